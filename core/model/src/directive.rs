@@ -1,0 +1,25 @@
+//! What a policy wants to change: intentions that know nothing of the actuator.
+
+use alloc::vec::Vec;
+
+use units::{Rate, Span};
+
+use crate::FlowId;
+
+/// One intention. It stands until another for the same flow replaces it or the flow ends, as long
+/// as the controller renews its lease; when the lease runs out the flow is plain TCP again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Directive {
+    /// Hold a flow to a rate, or let it go.
+    Pace {
+        /// The flow.
+        flow: FlowId,
+        /// Most frame bytes per second that the flow may send; `None` lifts the limit. Never zero.
+        limit: Option<Rate>,
+        /// How long an actuator may obey without hearing from the controller again.
+        lease: Span,
+    },
+}
+
+/// The caller's buffer that policies append to.
+pub type Directives = Vec<Directive>;

@@ -1,0 +1,61 @@
+//! The one domain model that every world, policy and report shares.
+//!
+//! * [`Topology`]: hosts, switches and directed links; [`build`] makes the usual shapes.
+//! * [`Network`]: a topology with its shortest paths, ECMP and link failures.
+//! * [`Job`] and [`Flow`]: what applications want to move.
+//! * [`Observation`]: what a policy is told; [`Directive`]: what it wants to change.
+//!
+//! Rates here count frame bytes: all octets of the IP packet, as a link carries them.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod build;
+mod directive;
+mod job;
+mod network;
+mod observation;
+mod topology;
+
+pub use directive::{Directive, Directives};
+pub use job::{Flow, Job, JobClass};
+pub use network::{Network, interfere};
+pub use observation::{Declared, Measured, Observation};
+pub use topology::{Buffer, Link, LinkSpec, Node, NodeKind, Topology, TopologyError};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident($repr:ty)) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub $repr);
+
+        impl $name {
+            /// Position in the table that the identifier numbers.
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+id! {
+    /// A host or switch of a [`Topology`], numbered from 0 in order of creation.
+    NodeId(u32)
+}
+id! {
+    /// A directed link of a [`Topology`], numbered from 0 in order of creation.
+    LinkId(u32)
+}
+id! {
+    /// A flow, unique within a run.
+    FlowId(u32)
+}
+id! {
+    /// A job (coflow), unique within a run.
+    JobId(u32)
+}
+id! {
+    /// A task of a job, such as a map or a reduce, unique within its job.
+    TaskId(u32)
+}

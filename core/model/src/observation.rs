@@ -1,0 +1,93 @@
+//! What a policy is told, and by whom.
+
+use alloc::vec::Vec;
+
+use units::Bytes;
+
+use crate::{FlowId, JobId, LinkId, NodeId, TaskId};
+
+/// Something that a policy learns. Where the two contradict each other, the measured wins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Observation {
+    /// An application's word.
+    Declared(Declared),
+    /// Seen by a switch, an agent or the controller itself.
+    Measured(Measured),
+}
+
+/// Northbound messages, named as in Phurti section 5.1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Declared {
+    /// `JOB_START`: a job registers.
+    JobStart {
+        /// The job.
+        job: JobId,
+    },
+    /// `JOB_COMPLETE`: a job unregisters; what it still had in the network is forgotten.
+    JobComplete {
+        /// The job.
+        job: JobId,
+    },
+    /// `TASK_HOST`: a task was launched on a host.
+    TaskHost {
+        /// The job.
+        job: JobId,
+        /// The map or reduce task.
+        task: TaskId,
+        /// Where it runs.
+        host: NodeId,
+    },
+    /// `SIZE`: a map task finished and knows what each reduce task will fetch from it.
+    Size {
+        /// The job.
+        job: JobId,
+        /// The map task.
+        map: TaskId,
+        /// Payload for each reduce task.
+        reduces: Vec<(TaskId, Bytes)>,
+    },
+    /// `FLOW_REQUEST`: a transfer begins.
+    FlowRequest {
+        /// The job.
+        job: JobId,
+        /// The flow.
+        flow: FlowId,
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+        /// Payload.
+        size: Bytes,
+    },
+    /// `FLOW_COMPLETE`: a transfer ended.
+    FlowComplete {
+        /// The job.
+        job: JobId,
+        /// The flow.
+        flow: FlowId,
+    },
+}
+
+/// What instruments report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Measured {
+    /// A link failed or returned; the [`Network`](crate::Network) already shows it.
+    LinkState {
+        /// The directed link.
+        link: LinkId,
+        /// Whether it carries traffic now.
+        up: bool,
+    },
+}
+
+impl From<Declared> for Observation {
+    fn from(declared: Declared) -> Self {
+        Self::Declared(declared)
+    }
+}
+
+impl From<Measured> for Observation {
+    fn from(measured: Measured) -> Self {
+        Self::Measured(measured)
+    }
+}

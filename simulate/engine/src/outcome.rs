@@ -1,0 +1,97 @@
+//! What a world reports of a run, in the same shape for every world.
+
+use model::{FlowId, JobClass, JobId, LinkId, NodeId};
+use units::{Bytes, Rate, Span, Time};
+
+/// Everything measured in one run.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// One record per flow, by [`FlowId`].
+    pub flows: Vec<FlowRecord>,
+    /// One record per job, by arrival.
+    pub jobs: Vec<JobRecord>,
+    /// One record per directed link, by [`LinkId`].
+    pub links: Vec<LinkRecord>,
+    /// When the run ended: its last event or its horizon.
+    pub end: Time,
+    /// Packets moved over a link, data and acknowledgements alike.
+    pub hops: u64,
+    /// Events that the world handled.
+    pub events: u64,
+}
+
+/// One flow of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowRecord {
+    /// The flow.
+    pub id: FlowId,
+    /// Its job.
+    pub job: JobId,
+    /// Sending host.
+    pub src: NodeId,
+    /// Receiving host.
+    pub dst: NodeId,
+    /// Payload to move; [`Bytes::MAX`] when endless.
+    pub size: Bytes,
+    /// Payload that reached the receiving application.
+    pub delivered: Bytes,
+    /// First byte handed to the transport.
+    pub start: Time,
+    /// Last byte at the receiving application (for datagrams: last packet that wasn't lost);
+    /// `None` when the run ended first.
+    pub end: Option<Time>,
+    /// Packets sent again.
+    pub retransmissions: u32,
+    /// Retransmission timeouts.
+    pub timeouts: u32,
+    /// Every limit that was enforced, from when on; `None` lifts it. Empty: never limited.
+    pub limits: Vec<(Time, Option<Rate>)>,
+}
+
+impl FlowRecord {
+    /// Flow completion time (FCT).
+    pub fn completion(&self) -> Option<Span> {
+        self.end.map(|end| end.since(self.start))
+    }
+}
+
+/// One job of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobRecord {
+    /// The job.
+    pub id: JobId,
+    /// Size class, where the workload has classes.
+    pub class: Option<JobClass>,
+    /// When it arrived.
+    pub arrival: Time,
+    /// Payload of all its flows.
+    pub size: Bytes,
+    /// When its last flow ended; `None` when the run ended first.
+    pub end: Option<Time>,
+}
+
+impl JobRecord {
+    /// Job completion time (JCT).
+    pub fn completion(&self) -> Option<Span> {
+        self.end.map(|end| end.since(self.arrival))
+    }
+}
+
+/// One directed link of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkRecord {
+    /// The link.
+    pub link: LinkId,
+    /// Frame bytes sent.
+    pub bytes: Bytes,
+    /// Packets sent.
+    pub packets: u64,
+    /// Packets dropped because the buffer was full.
+    pub dropped: u64,
+    /// Packets marked CE.
+    pub marked: u64,
+    /// Packets dropped by a meter before this link.
+    pub metered: u64,
+    /// Most packets in the queue at once, the one in transmission included.
+    pub peak: u32,
+}
