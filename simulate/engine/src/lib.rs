@@ -3,5 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod outcome;
+mod queue;
 
 pub use outcome::{FlowRecord, JobRecord, LinkRecord, Outcome};
+pub use queue::{EventQueue, Slot};

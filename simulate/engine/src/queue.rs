@@ -1,0 +1,282 @@
+//! The event queue: a calendar of 4096 buckets over a far heap, with intrusive slots.
+//!
+//! Whatever can have an event pending owns a *slot*, and has at most one event pending: a link
+//! (its next arrival), a timer, a port. So nothing is allocated per event, and scheduling writes two
+//! cache lines: the slot and its bucket's head. Events come out in the order (time, slot); slots
+//! are numbered by class and then by source, so the order is total and owes nothing to memory.
+//!
+//! Buckets hold unsorted lists. When the clock reaches a bucket its list is sorted once into
+//! `current`, which makes simultaneous events cost `n log n` instead of `n²`.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use units::{Span, Time};
+
+/// A source of events; see the module's text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);
+
+const BUCKETS: usize = 4096;
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Idle,
+    /// In `current`.
+    Current,
+    /// In the list of its bucket.
+    Calendar,
+    /// In the heap; the entry is valid only while its time is the slot's.
+    Far,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    time: u64,
+    /// Next slot in the bucket's list.
+    next: u32,
+    place: Place,
+}
+
+/// Events in the order (time, slot).
+#[derive(Debug)]
+pub struct EventQueue {
+    /// The events of the bucket in progress, last first: offset in the bucket « 32 | slot.
+    current: Vec<u64>,
+    /// Number of the bucket in progress, counted from time 0.
+    bucket: u64,
+    shift: u32,
+    summary: u64,
+    words: Box<[u64; BUCKETS / 64]>,
+    heads: Box<[u32; BUCKETS]>,
+    slots: Vec<Pending>,
+    far: BinaryHeap<Reverse<(u64, u32)>>,
+    popped: u64,
+}
+
+impl EventQueue {
+    /// A queue for `slots` slots. `gap` is the expected time between events and `reach` how far
+    /// ahead most are scheduled: both only tune, any values are correct.
+    pub fn new(slots: usize, gap: Span, reach: Span) -> Self {
+        let width = gap
+            .as_nanos()
+            .max(reach.as_nanos() / (BUCKETS as u64 - 1) + 1)
+            .max(1);
+        // The offset within a bucket must fit 32 bits.
+        let shift = (u64::BITS - (width - 1).leading_zeros()).min(31);
+        let mut queue = Self {
+            current: Vec::new(),
+            bucket: 0,
+            shift,
+            summary: 0,
+            words: Box::new([0; BUCKETS / 64]),
+            heads: Box::new([NONE; BUCKETS]),
+            slots: Vec::new(),
+            far: BinaryHeap::new(),
+            popped: 0,
+        };
+        queue.grow(slots);
+        queue
+    }
+
+    /// Makes slots up to `slots`, exclusive, usable.
+    pub fn grow(&mut self, slots: usize) {
+        let idle = Pending {
+            time: 0,
+            next: NONE,
+            place: Place::Idle,
+        };
+        self.slots.resize(slots.max(self.slots.len()), idle);
+    }
+
+    /// Events handed out so far.
+    pub const fn popped(&self) -> u64 {
+        self.popped
+    }
+
+    /// When the slot's event is due.
+    pub fn due(&self, slot: Slot) -> Option<Time> {
+        let pending = &self.slots[slot.0 as usize];
+        (pending.place != Place::Idle).then_some(Time::from_nanos(pending.time))
+    }
+
+    /// Schedules the slot's event, moving it when one is pending. A time that has passed means
+    /// now.
+    pub fn schedule(&mut self, slot: Slot, time: Time) {
+        if self.slots[slot.0 as usize].place != Place::Idle {
+            self.cancel(slot);
+        }
+        self.insert(slot, time);
+    }
+
+    /// [`EventQueue::schedule`] for a slot that is known to have nothing pending.
+    #[inline]
+    pub fn insert(&mut self, slot: Slot, time: Time) {
+        let time = time.as_nanos().max(self.bucket << self.shift);
+        let bucket = time >> self.shift;
+        let ahead = bucket - self.bucket;
+        let pending = &mut self.slots[slot.0 as usize];
+        debug_assert_eq!(pending.place, Place::Idle);
+        pending.time = time;
+        if ahead == 0 {
+            pending.place = Place::Current;
+            let key = self.key(time, slot.0);
+            let at = self.current.partition_point(|&other| other > key);
+            self.current.insert(at, key);
+        } else if ahead < BUCKETS as u64 {
+            let index = index(bucket);
+            pending.place = Place::Calendar;
+            pending.next = self.heads[index];
+            self.heads[index] = slot.0;
+            self.words[index / 64] |= 1 << (index % 64);
+            self.summary |= 1 << (index / 64);
+        } else {
+            pending.place = Place::Far;
+            self.far.push(Reverse((time, slot.0)));
+        }
+    }
+
+    /// Takes back the slot's event, if one is pending.
+    pub fn cancel(&mut self, slot: Slot) {
+        let Pending { time, next, place } = self.slots[slot.0 as usize];
+        match place {
+            // A heap entry dies with the slot's change of place or time.
+            Place::Idle | Place::Far => {}
+            Place::Current => {
+                let key = self.key(time, slot.0);
+                self.current.retain(|&other| other != key);
+            }
+            Place::Calendar => {
+                let index = index(time >> self.shift);
+                let mut at = self.heads[index];
+                if at == slot.0 {
+                    self.heads[index] = next;
+                    if next == NONE {
+                        self.vacate(index);
+                    }
+                } else {
+                    while self.slots[at as usize].next != slot.0 {
+                        at = self.slots[at as usize].next;
+                    }
+                    self.slots[at as usize].next = next;
+                }
+            }
+        }
+        self.slots[slot.0 as usize].place = Place::Idle;
+    }
+
+    /// The next event not after `limit`, if there is one; its slot is free again.
+    #[inline]
+    pub fn pop(&mut self, limit: Time) -> Option<(Time, Slot)> {
+        if self.current.is_empty() && !self.advance(limit) {
+            return None;
+        }
+        let key = *self.current.last()?;
+        let time = (self.bucket << self.shift) + (key >> 32);
+        if time > limit.as_nanos() {
+            return None;
+        }
+        self.current.pop();
+        let slot = low(key);
+        self.slots[slot as usize].place = Place::Idle;
+        self.popped += 1;
+        Some((Time::from_nanos(time), Slot(slot)))
+    }
+
+    /// Moves on to the next bucket that holds events, unless it lies wholly after `limit`.
+    fn advance(&mut self, limit: Time) -> bool {
+        while let Some(&Reverse((time, slot))) = self.far.peek()
+            && !self.is_far(time, slot)
+        {
+            self.far.pop();
+        }
+        let far = self.far.peek().map(|Reverse((time, _))| time >> self.shift);
+        let near = self.next_occupied();
+        let bucket = match (near, far) {
+            (Some(near), Some(far)) => near.min(far),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => return false,
+        };
+        if bucket > limit.as_nanos() >> self.shift {
+            return false;
+        }
+        self.bucket = bucket;
+        if near == Some(bucket) {
+            let index = index(bucket);
+            let mut at = self.heads[index];
+            self.heads[index] = NONE;
+            self.vacate(index);
+            while at != NONE {
+                let pending = &mut self.slots[at as usize];
+                pending.place = Place::Current;
+                let (time, next) = (pending.time, pending.next);
+                self.current.push(self.key(time, at));
+                at = next;
+            }
+        }
+        if far == Some(bucket) {
+            while let Some(&Reverse((time, slot))) = self.far.peek()
+                && time >> self.shift == bucket
+            {
+                self.far.pop();
+                if self.is_far(time, slot) {
+                    self.slots[slot as usize].place = Place::Current;
+                    self.current.push(self.key(time, slot));
+                }
+            }
+        }
+        if self.current.len() > 1 {
+            self.current.sort_unstable_by(|a, b| b.cmp(a));
+        }
+        true
+    }
+
+    fn is_far(&self, time: u64, slot: u32) -> bool {
+        let pending = &self.slots[slot as usize];
+        pending.place == Place::Far && pending.time == time
+    }
+
+    /// Position of an event within the bucket in progress.
+    const fn key(&self, time: u64, slot: u32) -> u64 {
+        (time - (self.bucket << self.shift)) << 32 | slot as u64
+    }
+
+    const fn vacate(&mut self, index: usize) {
+        self.words[index / 64] &= !(1 << (index % 64));
+        if self.words[index / 64] == 0 {
+            self.summary &= !(1 << (index / 64));
+        }
+    }
+
+    /// Number of the first occupied bucket of the calendar, searched in a circle from the one
+    /// after the bucket in progress.
+    fn next_occupied(&self) -> Option<u64> {
+        let start = index(self.bucket + 1);
+        let (word, bit) = (start / 64, start % 64);
+        let here = self.words[word] >> bit;
+        let found = if here != 0 {
+            start + here.trailing_zeros() as usize
+        } else {
+            // Words after this one first; this one itself comes last, for the bits below.
+            let from = word + 1;
+            let turned = self.summary.rotate_right(low(from as u64));
+            if turned == 0 {
+                return None;
+            }
+            let word = (from + turned.trailing_zeros() as usize) % 64;
+            word * 64 + self.words[word].trailing_zeros() as usize
+        };
+        Some(self.bucket + 1 + ((found + BUCKETS - start) % BUCKETS) as u64)
+    }
+}
+
+#[allow(clippy::cast_possible_truncation)] // the remainder is what is wanted
+const fn index(bucket: u64) -> usize {
+    bucket as usize % BUCKETS
+}
+
+#[allow(clippy::cast_possible_truncation)] // the low half is what is wanted
+const fn low(key: u64) -> u32 {
+    key as u32
+}
