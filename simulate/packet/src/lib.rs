@@ -1,8 +1,10 @@
 //! The packet world: hosts, queues, switches, the TCP family and control channels, packet by packet.
 #![forbid(unsafe_code)]
 
+mod capture;
 mod setup;
 
+pub use capture::{CaptureFile, Frame};
 pub use engine::Outcome;
 pub use setup::{Capture, Enforcement, Protocol, Setup, Transport};
 
