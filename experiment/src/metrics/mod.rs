@@ -1,0 +1,152 @@
+//! What is measured of a run, under names that carry their unit. `docs/metrics.md` explains every
+//! name; a test keeps the two together.
+//!
+//! A metric that has nothing to measure (no job completed, no baseline, no such class) is absent.
+
+mod sample;
+mod summary;
+pub mod transmit;
+mod unit;
+mod view;
+
+use std::collections::BTreeMap;
+
+use engine::Outcome;
+use model::JobClass::{Large, Medium, Small};
+use model::Topology;
+
+pub use sample::Sample;
+pub use summary::Summary;
+pub use unit::{Unit, human, is_change};
+use view::View;
+
+/// Metrics of one run by name.
+pub type Metrics = BTreeMap<String, f64>;
+
+/// Measures `run` on its `topology`, and compares it with the run of the baseline policy on the
+/// same jobs where there is one.
+pub fn measure(topology: &Topology, run: &Outcome, baseline: Option<&Outcome>) -> Metrics {
+    let view = View::new(topology, run, baseline);
+    let measured = TABLE.iter().filter_map(|(name, metric)| {
+        let value = metric(&view).filter(|value| value.is_finite())?;
+        Some(((*name).to_owned(), value))
+    });
+    measured.collect()
+}
+
+/// The names of all metrics, related ones together.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|(name, _)| *name)
+}
+
+/// Share of each link's capacity that was used, by position in `run.links`; empty when nothing ran.
+pub fn link_utilization(topology: &Topology, run: &Outcome) -> Vec<f64> {
+    View::new(topology, run, None).utilization()
+}
+
+/// How much longer each job took than under the baseline, s, over jobs completed in both runs.
+pub fn jct_increase(topology: &Topology, run: &Outcome, baseline: &Outcome) -> Sample {
+    View::new(topology, run, Some(baseline)).increase()
+}
+
+type Metric = fn(&View<'_>) -> Option<f64>;
+
+fn total(counts: impl Iterator<Item = u64>) -> f64 {
+    counts.fold(0, u64::saturating_add) as f64
+}
+
+const TABLE: &[(&str, Metric)] = &[
+    ("jct_mean_s", |v| v.jct(None).mean()),
+    ("jct_p50_s", |v| v.jct(None).percentile(50)),
+    ("jct_p95_s", |v| v.jct(None).percentile(95)),
+    ("jct_p99_s", |v| v.jct(None).percentile(99)),
+    ("jct_mean_small_s", |v| v.jct(Some(Small)).mean()),
+    ("jct_mean_medium_s", |v| v.jct(Some(Medium)).mean()),
+    ("jct_mean_large_s", |v| v.jct(Some(Large)).mean()),
+    ("jct_p95_small_s", |v| v.jct(Some(Small)).percentile(95)),
+    ("jct_p95_medium_s", |v| v.jct(Some(Medium)).percentile(95)),
+    ("jct_p95_large_s", |v| v.jct(Some(Large)).percentile(95)),
+    ("jobs_count", |v| Some(v.run.jobs.len() as f64)),
+    ("jobs_completed_ratio", |v| v.completed()),
+    ("jobs_small_ratio", |v| v.job_share(Small)),
+    ("jobs_medium_ratio", |v| v.job_share(Medium)),
+    ("jobs_large_ratio", |v| v.job_share(Large)),
+    ("bytes_small_ratio", |v| v.byte_share(Small)),
+    ("bytes_medium_ratio", |v| v.byte_share(Medium)),
+    ("bytes_large_ratio", |v| v.byte_share(Large)),
+    ("makespan_s", |v| v.makespan()),
+    ("fct_mean_s", |v| v.fct.mean()),
+    ("fct_p50_s", |v| v.fct.percentile(50)),
+    ("fct_p95_s", |v| v.fct.percentile(95)),
+    ("fct_p99_s", |v| v.fct.percentile(99)),
+    ("goodput_bps", |v| v.goodput()),
+    ("flow_goodput_jain_ratio", |v| v.flow_goodput().jain()),
+    ("link_utilization_max_ratio", |v| {
+        v.utilization().into_iter().reduce(f64::max)
+    }),
+    ("flows_count", |v| Some(v.run.flows.len() as f64)),
+    ("retransmissions_count", |v| {
+        Some(total(v.run.flows.iter().map(|f| f.retransmissions.into())))
+    }),
+    ("timeouts_count", |v| {
+        Some(total(v.run.flows.iter().map(|f| f.timeouts.into())))
+    }),
+    ("flows_with_timeout_ratio", |v| {
+        let timeouts = v.run.flows.iter().map(|f| f64::from(f.timeouts));
+        timeouts.collect::<Sample>().share_where(|n| n > 0.0)
+    }),
+    ("drops_count", |v| {
+        Some(total(v.run.links.iter().map(|l| l.dropped)))
+    }),
+    ("meter_drops_count", |v| {
+        Some(total(v.run.links.iter().map(|l| l.metered)))
+    }),
+    ("marks_count", |v| {
+        Some(total(v.run.links.iter().map(|l| l.marked)))
+    }),
+    ("queue_peak_packets", |v| {
+        v.run
+            .links
+            .iter()
+            .map(|l| f64::from(l.peak))
+            .reduce(f64::max)
+    }),
+    ("transmit_time_ratio", |v| v.transmit(None).mean()),
+    ("transmit_time_small_ratio", |v| {
+        v.transmit(Some(Small)).mean()
+    }),
+    ("transmit_time_medium_ratio", |v| {
+        v.transmit(Some(Medium)).mean()
+    }),
+    ("transmit_time_large_ratio", |v| {
+        v.transmit(Some(Large)).mean()
+    }),
+    ("jobs_transmit_over_80_percent_ratio", |v| {
+        let jobs = transmit::of_jobs(v.run).into_values();
+        jobs.collect::<Sample>().share_where(|share| share > 0.8)
+    }),
+    ("jct_mean_change_ratio", |v| v.change(None, Sample::mean)),
+    ("jct_mean_change_small_ratio", |v| {
+        v.change(Some(Small), Sample::mean)
+    }),
+    ("jct_mean_change_medium_ratio", |v| {
+        v.change(Some(Medium), Sample::mean)
+    }),
+    ("jct_mean_change_large_ratio", |v| {
+        v.change(Some(Large), Sample::mean)
+    }),
+    ("jct_p95_change_ratio", |v| {
+        v.change(None, |s| s.percentile(95))
+    }),
+    ("jct_p95_change_small_ratio", |v| {
+        v.change(Some(Small), |s| s.percentile(95))
+    }),
+    ("jct_p95_change_medium_ratio", |v| {
+        v.change(Some(Medium), |s| s.percentile(95))
+    }),
+    ("jct_p95_change_large_ratio", |v| {
+        v.change(Some(Large), |s| s.percentile(95))
+    }),
+    ("jobs_improved_ratio", |v| v.improved()),
+    ("jct_worst_increase_s", |v| v.increase().max()),
+];

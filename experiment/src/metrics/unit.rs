@@ -1,0 +1,98 @@
+//! The unit that a metric's name carries, and how a person reads a value in it.
+
+/// Units of metrics, by the ending of the name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// `_s`: seconds.
+    Seconds,
+    /// `_bps`: bits per second.
+    BitsPerSecond,
+    /// `_ratio`: a share, or a relative change; shown in percent.
+    Ratio,
+    /// `_count`: a number of things.
+    Count,
+    /// `_packets`: a number of packets.
+    Packets,
+}
+
+impl Unit {
+    /// The unit of the metric of this name; a name with another ending counts something.
+    pub fn of(name: &str) -> Self {
+        match name.rsplit('_').next() {
+            Some("s") => Self::Seconds,
+            Some("bps") => Self::BitsPerSecond,
+            Some("ratio") => Self::Ratio,
+            Some("packets") => Self::Packets,
+            _ => Self::Count,
+        }
+    }
+
+    /// The value with its unit, to three significant digits (ratios: a tenth of a percent).
+    pub fn show(self, value: f64) -> String {
+        let text = match self {
+            Self::Seconds if value.abs() >= 1.0 => format!("{} s", digits(value)),
+            Self::Seconds => scaled(value, "s", &["", "m", "µ", "n"], 1000.0),
+            Self::BitsPerSecond => scaled(value, "bit/s", &["", "k", "M", "G", "T"], 0.001),
+            Self::Ratio => format!("{:.1} %", value * 100.0),
+            Self::Count => format!("{value:.0}"),
+            Self::Packets => format!("{value:.0} packets"),
+        };
+        minus(&text)
+    }
+}
+
+/// A value of the metric `name` as a person reads it: with its unit, and with its sign where it is
+/// a change.
+pub fn human(name: &str, value: f64) -> String {
+    let text = Unit::of(name).show(value);
+    if is_change(name) && value > 0.0 {
+        format!("+{text}")
+    } else {
+        text
+    }
+}
+
+/// Whether the metric compares with the baseline, so that zero means no change.
+pub fn is_change(name: &str) -> bool {
+    name.contains("_change_") || name.contains("_increase_")
+}
+
+/// Scales `value` by `step` along `prefixes` until it reads as 1 to 999.
+fn scaled(value: f64, unit: &str, prefixes: &[&str], step: f64) -> String {
+    let reads_well = |v: f64| {
+        if step > 1.0 {
+            v.abs() >= 1.0
+        } else {
+            v.abs() < 1000.0
+        }
+    };
+    let mut value = value;
+    let mut prefix = prefixes[0];
+    for next in &prefixes[1..] {
+        if value == 0.0 || reads_well(value) {
+            break;
+        }
+        value *= step;
+        prefix = next;
+    }
+    format!("{} {prefix}{unit}", digits(value))
+}
+
+/// Three significant digits, all digits of the whole part.
+fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        size if size >= 100.0 || size == 0.0 => 0,
+        size if size >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// Writes a leading minus as typeset (U+2212), and drops that of a zero.
+fn minus(text: &str) -> String {
+    match text.strip_prefix('-') {
+        Some(rest) if rest.contains(|c| matches!(c, '1'..='9')) => format!("−{rest}"),
+        Some(rest) => rest.to_owned(),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,189 @@
+//! What the metrics of one run are computed from.
+
+use std::collections::BTreeMap;
+
+use engine::{FlowRecord, JobRecord, Outcome};
+use model::{JobClass, JobId, Topology};
+use units::{Bytes, Rate, Span, Time};
+
+use super::{Sample, transmit};
+
+/// The jobs a metric is about: those of a class, or all.
+pub(super) type Group = Option<JobClass>;
+
+/// A run, beside the baseline's where there is one.
+pub(super) struct View<'a> {
+    topology: &'a Topology,
+    pub(super) run: &'a Outcome,
+    pub(super) fct: Sample,
+    classes: BTreeMap<JobId, Group>,
+    pairs: Option<Vec<Pair<'a>>>,
+}
+
+/// A job under the policy and under the baseline.
+struct Pair<'a> {
+    ours: &'a JobRecord,
+    base: &'a JobRecord,
+}
+
+impl Pair<'_> {
+    /// Completion times in seconds, ours first; `None` unless it completed in both runs.
+    fn times(&self) -> Option<(f64, f64)> {
+        let (ours, base) = (self.ours.completion()?, self.base.completion()?);
+        Some((ours.as_secs_f64(), base.as_secs_f64()))
+    }
+
+    fn improved(&self) -> bool {
+        match (self.ours.completion(), self.base.completion()) {
+            (Some(ours), Some(base)) => ours < base,
+            (ours, base) => ours.is_some() && base.is_none(),
+        }
+    }
+}
+
+fn of_group(job: Group, group: Group) -> bool {
+    group.is_none() || job == group
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(topology: &'a Topology, run: &'a Outcome, base: Option<&'a Outcome>) -> Self {
+        let pairs = base.map(|base| {
+            let theirs: BTreeMap<_, _> = base.jobs.iter().map(|job| (job.id, job)).collect();
+            let both = run.jobs.iter();
+            both.filter_map(|ours| theirs.get(&ours.id).map(|base| Pair { ours, base }))
+                .collect()
+        });
+        let fct = run.flows.iter().filter_map(FlowRecord::completion);
+        Self {
+            topology,
+            run,
+            fct: fct.map(Span::as_secs_f64).collect(),
+            classes: run.jobs.iter().map(|job| (job.id, job.class)).collect(),
+            pairs,
+        }
+    }
+
+    fn jobs(&self, group: Group) -> impl Iterator<Item = &'a JobRecord> {
+        let jobs = self.run.jobs.iter();
+        jobs.filter(move |job| of_group(job.class, group))
+    }
+
+    /// Completion times of completed jobs, s.
+    pub(super) fn jct(&self, group: Group) -> Sample {
+        let times = self.jobs(group).filter_map(JobRecord::completion);
+        times.map(Span::as_secs_f64).collect()
+    }
+
+    /// Completed jobs over jobs that can complete.
+    pub(super) fn completed(&self) -> Option<f64> {
+        let finite = self.jobs(None).filter(|job| job.size != Bytes::MAX);
+        let ended = finite.map(|job| f64::from(u8::from(job.end.is_some())));
+        ended.collect::<Sample>().mean()
+    }
+
+    /// Jobs of the group over all jobs.
+    pub(super) fn job_share(&self, group: JobClass) -> Option<f64> {
+        let all = self.run.jobs.len() as f64;
+        let part = self.jobs(Some(group)).count() as f64;
+        (part > 0.0).then(|| part / all)
+    }
+
+    /// Payload of the group's jobs over that of all jobs, endless jobs left out of both.
+    pub(super) fn byte_share(&self, group: JobClass) -> Option<f64> {
+        let sum = |group| {
+            let sizes = self.jobs(group).map(|job| job.size);
+            let finite = sizes.filter(|&size| size != Bytes::MAX);
+            finite.map(|size| size.get() as f64).sum::<f64>()
+        };
+        let (part, all) = (sum(Some(group)), sum(None));
+        (self.jobs(Some(group)).count() > 0 && all > 0.0).then(|| part / all)
+    }
+
+    /// From the first arrival to the last completion, s.
+    pub(super) fn makespan(&self) -> Option<f64> {
+        let first = self.jobs(None).map(|job| job.arrival).min()?;
+        let last = self.jobs(None).filter_map(|job| job.end).max()?;
+        Some(last.since(first).as_secs_f64())
+    }
+
+    fn end_of(&self, flow: &FlowRecord) -> Time {
+        flow.end.unwrap_or(self.run.end)
+    }
+
+    /// From the first start of a flow to the last end; `None` when that is no time.
+    fn busy(&self) -> Option<Span> {
+        let first = self.run.flows.iter().map(|flow| flow.start).min()?;
+        let last = self.run.flows.iter().map(|flow| self.end_of(flow)).max()?;
+        Some(last.since(first)).filter(|&span| span != Span::ZERO)
+    }
+
+    /// Payload of all flows over the busy time, bit/s.
+    pub(super) fn goodput(&self) -> Option<f64> {
+        let delivered = self.run.flows.iter().map(|flow| flow.delivered).sum();
+        Some(Rate::of(delivered, self.busy()?).as_bps() as f64)
+    }
+
+    /// Payload of each flow over its life, bit/s.
+    pub(super) fn flow_goodput(&self) -> Sample {
+        let flows = self.run.flows.iter().filter_map(|flow| {
+            let life = self.end_of(flow).since(flow.start);
+            (life != Span::ZERO).then(|| Rate::of(flow.delivered, life).as_bps() as f64)
+        });
+        flows.collect()
+    }
+
+    /// Share of every link's capacity that was used in the busy time, in link order.
+    pub(super) fn utilization(&self) -> Vec<f64> {
+        let Some(busy) = self.busy() else {
+            return Vec::new();
+        };
+        let links = self.run.links.iter().filter_map(|record| {
+            let capacity = self
+                .topology
+                .links()
+                .get(record.link.index())?
+                .spec
+                .capacity;
+            Some(Rate::of(record.bytes, busy).as_bps() as f64 / capacity.as_bps() as f64)
+        });
+        links.collect()
+    }
+
+    /// Share of each flow's life without a limit.
+    pub(super) fn transmit(&self, group: Group) -> Sample {
+        let class = |job| self.classes.get(job).copied().flatten();
+        let flows = self.run.flows.iter();
+        flows
+            .filter(|flow| of_group(class(&flow.job), group))
+            .filter_map(|flow| transmit::of_flow(flow, self.run.end))
+            .collect()
+    }
+
+    /// Relative change of a statistic of the completion times, over jobs completed in both runs.
+    pub(super) fn change(
+        &self,
+        group: Group,
+        statistic: impl Fn(&Sample) -> Option<f64>,
+    ) -> Option<f64> {
+        let pairs = self.pairs.iter().flatten();
+        let times = pairs
+            .filter(|pair| of_group(pair.ours.class, group))
+            .filter_map(Pair::times);
+        let (ours, base): (Vec<_>, Vec<_>) = times.unzip();
+        let (ours, base) = (Sample::from_iter(ours), Sample::from_iter(base));
+        Some(statistic(&ours)? / statistic(&base)? - 1.0)
+    }
+
+    /// Share of the jobs of both runs that were quicker than under the baseline.
+    pub(super) fn improved(&self) -> Option<f64> {
+        let pairs = self.pairs.iter().flatten();
+        let improved = pairs.map(|pair| f64::from(u8::from(pair.improved())));
+        improved.collect::<Sample>().mean()
+    }
+
+    /// How much longer each job took than under the baseline, s.
+    pub(super) fn increase(&self) -> Sample {
+        let pairs = self.pairs.iter().flatten().filter_map(Pair::times);
+        pairs.map(|(ours, base)| ours - base).collect()
+    }
+}

@@ -1,0 +1,130 @@
+//! The result of a scenario: what every policy gave, beside what is published.
+
+use std::collections::BTreeMap;
+
+use engine::Outcome;
+use model::Topology;
+use serde::{Serialize, Serializer};
+
+use crate::metrics::{self, Metrics};
+use crate::published::{Published, Verdict, judge};
+
+/// Published figures by policy and metric.
+pub type PublishedFigures = BTreeMap<String, BTreeMap<String, Published>>;
+
+/// What a world reported of the scenario under one policy.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The policy's name.
+    pub policy: String,
+    /// What happened.
+    pub outcome: Outcome,
+}
+
+/// Where a result comes from: enough to get it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Origin {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// The world that it ran in, such as `packet`.
+    pub world: String,
+    /// Seed of all its randomness.
+    pub seed: u64,
+    /// Version of Watermaster.
+    pub version: String,
+    /// Algorithm and version of the random numbers; told by reports and Parquet files, not by the
+    /// JSON, whose keys are fixed.
+    #[serde(skip)]
+    pub random: String,
+}
+
+/// The result of a scenario. As JSON it has the keys `scenario`, `world`, `seed`, `version` and
+/// `results`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunResult {
+    /// Where it comes from.
+    #[serde(flatten)]
+    pub origin: Origin,
+    /// The policy that the others are compared with.
+    #[serde(skip)]
+    pub baseline: Option<String>,
+    /// One entry per policy, in the order of the runs.
+    pub results: Vec<PolicyResult>,
+}
+
+/// What one policy gave.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PolicyResult {
+    /// The policy's name.
+    pub policy: String,
+    /// What we measured.
+    pub metrics: Metrics,
+    /// What is published; as JSON only the figures themselves.
+    #[serde(serialize_with = "values")]
+    pub published: BTreeMap<String, Published>,
+    /// How ours stand beside the published: the worst of [`PolicyResult::verdicts`].
+    pub verdict: Verdict,
+    /// The verdict on each published figure.
+    #[serde(skip)]
+    pub verdicts: BTreeMap<String, Verdict>,
+}
+
+fn values<S: Serializer>(
+    published: &BTreeMap<String, Published>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(published.iter().map(|(name, figure)| (name, figure.value)))
+}
+
+impl RunResult {
+    /// Measures `runs`, compares them with the run of the policy `baseline`, and judges them
+    /// against what is `published`. Figures of policies that didn't run are left out. A baseline
+    /// that didn't run is none.
+    pub fn new(
+        origin: Origin,
+        topology: &Topology,
+        runs: &[Run],
+        baseline: Option<&str>,
+        published: &PublishedFigures,
+    ) -> Self {
+        let base = runs
+            .iter()
+            .find(|run| Some(run.policy.as_str()) == baseline);
+        let base_metrics = base.map(|run| metrics::measure(topology, &run.outcome, None));
+        let results = runs.iter().map(|run| {
+            let other = base.filter(|base| base.policy != run.policy);
+            let metrics = metrics::measure(topology, &run.outcome, other.map(|base| &base.outcome));
+            let published = published.get(&run.policy).cloned().unwrap_or_default();
+            let verdicts: BTreeMap<String, Verdict> = published
+                .iter()
+                .map(|(name, figure)| {
+                    let neutral = other
+                        .and(base_metrics.as_ref())
+                        .and_then(|metrics| metrics.get(name));
+                    let ours = metrics.get(name).copied();
+                    (name.clone(), judge(name, ours, neutral.copied(), figure))
+                })
+                .collect();
+            PolicyResult {
+                policy: run.policy.clone(),
+                metrics,
+                published,
+                verdict: verdicts.values().max().copied().unwrap_or(Verdict::None),
+                verdicts,
+            }
+        });
+        Self {
+            results: results.collect(),
+            origin,
+            baseline: base.map(|run| run.policy.clone()),
+        }
+    }
+
+    /// The JSON object, indented, with a line end.
+    ///
+    /// # Errors
+    /// None with finite metrics, which [`RunResult::new`] makes sure of.
+    pub fn to_json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+}
