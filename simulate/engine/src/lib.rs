@@ -4,6 +4,7 @@
 
 mod outcome;
 mod queue;
+pub mod random;
 
 pub use outcome::{FlowRecord, JobRecord, LinkRecord, Outcome};
 pub use queue::{EventQueue, Slot};
