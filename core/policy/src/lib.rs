@@ -3,13 +3,43 @@
 //! A policy is a machine without clock, I/O or randomness of its own: time and network are
 //! arguments, intentions go into the caller's buffer, and equal inputs give equal outputs. The same
 //! code decides in every world.
+//!
+//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`]; [`by_name`] finds them.
+//! The last three order flows by rank and differ in the rank only: `scheduler` listens to the
+//! applications, `admission` decides who transmits, `guard` keeps long jobs from starving.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
-use model::{Directives, Network, Observation};
-use units::Time;
+mod admission;
+mod catalogue;
+pub mod fair;
+pub mod fifo;
+mod guard;
+mod parameter;
+mod roster;
+mod scheduler;
+pub mod sff;
+pub mod smsf;
+pub mod tcp;
+mod traffic;
+pub mod waterfill;
+
+pub use catalogue::{NAMES, Parameters, by_name};
+pub use parameter::{PolicyError, Share};
+
+use model::{Directive, Directives, FlowId, Network, Observation};
+use units::{Rate, Span, Time};
+
+/// Lease of every directive: some five times the failover of a controller with replicated state
+/// (about 2 s), so that limits survive one, and short enough that those of a controller that died
+/// for good soon end.
+pub const LEASE: Span = Span::from_secs(10);
+
+/// No flow is held below 1 kbit/s, a full packet every 12 s. A flow at zero could never finish nor
+/// tell that it is alive; this much takes no link's capacity worth naming.
+pub const FLOOR: Rate = Rate::from_bps(1_000);
 
 /// A policy. It never panics, whatever it is told: what contradicts earlier observations or names
 /// unknown jobs, flows or nodes is ignored.
@@ -31,5 +61,14 @@ pub trait Policy {
     /// Called at or after the [`Policy::deadline`].
     fn tick(&mut self, now: Time, network: &Network, out: &mut Directives) {
         let _ = (now, network, out);
+    }
+}
+
+/// Holds `flow` to `limit`, frame bytes, or lets it go.
+const fn pace(flow: FlowId, limit: Option<Rate>) -> Directive {
+    Directive::Pace {
+        flow,
+        limit,
+        lease: LEASE,
     }
 }

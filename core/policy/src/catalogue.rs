@@ -1,0 +1,35 @@
+//! All policies by the short names that scenarios and reports use.
+
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+
+use crate::{Policy, PolicyError, Share, fair, fifo, sff, smsf, tcp};
+
+/// The name of every policy.
+pub const NAMES: [&str; 5] = ["tcp", "fair", "fifo", "sff", "smsf"];
+
+/// The parameters of all policies that have some; the defaults are the published ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// The share of its access link that a host's SLOW flows divide under `fifo`.
+    pub fifo: Share,
+    /// The same under `sff`.
+    pub sff: Share,
+    /// Phurti's parameters.
+    pub smsf: smsf::Parameters,
+}
+
+/// A policy, in its initial state, by its name.
+///
+/// # Errors
+/// An unknown name, or a parameter of the policy outside its range.
+pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + Send>, PolicyError> {
+    Ok(match name {
+        "tcp" => Box::new(tcp::Tcp),
+        "fair" => Box::new(fair::Fair::default()),
+        "fifo" => Box::new(fifo::new(parameters.fifo)),
+        "sff" => Box::new(sff::new(parameters.sff)),
+        "smsf" => Box::new(smsf::new(parameters.smsf)?),
+        _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
+    })
+}

@@ -1,0 +1,130 @@
+//! Max-min fair rates by progressive filling: all flows grow together, and those on a link that
+//! fills up stop there (Bertsekas and Gallager, Data Networks, section 6.5.2).
+
+use alloc::collections::BinaryHeap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::{Ordering, Reverse};
+
+use model::LinkId;
+use units::Rate;
+
+/// The max-min fair rate of each flow, given each link's capacity and the links of each flow.
+///
+/// Rates are whole bits per second, rounded down, and so never exceed any capacity in sum; each
+/// flow has a link on which no flow has a larger rate and on which less than one bit per second
+/// for each flow is left. A link without an entry in `capacities` doesn't limit; a flow that no
+/// link limits gets [`Rate::MAX`].
+pub fn max_min(capacities: &[Rate], flows: &[&[LinkId]]) -> Vec<Rate> {
+    let mut links: Vec<Filling> = capacities
+        .iter()
+        .map(|capacity| Filling {
+            left: capacity.as_bps(),
+            growing: 0,
+        })
+        .collect();
+    let members = Members::new(capacities.len(), flows);
+    for (link, filling) in links.iter_mut().enumerate() {
+        filling.growing = members.of(link).len() as u64;
+    }
+
+    let mut rates = vec![None; flows.len()];
+    let mut queue: BinaryHeap<Reverse<(Filling, usize)>> = (links.iter().copied().enumerate())
+        .filter(|(_, filling)| filling.growing > 0)
+        .map(|(link, filling)| Reverse((filling, link)))
+        .collect();
+    // A link's level only rises while flows stop elsewhere, so that an entry that has gone stale
+    // comes up too early, never too late.
+    while let Some(Reverse((queued, link))) = queue.pop() {
+        if links[link].growing == 0 {
+            continue;
+        }
+        if links[link] != queued {
+            queue.push(Reverse((links[link], link)));
+            continue;
+        }
+        let rate = queued.left / queued.growing;
+        for &flow in members.of(link) {
+            if rates[flow].is_some() {
+                continue;
+            }
+            rates[flow] = Some(Rate::from_bps(rate));
+            for used in flows[flow] {
+                if let Some(filling) = links.get_mut(used.index()) {
+                    filling.left -= rate;
+                    filling.growing -= 1;
+                }
+            }
+        }
+    }
+    rates
+        .into_iter()
+        .map(|rate| rate.unwrap_or(Rate::MAX))
+        .collect()
+}
+
+/// What a link has left for its flows that still grow; ordered by the level at which it fills up.
+#[derive(Clone, Copy)]
+struct Filling {
+    left: u64,
+    growing: u64,
+}
+
+impl Ord for Filling {
+    /// Compares `left / growing` without rounding.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let scaled = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        scaled(self.left, other.growing).cmp(&scaled(other.left, self.growing))
+    }
+}
+
+impl PartialOrd for Filling {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Filling {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Filling {}
+
+/// The flows of each link, in one table.
+struct Members {
+    starts: Vec<usize>,
+    flows: Vec<usize>,
+}
+
+impl Members {
+    fn new(links: usize, flows: &[&[LinkId]]) -> Self {
+        let used = || {
+            let all =
+                (flows.iter().enumerate()).flat_map(|(i, path)| path.iter().map(move |l| (i, l)));
+            all.filter_map(|(flow, link)| (link.index() < links).then_some((flow, link.index())))
+        };
+        let mut starts = vec![0; links + 1];
+        for (_, link) in used() {
+            starts[link + 1] += 1;
+        }
+        for link in 0..links {
+            starts[link + 1] += starts[link];
+        }
+        let mut next = starts.clone();
+        let mut members = vec![0; starts[links]];
+        for (flow, link) in used() {
+            members[next[link]] = flow;
+            next[link] += 1;
+        }
+        Self {
+            starts,
+            flows: members,
+        }
+    }
+
+    fn of(&self, link: usize) -> &[usize] {
+        &self.flows[self.starts[link]..self.starts[link + 1]]
+    }
+}
