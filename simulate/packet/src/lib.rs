@@ -2,10 +2,18 @@
 #![forbid(unsafe_code)]
 
 mod capture;
+mod drive;
+mod frame;
+mod link;
+mod meter;
+mod scheduler;
 mod setup;
+mod tcp;
+mod world;
 
 pub use capture::{CaptureFile, Frame};
 pub use engine::Outcome;
+pub use scheduler::Discipline;
 pub use setup::{Capture, Enforcement, Protocol, Setup, Transport};
 
 /// How far a run has come.
@@ -37,6 +45,9 @@ pub enum RunError {
     /// A parameter of the transport that can't work; the text names it, its value and the range.
     #[error("{0}")]
     Transport(String),
+    /// The simulator broke one of its own laws: a defect of Watermaster, not of the scenario.
+    #[error("the simulation is inconsistent, which is a defect to report: {0}")]
+    Invariant(String),
     /// A capture file can't be written.
     #[error("capture {path}: {source}")]
     Capture {
@@ -52,6 +63,5 @@ pub enum RunError {
 /// # Errors
 /// See [`RunError`].
 pub fn run(setup: Setup<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
-    let _ = (setup, progress);
-    Ok(Outcome::default())
+    drive::Driver::new(setup)?.run(progress)
 }

@@ -6,6 +6,8 @@ use model::{Job, LinkId, Network};
 use policy::Policy;
 use units::{Bytes, Span, Time};
 
+use crate::Discipline;
+
 /// One run: a network, what moves over it, and who decides.
 pub struct Setup<'a> {
     /// The network; flows take its ECMP paths, keyed by flow number.
@@ -18,6 +20,10 @@ pub struct Setup<'a> {
     pub policy: Option<Box<dyn Policy + 'a>>,
     /// How its directives are carried out.
     pub enforcement: Enforcement,
+    /// How hosts serve their transmit queues.
+    pub host_queue: Discipline,
+    /// How switches serve their output queues.
+    pub switch_queue: Discipline,
     /// One-way delay between an application, or an actuator, and the controller.
     pub control_delay: Span,
     /// The run ends here at the latest; [`Time::NEVER`] runs until every flow has ended.
@@ -79,6 +85,46 @@ pub struct Transport {
     pub receive_window: Bytes,
     /// Selective acknowledgements (RFC 2018, recovery by RFC 6675).
     pub sack: bool,
+}
+
+impl Transport {
+    /// Checks that the parameters can work.
+    ///
+    /// # Errors
+    /// A text that names the parameter, its value and the range.
+    pub fn check(&self) -> Result<(), String> {
+        let Self {
+            mss,
+            header,
+            initial_window,
+            ..
+        } = *self;
+        if mss == 0 || u32::from(mss) + u32::from(header) > u32::from(u16::MAX) {
+            return Err(format!(
+                "mss {mss} plus header {header} must be from 1 to 65535 octets"
+            ));
+        }
+        if header == 0 {
+            return Err(
+                "header 0: an acknowledgement is a header, give it at least 1 octet".into(),
+            );
+        }
+        if initial_window == 0 || initial_window > 1 << 20 {
+            return Err(format!(
+                "initial_window {initial_window} must be from 1 to 2^20 segments"
+            ));
+        }
+        if self.min_rto == Span::ZERO {
+            return Err("min_rto must be above zero".into());
+        }
+        if self.receive_window.get() >= 1 << 31 {
+            let window = self.receive_window;
+            return Err(format!(
+                "receive_window {window} must be below 2 GiB (RFC 7323)"
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl Default for Transport {

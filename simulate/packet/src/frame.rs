@@ -1,0 +1,32 @@
+//! The simulated packet: 32 bytes, no pointers.
+
+/// A packet in a queue or on a wire.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Packet {
+    /// When it reaches the far end of the link that holds it, ns.
+    pub(crate) time: u64,
+    /// Data: first octet. Acknowledgement: next octet expected. Low 32 bits, as on a real wire.
+    pub(crate) seq: u32,
+    /// Acknowledgement with SACK: the block. Equal bounds: none.
+    pub(crate) block: (u32, u32),
+    /// Position in the world's table of flows.
+    pub(crate) flow: u32,
+    /// Frame size, octets.
+    pub(crate) size: u16,
+    pub(crate) flags: u8,
+    /// Links of the path already taken.
+    pub(crate) hop: u8,
+}
+
+/// An acknowledgement, on its way back.
+pub(crate) const ACK: u8 = 1;
+/// A datagram: not acknowledged.
+pub(crate) const DATAGRAM: u8 = 1 << 1;
+/// ECN-capable transport.
+pub(crate) const ECT: u8 = 1 << 2;
+/// Congestion experienced.
+pub(crate) const CE: u8 = 1 << 3;
+/// ECN-Echo, in an acknowledgement.
+pub(crate) const ECE: u8 = 1 << 4;
+
+const _: () = assert!(size_of::<Packet>() == 32, "two packets a cache line");

@@ -1,0 +1,221 @@
+//! A directed link with its output queue: drop-tail FIFO, constant delay, ONE event a hop.
+//!
+//! The moment a packet leaves a FIFO is known when it enters, so the ring holds queued and
+//! propagating packets alike, each with its arrival time at the far end, and only the first is an
+//! event. What is still queued is found by a cursor that follows the departures.
+
+use model::{Buffer, LinkSpec};
+
+use crate::frame::{self, Packet};
+
+/// Fraction bits of [`Link::cost`].
+const FRACTION: u32 = 24;
+
+/// What became of a packet offered to a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// Behind others that are events already.
+    Queued,
+    /// First in the ring: its arrival at this time must become an event.
+    First(u64),
+    /// No room.
+    Dropped,
+}
+
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Link {
+    ring: Box<[Packet]>,
+    /// Positions counted from the start of the run, taken modulo the ring's length.
+    head: u32,
+    tail: u32,
+    /// First packet that has not left the queue.
+    queued: u32,
+    /// Remainder of the last departure below 1 ns, in 2⁻²⁴ ns.
+    remainder: u32,
+    /// When the last packet accepted will have left, ns.
+    free_at: u64,
+    /// ns per octet, with [`FRACTION`] bits below the point, rounded up.
+    cost: u64,
+    delay: u64,
+    room_packets: u32,
+    mark_at: u32,
+    // Below: one cache line further, for byte buffers and statistics.
+    room_bytes: u64,
+    backlog: u64,
+    pub(crate) bytes: u64,
+    pub(crate) packets: u64,
+    pub(crate) dropped: u64,
+    pub(crate) marked: u64,
+    pub(crate) metered: u64,
+    pub(crate) peak: u32,
+}
+
+impl Link {
+    pub(crate) fn new(spec: &LinkSpec) -> Self {
+        let (room_packets, room_bytes) = match spec.buffer {
+            Buffer::Packets(packets) => (packets, u64::MAX),
+            Buffer::Bytes(bytes) => (u32::MAX, bytes.get()),
+            Buffer::Unlimited => (u32::MAX, u64::MAX),
+        };
+        Self {
+            ring: vec![Packet::default(); 8].into_boxed_slice(),
+            head: 0,
+            tail: 0,
+            queued: 0,
+            remainder: 0,
+            free_at: 0,
+            cost: cost(spec.capacity.as_bps()),
+            delay: spec.delay.as_nanos(),
+            room_packets,
+            mark_at: spec.mark.unwrap_or(u32::MAX),
+            room_bytes,
+            backlog: 0,
+            bytes: 0,
+            packets: 0,
+            dropped: 0,
+            marked: 0,
+            metered: 0,
+            peak: 0,
+        }
+    }
+
+    /// Offers a packet to the queue at `now`.
+    #[inline]
+    pub(crate) fn offer(&mut self, now: u64, mut packet: Packet) -> Taken {
+        let size = u64::from(packet.size);
+        let waiting = self.queue_length(now);
+        if waiting >= self.room_packets || size > self.room_bytes.saturating_sub(self.backlog) {
+            self.dropped += 1;
+            return Taken::Dropped;
+        }
+        if waiting >= self.mark_at && packet.flags & frame::ECT != 0 {
+            packet.flags |= frame::CE;
+            self.marked += 1;
+        }
+        self.peak = self.peak.max(waiting + 1);
+        self.backlog += size;
+        self.bytes += size;
+        self.packets += 1;
+        if self.free_at < now {
+            self.free_at = now;
+            self.remainder = 0;
+        }
+        let taken = size * self.cost + u64::from(self.remainder);
+        self.free_at += taken >> FRACTION;
+        #[allow(clippy::cast_possible_truncation)] // masked to 24 bits
+        {
+            self.remainder = (taken & ((1 << FRACTION) - 1)) as u32;
+        }
+        // A fraction of a nanosecond still on its way counts as a whole one.
+        packet.time = self.free_at() + self.delay;
+        let is_first = self.head == self.tail;
+        self.push(packet);
+        if is_first {
+            Taken::First(packet.time)
+        } else {
+            Taken::Queued
+        }
+    }
+
+    /// Packets queued at `now`, the one in transmission included.
+    #[inline]
+    pub(crate) fn queue_length(&mut self, now: u64) -> u32 {
+        while self.queued != self.tail {
+            let packet = &self.ring[self.at(self.queued)];
+            if packet.time > now + self.delay {
+                break;
+            }
+            self.backlog -= u64::from(packet.size);
+            self.queued = self.queued.wrapping_add(1);
+        }
+        self.tail.wrapping_sub(self.queued)
+    }
+
+    /// The packet that arrives now, and the time when the one behind it will.
+    #[inline]
+    pub(crate) fn arrive(&mut self) -> (Packet, Option<u64>) {
+        debug_assert_ne!(self.head, self.tail);
+        let packet = self.ring[self.at(self.head)];
+        if self.queued == self.head {
+            self.backlog -= u64::from(packet.size);
+            self.queued = self.queued.wrapping_add(1);
+        }
+        self.head = self.head.wrapping_add(1);
+        let next = (self.head != self.tail).then(|| self.ring[self.at(self.head)].time);
+        (packet, next)
+    }
+
+    /// Time for a packet of `size` octets to cross the idle link, ns.
+    pub(crate) const fn transit(&self, size: u64) -> u64 {
+        span(size, self.cost) + self.delay
+    }
+
+    /// When the link has sent everything it accepted, ns.
+    pub(crate) const fn free_at(&self) -> u64 {
+        self.free_at + (self.remainder != 0) as u64
+    }
+
+    /// Whether a scheduler may hand it a packet now.
+    pub(crate) const fn is_idle(&self, now: u64) -> bool {
+        self.free_at() <= now
+    }
+
+    /// Octets on the link, as a check: what it has sent took at least the time its rate asks.
+    pub(crate) const fn kept_its_rate(&self) -> bool {
+        let sent = self.bytes as u128 * self.cost as u128;
+        sent <= ((self.free_at as u128) << FRACTION) + self.remainder as u128
+    }
+
+    /// Whether the queue never held more than its room.
+    pub(crate) const fn kept_its_room(&self) -> bool {
+        self.peak <= self.room_packets && self.backlog <= self.room_bytes
+    }
+
+    /// Frame bytes accepted that have not arrived yet.
+    pub(crate) fn carried(&self) -> u64 {
+        (0..self.tail.wrapping_sub(self.head))
+            .map(|i| u64::from(self.ring[self.at(self.head.wrapping_add(i))].size))
+            .sum()
+    }
+
+    #[inline]
+    const fn at(&self, position: u32) -> usize {
+        position as usize & (self.ring.len() - 1)
+    }
+
+    #[inline]
+    fn push(&mut self, packet: Packet) {
+        if self.tail.wrapping_sub(self.head) as usize == self.ring.len() {
+            self.grow();
+        }
+        let at = self.at(self.tail);
+        self.ring[at] = packet;
+        self.tail = self.tail.wrapping_add(1);
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut wider = vec![Packet::default(); 2 * self.ring.len()].into_boxed_slice();
+        for i in 0..self.tail.wrapping_sub(self.head) {
+            let position = self.head.wrapping_add(i);
+            wider[position as usize & (wider.len() - 1)] = self.ring[self.at(position)];
+        }
+        self.ring = wider;
+    }
+}
+
+/// Slowest rate, bit/s: at less, the cost of a packet would leave 64 bits.
+pub(crate) const SLOWEST: u64 = 1_000;
+
+/// ns per octet at a rate, with [`FRACTION`] bits below the point, rounded up so that no link
+/// carries more than its capacity. Rates below [`SLOWEST`] count as that.
+pub(crate) fn cost(bps: u64) -> u64 {
+    const NS_BITS_PER_BYTE: u64 = 8_000_000_000;
+    (NS_BITS_PER_BYTE << FRACTION).div_ceil(bps.max(SLOWEST))
+}
+
+/// Time that `size` octets take at a [`cost`], ns, rounded up.
+pub(crate) const fn span(size: u64, cost: u64) -> u64 {
+    (size * cost).div_ceil(1 << FRACTION)
+}

@@ -1,0 +1,192 @@
+//! Congestion controls: how the window grows, and where it lands after a loss or marks.
+
+use crate::Protocol;
+
+/// The window and the rule that moves it. All sizes in octets of payload, times in ns.
+#[derive(Clone, Debug)]
+pub(crate) struct Congestion {
+    pub(crate) window: u64,
+    pub(crate) threshold: u64,
+    mss: u64,
+    rule: Rule,
+}
+
+#[derive(Clone, Debug)]
+enum Rule {
+    NewReno,
+    Cubic(Cubic),
+    Dctcp(Dctcp),
+    /// Datagrams: no window.
+    Open,
+}
+
+/// RFC 9438; windows in segments, times in seconds.
+#[derive(Clone, Debug, Default)]
+struct Cubic {
+    largest: f64,
+    /// Start of the epoch, ns; zero before one.
+    epoch: u64,
+    at_epoch: f64,
+    plateau: f64,
+    estimate: f64,
+}
+
+/// RFC 8257, section 3.3.
+#[derive(Clone, Debug)]
+struct Dctcp {
+    /// Fraction of marked bytes, in units of 2⁻²⁰.
+    alpha: u64,
+    acked: u64,
+    marked: u64,
+    /// End of the observation window.
+    window_end: u64,
+    /// No second reduction before this is acknowledged.
+    reduced_until: u64,
+}
+
+/// CUBIC's C (RFC 9438, section 4.1: 0.4) and β (section 4.6: 0.7).
+const CUBIC_C: f64 = 0.4;
+const CUBIC_BETA: f64 = 0.7;
+
+/// DCTCP's 1 in fixed point, and g = 1/16 as a shift (RFC 8257, section 4.2).
+const ALPHA_ONE: u64 = 1 << 20;
+const G_SHIFT: u32 = 4;
+
+impl Congestion {
+    pub(crate) fn new(protocol: Protocol, mss: u64, initial: u64) -> Self {
+        let rule = match protocol {
+            Protocol::NewReno => Rule::NewReno,
+            Protocol::Cubic => Rule::Cubic(Cubic::default()),
+            // Alpha starts at 1: the first marks halve the window (RFC 8257, section 4.2).
+            Protocol::Dctcp => Rule::Dctcp(Dctcp {
+                alpha: ALPHA_ONE,
+                acked: 0,
+                marked: 0,
+                window_end: 0,
+                reduced_until: 0,
+            }),
+            Protocol::Datagram => Rule::Open,
+        };
+        let window = if protocol == Protocol::Datagram {
+            u64::MAX / 2
+        } else {
+            initial * mss
+        };
+        Self {
+            window,
+            threshold: u64::MAX / 2,
+            mss,
+            rule,
+        }
+    }
+
+    pub(crate) const fn is_ecn_capable(&self) -> bool {
+        matches!(self.rule, Rule::Dctcp(_))
+    }
+
+    /// New data was acknowledged outside of recovery, with the window in full use.
+    #[inline]
+    pub(crate) fn grow(&mut self, now: u64, acked: u64, rtt: u64) {
+        if self.window < self.threshold {
+            // RFC 5681, equation 2.
+            self.window += acked.min(self.mss);
+            return;
+        }
+        match &mut self.rule {
+            // RFC 5681, equation 3.
+            Rule::NewReno | Rule::Dctcp(_) => {
+                self.window += (self.mss * self.mss / self.window).max(1);
+            }
+            Rule::Cubic(cubic) => cubic.grow(&mut self.window, self.mss, now, acked, rtt),
+            Rule::Open => {}
+        }
+    }
+
+    /// Counts marks for every acknowledgement, and reduces once a window for them. `una` is what
+    /// the acknowledgement brought, `max` the highest sequence number sent.
+    #[inline]
+    pub(crate) fn on_echo(&mut self, acked: u64, echo: bool, una: u64, max: u64) {
+        let Rule::Dctcp(dctcp) = &mut self.rule else {
+            return;
+        };
+        dctcp.acked += acked;
+        if echo {
+            dctcp.marked += acked;
+        }
+        if una > dctcp.window_end && dctcp.acked > 0 {
+            let fraction = dctcp.marked * ALPHA_ONE / dctcp.acked;
+            dctcp.alpha = dctcp.alpha - (dctcp.alpha >> G_SHIFT) + (fraction >> G_SHIFT);
+            dctcp.window_end = max;
+            (dctcp.acked, dctcp.marked) = (0, 0);
+        }
+        if echo && una > dctcp.reduced_until {
+            let cut = u128::from(self.window) * u128::from(dctcp.alpha);
+            let cut = u64::try_from(cut / u128::from(2 * ALPHA_ONE)).unwrap_or(u64::MAX);
+            self.window = self.window.saturating_sub(cut).max(2 * self.mss);
+            self.threshold = self.window;
+            dctcp.reduced_until = max;
+        }
+    }
+
+    /// A loss was detected with `flight` octets outstanding: sets the threshold.
+    pub(crate) fn on_loss(&mut self, flight: u64) {
+        let least = 2 * self.mss;
+        self.threshold = match &mut self.rule {
+            // RFC 5681, equation 4; RFC 8257, section 3.4.
+            Rule::NewReno | Rule::Dctcp(_) | Rule::Open => (flight / 2).max(least),
+            Rule::Cubic(cubic) => cubic.on_loss(flight, self.mss).max(least),
+        };
+    }
+
+    /// The timer ran out: one segment (RFC 5681, section 3.1).
+    pub(crate) fn on_timeout(&mut self) {
+        if !matches!(self.rule, Rule::Open) {
+            self.window = self.mss;
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` saturates at the ends
+impl Cubic {
+    /// RFC 9438, sections 4.2 to 4.5.
+    fn grow(&mut self, window: &mut u64, mss: u64, now: u64, acked: u64, rtt: u64) {
+        let segments = *window as f64 / mss as f64;
+        if self.epoch == 0 {
+            self.epoch = now.max(1);
+            self.at_epoch = segments;
+            self.estimate = segments;
+            self.largest = self.largest.max(segments);
+            self.plateau = ((self.largest - segments) / CUBIC_C).cbrt();
+        }
+        let acked = acked as f64 / mss as f64;
+        // Section 4.3: the window Reno would have; α makes it as fair as Reno's own.
+        let alpha = if self.estimate >= self.largest {
+            1.0
+        } else {
+            3.0 * (1.0 - CUBIC_BETA) / (1.0 + CUBIC_BETA)
+        };
+        self.estimate += alpha * acked / segments;
+        let cubic = |t: f64| CUBIC_C * (t - self.plateau).powi(3) + self.largest;
+        let t = (now - self.epoch) as f64 / 1e9;
+        let next = if cubic(t) < self.estimate {
+            self.estimate
+        } else {
+            // One round trip ahead, at most half as much again (section 4.2).
+            let target = cubic(t + rtt as f64 / 1e9).clamp(segments, 1.5 * segments);
+            segments + (target - segments) / segments * acked
+        };
+        *window = ((next * mss as f64) as u64).max(*window);
+    }
+
+    /// Sections 4.6 and 4.7 (fast convergence); returns the new threshold.
+    fn on_loss(&mut self, flight: u64, mss: u64) -> u64 {
+        let segments = flight as f64 / mss as f64;
+        self.largest = if segments < self.largest {
+            segments * (1.0 + CUBIC_BETA) / 2.0
+        } else {
+            segments
+        };
+        self.epoch = 0;
+        (flight as f64 * CUBIC_BETA) as u64
+    }
+}

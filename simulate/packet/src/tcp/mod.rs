@@ -1,0 +1,25 @@
+//! TCP as machines without I/O or clock: a [`Sender`], a [`Receiver`], and the congestion controls.
+//!
+//! Sequence numbers are 64-bit offsets into the payload here; on the simulated wire they are the
+//! low 32 bits, as in real TCP. There is no handshake: a connection exists when its flow starts.
+
+mod congestion;
+mod ranges;
+mod receiver;
+mod rtt;
+mod sender;
+
+pub(crate) use receiver::{Acknowledgement, Receiver};
+pub(crate) use sender::{Segment, Sender};
+
+/// The 64-bit sequence number nearest to `reference` whose low half is `wire`.
+pub(crate) const fn unwrap(reference: u64, wire: u32) -> u64 {
+    let distance = wire.wrapping_sub(low(reference)).cast_signed();
+    reference.wrapping_add_signed(distance as i64)
+}
+
+/// The sequence number as it stands in a header.
+#[allow(clippy::cast_possible_truncation)] // the low half is what is wanted
+pub(crate) const fn low(sequence: u64) -> u32 {
+    sequence as u32
+}

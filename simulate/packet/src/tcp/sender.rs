@@ -1,0 +1,402 @@
+//! The sending end: window, loss detection and recovery (RFC 5681, 6582, 6675, 6298, 3042).
+
+use super::congestion::Congestion;
+use super::ranges::Ranges;
+use super::rtt::Rtt;
+use super::unwrap;
+use crate::{Protocol, Transport};
+
+/// Duplicate acknowledgements that mean a loss (RFC 5681, section 3.2).
+const DUPLICATES: u32 = 3;
+
+/// No timer runs.
+const NEVER: u64 = u64::MAX;
+
+/// A segment to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// First octet.
+    pub(crate) seq: u64,
+    /// Octets of payload.
+    pub(crate) len: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Open,
+    /// Fast recovery until `recover` is acknowledged.
+    Recovery,
+    /// Slow start from `una` after a timeout, until `recover` is acknowledged.
+    Loss,
+}
+
+/// State of one sending connection, or of a stream of datagrams.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    una: u64,
+    /// Next octet to send; falls back to `una` after a timeout.
+    next: u64,
+    /// One past the highest octet ever sent.
+    max: u64,
+    size: u64,
+    congestion: Congestion,
+    receive_window: u64,
+    timer: u64,
+    rtt: Rtt,
+    /// The segment being timed (Karn's algorithm: never one that was sent again) and since when.
+    timed: Option<(u64, u64)>,
+    phase: Phase,
+    duplicates: u32,
+    recover: u64,
+    /// Recovery without SACK has seen its first partial acknowledgement.
+    impatient: bool,
+    /// A segment to send again at once, whatever the window.
+    resend: Option<u64>,
+    sack: bool,
+    sacked: Ranges,
+    /// Highest octet sent again in this recovery (RFC 6675: HighRxt).
+    high_resent: u64,
+    mss: u16,
+    is_datagram: bool,
+    pub(crate) retransmissions: u32,
+    pub(crate) timeouts: u32,
+}
+
+impl Sender {
+    /// A sender of `size` octets. `handshake` is the round trip that the handshake would have
+    /// measured, ns: it seeds the timeout.
+    pub(crate) fn new(transport: &Transport, size: u64, handshake: u64) -> Self {
+        let mut rtt = Rtt::new(transport.min_rto.as_nanos());
+        rtt.sample(handshake);
+        let mss = u64::from(transport.mss);
+        let is_datagram = transport.protocol == Protocol::Datagram;
+        let initial = u64::from(transport.initial_window);
+        Self {
+            una: 0,
+            next: 0,
+            max: 0,
+            size,
+            congestion: Congestion::new(transport.protocol, mss, initial),
+            receive_window: if is_datagram {
+                u64::MAX
+            } else {
+                transport.receive_window.get()
+            },
+            timer: NEVER,
+            rtt,
+            timed: None,
+            phase: Phase::Open,
+            duplicates: 0,
+            recover: 0,
+            impatient: false,
+            resend: None,
+            sack: transport.sack,
+            sacked: Ranges::default(),
+            high_resent: 0,
+            mss: transport.mss,
+            is_datagram,
+            retransmissions: 0,
+            timeouts: 0,
+        }
+    }
+
+    /// Whether everything was sent and, unless datagrams, acknowledged.
+    pub(crate) const fn is_done(&self) -> bool {
+        if self.is_datagram {
+            self.next == self.size
+        } else {
+            self.una == self.size
+        }
+    }
+
+    pub(crate) const fn is_ecn_capable(&self) -> bool {
+        self.congestion.is_ecn_capable()
+    }
+
+    /// Highest acknowledged octet: the reference for sequence numbers on the wire.
+    pub(crate) const fn acknowledged(&self) -> u64 {
+        self.una
+    }
+
+    /// When [`Sender::on_deadline`] is wanted; `u64::MAX` for never.
+    pub(crate) const fn deadline(&self) -> u64 {
+        self.timer
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn window(&self) -> u64 {
+        self.congestion.window
+    }
+
+    /// Takes in an acknowledgement up to `ack` with perhaps a SACK block, as they stand on the
+    /// wire.
+    #[inline]
+    pub(crate) fn on_ack(&mut self, now: u64, ack: u32, block: Option<(u32, u32)>, echo: bool) {
+        let ack = unwrap(self.una, ack);
+        if ack < self.una || ack > self.max {
+            return;
+        }
+        if let Some((low, high)) = block
+            && self.sack
+        {
+            let (low, high) = (unwrap(ack, low), unwrap(ack, high));
+            if ack < low && low < high && high <= self.max {
+                self.sacked.insert(low, high);
+            }
+        }
+        let acked = ack - self.una;
+        self.congestion.on_echo(acked, echo, ack, self.max);
+        if acked == 0 {
+            if self.max > self.una {
+                self.on_duplicate();
+            }
+            return;
+        }
+        let was_limited = self.next - self.una + u64::from(self.mss) > self.congestion.window;
+        self.una = ack;
+        self.next = self.next.max(ack);
+        self.duplicates = 0;
+        if let Some((end, since)) = self.timed
+            && ack >= end
+        {
+            self.timed = None;
+            self.rtt.sample(now - since);
+        } else {
+            self.rtt.restart();
+        }
+        if !self.sacked.is_empty() {
+            self.sacked.remove_below(ack);
+        }
+        let mut restart = true;
+        if self.phase == Phase::Open {
+            // RFC 8257 asks not to grow on an acknowledgement that carries marks.
+            if was_limited && !(echo && self.is_ecn_capable()) {
+                self.congestion.grow(now, acked, self.rtt.smoothed());
+            }
+        } else {
+            restart = self.on_ack_after_loss(now, acked);
+        }
+        if self.una == self.max {
+            self.timer = NEVER;
+        } else if restart {
+            self.timer = now + self.rtt.timeout();
+        }
+    }
+
+    /// Returns whether the retransmission timer starts anew.
+    #[cold]
+    fn on_ack_after_loss(&mut self, now: u64, acked: u64) -> bool {
+        let mss = u64::from(self.mss);
+        let congestion = &mut self.congestion;
+        if self.una >= self.recover {
+            if self.phase == Phase::Recovery {
+                // RFC 6582, section 3.2, step 3, option 1; RFC 6675 leaves the window as it is.
+                let flight = self.max - self.una;
+                congestion.window = congestion.threshold.min(flight.max(mss) + mss);
+                if self.sack {
+                    congestion.window = congestion.threshold;
+                }
+            } else {
+                congestion.grow(now, acked, self.rtt.smoothed());
+            }
+            self.phase = Phase::Open;
+            return true;
+        }
+        match self.phase {
+            Phase::Loss => {
+                congestion.grow(now, acked, self.rtt.smoothed());
+                true
+            }
+            _ if self.sack => true,
+            _ => {
+                // A partial acknowledgement: the next hole, and the window deflates by what left.
+                self.resend = Some(self.una);
+                congestion.window = congestion.window.saturating_sub(acked);
+                if acked >= mss {
+                    congestion.window += mss;
+                }
+                congestion.window = congestion.window.max(mss);
+                !core::mem::replace(&mut self.impatient, true)
+            }
+        }
+    }
+
+    #[cold]
+    fn on_duplicate(&mut self) {
+        self.duplicates += 1;
+        match self.phase {
+            Phase::Recovery if !self.sack => self.congestion.window += u64::from(self.mss),
+            // RFC 6582, section 3.2, step 2 and RFC 6675, section 5: one reduction a window.
+            Phase::Open
+                if (self.una > self.recover || self.recover == 0) && self.loss_is_detected() =>
+            {
+                let flight = self.next - self.una;
+                self.congestion.on_loss(flight);
+                self.phase = Phase::Recovery;
+                self.recover = self.max;
+                self.resend = Some(self.una);
+                self.high_resent = self.una;
+                self.impatient = false;
+                self.congestion.window = self.congestion.threshold;
+                if !self.sack {
+                    self.congestion.window += u64::from(DUPLICATES) * u64::from(self.mss);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn loss_is_detected(&self) -> bool {
+        self.duplicates >= DUPLICATES || (self.sack && self.lost_below() > self.una)
+    }
+
+    /// The timer ran out (RFC 6298, section 5; RFC 5681, section 3.1).
+    pub(crate) fn on_deadline(&mut self, now: u64) {
+        if now < self.timer {
+            return;
+        }
+        self.timeouts += 1;
+        // RFC 5681: a second timeout for the same data doesn't lower the threshold again.
+        if self.phase != Phase::Loss || self.una >= self.recover {
+            self.congestion.on_loss(self.next - self.una);
+        }
+        self.congestion.on_timeout();
+        self.phase = Phase::Loss;
+        self.recover = self.max;
+        self.next = self.una;
+        self.duplicates = 0;
+        self.timed = None;
+        self.resend = None;
+        self.rtt.back_off();
+        self.timer = now + self.rtt.timeout();
+    }
+
+    /// The next segment that may be sent now.
+    #[inline]
+    pub(crate) fn poll(&mut self, now: u64) -> Option<Segment> {
+        if self.resend.is_some() {
+            return self.retransmit(now);
+        }
+        if self.phase == Phase::Recovery && self.sack {
+            return self.poll_sack(now);
+        }
+        let window = self.usable_window();
+        let mut flight = self.next - self.una;
+        let mut len = u64::from(self.mss).min(self.size - self.next);
+        if self.phase == Phase::Loss && !self.sacked.is_empty() {
+            (flight, len) = self.skip_sacked();
+        }
+        // Silly windows are not sent, except the last segment of the flow.
+        if len == 0 || flight + len > window {
+            return None;
+        }
+        Some(self.send(now, self.next, len))
+    }
+
+    /// After a timeout: moves on to the next octet not known to have arrived; returns what is in
+    /// flight below it and how long the segment there can be.
+    #[cold]
+    fn skip_sacked(&mut self) -> (u64, u64) {
+        self.next = self.sacked.end_of(self.next);
+        let end = self.sacked.next_above(self.next).unwrap_or(self.size);
+        let flight = self.next - self.una - self.sacked.covered_below(self.next);
+        (flight, u64::from(self.mss).min(end - self.next))
+    }
+
+    fn usable_window(&self) -> u64 {
+        let mut window = self.congestion.window;
+        if self.duplicates > 0 && self.phase == Phase::Open {
+            // Limited transmit (RFC 3042): a segment for each of the first two duplicates.
+            window += u64::from(self.duplicates.min(DUPLICATES - 1)) * u64::from(self.mss);
+        }
+        // The peer always has room for one segment.
+        window.min(self.receive_window).max(u64::from(self.mss))
+    }
+
+    #[inline]
+    fn send(&mut self, now: u64, seq: u64, len: u64) -> Segment {
+        let end = seq + len;
+        if seq < self.max {
+            self.retransmissions += 1;
+            if self.timed.is_some_and(|(timed, _)| timed > seq) {
+                self.timed = None;
+            }
+        } else if self.timed.is_none() {
+            self.timed = Some((end, now));
+        }
+        self.next = self.next.max(end);
+        self.max = self.max.max(end);
+        if self.timer == NEVER && !self.is_datagram {
+            self.timer = now + self.rtt.timeout();
+        }
+        #[allow(clippy::cast_possible_truncation)] // at most one MSS
+        Segment {
+            seq,
+            len: len as u16,
+        }
+    }
+
+    #[cold]
+    fn retransmit(&mut self, now: u64) -> Option<Segment> {
+        let seq = self.resend.take()?;
+        let end = self
+            .sacked
+            .next_above(seq)
+            .unwrap_or(self.max)
+            .min(self.max);
+        let len = u64::from(self.mss).min(end.saturating_sub(seq));
+        if len == 0 {
+            return self.poll(now);
+        }
+        self.high_resent = self.high_resent.max(seq + len);
+        Some(self.send(now, seq, len))
+    }
+
+    /// RFC 6675, section 4 (SetPipe, NextSeg) with rules 1 to 3.
+    #[cold]
+    fn poll_sack(&mut self, now: u64) -> Option<Segment> {
+        let mss = u64::from(self.mss);
+        let lost_below = self.lost_below();
+        let outstanding = self.max - self.una - self.sacked.covered_below(self.max);
+        let unsacked_below =
+            |edge: u64| (edge.max(self.una) - self.una) - self.sacked.covered_below(edge);
+        let resent = unsacked_below(self.high_resent);
+        let lost = unsacked_below(lost_below);
+        let pipe = outstanding.saturating_sub(lost) + resent.min(lost);
+        if pipe + mss > self.congestion.window {
+            return None;
+        }
+        let hole = self.sacked.end_of(self.high_resent.max(self.una));
+        let highest = self
+            .sacked
+            .as_slice()
+            .last()
+            .map_or(self.una, |range| range.0);
+        if hole < lost_below {
+            self.resend = Some(hole);
+            return self.retransmit(now);
+        }
+        let len = mss.min(self.size - self.max);
+        if len > 0 && self.max + len - self.una <= self.receive_window {
+            return Some(self.send(now, self.max, len));
+        }
+        if hole < highest {
+            self.resend = Some(hole);
+            return self.retransmit(now);
+        }
+        None
+    }
+
+    /// Everything unsacked below this is lost: more than two segments above it have arrived
+    /// (RFC 6675, section 4, IsLost).
+    fn lost_below(&self) -> u64 {
+        let mut above = 0;
+        for &(low, high) in self.sacked.as_slice().iter().rev() {
+            above += high - low;
+            if above > u64::from(DUPLICATES - 1) * u64::from(self.mss) {
+                return low;
+            }
+        }
+        self.una
+    }
+}
