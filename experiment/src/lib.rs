@@ -1,9 +1,15 @@
 //! A scenario file to a world to a result table beside the published one.
 #![forbid(unsafe_code)]
 
+mod files;
 pub mod metrics;
 mod published;
 mod result;
+pub mod run;
+pub mod scenario;
+pub mod store;
+pub mod table;
 
+pub use files::WriteError;
 pub use published::{Published, Verdict, judge};
-pub use result::{Origin, PolicyResult, PublishedFigures, Run, RunResult};
+pub use result::{Origin, PolicyResult, Run, RunResult};

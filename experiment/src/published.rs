@@ -4,17 +4,22 @@ use serde::Serialize;
 
 use crate::metrics::is_change;
 
-/// A figure from the literature for one metric of one policy.
+/// A published figure: one metric of one policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// The figure, in the unit of the metric's name.
+    /// The policy that it is about.
+    pub policy: String,
+    /// Name of the metric; `docs/metrics.md` explains each.
+    pub metric: String,
+    /// The figure, in the metric's unit.
     pub value: f64,
-    /// How far ours may lie from it, in the same unit, to hold; both ends included.
+    /// How far, in the metric's unit, ours may lie from the figure and still hold, both ends
+    /// included.
     pub tolerance: f64,
-    /// Where it was published: text and section, figure or table.
-    pub source: Option<String>,
-    /// What a reader must know to compare, such as how it was read off a plot.
-    pub note: Option<String>,
+    /// Where it was published: text and section, figure or table; empty when not known.
+    pub source: String,
+    /// What a reader should know of the figure; empty when nothing.
+    pub note: String,
 }
 
 /// How ours stand beside the published.
@@ -46,18 +51,13 @@ impl Verdict {
     }
 }
 
-/// Judges `ours`, our value of the metric `name`.
+/// Judges `ours`, our value of the published metric.
 ///
 /// The direction is the side of the *point of no effect* on which a value lies: zero for a change
 /// against the baseline, one half for `jobs_improved_ratio`, and for every other metric `baseline`,
 /// our value of it under the baseline policy. A value on the point itself has no direction, and
 /// neither has any when there is no such point (the baseline's own figures; runs without one).
-pub fn judge(
-    name: &str,
-    ours: Option<f64>,
-    baseline: Option<f64>,
-    published: &Published,
-) -> Verdict {
+pub fn judge(published: &Published, ours: Option<f64>, baseline: Option<f64>) -> Verdict {
     let Some(ours) = ours else {
         return Verdict::Differs;
     };
@@ -66,8 +66,8 @@ pub fn judge(
     if (ours - published.value).abs() <= published.tolerance + slack {
         return Verdict::Holds;
     }
-    let neutral = match name {
-        _ if is_change(name) => Some(0.0),
+    let neutral = match published.metric.as_str() {
+        name if is_change(name) => Some(0.0),
         "jobs_improved_ratio" => Some(0.5),
         _ => baseline,
     };

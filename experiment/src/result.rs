@@ -3,14 +3,11 @@
 use std::collections::BTreeMap;
 
 use engine::Outcome;
-use model::Topology;
+use model::{NodeId, Topology};
 use serde::{Serialize, Serializer};
 
 use crate::metrics::{self, Metrics};
 use crate::published::{Published, Verdict, judge};
-
-/// Published figures by policy and metric.
-pub type PublishedFigures = BTreeMap<String, BTreeMap<String, Published>>;
 
 /// What a world reported of the scenario under one policy.
 #[derive(Clone, Debug)]
@@ -85,7 +82,7 @@ impl RunResult {
         topology: &Topology,
         runs: &[Run],
         baseline: Option<&str>,
-        published: &PublishedFigures,
+        published: &[Published],
     ) -> Self {
         let base = runs
             .iter()
@@ -94,17 +91,19 @@ impl RunResult {
         let results = runs.iter().map(|run| {
             let other = base.filter(|base| base.policy != run.policy);
             let metrics = metrics::measure(topology, &run.outcome, other.map(|base| &base.outcome));
-            let published = published.get(&run.policy).cloned().unwrap_or_default();
-            let verdicts: BTreeMap<String, Verdict> = published
+            let figures = published
                 .iter()
-                .map(|(name, figure)| {
-                    let neutral = other
-                        .and(base_metrics.as_ref())
-                        .and_then(|metrics| metrics.get(name));
-                    let ours = metrics.get(name).copied();
-                    (name.clone(), judge(name, ours, neutral.copied(), figure))
-                })
+                .filter(|figure| figure.policy == run.policy);
+            let published: BTreeMap<String, Published> = figures
+                .map(|figure| (figure.metric.clone(), figure.clone()))
                 .collect();
+            let neutral = other.and(base_metrics.as_ref());
+            let judged = published.iter().map(|(name, figure)| {
+                let ours = metrics.get(name).copied();
+                let neutral = neutral.and_then(|metrics| metrics.get(name)).copied();
+                (name.clone(), judge(figure, ours, neutral))
+            });
+            let verdicts: BTreeMap<String, Verdict> = judged.collect();
             PolicyResult {
                 policy: run.policy.clone(),
                 metrics,
@@ -126,5 +125,13 @@ impl RunResult {
     /// None with finite metrics, which [`RunResult::new`] makes sure of.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+}
+
+/// The name that a topology gives a node; its number when it gives none.
+pub(crate) fn node_name(topology: &Topology, node: NodeId) -> String {
+    match topology.nodes().get(node.index()) {
+        Some(node) => node.name.clone(),
+        None => format!("node {}", node.0),
     }
 }

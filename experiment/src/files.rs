@@ -1,0 +1,55 @@
+//! Files that appear whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Why a result file couldn't be written.
+#[derive(Debug, thiserror::Error)]
+#[error("can't write {}: {source}", path.display())]
+pub struct WriteError {
+    /// The file.
+    pub path: PathBuf,
+    /// What the system or the encoder said.
+    pub source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// Lets `fill` write the file `path`: under another name in the same directory, renamed when it is
+/// complete and removed when it isn't.
+///
+/// # Errors
+/// The system's or those of `fill`; `path` is then as it was before.
+pub(crate) fn write_whole<E>(
+    path: &Path,
+    fill: impl FnOnce(&mut (dyn Write + Send)) -> Result<(), E>,
+) -> Result<(), WriteError>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.partial", std::process::id()));
+    let partial = path.with_file_name(name);
+    let written = create(&partial, fill).and_then(|()| Ok(fs::rename(&partial, path)?));
+    written.map_err(|source| {
+        // What can't be removed either was never created, or is beyond our reach.
+        let _ = fs::remove_file(&partial);
+        WriteError {
+            path: path.to_owned(),
+            source,
+        }
+    })
+}
+
+fn create<E>(
+    partial: &Path,
+    fill: impl FnOnce(&mut (dyn Write + Send)) -> Result<(), E>,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>>
+where
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut file = BufWriter::new(File::create(partial)?);
+    fill(&mut file).map_err(Into::into)?;
+    file.into_inner().map_err(io::Error::from)?;
+    Ok(())
+}

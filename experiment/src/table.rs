@@ -1,0 +1,114 @@
+//! The comparison for a terminal: a row per metric, a column per policy; below it every published
+//! figure beside ours.
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
+use comfy_table::{ContentLineStyle, LineStyle, TableStyle};
+
+use crate::metrics::{Unit, human, names};
+use crate::result::RunResult;
+
+/// What the table shows when a scenario doesn't say: what a person looks at first.
+pub const DEFAULT_METRICS: &[&str] = &[
+    "jct_mean_s",
+    "jct_p50_s",
+    "jct_p95_s",
+    "jct_mean_change_ratio",
+    "jct_p95_change_ratio",
+    "jobs_improved_ratio",
+    "jct_worst_increase_s",
+    "jobs_completed_ratio",
+    "makespan_s",
+    "goodput_bps",
+    "transmit_time_ratio",
+    "retransmissions_count",
+    "timeouts_count",
+    "drops_count",
+];
+
+/// Writes the comparison of the metrics `shown` (all that were measured when empty), and of what is
+/// published, as plain text without escape sequences, at most `width` columns wide where that is
+/// given.
+pub fn render(result: &RunResult, shown: &[&str], width: Option<u16>) -> String {
+    let mut text = compare(result, shown, width);
+    if result.results.iter().any(|r| !r.published.is_empty()) {
+        text.push_str("\nBeside the published figures:\n");
+        text.push_str(&beside_published(result, width));
+    }
+    text
+}
+
+fn compare(result: &RunResult, shown: &[&str], width: Option<u16>) -> String {
+    let mut table = new_table(width);
+    let policies = result.results.iter().map(|r| {
+        let baseline = result.baseline.as_ref() == Some(&r.policy);
+        let mark = if baseline { " (baseline)" } else { "" };
+        right(printable(&r.policy) + mark)
+    });
+    table.set_header([Cell::new("metric")].into_iter().chain(policies));
+    for name in names().filter(|name| shown.is_empty() || shown.contains(name)) {
+        let values = result.results.iter().map(|r| r.metrics.get(name));
+        if values.clone().all(|value| value.is_none()) {
+            continue;
+        }
+        let cells = values.map(|value| right(shown_value(name, value.copied())));
+        table.add_row([Cell::new(name)].into_iter().chain(cells));
+    }
+    finished(&table)
+}
+
+fn beside_published(result: &RunResult, width: Option<u16>) -> String {
+    let mut table = new_table(width);
+    let header = ["policy", "metric", "ours", "published", "verdict", "source"];
+    table.set_header(header);
+    for r in &result.results {
+        for (name, figure) in &r.published {
+            table.add_row([
+                Cell::new(printable(&r.policy)),
+                Cell::new(printable(name)),
+                right(shown_value(name, r.metrics.get(name).copied())),
+                right(published(name, figure.value, figure.tolerance)),
+                Cell::new(r.verdicts.get(name).map_or("", |verdict| verdict.name())),
+                Cell::new(printable(&figure.source)),
+            ]);
+        }
+    }
+    finished(&table)
+}
+
+/// A published figure with its tolerance: `−20.0 % ± 5.0 %`.
+pub(crate) fn published(name: &str, value: f64, tolerance: f64) -> String {
+    let tolerance = Unit::of(name).show(tolerance);
+    format!("{} ± {tolerance}", human(name, value))
+}
+
+/// A value for people; a dash where nothing was measured.
+pub(crate) fn shown_value(name: &str, value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| human(name, value))
+}
+
+fn new_table(width: Option<u16>) -> Table {
+    let mut table = Table::new();
+    let style = TableStyle::new()
+        .header_lines(ContentLineStyle::none())
+        .header_separator(LineStyle::none().fill('─').junction('─'))
+        .content_lines(ContentLineStyle::none());
+    table.load_style(style);
+    if let Some(width) = width {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+        table.set_width(width);
+    }
+    table
+}
+
+fn right(text: String) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+fn finished(table: &Table) -> String {
+    table.trim_fmt() + "\n"
+}
+
+/// A scenario's text without control characters, which could steer a terminal.
+fn printable(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).collect()
+}
