@@ -2,8 +2,12 @@
 //!
 //! Whatever can have an event pending owns a *slot*, and has at most one event pending: a link
 //! (its next arrival), a timer, a port. So nothing is allocated per event, and scheduling writes two
-//! cache lines: the slot and its bucket's head. Events come out in the order (time, slot); slots
-//! are numbered by class and then by source, so the order is total and owes nothing to memory.
+//! cache lines: the slot and its bucket's head.
+//!
+//! Events come out in the order of their times. Simultaneous events come out in an order that
+//! depends on time and slot numbers alone, so it is total and owes nothing to memory, but that
+//! favours no slot: each of two slots is first half of the time. With a fixed order, of several
+//! packets that reach a full queue at once the one from the lowest port would always win.
 //!
 //! Buckets hold unsorted lists. When the clock reaches a bucket its list is sorted once into
 //! `current`, which makes simultaneous events cost `n log n` instead of `n²`.
@@ -39,10 +43,10 @@ struct Pending {
     place: Place,
 }
 
-/// Events in the order (time, slot).
+/// Events in order of time; see the module's text for ties.
 #[derive(Debug)]
 pub struct EventQueue {
-    /// The events of the bucket in progress, last first: offset in the bucket « 32 | slot.
+    /// The events of the bucket in progress, last first, as [`EventQueue::key`]s.
     current: Vec<u64>,
     /// Number of the bucket in progress, counted from time 0.
     bucket: u64,
@@ -178,7 +182,7 @@ impl EventQueue {
             return None;
         }
         self.current.pop();
-        let slot = low(key);
+        let slot = low(key) ^ veil(time);
         self.slots[slot as usize].place = Place::Idle;
         self.popped += 1;
         Some((Time::from_nanos(time), Slot(slot)))
@@ -237,9 +241,9 @@ impl EventQueue {
         pending.place == Place::Far && pending.time == time
     }
 
-    /// Position of an event within the bucket in progress.
+    /// Position of an event within the bucket in progress: offset « 32 | veiled slot.
     const fn key(&self, time: u64, slot: u32) -> u64 {
-        (time - (self.bucket << self.shift)) << 32 | slot as u64
+        (time - (self.bucket << self.shift)) << 32 | (slot ^ veil(time)) as u64
     }
 
     const fn vacate(&mut self, index: usize) {
@@ -269,6 +273,12 @@ impl EventQueue {
         };
         Some(self.bucket + 1 + ((found + BUCKETS - start) % BUCKETS) as u64)
     }
+}
+
+/// What slot numbers are combined with to order the events of one instant. The highest bit in which
+/// two slots differ decides between them, and this flips it half of the time (Fibonacci hashing).
+const fn veil(time: u64) -> u32 {
+    low(time.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32)
 }
 
 #[allow(clippy::cast_possible_truncation)] // the remainder is what is wanted
