@@ -1,0 +1,249 @@
+//! A TOML document in which every value remembers where it came from: a line of the file, or a
+//! `--set` on the command line.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Override, ScenarioError};
+
+/// Where a key or value was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Octets from the start of the file.
+    File(usize),
+    /// Which of the overrides.
+    Override(usize),
+}
+
+/// A value and where it was written.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) place: Place,
+    pub(super) node: Node,
+}
+
+/// A TOML value.
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    Text(String),
+    Integer(i64),
+    Float(f64),
+    Bool(bool),
+    List(Vec<Item>),
+    Table(Table),
+    Date,
+}
+
+/// Values by key, each with the place of its key.
+pub(super) type Table = BTreeMap<String, (Place, Item)>;
+
+impl Node {
+    /// What an error calls a value of this kind.
+    pub(super) const fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(_) => "a text",
+            Self::Integer(_) => "an integer",
+            Self::Float(_) => "a number with a fraction",
+            Self::Bool(_) => "true or false",
+            Self::List(_) => "a list",
+            Self::Table(_) => "a table",
+            Self::Date => "a date",
+        }
+    }
+}
+
+/// A scenario file with its overrides applied.
+#[derive(Debug)]
+pub(super) struct Document<'a> {
+    file: &'a str,
+    text: &'a str,
+    overrides: &'a [Override],
+    pub(super) root: Item,
+}
+
+impl<'a> Document<'a> {
+    /// Reads `text`, called `file` in errors, and applies `overrides` in order.
+    pub(super) fn read(
+        file: &'a str,
+        text: &'a str,
+        overrides: &'a [Override],
+    ) -> Result<Self, ScenarioError> {
+        let mut document = Self {
+            file,
+            text,
+            overrides,
+            root: Item {
+                place: Place::File(0),
+                node: Node::Table(Table::new()),
+            },
+        };
+        let table = DeTable::parse(text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            let what = error.message().trim_end();
+            document.error(
+                Place::File(offset),
+                "",
+                format_args!("{what}; correct the TOML syntax"),
+            )
+        })?;
+        let at = |span: Range<usize>| Place::File(span.start);
+        document.root.node = Node::Table(
+            convert_table(table.get_ref(), at)
+                .map_err(|(place, what)| document.error(place, "", what))?,
+        );
+        for (number, change) in overrides.iter().enumerate() {
+            let place = Place::Override(number);
+            let item = document.override_value(change, place)?;
+            document
+                .replace(change, item)
+                .map_err(|what| document.error(place, change.path(), what))?;
+        }
+        Ok(document)
+    }
+
+    /// An error about `field`, written at `place`.
+    pub(super) fn error(
+        &self,
+        place: Place,
+        field: &str,
+        message: impl fmt::Display,
+    ) -> ScenarioError {
+        let at = match place {
+            Place::File(offset) => {
+                let end = (0..=offset.min(self.text.len()))
+                    .rev()
+                    .find(|&end| self.text.is_char_boundary(end))
+                    .unwrap_or(0);
+                let before = &self.text[..end];
+                let line = before.matches('\n').count() + 1;
+                let column = before
+                    .rsplit('\n')
+                    .next()
+                    .map_or(0, |last| last.chars().count())
+                    + 1;
+                format!("{}:{line}:{column}", self.file)
+            }
+            Place::Override(number) => self.overrides.get(number).map_or_else(
+                || self.file.to_owned(),
+                |change| format!("--set {}", change.shown()),
+            ),
+        };
+        ScenarioError::new(&at, field, message)
+    }
+
+    /// The value of an override: TOML, or else a text that needs no quotes on a command line.
+    fn override_value(&self, change: &Override, place: Place) -> Result<Item, ScenarioError> {
+        let node = match DeValue::parse(change.value()) {
+            Ok(value) => {
+                convert(&value, |_| place)
+                    .map_err(|(place, what)| self.error(place, change.path(), what))?
+                    .node
+            }
+            Err(_) => Node::Text(change.value().to_owned()),
+        };
+        Ok(Item { place, node })
+    }
+
+    /// Puts `item` where the path of `change` leads. Members of a list are named by their number
+    /// from 0, or by their `label` or `name`.
+    fn replace(&mut self, change: &Override, item: Item) -> Result<(), String> {
+        let place = item.place;
+        let mut at = &mut self.root;
+        for key in change.path().split('.') {
+            let key = key.trim();
+            at = match &mut at.node {
+                Node::Table(table) => {
+                    let empty = Item {
+                        place,
+                        node: Node::Table(Table::new()),
+                    };
+                    &mut table.entry(key.to_owned()).or_insert((place, empty)).1
+                }
+                Node::List(items) => {
+                    let count = items.len();
+                    let position = member(items, key).ok_or_else(|| {
+                        format!("the list has no member \"{key}\"; name one by its label, its name or a number below {count}")
+                    })?;
+                    items.get_mut(position).ok_or_else(String::new)?
+                }
+                other => {
+                    return Err(format!(
+                        "\"{key}\" can't be set inside {}; shorten the path",
+                        other.kind()
+                    ));
+                }
+            };
+        }
+        *at = item;
+        Ok(())
+    }
+}
+
+/// The position of the member that `key` names.
+fn member(items: &[Item], key: &str) -> Option<usize> {
+    let named = |field: &str| {
+        items.iter().position(|item| match &item.node {
+            Node::Table(table) => {
+                matches!(table.get(field), Some((_, Item { node: Node::Text(text), .. })) if text == key)
+            }
+            _ => false,
+        })
+    };
+    let number = || key.parse().ok().filter(|number| *number < items.len());
+    named("label").or_else(|| named("name")).or_else(number)
+}
+
+type Fault = (Place, String);
+
+fn convert_table(
+    table: &DeTable<'_>,
+    at: impl Fn(Range<usize>) -> Place + Copy,
+) -> Result<Table, Fault> {
+    let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
+        let name: &std::borrow::Cow<'_, str> = key.get_ref();
+        Ok((
+            name.clone().into_owned(),
+            (at(key.span()), convert(value, at)?),
+        ))
+    };
+    table.iter().map(entry).collect()
+}
+
+/// Recursion is bounded: the parser refuses deep nesting.
+fn convert(
+    value: &Spanned<DeValue<'_>>,
+    at: impl Fn(Range<usize>) -> Place + Copy,
+) -> Result<Item, Fault> {
+    let place = at(value.span());
+    let node = match value.get_ref() {
+        DeValue::String(text) => Node::Text(text.clone().into_owned()),
+        DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
+            .map(Node::Integer)
+            .map_err(|_| {
+                (
+                    place,
+                    "the integer is too large; use a smaller one".to_owned(),
+                )
+            })?,
+        DeValue::Float(float) => float.as_str().parse().map(Node::Float).map_err(|_| {
+            (
+                place,
+                "the number can't be read; write it as 0.5".to_owned(),
+            )
+        })?,
+        DeValue::Boolean(value) => Node::Bool(*value),
+        DeValue::Datetime(_) => Node::Date,
+        DeValue::Array(items) => Node::List(
+            items
+                .iter()
+                .map(|item| convert(item, at))
+                .collect::<Result<_, _>>()?,
+        ),
+        DeValue::Table(table) => Node::Table(convert_table(table, at)?),
+    };
+    Ok(Item { place, node })
+}

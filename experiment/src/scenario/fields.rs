@@ -1,0 +1,271 @@
+//! Reading values out of a document: every refusal says where, which field, what is wrong and what
+//! to do.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use super::ScenarioError;
+use super::document::{Document, Item, Node, Place, Table};
+
+type Read<T> = Result<T, ScenarioError>;
+
+/// A value on its way into the scenario.
+#[derive(Clone)]
+pub(super) struct Value<'a> {
+    document: &'a Document<'a>,
+    path: String,
+    item: &'a Item,
+}
+
+impl<'a> Value<'a> {
+    /// The whole document.
+    pub(super) const fn root(document: &'a Document<'a>) -> Self {
+        Self {
+            document,
+            path: String::new(),
+            item: &document.root,
+        }
+    }
+
+    /// An error about this value.
+    pub(super) fn error(&self, message: impl fmt::Display) -> ScenarioError {
+        self.document.error(self.item.place, &self.path, message)
+    }
+
+    fn wrong_kind(&self, wanted: impl fmt::Display) -> ScenarioError {
+        self.error(format_args!("is {}; write {wanted}", self.item.node.kind()))
+    }
+
+    /// A text.
+    pub(super) fn text(&self) -> Read<&'a str> {
+        match &self.item.node {
+            Node::Text(text) => Ok(text),
+            _ => Err(self.wrong_kind("a text in quotes")),
+        }
+    }
+
+    /// A name that can be part of a file name: 1 to 64 of `a-z`, `A-Z`, `0-9`, `-`, `_`.
+    pub(super) fn name(&self) -> Read<String> {
+        const MOST: usize = 64;
+        let text = self.text()?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if text.is_empty() || text.len() > MOST || !text.chars().all(plain) {
+            return Err(self.error(format_args!(
+                "is no name; use 1 to {MOST} letters, digits, - and _"
+            )));
+        }
+        Ok(text.to_owned())
+    }
+
+    /// A text that is a quantity with its unit.
+    pub(super) fn quantity<T: FromStr<Err: fmt::Display>>(&self) -> Read<T> {
+        match &self.item.node {
+            Node::Text(text) => text.parse().map_err(|error| self.error(error)),
+            Node::Integer(_) | Node::Float(_) => {
+                // The quantity's own message names its units.
+                let number = match &self.item.node {
+                    Node::Integer(number) => number.to_string(),
+                    Node::Float(number) => number.to_string(),
+                    _ => String::new(),
+                };
+                match number.parse::<T>() {
+                    Err(error) => Err(self.error(error)),
+                    Ok(_) => Err(self.wrong_kind("a number with its unit in quotes")),
+                }
+            }
+            _ => Err(self.wrong_kind("a number with its unit in quotes")),
+        }
+    }
+
+    /// An integer in `range`.
+    pub(super) fn integer<T>(&self, range: RangeInclusive<T>) -> Read<T>
+    where
+        T: TryFrom<i64> + PartialOrd + fmt::Display,
+    {
+        let (least, most) = (range.start(), range.end());
+        let Node::Integer(integer) = self.item.node else {
+            return Err(self.wrong_kind(format_args!("an integer from {least} to {most}")));
+        };
+        match T::try_from(integer) {
+            Ok(value) if range.contains(&value) => Ok(value),
+            _ => Err(self.error(format_args!(
+                "{integer} is out of range; write an integer from {least} to {most}"
+            ))),
+        }
+    }
+
+    /// A number in `range`.
+    pub(super) fn number(&self, range: RangeInclusive<f64>) -> Read<f64> {
+        let (least, most) = (range.start(), range.end());
+        #[allow(clippy::cast_precision_loss)] // a bound check in tenths doesn't need 53 bits
+        let number = match self.item.node {
+            Node::Integer(integer) => integer as f64,
+            Node::Float(float) => float,
+            _ => return Err(self.wrong_kind(format_args!("a number from {least} to {most}"))),
+        };
+        if range.contains(&number) {
+            Ok(number)
+        } else {
+            Err(self.error(format_args!(
+                "{number} is out of range; write a number from {least} to {most}"
+            )))
+        }
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&self) -> Read<bool> {
+        match self.item.node {
+            Node::Bool(flag) => Ok(flag),
+            _ => Err(self.wrong_kind("true or false")),
+        }
+    }
+
+    /// One of a few texts.
+    pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Read<T> {
+        let text = self.text()?;
+        if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == text) {
+            return Ok(*choice);
+        }
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        Err(self.error(unknown(text, &names)))
+    }
+
+    /// A list of at most `most` values.
+    pub(super) fn list(&self, most: usize) -> Read<Vec<Self>> {
+        let Node::List(items) = &self.item.node else {
+            return Err(self.wrong_kind("a list"));
+        };
+        if items.len() > most {
+            return Err(self.error(format_args!(
+                "has {} members; write at most {most}",
+                items.len()
+            )));
+        }
+        let members = items.iter().enumerate().map(|(number, item)| Self {
+            document: self.document,
+            path: format!("{}[{number}]", self.path),
+            item,
+        });
+        Ok(members.collect())
+    }
+
+    /// The fields of a table.
+    pub(super) fn fields(&self) -> Read<Fields<'a>> {
+        match &self.item.node {
+            Node::Table(table) => Ok(Fields {
+                document: self.document,
+                path: self.path.clone(),
+                place: self.item.place,
+                table,
+                known: Vec::new(),
+            }),
+            _ => Err(self.wrong_kind("a table")),
+        }
+    }
+}
+
+/// The fields of a table; it remembers which were asked for, so that the rest can be refused.
+pub(super) struct Fields<'a> {
+    document: &'a Document<'a>,
+    path: String,
+    place: Place,
+    table: &'a Table,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Fields<'a> {
+    /// The field `key`, if it is there.
+    pub(super) fn get(&mut self, key: &'static str) -> Option<Value<'a>> {
+        self.known.push(key);
+        let (_, item) = self.table.get(key)?;
+        Some(Value {
+            document: self.document,
+            path: self.below(key),
+            item,
+        })
+    }
+
+    /// The field `key`, which must be there; the error shows an `example` of its value.
+    pub(super) fn need(&mut self, key: &'static str, example: &str) -> Read<Value<'a>> {
+        self.get(key).ok_or_else(|| {
+            let what = format_args!("is missing; add {key} = {example}");
+            self.document.error(self.place, &self.below(key), what)
+        })
+    }
+
+    /// The field `key` as `read` understands it, or `default`.
+    pub(super) fn or<T>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        read: impl FnOnce(&Value<'a>) -> Read<T>,
+    ) -> Read<T> {
+        self.get(key).map_or(Ok(default), |value| read(&value))
+    }
+
+    /// The field `key` as `read` understands it, if it is there.
+    pub(super) fn optional<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&Value<'a>) -> Read<T>,
+    ) -> Read<Option<T>> {
+        self.get(key).map(|value| read(&value)).transpose()
+    }
+
+    /// The members of the list of tables `key`, none when it isn't there.
+    pub(super) fn tables(&mut self, key: &'static str, most: usize) -> Read<Vec<Value<'a>>> {
+        self.or(key, Vec::new(), |value| value.list(most))
+    }
+
+    /// Refuses the fields nobody asked for.
+    pub(super) fn done(self) -> Read<()> {
+        match self
+            .table
+            .iter()
+            .find(|(key, _)| !self.known.contains(&key.as_str()))
+        {
+            None => Ok(()),
+            Some((key, (place, _))) => Err(self.document.error(
+                *place,
+                &self.below(key),
+                format_args!("unknown key; {}", unknown(key, &self.known)),
+            )),
+        }
+    }
+
+    fn below(&self, key: &str) -> String {
+        if self.path.is_empty() {
+            shown(key)
+        } else {
+            format!("{}.{}", self.path, shown(key))
+        }
+    }
+}
+
+/// What is wrong with `text` where only `names` are known, and which of them is nearest.
+pub(super) fn unknown(text: &str, names: &[&str]) -> String {
+    let text = shown(text);
+    let distance = |name: &&&str| strsim::osa_distance(&text, name);
+    let nearest = names.iter().min_by_key(distance);
+    match nearest {
+        Some(nearest) if distance(&nearest) <= nearest.len().div_ceil(2) => {
+            format!("\"{text}\" is unknown; did you mean \"{nearest}\"?")
+        }
+        _ => format!("\"{text}\" is unknown; use one of {}", names.join(", ")),
+    }
+}
+
+/// A text as an error repeats it: cut, so that hostile input can't flood a terminal.
+pub(super) fn shown(text: &str) -> String {
+    const MOST: usize = 60;
+    let mut cut: String = text
+        .chars()
+        .take(MOST)
+        .filter(|c| !c.is_control())
+        .collect();
+    if text.chars().nth(MOST).is_some() {
+        cut.push('…');
+    }
+    cut
+}

@@ -1,0 +1,245 @@
+//! The scenario file: one TOML document that says what runs where under which policies, and what
+//! was published about it. `docs/scenarios.md` explains every key.
+//!
+//! Whatever a file holds, reading it gives a scenario that can be built within the bounds stated at
+//! [`Scenario::MOST_BYTES`] and beside each key, or one error that names file, line, column, field,
+//! fault and remedy.
+
+mod document;
+mod error;
+mod fields;
+mod jobs;
+mod policy;
+mod published;
+mod topology;
+mod transport;
+mod workload;
+
+use std::fs::File;
+use std::io::{ErrorKind, Read as _};
+use std::path::Path;
+
+use model::{Job, LinkId, Topology};
+use packet::{Discipline, Enforcement, Transport};
+use units::{Span, Time};
+
+use crate::{Published, metrics};
+use document::Document;
+use fields::{Fields, Value};
+
+pub use error::{Override, ScenarioError};
+pub use policy::PolicySpec;
+pub use workload::Workload;
+
+/// An experiment, ready to be run.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Short name, fit for a file name.
+    pub name: String,
+    /// One line for people.
+    pub title: String,
+    /// The text and section that the experiment is from; empty when it is from none.
+    pub source: String,
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Label of the policy that the others are compared with.
+    pub baseline: String,
+    /// The run ends here at the latest.
+    pub until: Time,
+    /// Hosts, switches and links.
+    pub topology: Topology,
+    /// In which order queues are served.
+    pub queues: Queues,
+    /// How directives reach the flows.
+    pub control: Control,
+    /// What moves.
+    pub workload: Workload,
+    /// Who decides, one run each.
+    pub policies: Vec<PolicySpec>,
+    /// Ports to capture in every run.
+    pub captures: Vec<CapturePort>,
+    /// Results that the text gives.
+    pub published: Vec<Published>,
+    /// Names of the metrics that a table for people shows; empty: the usual ones.
+    pub measures: Vec<String>,
+}
+
+/// The way from a decision to the flow it is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// One-way delay between hosts and controller.
+    pub delay: Span,
+    /// What limits a flow.
+    pub enforcement: Enforcement,
+}
+
+/// In which order output queues are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queues {
+    /// Those of hosts.
+    pub host: Discipline,
+    /// Those of switches.
+    pub switch: Discipline,
+}
+
+/// A port whose packets are written to a capture file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapturePort {
+    /// The directed link behind the port.
+    pub link: LinkId,
+    /// `FROM-TO`, the names of its ends; part of the file name.
+    pub name: String,
+}
+
+impl Scenario {
+    /// Largest scenario file, in octets.
+    pub const MOST_BYTES: u64 = 4 << 20;
+    /// Where a run ends that is given no `until`: late enough for any flow that can end.
+    const LATEST: Span = Span::from_secs(3_600_000);
+    const MOST_CAPTURES: usize = 64;
+
+    /// Reads the scenario file at `path` and applies `overrides` in order.
+    ///
+    /// # Errors
+    /// The file can't be read or is no scenario; the message names place, field and remedy.
+    pub fn load(path: &Path, overrides: &[Override]) -> Result<Self, ScenarioError> {
+        let file = path.display().to_string();
+        let text = read_text(path).map_err(|what| ScenarioError::new(&file, "", what))?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Self::read(&file, &text, folder, overrides)
+    }
+
+    /// Reads the scenario `text`, called `file` in errors, with files that it names looked up from
+    /// `folder`, and applies `overrides` in order.
+    ///
+    /// # Errors
+    /// The text is no scenario; the message names place, field and remedy.
+    pub fn read(
+        file: &str,
+        text: &str,
+        folder: &Path,
+        overrides: &[Override],
+    ) -> Result<Self, ScenarioError> {
+        let document = Document::read(file, text, overrides)?;
+        let mut root = Value::root(&document).fields()?;
+
+        let name = root.need("name", "\"my-scenario\"")?.name()?;
+        let title = root
+            .need("title", "\"One line for people\"")?
+            .text()?
+            .to_owned();
+        let source = root.or("source", String::new(), |v| Ok(v.text()?.to_owned()))?;
+        let seed = root.or("seed", 1, |v| Ok(v.integer(0..=i64::MAX)?.unsigned_abs()))?;
+        root.or("world", (), |v| v.choice(&[("packet", ())]))?;
+        let until = root.optional("until", |v| {
+            let until = v.quantity::<Span>()?;
+            if until == Span::ZERO || until > Self::LATEST {
+                return Err(v.error(format_args!(
+                    "is out of range; write up to {}",
+                    Self::LATEST
+                )));
+            }
+            Ok(until)
+        })?;
+        let topology = topology::read(&root.need("topology", "a [topology] table")?)?;
+        let transport = root.or("transport", Transport::default(), |v| {
+            transport::read(v, Transport::default())
+        })?;
+        let queues = root.or("queues", Queues::default(), transport::read_queues)?;
+        let control = root.or("control", transport::CONTROL, transport::read_control)?;
+        let workload = root.need("workload", "a [workload] table")?;
+        let ends = until.is_some();
+        let workload = workload::read(&workload, &topology, folder, ends)?;
+        let policies = policy::read(&root.need("policy", "a [[policy]] table")?, transport)?;
+        let baseline = baseline(&mut root, &policies)?;
+        let captures = root.tables("capture", Self::MOST_CAPTURES)?;
+        let captures = captures
+            .iter()
+            .map(|v| capture(v, &topology))
+            .collect::<Result<_, _>>()?;
+        let published = root.or("published", Vec::new(), |v| published::read(v, &policies))?;
+        let measures = root.tables("measures", metrics::names().count())?;
+        let measures = measures
+            .iter()
+            .map(published::metric_name)
+            .collect::<Result<_, _>>()?;
+        root.done()?;
+        Ok(Self {
+            name,
+            title,
+            source,
+            seed,
+            baseline,
+            until: Time::ZERO + until.unwrap_or(Self::LATEST),
+            topology,
+            queues,
+            control,
+            workload,
+            policies,
+            captures,
+            published,
+            measures,
+        })
+    }
+
+    /// The jobs of one run, by arrival.
+    ///
+    /// # Errors
+    /// A trace that can't be read.
+    pub fn jobs(&self) -> Result<Box<dyn Iterator<Item = Job> + '_>, ScenarioError> {
+        self.workload.jobs()
+    }
+
+    /// The labels of all policies, in the order of the file.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        self.policies.iter().map(|policy| policy.label.as_str())
+    }
+}
+
+fn baseline(root: &mut Fields<'_>, policies: &[PolicySpec]) -> Result<String, ScenarioError> {
+    let labels: Vec<&str> = policies
+        .iter()
+        .map(|policy| policy.label.as_str())
+        .collect();
+    let chosen = root.optional("baseline", |v| {
+        let names: Vec<_> = labels.iter().map(|label| (*label, *label)).collect();
+        v.choice(&names)
+    })?;
+    let tcp = || labels.iter().copied().find(|label| *label == "tcp");
+    let first = || labels.first().copied().unwrap_or_default();
+    Ok(chosen.or_else(tcp).unwrap_or_else(first).to_owned())
+}
+
+fn capture(value: &Value<'_>, topology: &Topology) -> Result<CapturePort, ScenarioError> {
+    let mut fields = value.fields()?;
+    let (link, name) = topology::port(&mut fields, topology)?;
+    fields.done()?;
+    Ok(CapturePort { link, name })
+}
+
+fn read_text(path: &Path) -> Result<String, String> {
+    let unreadable = |error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound => "there is no such file; check the path".to_owned(),
+        ErrorKind::IsADirectory => "is a directory; name a scenario file in it".to_owned(),
+        ErrorKind::PermissionDenied => "may not be read; grant the permission".to_owned(),
+        _ => format!("can't be read: {error}"),
+    };
+    let mut bytes = Vec::new();
+    File::open(path)
+        .map_err(unreadable)?
+        .take(Scenario::MOST_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(unreadable)?;
+    if bytes.len() as u64 > Scenario::MOST_BYTES {
+        return Err(format!(
+            "is larger than {} bytes; is it a scenario file?",
+            Scenario::MOST_BYTES
+        ));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        format!(
+            "isn't UTF-8 from byte {} on; is it a scenario file?",
+            error.utf8_error().valid_up_to()
+        )
+    })
+}

@@ -1,0 +1,301 @@
+//! `[topology]`: a usual shape or a custom one, link by link.
+
+use model::build::{self, Access};
+use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Topology, TopologyError};
+use units::{Bytes, Rate, Span};
+
+use super::ScenarioError;
+use super::fields::{Fields, Value, shown};
+
+type Read<T> = Result<T, ScenarioError>;
+
+/// Most hosts. Ten times what the largest published experiment has (150,000 in 2,500 racks would be
+/// a star of that many) would no longer fit a laptop.
+const MOST_HOSTS: u32 = 1 << 18;
+/// Most switches: those of the largest fat-tree. Routes take two octets for each pair of them.
+const MOST_SWITCHES: u32 = 5120;
+/// Most nodes of a custom topology, in which every node may route.
+const MOST_CUSTOM: usize = 4096;
+const MOST_LINKS: usize = 1 << 17;
+const LONGEST_DELAY: Span = Span::from_secs(100);
+
+/// What a switch port holds unless the file says otherwise.
+const BUFFER: Buffer = Buffer::Packets(100);
+/// What a network card holds unless the file says otherwise (Linux `txqueuelen`).
+const NIC: Buffer = Buffer::Packets(1000);
+
+#[derive(Clone, Copy)]
+enum Shape {
+    Star,
+    Dumbbell,
+    TwoRacks,
+    LeafSpine,
+    FatTree,
+    Custom,
+}
+
+const SHAPES: &[(&str, Shape)] = &[
+    ("star", Shape::Star),
+    ("dumbbell", Shape::Dumbbell),
+    ("two-racks", Shape::TwoRacks),
+    ("leaf-spine", Shape::LeafSpine),
+    ("fat-tree", Shape::FatTree),
+    ("custom", Shape::Custom),
+];
+
+pub(super) fn read(value: &Value<'_>) -> Read<Topology> {
+    let mut fields = value.fields()?;
+    let shape = fields.need("kind", "\"two-racks\"")?.choice(SHAPES)?;
+    let built = match shape {
+        Shape::Star => {
+            let hosts = hosts(&mut fields, "hosts", 1)?;
+            build::star(hosts, &access(&mut fields)?)
+        }
+        Shape::Dumbbell => {
+            let (left, right) = (
+                hosts(&mut fields, "left", 2)?,
+                hosts(&mut fields, "right", 2)?,
+            );
+            build::dumbbell(
+                left,
+                right,
+                &access(&mut fields)?,
+                &cable(&mut fields, "core")?,
+            )
+        }
+        Shape::TwoRacks => {
+            let each = hosts(&mut fields, "hosts_per_rack", 2)?;
+            build::dumbbell(
+                each,
+                each,
+                &access(&mut fields)?,
+                &cable(&mut fields, "core")?,
+            )
+        }
+        Shape::LeafSpine => {
+            let leaves = fields.need("leaves", "4")?.integer(1..=MOST_SWITCHES / 2)?;
+            let spines = fields.need("spines", "3")?.integer(1..=MOST_SWITCHES / 2)?;
+            let each = hosts(&mut fields, "hosts_per_leaf", leaves)?;
+            if leaves as usize * spines as usize > MOST_LINKS {
+                return Err(value.error(format_args!(
+                    "{leaves} leaves and {spines} spines need more than {MOST_LINKS} cables; use fewer"
+                )));
+            }
+            let access = access(&mut fields)?;
+            build::leaf_spine(
+                leaves,
+                spines,
+                each,
+                &access,
+                &cable(&mut fields, "fabric")?,
+            )
+        }
+        Shape::FatTree => {
+            let k = fields.need("k", "8")?.integer(2..=64)?;
+            build::fat_tree(k, &access(&mut fields)?, &cable(&mut fields, "fabric")?)
+        }
+        Shape::Custom => Ok(custom(&mut fields)?),
+    };
+    let topology = built.map_err(|error| value.error(error))?;
+    let overrides = fields.tables("override", MOST_LINKS)?;
+    fields.done()?;
+    if overrides.is_empty() {
+        return Ok(topology);
+    }
+    respecify(&topology, &overrides)?.map_err(|error| value.error(error))
+}
+
+fn hosts(fields: &mut Fields<'_>, key: &'static str, groups: u32) -> Read<u32> {
+    fields.need(key, "3")?.integer(1..=MOST_HOSTS / groups)
+}
+
+fn access(fields: &mut Fields<'_>) -> Read<Access> {
+    let value = fields.need("access", LINK)?;
+    let mut fields = value.fields()?;
+    let link = link(&mut fields)?;
+    let nic = fields.or("nic", NIC, buffer)?;
+    fields.done()?;
+    Ok(Access { link, nic })
+}
+
+const LINK: &str = "{ capacity = \"100 Mbit/s\", delay = \"33 us\", buffer = \"100 packets\" }";
+
+fn cable(fields: &mut Fields<'_>, key: &'static str) -> Read<LinkSpec> {
+    let mut fields = fields.need(key, LINK)?.fields()?;
+    let spec = link(&mut fields)?;
+    fields.done()?;
+    Ok(spec)
+}
+
+/// The keys that describe a link; capacity and delay must be there.
+fn link(fields: &mut Fields<'_>) -> Read<LinkSpec> {
+    Ok(LinkSpec {
+        capacity: capacity(&fields.need("capacity", "\"100 Mbit/s\"")?)?,
+        delay: delay(&fields.need("delay", "\"33 us\"")?)?,
+        buffer: fields.or("buffer", BUFFER, buffer)?,
+        mark: fields.optional("mark", mark)?,
+    })
+}
+
+fn capacity(value: &Value<'_>) -> Read<Rate> {
+    let capacity: Rate = value.quantity()?;
+    let range = Rate::from_bps(1_000)..=Rate::from_mbps(100_000_000);
+    if range.contains(&capacity) {
+        return Ok(capacity);
+    }
+    Err(value.error(format_args!(
+        "{capacity} is out of range; write a capacity from {} to {}",
+        range.start(),
+        range.end()
+    )))
+}
+
+fn delay(value: &Value<'_>) -> Read<Span> {
+    let delay: Span = value.quantity()?;
+    if delay <= LONGEST_DELAY {
+        return Ok(delay);
+    }
+    Err(value.error(format_args!(
+        "{delay} is out of range; write at most {LONGEST_DELAY}"
+    )))
+}
+
+fn mark(value: &Value<'_>) -> Read<u32> {
+    value.integer(1..=u32::MAX)
+}
+
+/// `100 packets`, `150 KB` or `unlimited`.
+fn buffer(value: &Value<'_>) -> Read<Buffer> {
+    const FORMS: &str = "write \"100 packets\", \"150 KB\" or \"unlimited\"";
+    let text = value.text()?.trim();
+    let buffer = if text == "unlimited" {
+        Some(Buffer::Unlimited)
+    } else if let Some(count) = text.strip_suffix("packets").or(text.strip_suffix("packet")) {
+        count.trim().parse().ok().map(Buffer::Packets)
+    } else {
+        text.parse::<Bytes>().ok().map(Buffer::Bytes)
+    };
+    match buffer {
+        Some(Buffer::Packets(0)) | Some(Buffer::Bytes(Bytes::ZERO)) => Err(value.error(
+            format_args!("holds nothing, so nothing could pass; {FORMS}"),
+        )),
+        Some(buffer) => Ok(buffer),
+        None => Err(value.error(format_args!("\"{}\" is no buffer; {FORMS}", shown(text)))),
+    }
+}
+
+/// `from` and `to`, names of the ends of a link that exists, with the link's name.
+pub(super) fn port(fields: &mut Fields<'_>, topology: &Topology) -> Read<(LinkId, String)> {
+    let from = fields.need("from", "\"s0\"")?;
+    let to = fields.need("to", "\"h0\"")?;
+    let ends = (node(&from, topology)?, node(&to, topology)?);
+    match topology.link_between(ends.0, ends.1) {
+        Some(link) => Ok((link, format!("{}-{}", from.text()?, to.text()?))),
+        None => Err(to.error(format_args!(
+            "there is no link from {} to {}; name neighbours",
+            shown(from.text()?),
+            shown(to.text()?)
+        ))),
+    }
+}
+
+fn node(value: &Value<'_>, topology: &Topology) -> Read<NodeId> {
+    let name = value.text()?;
+    topology.node_named(name).ok_or_else(|| {
+        value.error(format_args!(
+            "there is no node \"{}\"; {}",
+            shown(name),
+            some_nodes(topology)
+        ))
+    })
+}
+
+/// The first few names, to show what names look like here.
+pub(super) fn some_nodes(topology: &Topology) -> String {
+    const SHOWN: usize = 8;
+    let nodes = topology.nodes();
+    let names: Vec<&str> = nodes
+        .iter()
+        .take(SHOWN)
+        .map(|node| node.name.as_str())
+        .collect();
+    let more = if nodes.len() > SHOWN { ", …" } else { "" };
+    format!("there are {}{more}", names.join(", "))
+}
+
+/// `hosts`, `switches` and `[[topology.link]]`, each a cable with the same properties both ways
+/// unless it is `one_way`.
+fn custom(fields: &mut Fields<'_>) -> Read<Topology> {
+    let mut topology = Topology::new();
+    let mut names = std::collections::BTreeMap::new();
+    for (key, kind, example) in [
+        ("hosts", NodeKind::Host, "[\"n1\", \"n2\"]"),
+        ("switches", NodeKind::Switch, "[\"s1\"]"),
+    ] {
+        for value in fields.need(key, example)?.list(MOST_CUSTOM / 2)? {
+            let name = value.name()?;
+            let node = topology
+                .add_node(name.clone(), kind)
+                .map_err(|e| value.error(e))?;
+            if names.insert(name, node).is_some() {
+                return Err(value.error("there is a node of that name already; use another"));
+            }
+        }
+    }
+    for value in fields.tables("link", MOST_LINKS / 2)? {
+        let mut fields = value.fields()?;
+        let mut end = |key, example| {
+            let value = fields.need(key, example)?;
+            let name = value.text()?;
+            names.get(name).copied().ok_or_else(|| {
+                value.error(format_args!(
+                    "there is no node \"{}\"; {}",
+                    shown(name),
+                    some_nodes(&topology)
+                ))
+            })
+        };
+        let (from, to) = (end("from", "\"n1\"")?, end("to", "\"s1\"")?);
+        let spec = link(&mut fields)?;
+        let one_way = fields.or("one_way", false, Value::flag)?;
+        fields.done()?;
+        let added = if one_way {
+            topology.add_link(from, to, spec).map(|_| ())
+        } else {
+            topology.connect(from, to, spec, spec)
+        };
+        added.map_err(|error| value.error(error))?;
+    }
+    Ok(topology)
+}
+
+/// The topology with the properties that `[[topology.override]]` gives to single links.
+fn respecify(
+    topology: &Topology,
+    overrides: &[Value<'_>],
+) -> Read<Result<Topology, TopologyError>> {
+    let mut links = topology.links().to_vec();
+    for value in overrides {
+        let mut fields = value.fields()?;
+        let (link, _) = port(&mut fields, topology)?;
+        let spec = &mut links[link.index()].spec;
+        *spec = LinkSpec {
+            capacity: fields.or("capacity", spec.capacity, capacity)?,
+            delay: fields.or("delay", spec.delay, delay)?,
+            buffer: fields.or("buffer", spec.buffer, buffer)?,
+            mark: fields.optional("mark", mark)?.or(spec.mark),
+        };
+        fields.done()?;
+    }
+    let rebuild = || {
+        let mut rebuilt = Topology::new();
+        for node in topology.nodes() {
+            rebuilt.add_node(node.name.clone(), node.kind)?;
+        }
+        for link in links {
+            rebuilt.add_link(link.from, link.to, link.spec)?;
+        }
+        Ok(rebuilt)
+    };
+    Ok(rebuild())
+}

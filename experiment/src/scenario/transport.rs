@@ -1,0 +1,111 @@
+//! `[transport]`: what the hosts speak; `[queues]`: who goes first; `[control]`: how decisions reach
+//! the flows.
+
+use packet::{Discipline, Enforcement, Protocol, Transport};
+use units::{Bytes, Span};
+
+use super::fields::Value;
+use super::{Control, Queues, ScenarioError};
+
+const PROTOCOLS: &[(&str, Protocol)] = &[
+    ("newreno", Protocol::NewReno),
+    ("cubic", Protocol::Cubic),
+    ("dctcp", Protocol::Dctcp),
+    ("datagram", Protocol::Datagram),
+];
+
+const LARGEST_PACKET: u32 = 65_535;
+
+/// `base` with what the table says otherwise.
+pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, ScenarioError> {
+    let mut fields = value.fields()?;
+    let transport = Transport {
+        protocol: fields.or("protocol", base.protocol, |v| v.choice(PROTOCOLS))?,
+        mss: fields.or("mss", base.mss, |v| v.integer(64..=65_000))?,
+        header: fields.or("header", base.header, |v| v.integer(20..=1_000))?,
+        initial_window: fields.or("initial_window", base.initial_window, |v| {
+            v.integer(1..=1_000)
+        })?,
+        min_rto: fields.or("min_rto", base.min_rto, |v| {
+            between(v, Span::from_micros(10), Span::from_secs(60))
+        })?,
+        // RFC 5681, section 4.2: an acknowledgement waits at most 500 ms.
+        delayed_ack: fields.or("delayed_ack", base.delayed_ack, |v| {
+            if v.text() == Ok("off") {
+                return Ok(None);
+            }
+            between(v, Span::from_micros(1), Span::from_millis(500)).map(Some)
+        })?,
+        receive_window: fields.or("receive_window", base.receive_window, |v| {
+            between(v, Bytes::new(1_000), Bytes::new(1 << 30))
+        })?,
+        sack: fields.or("sack", base.sack, Value::flag)?,
+    };
+    fields.done()?;
+    let packet = u32::from(transport.mss) + u32::from(transport.header);
+    if packet > LARGEST_PACKET {
+        return Err(value.error(format_args!(
+            "mss and header make packets of {packet} B; an IP packet has at most {LARGEST_PACKET} B"
+        )));
+    }
+    if transport.receive_window < Bytes::new(u64::from(transport.mss)) {
+        return Err(value.error("receive_window is smaller than mss; write at least one segment"));
+    }
+    Ok(transport)
+}
+
+const DISCIPLINES: &[(&str, Discipline)] = &[
+    ("fifo", Discipline::Fifo),
+    ("strict-priority", Discipline::StrictPriority),
+    ("per-flow", Discipline::PerFlow),
+    ("per-destination", Discipline::PerDestination),
+];
+
+pub(super) fn read_queues(value: &Value<'_>) -> Result<Queues, ScenarioError> {
+    let mut fields = value.fields()?;
+    let queues = Queues {
+        host: fields.or("host", Discipline::Fifo, |v| v.choice(DISCIPLINES))?,
+        switch: fields.or("switch", Discipline::Fifo, |v| v.choice(DISCIPLINES))?,
+    };
+    fields.done()?;
+    Ok(queues)
+}
+
+/// Control that costs no time, for texts that state none.
+pub(super) const CONTROL: Control = Control {
+    delay: Span::ZERO,
+    enforcement: Enforcement::Pacing,
+};
+
+pub(super) fn read_control(value: &Value<'_>) -> Result<Control, ScenarioError> {
+    let mut fields = value.fields()?;
+    let delay = fields.or("delay", Span::ZERO, |v| {
+        between(v, Span::ZERO, Span::from_secs(10))
+    })?;
+    let metered = fields.or("enforcement", false, |v| {
+        v.choice(&[("pacing", false), ("meter", true)])
+    })?;
+    let enforcement = if metered {
+        let burst = fields.need("burst", "\"15 KB\"")?;
+        Enforcement::Meter {
+            burst: between(&burst, Bytes::new(64), Bytes::new(1 << 30))?,
+        }
+    } else {
+        Enforcement::Pacing
+    };
+    fields.done()?;
+    Ok(Control { delay, enforcement })
+}
+
+pub(super) fn between<T>(value: &Value<'_>, least: T, most: T) -> Result<T, ScenarioError>
+where
+    T: std::str::FromStr<Err: std::fmt::Display> + PartialOrd + std::fmt::Display,
+{
+    let quantity: T = value.quantity()?;
+    if quantity >= least && quantity <= most {
+        return Ok(quantity);
+    }
+    Err(value.error(format_args!(
+        "{quantity} is out of range; write {least} to {most}"
+    )))
+}
