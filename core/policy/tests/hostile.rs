@@ -1,0 +1,137 @@
+//! Nothing that an application can say makes a policy panic, loop, or keep memory for a job that
+//! has completed; and equal messages give equal directives.
+
+#![allow(clippy::unwrap_used)] // a test may panic
+
+mod support;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use model::{Declared, Directives, FlowId, JobId, LinkId, Measured, NodeId, Observation, TaskId};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use support::*;
+use units::{Bytes, Rate, Span, Time};
+use watermaster_policy::{NAMES, Parameters, Policy, by_name};
+
+/// The system's allocator, counting what each thread holds.
+struct Counting;
+
+thread_local! {
+    static HELD: Cell<isize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.set(HELD.get() + isize::try_from(layout.size()).unwrap_or(0));
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.set(HELD.get() - isize::try_from(layout.size()).unwrap_or(0));
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const JOBS: u32 = 4;
+
+/// Any message at all, with few enough numbers that they collide.
+fn message() -> impl Strategy<Value = Observation> {
+    let job = || (0..JOBS + 1).prop_map(JobId);
+    let flow = || (0..12u32).prop_map(FlowId);
+    let task = || (0..5u32).prop_map(TaskId);
+    let node = || prop_oneof![9 => 0..7u32, 1 => Just(u32::MAX)].prop_map(NodeId);
+    let bytes = || prop_oneof![3 => 0..100u64, 1 => Just(u64::MAX)].prop_map(Bytes::new);
+    prop_oneof![
+        2 => job().prop_map(|job| Declared::JobStart { job }.into()),
+        1 => job().prop_map(|job| Declared::JobComplete { job }.into()),
+        2 => (job(), task(), node())
+            .prop_map(|(job, task, host)| Declared::TaskHost { job, task, host }.into()),
+        2 => (job(), task(), prop::collection::vec((task(), bytes()), 0..5))
+            .prop_map(|(job, map, reduces)| Declared::Size { job, map, reduces }.into()),
+        6 => (job(), flow(), node(), node(), bytes()).prop_map(|(job, flow, src, dst, size)| {
+            Declared::FlowRequest { job, flow, src, dst, size }.into()
+        }),
+        4 => (job(), flow()).prop_map(|(job, flow)| Declared::FlowComplete { job, flow }.into()),
+        1 => (0..20u32, any::<bool>())
+            .prop_map(|(link, up)| Measured::LinkState { link: LinkId(link), up }.into()),
+    ]
+}
+
+/// Tells `policy` everything, ticking when it asks to; returns what it said.
+fn play(policy: &mut dyn Policy, messages: &[Observation], start: Time) -> Directives {
+    let mut network = big_switch(6, Rate::from_mbps(100));
+    let mut out = Directives::new();
+    let mut now = start;
+    for message in messages {
+        if let Observation::Measured(Measured::LinkState { link, up }) = message {
+            network.set_up(*link, *up);
+        }
+        policy.observe(now, &network, message, &mut out);
+        now += Span::from_secs(7);
+        while let Some(deadline) = policy.deadline().filter(|deadline| *deadline <= now) {
+            policy.tick(deadline, &network, &mut out);
+            assert!(
+                policy.deadline().is_none_or(|next| next > deadline),
+                "no progress"
+            );
+        }
+    }
+    out
+}
+
+proptest! {
+    #[test]
+    fn any_messages_in_any_order(
+        name in prop::sample::select(NAMES.to_vec()),
+        messages in prop::collection::vec(message(), 0..200),
+    ) {
+        let make = || by_name(name, &Parameters::default()).unwrap();
+        let said = play(&mut *make(), &messages, Time::ZERO);
+        prop_assert_eq!(said, play(&mut *make(), &messages, Time::ZERO));
+    }
+}
+
+#[test]
+fn no_memory_is_kept_for_jobs_that_completed() {
+    let mut runner = TestRunner::deterministic();
+    let messages = prop::collection::vec(message(), 400);
+    let mut messages = messages.new_tree(&mut runner).unwrap().current();
+    messages.extend((0..=JOBS).map(job_complete));
+    for name in NAMES {
+        let mut policy = by_name(name, &Parameters::default()).unwrap();
+        let mut held = || {
+            play(&mut *policy, &messages, Time::ZERO);
+            HELD.get()
+        };
+        let first = held();
+        for _ in 0..5 {
+            assert_eq!(held(), first, "{name}");
+        }
+    }
+}
+
+/// Time may stand at its end, or run backwards.
+#[test]
+fn the_end_of_time() {
+    let policy = &mut *by_name("smsf", &Parameters::default()).unwrap();
+    let network = big_switch(3, Rate::from_mbps(100));
+    let (a, b) = (host(&network, 0), host(&network, 1));
+    let messages = [
+        job_start(0),
+        job_start(1),
+        request(0, 0, a, b, 1),
+        request(1, 1, a, b, 1),
+    ];
+    play(policy, &messages, Time::NEVER);
+    assert_eq!(policy.deadline(), None, "there is no later check");
+    play(policy, &messages, Time::ZERO);
+}
