@@ -45,7 +45,8 @@ fn compare(result: &RunResult, shown: &[&str], width: Option<u16>) -> String {
         right(printable(&r.policy) + mark)
     });
     table.set_header([Cell::new("metric")].into_iter().chain(policies));
-    for name in names().filter(|name| shown.is_empty() || shown.contains(name)) {
+    let every: Vec<_> = names().collect();
+    for &name in if shown.is_empty() { &every } else { shown } {
         let values = result.results.iter().map(|r| r.metrics.get(name));
         if values.clone().all(|value| value.is_none()) {
             continue;
