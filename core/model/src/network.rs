@@ -144,7 +144,11 @@ impl Network {
             let nearer = row[at].checked_sub(1).filter(|_| row[at] != FAR)?;
             let ways = || {
                 let out = self.routers[at].out.iter();
-                out.filter(|(id, next)| row[*next as usize] == nearer && self.is_up(*id))
+                out.filter(|(id, next)| {
+                    row[*next as usize] == nearer
+                        && self.is_up(*id)
+                        && (nearer == 0 || self.routers[*next as usize].forwards)
+                })
             };
             let choice = mix(key ^ ((at as u64 + 1) << 32)).checked_rem(ways().count() as u64)?;
             let (link, next) = ways().nth(usize::try_from(choice).ok()?)?;

@@ -1,0 +1,63 @@
+//! A program that brings its own panic handler and allocator, and nothing but `core` and `alloc`.
+//!
+//! If one of the crates it uses pulled in the standard library, that would bring a second panic
+//! handler, and this crate would not compile (E0152). So this command is the check:
+//!
+//! ```text
+//! cargo build --manifest-path checks/no-std/Cargo.toml
+//! ```
+#![no_std]
+
+extern crate alloc;
+
+use alloc::vec::Vec;
+use core::alloc::{GlobalAlloc, Layout};
+use core::panic::PanicInfo;
+
+use model::build::{Access, star};
+use model::{Buffer, Declared, JobId, LinkSpec, Network};
+use units::{Rate, Span, Time};
+
+/// Refuses every request; nothing here is ever run.
+struct NoMemory;
+
+// SAFETY: a null pointer is how an allocator says that it has nothing, so none is ever freed.
+unsafe impl GlobalAlloc for NoMemory {
+    unsafe fn alloc(&self, _: Layout) -> *mut u8 {
+        core::ptr::null_mut()
+    }
+
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
+
+#[global_allocator]
+static ALLOCATOR: NoMemory = NoMemory;
+
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    loop {}
+}
+
+/// Uses each crate, so that its code is compiled in.
+#[unsafe(no_mangle)]
+pub extern "C" fn watermaster_decide() -> usize {
+    let link = LinkSpec {
+        capacity: Rate::from_mbps(100),
+        delay: Span::ZERO,
+        buffer: Buffer::Unlimited,
+        mark: None,
+    };
+    let nic = link.buffer;
+    let Ok(topology) = star(2, &Access { link, nic }) else {
+        return 0;
+    };
+    let network = Network::new(topology);
+    let mut out = Vec::new();
+    for name in policy::NAMES {
+        if let Ok(mut policy) = policy::by_name(name, &policy::Parameters::default()) {
+            let observation = Declared::JobStart { job: JobId(0) }.into();
+            policy.observe(Time::ZERO, &network, &observation, &mut out);
+        }
+    }
+    out.len()
+}
