@@ -8,14 +8,11 @@ use engine::Outcome;
 use model::Network;
 use packet::{Capture, Progress, RunError, Setup};
 
-use crate::scenario::{PolicySpec, Scenario, ScenarioError};
+use crate::scenario::{PolicySpec, Scenario, Traffic};
 
-/// Why a scenario that was read can't be run.
+/// Why a run stops before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// Its workload can't be made.
-    #[error(transparent)]
-    Workload(#[from] ScenarioError),
     /// The world refuses it or stopped.
     #[error("{policy}: {source}")]
     World {
@@ -34,6 +31,8 @@ pub enum Failure {
 pub struct Task<'a> {
     /// The scenario.
     pub scenario: &'a Scenario,
+    /// Its jobs.
+    pub traffic: &'a Traffic,
     /// The policy.
     pub policy: &'a PolicySpec,
     /// Where captures go, as `POLICY-FROM-TO.pcapng`; `None` makes none.
@@ -58,7 +57,7 @@ impl Task<'_> {
         let setup = Setup {
             network: Network::new(scenario.topology.clone()),
             transport: self.policy.transport,
-            jobs: scenario.jobs()?,
+            jobs: self.traffic.jobs(),
             policy: Some(self.policy.build()?),
             enforcement: scenario.control.enforcement,
             host_queue: scenario.queues.host,
@@ -66,6 +65,7 @@ impl Task<'_> {
             control_delay: scenario.control.delay,
             until: scenario.until,
             captures: self.captures.map(capture).unwrap_or_default(),
+            monitors: Vec::new(),
         };
         packet::run(setup, progress).map_err(|source| Failure::World {
             policy: self.policy.label.clone(),

@@ -112,7 +112,12 @@ impl<'a> Document<'a> {
         field: &str,
         message: impl fmt::Display,
     ) -> ScenarioError {
-        let at = match place {
+        ScenarioError::new(&self.site(place), field, message)
+    }
+
+    /// `file:line:column`, or the override.
+    pub(super) fn site(&self, place: Place) -> String {
+        match place {
             Place::File(offset) => {
                 let end = (0..=offset.min(self.text.len()))
                     .rev()
@@ -131,8 +136,7 @@ impl<'a> Document<'a> {
                 || self.file.to_owned(),
                 |change| format!("--set {}", change.shown()),
             ),
-        };
-        ScenarioError::new(&at, field, message)
+        }
     }
 
     /// The value of an override: TOML, or else a text that needs no quotes on a command line.

@@ -12,6 +12,11 @@ use super::fields::shown;
 pub struct ScenarioError(String);
 
 impl ScenarioError {
+    /// An error that says in itself what is wrong where.
+    pub(super) fn whole(message: impl fmt::Display) -> Self {
+        Self(message.to_string())
+    }
+
     pub(super) fn new(at: &str, field: &str, message: impl fmt::Display) -> Self {
         if field.is_empty() {
             Self(format!("{at}: {message}"))

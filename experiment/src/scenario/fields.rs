@@ -33,6 +33,11 @@ impl<'a> Value<'a> {
         self.document.error(self.item.place, &self.path, message)
     }
 
+    /// Where it was written, as errors say it.
+    pub(super) fn site(&self) -> String {
+        self.document.site(self.item.place)
+    }
+
     fn wrong_kind(&self, wanted: impl fmt::Display) -> ScenarioError {
         self.error(format_args!("is {}; write {wanted}", self.item.node.kind()))
     }
@@ -232,6 +237,21 @@ impl<'a> Fields<'a> {
                 format_args!("unknown key; {}", unknown(key, &self.known)),
             )),
         }
+    }
+
+    /// An error about the table.
+    pub(super) fn error(&self, message: impl fmt::Display) -> ScenarioError {
+        self.document.error(self.place, &self.path, message)
+    }
+
+    /// Where each field is that was asked for and is there.
+    pub(super) fn sites(&self) -> Vec<(&'static str, String)> {
+        let known = self.known.iter();
+        let present = known.filter_map(|key| {
+            let (_, item) = self.table.get(*key)?;
+            Some((*key, self.document.site(item.place)))
+        });
+        present.collect()
     }
 
     fn below(&self, key: &str) -> String {

@@ -18,6 +18,10 @@ const LARGEST: Bytes = Bytes::new(1_000_000_000_000_000);
 /// Latest arrival or start.
 const LATEST: Span = Span::from_secs(3_600_000);
 
+/// What is wrong with an endless flow in a scenario without an end.
+pub(super) const NEEDS_END: &str =
+    "the run would never end; add until = \"10 s\" at the top of the scenario";
+
 const CLASSES: &[(&str, JobClass)] = &[
     ("small", JobClass::Small),
     ("medium", JobClass::Medium),
@@ -95,7 +99,7 @@ fn flow(value: &Value<'_>, hosts: &Hosts<'_>, ends: bool) -> Read<Flow> {
     })
 }
 
-fn host(value: &Value<'_>, hosts: &Hosts<'_>) -> Read<NodeId> {
+pub(super) fn host(value: &Value<'_>, hosts: &Hosts<'_>) -> Read<NodeId> {
     const SHOWN: usize = 8;
     let name = value.text()?;
     hosts.get(name).copied().ok_or_else(|| {
@@ -116,7 +120,7 @@ fn size(value: &Value<'_>, ends: bool) -> Read<Bytes> {
         return if ends {
             Ok(Bytes::MAX)
         } else {
-            Err(value.error("the run would never end; add until = \"10 s\" to the scenario"))
+            Err(value.error(NEEDS_END))
         };
     }
     between(value, Bytes::new(1), LARGEST)

@@ -19,7 +19,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
-use model::{Job, LinkId, Topology};
+use model::{LinkId, Topology};
 use packet::{Discipline, Enforcement, Transport};
 use units::{Span, Time};
 
@@ -29,7 +29,7 @@ use fields::{Fields, Value};
 
 pub use error::{Override, ScenarioError};
 pub use policy::PolicySpec;
-pub use workload::Workload;
+pub use workload::{Traffic, Workload};
 
 /// An experiment, ready to be run.
 #[derive(Clone, Debug)]
@@ -147,9 +147,13 @@ impl Scenario {
         })?;
         let queues = root.or("queues", Queues::default(), transport::read_queues)?;
         let control = root.or("control", transport::CONTROL, transport::read_control)?;
-        let workload = root.need("workload", "a [workload] table")?;
-        let ends = until.is_some();
-        let workload = workload::read(&workload, &topology, folder, ends)?;
+        let context = workload::Context {
+            topology: &topology,
+            transport: &transport,
+            folder,
+            ends: until.is_some(),
+        };
+        let workload = workload::read(&root.need("workload", "a [workload] table")?, &context)?;
         let policies = policy::read(&root.need("policy", "a [[policy]] table")?, transport)?;
         let baseline = baseline(&mut root, &policies)?;
         let captures = root.tables("capture", Self::MOST_CAPTURES)?;
@@ -180,14 +184,6 @@ impl Scenario {
             published,
             measures,
         })
-    }
-
-    /// The jobs of one run, by arrival.
-    ///
-    /// # Errors
-    /// A trace that can't be read.
-    pub fn jobs(&self) -> Result<Box<dyn Iterator<Item = Job> + '_>, ScenarioError> {
-        self.workload.jobs()
     }
 
     /// The labels of all policies, in the order of the file.

@@ -1,51 +1,390 @@
-//! `[workload]`: what moves.
+//! `[workload]`: what moves, read here and made by the workload crate.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use model::{Job, Topology};
+use model::{Job, Network, NodeId, Topology};
+use packet::Transport;
+use units::{Bytes, Rate, Span};
+use workload::{
+    Cdf, Error, Incast, ParameterError, Pattern, Poisson, Sample, Shuffle, SizeDistribution, Tasks,
+    all_to_all, coflow, load, permutation, swim,
+};
 
-use super::fields::Value;
-use super::{ScenarioError, jobs};
+use super::ScenarioError;
+use super::fields::{Fields, Value};
+use super::jobs::{self, Hosts};
+use super::transport::between;
 
-/// What moves in a scenario.
+type Read<T> = Result<T, ScenarioError>;
+
+/// Longest time that a workload may name.
+const LONGEST: Span = Span::from_secs(3_600_000);
+/// Most octets that a workload may name: a petabyte.
+const LARGEST: Bytes = Bytes::new(1_000_000_000_000_000);
+
+/// What moves in a scenario: a recipe, of which [`Workload::prepare`] makes the jobs.
 #[derive(Clone, Debug)]
-pub enum Workload {
-    /// Jobs written out in the file, by arrival.
+pub struct Workload {
+    recipe: Recipe,
+    /// Hosts in order of creation.
+    hosts: Vec<NodeId>,
+    /// Stretch arrivals until the busiest link carries this load.
+    load: Option<f64>,
+    /// Where each parameter was written, for errors that show only when jobs are made.
+    sites: Vec<(&'static str, String)>,
+}
+
+#[derive(Clone, Debug)]
+enum Recipe {
     Jobs(Vec<Job>),
+    Shuffle(Shuffle),
+    Swim {
+        file: PathBuf,
+        sample: Sample,
+    },
+    Coflow {
+        file: PathBuf,
+    },
+    Poisson {
+        sizes: Sizes,
+        pattern: Pattern,
+        load: f64,
+        capacity: Rate,
+        duration: Span,
+    },
+    Incast(Incast),
+    Permutation(Bytes),
+    AllToAll(Bytes),
+}
+
+#[derive(Clone, Debug)]
+enum Sizes {
+    Fixed(Bytes),
+    Exponential(Bytes),
+    Cdf(PathBuf),
+}
+
+/// Jobs that are ready to be run, any number of times.
+#[derive(Clone, Debug)]
+pub struct Traffic(Source);
+
+#[derive(Clone, Debug)]
+enum Source {
+    Jobs(Vec<Job>),
+    Flows {
+        poisson: Poisson,
+        hosts: Vec<NodeId>,
+        seed: u64,
+    },
+}
+
+impl Traffic {
+    /// The jobs by arrival.
+    pub fn jobs(&self) -> Box<dyn Iterator<Item = Job> + '_> {
+        match &self.0 {
+            Source::Jobs(jobs) => Box::new(jobs.iter().cloned()),
+            // `Workload::prepare` has shown that it gives flows.
+            Source::Flows {
+                poisson,
+                hosts,
+                seed,
+            } => Box::new(poisson.flows(hosts, *seed).into_iter().flatten()),
+        }
+    }
+}
+
+impl Workload {
+    /// Makes the jobs for `network`, drawing from streams of `seed`; reads traces where the recipe
+    /// names some.
+    ///
+    /// # Errors
+    /// A trace that can't be read; parameters that don't go together.
+    pub fn prepare(&self, network: &Network, seed: u64) -> Result<Traffic, ScenarioError> {
+        self.make(network, seed).map_err(|error| match error {
+            Error::Trace(error) => ScenarioError::whole(error),
+            Error::Parameter(ParameterError { parameter, message }) => {
+                let site = self.sites.iter().find(|(name, _)| *name == parameter);
+                let site = site.or(self.sites.first()).map_or("", |(_, site)| site);
+                ScenarioError::new(site, parameter, message)
+            }
+        })
+    }
+
+    fn make(&self, network: &Network, seed: u64) -> Result<Traffic, Error> {
+        let hosts = &self.hosts;
+        let mut jobs = match &self.recipe {
+            Recipe::Jobs(jobs) => jobs.clone(),
+            Recipe::Shuffle(shuffle) => shuffle.jobs(hosts, seed)?,
+            Recipe::Swim { file, sample } => {
+                sample.take(swim::Reader::open(file)?, hosts, seed)?.jobs
+            }
+            Recipe::Coflow { file } => {
+                coflow::jobs(coflow::Reader::open(file)?, hosts)?.collect::<Result<_, _>>()?
+            }
+            Recipe::Incast(incast) => incast.jobs(hosts, seed)?,
+            Recipe::Permutation(bytes) => vec![permutation(hosts, *bytes, seed)?],
+            Recipe::AllToAll(bytes) => vec![all_to_all(hosts, *bytes)?],
+            Recipe::Poisson {
+                sizes,
+                pattern,
+                load,
+                capacity,
+                duration,
+            } => {
+                let sizes = match sizes {
+                    Sizes::Fixed(size) => SizeDistribution::Fixed(*size),
+                    Sizes::Exponential(mean) => SizeDistribution::Exponential(*mean),
+                    Sizes::Cdf(file) => SizeDistribution::Cdf(Cdf::open(file)?),
+                };
+                let (pattern, load, capacity, duration) = (*pattern, *load, *capacity, *duration);
+                let poisson = Poisson {
+                    sizes,
+                    pattern,
+                    load,
+                    capacity,
+                    duration,
+                };
+                poisson.flows(hosts, seed)?;
+                return Ok(Traffic(Source::Flows {
+                    poisson,
+                    hosts: hosts.clone(),
+                    seed,
+                }));
+            }
+        };
+        if let Some(load) = self.load {
+            load::calibrate(network, &mut jobs, load)?;
+        }
+        Ok(Traffic(Source::Jobs(jobs)))
+    }
 }
 
 #[derive(Clone, Copy)]
 enum Kind {
     Jobs,
+    Shuffle,
+    Coflow,
+    Poisson,
+    Incast,
+    Permutation,
+    AllToAll,
 }
 
-const KINDS: &[(&str, Kind)] = &[("jobs", Kind::Jobs)];
+const KINDS: &[(&str, Kind)] = &[
+    ("jobs", Kind::Jobs),
+    ("shuffle", Kind::Shuffle),
+    ("coflow", Kind::Coflow),
+    ("poisson", Kind::Poisson),
+    ("incast", Kind::Incast),
+    ("permutation", Kind::Permutation),
+    ("all-to-all", Kind::AllToAll),
+];
 
-/// Files that the table names are looked up from `folder`; endless flows are allowed where the run
-/// `ends` on its own.
-pub(super) fn read(
-    value: &Value<'_>,
-    topology: &Topology,
-    folder: &Path,
-    ends: bool,
-) -> Result<Workload, ScenarioError> {
-    let _ = folder;
+/// What the table is read against.
+pub(super) struct Context<'a> {
+    pub(super) topology: &'a Topology,
+    pub(super) transport: &'a Transport,
+    /// Where files that the table names are looked up from.
+    pub(super) folder: &'a Path,
+    /// Whether the run ends on its own, so that flows may be endless.
+    pub(super) ends: bool,
+}
+
+pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
+    let names = jobs::hosts(context.topology);
+    let hosts: Vec<NodeId> = context.topology.hosts().collect();
+    let mut sites = vec![("", value.site())];
     let mut fields = value.fields()?;
     let kind = fields.need("kind", "\"shuffle\"")?.choice(KINDS)?;
-    let workload = match kind {
+    let mut stretch = None;
+    let recipe = match kind {
         Kind::Jobs => {
             let list = fields.need("job", "a [[workload.job]] table")?;
-            Workload::Jobs(jobs::read(&list, &jobs::hosts(topology), ends)?)
+            Recipe::Jobs(jobs::read(&list, &names, context.ends)?)
         }
+        Kind::Shuffle => {
+            stretch = fields.optional("load", positive)?;
+            shuffle(
+                &mut fields,
+                hosts.len(),
+                stretch.is_none(),
+                context,
+                &mut sites,
+            )?
+        }
+        Kind::Coflow => {
+            stretch = fields.optional("load", positive)?;
+            let mut trace = fields
+                .need("trace", "{ file = \"FB2010-1Hr-150-0.txt\" }")?
+                .fields()?;
+            let file = file(
+                &trace.need("file", "\"FB2010-1Hr-150-0.txt\"")?,
+                context.folder,
+            )?;
+            sites.append(&mut trace.sites());
+            trace.done()?;
+            Recipe::Coflow { file }
+        }
+        Kind::Poisson => poisson(&mut fields, &names, context)?,
+        Kind::Incast => incast(&mut fields, &names, context.ends)?,
+        Kind::Permutation => Recipe::Permutation(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
+        Kind::AllToAll => Recipe::AllToAll(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
     };
+    sites.append(&mut fields.sites());
     fields.done()?;
-    Ok(workload)
+    Ok(Workload {
+        recipe,
+        hosts,
+        load: stretch,
+        sites,
+    })
 }
 
-impl Workload {
-    pub(super) fn jobs(&self) -> Result<Box<dyn Iterator<Item = Job> + '_>, ScenarioError> {
-        match self {
-            Self::Jobs(jobs) => Ok(Box::new(jobs.iter().cloned())),
-        }
+/// Jobs of the generator, or of the trace that `[workload.trace]` names. Every key is read in
+/// either case, so that naming a trace on the command line turns no file into a bad one.
+fn shuffle(
+    fields: &mut Fields<'_>,
+    hosts: usize,
+    needs_gap: bool,
+    context: &Context<'_>,
+    sites: &mut Vec<(&'static str, String)>,
+) -> Read<Recipe> {
+    let nodes = u32::try_from(hosts).unwrap_or(u32::MAX);
+    let mut tasks = Tasks::for_nodes(nodes);
+    if let Some(value) = fields.get("tasks") {
+        let mut fields = value.fields()?;
+        tasks = Tasks {
+            block: fields.or("block", tasks.block, bytes)?,
+            most_maps: fields.or("most_maps", tasks.most_maps, count)?,
+            most_reduces: fields.or("most_reduces", tasks.most_reduces, count)?,
+            skew: fields.or("skew", tasks.skew, |v| v.number(0.0..=10.0))?,
+            map_spread: fields.or("map_spread", tasks.map_spread, span)?,
+        };
+        sites.append(&mut fields.sites());
+        fields.done()?;
     }
+    let jobs = fields.need("jobs", "100")?;
+    let generated = Shuffle {
+        jobs: count(&jobs)?,
+        mean_bytes: bytes(&fields.need("mean_bytes", "\"100 MB\"")?)?,
+        spread: fields.or("spread", 5.0, |v| v.number(1.0..=1e6))?,
+        mean_gap: match fields.get("mean_gap") {
+            Some(value) => span(&value)?,
+            // A load stretches any gap to the right one.
+            None if !needs_gap => Span::from_secs(1),
+            None => span(&fields.need("mean_gap", "\"10 s\", or give a load")?)?,
+        },
+        tasks,
+    };
+    let Some(value) = fields.get("trace") else {
+        return Ok(Recipe::Shuffle(generated));
+    };
+    let mut trace = value.fields()?;
+    let file = trace.optional("file", |v| file(v, context.folder))?;
+    let sample = Sample {
+        trace_nodes: trace.or("trace_nodes", 600, count)?,
+        jobs: trace.or("jobs", generated.jobs, count)?,
+        sample: trace.or("sample", 0, |v| v.integer(0..=u32::MAX))?,
+        tasks,
+    };
+    sites.append(&mut trace.sites());
+    trace.done()?;
+    Ok(match file {
+        Some(file) => Recipe::Swim { file, sample },
+        None => Recipe::Shuffle(generated),
+    })
+}
+
+fn poisson(fields: &mut Fields<'_>, names: &Hosts<'_>, context: &Context<'_>) -> Read<Recipe> {
+    let mut sizes = fields
+        .need("sizes", "{ exponential = \"46 kB\" }")?
+        .fields()?;
+    let fixed = sizes.optional("fixed", bytes)?.map(Sizes::Fixed);
+    let exponential = sizes
+        .optional("exponential", bytes)?
+        .map(Sizes::Exponential);
+    let cdf = sizes
+        .optional("cdf", |v| file(v, context.folder))?
+        .map(Sizes::Cdf);
+    let sizes = match (fixed, exponential, cdf) {
+        (Some(only), None, None) | (None, Some(only), None) | (None, None, Some(only)) => {
+            sizes.done()?;
+            only
+        }
+        _ => return Err(sizes.error("give exactly one of fixed, exponential and cdf")),
+    };
+    let incast = fields.or("pattern", false, |v| {
+        v.choice(&[("uniform", false), ("incast", true)])
+    })?;
+    let pattern = if incast {
+        Pattern::Incast(jobs::host(&fields.need("receiver", "\"h0\"")?, names)?)
+    } else {
+        Pattern::Uniform
+    };
+    Ok(Recipe::Poisson {
+        sizes,
+        pattern,
+        load: positive(&fields.need("load", "0.8")?)?,
+        capacity: fields.or("capacity", payload_capacity(context), Value::quantity)?,
+        duration: span(&fields.need("duration", "\"1 s\"")?)?,
+    })
+}
+
+/// Payload that the first host's link carries in full packets.
+fn payload_capacity(context: &Context<'_>) -> Rate {
+    let topology = context.topology;
+    let mut uplinks = topology.hosts().flat_map(|host| topology.out(host));
+    let frame = uplinks
+        .next()
+        .map_or(Rate::ZERO, |&link| topology.link(link).spec.capacity);
+    let (mss, header) = (
+        u64::from(context.transport.mss),
+        u64::from(context.transport.header),
+    );
+    frame.fraction(mss, mss + header)
+}
+
+fn incast(fields: &mut Fields<'_>, names: &Hosts<'_>, ends: bool) -> Read<Recipe> {
+    let receiver = jobs::host(&fields.need("receiver", "\"h0\"")?, names)?;
+    let senders = count(&fields.need("senders", "40")?)?;
+    let bytes = bytes(&fields.need("bytes", "\"512 KB\"")?)?;
+    let once = Incast::once(receiver, senders, bytes);
+    Ok(Recipe::Incast(Incast {
+        jitter: fields.or("jitter", once.jitter, span)?,
+        start: fields.or("start", once.start, span)?,
+        rounds: fields.or("rounds", once.rounds, count)?,
+        interval: fields.or("interval", once.interval, span)?,
+        background: fields.or("background", once.background, |v| {
+            let background = v.flag()?;
+            if background && !ends {
+                return Err(v.error(jobs::NEEDS_END));
+            }
+            Ok(background)
+        })?,
+        ..once
+    }))
+}
+
+fn count(value: &Value<'_>) -> Read<u32> {
+    value.integer(1..=u32::MAX)
+}
+
+fn bytes(value: &Value<'_>) -> Read<Bytes> {
+    between(value, Bytes::new(1), LARGEST)
+}
+
+fn span(value: &Value<'_>) -> Read<Span> {
+    between(value, Span::ZERO, LONGEST)
+}
+
+fn positive(value: &Value<'_>) -> Read<f64> {
+    value.number(1e-6..=1000.0)
+}
+
+fn file(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
+    let text = value.text()?;
+    if text.is_empty() || text.contains('\0') {
+        return Err(value.error("is no path; name a file"));
+    }
+    Ok(folder.join(text))
 }
