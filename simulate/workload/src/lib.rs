@@ -1,1 +1,40 @@
+//! What moves over a network: readers of published traces, and generators of traffic.
 //!
+//! * Readers, exact about bad lines: [`swim`] (Hadoop jobs), [`coflow`] (coflow-benchmark),
+//!   [`cdf`] (flow size distributions).
+//! * Jobs from a trace: [`Sample`] scales a SWIM trace to a small cluster, [`coflow::jobs`] takes
+//!   a coflow trace as it is.
+//! * Generators: [`Shuffle`], [`Poisson`], [`Incast`], [`permutation`], [`all_to_all`],
+//!   [`explicit`].
+//! * [`Tasks`] turns the bytes of a shuffle into tasks on hosts and flows between them;
+//!   [`load`] stretches arrivals until the busiest link carries a given load.
+//!
+//! Sizes count payload. Chance comes from [`engine::random`] streams, whose names are listed with
+//! each generator. Jobs come in order of arrival and are numbered from 0 in that order.
+#![forbid(unsafe_code)]
+
+pub mod cdf;
+mod class;
+pub mod coflow;
+mod error;
+mod incast;
+mod lines;
+pub mod load;
+mod pattern;
+mod poisson;
+mod sample;
+mod shuffle;
+mod size;
+pub mod swim;
+mod tasks;
+
+pub use cdf::Cdf;
+pub use class::by_rank;
+pub use error::{Error, ParameterError, TraceError};
+pub use incast::Incast;
+pub use pattern::{all_to_all, explicit, permutation};
+pub use poisson::{Flows, Pattern, Poisson};
+pub use sample::{Sample, Sampled};
+pub use shuffle::Shuffle;
+pub use size::SizeDistribution;
+pub use tasks::{Plan, Tasks, apportion};

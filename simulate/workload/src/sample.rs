@@ -1,0 +1,112 @@
+//! Jobs of a small cluster from a SWIM trace of a large one (Phurti, section 6.3).
+//!
+//! The text scales jobs of a 600-node cluster to its testbed in proportion, and doesn't say which
+//! 100 jobs it took. Here: jobs that shuffle nothing are left out; sample k is the k-th run of
+//! consecutive jobs; octets are multiplied by nodes / trace nodes.
+
+use std::io::BufRead;
+
+use model::{Job, JobId, NodeId};
+use units::Bytes;
+
+use crate::error::require;
+use crate::swim::{Entry, Reader};
+use crate::tasks::Placer;
+use crate::{Error, Tasks, by_rank};
+
+/// Most jobs in one sample.
+pub const MOST_JOBS: u32 = 1_000_000;
+
+/// Which jobs to take from a SWIM trace, and how to scale them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Nodes of the cluster that the trace was taken on; 600 for Facebook's of 2009.
+    pub trace_nodes: u32,
+    /// Jobs in a sample; 100 in the text.
+    pub jobs: u32,
+    /// Which sample, from 0.
+    pub sample: u32,
+    /// How a job's bytes become tasks.
+    pub tasks: Tasks,
+}
+
+/// The jobs of one sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sampled {
+    /// The jobs; the first arrives at 0, the others as long after it as in the trace.
+    pub jobs: Vec<Job>,
+    /// How many whole samples the trace holds.
+    pub samples: u64,
+}
+
+impl Sample {
+    /// Takes the sample from `trace`, for a cluster of `hosts`. Streams: `placement`, `map-end`.
+    ///
+    /// The trace is read to its end, so that a fault anywhere in it is found. A scaled size is
+    /// rounded to the nearest octet; every job shuffles at least one, so that none is lost.
+    /// Classes are by rank of the scaled shuffle ([`by_rank`]).
+    ///
+    /// # Errors
+    /// A fault in the trace; a parameter outside its range, or a sample beyond the trace's end.
+    pub fn take<R: BufRead>(
+        &self,
+        trace: Reader<R>,
+        hosts: &[NodeId],
+        seed: u64,
+    ) -> Result<Sampled, Error> {
+        self.tasks.validate()?;
+        require(self.trace_nodes > 0, "trace_nodes", || {
+            "0; give the number of nodes the trace was taken on".to_owned()
+        })?;
+        require((1..=MOST_JOBS).contains(&self.jobs), "jobs", || {
+            format!("{} is outside the range from 1 to {MOST_JOBS}", self.jobs)
+        })?;
+        let mut placer = Placer::new(hosts, seed)?;
+
+        let first = u64::from(self.sample) * u64::from(self.jobs);
+        let window = first..first + u64::from(self.jobs);
+        let mut entries = Vec::new();
+        let mut shuffling = 0;
+        for entry in trace {
+            let entry = entry?;
+            if entry.shuffle > Bytes::ZERO {
+                if window.contains(&shuffling) {
+                    entries.push(entry);
+                }
+                shuffling += 1;
+            }
+        }
+        let samples = shuffling / u64::from(self.jobs);
+        require(u64::from(self.sample) < samples, "sample", || {
+            format!(
+                "{}; the trace has {shuffling} jobs that shuffle, {samples} samples of {} counted \
+                 from 0: ask for one of them",
+                self.sample, self.jobs
+            )
+        })?;
+
+        let nodes = hosts.len() as u128;
+        let scale = |bytes: Bytes| {
+            let of = u128::from(self.trace_nodes);
+            let scaled = (u128::from(bytes.get()) * nodes + of / 2) / of;
+            Bytes::new(u64::try_from(scaled).unwrap_or(u64::MAX))
+        };
+        let shuffled = |entry: &Entry| scale(entry.shuffle).max(Bytes::new(1));
+        let classes = by_rank(&entries.iter().map(shuffled).collect::<Vec<_>>());
+        let start = entries[0].submit;
+        let jobs = (0u32..).zip(entries.iter().zip(classes));
+        let jobs = jobs.map(|(id, (entry, class))| {
+            let plan = self.tasks.plan(scale(entry.map_input), shuffled(entry));
+            Job {
+                id: JobId(id),
+                arrival: units::Time::ZERO + entry.submit.since(start),
+                class: Some(class),
+                flows: placer.flows(&self.tasks, &plan),
+            }
+        });
+        Ok(Sampled {
+            jobs: jobs.collect(),
+            samples,
+        })
+    }
+}

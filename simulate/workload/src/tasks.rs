@@ -1,0 +1,197 @@
+//! From the bytes of a shuffle to tasks on hosts and flows between them.
+//!
+//! Traces and published job classes say how much a job shuffles, not between whom. The rule here
+//! is Hadoop's of their time: one map task per HDFS block of map input, tasks limited by the slots
+//! of the cluster, every map sending a part to every reduce.
+
+use engine::random::Stream;
+use model::{Flow, NodeId, TaskId};
+use rand::RngExt;
+use rand::seq::SliceRandom;
+use units::{Bytes, Span};
+
+use crate::ParameterError;
+use crate::error::{require, require_bytes, require_hosts};
+
+/// Most map-reduce pairs in one job.
+pub const MOST_PAIRS: u64 = 1 << 20;
+
+/// Splits `total` in proportion to `weights`, to the octet.
+///
+/// With W(k) the sum of the first k weights, share k is ⌊total·W(k)/W⌋ − ⌊total·W(k−1)/W⌋: the
+/// shares add up to `total`, and each is less than one octet from its exact part. No weights, or
+/// none above zero, give no shares.
+pub fn apportion(total: Bytes, weights: &[u64]) -> Vec<Bytes> {
+    // 64 bits of weight, times 64 of octets, fill 128 exactly.
+    let sum = weights
+        .iter()
+        .map(|&weight| u128::from(weight))
+        .sum::<u128>();
+    let sum = u64::try_from(sum).unwrap_or(u64::MAX);
+    let mut before = 0u64;
+    let mut upto = 0u64;
+    let shares = weights.iter().map_while(|&weight| {
+        upto = upto.saturating_add(weight);
+        let cut = (u128::from(total.get()) * u128::from(upto)).checked_div(u128::from(sum))?;
+        let cut = u64::try_from(cut).unwrap_or(u64::MAX);
+        let share = cut - before;
+        before = cut;
+        Some(Bytes::new(share))
+    });
+    shares.collect()
+}
+
+/// The rule by which a shuffle's bytes become tasks and flows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tasks {
+    /// Map input per map task, and shuffled bytes per reduce task.
+    pub block: Bytes,
+    /// Most map tasks of a job: the map slots of the cluster.
+    pub most_maps: u32,
+    /// Most reduce tasks of a job: the reduce slots of the cluster.
+    pub most_reduces: u32,
+    /// Zipf exponent of what the reduces receive: the k-th gets a part in proportion to k^−skew.
+    /// 0 is even; up to 10.
+    pub skew: f64,
+    /// Map tasks end evenly distributed over this span, and their flows start when they do.
+    pub map_spread: Span,
+}
+
+impl Tasks {
+    /// The rule for a cluster of so many nodes: blocks of 64 MiB, two slots of each kind per node
+    /// (the defaults of Hadoop 1), even parts, all maps ending at once.
+    pub const fn for_nodes(nodes: u32) -> Self {
+        Self {
+            block: Bytes::new(64 << 20),
+            most_maps: nodes.saturating_mul(2),
+            most_reduces: nodes.saturating_mul(2),
+            skew: 0.0,
+            map_spread: Span::ZERO,
+        }
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), ParameterError> {
+        require_bytes("block", self.block)?;
+        require(self.most_maps > 0, "most_maps", || {
+            "0; a job needs at least 1 map task".to_owned()
+        })?;
+        require(self.most_reduces > 0, "most_reduces", || {
+            "0; a job needs at least 1 reduce task".to_owned()
+        })?;
+        let pairs = u64::from(self.most_maps) * u64::from(self.most_reduces);
+        require(pairs <= MOST_PAIRS, "most_maps", || {
+            format!("with most_reduces it makes {pairs} pairs; at most {MOST_PAIRS} are possible")
+        })?;
+        require((0.0..=10.0).contains(&self.skew), "skew", || {
+            format!("{} is outside the range from 0 to 10", self.skew)
+        })
+    }
+
+    /// The tasks of a job that reads `input` and shuffles `shuffle`: a map per begun block of
+    /// input and a reduce per begun block of shuffle, each at least one and at most the slots.
+    pub fn plan(&self, input: Bytes, shuffle: Bytes) -> Plan {
+        let tasks = |bytes: Bytes, most: u32| {
+            let blocks = bytes.get().div_ceil(self.block.get().max(1));
+            u32::try_from(blocks).unwrap_or(u32::MAX).min(most).max(1)
+        };
+        let maps = tasks(input, self.most_maps);
+        let reduces = tasks(shuffle, self.most_reduces);
+        let even = vec![1; maps as usize];
+        let received = apportion(shuffle, &zipf(reduces, self.skew));
+        let sizes = received.into_iter().map(|part| apportion(part, &even));
+        Plan {
+            maps,
+            reduces,
+            sizes: sizes.collect(),
+        }
+    }
+}
+
+/// Weights in proportion to k^−skew for k from 1 to `count`, the first being 2³².
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and 2³²
+fn zipf(count: u32, skew: f64) -> Vec<u64> {
+    let weight = |k| f64::from(k).powf(-skew) * 2f64.powi(32);
+    (1..=count).map(|k| (weight(k) as u64).max(1)).collect()
+}
+
+/// The tasks of one job and what moves between them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Number of map tasks; they are tasks 0 and up.
+    pub maps: u32,
+    /// Number of reduce tasks; they are numbered after the maps.
+    pub reduces: u32,
+    /// What each reduce receives from each map: one list per reduce.
+    pub sizes: Vec<Vec<Bytes>>,
+}
+
+/// Places the tasks of one job after another. Streams: `placement`, `map-end`.
+pub(crate) struct Placer {
+    hosts: Vec<NodeId>,
+    placement: Stream,
+    map_end: Stream,
+}
+
+impl Placer {
+    pub(crate) fn new(hosts: &[NodeId], seed: u64) -> Result<Self, ParameterError> {
+        require_hosts(hosts)?;
+        Ok(Self {
+            hosts: hosts.to_vec(),
+            placement: Stream::named(seed, "placement"),
+            map_end: Stream::named(seed, "map-end"),
+        })
+    }
+
+    /// The flows of a planned job that shuffles at least one octet.
+    ///
+    /// Maps, and then reduces, go to hosts in a random order without replacement, and round again
+    /// in that order when there are more tasks than hosts. If nothing would cross the network,
+    /// every reduce moves on to the next host of that order. Offsets count from the first flow.
+    pub(crate) fn flows(&mut self, tasks: &Tasks, plan: &Plan) -> Vec<Flow> {
+        let map_hosts = self.order();
+        let mut reduce_hosts = self.order();
+        let spread = tasks.map_spread.as_nanos();
+        let ends: Vec<u64> = (0..plan.maps)
+            .map(|_| self.map_end.random_range(0..=spread))
+            .collect();
+        let mut flows = plan.between(&map_hosts, &reduce_hosts, &ends);
+        if flows.is_empty() {
+            reduce_hosts.rotate_left(1);
+            flows = plan.between(&map_hosts, &reduce_hosts, &ends);
+        }
+        let first = flows.iter().map(|flow| flow.offset).min();
+        for flow in &mut flows {
+            flow.offset = flow.offset.saturating_sub(first.unwrap_or(Span::ZERO));
+        }
+        flows
+    }
+
+    fn order(&mut self) -> Vec<NodeId> {
+        let mut order = self.hosts.clone();
+        order.shuffle(&mut self.placement);
+        order
+    }
+}
+
+impl Plan {
+    /// Flows between different hosts that carry anything, map by map.
+    fn between(&self, map_hosts: &[NodeId], reduce_hosts: &[NodeId], ends: &[u64]) -> Vec<Flow> {
+        let maps = (0..self.maps).zip(map_hosts.iter().cycle()).zip(ends);
+        let flows = maps.flat_map(|((map, &src), &end)| {
+            let reduces = (0..self.reduces).zip(reduce_hosts.iter().cycle());
+            reduces
+                .zip(&self.sizes)
+                .map(move |((reduce, &dst), parts)| Flow {
+                    src,
+                    dst,
+                    from: TaskId(map),
+                    to: TaskId(self.maps + reduce),
+                    size: parts[map as usize],
+                    offset: Span::from_nanos(end),
+                })
+        });
+        flows
+            .filter(|flow| flow.src != flow.dst && flow.size > Bytes::ZERO)
+            .collect()
+    }
+}
