@@ -6,5 +6,5 @@ mod outcome;
 mod queue;
 pub mod random;
 
-pub use outcome::{FlowRecord, JobRecord, LinkRecord, Outcome};
+pub use outcome::{FlowRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
 pub use queue::{EventQueue, Slot};

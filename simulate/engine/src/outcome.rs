@@ -12,6 +12,8 @@ pub struct Outcome {
     pub jobs: Vec<JobRecord>,
     /// One record per directed link, by [`LinkId`].
     pub links: Vec<LinkRecord>,
+    /// One record per watched queue.
+    pub queues: Vec<QueueRecord>,
     /// When the run ended: its last event or its horizon.
     pub end: Time,
     /// Packets moved over a link, data and acknowledgements alike.
@@ -94,4 +96,15 @@ pub struct LinkRecord {
     pub metered: u64,
     /// Most packets in the queue at once, the one in transmission included.
     pub peak: u32,
+}
+
+/// A queue watched during a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueRecord {
+    /// The directed link that it feeds.
+    pub link: LinkId,
+    /// Time between samples; the first is one interval after the start.
+    pub interval: Span,
+    /// Packets in the queue, the one in transmission included.
+    pub packets: Vec<u32>,
 }

@@ -23,6 +23,8 @@ pub struct Slot(pub u32);
 
 const BUCKETS: usize = 4096;
 const NONE: u32 = u32::MAX;
+/// Beyond the last bucket that a time can fall into.
+const NO_BUCKET: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -56,6 +58,8 @@ pub struct EventQueue {
     heads: Box<[u32; BUCKETS]>,
     slots: Vec<Pending>,
     far: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Bucket of the heap's first entry, valid or not.
+    far_bucket: u64,
     popped: u64,
 }
 
@@ -78,6 +82,7 @@ impl EventQueue {
             heads: Box::new([NONE; BUCKETS]),
             slots: Vec::new(),
             far: BinaryHeap::new(),
+            far_bucket: NO_BUCKET,
             popped: 0,
         };
         queue.grow(slots);
@@ -138,6 +143,7 @@ impl EventQueue {
         } else {
             pending.place = Place::Far;
             self.far.push(Reverse((time, slot.0)));
+            self.far_bucket = self.far_bucket.min(bucket);
         }
     }
 
@@ -173,8 +179,29 @@ impl EventQueue {
     /// The next event not after `limit`, if there is one; its slot is free again.
     #[inline]
     pub fn pop(&mut self, limit: Time) -> Option<(Time, Slot)> {
-        if self.current.is_empty() && !self.advance(limit) {
-            return None;
+        while self.current.is_empty() {
+            let near = self.next_occupied();
+            if near < self.far_bucket {
+                // The usual case: one event in the next bucket needs no sorting.
+                let index = index(near);
+                let slot = self.heads[index];
+                let pending = &mut self.slots[slot as usize];
+                if pending.next == NONE {
+                    let time = pending.time;
+                    if time > limit.as_nanos() {
+                        return None;
+                    }
+                    pending.place = Place::Idle;
+                    self.heads[index] = NONE;
+                    self.vacate(index);
+                    self.bucket = near;
+                    self.popped += 1;
+                    return Some((Time::from_nanos(time), Slot(slot)));
+                }
+            }
+            if !self.advance(near, limit) {
+                return None;
+            }
         }
         let key = *self.current.last()?;
         let time = (self.bucket << self.shift) + (key >> 32);
@@ -188,25 +215,15 @@ impl EventQueue {
         Some((Time::from_nanos(time), Slot(slot)))
     }
 
-    /// Moves on to the next bucket that holds events, unless it lies wholly after `limit`.
-    fn advance(&mut self, limit: Time) -> bool {
-        while let Some(&Reverse((time, slot))) = self.far.peek()
-            && !self.is_far(time, slot)
-        {
-            self.far.pop();
-        }
-        let far = self.far.peek().map(|Reverse((time, _))| time >> self.shift);
-        let near = self.next_occupied();
-        let bucket = match (near, far) {
-            (Some(near), Some(far)) => near.min(far),
-            (Some(one), None) | (None, Some(one)) => one,
-            (None, None) => return false,
-        };
-        if bucket > limit.as_nanos() >> self.shift {
+    /// Sorts the events of the next bucket that holds any into `current`, unless it lies wholly
+    /// after `limit`. `near` is the calendar's next bucket.
+    fn advance(&mut self, near: u64, limit: Time) -> bool {
+        let bucket = near.min(self.far_bucket);
+        if bucket == NO_BUCKET || bucket > limit.as_nanos() >> self.shift {
             return false;
         }
         self.bucket = bucket;
-        if near == Some(bucket) {
+        if near == bucket {
             let index = index(bucket);
             let mut at = self.heads[index];
             self.heads[index] = NONE;
@@ -219,21 +236,30 @@ impl EventQueue {
                 at = next;
             }
         }
-        if far == Some(bucket) {
-            while let Some(&Reverse((time, slot))) = self.far.peek()
-                && time >> self.shift == bucket
-            {
-                self.far.pop();
-                if self.is_far(time, slot) {
-                    self.slots[slot as usize].place = Place::Current;
-                    self.current.push(self.key(time, slot));
-                }
-            }
+        if self.far_bucket == bucket {
+            self.take_far();
         }
-        if self.current.len() > 1 {
-            self.current.sort_unstable_by(|a, b| b.cmp(a));
-        }
+        self.current.sort_unstable_by(|a, b| b.cmp(a));
         true
+    }
+
+    /// Moves the heap's events of the bucket in progress to `current`.
+    #[cold]
+    fn take_far(&mut self) {
+        while let Some(&Reverse((time, slot))) = self.far.peek() {
+            if self.is_far(time, slot) {
+                if time >> self.shift != self.bucket {
+                    break;
+                }
+                self.slots[slot as usize].place = Place::Current;
+                self.current.push(self.key(time, slot));
+            }
+            self.far.pop();
+        }
+        self.far_bucket = self
+            .far
+            .peek()
+            .map_or(NO_BUCKET, |far| far.0.0 >> self.shift);
     }
 
     fn is_far(&self, time: u64, slot: u32) -> bool {
@@ -254,24 +280,24 @@ impl EventQueue {
     }
 
     /// Number of the first occupied bucket of the calendar, searched in a circle from the one
-    /// after the bucket in progress.
-    fn next_occupied(&self) -> Option<u64> {
+    /// after the bucket in progress; [`NO_BUCKET`] when all are empty.
+    #[inline]
+    fn next_occupied(&self) -> u64 {
         let start = index(self.bucket + 1);
         let (word, bit) = (start / 64, start % 64);
         let here = self.words[word] >> bit;
-        let found = if here != 0 {
-            start + here.trailing_zeros() as usize
-        } else {
-            // Words after this one first; this one itself comes last, for the bits below.
-            let from = word + 1;
-            let turned = self.summary.rotate_right(low(from as u64));
-            if turned == 0 {
-                return None;
-            }
-            let word = (from + turned.trailing_zeros() as usize) % 64;
-            word * 64 + self.words[word].trailing_zeros() as usize
-        };
-        Some(self.bucket + 1 + ((found + BUCKETS - start) % BUCKETS) as u64)
+        if here != 0 {
+            return self.bucket + 1 + u64::from(here.trailing_zeros());
+        }
+        // Words after this one first; this one itself comes last, for the bits below.
+        let from = word + 1;
+        let turned = self.summary.rotate_right(low(from as u64));
+        if turned == 0 {
+            return NO_BUCKET;
+        }
+        let word = (from + turned.trailing_zeros() as usize) % 64;
+        let found = word * 64 + self.words[word].trailing_zeros() as usize;
+        self.bucket + 1 + ((found + BUCKETS - start) % BUCKETS) as u64
     }
 }
 

@@ -5,15 +5,15 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::iter::Peekable;
 
-use engine::{FlowRecord, JobRecord, LinkRecord, Outcome};
+use engine::{FlowRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
 use model::{
     Declared, Directive, Directives, Flow, FlowId, Job, JobId, LinkId, Observation, TaskId,
 };
 use policy::Policy;
-use units::{Bytes, Time};
+use units::{Bytes, Span, Time};
 
 use crate::world::{FlowState, Notice, World};
-use crate::{Enforcement, Progress, RunError, Setup};
+use crate::{Enforcement, Monitor, Progress, RunError, Setup};
 
 /// Something that happens at a time given in advance.
 enum Act {
@@ -23,6 +23,8 @@ enum Act {
     Hear(Observation),
     /// A directive reaches its actuator.
     Obey(Directive),
+    /// A watched queue is sampled.
+    Sample { monitor: usize },
 }
 
 /// Acts in order of time; of those at the same time, what was entered first comes first.
@@ -87,6 +89,7 @@ pub(crate) struct Driver<'a> {
     owners: Vec<usize>,
     directives: Directives,
     progress: Progress,
+    samples_pending: usize,
 }
 
 /// The setup without its jobs.
@@ -94,7 +97,7 @@ struct Parts<'a> {
     network: model::Network,
     policy: Option<Box<dyn Policy + 'a>>,
     enforcement: Enforcement,
-    control_delay: units::Span,
+    control_delay: Span,
     until: Time,
 }
 
@@ -118,12 +121,26 @@ impl<'a> Driver<'a> {
             control_delay: setup.control_delay,
             until: setup.until,
         };
+        let mut agenda = Agenda::default();
+        let mut outcome = Outcome::default();
+        for (monitor, &Monitor { link, interval }) in setup.monitors.iter().enumerate() {
+            if interval == Span::ZERO || link.index() >= parts.network.topology().links().len() {
+                return Err(RunError::Monitor { link, interval });
+            }
+            outcome.queues.push(QueueRecord {
+                link,
+                interval,
+                packets: Vec::new(),
+            });
+            agenda.enter(Time::ZERO + interval, Act::Sample { monitor });
+        }
         Ok(Self {
+            samples_pending: setup.monitors.len(),
             setup: parts,
             jobs: setup.jobs.peekable(),
             world,
-            agenda: Agenda::default(),
-            outcome: Outcome::default(),
+            agenda,
+            outcome,
             remaining: Vec::new(),
             owners: Vec::new(),
             directives: Directives::new(),
@@ -194,7 +211,7 @@ impl<'a> Driver<'a> {
                 job: position,
                 flow: *flow,
             };
-            if flow.offset == units::Span::ZERO {
+            if flow.offset == Span::ZERO {
                 self.start(position, flow)?;
             } else {
                 self.agenda.enter(now + flow.offset, act);
@@ -318,6 +335,7 @@ impl<'a> Driver<'a> {
                 }
             }
             Some(Act::Obey(directive)) => self.obey(directive),
+            Some(Act::Sample { monitor }) => self.sample(monitor),
         }
         Ok(())
     }
@@ -354,6 +372,19 @@ impl<'a> Driver<'a> {
                     Enforcement::Meter { burst } => self.world.meter(flow, bps, burst.get()),
                 }
             }
+        }
+    }
+
+    /// Samples go on as long as anything else does.
+    fn sample(&mut self, monitor: usize) {
+        self.samples_pending -= 1;
+        let queue = &mut self.outcome.queues[monitor];
+        queue.packets.push(self.world.queue_length(queue.link));
+        let idle = self.jobs.peek().is_none() && self.progress.ended == self.progress.started;
+        if !(idle && self.agenda.heap.len() == self.samples_pending) {
+            self.agenda
+                .enter(self.world.now() + queue.interval, Act::Sample { monitor });
+            self.samples_pending += 1;
         }
     }
 

@@ -14,7 +14,7 @@ mod world;
 pub use capture::{CaptureFile, Frame};
 pub use engine::Outcome;
 pub use scheduler::Discipline;
-pub use setup::{Capture, Enforcement, Protocol, Setup, Transport};
+pub use setup::{Capture, Enforcement, Monitor, Protocol, Setup, Transport};
 
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +45,18 @@ pub enum RunError {
     /// A parameter of the transport that can't work; the text names it, its value and the range.
     #[error("{0}")]
     Transport(String),
+    /// A queue that can't be watched.
+    #[error(
+        "queue of link {link} every {interval}: the topology must have the link, and the \
+         interval must be above zero",
+        link = .link.0
+    )]
+    Monitor {
+        /// The directed link.
+        link: model::LinkId,
+        /// Time between samples.
+        interval: units::Span,
+    },
     /// The simulator broke one of its own laws: a defect of Watermaster, not of the scenario.
     #[error("the simulation is inconsistent, which is a defect to report: {0}")]
     Invariant(String),

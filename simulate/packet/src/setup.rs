@@ -30,6 +30,17 @@ pub struct Setup<'a> {
     pub until: Time,
     /// Ports to capture as pcapng.
     pub captures: Vec<Capture>,
+    /// Queues to watch.
+    pub monitors: Vec<Monitor>,
+}
+
+/// A queue whose length is recorded at regular times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Monitor {
+    /// The directed link that the queue feeds.
+    pub link: LinkId,
+    /// Time between two samples; above zero.
+    pub interval: Span,
 }
 
 /// A port to capture: every packet as it leaves the queue onto the link.

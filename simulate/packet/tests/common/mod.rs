@@ -1,0 +1,94 @@
+//! Small runs for the tests. Every run is audited by the simulator itself: a broken invariant is an
+//! error that `run` returns.
+#![allow(dead_code)] // each test file uses its part
+
+use model::build::{self, Access};
+use model::{Buffer, Flow, Job, JobId, LinkSpec, Network, NodeId, TaskId, Topology};
+use units::{Bytes, Rate, Span, Time};
+use watermaster_packet::{Discipline, Enforcement, Outcome, RunError, Setup, Transport, run};
+
+/// A link of `mbps` with `delay_us` and a buffer of `packets`.
+pub fn link(mbps: u64, delay_us: u64, packets: u32) -> LinkSpec {
+    LinkSpec {
+        capacity: Rate::from_mbps(mbps),
+        delay: Span::from_micros(delay_us),
+        buffer: Buffer::Packets(packets),
+        mark: None,
+    }
+}
+
+/// Hosts whose own queue is endless, so that only switches drop.
+pub fn access(link: LinkSpec) -> Access {
+    Access {
+        link,
+        nic: Buffer::Unlimited,
+    }
+}
+
+/// `senders` hosts, h0 onwards, fast enough to fill the one link to the last host.
+pub fn incast(senders: u32, bottleneck: LinkSpec) -> Topology {
+    let fast = LinkSpec {
+        capacity: Rate::from_mbps(100_000),
+        ..bottleneck
+    };
+    let mut topology = build::star(senders.max(2), &access(fast)).unwrap();
+    let receiver = topology
+        .add_node("receiver".into(), model::NodeKind::Host)
+        .unwrap();
+    let switch = topology.node_named("s0").unwrap();
+    let uplink = LinkSpec {
+        buffer: Buffer::Unlimited,
+        mark: None,
+        ..bottleneck
+    };
+    topology
+        .connect(receiver, switch, uplink, bottleneck)
+        .unwrap();
+    topology
+}
+
+/// The host of that name.
+pub fn host(topology: &Topology, name: &str) -> NodeId {
+    topology.node_named(name).unwrap()
+}
+
+/// A job of one flow that arrives at `at`.
+pub fn job(id: u32, at: Time, src: NodeId, dst: NodeId, size: u64) -> Job {
+    let flow = Flow {
+        src,
+        dst,
+        from: TaskId(0),
+        to: TaskId(1),
+        size: Bytes::new(size),
+        offset: Span::ZERO,
+    };
+    Job {
+        id: JobId(id),
+        arrival: at,
+        class: None,
+        flows: vec![flow],
+    }
+}
+
+/// A setup without policy.
+pub fn setup(topology: Topology, transport: Transport, jobs: Vec<Job>) -> Setup<'static> {
+    Setup {
+        network: Network::new(topology),
+        transport,
+        jobs: Box::new(jobs.into_iter()),
+        policy: None,
+        enforcement: Enforcement::Pacing,
+        host_queue: Discipline::Fifo,
+        switch_queue: Discipline::Fifo,
+        control_delay: Span::ZERO,
+        until: Time::NEVER,
+        captures: Vec::new(),
+        monitors: Vec::new(),
+    }
+}
+
+/// Runs it.
+pub fn outcome(setup: Setup<'_>) -> Outcome {
+    let outcome: Result<Outcome, RunError> = run(setup, &mut |_| {});
+    outcome.unwrap()
+}
