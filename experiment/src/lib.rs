@@ -4,6 +4,7 @@
 mod files;
 pub mod metrics;
 mod published;
+mod repeat;
 mod result;
 pub mod run;
 pub mod scenario;

@@ -56,6 +56,10 @@ pub struct PolicyResult {
     pub policy: String,
     /// What we measured.
     pub metrics: Metrics,
+    /// Of repeated runs, whose means `metrics` then holds: half the width of each mean's 95 %
+    /// confidence interval. Empty of a single run.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub interval95: Metrics,
     /// What is published; as JSON only the figures themselves.
     #[serde(serialize_with = "values")]
     pub published: BTreeMap<String, Published>,
@@ -71,6 +75,21 @@ fn values<S: Serializer>(
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_map(published.iter().map(|(name, figure)| (name, figure.value)))
+}
+
+impl PolicyResult {
+    /// Judges the metrics against the published figures; `baseline` are those of the baseline
+    /// policy, where it is another.
+    pub(crate) fn judge(&mut self, baseline: Option<&Metrics>) {
+        let judged = self.published.iter().map(|(name, figure)| {
+            let ours = self.metrics.get(name).copied();
+            let neutral = baseline.and_then(|metrics| metrics.get(name)).copied();
+            (name.clone(), judge(figure, ours, neutral))
+        });
+        self.verdicts = judged.collect();
+        let worst = self.verdicts.values().max();
+        self.verdict = worst.copied().unwrap_or(Verdict::None);
+    }
 }
 
 impl RunResult {
@@ -97,20 +116,16 @@ impl RunResult {
             let published: BTreeMap<String, Published> = figures
                 .map(|figure| (figure.metric.clone(), figure.clone()))
                 .collect();
-            let neutral = other.and(base_metrics.as_ref());
-            let judged = published.iter().map(|(name, figure)| {
-                let ours = metrics.get(name).copied();
-                let neutral = neutral.and_then(|metrics| metrics.get(name)).copied();
-                (name.clone(), judge(figure, ours, neutral))
-            });
-            let verdicts: BTreeMap<String, Verdict> = judged.collect();
-            PolicyResult {
+            let mut result = PolicyResult {
                 policy: run.policy.clone(),
                 metrics,
+                interval95: Metrics::new(),
                 published,
-                verdict: verdicts.values().max().copied().unwrap_or(Verdict::None),
-                verdicts,
-            }
+                verdict: Verdict::None,
+                verdicts: BTreeMap::new(),
+            };
+            result.judge(other.and(base_metrics.as_ref()));
+            result
         });
         Self {
             results: results.collect(),

@@ -47,11 +47,17 @@ fn compare(result: &RunResult, shown: &[&str], width: Option<u16>) -> String {
     table.set_header([Cell::new("metric")].into_iter().chain(policies));
     let every: Vec<_> = names().collect();
     for &name in if shown.is_empty() { &every } else { shown } {
-        let values = result.results.iter().map(|r| r.metrics.get(name));
-        if values.clone().all(|value| value.is_none()) {
+        let results = result.results.iter();
+        if results.clone().all(|r| !r.metrics.contains_key(name)) {
             continue;
         }
-        let cells = values.map(|value| right(shown_value(name, value.copied())));
+        let cells = results.map(|r| {
+            let mut shown = shown_value(name, r.metrics.get(name).copied());
+            if let Some(width) = r.interval95.get(name) {
+                shown = format!("{shown} ± {}", Unit::of(name).show(*width));
+            }
+            right(shown)
+        });
         table.add_row([Cell::new(name)].into_iter().chain(cells));
     }
     finished(&table)

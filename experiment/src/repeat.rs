@@ -1,0 +1,55 @@
+//! Repeated runs of one scenario, summed up as one result.
+
+use std::collections::BTreeMap;
+
+use crate::metrics::{Metrics, Summary};
+use crate::result::{PolicyResult, RunResult};
+
+impl RunResult {
+    /// The mean of each metric over `runs`, which are of one scenario with equal policies, with its
+    /// confidence interval; the means are judged anew. A metric that some run lacks is summed up
+    /// over the others. Origin and published figures are those of the first run; `None` of no runs.
+    pub fn mean_of(runs: &[Self]) -> Option<Self> {
+        let first = runs.first()?;
+        if runs.len() == 1 {
+            return Some(first.clone());
+        }
+        let mut results: Vec<PolicyResult> = first
+            .results
+            .iter()
+            .map(|result| {
+                let repeats = runs.iter().flat_map(|run| &run.results);
+                let mut values: BTreeMap<&String, Vec<f64>> = BTreeMap::new();
+                for repeat in repeats.filter(|repeat| repeat.policy == result.policy) {
+                    for (name, value) in &repeat.metrics {
+                        values.entry(name).or_default().push(*value);
+                    }
+                }
+                let mut sums = PolicyResult {
+                    metrics: Metrics::new(),
+                    ..result.clone()
+                };
+                for (name, values) in values {
+                    if let Some(summary) = Summary::of(&values) {
+                        sums.metrics.insert(name.clone(), summary.mean);
+                        let width = summary.half_width.filter(|width| width.is_finite());
+                        sums.interval95
+                            .extend(width.map(|width| (name.clone(), width)));
+                    }
+                }
+                sums
+            })
+            .collect();
+        let is_baseline = |result: &PolicyResult| Some(&result.policy) == first.baseline.as_ref();
+        let baseline = results.iter().find(|result| is_baseline(result));
+        let baseline = baseline.map(|result| result.metrics.clone());
+        for result in &mut results {
+            let other = baseline.as_ref().filter(|_| !is_baseline(result));
+            result.judge(other);
+        }
+        Some(Self {
+            results,
+            ..first.clone()
+        })
+    }
+}
