@@ -117,6 +117,7 @@ fn stepped_quantiles() {
 }
 
 /// The published traces, where they are at hand.
+#[allow(clippy::print_stdout)] // a skipped test says so
 fn published(name: &str) -> Option<PathBuf> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let path = PathBuf::from(root).join("../shared/data").join(name);
