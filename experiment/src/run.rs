@@ -8,7 +8,8 @@ use engine::Outcome;
 use model::Network;
 use packet::{Capture, Progress, RunError, Setup};
 
-use crate::scenario::{PolicySpec, Scenario, Traffic};
+use crate::scenario::{PolicySpec, Scenario, ScenarioError, Traffic};
+use crate::{Origin, Run, RunResult};
 
 /// Why a run stops before its end.
 #[derive(Debug, thiserror::Error)]
@@ -26,13 +27,84 @@ pub enum Failure {
     Policy(#[from] policy::PolicyError),
 }
 
+/// A scenario with its network and its jobs made, which all its runs share.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// What was read.
+    pub scenario: Scenario,
+    /// Its topology in operation.
+    pub network: Network,
+    /// Its jobs.
+    pub traffic: Traffic,
+}
+
+impl Prepared {
+    /// Makes network and jobs of `scenario`; reads its trace where it names one.
+    ///
+    /// # Errors
+    /// A trace that can't be read; parameters of the workload that don't go together.
+    pub fn new(scenario: Scenario) -> Result<Self, ScenarioError> {
+        let network = Network::new(scenario.topology.clone());
+        let traffic = scenario.workload.prepare(&network, scenario.seed)?;
+        Ok(Self {
+            scenario,
+            network,
+            traffic,
+        })
+    }
+
+    /// A run for each policy whose label is among `labels`, in the order of the scenario. Captures
+    /// go into `captures`.
+    pub fn tasks<'a>(
+        &'a self,
+        labels: &'a [String],
+        captures: Option<&'a Path>,
+    ) -> impl Iterator<Item = Task<'a>> {
+        let policies = self.scenario.policies.iter();
+        let chosen = policies.filter(|policy| labels.contains(&policy.label));
+        chosen.map(move |policy| Task {
+            prepared: self,
+            policy,
+            captures,
+        })
+    }
+
+    /// Measures, compares and judges `runs`.
+    pub fn result(&self, runs: &[Run]) -> RunResult {
+        let scenario = &self.scenario;
+        RunResult::new(
+            self.origin(),
+            &scenario.topology,
+            runs,
+            Some(&scenario.baseline),
+            &scenario.published,
+        )
+    }
+
+    /// What it takes to get the result again.
+    pub fn origin(&self) -> Origin {
+        Origin {
+            scenario: self.scenario.name.clone(),
+            world: Scenario::WORLD.to_owned(),
+            seed: self.scenario.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            random: engine::random::ALGORITHM.to_owned(),
+        }
+    }
+
+    /// The part of a run that is done, from 0 to 1, to tell how long it will still take.
+    pub fn done(&self, progress: &Progress) -> f64 {
+        let delivered = self.traffic.done(progress);
+        let passed = progress.now.as_secs_f64() / self.scenario.until.as_secs_f64();
+        delivered.max(passed).clamp(0.0, 1.0)
+    }
+}
+
 /// One run: a scenario under one of its policies.
 #[derive(Clone, Copy, Debug)]
 pub struct Task<'a> {
     /// The scenario.
-    pub scenario: &'a Scenario,
-    /// Its jobs.
-    pub traffic: &'a Traffic,
+    pub prepared: &'a Prepared,
     /// The policy.
     pub policy: &'a PolicySpec,
     /// Where captures go, as `POLICY-FROM-TO.pcapng`; `None` makes none.
@@ -44,8 +116,8 @@ impl Task<'_> {
     ///
     /// # Errors
     /// See [`Failure`].
-    pub fn run(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
-        let scenario = self.scenario;
+    pub fn run(&self, progress: &mut dyn FnMut(Progress)) -> Result<Run, Failure> {
+        let scenario = &self.prepared.scenario;
         let capture = |directory: &Path| -> Vec<Capture> {
             let ports = scenario.captures.iter();
             let named = ports.map(|port| Capture {
@@ -55,9 +127,9 @@ impl Task<'_> {
             named.collect()
         };
         let setup = Setup {
-            network: Network::new(scenario.topology.clone()),
+            network: self.prepared.network.clone(),
             transport: self.policy.transport,
-            jobs: self.traffic.jobs(),
+            jobs: self.prepared.traffic.jobs(),
             policy: Some(self.policy.build()?),
             enforcement: scenario.control.enforcement,
             host_queue: scenario.queues.host,
@@ -67,15 +139,19 @@ impl Task<'_> {
             captures: self.captures.map(capture).unwrap_or_default(),
             monitors: Vec::new(),
         };
-        packet::run(setup, progress).map_err(|source| Failure::World {
+        let outcome: Outcome = packet::run(setup, progress).map_err(|source| Failure::World {
             policy: self.policy.label.clone(),
             source,
+        })?;
+        Ok(Run {
+            policy: self.policy.label.clone(),
+            outcome,
         })
     }
 }
 
-/// Runs all `tasks` on at most `threads` threads. The outcomes are in the order of the tasks and
-/// the same whatever the number of threads. `progress` hears which task has come how far.
+/// Runs all `tasks` on at most `threads` threads. The runs are in the order of the tasks and the
+/// same whatever the number of threads. `progress` hears which task has come how far.
 ///
 /// # Errors
 /// That of the first task that failed, by order; tasks not begun by then are left out.
@@ -83,7 +159,7 @@ pub fn run_all(
     tasks: &[Task<'_>],
     threads: usize,
     progress: &(dyn Fn(usize, Progress) + Sync),
-) -> Result<Vec<Outcome>, Failure> {
+) -> Result<Vec<Run>, Failure> {
     let next = AtomicUsize::new(0);
     let finished = Mutex::new(Vec::with_capacity(tasks.len()));
     let work = || {

@@ -94,6 +94,8 @@ pub struct CapturePort {
 impl Scenario {
     /// Largest scenario file, in octets.
     pub const MOST_BYTES: u64 = 4 << 20;
+    /// The world that scenarios run in.
+    pub const WORLD: &'static str = "packet";
     /// Where a run ends that is given no `until`: late enough for any flow that can end.
     const LATEST: Span = Span::from_secs(3_600_000);
     const MOST_CAPTURES: usize = 64;
@@ -130,7 +132,7 @@ impl Scenario {
             .to_owned();
         let source = root.or("source", String::new(), |v| Ok(v.text()?.to_owned()))?;
         let seed = root.or("seed", 1, |v| Ok(v.integer(0..=i64::MAX)?.unsigned_abs()))?;
-        root.or("world", (), |v| v.choice(&[("packet", ())]))?;
+        root.or("world", (), |v| v.choice(&[(Self::WORLD, ())]))?;
         let until = root.optional("until", |v| {
             let until = v.quantity::<Span>()?;
             if until == Span::ZERO || until > Self::LATEST {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use model::{Job, Network, NodeId, Topology};
-use packet::Transport;
+use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
 use workload::{
     Cdf, Error, Incast, ParameterError, Pattern, Poisson, Sample, Shuffle, SizeDistribution, Tasks,
@@ -70,7 +70,11 @@ pub struct Traffic(Source);
 
 #[derive(Clone, Debug)]
 enum Source {
-    Jobs(Vec<Job>),
+    Jobs {
+        jobs: Vec<Job>,
+        /// Their payload.
+        total: Bytes,
+    },
     Flows {
         poisson: Poisson,
         hosts: Vec<NodeId>,
@@ -82,13 +86,28 @@ impl Traffic {
     /// The jobs by arrival.
     pub fn jobs(&self) -> Box<dyn Iterator<Item = Job> + '_> {
         match &self.0 {
-            Source::Jobs(jobs) => Box::new(jobs.iter().cloned()),
+            Source::Jobs { jobs, .. } => Box::new(jobs.iter().cloned()),
             // `Workload::prepare` has shown that it gives flows.
             Source::Flows {
                 poisson,
                 hosts,
                 seed,
             } => Box::new(poisson.flows(hosts, *seed).into_iter().flatten()),
+        }
+    }
+}
+
+impl Traffic {
+    /// The part of it that a run has dealt with, from 0 to about 1.
+    pub(crate) fn done(&self, progress: &Progress) -> f64 {
+        match &self.0 {
+            Source::Jobs { total, .. } => {
+                progress.delivered.get() as f64 / total.get().max(1) as f64
+            }
+            Source::Flows { poisson, .. } => {
+                let duration = poisson.duration.as_secs_f64().max(f64::MIN_POSITIVE);
+                progress.now.as_secs_f64() / duration
+            }
         }
     }
 }
@@ -155,7 +174,8 @@ impl Workload {
         if let Some(load) = self.load {
             load::calibrate(network, &mut jobs, load)?;
         }
-        Ok(Traffic(Source::Jobs(jobs)))
+        let total = jobs.iter().map(Job::size).sum();
+        Ok(Traffic(Source::Jobs { jobs, total }))
     }
 }
 
