@@ -67,10 +67,7 @@ impl EventQueue {
     /// A queue for `slots` slots. `gap` is the expected time between events and `reach` how far
     /// ahead most are scheduled: both only tune, any values are correct.
     pub fn new(slots: usize, gap: Span, reach: Span) -> Self {
-        let width = gap
-            .as_nanos()
-            .max(reach.as_nanos() / (BUCKETS as u64 - 1) + 1)
-            .max(1);
+        let width = gap.as_nanos().max(reach.as_nanos() / (BUCKETS as u64 - 1) + 1).max(1);
         // The offset within a bucket must fit 32 bits.
         let shift = (u64::BITS - (width - 1).leading_zeros()).min(31);
         let mut queue = Self {
@@ -91,11 +88,7 @@ impl EventQueue {
 
     /// Makes slots up to `slots`, exclusive, usable.
     pub fn grow(&mut self, slots: usize) {
-        let idle = Pending {
-            time: 0,
-            next: NONE,
-            place: Place::Idle,
-        };
+        let idle = Pending { time: 0, next: NONE, place: Place::Idle };
         self.slots.resize(slots.max(self.slots.len()), idle);
     }
 
@@ -116,30 +109,41 @@ impl EventQueue {
         if self.slots[slot.0 as usize].place != Place::Idle {
             self.cancel(slot);
         }
-        self.insert(slot, time);
+        self.insert(slot, time.max(Time::from_nanos(self.bucket << self.shift)));
     }
 
-    /// [`EventQueue::schedule`] for a slot that is known to have nothing pending.
-    #[inline]
+    /// [`EventQueue::schedule`] for a slot that is known to have nothing pending, at a time that is
+    /// known not to have passed.
+    #[inline(always)] // one call a hop: the call would cost as much as the work
     pub fn insert(&mut self, slot: Slot, time: Time) {
-        let time = time.as_nanos().max(self.bucket << self.shift);
+        let time = time.as_nanos();
         let bucket = time >> self.shift;
-        let ahead = bucket - self.bucket;
+        let ahead = bucket.wrapping_sub(self.bucket);
         let pending = &mut self.slots[slot.0 as usize];
         debug_assert_eq!(pending.place, Place::Idle);
         pending.time = time;
-        if ahead == 0 {
-            pending.place = Place::Current;
-            let key = self.key(time, slot.0);
-            let at = self.current.partition_point(|&other| other > key);
-            self.current.insert(at, key);
-        } else if ahead < BUCKETS as u64 {
+        if ahead.wrapping_sub(1) < BUCKETS as u64 - 1 {
             let index = index(bucket);
             pending.place = Place::Calendar;
             pending.next = self.heads[index];
             self.heads[index] = slot.0;
             self.words[index / 64] |= 1 << (index % 64);
             self.summary |= 1 << (index / 64);
+        } else {
+            self.insert_elsewhere(slot, time);
+        }
+    }
+
+    /// An event of the bucket in progress, or beyond the calendar's reach.
+    #[cold]
+    fn insert_elsewhere(&mut self, slot: Slot, time: u64) {
+        let pending = &mut self.slots[slot.0 as usize];
+        let bucket = time >> self.shift;
+        if bucket <= self.bucket {
+            pending.place = Place::Current;
+            let key = self.key(time, slot.0);
+            let at = self.current.partition_point(|&other| other > key);
+            self.current.insert(at, key);
         } else {
             pending.place = Place::Far;
             self.far.push(Reverse((time, slot.0)));
@@ -256,10 +260,7 @@ impl EventQueue {
             }
             self.far.pop();
         }
-        self.far_bucket = self
-            .far
-            .peek()
-            .map_or(NO_BUCKET, |far| far.0.0 >> self.shift);
+        self.far_bucket = self.far.peek().map_or(NO_BUCKET, |far| far.0.0 >> self.shift);
     }
 
     fn is_far(&self, time: u64, slot: u32) -> bool {

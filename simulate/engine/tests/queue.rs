@@ -86,9 +86,6 @@ fn no_slot_is_favoured_among_simultaneous_events() {
             first += u64::from(winner.0 == a);
         }
         let share = first as f64 / INSTANTS as f64;
-        assert!(
-            (0.45..0.55).contains(&share),
-            "slot {a} came before {b} in {share} of all ties"
-        );
+        assert!((0.45..0.55).contains(&share), "slot {a} came before {b} in {share} of all ties");
     }
 }

@@ -131,11 +131,7 @@ impl CaptureFile {
 /// Writes the IP and TCP or UDP header of `frame`; returns the length of the whole packet.
 fn write_headers(frame: &Frame, out: &mut Vec<u8>) -> io::Result<u16> {
     let (sender, receiver) = ports(frame.flow);
-    let (from, to) = if frame.from_sender {
-        (sender, receiver)
-    } else {
-        (receiver, sender)
-    };
+    let (from, to) = if frame.from_sender { (sender, receiver) } else { (receiver, sender) };
     let mut ip = Ipv4Header {
         ecn: match (frame.ce, frame.ect) {
             (true, _) => IpEcn::CongestionExperienced,
@@ -153,8 +149,7 @@ fn write_headers(frame: &Frame, out: &mut Vec<u8>) -> io::Result<u16> {
         let surplus = usize::from(frame.header).saturating_sub(BARE_UDP);
         let payload = zeros(frame.payload, surplus)?;
         ip.protocol = IpNumber::UDP;
-        ip.set_payload_len(UdpHeader::LEN + payload.len())
-            .map_err(invalid)?;
+        ip.set_payload_len(UdpHeader::LEN + payload.len()).map_err(invalid)?;
         let udp = UdpHeader::with_ipv4_checksum(from, to, &ip, payload).map_err(invalid)?;
         ip.write(out)?;
         udp.write(out)?;
@@ -173,8 +168,7 @@ fn write_headers(frame: &Frame, out: &mut Vec<u8>) -> io::Result<u16> {
         let (options, length) = options(frame);
         tcp.set_options_raw(&options[..length]).map_err(invalid)?;
         ip.protocol = IpNumber::TCP;
-        ip.set_payload_len(tcp.header_len() + payload.len())
-            .map_err(invalid)?;
+        ip.set_payload_len(tcp.header_len() + payload.len()).map_err(invalid)?;
         tcp.checksum = tcp.calc_checksum_ipv4(&ip, payload).map_err(invalid)?;
         ip.write(out)?;
         tcp.write(out)?;
@@ -203,11 +197,7 @@ fn zeros(payload: u32, surplus: usize) -> io::Result<&'static [u8]> {
     (payload as usize)
         .checked_add(surplus)
         .and_then(|length| ZEROS.get(..length))
-        .ok_or_else(|| {
-            invalid(format!(
-                "a payload of {payload} octets exceeds an IPv4 packet"
-            ))
-        })
+        .ok_or_else(|| invalid(format!("a payload of {payload} octets exceeds an IPv4 packet")))
 }
 
 fn invalid(error: impl Into<Box<dyn Error + Send + Sync>>) -> io::Error {

@@ -61,10 +61,7 @@ impl Ord for Entry {
 
 impl Agenda {
     fn enter(&mut self, time: Time, act: Act) {
-        self.heap.push(Entry {
-            due: Reverse((time, self.entered)),
-            act,
-        });
+        self.heap.push(Entry { due: Reverse((time, self.entered)), act });
         self.entered += 1;
     }
 
@@ -127,11 +124,7 @@ impl<'a> Driver<'a> {
             if interval == Span::ZERO || link.index() >= parts.network.topology().links().len() {
                 return Err(RunError::Monitor { link, interval });
             }
-            outcome.queues.push(QueueRecord {
-                link,
-                interval,
-                packets: Vec::new(),
-            });
+            outcome.queues.push(QueueRecord { link, interval, packets: Vec::new() });
             agenda.enter(Time::ZERO + interval, Act::Sample { monitor });
         }
         Ok(Self {
@@ -151,12 +144,7 @@ impl<'a> Driver<'a> {
     pub(crate) fn run(mut self, report: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
         loop {
             let arrival = self.jobs.peek().map_or(Time::NEVER, |job| job.arrival);
-            let tick = self
-                .setup
-                .policy
-                .as_ref()
-                .and_then(|p| p.deadline())
-                .unwrap_or(Time::NEVER);
+            let tick = self.setup.policy.as_ref().and_then(|p| p.deadline()).unwrap_or(Time::NEVER);
             let next = arrival.min(tick).min(self.agenda.next());
             match self.world.run(next.min(self.setup.until)) {
                 Notice::Ended(flow, state) => self.ended(flow, &state),
@@ -207,10 +195,7 @@ impl<'a> Driver<'a> {
             self.announce(job);
         }
         for flow in &job.flows {
-            let act = Act::Start {
-                job: position,
-                flow: *flow,
-            };
+            let act = Act::Start { job: position, flow: *flow };
             if flow.offset == Span::ZERO {
                 self.start(position, flow)?;
             } else {
@@ -225,19 +210,12 @@ impl<'a> Driver<'a> {
     fn announce(&mut self, job: &Job) {
         let id = job.id;
         self.tell(Declared::JobStart { job: id });
-        let mut hosts: Vec<_> = job
-            .flows
-            .iter()
-            .flat_map(|f| [(f.from, f.src), (f.to, f.dst)])
-            .collect();
+        let mut hosts: Vec<_> =
+            job.flows.iter().flat_map(|f| [(f.from, f.src), (f.to, f.dst)]).collect();
         hosts.sort_unstable();
         hosts.dedup();
         for (task, host) in hosts {
-            self.tell(Declared::TaskHost {
-                job: id,
-                task,
-                host,
-            });
+            self.tell(Declared::TaskHost { job: id, task, host });
         }
         let mut maps: Vec<TaskId> = job.flows.iter().map(|flow| flow.from).collect();
         maps.sort_unstable();
@@ -251,11 +229,7 @@ impl<'a> Driver<'a> {
             by_map = rest;
             let offset = own.iter().map(|flow| flow.offset).min().unwrap_or_default();
             let reduces = own.iter().map(|flow| (flow.to, flow.size)).collect();
-            let size = Declared::Size {
-                job: id,
-                map,
-                reduces,
-            };
+            let size = Declared::Size { job: id, map, reduces };
             let heard = self.world.now() + offset + self.setup.control_delay;
             self.agenda.enter(heard, Act::Hear(size.into()));
         }
@@ -263,9 +237,7 @@ impl<'a> Driver<'a> {
 
     fn start(&mut self, job: usize, flow: &Flow) -> Result<(), RunError> {
         let now = self.world.now();
-        let id = self
-            .world
-            .start(&self.setup.network, flow.src, flow.dst, flow.size.get())?;
+        let id = self.world.start(&self.setup.network, flow.src, flow.dst, flow.size.get())?;
         let job_id = self.outcome.jobs[job].id;
         self.owners.push(job);
         self.outcome.flows.push(FlowRecord {
@@ -284,13 +256,7 @@ impl<'a> Driver<'a> {
         self.progress.started += 1;
         if self.setup.policy.is_some() {
             let (src, dst, size) = (flow.src, flow.dst, flow.size);
-            self.tell(Declared::FlowRequest {
-                job: job_id,
-                flow: id,
-                src,
-                dst,
-                size,
-            });
+            self.tell(Declared::FlowRequest { job: job_id, flow: id, src, dst, size });
         }
         Ok(())
     }
@@ -382,19 +348,13 @@ impl<'a> Driver<'a> {
         queue.packets.push(self.world.queue_length(queue.link));
         let idle = self.jobs.peek().is_none() && self.progress.ended == self.progress.started;
         if !(idle && self.agenda.heap.len() == self.samples_pending) {
-            self.agenda
-                .enter(self.world.now() + queue.interval, Act::Sample { monitor });
+            self.agenda.enter(self.world.now() + queue.interval, Act::Sample { monitor });
             self.samples_pending += 1;
         }
     }
 
     fn finish(mut self) -> Result<Outcome, RunError> {
-        for record in self
-            .outcome
-            .flows
-            .iter_mut()
-            .filter(|record| record.end.is_none())
-        {
+        for record in self.outcome.flows.iter_mut().filter(|record| record.end.is_none()) {
             if let Some(state) = self.world.state(record.id) {
                 note(record, &state);
             }

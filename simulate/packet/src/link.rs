@@ -112,11 +112,7 @@ impl Link {
         packet.time = self.free_at() + self.delay;
         let is_first = self.head == self.tail;
         self.push(packet);
-        if is_first {
-            Taken::First(packet.time)
-        } else {
-            Taken::Queued
-        }
+        if is_first { Taken::First(packet.time) } else { Taken::Queued }
     }
 
     /// Packets queued at `now`, the one in transmission included.

@@ -17,15 +17,9 @@ impl Meter {
     pub(crate) fn new(bps: u64, burst: u64) -> Self {
         let cost = link::cost(bps);
         // A bucket shallower than one packet would pass nothing at all.
-        let depth = link::span(
-            burst.clamp(u64::from(u16::MAX) >> 4, u64::from(u32::MAX) >> 8),
-            cost,
-        );
-        Self {
-            cost,
-            depth,
-            full_at: 0,
-        }
+        let depth =
+            link::span(burst.clamp(u64::from(u16::MAX) >> 4, u64::from(u32::MAX) >> 8), cost);
+        Self { cost, depth, full_at: 0 }
     }
 
     /// Whether a packet of `size` octets conforms at `now`.

@@ -104,35 +104,22 @@ impl Transport {
     /// # Errors
     /// A text that names the parameter, its value and the range.
     pub fn check(&self) -> Result<(), String> {
-        let Self {
-            mss,
-            header,
-            initial_window,
-            ..
-        } = *self;
+        let Self { mss, header, initial_window, .. } = *self;
         if mss == 0 || u32::from(mss) + u32::from(header) > u32::from(u16::MAX) {
-            return Err(format!(
-                "mss {mss} plus header {header} must be from 1 to 65535 octets"
-            ));
+            return Err(format!("mss {mss} plus header {header} must be from 1 to 65535 octets"));
         }
         if header == 0 {
-            return Err(
-                "header 0: an acknowledgement is a header, give it at least 1 octet".into(),
-            );
+            return Err("header 0: an acknowledgement is a header, give it at least 1 octet".into());
         }
         if initial_window == 0 || initial_window > 1 << 20 {
-            return Err(format!(
-                "initial_window {initial_window} must be from 1 to 2^20 segments"
-            ));
+            return Err(format!("initial_window {initial_window} must be from 1 to 2^20 segments"));
         }
         if self.min_rto == Span::ZERO {
             return Err("min_rto must be above zero".into());
         }
         if self.receive_window.get() >= 1 << 31 {
             let window = self.receive_window;
-            return Err(format!(
-                "receive_window {window} must be below 2 GiB (RFC 7323)"
-            ));
+            return Err(format!("receive_window {window} must be below 2 GiB (RFC 7323)"));
         }
         Ok(())
     }

@@ -115,26 +115,15 @@ impl World {
         // At full load each link has an arrival every full packet's time.
         let frame = u64::from(transport.mss) + u64::from(transport.header);
         let times = specs.map(|s| (link::span(frame, link::cost(s.capacity.as_bps())), s.delay));
-        let per_second: f64 = times
-            .clone()
-            .map(|(span, _)| 1e9 / span.max(1) as f64)
-            .sum();
-        let reach = times
-            .map(|(span, delay)| span + delay.as_nanos())
-            .max()
-            .unwrap_or(0);
+        let per_second: f64 = times.clone().map(|(span, _)| 1e9 / span.max(1) as f64).sum();
+        let reach = times.map(|(span, delay)| span + delay.as_nanos()).max().unwrap_or(0);
         let gap = Span::from_secs_f64(1.0 / per_second.max(1.0));
         let events = EventQueue::new(2 * links.len(), gap, Span::from_nanos(reach));
         let captures = links.iter().map(|_| None).collect();
         Ok(Self {
             now: 0,
             transport,
-            wires: Wires {
-                links,
-                paths: Vec::new(),
-                events,
-                schedulers,
-            },
+            wires: Wires { links, paths: Vec::new(), events, schedulers },
             captures,
             capture_error: None,
             flows: Vec::new(),
@@ -149,16 +138,10 @@ impl World {
 
     /// Captures a port from now on.
     pub(crate) fn capture(&mut self, network: &Network, capture: &Capture) -> Result<(), RunError> {
-        let failed = |source| RunError::Capture {
-            path: capture.path.clone(),
-            source,
-        };
+        let failed = |source| RunError::Capture { path: capture.path.clone(), source };
         let topology = network.topology();
         let link = topology.links().get(capture.link.index()).ok_or_else(|| {
-            failed(io::Error::new(
-                io::ErrorKind::NotFound,
-                "the topology has no such link",
-            ))
+            failed(io::Error::new(io::ErrorKind::NotFound, "the topology has no such link"))
         })?;
         let name = |node: NodeId| topology.nodes()[node.index()].name.as_str();
         let interface = format!("{}-{}", name(link.from), name(link.to));
@@ -177,8 +160,7 @@ impl World {
     pub(crate) fn finish_captures(&mut self) -> Result<(), RunError> {
         self.check_captures()?;
         for (path, file) in self.captures.drain(..).flatten().map(|capture| *capture) {
-            file.finish()
-                .map_err(|source| RunError::Capture { path, source })?;
+            file.finish().map_err(|source| RunError::Capture { path, source })?;
         }
         Ok(())
     }
@@ -197,9 +179,7 @@ impl World {
 
     /// Packets in a link's queue now, the one in transmission included.
     pub(crate) fn queue_length(&mut self, link: LinkId) -> u32 {
-        let waiting = self.wires.schedulers[link.index()]
-            .as_ref()
-            .map_or(0, |s| s.packets());
+        let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.packets());
         self.wires.links[link.index()].queue_length(self.now) + waiting
     }
 
@@ -216,9 +196,7 @@ impl World {
         dst: NodeId,
         size: u64,
     ) -> Result<FlowId, RunError> {
-        let number = u32::try_from(self.places.len())
-            .ok()
-            .filter(|n| *n < u32::MAX / 4);
+        let number = u32::try_from(self.places.len()).ok().filter(|n| *n < u32::MAX / 4);
         let too_many = || RunError::Transport("a run has at most 2^30 flows".into());
         let id = FlowId(number.ok_or_else(too_many)?);
         let there = self.path(network, src, dst, id)?;
@@ -227,7 +205,10 @@ impl World {
         let transport = &self.transport;
         let flow = Flow {
             sender: Sender::new(transport, size, handshake),
-            receiver: Receiver::new(transport.delayed_ack.map_or(0, |d| d.as_nanos())),
+            receiver: Receiver::new(
+                transport.delayed_ack.map_or(0, |d| d.as_nanos()),
+                transport.sack,
+            ),
             pace: 0,
             pace_at: 0,
             timers: [NEVER; 2],
@@ -276,11 +257,7 @@ impl World {
             return Err(RunError::NoPath { src, dst, reason });
         }
         if links.len() > PATH {
-            return Err(RunError::NoPath {
-                src,
-                dst,
-                reason: "it has more than 15 links",
-            });
+            return Err(RunError::NoPath { src, dst, reason: "it has more than 15 links" });
         }
         let mut path = [DELIVER; PATH + 1];
         for (element, link) in path.iter_mut().zip(&links) {
@@ -297,14 +274,9 @@ impl World {
 
     /// Time for a header to go there and back through empty queues, ns.
     fn round_trip(&self, there: &[u32], back: &[u32]) -> u64 {
-        let links = there
-            .iter()
-            .chain(back)
-            .filter(|element| **element != DELIVER);
+        let links = there.iter().chain(back).filter(|element| **element != DELIVER);
         let header = u64::from(self.transport.header);
-        links
-            .map(|e| self.wires.links[(e & !SPECIAL) as usize].transit(header))
-            .sum()
+        links.map(|e| self.wires.links[(e & !SPECIAL) as usize].transit(header)).sum()
     }
 
     /// Sets or lifts the pace of a flow in frame bits per second. A flow that is gone is left.
@@ -353,10 +325,7 @@ impl World {
     }
 
     fn place(&self, flow: FlowId) -> Option<u32> {
-        self.places
-            .get(flow.index())
-            .copied()
-            .filter(|place| *place != u32::MAX)
+        self.places.get(flow.index()).copied().filter(|place| *place != u32::MAX)
     }
 
     /// Lets everything happen up to `limit`, or until there is something to tell.
@@ -368,9 +337,7 @@ impl World {
             if slot < links {
                 let (packet, next) = self.wires.links[slot].arrive();
                 if let Some(next) = next {
-                    self.wires
-                        .events
-                        .insert(Slot(slot_number(slot)), Time::from_nanos(next));
+                    self.wires.events.insert(Slot(slot_number(slot)), Time::from_nanos(next));
                 }
                 let element = self.wires.element(&packet);
                 if element != DELIVER {
@@ -424,10 +391,7 @@ impl World {
             let left = Time::from_nanos(self.wires.links[link].free_at());
             let frame = flow.frame(&packet, &self.transport);
             if let Err(source) = capture.1.packet(left, &frame) {
-                self.capture_error = Some(RunError::Capture {
-                    path: capture.0.clone(),
-                    source,
-                });
+                self.capture_error = Some(RunError::Capture { path: capture.0.clone(), source });
             }
         }
         fits
@@ -452,11 +416,7 @@ impl World {
             return self.offer(link, packet);
         }
         let is_ack = packet.flags & frame::ACK != 0;
-        let destination = if is_ack {
-            flow.source
-        } else {
-            flow.destination
-        };
+        let destination = if is_ack { flow.source } else { flow.destination };
         let fits = scheduler.push(packet, flow.priority, destination);
         let waiting = scheduler.packets();
         let port = &mut self.wires.links[link];
@@ -466,9 +426,7 @@ impl World {
         port.peak = port.peak.max(waiting + 1);
         if waiting == 1 && fits {
             let ready = Time::from_nanos(port.free_at());
-            self.wires
-                .events
-                .schedule(Slot(slot_number(self.wires.links.len() + link)), ready);
+            self.wires.events.schedule(Slot(slot_number(self.wires.links.len() + link)), ready);
         }
         fits
     }
@@ -487,9 +445,7 @@ impl World {
         }
         if more {
             let ready = Time::from_nanos(self.wires.links[link].free_at());
-            self.wires
-                .events
-                .schedule(Slot(slot_number(self.wires.links.len() + link)), ready);
+            self.wires.events.schedule(Slot(slot_number(self.wires.links.len() + link)), ready);
         }
     }
 
@@ -503,8 +459,7 @@ impl World {
         flow.in_flight -= 1;
         if packet.flags & frame::ACK != 0 {
             let block = (packet.block.0 != packet.block.1).then_some(packet.block);
-            flow.sender
-                .on_ack(now, packet.seq, block, packet.flags & frame::ECE != 0);
+            flow.sender.on_ack(now, packet.seq, block, packet.flags & frame::ECE != 0);
             if flow.sender.is_done() {
                 return self.settle(place);
             }
@@ -521,8 +476,11 @@ impl World {
         let (before, after) = flow.receiver.on_data(now, seq, len, marked);
         let due = flow.receiver.deadline();
         let complete = flow.receiver.delivered() == flow.size;
-        for acknowledgement in [before, after].into_iter().flatten() {
-            self.acknowledge(place, &acknowledgement);
+        if let Some(before) = before {
+            self.acknowledge(place, before);
+        }
+        if let Some(after) = after {
+            self.acknowledge(place, after);
         }
         if let Some(due) = due {
             self.schedule_timer(place, 1, due);
@@ -530,19 +488,14 @@ impl World {
         if complete { self.settle(place) } else { None }
     }
 
-    fn acknowledge(&mut self, place: u32, acknowledgement: &Acknowledgement) {
-        let block = acknowledgement.sack.filter(|_| self.transport.sack);
+    fn acknowledge(&mut self, place: u32, acknowledgement: Acknowledgement) {
         let packet = Packet {
             time: 0,
-            seq: low(acknowledgement.next),
-            block: block.map_or((0, 0), |(from, to)| (low(from), low(to))),
+            seq: acknowledgement.seq,
+            block: acknowledgement.block,
             flow: place,
             size: self.transport.header,
-            flags: if acknowledgement.echo {
-                frame::ACK | frame::ECE
-            } else {
-                frame::ACK
-            },
+            flags: if acknowledgement.echo { frame::ACK | frame::ECE } else { frame::ACK },
             hop: 0,
         };
         self.inject(packet);
@@ -620,7 +573,7 @@ impl World {
             self.schedule_timer(place, 1, due);
         }
         if let Some(acknowledgement) = acknowledgement {
-            self.acknowledge(place, &acknowledgement);
+            self.acknowledge(place, acknowledgement);
         }
         None
     }
@@ -637,9 +590,7 @@ impl World {
     }
 
     const fn timer_slot(&self, place: u32, side: usize) -> Slot {
-        Slot(slot_number(
-            2 * self.wires.links.len() + 2 * place as usize + side,
-        ))
+        Slot(slot_number(2 * self.wires.links.len() + 2 * place as usize + side))
     }
 
     /// Tells once that the flow is complete, and frees its place when the network holds nothing of
@@ -676,13 +627,7 @@ impl World {
             }
         }
         let waiting = self.wires.schedulers.iter().flatten().map(|s| s.bytes());
-        let carried = self
-            .wires
-            .links
-            .iter()
-            .map(Link::carried)
-            .chain(waiting)
-            .sum::<u64>();
+        let carried = self.wires.links.iter().map(Link::carried).chain(waiting).sum::<u64>();
         if self.injected != self.arrived + self.dropped + carried {
             return Err(format!(
                 "{} bytes entered the network, but {} arrived, {} were dropped and {carried} are \
@@ -691,11 +636,7 @@ impl World {
             ));
         }
         let datagrams = self.transport.protocol == Protocol::Datagram;
-        match self
-            .flows
-            .iter()
-            .find(|flow| flow.delivered(datagrams) > flow.size)
-        {
+        match self.flows.iter().find(|flow| flow.delivered(datagrams) > flow.size) {
             Some(flow) => Err(format!("flow {} delivered more than it has", flow.id.0)),
             None => Ok(()),
         }
@@ -727,11 +668,7 @@ impl Flow {
     }
 
     const fn delivered(&self, datagrams: bool) -> u64 {
-        if datagrams {
-            self.received
-        } else {
-            self.receiver.delivered()
-        }
+        if datagrams { self.received } else { self.receiver.delivered() }
     }
 
     const fn state(&self, datagrams: bool) -> FlowState {
@@ -752,14 +689,13 @@ impl Wires {
     }
 
     /// Puts a packet on a link; `false` when there is no room.
-    #[inline]
+    #[inline(always)] // one call a hop
     fn offer(&mut self, link: usize, now: u64, mut packet: Packet) -> bool {
         packet.hop += 1;
         match self.links[link].offer(now, packet) {
             Taken::Queued => true,
             Taken::First(at) => {
-                self.events
-                    .insert(Slot(slot_number(link)), Time::from_nanos(at));
+                self.events.insert(Slot(slot_number(link)), Time::from_nanos(at));
                 true
             }
             Taken::Dropped => false,

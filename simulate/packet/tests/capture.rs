@@ -145,10 +145,8 @@ fn a_data_packet_is_as_the_standards_lay_it() -> Checked {
     let (kind, body) = blocks(&bytes)[2];
     assert_eq!(kind, 6);
     // Interface, time (upper half first), 40 octets stored of 1500.
-    let fields: Vec<u8> = [0u32, 7, 5, 40, 1500]
-        .iter()
-        .flat_map(|word| word.to_le_bytes())
-        .collect();
+    let fields: Vec<u8> =
+        [0u32, 7, 5, 40, 1500].iter().flat_map(|word| word.to_le_bytes()).collect();
     assert_eq!(body[..20], fields);
     let packet = &body[20..];
     // RFC 791: version and length, ECT(0), 1500 octets, don't fragment, TTL 64, TCP.
@@ -165,21 +163,14 @@ fn a_data_packet_is_as_the_standards_lay_it() -> Checked {
 #[test]
 fn an_acknowledgement_carries_its_block_and_marks() -> Checked {
     let dir = Dir::new("ack")?;
-    let frame = Frame {
-        sack: Some((0x1122_3344, 0x5566_7788)),
-        ece: true,
-        ce: true,
-        ..ack(1, 2920)
-    };
+    let frame =
+        Frame { sack: Some((0x1122_3344, 0x5566_7788)), ece: true, ce: true, ..ack(1, 2920) };
     let bytes = capture(&dir.0.join("x.pcapng"), &[(1, frame)])?;
     let (_, body) = blocks(&bytes)[2];
     let packet = &body[20..];
     assert_eq!(packet.len(), 52);
     assert_eq!(packet[..4], [0x45, 3, 0, 52]);
-    assert_eq!(
-        packet[12..24],
-        [10, 0, 0, 3, 10, 0, 0, 1, 0x13, 0x89, 0xc0, 0x01]
-    );
+    assert_eq!(packet[12..24], [10, 0, 0, 3, 10, 0, 0, 1, 0x13, 0x89, 0xc0, 0x01]);
     assert_eq!(packet[28..32], 2920u32.to_be_bytes());
     // Offset 8, ECE and ACK, a window that no scale can say.
     assert_eq!(packet[32..36], [0x80, 0x50, 0xff, 0xff]);
@@ -193,21 +184,9 @@ fn an_acknowledgement_carries_its_block_and_marks() -> Checked {
 #[test]
 fn every_packet_is_as_long_as_it_was_simulated() -> Checked {
     let dir = Dir::new("length")?;
-    let timestamps = Frame {
-        header: 52,
-        payload: 1448,
-        ..data(0, 0)
-    };
-    let with_room = Frame {
-        header: 52,
-        sack: Some((1, 2)),
-        ..ack(0, 0)
-    };
-    let datagram = Frame {
-        datagram: true,
-        payload: 6,
-        ..data(0, 0)
-    };
+    let timestamps = Frame { header: 52, payload: 1448, ..data(0, 0) };
+    let with_room = Frame { header: 52, sack: Some((1, 2)), ..ack(0, 0) };
+    let datagram = Frame { datagram: true, payload: 6, ..data(0, 0) };
     let frames = [timestamps, with_room, datagram].map(|frame| (0, frame));
     let bytes = capture(&dir.0.join("x.pcapng"), &frames)?;
     let lengths: Vec<(u16, u8)> = blocks(&bytes)[2..]
@@ -251,11 +230,7 @@ fn what_cannot_be_written_is_an_error() -> Checked {
     let mut file = CaptureFile::create(&dir.0.join("x"), "p", Rate::ZERO)?;
     for payload in [65_495, 65_496, 65_535, 65_536, u32::MAX] {
         for datagram in [false, true] {
-            let frame = Frame {
-                payload,
-                datagram,
-                ..data(0, 0)
-            };
+            let frame = Frame { payload, datagram, ..data(0, 0) };
             let fits = payload == 65_495;
             assert_eq!(file.packet(Time::NEVER, &frame).is_ok(), fits, "{frame:?}");
         }
@@ -278,10 +253,7 @@ fn tshark_reads_it() -> Checked {
     for number in 0..10 {
         frames.push((u64::from(number) * 120_000, data(7, number * 1460)));
     }
-    let hole = Frame {
-        sack: Some((2920, 4380)),
-        ..ack(7, 1460)
-    };
+    let hole = Frame { sack: Some((2920, 4380)), ..ack(7, 1460) };
     frames.push((1_200_000, hole));
     frames.push((1_200_001, ack(7, 14_600)));
     capture(&path, &frames)?;
@@ -295,10 +267,7 @@ fn tshark_reads_it() -> Checked {
         .find(|line| line.contains("10.0.0.1:49159") && line.contains("10.0.0.3:5001"))
         .ok_or_else(|| said.clone())?;
     // 10 packets of 1500 octets one way, acknowledgements of 52 and 40 the other.
-    assert!(
-        line.contains("15 kB") && line.contains("92 bytes"),
-        "{line}"
-    );
+    assert!(line.contains("15 kB") && line.contains("92 bytes"), "{line}");
 
     let fields = [
         "frame.time_epoch",
@@ -309,12 +278,7 @@ fn tshark_reads_it() -> Checked {
         "_ws.malformed",
     ];
     let mut arguments = vec!["-r", path, "-T", "fields", "-E", "separator=,"];
-    arguments.extend([
-        "-o",
-        "ip.check_checksum:TRUE",
-        "-o",
-        "tcp.check_checksum:TRUE",
-    ]);
+    arguments.extend(["-o", "ip.check_checksum:TRUE", "-o", "tcp.check_checksum:TRUE"]);
     arguments.extend(["-o", "tcp.relative_sequence_numbers:FALSE"]);
     arguments.extend(fields.iter().flat_map(|field| ["-e", *field]));
     let said = String::from_utf8(tshark(&arguments)?.stdout)?;

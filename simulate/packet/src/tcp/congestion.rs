@@ -67,17 +67,8 @@ impl Congestion {
             }),
             Protocol::Datagram => Rule::Open,
         };
-        let window = if protocol == Protocol::Datagram {
-            u64::MAX / 2
-        } else {
-            initial * mss
-        };
-        Self {
-            window,
-            threshold: u64::MAX / 2,
-            mss,
-            rule,
-        }
+        let window = if protocol == Protocol::Datagram { u64::MAX / 2 } else { initial * mss };
+        Self { window, threshold: u64::MAX / 2, mss, rule }
     }
 
     pub(crate) const fn is_ecn_capable(&self) -> bool {
@@ -181,11 +172,8 @@ impl Cubic {
     /// Sections 4.6 and 4.7 (fast convergence); returns the new threshold.
     fn on_loss(&mut self, flight: u64, mss: u64) -> u64 {
         let segments = flight as f64 / mss as f64;
-        self.largest = if segments < self.largest {
-            segments * (1.0 + CUBIC_BETA) / 2.0
-        } else {
-            segments
-        };
+        self.largest =
+            if segments < self.largest { segments * (1.0 + CUBIC_BETA) / 2.0 } else { segments };
         self.epoch = 0;
         (flight as f64 * CUBIC_BETA) as u64
     }

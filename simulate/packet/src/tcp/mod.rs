@@ -10,7 +10,7 @@ mod rtt;
 mod sender;
 
 pub(crate) use receiver::{Acknowledgement, Receiver};
-pub(crate) use sender::{Segment, Sender};
+pub(crate) use sender::Sender;
 
 /// The 64-bit sequence number nearest to `reference` whose low half is `wire`.
 pub(crate) const fn unwrap(reference: u64, wire: u32) -> u64 {

@@ -56,10 +56,6 @@ impl Ranges {
 
     /// How much of `[0, edge)` the set holds.
     pub(crate) fn covered_below(&self, edge: u64) -> u64 {
-        self.0
-            .iter()
-            .take_while(|range| range.0 < edge)
-            .map(|&(l, h)| h.min(edge) - l)
-            .sum()
+        self.0.iter().take_while(|range| range.0 < edge).map(|&(l, h)| h.min(edge) - l).sum()
     }
 }

@@ -1,14 +1,16 @@
 //! The receiving end: reassembly, and when to acknowledge what (RFC 9293, 5681, 2018, 8257).
 
+use super::low;
 use super::ranges::Ranges;
 
-/// An acknowledgement to send.
+/// An acknowledgement to send, in the numbers of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Acknowledgement {
     /// Everything below has arrived.
-    pub(crate) next: u64,
-    /// The out-of-order range that grew last; one block is enough as each arrival reports its own.
-    pub(crate) sack: Option<(u64, u64)>,
+    pub(crate) seq: u32,
+    /// The out-of-order range that grew last, equal bounds for none; one block is enough as each
+    /// arrival reports its own.
+    pub(crate) block: (u32, u32),
     /// ECN-Echo.
     pub(crate) echo: bool,
 }
@@ -20,6 +22,8 @@ pub(crate) struct Receiver {
     held: Ranges,
     /// Longest wait for a second segment, ns; zero acknowledges each.
     delay: u64,
+    /// Whether blocks are reported.
+    sack: bool,
     /// When the waiting acknowledgement must go, if one waits.
     due: Option<u64>,
     /// Whether the last data packet was marked (RFC 8257, section 3.2: DCTCP.CE).
@@ -27,14 +31,8 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub(crate) fn new(delay: u64) -> Self {
-        Self {
-            next: 0,
-            held: Ranges::default(),
-            delay,
-            due: None,
-            marked: false,
-        }
+    pub(crate) fn new(delay: u64, sack: bool) -> Self {
+        Self { next: 0, held: Ranges::default(), delay, sack, due: None, marked: false }
     }
 
     /// Payload delivered in order.
@@ -59,7 +57,7 @@ impl Receiver {
     ) -> (Option<Acknowledgement>, Option<Acknowledgement>) {
         // RFC 8257, figure 1: a change of state acknowledges what waited, with the old state.
         let changed = marked != self.marked;
-        let before = (changed && self.due.is_some()).then(|| self.acknowledge(None));
+        let before = (changed && self.due.is_some()).then(|| self.acknowledge((0, 0)));
         self.marked = marked;
         if seq == self.next && self.held.is_empty() {
             self.next = seq + len;
@@ -67,31 +65,29 @@ impl Receiver {
                 self.due = Some(now + self.delay);
                 return (before, None);
             }
-            return (before, Some(self.acknowledge(None)));
+            return (before, Some(self.acknowledge((0, 0))));
         }
         (before, Some(self.out_of_order(seq, seq + len)))
     }
 
     /// A gap, a duplicate, or what fills a gap is acknowledged at once (RFC 5681, section 4.2).
     #[cold]
-    fn out_of_order(&mut self, low: u64, high: u64) -> Acknowledgement {
-        let range = (high > self.next).then(|| self.held.insert(low.max(self.next), high));
+    fn out_of_order(&mut self, first: u64, end: u64) -> Acknowledgement {
+        let range = (first.max(self.next), end);
+        let (first, end) = if end > self.next { self.held.insert(range.0, range.1) } else { range };
         self.next = self.held.end_of(self.next);
         self.held.remove_below(self.next);
-        self.acknowledge(range.filter(|range| range.0 > self.next))
+        let block = if self.sack && first > self.next { (low(first), low(end)) } else { (0, 0) };
+        self.acknowledge(block)
     }
 
     pub(crate) fn on_deadline(&mut self, now: u64) -> Option<Acknowledgement> {
         let due = self.due?;
-        (due <= now).then(|| self.acknowledge(None))
+        (due <= now).then(|| self.acknowledge((0, 0)))
     }
 
-    const fn acknowledge(&mut self, sack: Option<(u64, u64)>) -> Acknowledgement {
+    const fn acknowledge(&mut self, block: (u32, u32)) -> Acknowledgement {
         self.due = None;
-        Acknowledgement {
-            next: self.next,
-            sack,
-            echo: self.marked,
-        }
+        Acknowledgement { seq: low(self.next), block, echo: self.marked }
     }
 }

@@ -18,12 +18,7 @@ pub(crate) struct Rtt {
 impl Rtt {
     /// Before any sample; `least` bounds the timeout from below.
     pub(crate) fn new(least: u64) -> Self {
-        Self {
-            smoothed: 0,
-            variation: 0,
-            timeout: INITIAL.max(least),
-            least,
-        }
+        Self { smoothed: 0, variation: 0, timeout: INITIAL.max(least), least }
     }
 
     /// Rules 2.2 and 2.3; the clock's granularity is 1 ns.

@@ -77,11 +77,7 @@ impl Sender {
             max: 0,
             size,
             congestion: Congestion::new(transport.protocol, mss, initial),
-            receive_window: if is_datagram {
-                u64::MAX
-            } else {
-                transport.receive_window.get()
-            },
+            receive_window: if is_datagram { u64::MAX } else { transport.receive_window.get() },
             timer: NEVER,
             rtt,
             timed: None,
@@ -102,30 +98,16 @@ impl Sender {
 
     /// Whether everything was sent and, unless datagrams, acknowledged.
     pub(crate) const fn is_done(&self) -> bool {
-        if self.is_datagram {
-            self.next == self.size
-        } else {
-            self.una == self.size
-        }
+        if self.is_datagram { self.next == self.size } else { self.una == self.size }
     }
 
     pub(crate) const fn is_ecn_capable(&self) -> bool {
         self.congestion.is_ecn_capable()
     }
 
-    /// Highest acknowledged octet: the reference for sequence numbers on the wire.
-    pub(crate) const fn acknowledged(&self) -> u64 {
-        self.una
-    }
-
     /// When [`Sender::on_deadline`] is wanted; `u64::MAX` for never.
     pub(crate) const fn deadline(&self) -> u64 {
         self.timer
-    }
-
-    #[cfg(test)]
-    pub(crate) const fn window(&self) -> u64 {
-        self.congestion.window
     }
 
     /// Takes in an acknowledgement up to `ack` with perhaps a SACK block, as they stand on the
@@ -330,20 +312,13 @@ impl Sender {
             self.timer = now + self.rtt.timeout();
         }
         #[allow(clippy::cast_possible_truncation)] // at most one MSS
-        Segment {
-            seq,
-            len: len as u16,
-        }
+        Segment { seq, len: len as u16 }
     }
 
     #[cold]
     fn retransmit(&mut self, now: u64) -> Option<Segment> {
         let seq = self.resend.take()?;
-        let end = self
-            .sacked
-            .next_above(seq)
-            .unwrap_or(self.max)
-            .min(self.max);
+        let end = self.sacked.next_above(seq).unwrap_or(self.max).min(self.max);
         let len = u64::from(self.mss).min(end.saturating_sub(seq));
         if len == 0 {
             return self.poll(now);
@@ -367,11 +342,7 @@ impl Sender {
             return None;
         }
         let hole = self.sacked.end_of(self.high_resent.max(self.una));
-        let highest = self
-            .sacked
-            .as_slice()
-            .last()
-            .map_or(self.una, |range| range.0);
+        let highest = self.sacked.as_slice().last().map_or(self.una, |range| range.0);
         if hole < lost_below {
             self.resend = Some(hole);
             return self.retransmit(now);

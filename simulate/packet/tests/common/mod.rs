@@ -19,31 +19,17 @@ pub fn link(mbps: u64, delay_us: u64, packets: u32) -> LinkSpec {
 
 /// Hosts whose own queue is endless, so that only switches drop.
 pub fn access(link: LinkSpec) -> Access {
-    Access {
-        link,
-        nic: Buffer::Unlimited,
-    }
+    Access { link, nic: Buffer::Unlimited }
 }
 
 /// `senders` hosts, h0 onwards, fast enough to fill the one link to the last host.
 pub fn incast(senders: u32, bottleneck: LinkSpec) -> Topology {
-    let fast = LinkSpec {
-        capacity: Rate::from_mbps(100_000),
-        ..bottleneck
-    };
+    let fast = LinkSpec { capacity: Rate::from_mbps(100_000), ..bottleneck };
     let mut topology = build::star(senders.max(2), &access(fast)).unwrap();
-    let receiver = topology
-        .add_node("receiver".into(), model::NodeKind::Host)
-        .unwrap();
+    let receiver = topology.add_node("receiver".into(), model::NodeKind::Host).unwrap();
     let switch = topology.node_named("s0").unwrap();
-    let uplink = LinkSpec {
-        buffer: Buffer::Unlimited,
-        mark: None,
-        ..bottleneck
-    };
-    topology
-        .connect(receiver, switch, uplink, bottleneck)
-        .unwrap();
+    let uplink = LinkSpec { buffer: Buffer::Unlimited, mark: None, ..bottleneck };
+    topology.connect(receiver, switch, uplink, bottleneck).unwrap();
     topology
 }
 
@@ -62,12 +48,7 @@ pub fn job(id: u32, at: Time, src: NodeId, dst: NodeId, size: u64) -> Job {
         size: Bytes::new(size),
         offset: Span::ZERO,
     };
-    Job {
-        id: JobId(id),
-        arrival: at,
-        class: None,
-        flows: vec![flow],
-    }
+    Job { id: JobId(id), arrival: at, class: None, flows: vec![flow] }
 }
 
 /// A setup without policy.
