@@ -115,13 +115,8 @@ impl Admission {
         rank: Rank,
     ) {
         self.cover(network);
-        let flow = Flow {
-            ends,
-            path: route(network, id, ends),
-            rank,
-            state: State::New,
-            limit: None,
-        };
+        let flow =
+            Flow { ends, path: route(network, id, ends), rank, state: State::New, limit: None };
         self.flows.insert(id, flow);
         self.agenda.insert((rank, id));
     }
@@ -130,7 +125,6 @@ impl Admission {
     pub(crate) fn exit(&mut self, id: FlowId) -> Option<Rate> {
         self.withdraw(id);
         self.excepted.remove(&id);
-        self.limits.remove(&id);
         self.flows.remove(&id).and_then(|flow| flow.limit)
     }
 

@@ -64,21 +64,11 @@ impl Fair {
                     }
                 }
             }
-            Declared::FlowRequest {
-                job,
-                flow: id,
-                src,
-                dst,
-                ..
-            } => {
+            Declared::FlowRequest { job, flow: id, src, dst, .. } => {
                 if self.roster.enter(network, job, id, (src, dst)).is_none() {
                     return;
                 }
-                let mut flow = Flow {
-                    ends: (src, dst),
-                    path: Vec::new(),
-                    limit: None,
-                };
+                let mut flow = Flow { ends: (src, dst), path: Vec::new(), limit: None };
                 flow.route(id, network);
                 self.flows.insert(id, flow);
             }

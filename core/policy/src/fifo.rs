@@ -24,9 +24,6 @@ impl Standing for FirstRequest {
     }
 
     fn rank(&mut self, arrival: u64, _: Bytes) -> Rank {
-        Rank {
-            amount: Bytes::ZERO,
-            arrival: *self.0.get_or_insert(arrival),
-        }
+        Rank { amount: Bytes::ZERO, arrival: *self.0.get_or_insert(arrival) }
     }
 }

@@ -1,5 +1,6 @@
 //! The clock of Phurti's starvation guard (section 4.3): when to check, and for how long flows that
-//! waited too long may transmit.
+//! waited too long may transmit. They do so beside the flows that block them and preempt nobody: the
+//! text only says that they transmit, and a long job is to progress, not to stop the short ones.
 
 use units::{Span, Time};
 
@@ -57,11 +58,7 @@ pub(crate) struct Alarm {
 
 impl Alarm {
     pub(crate) const fn new(guard: &Guard) -> Self {
-        Self {
-            period: guard.period,
-            check: None,
-            relief: None,
-        }
+        Self { period: guard.period, check: None, relief: None }
     }
 
     /// When the clock rings next.

@@ -66,9 +66,5 @@ pub trait Policy {
 
 /// Holds `flow` to `limit`, frame bytes, or lets it go.
 const fn pace(flow: FlowId, limit: Option<Rate>) -> Directive {
-    Directive::Pace {
-        flow,
-        limit,
-        lease: LEASE,
-    }
+    Directive::Pace { flow, limit, lease: LEASE }
 }

@@ -66,10 +66,7 @@ impl Share {
 
     /// What each of `count` gets when they divide this share of `rate`; rounded down.
     pub(crate) fn divided(self, rate: Rate, count: u64) -> Rate {
-        rate.fraction(
-            u64::from(self.0),
-            u64::from(Self::WHOLE).saturating_mul(count),
-        )
+        rate.fraction(u64::from(self.0), u64::from(Self::WHOLE).saturating_mul(count))
     }
 }
 

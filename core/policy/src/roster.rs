@@ -25,20 +25,14 @@ pub(crate) struct Entry<J> {
 
 impl<J> Default for Roster<J> {
     fn default() -> Self {
-        Self {
-            jobs: BTreeMap::new(),
-            owners: BTreeMap::new(),
-        }
+        Self { jobs: BTreeMap::new(), owners: BTreeMap::new() }
     }
 }
 
 impl<J> Roster<J> {
     /// Registers a job, unless it is already.
     pub(crate) fn start(&mut self, job: JobId, record: impl FnOnce() -> J) {
-        self.jobs.entry(job).or_insert_with(|| Entry {
-            record: record(),
-            flows: BTreeSet::new(),
-        });
+        self.jobs.entry(job).or_insert_with(|| Entry { record: record(), flows: BTreeSet::new() });
     }
 
     /// Forgets a job and returns the flows it still had in the network.

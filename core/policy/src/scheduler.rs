@@ -54,10 +54,7 @@ impl<S: Standing> Scheduler<S> {
         match *declared {
             Declared::JobStart { job } => {
                 self.arrivals += 1;
-                self.roster.start(job, || Member {
-                    submitted: now,
-                    standing: S::new(arrival),
-                });
+                self.roster.start(job, || Member { submitted: now, standing: S::new(arrival) });
             }
             Declared::JobComplete { job } => {
                 for flow in self.roster.complete(job) {
@@ -67,13 +64,7 @@ impl<S: Standing> Scheduler<S> {
                     }
                 }
             }
-            Declared::FlowRequest {
-                job,
-                flow,
-                src,
-                dst,
-                size,
-            } => {
+            Declared::FlowRequest { job, flow, src, dst, size } => {
                 let Some(entry) = self.roster.enter(network, job, flow, (src, dst)) else {
                     return;
                 };

@@ -24,9 +24,6 @@ impl Standing for EachFlow {
     }
 
     fn rank(&mut self, arrival: u64, size: Bytes) -> Rank {
-        Rank {
-            amount: size,
-            arrival,
-        }
+        Rank { amount: size, arrival }
     }
 }

@@ -31,10 +31,7 @@ pub struct Parameters {
 /// period.
 pub fn new(parameters: Parameters) -> Result<impl Policy + Send, PolicyError> {
     parameters.guard.validate()?;
-    Ok(Scheduler::<SequentialTraffic>::new(
-        parameters.slow_share,
-        Some(parameters.guard),
-    ))
+    Ok(Scheduler::<SequentialTraffic>::new(parameters.slow_share, Some(parameters.guard)))
 }
 
 /// A job's traffic matrix and the rank that follows from it.
@@ -46,13 +43,7 @@ struct SequentialTraffic {
 
 impl Standing for SequentialTraffic {
     fn new(arrival: u64) -> Self {
-        Self {
-            traffic: Traffic::default(),
-            rank: Rank {
-                amount: Bytes::ZERO,
-                arrival,
-            },
-        }
+        Self { traffic: Traffic::default(), rank: Rank { amount: Bytes::ZERO, arrival } }
     }
 
     fn learn(&mut self, network: &Network, declared: &Declared) -> Option<Rank> {

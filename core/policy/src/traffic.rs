@@ -32,11 +32,7 @@ struct Pair {
 impl Pair {
     /// Announced sizes where there are some: they say earlier and once what requests repeat.
     const fn load(&self) -> u128 {
-        if self.entries > 0 {
-            self.announced
-        } else {
-            self.requested
-        }
+        if self.entries > 0 { self.announced } else { self.requested }
     }
 }
 
@@ -44,9 +40,8 @@ impl Traffic {
     /// max T_ij: the most that the job sends between two hosts.
     pub(crate) fn largest(&mut self) -> Bytes {
         let pairs = &self.pairs;
-        let largest = *self
-            .largest
-            .get_or_insert_with(|| pairs.values().map(Pair::load).max().unwrap_or(0));
+        let largest =
+            *self.largest.get_or_insert_with(|| pairs.values().map(Pair::load).max().unwrap_or(0));
         Bytes::new(u64::try_from(largest).unwrap_or(u64::MAX))
     }
 

@@ -16,13 +16,8 @@ use units::Rate;
 /// for each flow is left. A link without an entry in `capacities` doesn't limit; a flow that no
 /// link limits gets [`Rate::MAX`].
 pub fn max_min(capacities: &[Rate], flows: &[&[LinkId]]) -> Vec<Rate> {
-    let mut links: Vec<Filling> = capacities
-        .iter()
-        .map(|capacity| Filling {
-            left: capacity.as_bps(),
-            growing: 0,
-        })
-        .collect();
+    let mut links: Vec<Filling> =
+        capacities.iter().map(|capacity| Filling { left: capacity.as_bps(), growing: 0 }).collect();
     let members = Members::new(capacities.len(), flows);
     for (link, filling) in links.iter_mut().enumerate() {
         filling.growing = members.of(link).len() as u64;
@@ -57,10 +52,7 @@ pub fn max_min(capacities: &[Rate], flows: &[&[LinkId]]) -> Vec<Rate> {
             }
         }
     }
-    rates
-        .into_iter()
-        .map(|rate| rate.unwrap_or(Rate::MAX))
-        .collect()
+    rates.into_iter().map(|rate| rate.unwrap_or(Rate::MAX)).collect()
 }
 
 /// What a link has left for its flows that still grow; ordered by the level at which it fills up.
@@ -118,10 +110,7 @@ impl Members {
             members[next[link]] = flow;
             next[link] += 1;
         }
-        Self {
-            starts,
-            flows: members,
-        }
+        Self { starts, flows: members }
     }
 
     fn of(&self, link: usize) -> &[usize] {

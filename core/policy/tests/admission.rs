@@ -75,7 +75,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => job().prop_map(Step::Start),
         1 => job().prop_map(Step::Complete),
         2 => (job(), 0..6u32, 0..8u32).prop_map(|(j, t, h)| Step::Host(j, t, h)),
-        2 => (job(), 0..3u32, prop::collection::vec((3..6u32, 0..9u64), 1..4))
+        5 => (job(), 0..3u32, prop::collection::vec((3..6u32, 0..60u64), 1..4))
             .prop_map(|(j, m, r)| Step::Size(j, m, r)),
         16 => (job(), 0..8u32, 0..8u32, 0..9u64).prop_map(|(j, s, d, n)| Step::Request(j, s, d, n)),
         5 => any::<usize>().prop_map(Step::End),
@@ -104,6 +104,9 @@ impl Bench {
         };
         for job in 0..6 {
             bench.apply(&Step::Start(job));
+            for task in 0..6 {
+                bench.apply(&Step::Host(job, task, (5 * job + task) % 8));
+            }
         }
         bench
     }
@@ -115,10 +118,7 @@ impl Bench {
         match *step {
             Step::Start(job) => {
                 self.desk.tell(now, job_start(job));
-                self.jobs.entry(job).or_insert_with(|| Job {
-                    arrival: order,
-                    ..Job::default()
-                });
+                self.jobs.entry(job).or_insert_with(|| Job { arrival: order, ..Job::default() });
             }
             Step::Complete(job) => {
                 self.jobs.remove(&job);
@@ -135,8 +135,7 @@ impl Bench {
             Step::Size(job, map, ref reduces) => {
                 self.desk.tell(now, size(job, map, reduces));
                 if let Some(job) = self.jobs.get_mut(&job) {
-                    job.sizes
-                        .extend(reduces.iter().map(|(r, bytes)| ((map, *r), *bytes)));
+                    job.sizes.extend(reduces.iter().map(|(r, bytes)| ((map, *r), *bytes)));
                 }
             }
             Step::Request(job, src, dst, size) => {
@@ -147,13 +146,7 @@ impl Bench {
                 if let Some(record) = self.jobs.get_mut(&job) {
                     record.first_request.get_or_insert(order);
                     *record.requests.entry((src, dst)).or_default() += size;
-                    let known = Known {
-                        job,
-                        src,
-                        dst,
-                        size,
-                        order,
-                    };
+                    let known = Known { job, src, dst, size, order };
                     self.flows.insert(id, known);
                 }
             }
@@ -186,31 +179,19 @@ impl Bench {
     }
 
     fn path(&self, id: u32) -> Vec<LinkId> {
-        path(
-            &self.desk.network,
-            id,
-            self.flows[&id].src,
-            self.flows[&id].dst,
-        )
+        path(&self.desk.network, id, self.flows[&id].src, self.flows[&id].dst)
     }
 
     /// The rule by brute force: from the best rank down, a flow transmits unless it meets one of
     /// another group that does.
     fn expected_slow(&self) -> BTreeSet<u32> {
-        let mut order: Vec<_> = self
-            .flows
-            .iter()
-            .map(|(id, f)| (self.rank(f), *id))
-            .collect();
+        let mut order: Vec<_> = self.flows.iter().map(|(id, f)| (self.rank(f), *id)).collect();
         order.sort_unstable();
         let mut taken: BTreeMap<LinkId, (u64, u64)> = BTreeMap::new();
         let mut slow = BTreeSet::new();
         for (rank, id) in order {
             let path = self.path(id);
-            if path
-                .iter()
-                .any(|link| taken.get(link).is_some_and(|by| *by != rank))
-            {
+            if path.iter().any(|link| taken.get(link).is_some_and(|by| *by != rank)) {
                 slow.insert(id);
             } else {
                 taken.extend(path.into_iter().map(|link| (link, rank)));
@@ -234,10 +215,7 @@ impl Bench {
                     "flow {id} is SLOW and nobody blocks it"
                 );
             } else {
-                assert!(
-                    rivals.next().is_none(),
-                    "flow {id} transmits on a taken link"
-                );
+                assert!(rivals.next().is_none(), "flow {id} transmits on a taken link");
             }
         }
         // And the assignment that they determine.
@@ -249,10 +227,7 @@ impl Bench {
     fn check_shares(&self) {
         let mut by_access: BTreeMap<LinkId, Vec<Rate>> = BTreeMap::new();
         for (flow, rate) in &self.desk.limits {
-            by_access
-                .entry(self.path(flow.0)[0])
-                .or_default()
-                .push(*rate);
+            by_access.entry(self.path(flow.0)[0]).or_default().push(*rate);
         }
         for rates in by_access.values() {
             let each = Rate::from_bps(LINK.as_bps() / 100 / rates.len() as u64);
@@ -310,17 +285,39 @@ fn a_flow_without_a_path_transmits_and_blocks_nobody() {
     assert!(!desk.is_slow(0) && !desk.is_slow(1));
 
     desk.network.set_up(uplink, true);
-    let observation: Observation = Measured::LinkState {
-        link: uplink,
-        up: true,
-    }
-    .into();
+    let observation: Observation = Measured::LinkState { link: uplink, up: true }.into();
     desk.tell(Time::ZERO, observation.clone());
     assert!(!desk.is_slow(0) && desk.is_slow(1), "the small job is back");
 
     desk.network.set_up(uplink, false);
     desk.tell(Time::ZERO, observation);
     assert!(!desk.is_slow(0) && !desk.is_slow(1));
+}
+
+/// The numbers of flows and jobs that have ended may come again.
+#[test]
+fn numbers_are_free_again() {
+    for policy in ["fair", "fifo", "sff", "smsf"] {
+        let network = big_switch(3, LINK);
+        let at = |number| host(&network, number);
+        let mut desk = desk(policy, network.clone());
+        desk.tell(Time::ZERO, job_start(0));
+        desk.tell(Time::ZERO, job_start(1));
+        desk.tell(Time::ZERO, request(0, 0, at(0), at(1), 1));
+        for _ in 0..2 {
+            desk.tell(Time::ZERO, request(1, 1, at(0), at(2), 2));
+            assert!(desk.is_slow(1), "{policy}");
+            desk.tell(Time::ZERO, flow_complete(1, 1));
+            desk.limits.remove(&FlowId(1));
+        }
+        desk.tell(Time::ZERO, request(1, 1, at(0), at(2), 2));
+        desk.tell(Time::ZERO, job_complete(1));
+        desk.tell(Time::ZERO, request(1, 1, at(0), at(2), 2));
+        assert!(!desk.is_slow(1), "{policy}: nobody knows job 1 any more");
+        desk.tell(Time::ZERO, job_start(1));
+        desk.tell(Time::ZERO, request(1, 1, at(0), at(2), 2));
+        assert!(desk.is_slow(1), "{policy}");
+    }
 }
 
 #[test]

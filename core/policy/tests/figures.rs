@@ -17,10 +17,7 @@ fn desk(policy: &str, network: model::Network) -> Desk {
     let parameters = Parameters {
         fifo: least,
         sff: least,
-        smsf: smsf::Parameters {
-            slow_share: least,
-            ..smsf::Parameters::default()
-        },
+        smsf: smsf::Parameters { slow_share: least, ..smsf::Parameters::default() },
     };
     Desk::new(network, by_name(policy, &parameters).unwrap())
 }
@@ -149,10 +146,7 @@ fn figure_5_1_constructing_traffic_patterns() {
     desk.tell(now, request(2, 20, node(1), node(4), 2 * UNIT));
     assert!(!desk.is_slow(20));
     desk.tell(now, request(1, 10, node(1), node(3), UNIT));
-    assert!(
-        desk.is_slow(20),
-        "both leave node 1, and 1 GB goes before 2 GB"
-    );
+    assert!(desk.is_slow(20), "both leave node 1, and 1 GB goes before 2 GB");
     assert!(!desk.is_slow(10));
 
     // A second map of J1 at node 1 with 1.5 GB for R2 makes 2.5 GB between nodes 1 and 4.
@@ -197,19 +191,13 @@ fn figure_6_2_preemption() {
 
     let mut phurti = story("smsf");
     assert!(!phurti.is_slow(3), "flow 3 interferes with nobody");
-    assert!(
-        !phurti.is_slow(4) && phurti.is_slow(5),
-        "flow 4 preempts flow 5"
-    );
+    assert!(!phurti.is_slow(4) && phurti.is_slow(5), "flow 4 preempts flow 5");
     phurti.tell(Time::ZERO, flow_complete(2, 4));
     assert!(!phurti.is_slow(5), "flow 5 goes on right after flow 4");
 
     let mut fifo = story("fifo");
     assert!(!fifo.is_slow(3), "flow 3 interferes with nobody");
-    assert!(
-        fifo.is_slow(4) && !fifo.is_slow(5),
-        "flow 4 waits for flow 5"
-    );
+    assert!(fifo.is_slow(4) && !fifo.is_slow(5), "flow 4 waits for flow 5");
     fifo.tell(Time::ZERO, flow_complete(1, 5));
     assert!(!fifo.is_slow(4));
 }

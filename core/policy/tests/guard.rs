@@ -64,10 +64,7 @@ fn a_flow_let_go_blocks_nobody_and_takes_no_share() {
     assert_eq!(desk.limits[&model::FlowId(3)], Rate::from_mbps(1));
     desk.tell(at(121), job_start(3));
     desk.tell(at(121), request(3, 4, two, one, 5000));
-    assert!(
-        !desk.is_slow(4),
-        "flow 0 into host 1 only transmits by exception"
-    );
+    assert!(!desk.is_slow(4), "flow 0 into host 1 only transmits by exception");
     desk.tick(at(130));
     assert_eq!(desk.limits[&model::FlowId(0)], Rate::from_bps(500_000));
     assert_eq!(desk.limits[&model::FlowId(3)], Rate::from_bps(500_000));
@@ -81,14 +78,22 @@ fn an_exception_that_turns_into_a_right_stays() {
     desk.tell(at(123), flow_complete(1, 1));
     desk.tell(at(124), flow_complete(1, 2));
     assert!(!desk.is_slow(0));
-    assert_eq!(
-        desk.policy.deadline(),
-        Some(at(130)),
-        "the exception still ends"
-    );
+    assert_eq!(desk.policy.deadline(), Some(at(130)), "the exception still ends");
     assert_eq!(desk.tick(at(130)), []);
     assert!(!desk.is_slow(0));
     assert_eq!(desk.policy.deadline(), None);
+}
+
+/// An exception ends with its flow: another flow of the same number has none.
+#[test]
+fn an_exception_is_not_inherited() {
+    let mut desk = starving();
+    desk.tick(at(120));
+    assert!(!desk.is_slow(0));
+    desk.tell(at(121), flow_complete(0, 0));
+    let (zero, one) = (host(&desk.network, 0), host(&desk.network, 1));
+    desk.tell(at(122), request(0, 0, zero, one, 1000));
+    assert!(desk.is_slow(0));
 }
 
 /// An observation at the very moment of a check doesn't put it off.
@@ -109,19 +114,9 @@ fn observations_do_not_put_a_check_off() {
 #[test]
 fn parameters_outside_their_range_are_refused() {
     let make = |period, duration| {
-        let guard = smsf::Guard {
-            period,
-            duration,
-            ..smsf::Guard::default()
-        };
-        let smsf = smsf::Parameters {
-            guard,
-            ..smsf::Parameters::default()
-        };
-        let parameters = Parameters {
-            smsf,
-            ..Parameters::default()
-        };
+        let guard = smsf::Guard { period, duration, ..smsf::Guard::default() };
+        let smsf = smsf::Parameters { guard, ..smsf::Parameters::default() };
+        let parameters = Parameters { smsf, ..Parameters::default() };
         by_name("smsf", &parameters).err()
     };
     let second = Span::from_secs(1);
@@ -132,9 +127,6 @@ fn parameters_outside_their_range_are_refused() {
         (second, Span::ZERO),
         (second, second + second),
     ] {
-        assert!(matches!(
-            make(period, duration),
-            Some(PolicyError::OutOfRange { .. })
-        ));
+        assert!(matches!(make(period, duration), Some(PolicyError::OutOfRange { .. })));
     }
 }

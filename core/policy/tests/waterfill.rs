@@ -31,10 +31,7 @@ fn rounding_and_the_unlimited() {
     let three = Rate::from_bps(3);
     assert_eq!(rates, [three, three, three, Rate::MAX, Rate::MAX]);
     assert_eq!(max_min(&[], &[]), []);
-    assert_eq!(
-        max_min(&[Rate::MAX], &[&[a], &[a]]),
-        [Rate::from_bps(u64::MAX / 2); 2]
-    );
+    assert_eq!(max_min(&[Rate::MAX], &[&[a], &[a]]), [Rate::from_bps(u64::MAX / 2); 2]);
 }
 
 proptest! {
@@ -93,11 +90,7 @@ fn fair_solves_anew_at_each_change() {
     let link = network.topology().out(at(3))[0];
     desk.network.set_up(link, false);
     desk.tell(now, Measured::LinkState { link, up: false });
-    assert_eq!(
-        rates(&desk),
-        [45, 45, 90],
-        "flows 2 and 3 have no path and no limit"
-    );
+    assert_eq!(rates(&desk), [45, 45, 90], "flows 2 and 3 have no path and no limit");
     desk.tell(now, flow_complete(0, 0));
     assert_eq!(desk.limits[&FlowId(1)], Rate::from_mbps(90));
 }

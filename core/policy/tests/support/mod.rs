@@ -12,19 +12,11 @@ use units::{Bytes, Rate, Span, Time};
 use watermaster_policy::{LEASE, Policy};
 
 pub fn spec(capacity: Rate) -> LinkSpec {
-    LinkSpec {
-        capacity,
-        delay: Span::ZERO,
-        buffer: Buffer::Unlimited,
-        mark: None,
-    }
+    LinkSpec { capacity, delay: Span::ZERO, buffer: Buffer::Unlimited, mark: None }
 }
 
 pub fn access(capacity: Rate) -> Access {
-    Access {
-        link: spec(capacity),
-        nic: Buffer::Unlimited,
-    }
+    Access { link: spec(capacity), nic: Buffer::Unlimited }
 }
 
 pub fn big_switch(hosts: u32, capacity: Rate) -> Network {
@@ -38,10 +30,7 @@ pub fn two_racks(capacity: Rate) -> Network {
 
 /// The host with that number.
 pub fn host(network: &Network, number: u32) -> NodeId {
-    network
-        .topology()
-        .node_named(&format!("h{number}"))
-        .unwrap()
+    network.topology().node_named(&format!("h{number}")).unwrap()
 }
 
 pub fn path(network: &Network, flow: u32, src: NodeId, dst: NodeId) -> Vec<LinkId> {
@@ -75,22 +64,12 @@ pub fn size(job: u32, map: u32, reduces: &[(u32, u64)]) -> Observation {
 }
 
 pub fn request(job: u32, flow: u32, src: NodeId, dst: NodeId, bytes: u64) -> Observation {
-    Declared::FlowRequest {
-        job: JobId(job),
-        flow: FlowId(flow),
-        src,
-        dst,
-        size: Bytes::new(bytes),
-    }
-    .into()
+    Declared::FlowRequest { job: JobId(job), flow: FlowId(flow), src, dst, size: Bytes::new(bytes) }
+        .into()
 }
 
 pub fn flow_complete(job: u32, flow: u32) -> Observation {
-    Declared::FlowComplete {
-        job: JobId(job),
-        flow: FlowId(flow),
-    }
-    .into()
+    Declared::FlowComplete { job: JobId(job), flow: FlowId(flow) }.into()
 }
 
 /// A policy with its network and the limits it has set so far.
@@ -103,18 +82,13 @@ pub struct Desk {
 
 impl Desk {
     pub fn new(network: Network, policy: Box<dyn Policy + Send>) -> Self {
-        Self {
-            network,
-            policy,
-            limits: BTreeMap::new(),
-        }
+        Self { network, policy, limits: BTreeMap::new() }
     }
 
     /// Tells the policy something and returns what it changed.
     pub fn tell(&mut self, now: Time, observation: impl Into<Observation>) -> Directives {
         let mut out = Directives::new();
-        self.policy
-            .observe(now, &self.network, &observation.into(), &mut out);
+        self.policy.observe(now, &self.network, &observation.into(), &mut out);
         self.obey(&out);
         out
     }
@@ -135,11 +109,7 @@ impl Desk {
         for &Directive::Pace { flow, limit, lease } in out {
             assert_eq!(lease, LEASE);
             assert_ne!(limit, Some(Rate::ZERO), "{flow:?} must not be stopped");
-            assert_ne!(
-                self.limits.get(&flow).copied(),
-                limit,
-                "{flow:?}: nothing changes"
-            );
+            assert_ne!(self.limits.get(&flow).copied(), limit, "{flow:?}: nothing changes");
             match limit {
                 Some(rate) => self.limits.insert(flow, rate),
                 None => self.limits.remove(&flow),
@@ -214,10 +184,7 @@ pub fn run_fluid(desk: &mut Desk, transfers: &[Transfer]) -> Vec<f64> {
 /// Max-min fair rates under limits in bit/s: all grow at one pace until a link or a limit stops them.
 fn share(desk: &Desk, transfers: &[Transfer], active: &[u32]) -> Vec<f64> {
     let links = desk.network.topology().links();
-    let mut left: Vec<f64> = links
-        .iter()
-        .map(|l| l.spec.capacity.as_bps() as f64)
-        .collect();
+    let mut left: Vec<f64> = links.iter().map(|l| l.spec.capacity.as_bps() as f64).collect();
     let paths: Vec<_> = (active.iter())
         .map(|&id| {
             let t = transfers[id as usize];
