@@ -15,15 +15,9 @@ const EDGE: LinkSpec = LinkSpec {
     mark: Some(20),
 };
 
-const FABRIC: LinkSpec = LinkSpec {
-    capacity: Rate::from_mbps(10_000),
-    ..EDGE
-};
+const FABRIC: LinkSpec = LinkSpec { capacity: Rate::from_mbps(10_000), ..EDGE };
 
-const ACCESS: Access = Access {
-    link: EDGE,
-    nic: Buffer::Bytes(Bytes::new(1_000_000)),
-};
+const ACCESS: Access = Access { link: EDGE, nic: Buffer::Bytes(Bytes::new(1_000_000)) };
 
 /// Hosts, switches and cables; each cable is a link each way, each name is unique, and each host
 /// hangs on one switch.
@@ -46,11 +40,7 @@ fn counts(topology: &Topology) -> (usize, usize, usize) {
         assert_eq!(topology.nodes()[switch.index()].kind, NodeKind::Switch);
         let downlink = topology.link_between(switch, host).unwrap();
         assert_eq!(topology.link(downlink).spec, EDGE);
-        let nic = LinkSpec {
-            buffer: ACCESS.nic,
-            mark: None,
-            ..EDGE
-        };
+        let nic = LinkSpec { buffer: ACCESS.nic, mark: None, ..EDGE };
         assert_eq!(topology.link(*uplink).spec, nic);
     }
     assert!(topology.links().len().is_multiple_of(2));
@@ -84,14 +74,8 @@ fn a_dumbbell() {
     assert_eq!(counts(&topology), (5, 2, 6));
     assert_eq!(switch_of(&topology, "h2"), "s0");
     assert_eq!(switch_of(&topology, "h3"), "s1");
-    assert_eq!(
-        capacity_out(&topology, "s0", FABRIC.capacity),
-        FABRIC.capacity
-    );
-    assert_eq!(
-        capacity_out(&topology, "s1", FABRIC.capacity),
-        FABRIC.capacity
-    );
+    assert_eq!(capacity_out(&topology, "s0", FABRIC.capacity), FABRIC.capacity);
+    assert_eq!(capacity_out(&topology, "s1", FABRIC.capacity), FABRIC.capacity);
 }
 
 /// 4 leaves of 30 hosts at 1 Gbit/s and 3 spines at 10 Gbit/s: 30 Gbit/s in, 30 Gbit/s up.
@@ -104,10 +88,7 @@ fn a_leaf_spine_without_oversubscription() {
     for leaf in ["leaf0", "leaf3"] {
         let down = capacity_out(&topology, leaf, EDGE.capacity);
         let up = capacity_out(&topology, leaf, FABRIC.capacity);
-        assert_eq!(
-            (down, up),
-            (Rate::from_mbps(30_000), Rate::from_mbps(30_000))
-        );
+        assert_eq!((down, up), (Rate::from_mbps(30_000), Rate::from_mbps(30_000)));
     }
     let spine = capacity_out(&topology, "spine2", FABRIC.capacity);
     assert_eq!(spine, Rate::from_mbps(40_000));
@@ -130,9 +111,8 @@ fn a_fat_tree_of_4() {
     assert_eq!(switch_of(&topology, "h15"), "edge7");
     let neighbours = |name: &str| -> Vec<&str> {
         let out = topology.out(topology.node_named(name).unwrap()).iter();
-        let mut names: Vec<&str> = out
-            .map(|&link| &*topology.nodes()[topology.link(link).to.index()].name)
-            .collect();
+        let mut names: Vec<&str> =
+            out.map(|&link| &*topology.nodes()[topology.link(link).to.index()].name).collect();
         names.sort_unstable();
         names
     };
@@ -166,10 +146,7 @@ fn shapes_that_can_not_be_are_refused() {
     for k in [0, 1, 3, 66, u32::MAX] {
         shape(fat_tree(k, &ACCESS, &FABRIC));
     }
-    let dead = LinkSpec {
-        capacity: Rate::ZERO,
-        ..FABRIC
-    };
+    let dead = LinkSpec { capacity: Rate::ZERO, ..FABRIC };
     let error = dumbbell(1, 1, &ACCESS, &dead).unwrap_err();
     assert_eq!(
         error.to_string(),

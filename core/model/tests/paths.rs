@@ -16,10 +16,7 @@ const SPEC: LinkSpec = LinkSpec {
     mark: None,
 };
 
-const ACCESS: Access = Access {
-    link: SPEC,
-    nic: Buffer::Unlimited,
-};
+const ACCESS: Access = Access { link: SPEC, nic: Buffer::Unlimited };
 
 fn path(network: &Network, src: NodeId, dst: NodeId, key: u64) -> Option<Vec<LinkId>> {
     let mut path = Vec::new();
@@ -37,8 +34,7 @@ fn route(network: &Network, src: &str, dst: &str, key: u64) -> Vec<String> {
     let found = path(network, named(network, src), named(network, dst), key);
     let links = found.unwrap_or_default();
     let ends = links.iter().map(|&link| network.topology().link(link).to);
-    ends.map(|node| network.topology().nodes()[node.index()].name.clone())
-        .collect()
+    ends.map(|node| network.topology().nodes()[node.index()].name.clone()).collect()
 }
 
 #[test]
@@ -72,10 +68,7 @@ fn keys_spread_evenly_and_stay() {
         *used.entry(hops[1].clone()).or_default() += 1;
     }
     assert_eq!(used.len(), 3);
-    assert!(
-        used.values().all(|count| (870..=1130).contains(count)),
-        "{used:?}"
-    );
+    assert!(used.values().all(|count| (870..=1130).contains(count)), "{used:?}");
 }
 
 /// Two choices in a row, at the edge and at the aggregation, don't follow each other: all four core
@@ -90,19 +83,14 @@ fn choices_in_a_row_are_independent() {
         *used.entry(hops[2].clone()).or_default() += 1;
     }
     assert_eq!(used.len(), 4);
-    assert!(
-        used.values().all(|count| (850..=1150).contains(count)),
-        "{used:?}"
-    );
+    assert!(used.values().all(|count| (850..=1150).contains(count)), "{used:?}");
 }
 
 #[test]
 fn failures_are_avoided_and_forgotten() {
     let mut network = Network::new(leaf_spine(2, 2, 1, &ACCESS, &SPEC).unwrap());
     let all = |network: &Network| -> Vec<Vec<String>> {
-        (0..100)
-            .map(|key| route(network, "h0", "h1", key))
-            .collect()
+        (0..100).map(|key| route(network, "h0", "h1", key)).collect()
     };
     let before = all(&network);
     let (leaf, spine) = (named(&network, "leaf0"), named(&network, "spine0"));
@@ -118,10 +106,7 @@ fn failures_are_avoided_and_forgotten() {
 
     let uplink = network.topology().out(named(&network, "h0"))[0];
     network.set_up(uplink, false);
-    assert_eq!(
-        path(&network, named(&network, "h0"), named(&network, "h1"), 0),
-        None
-    );
+    assert_eq!(path(&network, named(&network, "h0"), named(&network, "h1"), 0), None);
     assert!(path(&network, named(&network, "h1"), named(&network, "h0"), 0).is_some());
     network.set_up(LinkId(u32::MAX), false);
 }
@@ -159,18 +144,11 @@ fn interference_is_by_direction() {
     let between = |src: &str, dst: &str| {
         path(&network, named(&network, src), named(&network, dst), 0).unwrap()
     };
-    let (flow1, flow2, flow3) = (
-        between("h0", "h1"),
-        between("h0", "h4"),
-        between("h4", "h0"),
-    );
+    let (flow1, flow2, flow3) = (between("h0", "h1"), between("h0", "h4"), between("h4", "h0"));
     assert!(interfere(&flow1, &flow2));
     assert!(!interfere(&flow1, &flow3));
     assert!(!interfere(&flow2, &flow3));
-    assert!(
-        interfere(&between("h1", "h3"), &between("h2", "h5")),
-        "in the core"
-    );
+    assert!(interfere(&between("h1", "h3"), &between("h2", "h5")), "in the core");
     assert!(!interfere(&flow1, &[]));
 }
 
