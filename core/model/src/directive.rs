@@ -19,6 +19,15 @@ pub enum Directive {
         /// How long an actuator may obey without hearing from the controller again.
         lease: Span,
     },
+    /// Give a flow its place at ports that serve strict priorities.
+    Prioritize {
+        /// The flow.
+        flow: FlowId,
+        /// 0 is served first, and is where every flow starts.
+        level: u8,
+        /// As for [`Directive::Pace`].
+        lease: Span,
+    },
 }
 
 /// The caller's buffer that policies append to.

@@ -325,9 +325,7 @@ impl<'a> Driver<'a> {
         match directive {
             Directive::Pace { flow, limit, .. } => {
                 let now = self.world.now();
-                let Some(record) = self.outcome.flows.get_mut(flow.index()) else {
-                    return;
-                };
+                let Some(record) = self.outcome.flows.get_mut(flow.index()) else { return };
                 if record.end.is_some() {
                     return;
                 }
@@ -338,6 +336,7 @@ impl<'a> Driver<'a> {
                     Enforcement::Meter { burst } => self.world.meter(flow, bps, burst.get()),
                 }
             }
+            Directive::Prioritize { flow, level, .. } => self.world.prioritize(flow, level),
         }
     }
 
