@@ -34,10 +34,7 @@ where
     written.map_err(|source| {
         // What can't be removed either was never created, or is beyond our reach.
         let _ = fs::remove_file(&partial);
-        WriteError {
-            path: path.to_owned(),
-            source,
-        }
+        WriteError { path: path.to_owned(), source }
     })
 }
 

@@ -5,6 +5,7 @@ mod files;
 pub mod metrics;
 mod published;
 mod repeat;
+pub mod report;
 mod result;
 pub mod run;
 pub mod scenario;

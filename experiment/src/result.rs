@@ -103,19 +103,14 @@ impl RunResult {
         baseline: Option<&str>,
         published: &[Published],
     ) -> Self {
-        let base = runs
-            .iter()
-            .find(|run| Some(run.policy.as_str()) == baseline);
+        let base = runs.iter().find(|run| Some(run.policy.as_str()) == baseline);
         let base_metrics = base.map(|run| metrics::measure(topology, &run.outcome, None));
         let results = runs.iter().map(|run| {
             let other = base.filter(|base| base.policy != run.policy);
             let metrics = metrics::measure(topology, &run.outcome, other.map(|base| &base.outcome));
-            let figures = published
-                .iter()
-                .filter(|figure| figure.policy == run.policy);
-            let published: BTreeMap<String, Published> = figures
-                .map(|figure| (figure.metric.clone(), figure.clone()))
-                .collect();
+            let figures = published.iter().filter(|figure| figure.policy == run.policy);
+            let published: BTreeMap<String, Published> =
+                figures.map(|figure| (figure.metric.clone(), figure.clone())).collect();
             let mut result = PolicyResult {
                 policy: run.policy.clone(),
                 metrics,
@@ -127,11 +122,7 @@ impl RunResult {
             result.judge(other.and(base_metrics.as_ref()));
             result
         });
-        Self {
-            results: results.collect(),
-            origin,
-            baseline: base.map(|run| run.policy.clone()),
-        }
+        Self { results: results.collect(), origin, baseline: base.map(|run| run.policy.clone()) }
     }
 
     /// The JSON object, indented, with a line end.

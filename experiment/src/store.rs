@@ -139,9 +139,7 @@ fn write_column<T: DataType, W: Write + Send>(
     // A definition level says whether a row has a value; required columns ignore it.
     let levels: Vec<i16> = values.iter().map(|v| i16::from(v.is_some())).collect();
     let present: Vec<T::T> = values.iter().flatten().cloned().collect();
-    column
-        .typed::<T>()
-        .write_batch(&present, Some(&levels), None)?;
+    column.typed::<T>().write_batch(&present, Some(&levels), None)?;
     column.close()
 }
 
@@ -164,9 +162,7 @@ fn flow_columns(topology: &Topology, flows: &[FlowRecord]) -> Vec<Column> {
     let real =
         |value: fn(&FlowRecord) -> Option<f64>| Column::Real(flows.iter().map(value).collect());
     let node = |end: fn(&FlowRecord) -> NodeId| {
-        let names = flows
-            .iter()
-            .map(|flow| text(&node_name(topology, end(flow))));
+        let names = flows.iter().map(|flow| text(&node_name(topology, end(flow))));
         Column::Text(names.collect())
     };
     vec![
@@ -194,11 +190,7 @@ fn job_columns(jobs: &[JobRecord]) -> Vec<Column> {
     let classes = jobs.iter().map(|job| job.class);
     vec![
         Column::Integer(jobs.iter().map(|job| Some(job.id.0.into())).collect()),
-        Column::Text(
-            classes
-                .map(|class| class.and_then(|c| text(c.name())))
-                .collect(),
-        ),
+        Column::Text(classes.map(|class| class.and_then(|c| text(c.name()))).collect()),
         real(|job| Some(job.arrival.as_secs_f64())),
         Column::Integer(jobs.iter().map(|job| size(job.size)).collect()),
         real(|job| job.end.map(Time::as_secs_f64)),

@@ -76,10 +76,7 @@ fn every_metric_by_hand() {
     ];
     for (name, value) in expected {
         let ours = metrics.get(name).copied().unwrap_or(f64::NAN);
-        assert!(
-            (ours - value).abs() < 1e-9,
-            "{name}: {ours}, by hand {value}"
-        );
+        assert!((ours - value).abs() < 1e-9, "{name}: {ours}, by hand {value}");
     }
     let tested: BTreeSet<_> = expected.into_iter().map(|(name, _)| name).collect();
     assert_eq!(tested, names().collect(), "every metric is tested here");
@@ -105,11 +102,7 @@ fn nothing_ran() {
 #[test]
 fn without_a_baseline_nothing_is_compared() {
     let metrics = measure(&three_hosts(), &by_hand(), None);
-    assert!(
-        metrics
-            .keys()
-            .all(|name| !name.contains("change") && name != "jobs_improved_ratio")
-    );
+    assert!(metrics.keys().all(|name| !name.contains("change") && name != "jobs_improved_ratio"));
 }
 
 #[test]
@@ -166,10 +159,7 @@ fn a_job_transmits_in_proportion_to_the_lives_of_its_flows() {
     let mut outcome = by_hand();
     // 2 s of 2 s and 5 s of 10 s: 7/12, not the mean of 1 and 1/2.
     outcome.flows[0].job = outcome.flows[2].job;
-    assert_eq!(
-        transmit::of_jobs(&outcome)[&outcome.flows[2].job],
-        7.0 / 12.0
-    );
+    assert_eq!(transmit::of_jobs(&outcome)[&outcome.flows[2].job], 7.0 / 12.0);
 }
 
 #[test]
@@ -182,29 +172,17 @@ fn nearest_rank_takes_a_value_that_occurred() {
 
 #[test]
 fn students_t_is_that_of_the_printed_tables() {
-    let printed = [
-        (1, 12.706),
-        (2, 4.303),
-        (3, 3.182),
-        (4, 2.776),
-        (9, 2.262),
-        (30, 2.042),
-        (99, 1.984),
-    ];
+    let printed =
+        [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (30, 2.042), (99, 1.984)];
     for (degrees, t) in printed {
         // Half at −1 and half at 1 has a known deviation, so that the half-width gives t back.
         let count = degrees + 1;
-        let values: Vec<f64> = (0..count)
-            .map(|i| if i % 2 == 0 { 1.0 } else { -1.0 })
-            .collect();
+        let values: Vec<f64> = (0..count).map(|i| if i % 2 == 0 { 1.0 } else { -1.0 }).collect();
         let summary = Summary::of(&values).unwrap();
         let n = f64::from(count);
         let squares: f64 = values.iter().map(|v| (v - summary.mean).powi(2)).sum();
         let factor = summary.half_width.unwrap() / (squares / (n - 1.0) / n).sqrt();
-        assert!(
-            (factor - t).abs() < 6e-4,
-            "{degrees}: {factor}, printed {t}"
-        );
+        assert!((factor - t).abs() < 6e-4, "{degrees}: {factor}, printed {t}");
     }
     assert_eq!(Summary::of(&[3.0]).unwrap().half_width, None);
     assert_eq!(Summary::of(&[]), None);

@@ -30,23 +30,14 @@ fn json_has_exactly_the_documented_keys() {
     let json: Value = serde_json::from_str(&text).unwrap();
     let keys =
         |value: &Value| -> Vec<String> { value.as_object().unwrap().keys().cloned().collect() };
-    assert_eq!(
-        keys(&json),
-        ["results", "scenario", "seed", "version", "world"]
-    );
+    assert_eq!(keys(&json), ["results", "scenario", "seed", "version", "world"]);
     assert_eq!(json["scenario"], "by-hand");
     assert_eq!(json["world"], "packet");
     assert_eq!(json["seed"], 7);
     assert_eq!(json["version"], "0.1.0");
     for policy in json["results"].as_array().unwrap() {
         assert_eq!(keys(policy), ["metrics", "policy", "published", "verdict"]);
-        assert!(
-            policy["metrics"]
-                .as_object()
-                .unwrap()
-                .values()
-                .all(Value::is_f64)
-        );
+        assert!(policy["metrics"].as_object().unwrap().values().all(Value::is_f64));
     }
     let smsf = &json["results"][1];
     assert_eq!(smsf["policy"], "smsf");
@@ -56,25 +47,14 @@ fn json_has_exactly_the_documented_keys() {
     assert_eq!(smsf["verdict"], "holds");
     assert_eq!(json["results"][0]["published"], json!({}));
     assert_eq!(json["results"][0]["verdict"], "none");
-    assert!(
-        text.starts_with("{\n  \"scenario\": "),
-        "in the documented order"
-    );
+    assert!(text.starts_with("{\n  \"scenario\": "), "in the documented order");
 }
 
 #[test]
 fn only_other_policies_are_compared_with_the_baseline() {
     let result = result(&[]);
-    assert!(
-        !result.results[0]
-            .metrics
-            .contains_key("jct_mean_change_ratio")
-    );
-    assert!(
-        result.results[1]
-            .metrics
-            .contains_key("jct_mean_change_ratio")
-    );
+    assert!(!result.results[0].metrics.contains_key("jct_mean_change_ratio"));
+    assert!(result.results[1].metrics.contains_key("jct_mean_change_ratio"));
 }
 
 #[test]
@@ -83,18 +63,8 @@ fn verdict_of_one_figure() {
     let cases = [
         (change(-0.2, 0.05), Some(-0.25), None, Verdict::Holds),
         (change(-0.2, 0.05), Some(-0.15), None, Verdict::Holds),
-        (
-            change(-0.2, 0.05),
-            Some(-0.01),
-            None,
-            Verdict::DirectionHolds,
-        ),
-        (
-            change(-0.2, 0.05),
-            Some(-0.9),
-            None,
-            Verdict::DirectionHolds,
-        ),
+        (change(-0.2, 0.05), Some(-0.01), None, Verdict::DirectionHolds),
+        (change(-0.2, 0.05), Some(-0.9), None, Verdict::DirectionHolds),
         (change(-0.2, 0.05), Some(0.01), None, Verdict::Differs),
         (change(-0.2, 0.05), Some(0.0), None, Verdict::Differs),
         (change(-0.2, 0.05), None, None, Verdict::Differs),
@@ -104,38 +74,14 @@ fn verdict_of_one_figure() {
             None,
             Verdict::DirectionHolds,
         ),
-        (
-            figure("smsf", "jobs_improved_ratio", 0.95, 0.02),
-            Some(0.4),
-            None,
-            Verdict::Differs,
-        ),
+        (figure("smsf", "jobs_improved_ratio", 0.95, 0.02), Some(0.4), None, Verdict::Differs),
         // Baseline 10 s: both below it, ours above it, and nothing to compare with.
-        (
-            figure("smsf", "jct_mean_s", 5.0, 0.5),
-            Some(8.0),
-            Some(10.0),
-            Verdict::DirectionHolds,
-        ),
-        (
-            figure("smsf", "jct_mean_s", 5.0, 0.5),
-            Some(11.0),
-            Some(10.0),
-            Verdict::Differs,
-        ),
-        (
-            figure("smsf", "jct_mean_s", 5.0, 0.5),
-            Some(8.0),
-            None,
-            Verdict::Differs,
-        ),
+        (figure("smsf", "jct_mean_s", 5.0, 0.5), Some(8.0), Some(10.0), Verdict::DirectionHolds),
+        (figure("smsf", "jct_mean_s", 5.0, 0.5), Some(11.0), Some(10.0), Verdict::Differs),
+        (figure("smsf", "jct_mean_s", 5.0, 0.5), Some(8.0), None, Verdict::Differs),
     ];
     for (figure, ours, baseline, verdict) in cases {
-        assert_eq!(
-            judge(&figure, ours, baseline),
-            verdict,
-            "{figure:?}, ours {ours:?}"
-        );
+        assert_eq!(judge(&figure, ours, baseline), verdict, "{figure:?}, ours {ours:?}");
     }
 }
 
@@ -147,10 +93,7 @@ fn verdict_of_a_policy_is_its_worst() {
     let verdict = |figures: &[Published]| result(figures).results[1].verdict;
     assert_eq!(verdict(&[]), Verdict::None);
     assert_eq!(verdict(std::slice::from_ref(&holds)), Verdict::Holds);
-    assert_eq!(
-        verdict(&[holds.clone(), direction.clone()]),
-        Verdict::DirectionHolds
-    );
+    assert_eq!(verdict(&[holds.clone(), direction.clone()]), Verdict::DirectionHolds);
     assert_eq!(verdict(&[holds, direction, differs]), Verdict::Differs);
 }
 
@@ -162,27 +105,15 @@ fn table_shows_ours_beside_the_published() {
     ];
     let text = table::render(&result(&published), table::DEFAULT_METRICS, None);
     let row = |start: &str| {
-        let line = text
-            .lines()
-            .find(|line| line.trim_start().starts_with(start));
-        line.unwrap_or_else(|| panic!("no {start} in\n{text}"))
-            .to_owned()
+        let line = text.lines().find(|line| line.trim_start().starts_with(start));
+        line.unwrap_or_else(|| panic!("no {start} in\n{text}")).to_owned()
     };
     assert!(row("metric").contains("tcp (baseline)"));
     let p95 = row("jct_p95_s");
     assert!(p95.contains("20.0 s") && p95.contains("10.0 s"), "{p95}");
-    assert!(
-        row("jct_p95_change_ratio").contains('–'),
-        "nothing compares with itself"
-    );
-    let rows: Vec<_> = text
-        .lines()
-        .filter(|line| line.starts_with(" smsf "))
-        .collect();
-    assert!(
-        rows[0].contains("+25.0 %") && rows[0].contains("+30.0 % ± 10.0 %   holds"),
-        "{text}"
-    );
+    assert!(row("jct_p95_change_ratio").contains('–'), "nothing compares with itself");
+    let rows: Vec<_> = text.lines().filter(|line| line.starts_with(" smsf ")).collect();
+    assert!(rows[0].contains("+25.0 %") && rows[0].contains("+30.0 % ± 10.0 %   holds"), "{text}");
     assert!(
         rows[1].contains("+2.00 s") && rows[1].contains("−2.00 s ± 100 ms   differs"),
         "{text}"
@@ -195,9 +126,6 @@ fn table_keeps_to_a_width_and_drops_control_characters() {
     let mut hostile = figure("smsf", "jct_mean_s", 5.0, 0.5);
     hostile.source = "\u{1b}]0;title\u{7} and a long story that goes on and on and on".into();
     let text = table::render(&result(&[hostile]), &[], Some(80));
-    assert!(
-        text.lines().all(|line| line.chars().count() <= 80),
-        "{text}"
-    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(!text.contains(['\u{1b}', '\u{7}']));
 }

@@ -25,9 +25,8 @@ impl Scratch {
 
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).unwrap();
-        let mut names: Vec<_> = entries
-            .map(|e| e.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<_> =
+            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
@@ -44,18 +43,11 @@ fn open(path: &Path) -> SerializedFileReader<File> {
 }
 
 fn rows(path: &Path) -> Vec<Row> {
-    open(path)
-        .get_row_iter(None)
-        .unwrap()
-        .map(Result::unwrap)
-        .collect()
+    open(path).get_row_iter(None).unwrap().map(Result::unwrap).collect()
 }
 
 fn field<'a>(row: &'a Row, name: &str) -> &'a Field {
-    row.get_column_iter()
-        .find(|(column, _)| *column == name)
-        .unwrap()
-        .1
+    row.get_column_iter().find(|(column, _)| *column == name).unwrap().1
 }
 
 fn text(value: &str) -> Field {
@@ -93,27 +85,13 @@ fn rows_come_back_as_they_were() {
             ("src", text("h0")),
             ("dst", text("h1")),
             ("size_bytes", size),
-            (
-                "delivered_bytes",
-                Field::Long(flow.delivered.get().cast_signed()),
-            ),
+            ("delivered_bytes", Field::Long(flow.delivered.get().cast_signed())),
             ("start_s", seconds(flow.start)),
             ("end_s", flow.end.map_or(Field::Null, seconds)),
-            (
-                "retransmissions_count",
-                Field::Long(flow.retransmissions.into()),
-            ),
+            ("retransmissions_count", Field::Long(flow.retransmissions.into())),
             ("timeouts_count", Field::Long(flow.timeouts.into())),
-            (
-                "limits_count",
-                Field::Long(flow.limits.len().try_into().unwrap()),
-            ),
-            (
-                "first_limit_s",
-                flow.limits
-                    .first()
-                    .map_or(Field::Null, |(at, _)| seconds(*at)),
-            ),
+            ("limits_count", Field::Long(flow.limits.len().try_into().unwrap())),
+            ("first_limit_s", flow.limits.first().map_or(Field::Null, |(at, _)| seconds(*at))),
         ];
         assert_eq!(got.len(), expected.len());
         for (name, value) in expected {
@@ -121,14 +99,10 @@ fn rows_come_back_as_they_were() {
         }
 
         let (got, job) = (&jobs[row], &run.outcome.jobs[n]);
-        assert_eq!(
-            field(got, "class"),
-            &job.class.map_or(Field::Null, |c| text(c.name()))
-        );
+        assert_eq!(field(got, "class"), &job.class.map_or(Field::Null, |c| text(c.name())));
         assert_eq!(field(got, "arrival_s"), &seconds(job.arrival));
-        let jct = job.end.map_or(Field::Null, |end| {
-            Field::Double(end.since(job.arrival).as_secs_f64())
-        });
+        let jct =
+            job.end.map_or(Field::Null, |end| Field::Double(end.since(job.arrival).as_secs_f64()));
         assert_eq!(field(got, "jct_s"), &jct);
         assert_eq!(field(got, "end_s"), &job.end.map_or(Field::Null, seconds));
         let endless = job.size == Bytes::MAX;
@@ -141,12 +115,7 @@ fn a_file_says_where_it_comes_from() {
     let into = Scratch::new("origin");
     store::write(&into.0, &origin(), &three_hosts(), &[run("tcp", by_hand())]).unwrap();
     let reader = open(&into.0.join("jobs.parquet"));
-    let about = reader
-        .metadata()
-        .file_metadata()
-        .key_value_metadata()
-        .unwrap()
-        .clone();
+    let about = reader.metadata().file_metadata().key_value_metadata().unwrap().clone();
     let value = |key: &str| about.iter().find(|kv| kv.key == key).unwrap().value.clone();
     assert_eq!(value("watermaster.version").as_deref(), Some("0.1.0"));
     assert_eq!(value("watermaster.world").as_deref(), Some("packet"));
@@ -183,12 +152,7 @@ fn what_cannot_be_written_leaves_nothing() {
 #[test]
 fn no_rows_are_a_file_too() {
     let into = Scratch::new("empty");
-    store::write(
-        &into.0,
-        &origin(),
-        &three_hosts(),
-        &[run("tcp", engine::Outcome::default())],
-    )
-    .unwrap();
+    store::write(&into.0, &origin(), &three_hosts(), &[run("tcp", engine::Outcome::default())])
+        .unwrap();
     assert!(rows(&into.0.join("flows.parquet")).is_empty());
 }

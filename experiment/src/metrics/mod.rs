@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use engine::Outcome;
 use model::JobClass::{Large, Medium, Small};
-use model::Topology;
+use model::{LinkId, Topology};
 
 pub use sample::Sample;
 pub use summary::Summary;
@@ -39,8 +39,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name)
 }
 
-/// Share of each link's capacity that was used, by position in `run.links`; empty when nothing ran.
-pub fn link_utilization(topology: &Topology, run: &Outcome) -> Vec<f64> {
+/// Share of each link's capacity that was used; empty when nothing ran.
+pub fn link_utilization(topology: &Topology, run: &Outcome) -> BTreeMap<LinkId, f64> {
     View::new(topology, run, None).utilization()
 }
 
@@ -81,72 +81,36 @@ const TABLE: &[(&str, Metric)] = &[
     ("fct_p99_s", |v| v.fct.percentile(99)),
     ("goodput_bps", |v| v.goodput()),
     ("flow_goodput_jain_ratio", |v| v.flow_goodput().jain()),
-    ("link_utilization_max_ratio", |v| {
-        v.utilization().into_iter().reduce(f64::max)
-    }),
+    ("link_utilization_max_ratio", |v| v.utilization().into_values().reduce(f64::max)),
     ("flows_count", |v| Some(v.run.flows.len() as f64)),
     ("retransmissions_count", |v| {
         Some(total(v.run.flows.iter().map(|f| f.retransmissions.into())))
     }),
-    ("timeouts_count", |v| {
-        Some(total(v.run.flows.iter().map(|f| f.timeouts.into())))
-    }),
+    ("timeouts_count", |v| Some(total(v.run.flows.iter().map(|f| f.timeouts.into())))),
     ("flows_with_timeout_ratio", |v| {
         let timeouts = v.run.flows.iter().map(|f| f64::from(f.timeouts));
         timeouts.collect::<Sample>().share_where(|n| n > 0.0)
     }),
-    ("drops_count", |v| {
-        Some(total(v.run.links.iter().map(|l| l.dropped)))
-    }),
-    ("meter_drops_count", |v| {
-        Some(total(v.run.links.iter().map(|l| l.metered)))
-    }),
-    ("marks_count", |v| {
-        Some(total(v.run.links.iter().map(|l| l.marked)))
-    }),
-    ("queue_peak_packets", |v| {
-        v.run
-            .links
-            .iter()
-            .map(|l| f64::from(l.peak))
-            .reduce(f64::max)
-    }),
+    ("drops_count", |v| Some(total(v.run.links.iter().map(|l| l.dropped)))),
+    ("meter_drops_count", |v| Some(total(v.run.links.iter().map(|l| l.metered)))),
+    ("marks_count", |v| Some(total(v.run.links.iter().map(|l| l.marked)))),
+    ("queue_peak_packets", |v| v.run.links.iter().map(|l| f64::from(l.peak)).reduce(f64::max)),
     ("transmit_time_ratio", |v| v.transmit(None).mean()),
-    ("transmit_time_small_ratio", |v| {
-        v.transmit(Some(Small)).mean()
-    }),
-    ("transmit_time_medium_ratio", |v| {
-        v.transmit(Some(Medium)).mean()
-    }),
-    ("transmit_time_large_ratio", |v| {
-        v.transmit(Some(Large)).mean()
-    }),
+    ("transmit_time_small_ratio", |v| v.transmit(Some(Small)).mean()),
+    ("transmit_time_medium_ratio", |v| v.transmit(Some(Medium)).mean()),
+    ("transmit_time_large_ratio", |v| v.transmit(Some(Large)).mean()),
     ("jobs_transmit_over_80_percent_ratio", |v| {
         let jobs = transmit::of_jobs(v.run).into_values();
         jobs.collect::<Sample>().share_where(|share| share > 0.8)
     }),
     ("jct_mean_change_ratio", |v| v.change(None, Sample::mean)),
-    ("jct_mean_change_small_ratio", |v| {
-        v.change(Some(Small), Sample::mean)
-    }),
-    ("jct_mean_change_medium_ratio", |v| {
-        v.change(Some(Medium), Sample::mean)
-    }),
-    ("jct_mean_change_large_ratio", |v| {
-        v.change(Some(Large), Sample::mean)
-    }),
-    ("jct_p95_change_ratio", |v| {
-        v.change(None, |s| s.percentile(95))
-    }),
-    ("jct_p95_change_small_ratio", |v| {
-        v.change(Some(Small), |s| s.percentile(95))
-    }),
-    ("jct_p95_change_medium_ratio", |v| {
-        v.change(Some(Medium), |s| s.percentile(95))
-    }),
-    ("jct_p95_change_large_ratio", |v| {
-        v.change(Some(Large), |s| s.percentile(95))
-    }),
+    ("jct_mean_change_small_ratio", |v| v.change(Some(Small), Sample::mean)),
+    ("jct_mean_change_medium_ratio", |v| v.change(Some(Medium), Sample::mean)),
+    ("jct_mean_change_large_ratio", |v| v.change(Some(Large), Sample::mean)),
+    ("jct_p95_change_ratio", |v| v.change(None, |s| s.percentile(95))),
+    ("jct_p95_change_small_ratio", |v| v.change(Some(Small), |s| s.percentile(95))),
+    ("jct_p95_change_medium_ratio", |v| v.change(Some(Medium), |s| s.percentile(95))),
+    ("jct_p95_change_large_ratio", |v| v.change(Some(Large), |s| s.percentile(95))),
     ("jobs_improved_ratio", |v| v.improved()),
     ("jct_worst_increase_s", |v| v.increase().max()),
 ];

@@ -28,11 +28,7 @@ impl Summary {
             let deviation = (squares / (count - 1.0)).sqrt();
             student_t(values.len() - 1) * deviation / count.sqrt()
         });
-        Some(Self {
-            runs: values.len(),
-            mean,
-            half_width,
-        })
+        Some(Self { runs: values.len(), mean, half_width })
     }
 }
 
@@ -61,9 +57,5 @@ fn within(theta: f64, degrees: usize) -> f64 {
         series += term;
         term *= cos * cos * (k + 1) as f64 / (k + 2) as f64;
     }
-    if odd == 1 {
-        FRAC_2_PI * (theta + sin * series)
-    } else {
-        sin * series
-    }
+    if odd == 1 { FRAC_2_PI * (theta + sin * series) } else { sin * series }
 }

@@ -71,7 +71,5 @@ pub fn of_jobs(outcome: &Outcome) -> BTreeMap<JobId, f64> {
         sum.1 += free;
     }
     let ratios = sums.into_iter();
-    ratios
-        .filter_map(|(job, sum)| Some((job, ratio(sum)?)))
-        .collect()
+    ratios.filter_map(|(job, sum)| Some((job, ratio(sum)?))).collect()
 }

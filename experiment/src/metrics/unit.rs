@@ -45,11 +45,7 @@ impl Unit {
 /// a change.
 pub fn human(name: &str, value: f64) -> String {
     let text = Unit::of(name).show(value);
-    if is_change(name) && value > 0.0 {
-        format!("+{text}")
-    } else {
-        text
-    }
+    if is_change(name) && value > 0.0 { format!("+{text}") } else { text }
 }
 
 /// Whether the metric compares with the baseline, so that zero means no change.
@@ -60,11 +56,7 @@ pub fn is_change(name: &str) -> bool {
 /// Scales `value` by `step` along `prefixes` until it reads as 1 to 999.
 fn scaled(value: f64, unit: &str, prefixes: &[&str], step: f64) -> String {
     let reads_well = |v: f64| {
-        if step > 1.0 {
-            v.abs() >= 1.0
-        } else {
-            v.abs() < 1000.0
-        }
+        if step > 1.0 { v.abs() >= 1.0 } else { v.abs() < 1000.0 }
     };
     let mut value = value;
     let mut prefix = prefixes[0];

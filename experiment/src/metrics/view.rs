@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::{FlowRecord, JobRecord, Outcome};
-use model::{JobClass, JobId, Topology};
+use model::{JobClass, JobId, LinkId, Topology};
 use units::{Bytes, Rate, Span, Time};
 
 use super::{Sample, transmit};
@@ -50,8 +50,7 @@ impl<'a> View<'a> {
         let pairs = base.map(|base| {
             let theirs: BTreeMap<_, _> = base.jobs.iter().map(|job| (job.id, job)).collect();
             let both = run.jobs.iter();
-            both.filter_map(|ours| theirs.get(&ours.id).map(|base| Pair { ours, base }))
-                .collect()
+            both.filter_map(|ours| theirs.get(&ours.id).map(|base| Pair { ours, base })).collect()
         });
         let fct = run.flows.iter().filter_map(FlowRecord::completion);
         Self {
@@ -132,19 +131,15 @@ impl<'a> View<'a> {
         flows.collect()
     }
 
-    /// Share of every link's capacity that was used in the busy time, in link order.
-    pub(super) fn utilization(&self) -> Vec<f64> {
+    /// Share of every link's capacity that was used in the busy time.
+    pub(super) fn utilization(&self) -> BTreeMap<LinkId, f64> {
         let Some(busy) = self.busy() else {
-            return Vec::new();
+            return BTreeMap::new();
         };
         let links = self.run.links.iter().filter_map(|record| {
-            let capacity = self
-                .topology
-                .links()
-                .get(record.link.index())?
-                .spec
-                .capacity;
-            Some(Rate::of(record.bytes, busy).as_bps() as f64 / capacity.as_bps() as f64)
+            let capacity = self.topology.links().get(record.link.index())?.spec.capacity;
+            let used = Rate::of(record.bytes, busy).as_bps() as f64;
+            Some((record.link, used / capacity.as_bps() as f64))
         });
         links.collect()
     }
@@ -166,9 +161,7 @@ impl<'a> View<'a> {
         statistic: impl Fn(&Sample) -> Option<f64>,
     ) -> Option<f64> {
         let pairs = self.pairs.iter().flatten();
-        let times = pairs
-            .filter(|pair| of_group(pair.ours.class, group))
-            .filter_map(Pair::times);
+        let times = pairs.filter(|pair| of_group(pair.ours.class, group)).filter_map(Pair::times);
         let (ours, base): (Vec<_>, Vec<_>) = times.unzip();
         let (ours, base) = (Sample::from_iter(ours), Sample::from_iter(base));
         Some(statistic(&ours)? / statistic(&base)? - 1.0)

@@ -126,21 +126,9 @@ pub fn by_hand() -> Outcome {
             // 8.125 MB in 13 s is 5 Mbit/s: 5 % of 100 Mbit/s.
             ..link(0, 8_125_000)
         },
-        LinkRecord {
-            dropped: 2,
-            marked: 10,
-            peak: 9,
-            ..link(3, 16_250_000)
-        },
+        LinkRecord { dropped: 2, marked: 10, peak: 9, ..link(3, 16_250_000) },
     ];
-    Outcome {
-        flows,
-        jobs,
-        links,
-        end: ms(13_000),
-        hops: 0,
-        events: 0,
-    }
+    Outcome { flows, jobs, links, end: ms(13_000), ..Outcome::default() }
 }
 
 /// The baseline of [`by_hand`]: completion times of 4, 3, 8 and 20 s against 2, 3, 10 and none.
@@ -158,8 +146,5 @@ pub fn by_hand_baseline() -> Outcome {
 }
 
 pub fn run(policy: &str, outcome: Outcome) -> Run {
-    Run {
-        policy: policy.into(),
-        outcome,
-    }
+    Run { policy: policy.into(), outcome }
 }

@@ -1,0 +1,94 @@
+//! Pieces of HTML. Every text that isn't ours passes [`escape`].
+
+/// `text` as character data or as the value of a quoted attribute.
+pub(super) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            // NUL and its like are no characters of HTML.
+            c if c.is_control() && c != '\n' => escaped.push('\u{fffd}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// A table whose cells are plain text; the first cell of a row names it.
+pub(super) struct Table {
+    caption: String,
+    header: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(super) fn new(caption: &str, header: impl IntoIterator<Item = String>) -> Self {
+        Self { caption: caption.to_owned(), header: header.into_iter().collect(), rows: Vec::new() }
+    }
+
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    pub(super) fn html(&self) -> String {
+        let mut html = String::from("<div class=\"scroll\"><table>");
+        html += &format!("<caption>{}</caption><thead><tr>", escape(&self.caption));
+        for cell in &self.header {
+            html += &format!("<th scope=\"col\">{}</th>", escape(cell));
+        }
+        html += "</tr></thead><tbody>";
+        for row in &self.rows {
+            html += "<tr>";
+            for (column, cell) in row.iter().enumerate() {
+                let cell = escape(cell);
+                html += &match column {
+                    0 => format!("<th scope=\"row\">{cell}</th>"),
+                    _ => format!("<td>{cell}</td>"),
+                };
+            }
+            html += "</tr>\n";
+        }
+        html + "</tbody></table></div>\n"
+    }
+}
+
+/// A plot with its title, its keys, what it shows, and its numbers.
+pub(super) struct Figure {
+    pub(super) title: String,
+    pub(super) caption: String,
+    /// Line or bar keys: class of the colour and name.
+    pub(super) legend: Vec<(String, String)>,
+    pub(super) svg: String,
+    pub(super) numbers: Table,
+    /// Takes the whole width of the page.
+    pub(super) wide: bool,
+}
+
+impl Figure {
+    pub(super) fn html(&self) -> String {
+        let class = if self.wide { " class=\"wide\"" } else { "" };
+        let mut html = format!("<figure{class}>\n<h3>{}</h3>\n", escape(&self.title));
+        if self.legend.len() > 1 {
+            html += "<ul class=\"legend\">";
+            for (class, name) in &self.legend {
+                html += &format!(
+                    "<li><svg class=\"key {class}\" viewBox=\"0 0 28 10\" aria-hidden=\"true\">\
+                     <path class=\"line\" d=\"M1 5H27\"/></svg>{}</li>",
+                    escape(name)
+                );
+            }
+            html += "</ul>\n";
+        }
+        html += &self.svg;
+        html += &format!("<figcaption>{}</figcaption>\n", escape(&self.caption));
+        html += &format!(
+            "<details><summary>Numbers</summary>\n{}</details>\n</figure>\n",
+            self.numbers.html()
+        );
+        html
+    }
+}

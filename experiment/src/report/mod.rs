@@ -1,0 +1,307 @@
+//! One self-contained HTML page about a result: where it comes from, ours beside the published, and
+//! plots with their numbers. Nothing is loaded from elsewhere and nothing is run.
+//!
+//! The plots are those of Phurti, section 6: completion times, their difference from the baseline
+//! (figure 6.3), their change by job class (6.4), the effective transmit rate (6.5, 6.6), and the
+//! flow timeline (6.2).
+
+mod bars;
+mod cdf;
+mod html;
+mod svg;
+mod timeline;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use engine::{FlowRecord, JobRecord, Outcome};
+use model::{LinkId, Topology};
+use units::Span;
+
+use crate::files::{WriteError, write_whole};
+use crate::metrics::{self, Metrics, Sample, Unit, transmit};
+use crate::published::Verdict;
+use crate::result::{PolicyResult, Run, RunResult};
+use crate::table::{DEFAULT_METRICS, published, shown_value};
+
+use bars::Bars;
+use cdf::{Curve, Quantity};
+use html::{Figure, Table, escape};
+
+/// What a report is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// One line on the scenario; its name when empty.
+    pub title: &'a str,
+    /// The text that the experiment is from; may be empty.
+    pub source: &'a str,
+    /// The command that gives this result again.
+    pub command: &'a str,
+    /// The network.
+    pub topology: &'a Topology,
+    /// What happened under each policy, in the order of `result.results`.
+    pub runs: &'a [Run],
+    /// What was measured.
+    pub result: &'a RunResult,
+}
+
+/// Writes the report to the file `path`.
+///
+/// # Errors
+/// A file that can't be written; no part of it is left.
+pub fn write(path: &Path, report: &Report<'_>) -> Result<(), WriteError> {
+    let page = render(report);
+    write_whole(path, |file| file.write_all(page.as_bytes()))
+}
+
+/// The report as one HTML document.
+pub fn render(report: &Report<'_>) -> String {
+    let origin = &report.result.origin;
+    let title = if report.title.is_empty() { &origin.scenario } else { report.title };
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" \
+         content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<header>\n<h1>{}</h1>\n",
+        escape(title),
+        include_str!("page.css"),
+        escape(title),
+    );
+    if !report.source.is_empty() {
+        page += &format!("<p class=\"source\">{}</p>\n", escape(report.source));
+    }
+    let policies: Vec<&str> = report.runs.iter().map(|run| run.policy.as_str()).collect();
+    let seed = origin.seed.to_string();
+    let about = [
+        ("Scenario", origin.scenario.as_str()),
+        ("World", &origin.world),
+        ("Policies", &policies.join(", ")),
+        ("Baseline", report.result.baseline.as_deref().unwrap_or("none")),
+        ("Seed", &seed),
+        ("Random numbers", &origin.random),
+        ("Watermaster", &origin.version),
+    ];
+    page += "<dl>";
+    for (term, value) in about {
+        page += &format!("<div><dt>{term}</dt><dd>{}</dd></div>", escape(value));
+    }
+    page +=
+        &format!("</dl>\n<pre><code>{}</code></pre>\n</header>\n<main>\n", escape(report.command));
+
+    page += "<h2>Results</h2>\n";
+    page += &comparison(report.result, DEFAULT_METRICS);
+    page += &beside_published(report.result);
+    page += "<h2>Plots</h2>\n<div class=\"figures\">\n";
+    for figure in figures(report) {
+        page += &figure.html();
+    }
+    page +=
+        "</div>\n<h2>All metrics</h2>\n<details><summary>Every metric of every policy</summary>\n";
+    let every: Vec<_> = metrics::names().collect();
+    page += &comparison(report.result, &every);
+    page + "</details>\n</main>\n</body>\n</html>\n"
+}
+
+fn comparison(result: &RunResult, names: &[&str]) -> String {
+    let policies = result.results.iter().map(|r| {
+        let baseline = result.baseline.as_ref() == Some(&r.policy);
+        format!("{}{}", r.policy, if baseline { " (baseline)" } else { "" })
+    });
+    let header = ["metric".to_owned()].into_iter().chain(policies);
+    let mut table = Table::new("What each policy gave", header);
+    for name in names {
+        let values = result.results.iter().map(|r| r.metrics.get(*name).copied());
+        if values.clone().any(|value| value.is_some()) {
+            let cells = values.map(|value| shown_value(name, value));
+            table.row([(*name).to_owned()].into_iter().chain(cells));
+        }
+    }
+    table.html()
+}
+
+/// The verdicts carry a class for their colour, so that this table is written by hand.
+fn beside_published(result: &RunResult) -> String {
+    let rows = |r: &PolicyResult| -> String {
+        let rows = r.published.iter().map(|(name, figure)| {
+            let verdict = r.verdicts.get(name).copied().unwrap_or(Verdict::None);
+            let class = match verdict {
+                Verdict::Holds => "holds",
+                Verdict::DirectionHolds => "direction",
+                Verdict::Differs | Verdict::None => "differs",
+            };
+            let about = [figure.source.as_str(), &figure.note];
+            let about = about.into_iter().filter(|text| !text.is_empty());
+            format!(
+                "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td>\
+                 <td class=\"verdict {class}\">{}</td><td>{}</td></tr>\n",
+                escape(&r.policy),
+                escape(name),
+                shown_value(name, r.metrics.get(name).copied()),
+                published(name, figure.value, figure.tolerance),
+                verdict.name(),
+                escape(&about.collect::<Vec<_>>().join(". ")),
+            )
+        });
+        rows.collect()
+    };
+    let rows: String = result.results.iter().map(rows).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!(
+        "<div class=\"scroll\"><table class=\"published\"><caption>Beside the published figures</caption>\
+         <thead><tr><th scope=\"col\">policy</th><th scope=\"col\">metric</th>\
+         <th scope=\"col\">ours</th><th scope=\"col\">published</th>\
+         <th scope=\"col\">verdict</th><th scope=\"col\">source</th></tr></thead>\
+         <tbody>{rows}</tbody></table></div>\n"
+    )
+}
+
+fn figures(report: &Report<'_>) -> Vec<Figure> {
+    let classes = classes(report);
+    let baseline = report.result.baseline.as_deref();
+    let base = report.runs.iter().find(|run| Some(run.policy.as_str()) == baseline);
+    let curves = |sample: &dyn Fn(&Outcome) -> Sample| -> Vec<Curve> {
+        let curves = report.runs.iter().zip(&classes).map(|(run, class)| Curve {
+            class: class.clone(),
+            name: run.policy.clone(),
+            sample: sample(&run.outcome),
+        });
+        curves.collect()
+    };
+    let seconds = |spans: &mut dyn Iterator<Item = Span>| spans.map(Span::as_secs_f64).collect();
+
+    let jct = curves(&|o| seconds(&mut o.jobs.iter().filter_map(JobRecord::completion)));
+    let fct = curves(&|o| seconds(&mut o.flows.iter().filter_map(FlowRecord::completion)));
+    let mut figures = vec![cdf::figure(jct_quantity(), &jct)];
+    if let Some(base) = base {
+        let mut increase = curves(&|o| metrics::jct_increase(report.topology, o, &base.outcome));
+        increase.retain(|curve| curve.name != base.policy);
+        figures.push(cdf::figure(increase_quantity(&base.policy), &increase));
+    }
+    figures.extend(class_bars(report, &classes));
+    if report.runs.iter().any(|run| run.outcome.flows.iter().any(|f| !f.limits.is_empty())) {
+        let rates = curves(&|o| transmit::of_jobs(o).into_values().collect());
+        figures.push(cdf::figure(transmit_quantity(), &rates));
+    }
+    figures.push(cdf::figure(fct_quantity(), &fct));
+    figures.push(links(report, &classes));
+    figures.push(timeline::figure(report.topology, report.runs));
+    figures.into_iter().flatten().collect()
+}
+
+/// The class of each policy's colour: grey for the baseline, the others in order.
+fn classes(report: &Report<'_>) -> Vec<String> {
+    const COLOURS: usize = 6;
+    let mut others = 0;
+    let class = |run: &Run| {
+        if Some(&run.policy) == report.result.baseline.as_ref() {
+            return "p0".to_owned();
+        }
+        others += 1;
+        format!("p{}", (others - 1) % COLOURS + 1)
+    };
+    report.runs.iter().map(class).collect()
+}
+
+fn jct_quantity() -> Quantity {
+    Quantity {
+        title: "Job completion time",
+        caption: "Share of completed jobs that took at most so long; further left is better."
+            .to_owned(),
+        label: "job completion time".to_owned(),
+        unit: Unit::Seconds,
+        signed: None,
+    }
+}
+
+fn increase_quantity(baseline: &str) -> Quantity {
+    Quantity {
+        title: "Difference in job completion time",
+        caption: format!(
+            "Each job's completion time minus the same job's under {baseline}, over jobs completed \
+             in both runs; left of zero is quicker."
+        ),
+        label: format!("difference from {baseline}"),
+        unit: Unit::Seconds,
+        signed: Some(["quicker".to_owned(), "slower".to_owned()]),
+    }
+}
+
+fn transmit_quantity() -> Quantity {
+    Quantity {
+        title: "Effective transmit rate",
+        caption: "Share of jobs whose flows spent at most so much of their life in TRANSMIT; \
+                  further right is better."
+            .to_owned(),
+        label: "share of life in TRANSMIT".to_owned(),
+        unit: Unit::Ratio,
+        signed: None,
+    }
+}
+
+fn fct_quantity() -> Quantity {
+    Quantity {
+        title: "Flow completion time",
+        caption: "Share of completed flows that took at most so long.".to_owned(),
+        label: "flow completion time".to_owned(),
+        unit: Unit::Seconds,
+        signed: None,
+    }
+}
+
+fn class_bars(report: &Report<'_>, classes: &[String]) -> Vec<Option<Figure>> {
+    let policies = |with_baseline: bool| -> Vec<Bars<'_, Metrics>> {
+        let results = report.result.results.iter().zip(classes);
+        let kept = results
+            .filter(|(r, _)| with_baseline || Some(&r.policy) != report.result.baseline.as_ref());
+        let bars = kept.map(|(r, class)| Bars {
+            class: class.clone(),
+            name: r.policy.clone(),
+            values: &r.metrics,
+        });
+        bars.collect()
+    };
+    let (all, others) = (policies(true), policies(false));
+    vec![
+        bars::by_class(
+            "Change of mean completion time",
+            "Mean job completion time against the baseline; below zero is shorter.",
+            "jct_mean_change{}_ratio",
+            &others,
+        ),
+        bars::by_class(
+            "Change of the 95th percentile",
+            "95th percentile of job completion time against the baseline; below zero is shorter.",
+            "jct_p95_change{}_ratio",
+            &others,
+        ),
+        bars::by_class(
+            "Time in TRANSMIT",
+            "Share of their life that flows spent without a limit, mean over flows.",
+            "transmit_time{}_ratio",
+            &all,
+        ),
+    ]
+}
+
+fn links(report: &Report<'_>, classes: &[String]) -> Option<Figure> {
+    let used: Vec<BTreeMap<LinkId, f64>> = report
+        .runs
+        .iter()
+        .map(|run| metrics::link_utilization(report.topology, &run.outcome))
+        .collect();
+    let policies: Vec<_> = report
+        .runs
+        .iter()
+        .zip(classes)
+        .zip(&used)
+        .map(|((run, class), values)| Bars {
+            class: class.clone(),
+            name: run.policy.clone(),
+            values,
+        })
+        .collect();
+    bars::links(report.topology, &policies)
+}
