@@ -237,6 +237,10 @@ impl World {
         };
         self.places.push(place);
         self.pump(place);
+        if size == 0 {
+            // Nothing will arrive to end it.
+            self.schedule_timer(place, 0, self.now);
+        }
         Ok(id)
     }
 
