@@ -90,7 +90,7 @@ fn invented(topology: &Topology, jobs: u32, pace: [f64; 3], limited: f64) -> Out
 }
 
 fn racks() -> Topology {
-    leaf_spine(2, 3, 1, &access(), &access().link).unwrap()
+    leaf_spine(2, 1, 3, &access(), &access().link).unwrap()
 }
 
 /// Four policies on 100 jobs, the text's figures beside them.

@@ -57,6 +57,7 @@ pub(super) fn by_class(
     drawing.y_axis(&ticks, &y, X);
     let slot = (X.1 - X.0) / groups.len() as f64;
     let thick = (slot * 0.8 / policies.len() as f64).min(48.0);
+    let mut ends = Vec::new();
     for (position, (label, name)) in groups.iter().enumerate() {
         let middle = X.0 + slot * (position as f64 + 0.5);
         drawing.text("label", "middle", (middle, Y.1 + 20.0), label);
@@ -72,10 +73,13 @@ pub(super) fn by_class(
             drawing.bar(&class, (from + 1.0, from + thick - 1.0), (y.at(0.0), end), &tip);
             if thick >= 30.0 {
                 let above = if value < 0.0 { end + 13.0 } else { end - 5.0 };
-                let number = shown.trim_end_matches(" %");
-                drawing.text("value", "middle", (from + thick / 2.0, above), number);
+                ends.push(((from + thick / 2.0, above), shown));
             }
         }
+    }
+    // Above all bars, because a number may be wider than its bar.
+    for (at, shown) in &ends {
+        drawing.text("value", "middle", *at, shown.trim_end_matches(" %"));
     }
     drawing.line("zero", (X.0, y.at(0.0)), (X.1, y.at(0.0)));
 
@@ -101,7 +105,7 @@ fn legend<T>(policies: &[Bars<'_, T>]) -> Vec<(String, String)> {
 }
 
 /// Most links shown.
-const MOST_LINKS: usize = 20;
+const MOST_LINKS: usize = 12;
 
 /// The share of its capacity that each link used under each policy, for the busiest links. `None`
 /// when nothing moved.

@@ -57,7 +57,12 @@ pub(super) fn figure(quantity: Quantity, curves: &[Curve]) -> Option<Figure> {
     let mut drawing = Drawing::new(WIDTH, Y.1 + 46.0);
     let quarters = [0.0, 25.0, 50.0, 75.0, 100.0].map(|p| (p, format!("{p:.0} %")));
     drawing.y_axis(&quarters, &y, X);
-    drawing.x_axis(&x, Y, &format!("{} ({unit})", quantity.label));
+    let logarithmic = match spread {
+        Spread::Linear => "",
+        Spread::Log => ", logarithmic",
+        Spread::SignedLog(_) => ", logarithmic away from zero",
+    };
+    drawing.x_axis(&x, Y, &format!("{} ({unit}{logarithmic})", quantity.label));
     if let Some([below, above]) = &quantity.signed {
         let zero = x.at(0.0);
         drawing.line("zero", (zero, Y.0), (zero, Y.1));

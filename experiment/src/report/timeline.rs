@@ -44,14 +44,16 @@ pub(super) fn figure(topology: &Topology, runs: &[Run]) -> Option<Figure> {
     let time = Scale::new(Spread::Linear, from, to, x);
     let heights = panels.iter().map(|p| PANEL_HEAD + ROW * p.flows.len() as f64);
     let bottom = heights.sum::<f64>();
-    let mut drawing = Drawing::new(WIDTH, bottom + 50.0);
+    let mut drawing = Drawing::new(WIDTH, bottom + 28.0);
     let mut top = 0.0;
     for panel in &panels {
         let rows = top + PANEL_HEAD;
-        drawing.text("panel", "start", (x.0, rows - 8.0), &panel.run.policy);
+        drawing.text("panel", "start", (0.0, rows - 8.0), &panel.run.policy);
         let below = rows + ROW * panel.flows.len() as f64;
-        for (tick, _) in time.ticks() {
-            drawing.line("grid", (time.at(tick), rows), (time.at(tick), below));
+        for (tick, text) in time.ticks() {
+            let across = time.at(tick);
+            drawing.line("grid", (across, rows), (across, below));
+            drawing.text("tick", "middle", (across, rows - 6.0), &text);
         }
         for (row, flow) in panel.flows.iter().enumerate() {
             let middle = rows + ROW * (row as f64 + 0.5);
@@ -64,7 +66,8 @@ pub(super) fn figure(topology: &Topology, runs: &[Run]) -> Option<Figure> {
         }
         top = below;
     }
-    drawing.x_axis(&time, (bottom, bottom), "time (s)");
+    let middle = f64::midpoint(x.0, x.1);
+    drawing.text("label", "middle", (middle, bottom + 20.0), "time (s)");
 
     let part = if count > MOST_FLOWS {
         format!(" The {MOST_FLOWS} flows of the lowest numbers, of {count}.")
