@@ -59,14 +59,11 @@ impl Cdf {
     }
 
     fn from_lines<R: BufRead>(mut lines: Lines<R>) -> Result<Self, TraceError> {
-        let mut cdf = Self {
-            points: Vec::new(),
-            between: Between::Interpolated,
-        };
+        let mut cdf = Self { points: Vec::new(), between: Between::Interpolated };
         let mut stated = None;
         let Some(first) = lines.next()? else {
             let message = "the file is empty; write one `bytes,cdf` per line";
-            return Err(lines.fail_after(message.to_owned()));
+            return Err(lines.fail_here(message.to_owned()));
         };
         if first.text.contains(',') {
             cdf.add(first)?;
@@ -81,7 +78,7 @@ impl Cdf {
             Some((_, 1.0)) => {}
             last => {
                 let last = last.map_or(0.0, |(_, probability)| *probability);
-                return Err(lines.fail_after(format!(
+                return Err(lines.fail_here(format!(
                     "the file ends at cdf {last}; the last line's must be 1: fetch the file anew"
                 )));
             }
@@ -92,7 +89,7 @@ impl Cdf {
                 let message = format!(
                     "line 1 states the mean {stated}, and the points have {mean}; correct one"
                 );
-                return Err(lines.fail_after(message));
+                return Err(lines.fail_here(message));
             }
         }
         Ok(cdf)
@@ -101,10 +98,7 @@ impl Cdf {
     fn add(&mut self, line: Line<'_>) -> Result<(), TraceError> {
         let (size, probability) = match self.between {
             Between::Interpolated => line.text.split_once(','),
-            Between::Nothing => line
-                .text
-                .trim()
-                .split_once(|c: char| c.is_ascii_whitespace()),
+            Between::Nothing => line.text.trim().split_once(|c: char| c.is_ascii_whitespace()),
         }
         .ok_or_else(|| {
             let message = format!("found {}; write bytes and cdf", shown(line.text));
@@ -148,10 +142,7 @@ impl Cdf {
 
     /// Mean size in octets.
     pub fn mean(&self) -> f64 {
-        let mut before = self
-            .points
-            .first()
-            .map_or((0.0, 0.0), |first| (first.0, 0.0));
+        let mut before = self.points.first().map_or((0.0, 0.0), |first| (first.0, 0.0));
         let terms = self.points.iter().map(|&point| {
             let typical = match self.between {
                 Between::Interpolated => f64::midpoint(before.0, point.0),
@@ -171,9 +162,7 @@ impl Cdf {
         let Some(&(size, upto)) = self.points.get(above).or(self.points.last()) else {
             return Bytes::new(1);
         };
-        let below = above
-            .checked_sub(1)
-            .and_then(|below| self.points.get(below));
+        let below = above.checked_sub(1).and_then(|below| self.points.get(below));
         match (self.between, below) {
             (Between::Interpolated, Some(&(smaller, from))) if upto > from => {
                 let part = ((probability - from) / (upto - from)).min(1.0);

@@ -4,11 +4,8 @@ use model::JobClass;
 use units::Bytes;
 
 /// Percentage of the jobs in each class and thousandths of the bytes, smallest class first.
-pub(crate) const SHARES: [(JobClass, usize, u32); 3] = [
-    (JobClass::Small, 62, 55),
-    (JobClass::Medium, 16, 103),
-    (JobClass::Large, 22, 842),
-];
+pub(crate) const SHARES: [(JobClass, usize, u32); 3] =
+    [(JobClass::Small, 62, 55), (JobClass::Medium, 16, 103), (JobClass::Large, 22, 842)];
 
 /// The classes of `count` jobs from the smallest to the largest; bounds are rounded to the nearest
 /// whole job.

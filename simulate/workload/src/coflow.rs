@@ -19,7 +19,7 @@ use model::{Flow, Job, JobId, NodeId, TaskId};
 use units::{Bytes, Span, Time};
 
 use crate::lines::{Line, Lines, shown};
-use crate::{TraceError, apportion};
+use crate::{MOST_FLOWS, TraceError, apportion};
 
 /// Octets in the trace's megabyte.
 pub const MEGABYTE: u64 = 1 << 20;
@@ -29,8 +29,8 @@ pub const LATEST_MS: u64 = 1_000_000_000_000;
 pub const MOST_MEGABYTES: u64 = 1 << 40;
 /// Most ports, and most coflows, in one trace.
 pub const MOST: u64 = 1 << 22;
-/// Most flows in one coflow; the largest of the published trace has 21,170.
-pub const MOST_FLOWS: usize = 1 << 22;
+/// Most transfers in one coflow; the largest of the published trace has 21,170.
+pub const MOST_TRANSFERS: usize = 1 << 22;
 
 /// One coflow of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,12 +75,7 @@ impl Coflow {
                 })
             })
             .collect();
-        (!flows.is_empty()).then_some(Job {
-            id,
-            arrival: self.arrival,
-            class: None,
-            flows,
-        })
+        (!flows.is_empty()).then_some(Job { id, arrival: self.arrival, class: None, flows })
     }
 }
 
@@ -94,29 +89,42 @@ const fn task(position: usize) -> TaskId {
 /// within one host makes no job.
 ///
 /// # Errors
-/// A trace with more ports than hosts, at once; the trace's own errors as they are met.
+/// A trace with more ports than hosts, at once; the trace's own errors, and more than
+/// [`MOST_FLOWS`] flows in all, as they are met.
 pub fn jobs<'a, R: BufRead + 'a>(
-    reader: Reader<R>,
+    mut reader: Reader<R>,
     hosts: &'a [NodeId],
 ) -> Result<impl Iterator<Item = Result<Job, TraceError>> + 'a, TraceError> {
     if reader.ports() as usize > hosts.len() {
         return Err(TraceError {
             line: Some(1),
             field: Some(PORTS),
-            ..reader.lines.fail_after(format!(
+            ..reader.lines.fail_here(format!(
                 "the trace has {} ports and the network {} hosts; give it a host for each port",
                 reader.ports(),
                 hosts.len()
             ))
         });
     }
-    let mut id = 0;
-    Ok(reader.filter_map(move |coflow| {
-        let job = coflow
-            .map(|coflow| coflow.job(JobId(id), hosts))
-            .transpose();
-        id += u32::from(matches!(job, Some(Ok(_))));
-        job
+    let (mut id, mut flows) = (0, 0);
+    Ok(std::iter::from_fn(move || {
+        loop {
+            let job = match reader.next()? {
+                Ok(coflow) => coflow.job(JobId(id), hosts),
+                Err(error) => return Some(Err(error)),
+            };
+            let Some(job) = job else {
+                continue;
+            };
+            id += 1;
+            flows += job.flows.len() as u64;
+            if flows > MOST_FLOWS {
+                reader.ended = true;
+                let message = format!("up to here it makes over {MOST_FLOWS} flows; shorten it");
+                return Some(Err(reader.lines.fail_here(message)));
+            }
+            return Some(Ok(job));
+        }
     }))
 }
 
@@ -155,7 +163,7 @@ impl<R: BufRead> Reader<R> {
     fn from_lines(mut lines: Lines<R>) -> Result<Self, TraceError> {
         let Some(line) = lines.next()? else {
             let message = "the file is empty; its first line gives ports and coflows";
-            return Err(lines.fail_after(message.to_owned()));
+            return Err(lines.fail_here(message.to_owned()));
         };
         let mut words = Words::of(line);
         let ports = words.number(PORTS, MOST)?;
@@ -187,7 +195,7 @@ impl<R: BufRead> Reader<R> {
             if self.read == announced {
                 return Ok(None);
             }
-            return Err(self.lines.fail_after(format!(
+            return Err(self.lines.fail_here(format!(
                 "the file ends after {} coflows and line 1 announces {announced}; fetch it anew",
                 self.read
             )));
@@ -216,18 +224,14 @@ impl<R: BufRead> Reader<R> {
             reducers.push(words.reducer(self.ports)?);
         }
         words.end()?;
-        if mappers.len().saturating_mul(reducers.len()) > MOST_FLOWS {
-            let message = format!("it makes more than {MOST_FLOWS} flows; split the coflow");
+        if mappers.len().saturating_mul(reducers.len()) > MOST_TRANSFERS {
+            let message =
+                format!("it makes more than {MOST_TRANSFERS} transfers; split the coflow");
             return Err(line.fail(Some("number of reducers"), message));
         }
         self.last = arrival;
         self.read += 1;
-        Ok(Some(Coflow {
-            id,
-            arrival,
-            mappers,
-            reducers,
-        }))
+        Ok(Some(Coflow { id, arrival, mappers, reducers }))
     }
 }
 
@@ -265,18 +269,14 @@ impl<'a> Words<'a> {
 
     fn number(&mut self, field: &'static str, most: u64) -> Result<u32, TraceError> {
         let word = self.next(field)?;
-        let number = self
-            .line
-            .integer(field, word, most.min(u64::from(u32::MAX)))?;
+        let number = self.line.integer(field, word, most.min(u64::from(u32::MAX)))?;
         Ok(u32::try_from(number).unwrap_or(u32::MAX))
     }
 
     /// A number of tasks, at least one. It bounds nothing: a list is as long as what is read.
     fn count(&mut self, field: &'static str) -> Result<u32, TraceError> {
         match self.number(field, MOST)? {
-            0 => Err(self
-                .line
-                .fail(Some(field), "found 0; a coflow has at least one")),
+            0 => Err(self.line.fail(Some(field), "found 0; a coflow has at least one")),
             count => Ok(count),
         }
     }

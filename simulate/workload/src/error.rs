@@ -68,10 +68,7 @@ pub(crate) fn require(
     if holds {
         return Ok(());
     }
-    Err(ParameterError {
-        parameter,
-        message: message(),
-    })
+    Err(ParameterError { parameter, message: message() })
 }
 
 /// Refuses hosts that are fewer than two, or named twice.
@@ -87,9 +84,7 @@ pub(crate) fn require_hosts(hosts: &[NodeId]) -> Result<(), ParameterError> {
 
 /// Refuses an amount of nothing, and one that never ends.
 pub(crate) fn require_bytes(parameter: &'static str, bytes: Bytes) -> Result<(), ParameterError> {
-    require(
-        bytes > Bytes::ZERO && bytes.get() <= MOST_BYTES,
-        parameter,
-        || format!("{bytes} is outside the range from 1 B to {MOST_BYTES} B"),
-    )
+    require(bytes > Bytes::ZERO && bytes.get() <= MOST_BYTES, parameter, || {
+        format!("{bytes} is outside the range from 1 B to {MOST_BYTES} B")
+    })
 }

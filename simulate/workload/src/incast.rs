@@ -5,11 +5,8 @@ use model::{Flow, Job, JobId, NodeId, TaskId};
 use rand::RngExt;
 use units::{Bytes, Span, Time};
 
-use crate::ParameterError;
 use crate::error::{require, require_bytes, require_hosts};
-
-/// Most flows in all rounds together.
-pub const MOST_FLOWS: u64 = 1 << 24;
+use crate::{MOST_FLOWS, ParameterError};
 
 /// Synchronized incast, once or in rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +56,8 @@ impl Incast {
             "it is not among the hosts; name one of them".to_owned()
         })?;
         require_bytes("bytes", self.bytes)?;
-        require(self.senders > 0, "senders", || {
-            "0; at least 1 must send".to_owned()
-        })?;
-        require(self.rounds > 0, "rounds", || {
-            "0; there must be at least 1".to_owned()
-        })?;
+        require(self.senders > 0, "senders", || "0; at least 1 must send".to_owned())?;
+        require(self.rounds > 0, "rounds", || "0; there must be at least 1".to_owned())?;
         let flows = u64::from(self.senders) * u64::from(self.rounds);
         require(flows <= MOST_FLOWS, "senders", || {
             format!("with rounds they make {flows} flows; at most {MOST_FLOWS} are possible")
@@ -83,12 +76,7 @@ impl Incast {
         };
         let mut add = |arrival, flows| {
             let id = JobId(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
-            jobs.push(Job {
-                id,
-                arrival,
-                class: None,
-                flows,
-            });
+            jobs.push(Job { id, arrival, class: None, flows });
         };
         if self.background
             && let Some(src) = others.clone().cycle().nth(self.senders as usize)

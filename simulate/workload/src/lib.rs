@@ -4,8 +4,7 @@
 //!   [`cdf`] (flow size distributions).
 //! * Jobs from a trace: [`Sample`] scales a SWIM trace to a small cluster, [`coflow::jobs`] takes
 //!   a coflow trace as it is.
-//! * Generators: [`Shuffle`], [`Poisson`], [`Incast`], [`permutation`], [`all_to_all`],
-//!   [`explicit`].
+//! * Generators: [`Shuffle`], [`Poisson`], [`Incast`], [`permutation`], [`all_to_all`].
 //! * [`Tasks`] turns the bytes of a shuffle into tasks on hosts and flows between them;
 //!   [`load`] stretches arrivals until the busiest link carries a given load.
 //!
@@ -32,9 +31,13 @@ pub use cdf::Cdf;
 pub use class::by_rank;
 pub use error::{Error, ParameterError, TraceError};
 pub use incast::Incast;
-pub use pattern::{all_to_all, explicit, permutation};
+pub use pattern::{all_to_all, permutation};
 pub use poisson::{Flows, Pattern, Poisson};
 pub use sample::{Sample, Sampled};
 pub use shuffle::Shuffle;
 pub use size::SizeDistribution;
 pub use tasks::{Plan, Tasks, apportion};
+
+/// Most flows that one workload holds in memory, about a gigabyte. [`Poisson`] flows are drawn one
+/// by one and not bound by it.
+pub const MOST_FLOWS: u64 = 1 << 24;

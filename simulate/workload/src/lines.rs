@@ -42,12 +42,7 @@ impl Lines<BufReader<File>> {
 impl<R: BufRead> Lines<R> {
     /// The lines of `input`, which errors call `file`.
     pub(crate) const fn new(input: R, file: String) -> Self {
-        Self {
-            input,
-            file,
-            number: 0,
-            octets: Vec::new(),
-        }
+        Self { input, file, number: 0, octets: Vec::new() }
     }
 
     /// The next line without its end, or `None` after the last one.
@@ -57,14 +52,8 @@ impl<R: BufRead> Lines<R> {
     pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, TraceError> {
         self.octets.clear();
         self.number += 1;
-        let read = (&mut self.input)
-            .take(LONGEST)
-            .read_until(b'\n', &mut self.octets);
-        let line = Line {
-            file: &self.file,
-            number: self.number,
-            text: "",
-        };
+        let read = (&mut self.input).take(LONGEST).read_until(b'\n', &mut self.octets);
+        let line = Line { file: &self.file, number: self.number, text: "" };
         match read {
             Err(error) => return Err(line.fail(None, format!("{error}; check the file"))),
             Ok(0) => return Ok(None),
@@ -86,14 +75,9 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// An error at the line after the last one read.
-    pub(crate) fn fail_after(&self, message: String) -> TraceError {
-        TraceError {
-            file: self.file.clone(),
-            line: Some(self.number),
-            field: None,
-            message,
-        }
+    /// An error at the line read last; after the last line, where the next one would be.
+    pub(crate) fn fail_here(&self, message: String) -> TraceError {
+        TraceError { file: self.file.clone(), line: Some(self.number), field: None, message }
     }
 }
 

@@ -1,15 +1,12 @@
-//! Fixed patterns: permutation, all-to-all, and jobs that are given one by one.
+//! Fixed patterns: permutation and all-to-all.
 
 use engine::random::Stream;
 use model::{Flow, Job, JobId, NodeId, TaskId};
 use rand::seq::SliceRandom;
 use units::{Bytes, Span, Time};
 
-use crate::ParameterError;
 use crate::error::{require, require_bytes, require_hosts};
-
-/// Most flows of an all-to-all: 4096 hosts.
-pub const MOST_FLOWS: usize = 4096 * 4095;
+use crate::{MOST_FLOWS, ParameterError};
 
 /// One job at 0 in which each host sends `bytes` to exactly one other and receives from exactly
 /// one. Stream: `permutation`.
@@ -39,15 +36,10 @@ pub fn all_to_all(hosts: &[NodeId], bytes: Bytes) -> Result<Job, ParameterError>
     require_hosts(hosts)?;
     require_bytes("bytes", bytes)?;
     let flows = hosts.len().saturating_mul(hosts.len() - 1);
-    require(flows <= MOST_FLOWS, "hosts", || {
-        format!(
-            "{} make {flows} flows; at most {MOST_FLOWS} are possible",
-            hosts.len()
-        )
+    require(flows as u64 <= MOST_FLOWS, "hosts", || {
+        format!("{} make {flows} flows; at most {MOST_FLOWS} are possible", hosts.len())
     })?;
-    let pairs = hosts
-        .iter()
-        .flat_map(|&src| hosts.iter().map(move |&dst| (src, dst)));
+    let pairs = hosts.iter().flat_map(|&src| hosts.iter().map(move |&dst| (src, dst)));
     Ok(at_once(pairs.filter(|(src, dst)| src != dst), bytes))
 }
 
@@ -61,45 +53,5 @@ fn at_once(pairs: impl Iterator<Item = (NodeId, NodeId)>, size: Bytes) -> Job {
         size,
         offset: Span::ZERO,
     });
-    Job {
-        id: JobId(0),
-        arrival: Time::ZERO,
-        class: None,
-        flows: flows.collect(),
-    }
-}
-
-/// Jobs that are given one by one, in order of arrival and numbered anew.
-///
-/// # Errors
-/// A job without flows, a flow within a host, a flow of no bytes.
-pub fn explicit(mut jobs: Vec<Job>) -> Result<Vec<Job>, ParameterError> {
-    jobs.sort_by_key(|job| job.arrival);
-    for (number, job) in (0u32..).zip(&mut jobs) {
-        require(!job.flows.is_empty(), "jobs", || {
-            format!("the job at {} has no flows; give it one", at(job.arrival))
-        })?;
-        for flow in &job.flows {
-            require(
-                flow.src != flow.dst && flow.size > Bytes::ZERO,
-                "jobs",
-                || {
-                    format!(
-                        "the job at {} has a flow of {} from node {} to node {}; a flow carries at \
-                     least 1 B between two hosts",
-                        at(job.arrival),
-                        flow.size,
-                        flow.src.0,
-                        flow.dst.0
-                    )
-                },
-            )?;
-        }
-        job.id = JobId(number);
-    }
-    Ok(jobs)
-}
-
-fn at(time: Time) -> Span {
-    time.since(Time::ZERO)
+    Job { id: JobId(0), arrival: Time::ZERO, class: None, flows: flows.collect() }
 }

@@ -92,11 +92,14 @@ impl Sample {
             Bytes::new(u64::try_from(scaled).unwrap_or(u64::MAX))
         };
         let shuffled = |entry: &Entry| scale(entry.shuffle).max(Bytes::new(1));
+        let planned = |entry: &Entry| (scale(entry.map_input), shuffled(entry));
+        self.tasks.require_room(entries.iter().map(planned))?;
         let classes = by_rank(&entries.iter().map(shuffled).collect::<Vec<_>>());
         let start = entries[0].submit;
         let jobs = (0u32..).zip(entries.iter().zip(classes));
         let jobs = jobs.map(|(id, (entry, class))| {
-            let plan = self.tasks.plan(scale(entry.map_input), shuffled(entry));
+            let (input, shuffle) = planned(entry);
+            let plan = self.tasks.plan(input, shuffle);
             Job {
                 id: JobId(id),
                 arrival: units::Time::ZERO + entry.submit.since(start),
@@ -104,9 +107,6 @@ impl Sample {
                 flows: placer.flows(&self.tasks, &plan),
             }
         });
-        Ok(Sampled {
-            jobs: jobs.collect(),
-            samples,
-        })
+        Ok(Sampled { jobs: jobs.collect(), samples })
     }
 }

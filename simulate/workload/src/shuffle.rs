@@ -55,6 +55,7 @@ impl Shuffle {
         let mut classes: Vec<JobClass> = ranked(self.jobs as usize).collect();
         classes.shuffle(&mut Stream::named(seed, "class"));
         let sizes = self.sizes(&classes, &mut Stream::named(seed, "size"));
+        self.tasks.require_room(sizes.iter().map(|&size| (size, size)))?;
         let mut arrivals = Stream::named(seed, "arrival");
         let mut arrival = Time::ZERO;
         let jobs = (0u32..).zip(classes.into_iter().zip(sizes));
@@ -74,10 +75,7 @@ impl Shuffle {
     }
 
     fn sizes(&self, classes: &[JobClass], stream: &mut Stream) -> Vec<Bytes> {
-        let draws: Vec<f64> = classes
-            .iter()
-            .map(|_| self.spread.powf(stream.random()))
-            .collect();
+        let draws: Vec<f64> = classes.iter().map(|_| self.spread.powf(stream.random())).collect();
         let mut weights = vec![0; classes.len()];
         for (class, _, thousandths) in SHARES {
             let members = || (0..classes.len()).filter(|&job| classes[job] == class);

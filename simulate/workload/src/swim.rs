@@ -60,11 +60,7 @@ impl<R: BufRead> Reader<R> {
     }
 
     const fn from_lines(lines: Lines<R>) -> Self {
-        Self {
-            lines,
-            last: Time::ZERO,
-            ended: false,
-        }
+        Self { lines, last: Time::ZERO, ended: false }
     }
 
     fn entry(&mut self) -> Result<Option<Entry>, TraceError> {

@@ -10,8 +10,8 @@ use rand::RngExt;
 use rand::seq::SliceRandom;
 use units::{Bytes, Span};
 
-use crate::ParameterError;
 use crate::error::{require, require_bytes, require_hosts};
+use crate::{MOST_FLOWS, ParameterError};
 
 /// Most map-reduce pairs in one job.
 pub const MOST_PAIRS: u64 = 1 << 20;
@@ -23,10 +23,7 @@ pub const MOST_PAIRS: u64 = 1 << 20;
 /// none above zero, give no shares.
 pub fn apportion(total: Bytes, weights: &[u64]) -> Vec<Bytes> {
     // 64 bits of weight, times 64 of octets, fill 128 exactly.
-    let sum = weights
-        .iter()
-        .map(|&weight| u128::from(weight))
-        .sum::<u128>();
+    let sum = weights.iter().map(|&weight| u128::from(weight)).sum::<u128>();
     let sum = u64::try_from(sum).unwrap_or(u64::MAX);
     let mut before = 0u64;
     let mut upto = 0u64;
@@ -87,23 +84,41 @@ impl Tasks {
         })
     }
 
-    /// The tasks of a job that reads `input` and shuffles `shuffle`: a map per begun block of
-    /// input and a reduce per begun block of shuffle, each at least one and at most the slots.
-    pub fn plan(&self, input: Bytes, shuffle: Bytes) -> Plan {
+    /// Refuses jobs, given as input and shuffle, that would make too many flows to hold.
+    pub(crate) fn require_room(
+        &self,
+        jobs: impl Iterator<Item = (Bytes, Bytes)>,
+    ) -> Result<(), ParameterError> {
+        let pairs = jobs.map(|(input, shuffle)| {
+            let (maps, reduces) = self.counts(input, shuffle);
+            u64::from(maps) * u64::from(reduces)
+        });
+        let pairs: u64 = pairs.sum();
+        require(pairs <= MOST_FLOWS, "jobs", || {
+            format!(
+                "they make {pairs} flows; at most {MOST_FLOWS} are possible: ask for fewer jobs or \
+                 larger blocks"
+            )
+        })
+    }
+
+    /// Numbers of map and reduce tasks.
+    fn counts(&self, input: Bytes, shuffle: Bytes) -> (u32, u32) {
         let tasks = |bytes: Bytes, most: u32| {
             let blocks = bytes.get().div_ceil(self.block.get().max(1));
             u32::try_from(blocks).unwrap_or(u32::MAX).min(most).max(1)
         };
-        let maps = tasks(input, self.most_maps);
-        let reduces = tasks(shuffle, self.most_reduces);
+        (tasks(input, self.most_maps), tasks(shuffle, self.most_reduces))
+    }
+
+    /// The tasks of a job that reads `input` and shuffles `shuffle`: a map per begun block of
+    /// input and a reduce per begun block of shuffle, each at least one and at most the slots.
+    pub fn plan(&self, input: Bytes, shuffle: Bytes) -> Plan {
+        let (maps, reduces) = self.counts(input, shuffle);
         let even = vec![1; maps as usize];
         let received = apportion(shuffle, &zipf(reduces, self.skew));
         let sizes = received.into_iter().map(|part| apportion(part, &even));
-        Plan {
-            maps,
-            reduces,
-            sizes: sizes.collect(),
-        }
+        Plan { maps, reduces, sizes: sizes.collect() }
     }
 }
 
@@ -151,9 +166,8 @@ impl Placer {
         let map_hosts = self.order();
         let mut reduce_hosts = self.order();
         let spread = tasks.map_spread.as_nanos();
-        let ends: Vec<u64> = (0..plan.maps)
-            .map(|_| self.map_end.random_range(0..=spread))
-            .collect();
+        let ends: Vec<u64> =
+            (0..plan.maps).map(|_| self.map_end.random_range(0..=spread)).collect();
         let mut flows = plan.between(&map_hosts, &reduce_hosts, &ends);
         if flows.is_empty() {
             reduce_hosts.rotate_left(1);
@@ -179,19 +193,15 @@ impl Plan {
         let maps = (0..self.maps).zip(map_hosts.iter().cycle()).zip(ends);
         let flows = maps.flat_map(|((map, &src), &end)| {
             let reduces = (0..self.reduces).zip(reduce_hosts.iter().cycle());
-            reduces
-                .zip(&self.sizes)
-                .map(move |((reduce, &dst), parts)| Flow {
-                    src,
-                    dst,
-                    from: TaskId(map),
-                    to: TaskId(self.maps + reduce),
-                    size: parts[map as usize],
-                    offset: Span::from_nanos(end),
-                })
+            reduces.zip(&self.sizes).map(move |((reduce, &dst), parts)| Flow {
+                src,
+                dst,
+                from: TaskId(map),
+                to: TaskId(self.maps + reduce),
+                size: parts[map as usize],
+                offset: Span::from_nanos(end),
+            })
         });
-        flows
-            .filter(|flow| flow.src != flow.dst && flow.size > Bytes::ZERO)
-            .collect()
+        flows.filter(|flow| flow.src != flow.dst && flow.size > Bytes::ZERO).collect()
     }
 }

@@ -98,10 +98,7 @@ fn check_placement(jobs: &[Job], count: usize) {
         assert!(job.arrival >= last);
         last = job.arrival;
         assert!(!job.flows.is_empty());
-        assert_eq!(
-            job.flows.iter().map(|flow| flow.offset).min(),
-            Some(Span::ZERO)
-        );
+        assert_eq!(job.flows.iter().map(|flow| flow.offset).min(), Some(Span::ZERO));
         let mut places = BTreeMap::new();
         for flow in &job.flows {
             assert_ne!(flow.src, flow.dst);
@@ -124,12 +121,7 @@ fn trace() -> String {
 }
 
 fn sample(jobs: u32, sample: u32) -> Sample {
-    Sample {
-        trace_nodes: 600,
-        jobs,
-        sample,
-        tasks: Tasks::for_nodes(6),
-    }
+    Sample { trace_nodes: 600, jobs, sample, tasks: Tasks::for_nodes(6) }
 }
 
 fn take(which: &Sample, text: &str, seed: u64) -> Result<Sampled, String> {
@@ -145,11 +137,7 @@ fn a_scaled_sample_by_hand() {
     let taken = take(&sample(3, 1), &trace(), 1).expect("a whole sample");
     assert_eq!(taken.samples, 2);
     check_placement(&taken.jobs, 3);
-    let seconds: Vec<_> = taken
-        .jobs
-        .iter()
-        .map(|job| job.arrival.as_secs_f64())
-        .collect();
+    let seconds: Vec<_> = taken.jobs.iter().map(|job| job.arrival.as_secs_f64()).collect();
     assert_eq!(seconds, [0.0, 20.0, 30.0]);
     // Of three jobs two are small; a single reduce never hides more than the maps of one host.
     let classes: Vec<_> = taken.jobs.iter().filter_map(|job| job.class).collect();
@@ -157,10 +145,7 @@ fn a_scaled_sample_by_hand() {
     for (job, (shuffle, maps)) in taken.jobs.iter().zip([(3000, 1), (4200, 1), (4800, 2)]) {
         // 4, 6 and 7 GiB scale to 41, 61 and 72 MiB of input, in blocks of 64.
         let sent = job.size().get();
-        assert!(
-            sent == shuffle || (maps == 2 && sent == shuffle / 2),
-            "{job:?}"
-        );
+        assert!(sent == shuffle || (maps == 2 && sent == shuffle / 2), "{job:?}");
     }
 }
 
@@ -173,11 +158,7 @@ fn samples_that_cannot_be_taken() {
             "sample: 2; the trace has 8 jobs that shuffle, 2 samples of 3 counted from 0: ask for \
              one of them",
         ),
-        (
-            sample(0, 0),
-            trace(),
-            "jobs: 0 is outside the range from 1 to 1000000",
-        ),
+        (sample(0, 0), trace(), "jobs: 0 is outside the range from 1 to 1000000"),
         // The cut lies behind the sample and is found all the same.
         (
             sample(2, 0),
@@ -214,16 +195,11 @@ fn shuffle(jobs: u32) -> Shuffle {
 /// Class and shuffle of each job: with one map and one reduce the job's one flow is all of it.
 fn whole_sizes(jobs: u32, seed: u64) -> Vec<(JobClass, u64)> {
     let one_each = Shuffle {
-        tasks: Tasks {
-            block: Bytes::new(1 << 50),
-            ..Tasks::for_nodes(6)
-        },
+        tasks: Tasks { block: Bytes::new(1 << 50), ..Tasks::for_nodes(6) },
         ..shuffle(jobs)
     };
     let jobs = one_each.jobs(&hosts(6), seed).expect("good parameters");
-    jobs.iter()
-        .map(|job| (job.class.expect("a class"), job.size().get()))
-        .collect()
+    jobs.iter().map(|job| (job.class.expect("a class"), job.size().get())).collect()
 }
 
 /// Table 6.1: 62, 16 and 22 % of jobs with 5.5, 10.3 and 84.2 % of the bytes.
@@ -239,12 +215,7 @@ fn class_shares() {
             (JobClass::Large, 22, 0.842),
         ];
         for (class, count, share) in expected {
-            let members = || {
-                sizes
-                    .iter()
-                    .filter(|size| size.0 == class)
-                    .map(|size| size.1)
-            };
+            let members = || sizes.iter().filter(|size| size.0 == class).map(|size| size.1);
             assert_eq!(members().count(), count);
             let part = members().sum::<u64>() as f64 / total as f64;
             assert!((part - share).abs() < 1e-7, "{class:?} {part}");
@@ -264,22 +235,32 @@ fn shuffle_jobs_are_placed_and_repeat() {
     let mean = jobs(1)[199].arrival.as_secs_f64() / 199.0;
     assert!((mean - 10.0).abs() < 3.6, "{mean}");
     let offsets = jobs(1);
-    let offsets = offsets
-        .iter()
-        .flat_map(|job| &job.flows)
-        .map(|flow| flow.offset);
+    let offsets = offsets.iter().flat_map(|job| &job.flows).map(|flow| flow.offset);
     assert!(offsets.max() < Some(Span::from_secs(3)));
 }
 
 /// Two hosts, one map, one reduce: half of all placements would put both on one host.
 #[test]
 fn a_job_never_stays_within_a_host() {
-    let jobs = Shuffle {
-        tasks: Tasks::for_nodes(1),
-        ..shuffle(100)
-    };
+    let jobs = Shuffle { tasks: Tasks::for_nodes(1), ..shuffle(100) };
     let jobs = jobs.jobs(&hosts(2), 3).expect("good parameters");
     check_placement(&jobs, 100);
+}
+
+/// 1000 jobs of 2²⁰ map-reduce pairs each are refused before any is made.
+#[test]
+fn flows_are_bounded() {
+    let slots =
+        Tasks { block: Bytes::new(1), most_maps: 1024, most_reduces: 1024, ..Tasks::for_nodes(2) };
+    let few = Shuffle { tasks: slots, mean_bytes: Bytes::new(1), ..shuffle(1000) };
+    assert!(few.jobs(&hosts(2), 1).is_ok());
+    let many = Shuffle { mean_bytes: Bytes::new(1_000_000_000), ..few };
+    let error = many.jobs(&hosts(2), 1).expect_err("too many");
+    assert_eq!(
+        error.to_string(),
+        "jobs: they make 1048576000 flows; at most 16777216 are possible: ask for fewer jobs or \
+         larger blocks"
+    );
 }
 
 /// The load that was asked for is met on the busiest link, counted here without the paths of the
@@ -292,10 +273,7 @@ fn calibrated_load() {
         buffer: Buffer::Packets(100),
         mark: None,
     };
-    let access = Access {
-        link: spec,
-        nic: Buffer::Unlimited,
-    };
+    let access = Access { link: spec, nic: Buffer::Unlimited };
     let network = Network::new(star(6, &access).expect("a star"));
     let hosts: Vec<NodeId> = network.topology().hosts().collect();
     let mut jobs = shuffle(100).jobs(&hosts, 1).expect("good parameters");
@@ -308,10 +286,7 @@ fn calibrated_load() {
         *count.entry((flow.dst, "in")).or_insert(0) += flow.size.get();
     }
     let busiest = *count.values().max().expect("flows");
-    assert_eq!(
-        load::busiest(&network, &jobs).map(|link| link.payload.get()),
-        Some(busiest)
-    );
+    assert_eq!(load::busiest(&network, &jobs).map(|link| link.payload.get()), Some(busiest));
     let last = jobs[99].arrival.as_secs_f64();
     let carried = busiest as f64 * 8.0 / 100e6;
     let offered = carried / (last * 100.0 / 99.0);
@@ -339,9 +314,7 @@ fn the_published_swim_trace() {
     }
     for number in [0, 5, 13] {
         let reader = swim::Reader::open(path.as_ref()).expect("a file");
-        let taken = sample(100, number)
-            .take(reader, &hosts(6), 1)
-            .expect("a sample");
+        let taken = sample(100, number).take(reader, &hosts(6), 1).expect("a sample");
         assert_eq!(taken.samples, 14);
         check_placement(&taken.jobs, 100);
         for (class, count) in JobClass::ALL.into_iter().zip([62, 16, 22]) {

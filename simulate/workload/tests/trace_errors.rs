@@ -99,10 +99,7 @@ fn reading_ends_with_the_first_error() {
 #[test]
 fn coflow_lines() {
     let cases = [
-        (
-            "",
-            "t:1: the file is empty; its first line gives ports and coflows",
-        ),
+        ("", "t:1: the file is empty; its first line gives ports and coflows"),
         (
             "3\n",
             "t:1: coflows: the line ends before it; is the file cut, or a number of tasks wrong?",
@@ -125,14 +122,8 @@ fn coflow_lines() {
             "t:2: reducer megabytes: \"-1.0\" is negative; write a number with at most nine \
              decimals from 0 to 1099511627776",
         ),
-        (
-            "3 1\n1 0 1 2 1 0\n",
-            "t:2: reducer port:megabytes: found \"0\"; write it as 12:3.5",
-        ),
-        (
-            "3 1\n1 0 0 1 0:1.0\n",
-            "t:2: number of mappers: found 0; a coflow has at least one",
-        ),
+        ("3 1\n1 0 1 2 1 0\n", "t:2: reducer port:megabytes: found \"0\"; write it as 12:3.5"),
+        ("3 1\n1 0 0 1 0:1.0\n", "t:2: number of mappers: found 0; a coflow has at least one"),
         (
             "3 1\n1 0 1 2 2 0:1.0\n",
             "t:2: reducer port:megabytes: the line ends before it; is the file cut, or a number of \
@@ -177,22 +168,13 @@ fn cdf_lines() {
     let cases = [
         ("", "t:1: the file is empty; write one `bytes,cdf` per line"),
         ("100,0\nx\n", "t:2: found \"x\"; write bytes and cdf"),
-        (
-            "100,0\n100,1\n",
-            "t:2: bytes: 100 is not above the line before (100); sort it",
-        ),
-        (
-            "100,0.5\n200,0.4\n",
-            "t:2: cdf: 0.4 is below the line before (0.5); a cdf never falls",
-        ),
+        ("100,0\n100,1\n", "t:2: bytes: 100 is not above the line before (100); sort it"),
+        ("100,0.5\n200,0.4\n", "t:2: cdf: 0.4 is below the line before (0.5); a cdf never falls"),
         (
             "100,0.5\n200,0.9\n",
             "t:3: the file ends at cdf 0.9; the last line's must be 1: fetch the file anew",
         ),
-        (
-            "100,NaN\n",
-            "t:1: cdf: found \"NaN\"; write a number from 0 to 1",
-        ),
+        ("100,NaN\n", "t:1: cdf: found \"NaN\"; write a number from 0 to 1"),
         (
             "300\n100 0.5\n200 1\n",
             "t:4: line 1 states the mean 300, and the points have 150; correct one",
@@ -213,18 +195,9 @@ fn paths_that_are_no_file() {
     ];
     for open in opens {
         let error = open(missing).expect("no such file").to_string();
-        assert!(
-            error.starts_with("no/such/trace.tsv: No such file"),
-            "{error}"
-        );
-        assert!(
-            error.ends_with("; give the path of a trace file"),
-            "{error}"
-        );
+        assert!(error.starts_with("no/such/trace.tsv: No such file"), "{error}");
+        assert!(error.ends_with("; give the path of a trace file"), "{error}");
         let error = open(Path::new(".")).expect("a directory").to_string();
-        assert_eq!(
-            error,
-            ".: this is a directory; give the path of the trace file in it"
-        );
+        assert_eq!(error, ".: this is a directory; give the path of the trace file in it");
     }
 }

@@ -104,13 +104,7 @@ fn stepped_quantiles() {
     let text = "300.5\n100 0.5\n300 0.75\n700 1.0\n";
     let cdf = Cdf::read(text.as_bytes(), "t").expect("good");
     assert_eq!(cdf.between(), Between::Nothing);
-    for (probability, size) in [
-        (0.1, 100),
-        (0.5, 100),
-        (0.51, 300),
-        (0.75, 300),
-        (0.76, 700),
-    ] {
+    for (probability, size) in [(0.1, 100), (0.5, 100), (0.51, 300), (0.75, 300), (0.76, 700)] {
         assert_eq!(cdf.quantile(probability), Bytes::new(size), "{probability}");
     }
     assert!((cdf.mean() - 300.0).abs() < 1e-9);
@@ -156,20 +150,13 @@ fn the_published_coflow_trace() {
     assert_eq!(coflows.len(), 526);
     let transfers = coflows.iter().map(|coflow| coflow.transfers().count());
     assert_eq!(transfers.sum::<usize>(), 706_397);
-    let total: Bytes = coflows
-        .iter()
-        .flat_map(|coflow| &coflow.reducers)
-        .map(|reducer| reducer.1)
-        .sum();
+    let total: Bytes =
+        coflows.iter().flat_map(|coflow| &coflow.reducers).map(|reducer| reducer.1).sum();
     assert_eq!(total.get(), 35_533_534 << 20);
 
     let hosts: Vec<NodeId> = (0..150).map(NodeId).collect();
     let jobs: Result<Vec<_>, _> = coflow::jobs(open(), &hosts).expect("150 hosts").collect();
-    let flows = jobs
-        .expect("no bad line")
-        .iter()
-        .map(|job| job.flows.len())
-        .sum::<usize>();
+    let flows = jobs.expect("no bad line").iter().map(|job| job.flows.len()).sum::<usize>();
     assert_eq!(flows, 706_397 - 4_911);
 }
 
@@ -180,17 +167,9 @@ fn the_published_distributions() {
         ("cdf/opera_websearch.csv", 16, None),
         ("cdf/opera_datamining.csv", 17, None),
         ("cdf/opera_FB_Hadoop_Inter_Rack_FlowCDF.csv", 17, None),
-        (
-            "cdf/Facebook_CacheFollowerDist_IntraCluster.txt",
-            331,
-            Some(692_975.6),
-        ),
+        ("cdf/Facebook_CacheFollowerDist_IntraCluster.txt", 331, Some(692_975.6)),
         ("cdf/Facebook_HadoopDist_All.txt", 461, Some(127_796.6)),
-        (
-            "cdf/Facebook_WebServerDist_IntraCluster.txt",
-            441,
-            Some(62_874.27),
-        ),
+        ("cdf/Facebook_WebServerDist_IntraCluster.txt", 441, Some(62_874.27)),
     ];
     for (name, points, mean) in cases {
         let Some(path) = published(name) else {
@@ -199,11 +178,7 @@ fn the_published_distributions() {
         let cdf = Cdf::open(&path).expect("a good file");
         assert_eq!(cdf.len(), points, "{name}");
         if let Some(mean) = mean {
-            assert!(
-                (cdf.mean() - mean).abs() < 1e-5 * mean,
-                "{name}: {}",
-                cdf.mean()
-            );
+            assert!((cdf.mean() - mean).abs() < 1e-5 * mean, "{name}: {}", cdf.mean());
         }
     }
 }

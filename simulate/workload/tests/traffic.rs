@@ -1,12 +1,12 @@
-//! Traffic that is generated flow by flow: Poisson, incast, permutation, all-to-all, explicit.
+//! Traffic that is generated flow by flow: Poisson, incast, permutation, all-to-all.
 
 use std::collections::BTreeSet;
 
-use model::{Flow, Job, JobId, NodeId, TaskId};
+use model::{Job, JobId, NodeId};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_workload::{
-    Cdf, Incast, Pattern, Poisson, SizeDistribution, all_to_all, explicit, permutation,
+    Cdf, Incast, Pattern, Poisson, SizeDistribution, all_to_all, permutation,
 };
 
 fn hosts(count: u32) -> Vec<NodeId> {
@@ -49,15 +49,9 @@ fn a_poisson_load() {
     }
     assert!(last <= Time::ZERO + Span::from_secs(1));
     let expected = 260_869.57;
-    assert!(
-        (f64::from(count) - expected).abs() < 5.0 * expected.sqrt(),
-        "{count}"
-    );
+    assert!((f64::from(count) - expected).abs() < 5.0 * expected.sqrt(), "{count}");
     let mean = bytes as f64 / f64::from(count);
-    assert!(
-        (mean - 46_000.0).abs() < 5.0 * 46_000.0 / expected.sqrt(),
-        "{mean}"
-    );
+    assert!((mean - 46_000.0).abs() < 5.0 * 46_000.0 / expected.sqrt(), "{mean}");
     // A sum of Poisson many exponentials has the variance 2 · count · mean².
     let deviation = (2.0 * expected / 120.0).sqrt() * 46_000.0;
     for bytes in sent {
@@ -97,10 +91,7 @@ fn poisson_incast_loads_the_receiver_alone() {
         assert_eq!(job.flows[0].dst, receiver);
         senders.insert(job.flows[0].src.0);
     }
-    assert_eq!(
-        senders.into_iter().collect::<Vec<_>>(),
-        [100, 101, 103, 104]
-    );
+    assert_eq!(senders.into_iter().collect::<Vec<_>>(), [100, 101, 103, 104]);
 }
 
 /// Drawn sizes follow the file: the part of 15,000 draws below a size is within five standard
@@ -124,46 +115,13 @@ fn sizes_from_a_file() {
 fn poisson_parameters() {
     let good = poisson(SizeDistribution::Fixed(Bytes::new(1)));
     let bad = [
-        (
-            "load",
-            Poisson {
-                load: 0.0,
-                ..good.clone()
-            },
-        ),
-        (
-            "load",
-            Poisson {
-                load: f64::NAN,
-                ..good.clone()
-            },
-        ),
-        (
-            "capacity",
-            Poisson {
-                capacity: Rate::ZERO,
-                ..good.clone()
-            },
-        ),
+        ("load", Poisson { load: 0.0, ..good.clone() }),
+        ("load", Poisson { load: f64::NAN, ..good.clone() }),
+        ("capacity", Poisson { capacity: Rate::ZERO, ..good.clone() }),
         ("size", poisson(SizeDistribution::Fixed(Bytes::ZERO))),
-        (
-            "mean size",
-            poisson(SizeDistribution::Exponential(Bytes::MAX)),
-        ),
-        (
-            "duration",
-            Poisson {
-                duration: Span::from_secs(100),
-                ..good.clone()
-            },
-        ),
-        (
-            "receiver",
-            Poisson {
-                pattern: Pattern::Incast(NodeId(1)),
-                ..good.clone()
-            },
-        ),
+        ("mean size", poisson(SizeDistribution::Exponential(Bytes::MAX))),
+        ("duration", Poisson { duration: Span::from_secs(100), ..good.clone() }),
+        ("receiver", Poisson { pattern: Pattern::Incast(NodeId(1)), ..good.clone() }),
     ];
     for (parameter, workload) in bad {
         let error = workload.flows(&hosts(4), 1).expect_err(parameter);
@@ -206,17 +164,10 @@ fn incast_in_rounds_over_a_background() {
     assert_eq!(arrivals, [0, 1_000_000_000, 1_005_000_000, 1_010_000_000]);
     let background = jobs(1)[0].flows[0];
     assert_eq!((background.src, background.size), (NodeId(103), Bytes::MAX));
-    let offsets: Vec<_> = jobs(1)[1..]
-        .iter()
-        .flat_map(|job| job.flows.clone())
-        .map(|flow| flow.offset)
-        .collect();
+    let offsets: Vec<_> =
+        jobs(1)[1..].iter().flat_map(|job| job.flows.clone()).map(|flow| flow.offset).collect();
     assert_eq!(offsets.len(), 6);
-    assert!(
-        offsets
-            .iter()
-            .all(|&offset| offset <= Span::from_micros(10))
-    );
+    assert!(offsets.iter().all(|&offset| offset <= Span::from_micros(10)));
     assert!(offsets.iter().any(|&offset| offset != offsets[0]));
 }
 
@@ -224,36 +175,11 @@ fn incast_in_rounds_over_a_background() {
 fn incast_parameters() {
     let good = Incast::once(NodeId(101), 5, Bytes::new(1));
     let bad = [
-        (
-            "receiver",
-            Incast {
-                receiver: NodeId(1),
-                ..good
-            },
-        ),
+        ("receiver", Incast { receiver: NodeId(1), ..good }),
         ("senders", Incast { senders: 0, ..good }),
-        (
-            "senders",
-            Incast {
-                senders: u32::MAX,
-                rounds: u32::MAX,
-                ..good
-            },
-        ),
-        (
-            "bytes",
-            Incast {
-                bytes: Bytes::ZERO,
-                ..good
-            },
-        ),
-        (
-            "bytes",
-            Incast {
-                bytes: Bytes::MAX,
-                ..good
-            },
-        ),
+        ("senders", Incast { senders: u32::MAX, rounds: u32::MAX, ..good }),
+        ("bytes", Incast { bytes: Bytes::ZERO, ..good }),
+        ("bytes", Incast { bytes: Bytes::MAX, ..good }),
         ("rounds", Incast { rounds: 0, ..good }),
     ];
     for (parameter, incast) in bad {
@@ -288,76 +214,14 @@ fn derangements_are_even() {
         *counts.entry(targets).or_insert(0i32) += 1;
     }
     assert_eq!(counts.len(), 9);
-    assert!(
-        counts.values().all(|count| (count - 1000).abs() < 149),
-        "{counts:?}"
-    );
+    assert!(counts.values().all(|count| (count - 1000).abs() < 149), "{counts:?}");
 }
 
 #[test]
 fn everyone_to_everyone() {
     let job = all_to_all(&hosts(3), Bytes::new(9)).expect("good parameters");
-    let pairs: Vec<_> = job
-        .flows
-        .iter()
-        .map(|flow| (flow.src.0, flow.dst.0))
-        .collect();
-    assert_eq!(
-        pairs,
-        [
-            (100, 101),
-            (100, 102),
-            (101, 100),
-            (101, 102),
-            (102, 100),
-            (102, 101)
-        ]
-    );
+    let pairs: Vec<_> = job.flows.iter().map(|flow| (flow.src.0, flow.dst.0)).collect();
+    assert_eq!(pairs, [(100, 101), (100, 102), (101, 100), (101, 102), (102, 100), (102, 101)]);
     let error = all_to_all(&hosts(4097), Bytes::new(9)).expect_err("too many");
-    assert_eq!(
-        error.to_string(),
-        "hosts: 4097 make 16781312 flows; at most 16773120 are possible"
-    );
-}
-
-fn given(arrival: u64, flows: &[(u32, u32, u64)]) -> Job {
-    let flow = |&(src, dst, size): &(u32, u32, u64)| Flow {
-        src: NodeId(src),
-        dst: NodeId(dst),
-        from: TaskId(0),
-        to: TaskId(1),
-        size: Bytes::new(size),
-        offset: Span::ZERO,
-    };
-    Job {
-        id: JobId(77),
-        arrival: Time::ZERO + Span::from_secs(arrival),
-        class: None,
-        flows: flows.iter().map(flow).collect(),
-    }
-}
-
-#[test]
-fn explicit_jobs_are_ordered_and_checked() {
-    let jobs = explicit(vec![given(5, &[(0, 1, 1)]), given(2, &[(1, 0, 2)])]).expect("good");
-    let order: Vec<_> = jobs
-        .iter()
-        .map(|job| (job.id.0, job.size().get()))
-        .collect();
-    assert_eq!(order, [(0, 2), (1, 1)]);
-    let bad = [
-        (
-            given(2, &[]),
-            "jobs: the job at 2 s has no flows; give it one",
-        ),
-        (
-            given(2, &[(3, 3, 1)]),
-            "jobs: the job at 2 s has a flow of 1 B from node 3 to node 3; a flow carries at \
-             least 1 B between two hosts",
-        ),
-    ];
-    for (job, expected) in bad {
-        let error = explicit(vec![job]).expect_err(expected);
-        assert_eq!(error.to_string(), expected);
-    }
+    assert_eq!(error.to_string(), "hosts: 4097 make 16781312 flows; at most 16777216 are possible");
 }
