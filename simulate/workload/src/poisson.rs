@@ -10,7 +10,7 @@ use crate::error::{require, require_hosts};
 use crate::{ParameterError, SizeDistribution};
 
 /// Most flows that a run may be expected to have: half of what a [`JobId`] counts.
-pub const MOST_FLOWS: f64 = (1u64 << 31) as f64;
+const MOST_EXPECTED: f64 = (1u64 << 31) as f64;
 
 /// Who sends to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Poisson {
     /// The flows, drawn one by one as they are asked for. Streams: `arrival`, `size`, `pair`.
     ///
     /// # Errors
-    /// A parameter outside its range; more than [`MOST_FLOWS`] expected flows.
+    /// A parameter outside its range; more than 2³¹ expected flows.
     pub fn flows(&self, hosts: &[NodeId], seed: u64) -> Result<Flows, ParameterError> {
         require_hosts(hosts)?;
         self.sizes.validate()?;
@@ -65,8 +65,8 @@ impl Poisson {
         let octets_per_s = self.capacity.bytes_in(Span::from_secs(1)).get() as f64;
         let per_s = self.load * octets_per_s * busy as f64 / self.sizes.mean();
         let expected = per_s * self.duration.as_secs_f64();
-        require(expected <= MOST_FLOWS, "duration", || {
-            format!("{expected:.0} flows are expected in it; at most {MOST_FLOWS} are possible")
+        require(expected <= MOST_EXPECTED, "duration", || {
+            format!("{expected:.0} flows are expected in it; at most {MOST_EXPECTED} are possible")
         })?;
         Ok(Flows {
             sizes: self.sizes.clone(),

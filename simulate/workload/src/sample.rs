@@ -15,7 +15,7 @@ use crate::tasks::Placer;
 use crate::{Error, Tasks, by_rank};
 
 /// Most jobs in one sample.
-pub const MOST_JOBS: u32 = 1_000_000;
+pub(crate) const MOST_JOBS: u32 = 1_000_000;
 
 /// Which jobs to take from a SWIM trace, and how to scale them.
 #[derive(Clone, Copy, Debug, PartialEq)]

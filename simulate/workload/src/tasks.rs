@@ -14,7 +14,7 @@ use crate::error::{require, require_bytes, require_hosts};
 use crate::{MOST_FLOWS, ParameterError};
 
 /// Most map-reduce pairs in one job.
-pub const MOST_PAIRS: u64 = 1 << 20;
+const MOST_PAIRS: u64 = 1 << 20;
 
 /// Splits `total` in proportion to `weights`, to the octet.
 ///
