@@ -24,11 +24,11 @@ fn a_swim_line() {
     assert_eq!(read[0], first);
 }
 
-/// 1.5 of 2²⁰ octets over two mappers is 786,432 each; one octet (2⁻²⁰ MB rounds from 0.000001
-/// MB = 1.05 octets) goes to the second mapper: ⌊1·1/2⌋ = 0, ⌊1·2/2⌋ − 0 = 1.
+/// 1.5 · 2²⁰ octets over two mappers are 786,432 each. 0.0000005 MB are 0.52 octets, rounded to
+/// one, which goes to the second mapper: ⌊1·1/2⌋ = 0, ⌊1·2/2⌋ − 0 = 1.
 #[test]
 fn a_coflow_line() {
-    let text = "4 1\n7 250 2 0 3 3 1:1.5 2:0.000001 3:0\n";
+    let text = "4 1\n7 250 2 0 3 3 1:1.5 2:0.0000005 3:0\n";
     let reader = coflow::Reader::new(text.as_bytes(), "t").expect("line 1");
     assert_eq!((reader.ports(), reader.coflows()), (4, 1));
     let hosts: Vec<NodeId> = (10..14).map(NodeId).collect();
