@@ -5,7 +5,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use comfy_table::{ContentLineStyle, LineStyle, TableStyle};
 
 use crate::metrics::{Unit, human, names};
-use crate::result::RunResult;
+use crate::result::{PolicyResult, RunResult};
 
 /// What the table shows when a scenario doesn't say: what a person looks at first.
 pub const DEFAULT_METRICS: &[&str] = &[
@@ -51,13 +51,7 @@ fn compare(result: &RunResult, shown: &[&str], width: Option<u16>) -> String {
         if results.clone().all(|r| !r.metrics.contains_key(name)) {
             continue;
         }
-        let cells = results.map(|r| {
-            let mut shown = shown_value(name, r.metrics.get(name).copied());
-            if let Some(width) = r.interval95.get(name) {
-                shown = format!("{shown} ± {}", Unit::of(name).show(*width));
-            }
-            right(shown)
-        });
+        let cells = results.map(|r| right(measured(r, name)));
         table.add_row([Cell::new(name)].into_iter().chain(cells));
     }
     finished(&table)
@@ -72,7 +66,7 @@ fn beside_published(result: &RunResult, width: Option<u16>) -> String {
             table.add_row([
                 Cell::new(printable(&r.policy)),
                 Cell::new(printable(name)),
-                right(shown_value(name, r.metrics.get(name).copied())),
+                right(measured(r, name)),
                 right(published(name, figure.value, figure.tolerance)),
                 Cell::new(r.verdicts.get(name).map_or("", |verdict| verdict.name())),
                 Cell::new(printable(&figure.source)),
@@ -86,6 +80,15 @@ fn beside_published(result: &RunResult, width: Option<u16>) -> String {
 pub(crate) fn published(name: &str, value: f64, tolerance: f64) -> String {
     let tolerance = Unit::of(name).show(tolerance);
     format!("{} ± {tolerance}", human(name, value))
+}
+
+/// What the policy gave, with its interval where runs were repeated: `36.4 s ± 1.20 s`.
+pub(crate) fn measured(result: &PolicyResult, name: &str) -> String {
+    let value = shown_value(name, result.metrics.get(name).copied());
+    match result.interval95.get(name) {
+        Some(width) => format!("{value} ± {}", Unit::of(name).show(*width)),
+        None => value,
+    }
 }
 
 /// A value for people; a dash where nothing was measured.

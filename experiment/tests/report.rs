@@ -249,6 +249,20 @@ fn a_large_run_gives_a_report_of_bounded_size() {
 }
 
 #[test]
+fn repeated_runs_show_their_intervals() {
+    let topology = three_hosts();
+    let runs = [run("tcp", by_hand())];
+    let of = |runs: &[Run]| RunResult::new(origin(), &topology, runs, None, &[]);
+    let once = of(&runs);
+    // Means of 5 and 8.75 s: 6.875 ± 12.706 · 1.875 s.
+    let result =
+        RunResult::mean_of(&[once.clone(), of(&[run("tcp", by_hand_baseline())])]).unwrap();
+    let page = render(&report(&topology, &runs, &result));
+    assert!(page.contains("6.88 s ± 23.8 s") && page.contains("first repetition"));
+    assert!(!render(&report(&topology, &runs, &once)).contains("first repetition"));
+}
+
+#[test]
 fn nothing_ran() {
     let topology = three_hosts();
     let runs = [run("tcp", Outcome::default())];

@@ -22,7 +22,7 @@ use crate::files::{WriteError, write_whole};
 use crate::metrics::{self, Metrics, Sample, Unit, transmit};
 use crate::published::Verdict;
 use crate::result::{PolicyResult, Run, RunResult};
-use crate::table::{DEFAULT_METRICS, published, shown_value};
+use crate::table::{DEFAULT_METRICS, measured, published};
 
 use bars::Bars;
 use cdf::{Curve, Quantity};
@@ -39,7 +39,8 @@ pub struct Report<'a> {
     pub command: &'a str,
     /// The network.
     pub topology: &'a Topology,
-    /// What happened under each policy, in the order of `result.results`.
+    /// What happened under each policy, in the order of `result.results`; of repeated runs the
+    /// first.
     pub runs: &'a [Run],
     /// What was measured.
     pub result: &'a RunResult,
@@ -92,7 +93,12 @@ pub fn render(report: &Report<'_>) -> String {
     page += "<h2>Results</h2>\n";
     page += &comparison(report.result, DEFAULT_METRICS);
     page += &beside_published(report.result);
-    page += "<h2>Plots</h2>\n<div class=\"figures\">\n";
+    page += "<h2>Plots</h2>\n";
+    if report.result.results.iter().any(|r| !r.interval95.is_empty()) {
+        page += "<p>Runs were repeated: the tables and bars by class give means (± half the width \
+                 of the 95 % interval), every other plot shows the first repetition.</p>\n";
+    }
+    page += "<div class=\"figures\">\n";
     for figure in figures(report) {
         page += &figure.html();
     }
@@ -111,9 +117,8 @@ fn comparison(result: &RunResult, names: &[&str]) -> String {
     let header = ["metric".to_owned()].into_iter().chain(policies);
     let mut table = Table::new("What each policy gave", header);
     for name in names {
-        let values = result.results.iter().map(|r| r.metrics.get(*name).copied());
-        if values.clone().any(|value| value.is_some()) {
-            let cells = values.map(|value| shown_value(name, value));
+        if result.results.iter().any(|r| r.metrics.contains_key(*name)) {
+            let cells = result.results.iter().map(|r| measured(r, name));
             table.row([(*name).to_owned()].into_iter().chain(cells));
         }
     }
@@ -137,7 +142,7 @@ fn beside_published(result: &RunResult) -> String {
                  <td class=\"verdict {class}\">{}</td><td>{}</td></tr>\n",
                 escape(&r.policy),
                 escape(name),
-                shown_value(name, r.metrics.get(name).copied()),
+                measured(r, name),
                 published(name, figure.value, figure.tolerance),
                 verdict.name(),
                 escape(&about.collect::<Vec<_>>().join(". ")),
