@@ -264,7 +264,10 @@ def connect(star, congestion_control):
 
 
 def transfer(pairs, size):
-    """Sends `size` octets over every connection at once; seconds until each receiver has them."""
+    """Sends `size` octets over every connection.
+
+    Returns the seconds from the first sender's start to the last's, and to each receiver's end.
+    """
     payload = memoryview(bytes(1 << 20))
     sink = bytearray(1 << 20)
     sent = [0] * len(pairs)
@@ -300,6 +303,7 @@ def transfer(pairs, size):
 
         start = time.monotonic()
         for number in range(len(pairs)):
+            last = time.monotonic()
             push(number)
         while None in ends:
             for key, _ in selector.select(timeout=1):
@@ -307,7 +311,7 @@ def transfer(pairs, size):
                 act(number)
             if time.monotonic() - start > DEADLINE_S:
                 raise RuntimeError(f"not complete after {DEADLINE_S} s")
-    return [end - start for end in ends]
+    return last - start, [end - start for end in ends]
 
 
 def measure(star, size, congestion_control):
@@ -315,7 +319,7 @@ def measure(star, size, congestion_control):
     drops = star.drops()
     pairs = connect(star, congestion_control)
     try:
-        times = transfer(pairs, size)
+        start_spread, times = transfer(pairs, size)
         said = [info(sender) for sender, _ in pairs]
     finally:
         for sender, receiver in pairs:
@@ -330,6 +334,7 @@ def measure(star, size, congestion_control):
         "retransmissions": sum(one["retransmissions"] for one in said),
         "timeouts": None if None in timeouts else sum(timeouts),
         "drops": star.drops() - drops,
+        "start_spread_s": start_spread,
         "min_rtt_us": min(one["min_rtt_us"] for one in said),
         "jain_index": sum(rates) ** 2 / (len(rates) * sum(rate * rate for rate in rates)),
     }
