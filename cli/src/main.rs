@@ -1,2 +1,57 @@
-//! The command line.
-fn main() {}
+//! `watermaster`, the command line: it reads what the user gives, lets the libraries work, and
+//! prints. Exit codes: 0 done, 1 failed, 2 misused.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod check;
+mod completions;
+mod doctor;
+mod failure;
+mod input;
+mod progress;
+mod run;
+mod staging;
+mod sweep;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Failure;
+
+/// Centralized, application-aware traffic control for data-centre networks, and the simulator that
+/// proves it.
+#[derive(Parser)]
+#[command(
+    name = "watermaster",
+    version,
+    arg_required_else_help = true,
+    after_help = "Example:\n  watermaster run scenarios/phurti/facebook-100-jobs.toml\n\n\
+                  Exit codes: 0 done, 1 failed, 2 misused (a bad scenario, trace or option)."
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Run),
+    Sweep(sweep::Sweep),
+    Check(check::Check),
+    Bench(bench::Bench),
+    Doctor(doctor::Doctor),
+    Completions(completions::Completions),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(command) => command.execute(),
+        Command::Sweep(command) => command.execute(),
+        Command::Check(command) => command.execute(),
+        Command::Bench(command) => command.execute(),
+        Command::Doctor(command) => command.execute(),
+        Command::Completions(command) => command.execute(),
+    };
+    done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
+}

@@ -25,16 +25,12 @@ impl RunResult {
                         values.entry(name).or_default().push(*value);
                     }
                 }
-                let mut sums = PolicyResult {
-                    metrics: Metrics::new(),
-                    ..result.clone()
-                };
+                let mut sums = PolicyResult { metrics: Metrics::new(), ..result.clone() };
                 for (name, values) in values {
                     if let Some(summary) = Summary::of(&values) {
                         sums.metrics.insert(name.clone(), summary.mean);
                         let width = summary.half_width.filter(|width| width.is_finite());
-                        sums.interval95
-                            .extend(width.map(|width| (name.clone(), width)));
+                        sums.interval95.extend(width.map(|width| (name.clone(), width)));
                     }
                 }
                 sums
@@ -47,9 +43,6 @@ impl RunResult {
             let other = baseline.as_ref().filter(|_| !is_baseline(result));
             result.judge(other);
         }
-        Some(Self {
-            results,
-            ..first.clone()
-        })
+        Some(Self { results, ..first.clone() })
     }
 }

@@ -46,11 +46,7 @@ impl Prepared {
     pub fn new(scenario: Scenario) -> Result<Self, ScenarioError> {
         let network = Network::new(scenario.topology.clone());
         let traffic = scenario.workload.prepare(&network, scenario.seed)?;
-        Ok(Self {
-            scenario,
-            network,
-            traffic,
-        })
+        Ok(Self { scenario, network, traffic })
     }
 
     /// A run for each policy whose label is among `labels`, in the order of the scenario. Captures
@@ -62,11 +58,7 @@ impl Prepared {
     ) -> impl Iterator<Item = Task<'a>> {
         let policies = self.scenario.policies.iter();
         let chosen = policies.filter(|policy| labels.contains(&policy.label));
-        chosen.map(move |policy| Task {
-            prepared: self,
-            policy,
-            captures,
-        })
+        chosen.map(move |policy| Task { prepared: self, policy, captures })
     }
 
     /// Measures, compares and judges `runs`.
@@ -139,14 +131,9 @@ impl Task<'_> {
             captures: self.captures.map(capture).unwrap_or_default(),
             monitors: Vec::new(),
         };
-        let outcome: Outcome = packet::run(setup, progress).map_err(|source| Failure::World {
-            policy: self.policy.label.clone(),
-            source,
-        })?;
-        Ok(Run {
-            policy: self.policy.label.clone(),
-            outcome,
-        })
+        let outcome: Outcome = packet::run(setup, progress)
+            .map_err(|source| Failure::World { policy: self.policy.label.clone(), source })?;
+        Ok(Run { policy: self.policy.label.clone(), outcome })
     }
 }
 
@@ -172,9 +159,7 @@ pub fn run_all(
             if result.is_err() {
                 next.store(tasks.len(), Ordering::Relaxed);
             }
-            let mut finished = finished
-                .lock()
-                .expect("no thread panics while it holds the lock");
+            let mut finished = finished.lock().expect("no thread panics while it holds the lock");
             finished.push((position, result));
         }
     };
@@ -184,9 +169,7 @@ pub fn run_all(
         }
         work();
     });
-    let mut finished = finished
-        .into_inner()
-        .expect("no thread panics while it holds the lock");
+    let mut finished = finished.into_inner().expect("no thread panics while it holds the lock");
     finished.sort_by_key(|(position, _)| *position);
     finished.into_iter().map(|(_, result)| result).collect()
 }

@@ -76,19 +76,12 @@ impl<'a> Document<'a> {
             file,
             text,
             overrides,
-            root: Item {
-                place: Place::File(0),
-                node: Node::Table(Table::new()),
-            },
+            root: Item { place: Place::File(0), node: Node::Table(Table::new()) },
         };
         let table = DeTable::parse(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             let what = error.message().trim_end();
-            document.error(
-                Place::File(offset),
-                "",
-                format_args!("{what}; correct the TOML syntax"),
-            )
+            document.error(Place::File(offset), "", format_args!("{what}; correct the TOML syntax"))
         })?;
         let at = |span: Range<usize>| Place::File(span.start);
         document.root.node = Node::Table(
@@ -125,29 +118,26 @@ impl<'a> Document<'a> {
                     .unwrap_or(0);
                 let before = &self.text[..end];
                 let line = before.matches('\n').count() + 1;
-                let column = before
-                    .rsplit('\n')
-                    .next()
-                    .map_or(0, |last| last.chars().count())
-                    + 1;
+                let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
                 format!("{}:{line}:{column}", self.file)
             }
-            Place::Override(number) => self.overrides.get(number).map_or_else(
-                || self.file.to_owned(),
-                |change| format!("--set {}", change.shown()),
-            ),
+            Place::Override(number) => self
+                .overrides
+                .get(number)
+                .map_or_else(|| self.file.to_owned(), |change| change.shown().to_owned()),
         }
     }
 
     /// The value of an override: TOML, or else a text that needs no quotes on a command line.
     fn override_value(&self, change: &Override, place: Place) -> Result<Item, ScenarioError> {
-        let node = match DeValue::parse(change.value()) {
-            Ok(value) => {
+        let parsed = DeValue::parse(change.value()).ok();
+        let node = match parsed.filter(|_| !change.is_literal()) {
+            Some(value) => {
                 convert(&value, |_| place)
                     .map_err(|(place, what)| self.error(place, change.path(), what))?
                     .node
             }
-            Err(_) => Node::Text(change.value().to_owned()),
+            None => Node::Text(change.value().to_owned()),
         };
         Ok(Item { place, node })
     }
@@ -161,10 +151,7 @@ impl<'a> Document<'a> {
             let key = key.trim();
             at = match &mut at.node {
                 Node::Table(table) => {
-                    let empty = Item {
-                        place,
-                        node: Node::Table(Table::new()),
-                    };
+                    let empty = Item { place, node: Node::Table(Table::new()) };
                     &mut table.entry(key.to_owned()).or_insert((place, empty)).1
                 }
                 Node::List(items) => {
@@ -209,10 +196,7 @@ fn convert_table(
 ) -> Result<Table, Fault> {
     let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
         let name: &std::borrow::Cow<'_, str> = key.get_ref();
-        Ok((
-            name.clone().into_owned(),
-            (at(key.span()), convert(value, at)?),
-        ))
+        Ok((name.clone().into_owned(), (at(key.span()), convert(value, at)?)))
     };
     table.iter().map(entry).collect()
 }
@@ -227,26 +211,17 @@ fn convert(
         DeValue::String(text) => Node::Text(text.clone().into_owned()),
         DeValue::Integer(integer) => i64::from_str_radix(integer.as_str(), integer.radix())
             .map(Node::Integer)
-            .map_err(|_| {
-                (
-                    place,
-                    "the integer is too large; use a smaller one".to_owned(),
-                )
-            })?,
-        DeValue::Float(float) => float.as_str().parse().map(Node::Float).map_err(|_| {
-            (
-                place,
-                "the number can't be read; write it as 0.5".to_owned(),
-            )
-        })?,
+            .map_err(|_| (place, "the integer is too large; use a smaller one".to_owned()))?,
+        DeValue::Float(float) => float
+            .as_str()
+            .parse()
+            .map(Node::Float)
+            .map_err(|_| (place, "the number can't be read; write it as 0.5".to_owned()))?,
         DeValue::Boolean(value) => Node::Bool(*value),
         DeValue::Datetime(_) => Node::Date,
-        DeValue::Array(items) => Node::List(
-            items
-                .iter()
-                .map(|item| convert(item, at))
-                .collect::<Result<_, _>>()?,
-        ),
+        DeValue::Array(items) => {
+            Node::List(items.iter().map(|item| convert(item, at)).collect::<Result<_, _>>()?)
+        }
         DeValue::Table(table) => Node::Table(convert_table(table, at)?),
     };
     Ok(Item { place, node })

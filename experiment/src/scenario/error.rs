@@ -32,17 +32,22 @@ impl ScenarioError {
 pub struct Override {
     path: String,
     value: String,
+    /// The value is a text, whatever it looks like.
+    literal: bool,
+    /// What errors call it.
+    shown: String,
 }
 
 impl Override {
     const MOST_KEYS: usize = 16;
 
-    /// The override of `path` with `value`.
+    /// The override of `path`, keys with dots between, with `value`: TOML, or a text that needs no
+    /// quotes.
     ///
     /// # Errors
     /// A path with no key, an empty key or too many keys.
     pub fn new(path: &str, value: &str) -> Result<Self, ScenarioError> {
-        let path = path.trim();
+        let (path, value) = (path.trim(), value.trim());
         let keys = path.split('.').count();
         if keys > Self::MOST_KEYS || path.split('.').any(|key| key.trim().is_empty()) {
             let at = format!("--set {}", shown(path));
@@ -51,8 +56,31 @@ impl Override {
         }
         Ok(Self {
             path: path.to_owned(),
-            value: value.trim().to_owned(),
+            value: value.to_owned(),
+            literal: false,
+            shown: format!("--set {}", shown(&format!("{path}={value}"))),
         })
+    }
+
+    /// What the option `name` of a command line changes: the key at `path` becomes the text
+    /// `value`.
+    pub fn text(name: &str, path: &str, value: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            value: value.to_owned(),
+            literal: true,
+            shown: format!("{name} {}", shown(value)),
+        }
+    }
+
+    /// What `--seed` changes.
+    pub fn seed(seed: u64) -> Self {
+        Self {
+            path: "seed".to_owned(),
+            value: seed.to_string(),
+            literal: false,
+            shown: format!("--seed {seed}"),
+        }
     }
 
     /// Keys with dots between.
@@ -60,13 +88,17 @@ impl Override {
         &self.path
     }
 
-    /// The new value: TOML, or a text without quotes.
+    /// The new value.
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    pub(super) fn shown(&self) -> String {
-        shown(&format!("{}={}", self.path, self.value))
+    pub(super) const fn is_literal(&self) -> bool {
+        self.literal
+    }
+
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
     }
 }
 

@@ -21,11 +21,7 @@ pub(super) struct Value<'a> {
 impl<'a> Value<'a> {
     /// The whole document.
     pub(super) const fn root(document: &'a Document<'a>) -> Self {
-        Self {
-            document,
-            path: String::new(),
-            item: &document.root,
-        }
+        Self { document, path: String::new(), item: &document.root }
     }
 
     /// An error about this value.
@@ -56,9 +52,9 @@ impl<'a> Value<'a> {
         let text = self.text()?;
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if text.is_empty() || text.len() > MOST || !text.chars().all(plain) {
-            return Err(self.error(format_args!(
-                "is no name; use 1 to {MOST} letters, digits, - and _"
-            )));
+            return Err(
+                self.error(format_args!("is no name; use 1 to {MOST} letters, digits, - and _"))
+            );
         }
         Ok(text.to_owned())
     }
@@ -142,10 +138,9 @@ impl<'a> Value<'a> {
             return Err(self.wrong_kind("a list"));
         };
         if items.len() > most {
-            return Err(self.error(format_args!(
-                "has {} members; write at most {most}",
-                items.len()
-            )));
+            return Err(
+                self.error(format_args!("has {} members; write at most {most}", items.len()))
+            );
         }
         let members = items.iter().enumerate().map(|(number, item)| Self {
             document: self.document,
@@ -184,11 +179,7 @@ impl<'a> Fields<'a> {
     pub(super) fn get(&mut self, key: &'static str) -> Option<Value<'a>> {
         self.known.push(key);
         let (_, item) = self.table.get(key)?;
-        Some(Value {
-            document: self.document,
-            path: self.below(key),
-            item,
-        })
+        Some(Value { document: self.document, path: self.below(key), item })
     }
 
     /// The field `key`, which must be there; the error shows an `example` of its value.
@@ -225,11 +216,7 @@ impl<'a> Fields<'a> {
 
     /// Refuses the fields nobody asked for.
     pub(super) fn done(self) -> Read<()> {
-        match self
-            .table
-            .iter()
-            .find(|(key, _)| !self.known.contains(&key.as_str()))
-        {
+        match self.table.iter().find(|(key, _)| !self.known.contains(&key.as_str())) {
             None => Ok(()),
             Some((key, (place, _))) => Err(self.document.error(
                 *place,
@@ -255,11 +242,7 @@ impl<'a> Fields<'a> {
     }
 
     fn below(&self, key: &str) -> String {
-        if self.path.is_empty() {
-            shown(key)
-        } else {
-            format!("{}.{}", self.path, shown(key))
-        }
+        if self.path.is_empty() { shown(key) } else { format!("{}.{}", self.path, shown(key)) }
     }
 }
 
@@ -279,11 +262,7 @@ pub(super) fn unknown(text: &str, names: &[&str]) -> String {
 /// A text as an error repeats it: cut, so that hostile input can't flood a terminal.
 pub(super) fn shown(text: &str) -> String {
     const MOST: usize = 60;
-    let mut cut: String = text
-        .chars()
-        .take(MOST)
-        .filter(|c| !c.is_control())
-        .collect();
+    let mut cut: String = text.chars().take(MOST).filter(|c| !c.is_control()).collect();
     if text.chars().nth(MOST).is_some() {
         cut.push('…');
     }

@@ -22,11 +22,8 @@ const LATEST: Span = Span::from_secs(3_600_000);
 pub(super) const NEEDS_END: &str =
     "the run would never end; add until = \"10 s\" at the top of the scenario";
 
-const CLASSES: &[(&str, JobClass)] = &[
-    ("small", JobClass::Small),
-    ("medium", JobClass::Medium),
-    ("large", JobClass::Large),
-];
+const CLASSES: &[(&str, JobClass)] =
+    &[("small", JobClass::Small), ("medium", JobClass::Medium), ("large", JobClass::Large)];
 
 /// The hosts that flows may name.
 pub(super) type Hosts<'a> = BTreeMap<&'a str, NodeId>;
@@ -63,9 +60,7 @@ pub(super) fn read(value: &Value<'_>, hosts: &Hosts<'_>, ends: bool) -> Read<Vec
             return Err(value.error("has no flows; add one to flow"));
         }
         if flows > MOST {
-            return Err(value.error(format_args!(
-                "there are more than {MOST} flows; use a trace"
-            )));
+            return Err(value.error(format_args!("there are more than {MOST} flows; use a trace")));
         }
         jobs.push(job);
     }
@@ -89,14 +84,7 @@ fn flow(value: &Value<'_>, hosts: &Hosts<'_>, ends: bool) -> Read<Flow> {
     fields.done()?;
     // A host runs one map and one reduce of each job.
     let (from, to) = (TaskId(src.0), TaskId(dst.0));
-    Ok(Flow {
-        src,
-        dst,
-        from,
-        to,
-        size,
-        offset,
-    })
+    Ok(Flow { src, dst, from, to, size, offset })
 }
 
 pub(super) fn host(value: &Value<'_>, hosts: &Hosts<'_>) -> Read<NodeId> {
@@ -117,11 +105,7 @@ pub(super) fn host(value: &Value<'_>, hosts: &Hosts<'_>) -> Read<NodeId> {
 
 fn size(value: &Value<'_>, ends: bool) -> Read<Bytes> {
     if value.text() == Ok("endless") {
-        return if ends {
-            Ok(Bytes::MAX)
-        } else {
-            Err(value.error(NEEDS_END))
-        };
+        return if ends { Ok(Bytes::MAX) } else { Err(value.error(NEEDS_END)) };
     }
     between(value, Bytes::new(1), LARGEST)
 }

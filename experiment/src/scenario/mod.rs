@@ -126,27 +126,20 @@ impl Scenario {
         let mut root = Value::root(&document).fields()?;
 
         let name = root.need("name", "\"my-scenario\"")?.name()?;
-        let title = root
-            .need("title", "\"One line for people\"")?
-            .text()?
-            .to_owned();
+        let title = root.need("title", "\"One line for people\"")?.text()?.to_owned();
         let source = root.or("source", String::new(), |v| Ok(v.text()?.to_owned()))?;
         let seed = root.or("seed", 1, |v| Ok(v.integer(0..=i64::MAX)?.unsigned_abs()))?;
         root.or("world", (), |v| v.choice(&[(Self::WORLD, ())]))?;
         let until = root.optional("until", |v| {
             let until = v.quantity::<Span>()?;
             if until == Span::ZERO || until > Self::LATEST {
-                return Err(v.error(format_args!(
-                    "is out of range; write up to {}",
-                    Self::LATEST
-                )));
+                return Err(v.error(format_args!("is out of range; write up to {}", Self::LATEST)));
             }
             Ok(until)
         })?;
         let topology = topology::read(&root.need("topology", "a [topology] table")?)?;
-        let transport = root.or("transport", Transport::default(), |v| {
-            transport::read(v, Transport::default())
-        })?;
+        let transport = root
+            .or("transport", Transport::default(), |v| transport::read(v, Transport::default()))?;
         let queues = root.or("queues", Queues::default(), transport::read_queues)?;
         let control = root.or("control", transport::CONTROL, transport::read_control)?;
         let context = workload::Context {
@@ -159,16 +152,10 @@ impl Scenario {
         let policies = policy::read(&root.need("policy", "a [[policy]] table")?, transport)?;
         let baseline = baseline(&mut root, &policies)?;
         let captures = root.tables("capture", Self::MOST_CAPTURES)?;
-        let captures = captures
-            .iter()
-            .map(|v| capture(v, &topology))
-            .collect::<Result<_, _>>()?;
+        let captures = captures.iter().map(|v| capture(v, &topology)).collect::<Result<_, _>>()?;
         let published = root.or("published", Vec::new(), |v| published::read(v, &policies))?;
         let measures = root.tables("measures", metrics::names().count())?;
-        let measures = measures
-            .iter()
-            .map(published::metric_name)
-            .collect::<Result<_, _>>()?;
+        let measures = measures.iter().map(published::metric_name).collect::<Result<_, _>>()?;
         root.done()?;
         Ok(Self {
             name,
@@ -195,10 +182,7 @@ impl Scenario {
 }
 
 fn baseline(root: &mut Fields<'_>, policies: &[PolicySpec]) -> Result<String, ScenarioError> {
-    let labels: Vec<&str> = policies
-        .iter()
-        .map(|policy| policy.label.as_str())
-        .collect();
+    let labels: Vec<&str> = policies.iter().map(|policy| policy.label.as_str()).collect();
     let chosen = root.optional("baseline", |v| {
         let names: Vec<_> = labels.iter().map(|label| (*label, *label)).collect();
         v.choice(&names)

@@ -82,12 +82,7 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
         _ => {}
     }
     fields.done()?;
-    let spec = PolicySpec {
-        label,
-        name,
-        parameters,
-        transport,
-    };
+    let spec = PolicySpec { label, name, parameters, transport };
     // The policy itself knows what its parameters may be together.
     spec.build().map_err(|error| value.error(error))?;
     Ok(spec)

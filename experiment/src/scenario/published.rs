@@ -12,10 +12,7 @@ pub(super) fn read(
     policies: &[PolicySpec],
 ) -> Result<Vec<Published>, ScenarioError> {
     const ANY: std::ops::RangeInclusive<f64> = -1e18..=1e18;
-    let labels: Vec<_> = policies
-        .iter()
-        .map(|policy| policy.label.as_str())
-        .collect();
+    let labels: Vec<_> = policies.iter().map(|policy| policy.label.as_str()).collect();
     let mut figures: Vec<Published> = Vec::new();
     for value in value.list(MOST)? {
         let mut fields = value.fields()?;

@@ -52,25 +52,12 @@ pub(super) fn read(value: &Value<'_>) -> Read<Topology> {
             build::star(hosts, &access(&mut fields)?)
         }
         Shape::Dumbbell => {
-            let (left, right) = (
-                hosts(&mut fields, "left", 2)?,
-                hosts(&mut fields, "right", 2)?,
-            );
-            build::dumbbell(
-                left,
-                right,
-                &access(&mut fields)?,
-                &cable(&mut fields, "core")?,
-            )
+            let (left, right) = (hosts(&mut fields, "left", 2)?, hosts(&mut fields, "right", 2)?);
+            build::dumbbell(left, right, &access(&mut fields)?, &cable(&mut fields, "core")?)
         }
         Shape::TwoRacks => {
             let each = hosts(&mut fields, "hosts_per_rack", 2)?;
-            build::dumbbell(
-                each,
-                each,
-                &access(&mut fields)?,
-                &cable(&mut fields, "core")?,
-            )
+            build::dumbbell(each, each, &access(&mut fields)?, &cable(&mut fields, "core")?)
         }
         Shape::LeafSpine => {
             let leaves = fields.need("leaves", "4")?.integer(1..=MOST_SWITCHES / 2)?;
@@ -82,13 +69,7 @@ pub(super) fn read(value: &Value<'_>) -> Read<Topology> {
                 )));
             }
             let access = access(&mut fields)?;
-            build::leaf_spine(
-                leaves,
-                spines,
-                each,
-                &access,
-                &cable(&mut fields, "fabric")?,
-            )
+            build::leaf_spine(leaves, spines, each, &access, &cable(&mut fields, "fabric")?)
         }
         Shape::FatTree => {
             let k = fields.need("k", "8")?.integer(2..=64)?;
@@ -155,9 +136,7 @@ fn delay(value: &Value<'_>) -> Read<Span> {
     if delay <= LONGEST_DELAY {
         return Ok(delay);
     }
-    Err(value.error(format_args!(
-        "{delay} is out of range; write at most {LONGEST_DELAY}"
-    )))
+    Err(value.error(format_args!("{delay} is out of range; write at most {LONGEST_DELAY}")))
 }
 
 fn mark(value: &Value<'_>) -> Read<u32> {
@@ -176,9 +155,9 @@ fn buffer(value: &Value<'_>) -> Read<Buffer> {
         text.parse::<Bytes>().ok().map(Buffer::Bytes)
     };
     match buffer {
-        Some(Buffer::Packets(0)) | Some(Buffer::Bytes(Bytes::ZERO)) => Err(value.error(
-            format_args!("holds nothing, so nothing could pass; {FORMS}"),
-        )),
+        Some(Buffer::Packets(0)) | Some(Buffer::Bytes(Bytes::ZERO)) => {
+            Err(value.error(format_args!("holds nothing, so nothing could pass; {FORMS}")))
+        }
         Some(buffer) => Ok(buffer),
         None => Err(value.error(format_args!("\"{}\" is no buffer; {FORMS}", shown(text)))),
     }
@@ -202,11 +181,7 @@ pub(super) fn port(fields: &mut Fields<'_>, topology: &Topology) -> Read<(LinkId
 fn node(value: &Value<'_>, topology: &Topology) -> Read<NodeId> {
     let name = value.text()?;
     topology.node_named(name).ok_or_else(|| {
-        value.error(format_args!(
-            "there is no node \"{}\"; {}",
-            shown(name),
-            some_nodes(topology)
-        ))
+        value.error(format_args!("there is no node \"{}\"; {}", shown(name), some_nodes(topology)))
     })
 }
 
@@ -214,11 +189,7 @@ fn node(value: &Value<'_>, topology: &Topology) -> Read<NodeId> {
 pub(super) fn some_nodes(topology: &Topology) -> String {
     const SHOWN: usize = 8;
     let nodes = topology.nodes();
-    let names: Vec<&str> = nodes
-        .iter()
-        .take(SHOWN)
-        .map(|node| node.name.as_str())
-        .collect();
+    let names: Vec<&str> = nodes.iter().take(SHOWN).map(|node| node.name.as_str()).collect();
     let more = if nodes.len() > SHOWN { ", …" } else { "" };
     format!("there are {}{more}", names.join(", "))
 }
@@ -228,15 +199,12 @@ pub(super) fn some_nodes(topology: &Topology) -> String {
 fn custom(fields: &mut Fields<'_>) -> Read<Topology> {
     let mut topology = Topology::new();
     let mut names = std::collections::BTreeMap::new();
-    for (key, kind, example) in [
-        ("hosts", NodeKind::Host, "[\"n1\", \"n2\"]"),
-        ("switches", NodeKind::Switch, "[\"s1\"]"),
-    ] {
+    for (key, kind, example) in
+        [("hosts", NodeKind::Host, "[\"n1\", \"n2\"]"), ("switches", NodeKind::Switch, "[\"s1\"]")]
+    {
         for value in fields.need(key, example)?.list(MOST_CUSTOM / 2)? {
             let name = value.name()?;
-            let node = topology
-                .add_node(name.clone(), kind)
-                .map_err(|e| value.error(e))?;
+            let node = topology.add_node(name.clone(), kind).map_err(|e| value.error(e))?;
             if names.insert(name, node).is_some() {
                 return Err(value.error("there is a node of that name already; use another"));
             }

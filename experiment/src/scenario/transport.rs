@@ -23,9 +23,8 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
         protocol: fields.or("protocol", base.protocol, |v| v.choice(PROTOCOLS))?,
         mss: fields.or("mss", base.mss, |v| v.integer(64..=65_000))?,
         header: fields.or("header", base.header, |v| v.integer(20..=1_000))?,
-        initial_window: fields.or("initial_window", base.initial_window, |v| {
-            v.integer(1..=1_000)
-        })?,
+        initial_window: fields
+            .or("initial_window", base.initial_window, |v| v.integer(1..=1_000))?,
         min_rto: fields.or("min_rto", base.min_rto, |v| {
             between(v, Span::from_micros(10), Span::from_secs(60))
         })?,
@@ -72,24 +71,16 @@ pub(super) fn read_queues(value: &Value<'_>) -> Result<Queues, ScenarioError> {
 }
 
 /// Control that costs no time, for texts that state none.
-pub(super) const CONTROL: Control = Control {
-    delay: Span::ZERO,
-    enforcement: Enforcement::Pacing,
-};
+pub(super) const CONTROL: Control = Control { delay: Span::ZERO, enforcement: Enforcement::Pacing };
 
 pub(super) fn read_control(value: &Value<'_>) -> Result<Control, ScenarioError> {
     let mut fields = value.fields()?;
-    let delay = fields.or("delay", Span::ZERO, |v| {
-        between(v, Span::ZERO, Span::from_secs(10))
-    })?;
-    let metered = fields.or("enforcement", false, |v| {
-        v.choice(&[("pacing", false), ("meter", true)])
-    })?;
+    let delay = fields.or("delay", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
+    let metered =
+        fields.or("enforcement", false, |v| v.choice(&[("pacing", false), ("meter", true)]))?;
     let enforcement = if metered {
         let burst = fields.need("burst", "\"15 KB\"")?;
-        Enforcement::Meter {
-            burst: between(&burst, Bytes::new(64), Bytes::new(1 << 30))?,
-        }
+        Enforcement::Meter { burst: between(&burst, Bytes::new(64), Bytes::new(1 << 30))? }
     } else {
         Enforcement::Pacing
     };
@@ -105,7 +96,5 @@ where
     if quantity >= least && quantity <= most {
         return Ok(quantity);
     }
-    Err(value.error(format_args!(
-        "{quantity} is out of range; write {least} to {most}"
-    )))
+    Err(value.error(format_args!("{quantity} is out of range; write {least} to {most}")))
 }

@@ -38,20 +38,9 @@ pub struct Workload {
 enum Recipe {
     Jobs(Vec<Job>),
     Shuffle(Shuffle),
-    Swim {
-        file: PathBuf,
-        sample: Sample,
-    },
-    Coflow {
-        file: PathBuf,
-    },
-    Poisson {
-        sizes: Sizes,
-        pattern: Pattern,
-        load: f64,
-        capacity: Rate,
-        duration: Span,
-    },
+    Swim { file: PathBuf, sample: Sample },
+    Coflow { file: PathBuf },
+    Poisson { sizes: Sizes, pattern: Pattern, load: f64, capacity: Rate, duration: Span },
     Incast(Incast),
     Permutation(Bytes),
     AllToAll(Bytes),
@@ -88,11 +77,9 @@ impl Traffic {
         match &self.0 {
             Source::Jobs { jobs, .. } => Box::new(jobs.iter().cloned()),
             // `Workload::prepare` has shown that it gives flows.
-            Source::Flows {
-                poisson,
-                hosts,
-                seed,
-            } => Box::new(poisson.flows(hosts, *seed).into_iter().flatten()),
+            Source::Flows { poisson, hosts, seed } => {
+                Box::new(poisson.flows(hosts, *seed).into_iter().flatten())
+            }
         }
     }
 }
@@ -143,32 +130,16 @@ impl Workload {
             Recipe::Incast(incast) => incast.jobs(hosts, seed)?,
             Recipe::Permutation(bytes) => vec![permutation(hosts, *bytes, seed)?],
             Recipe::AllToAll(bytes) => vec![all_to_all(hosts, *bytes)?],
-            Recipe::Poisson {
-                sizes,
-                pattern,
-                load,
-                capacity,
-                duration,
-            } => {
+            Recipe::Poisson { sizes, pattern, load, capacity, duration } => {
                 let sizes = match sizes {
                     Sizes::Fixed(size) => SizeDistribution::Fixed(*size),
                     Sizes::Exponential(mean) => SizeDistribution::Exponential(*mean),
                     Sizes::Cdf(file) => SizeDistribution::Cdf(Cdf::open(file)?),
                 };
                 let (pattern, load, capacity, duration) = (*pattern, *load, *capacity, *duration);
-                let poisson = Poisson {
-                    sizes,
-                    pattern,
-                    load,
-                    capacity,
-                    duration,
-                };
+                let poisson = Poisson { sizes, pattern, load, capacity, duration };
                 poisson.flows(hosts, seed)?;
-                return Ok(Traffic(Source::Flows {
-                    poisson,
-                    hosts: hosts.clone(),
-                    seed,
-                }));
+                return Ok(Traffic(Source::Flows { poisson, hosts: hosts.clone(), seed }));
             }
         };
         if let Some(load) = self.load {
@@ -224,23 +195,13 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
         }
         Kind::Shuffle => {
             stretch = fields.optional("load", positive)?;
-            shuffle(
-                &mut fields,
-                hosts.len(),
-                stretch.is_none(),
-                context,
-                &mut sites,
-            )?
+            shuffle(&mut fields, hosts.len(), stretch.is_none(), context, &mut sites)?
         }
         Kind::Coflow => {
             stretch = fields.optional("load", positive)?;
-            let mut trace = fields
-                .need("trace", "{ file = \"FB2010-1Hr-150-0.txt\" }")?
-                .fields()?;
-            let file = file(
-                &trace.need("file", "\"FB2010-1Hr-150-0.txt\"")?,
-                context.folder,
-            )?;
+            let mut trace =
+                fields.need("trace", "{ file = \"FB2010-1Hr-150-0.txt\" }")?.fields()?;
+            let file = file(&trace.need("file", "\"FB2010-1Hr-150-0.txt\"")?, context.folder)?;
             sites.append(&mut trace.sites());
             trace.done()?;
             Recipe::Coflow { file }
@@ -252,12 +213,7 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
     };
     sites.append(&mut fields.sites());
     fields.done()?;
-    Ok(Workload {
-        recipe,
-        hosts,
-        load: stretch,
-        sites,
-    })
+    Ok(Workload { recipe, hosts, load: stretch, sites })
 }
 
 /// Jobs of the generator, or of the trace that `[workload.trace]` names. Every key is read in
@@ -316,16 +272,10 @@ fn shuffle(
 }
 
 fn poisson(fields: &mut Fields<'_>, names: &Hosts<'_>, context: &Context<'_>) -> Read<Recipe> {
-    let mut sizes = fields
-        .need("sizes", "{ exponential = \"46 kB\" }")?
-        .fields()?;
+    let mut sizes = fields.need("sizes", "{ exponential = \"46 kB\" }")?.fields()?;
     let fixed = sizes.optional("fixed", bytes)?.map(Sizes::Fixed);
-    let exponential = sizes
-        .optional("exponential", bytes)?
-        .map(Sizes::Exponential);
-    let cdf = sizes
-        .optional("cdf", |v| file(v, context.folder))?
-        .map(Sizes::Cdf);
+    let exponential = sizes.optional("exponential", bytes)?.map(Sizes::Exponential);
+    let cdf = sizes.optional("cdf", |v| file(v, context.folder))?.map(Sizes::Cdf);
     let sizes = match (fixed, exponential, cdf) {
         (Some(only), None, None) | (None, Some(only), None) | (None, None, Some(only)) => {
             sizes.done()?;
@@ -333,9 +283,8 @@ fn poisson(fields: &mut Fields<'_>, names: &Hosts<'_>, context: &Context<'_>) ->
         }
         _ => return Err(sizes.error("give exactly one of fixed, exponential and cdf")),
     };
-    let incast = fields.or("pattern", false, |v| {
-        v.choice(&[("uniform", false), ("incast", true)])
-    })?;
+    let incast =
+        fields.or("pattern", false, |v| v.choice(&[("uniform", false), ("incast", true)]))?;
     let pattern = if incast {
         Pattern::Incast(jobs::host(&fields.need("receiver", "\"h0\"")?, names)?)
     } else {
@@ -354,13 +303,8 @@ fn poisson(fields: &mut Fields<'_>, names: &Hosts<'_>, context: &Context<'_>) ->
 fn payload_capacity(context: &Context<'_>) -> Rate {
     let topology = context.topology;
     let mut uplinks = topology.hosts().flat_map(|host| topology.out(host));
-    let frame = uplinks
-        .next()
-        .map_or(Rate::ZERO, |&link| topology.link(link).spec.capacity);
-    let (mss, header) = (
-        u64::from(context.transport.mss),
-        u64::from(context.transport.header),
-    );
+    let frame = uplinks.next().map_or(Rate::ZERO, |&link| topology.link(link).spec.capacity);
+    let (mss, header) = (u64::from(context.transport.mss), u64::from(context.transport.header));
     frame.fraction(mss, mss + header)
 }
 

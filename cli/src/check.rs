@@ -1,0 +1,81 @@
+//! `watermaster check`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use experiment::scenario::{Override, Scenario};
+use model::NodeKind;
+use units::Bytes;
+
+use crate::failure::{Failure, print, say};
+use crate::input::{prepare, trace_override};
+
+/// Flows that are counted at most: a workload may be longer than anyone wants to wait.
+const MOST_FLOWS: usize = 1_000_000;
+
+/// Read scenarios, make their networks and jobs, and run nothing
+#[derive(Args)]
+#[command(after_help = "Example:\n  watermaster check scenarios/*/*.toml")]
+pub(crate) struct Check {
+    /// The scenario files
+    #[arg(required = true)]
+    scenarios: Vec<PathBuf>,
+
+    /// Change a key of each scenario; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    changes: Vec<Override>,
+
+    /// Take the jobs from this trace
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+}
+
+impl Check {
+    pub(crate) fn execute(mut self) -> Result<(), Failure> {
+        if let Some(trace) = &self.trace {
+            self.changes.push(trace_override(trace)?);
+        }
+        let mut last = None;
+        for path in &self.scenarios {
+            match self.check(path) {
+                Ok(summary) => print(&summary)?,
+                // All but the last error are said here, the last by whoever asked.
+                Err(failure) => {
+                    if let Some(Failure::Misused(message)) = last.replace(failure) {
+                        say(&message);
+                    }
+                }
+            }
+        }
+        last.map_or(Ok(()), Err)
+    }
+
+    fn check(&self, path: &Path) -> Result<String, Failure> {
+        let scenario = Scenario::load(path, &self.changes).map_err(Failure::misused)?;
+        let prepared = prepare(scenario)?;
+        let scenario = &prepared.scenario;
+        let topology = &scenario.topology;
+        let hosts = topology.nodes().iter().filter(|node| node.kind == NodeKind::Host).count();
+        let (mut jobs, mut flows, mut bytes) = (0, 0, Bytes::ZERO);
+        let mut source = prepared.traffic.jobs();
+        for job in source.by_ref() {
+            jobs += 1;
+            flows += job.flows.len();
+            bytes += job.size();
+            if flows >= MOST_FLOWS {
+                break;
+            }
+        }
+        let at_least = if source.next().is_some() { "at least " } else { "" };
+        let payload =
+            if bytes == Bytes::MAX { "without end".to_owned() } else { bytes.to_string() };
+        let labels: Vec<&str> = scenario.labels().collect();
+        Ok(format!(
+            "{}: {hosts} hosts, {} switches, {} links; {at_least}{jobs} jobs, {flows} flows, {payload}; {}\n",
+            path.display(),
+            topology.nodes().len() - hosts,
+            topology.links().len(),
+            labels.join(", ")
+        ))
+    }
+}

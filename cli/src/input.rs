@@ -1,0 +1,164 @@
+//! What `run` and `sweep` share: a scenario with changes to it, and which policies to run.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use experiment::RunResult;
+use experiment::run::{Prepared, Task, run_all};
+use experiment::scenario::{Override, Scenario};
+
+use crate::failure::Failure;
+use crate::progress::Bar;
+
+/// Repetitions and combinations are bounded: each is held in memory until it is summed up.
+pub(crate) const MOST_RUNS: usize = 10_000;
+
+#[derive(Args)]
+pub(crate) struct Input {
+    /// The scenario file
+    scenario: PathBuf,
+
+    /// Run only these policies, by label (and, unshown, the baseline that they are compared with)
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    policy: Vec<String>,
+
+    /// Seed of every random stream
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Change a key of the scenario, such as topology.access.capacity="1 Gbit/s" or
+    /// policy.smsf.beta=0.05; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    changes: Vec<Override>,
+
+    /// Take the jobs from this trace: SWIM for kind = "shuffle", coflow-benchmark for "coflow"
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+
+    /// Runs at the same time; results don't depend on it [default: one a core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Input {
+    /// The scenario with the options' changes, then with those of `more`.
+    pub(crate) fn load(&self, more: &[Override]) -> Result<Scenario, Failure> {
+        let mut changes = self.changes.clone();
+        changes.extend(self.seed.map(Override::seed));
+        if let Some(trace) = &self.trace {
+            changes.push(trace_override(trace)?);
+        }
+        changes.extend_from_slice(more);
+        Scenario::load(&self.scenario, &changes).map_err(Failure::misused)
+    }
+
+    /// The labels of the policies to show.
+    pub(crate) fn shown(&self, scenario: &Scenario) -> Result<Vec<String>, Failure> {
+        let all: Vec<&str> = scenario.labels().collect();
+        if let Some(label) = self.policy.iter().find(|label| !all.contains(&label.as_str())) {
+            return Err(Failure::misused(format_args!(
+                "--policy {label}: {} has no such policy; use one of {}",
+                self.scenario.display(),
+                all.join(", ")
+            )));
+        }
+        let chosen =
+            |label: &&str| self.policy.is_empty() || self.policy.iter().any(|p| p == label);
+        Ok(all.into_iter().filter(chosen).map(str::to_owned).collect())
+    }
+
+    /// The `watermaster` command that gives the same results, without the options that only say how
+    /// fast and where to.
+    pub(crate) fn command(&self, name: &str) -> String {
+        let mut words =
+            vec!["watermaster".to_owned(), name.to_owned(), self.scenario.display().to_string()];
+        let mut option = |option: &str, value: String| words.extend([option.to_owned(), value]);
+        if !self.policy.is_empty() {
+            option("--policy", self.policy.join(","));
+        }
+        if let Some(seed) = self.seed {
+            option("--seed", seed.to_string());
+        }
+        for change in &self.changes {
+            option("--set", format!("{}={}", change.path(), change.value()));
+        }
+        if let Some(trace) = &self.trace {
+            option("--trace", trace.display().to_string());
+        }
+        let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        quoted.join(" ")
+    }
+
+    /// Runs every one of `repeats` under the policies `shown`, and under its baseline.
+    pub(crate) fn run_all(
+        &self,
+        repeats: &[Prepared],
+        shown: &[String],
+        captures: Option<&Path>,
+    ) -> Result<Vec<Repeat>, Failure> {
+        let labels: Vec<Vec<String>> = repeats
+            .iter()
+            .map(|prepared| {
+                let baseline = std::iter::once(&prepared.scenario.baseline);
+                shown.iter().chain(baseline).cloned().collect()
+            })
+            .collect();
+        let pairs = repeats.iter().zip(&labels);
+        let tasks: Vec<Task<'_>> =
+            pairs.flat_map(|(prepared, labels)| prepared.tasks(labels, captures)).collect();
+        let threads = self.jobs.map_or_else(
+            || std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
+            NonZeroUsize::get,
+        );
+        let bar = Bar::new(&tasks);
+        let runs = run_all(&tasks, threads, &|task, progress| bar.update(task, &progress))
+            .map_err(Failure::failed)?;
+        let mut runs = runs.into_iter();
+        let each = repeats.iter().zip(&labels).map(|(prepared, labels)| {
+            let count = prepared.tasks(labels, None).count();
+            let runs: Vec<_> = runs.by_ref().take(count).collect();
+            let result = prepared.result(&runs);
+            Repeat { runs, result }
+        });
+        Ok(each.collect())
+    }
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=:+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// One repetition: what the world reported and what it comes to.
+pub(crate) struct Repeat {
+    pub(crate) runs: Vec<experiment::Run>,
+    pub(crate) result: RunResult,
+}
+
+/// Makes network and jobs.
+pub(crate) fn prepare(scenario: Scenario) -> Result<Prepared, Failure> {
+    Prepared::new(scenario).map_err(Failure::misused)
+}
+
+/// `--trace FILE`, which unlike a path in the scenario counts from the working directory.
+pub(crate) fn trace_override(trace: &Path) -> Result<Override, Failure> {
+    let path = std::path::absolute(trace).map_err(|error| {
+        Failure::misused(format_args!("--trace {}: {error}; name a file", trace.display()))
+    })?;
+    let Some(path) = path.to_str() else {
+        return Err(Failure::misused(format_args!(
+            "--trace {}: the path isn't UTF-8; rename the file",
+            trace.display()
+        )));
+    };
+    Ok(Override::text("--trace", "workload.trace.file", path))
+}

@@ -1,0 +1,154 @@
+//! `watermaster sweep`.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use experiment::scenario::Override;
+use experiment::{RunResult, table};
+use serde::Serialize;
+
+use crate::failure::{Failure, print};
+use crate::input::{Input, MOST_RUNS, prepare};
+
+/// Run a scenario for every combination of some of its values
+///
+/// Prints a comparison for each combination of the values to --vary, with the mean and the 95 %
+/// interval over the values to average --over. Writes no files.
+#[derive(Args)]
+#[command(after_help = "Example:\n  \
+    watermaster sweep scenarios/phurti/facebook-100-jobs.toml --trace FB-2009.tsv \\\n    \
+    --vary workload.load=0.5,0.7,0.9 --over workload.trace.sample=0,1,2,3,4,5")]
+pub(crate) struct Sweep {
+    #[command(flatten)]
+    input: Input,
+
+    /// Values of a key to compare; repeatable
+    #[arg(long, value_name = "PATH=A,B,…", value_parser = values)]
+    vary: Vec<Values>,
+
+    /// Values of a key to average over; repeatable
+    #[arg(long, value_name = "PATH=A,B,…", value_parser = values)]
+    over: Vec<Values>,
+}
+
+/// The overrides of one key, one for each value.
+type Values = Vec<Override>;
+
+fn values(text: &str) -> Result<Values, String> {
+    let (path, values) = text.split_once('=').ok_or("has no =; write PATH=A,B,C")?;
+    let each = values.split(',').map(|value| Override::new(path, value));
+    each.collect::<Result<_, _>>().map_err(|error| error.to_string())
+}
+
+/// What the JSON object holds.
+#[derive(Serialize)]
+struct Object {
+    scenario: String,
+    world: String,
+    version: String,
+    sweep: Vec<Point>,
+}
+
+/// One combination.
+#[derive(Serialize)]
+struct Point {
+    /// The values that are varied, by key.
+    set: std::collections::BTreeMap<String, String>,
+    /// How many runs of each policy its means are over.
+    runs: usize,
+    #[serde(flatten)]
+    result: RunResult,
+}
+
+impl Sweep {
+    pub(crate) fn execute(self) -> Result<(), Failure> {
+        let combinations = product(&self.vary)?;
+        let repetitions = product(&self.over)?;
+        if combinations.len().saturating_mul(repetitions.len()) > MOST_RUNS {
+            return Err(Failure::misused(format_args!(
+                "--vary and --over make more than {MOST_RUNS} combinations; give fewer values"
+            )));
+        }
+        // All is read before anything is run, so that a mistake shows at once.
+        let read = |set: &Values| {
+            let scenarios = repetitions.iter().map(|over| {
+                let both: Vec<Override> = set.iter().chain(over).cloned().collect();
+                self.input.load(&both)
+            });
+            scenarios.collect::<Result<Vec<_>, _>>()
+        };
+        for set in &combinations {
+            for scenario in read(set)? {
+                prepare(scenario)?;
+            }
+        }
+        let mut points = Vec::new();
+        for set in &combinations {
+            let scenarios = read(set)?;
+            let Some(first) = scenarios.first() else {
+                continue;
+            };
+            let shown = self.input.shown(first)?;
+            let measures = first.measures.clone();
+            let repeats = scenarios.into_iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
+            let done = self.input.run_all(&repeats, &shown, None)?;
+            let results: Vec<RunResult> = done.into_iter().map(|repeat| repeat.result).collect();
+            let Some(mut result) = RunResult::mean_of(&results) else {
+                continue;
+            };
+            result.results.retain(|result| shown.contains(&result.policy));
+            let pairs = set.iter().map(|set| (set.path().to_owned(), set.value().to_owned()));
+            let point = Point { set: pairs.collect(), runs: results.len(), result };
+            if !self.input.json {
+                print(&show(&point, &measures)?)?;
+            }
+            points.push(point);
+        }
+        if !self.input.json {
+            return Ok(());
+        }
+        let Some(origin) = points.first().map(|point| point.result.origin.clone()) else {
+            return Ok(());
+        };
+        let (scenario, world, version) = (origin.scenario, origin.world, origin.version);
+        let object = Object { scenario, world, version, sweep: points };
+        let json = serde_json::to_string_pretty(&object).map_err(Failure::failed)?;
+        print(&(json + "\n"))
+    }
+}
+
+fn show(point: &Point, measures: &[String]) -> Result<String, Failure> {
+    let mut text = String::new();
+    let set: Vec<String> =
+        point.set.iter().map(|(path, value)| format!("{path} = {value}")).collect();
+    let set = if set.is_empty() { point.result.origin.scenario.clone() } else { set.join(", ") };
+    let runs = point.runs;
+    writeln!(text, "{set} (mean ± half of the 95 % interval over {runs} runs)\n")
+        .map_err(Failure::failed)?;
+    let measures: Vec<&str> = measures.iter().map(String::as_str).collect();
+    let measures = if measures.is_empty() { table::DEFAULT_METRICS } else { &measures };
+    Ok(text + &table::render(&point.result, measures, None) + "\n")
+}
+
+/// Every way to choose a value of each key; one empty way of no keys.
+fn product(keys: &[Values]) -> Result<Vec<Values>, Failure> {
+    let mut all = vec![Vec::new()];
+    for values in keys {
+        if all.len().saturating_mul(values.len()) > MOST_RUNS {
+            return Err(Failure::misused(format_args!(
+                "--vary and --over make more than {MOST_RUNS} combinations; give fewer values"
+            )));
+        }
+        all = all
+            .iter()
+            .flat_map(|chosen: &Values| {
+                values.iter().map(move |value| {
+                    let mut longer = chosen.clone();
+                    longer.push(value.clone());
+                    longer
+                })
+            })
+            .collect();
+    }
+    Ok(all)
+}
