@@ -6,7 +6,8 @@ towards the receiver is the bottleneck: HTB at 100 Mbit/s (counted as the simula
 packets) over a drop-tail queue of 100 packets. Prints one JSON object per case. Needs root and
 iproute2, touches nothing outside its namespaces, and says so when it can't run.
 
-    fidelity/kernel.py [--case NAME]... [--repeats N] [--congestion-control reno|cubic] [--stock]
+    fidelity/kernel.py [--case NAME]... [--repeats N] [--congestion-control reno|cubic]
+                       [--no-sack] [--stock]
     fidelity/kernel.py --cleanup     remove what a killed run left behind
 """
 
@@ -59,15 +60,14 @@ ALWAYS = {
     "net/ipv6/conf/default/disable_ipv6": "1",
     "net/ipv4/tcp_no_metrics_save": "1",
     "net/ipv4/tcp_ecn": "0",
-    "net/ipv4/tcp_sack": "1",
     "net/ipv4/tcp_rmem": f"4096 {SOCKET_BUFFER} {SOCKET_BUFFER}",
     "net/ipv4/tcp_wmem": f"4096 {SOCKET_BUFFER} {SOCKET_BUFFER}",
 }
-# What the simulator's TCP doesn't have, off: a packet is then 1460 octets of payload in 1500, and
-# losses are found by duplicate acknowledgements and timeouts alone (RFC 6675, 5681, 6298).
+# What the simulator's TCP doesn't have, off as far as it can be (README.md tells the rest): a packet
+# is then 1460 octets of payload in 1500.
 AS_SIMULATED = {
     "net/ipv4/tcp_timestamps": "0",
-    "net/ipv4/tcp_recovery": "0",  # RACK
+    "net/ipv4/tcp_recovery": "0",  # RACK, in kernels that can do without
     "net/ipv4/tcp_early_retrans": "0",  # tail loss probe
     "net/ipv4/tcp_frto": "0",
     "net/ipv4/tcp_dsack": "0",
@@ -142,13 +142,14 @@ class Star:
     Everything lives in the namespaces, so that removing them removes everything.
     """
 
-    def __init__(self, senders, stock):
+    def __init__(self, senders, stock, sack):
         own = f"{PREFIX}-{os.getpid()}"
         self.switch = f"{own}-s"
         self.receiver = f"{own}-r"
         self.senders = [f"{own}-h{number}" for number in range(senders)]
         self.hosts = [self.receiver, *self.senders]
         self.stock = stock
+        self.settings = {"net/ipv4/tcp_sack": str(int(sack))} | ALWAYS | ({} if stock else AS_SIMULATED)
 
     def __enter__(self):
         try:
@@ -179,10 +180,9 @@ class Star:
 
     def build(self):
         run("ip", "-batch", "-", feed="".join(f"netns add {name}\n" for name in [self.switch, *self.hosts]))
-        settings = ALWAYS if self.stock else ALWAYS | AS_SIMULATED
         for name in [self.switch, *self.hosts]:
             with inside(name):
-                for key, value in settings.items():
+                for key, value in self.settings.items():
                     with contextlib.suppress(FileNotFoundError), open(f"/proc/sys/{key}", "w") as setting:
                         setting.write(value)
         bridge = ["link add br0 type bridge stp_state 0 mcast_snooping 0", "link set br0 up"]
@@ -346,9 +346,9 @@ def spread(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
-def case(name, repeats, congestion_control, stock):
+def case(name, repeats, congestion_control, stock, sack):
     senders, size = CASES[name]
-    with Star(senders, stock) as star:
+    with Star(senders, stock, sack) as star:
         runs = [measure(star, size, congestion_control) for _ in range(repeats)]
     said = runs[-1][0]
     results = [result for _, result in runs]
@@ -366,7 +366,7 @@ def case(name, repeats, congestion_control, stock):
         "sack": said["sack"],
         "timestamps": said["timestamps"],
         "delayed_ack": stock,
-        "rack_and_tail_loss_probe": stock,
+        "tail_loss_probe": stock,
         "repeats": repeats,
         "results": {key: spread([result[key] for result in results]) for key in results[0]},
     }
@@ -384,8 +384,9 @@ def arguments():
     parser.add_argument("--case", action="append", choices=CASES, help="only this case; may be repeated")
     parser.add_argument("--repeats", type=int, default=7, help="runs of each case (default: 7)")
     parser.add_argument("--congestion-control", choices=("reno", "cubic"), default="reno")
+    parser.add_argument("--no-sack", action="store_true", help="without selective acknowledgements")
     parser.add_argument("--stock", action="store_true",
-                        help="leave RACK, tail loss probe, delayed ACK and timestamps as the kernel has them")
+                        help="leave tail loss probe, delayed ACK and timestamps as the kernel has them")
     parser.add_argument("--cleanup", action="store_true", help="remove what killed runs left behind, and end")
     chosen = parser.parse_args()
     if chosen.repeats < 1:
@@ -405,7 +406,7 @@ def main():
             print(json.dumps({"removed": removed}))
             return
         for name in chosen.case or CASES:
-            result = case(name, chosen.repeats, chosen.congestion_control, chosen.stock)
+            result = case(name, chosen.repeats, chosen.congestion_control, chosen.stock, not chosen.no_sack)
             print(json.dumps(result), flush=True)
     except Skip as reason:
         print(json.dumps({"skipped": str(reason)}))
