@@ -249,6 +249,20 @@ fn a_large_run_gives_a_report_of_bounded_size() {
 }
 
 #[test]
+fn the_timeline_of_many_flows_draws_four_of_each_job() {
+    let topology = three_hosts();
+    let mut outcome = by_hand();
+    // Jobs of 30 flows: ten jobs are seen with four flows each, job 10 isn't.
+    outcome.flows = (0..900).map(|id| flow(id, id / 30, 1, 0, Some(1_000))).collect();
+    let runs = [run("tcp", outcome)];
+    let result = RunResult::new(origin(), &topology, &runs, None, &[]);
+    let page = render(&report(&topology, &runs, &result));
+    let rows = |job: u32| page.matches(&format!(">job {job} h0⇝h1</text>")).count();
+    assert_eq!([0, 9, 10].map(rows), [4, 4, 0]);
+    assert!(page.contains("up to 40 of 900 in all"));
+}
+
+#[test]
 fn repeated_runs_show_their_intervals() {
     let topology = three_hosts();
     let runs = [run("tcp", by_hand())];

@@ -75,6 +75,7 @@ fn verdict_of_one_figure() {
             Verdict::DirectionHolds,
         ),
         (figure("smsf", "jobs_improved_ratio", 0.95, 0.02), Some(0.4), None, Verdict::Differs),
+        (figure("smsf", "transmit_time_ratio", 0.95, 0.02), Some(0.6), Some(1.0), Verdict::Differs),
         // Baseline 10 s: both below it, ours above it, and nothing to compare with.
         (figure("smsf", "jct_mean_s", 5.0, 0.5), Some(8.0), Some(10.0), Verdict::DirectionHolds),
         (figure("smsf", "jct_mean_s", 5.0, 0.5), Some(11.0), Some(10.0), Verdict::Differs),

@@ -1,7 +1,7 @@
 //! The flow timeline (Phurti, figure 6.2): a row per flow, thick while it is in TRANSMIT, thin while
 //! it is SLOW; a panel per policy on one time axis.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::FlowRecord;
 use model::{FlowId, JobId, Topology};
@@ -13,8 +13,10 @@ use crate::result::{Run, node_name};
 use super::html::{Figure, Table};
 use super::svg::{Drawing, Scale, Spread, px};
 
-/// Most flows drawn: those of the lowest numbers, which are the first to be asked for.
+/// Most flows drawn.
 const MOST_FLOWS: usize = 40;
+/// Most flows drawn of one job where not all are, so that several jobs are seen at once.
+const MOST_OF_A_JOB: usize = 4;
 /// Colours of jobs, taken in turn.
 const COLOURS: usize = 6;
 const WIDTH: f64 = 1100.0;
@@ -26,11 +28,10 @@ const PANEL_HEAD: f64 = 30.0;
 
 /// The timelines of `runs`; `None` without flows.
 pub(super) fn figure(topology: &Topology, runs: &[Run]) -> Option<Figure> {
-    let every: BTreeSet<FlowId> =
-        runs.iter().flat_map(|r| &r.outcome.flows).map(|f| f.id).collect();
-    let count = every.len();
-    let last = *every.iter().take(MOST_FLOWS).next_back()?;
-    let panels: Vec<Panel<'_>> = runs.iter().map(|run| Panel::new(run, last)).collect();
+    let every = runs.iter().flat_map(|run| &run.outcome.flows);
+    let every: BTreeMap<FlowId, JobId> = every.map(|flow| (flow.id, flow.job)).collect();
+    let chosen = choose(&every);
+    let panels: Vec<Panel<'_>> = runs.iter().map(|run| Panel::new(run, &chosen)).collect();
     let flows = || panels.iter().flat_map(|panel| panel.flows.iter().map(move |f| (f, panel.end)));
     let from = flows().map(|(flow, _)| flow.start).min()?.as_secs_f64();
     let to = flows().map(|(f, end)| f.end.unwrap_or(end)).max()?.as_secs_f64();
@@ -69,8 +70,11 @@ pub(super) fn figure(topology: &Topology, runs: &[Run]) -> Option<Figure> {
     let middle = f64::midpoint(x.0, x.1);
     drawing.text("label", "middle", (middle, bottom + 20.0), "time (s)");
 
-    let part = if count > MOST_FLOWS {
-        format!(" The {MOST_FLOWS} flows of the lowest numbers, of {count}.")
+    let part = if chosen.len() < every.len() {
+        format!(
+            " The first {MOST_OF_A_JOB} flows of each job, up to {MOST_FLOWS} of {} in all.",
+            every.len()
+        )
     } else {
         String::new()
     };
@@ -93,6 +97,20 @@ pub(super) fn figure(topology: &Topology, runs: &[Run]) -> Option<Figure> {
     })
 }
 
+/// The flows to draw: all when they are few, else the first of each job, by number.
+fn choose(every: &BTreeMap<FlowId, JobId>) -> BTreeSet<FlowId> {
+    if every.len() <= MOST_FLOWS {
+        return every.keys().copied().collect();
+    }
+    let mut drawn: BTreeMap<JobId, usize> = BTreeMap::new();
+    let first = every.iter().filter(|(_, job)| {
+        let of_job = drawn.entry(**job).or_default();
+        *of_job += 1;
+        *of_job <= MOST_OF_A_JOB
+    });
+    first.map(|(flow, _)| *flow).take(MOST_FLOWS).collect()
+}
+
 /// The flows drawn of one run.
 struct Panel<'a> {
     run: &'a Run,
@@ -101,8 +119,9 @@ struct Panel<'a> {
 }
 
 impl<'a> Panel<'a> {
-    fn new(run: &'a Run, last: FlowId) -> Self {
-        let mut flows: Vec<_> = run.outcome.flows.iter().filter(|f| f.id <= last).collect();
+    fn new(run: &'a Run, chosen: &BTreeSet<FlowId>) -> Self {
+        let mut flows: Vec<_> =
+            run.outcome.flows.iter().filter(|f| chosen.contains(&f.id)).collect();
         flows.sort_by_key(|flow| flow.id);
         Self { run, flows, end: run.outcome.end }
     }
