@@ -24,8 +24,10 @@ enum Workload {
     /// 120 servers on a leaf-spine, Poisson datagram flows, load 0.8
     W2,
     /// TCP permutation on a fat-tree of 128 hosts
+    #[value(name = "permutation-128")]
     Permutation128,
     /// TCP permutation on a fat-tree of 1024 hosts
+    #[value(name = "permutation-1024")]
     Permutation1024,
 }
 

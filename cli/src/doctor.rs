@@ -39,7 +39,7 @@ struct Feature {
     /// What Watermaster would use it for.
     purpose: &'static str,
     /// How to get it; empty when it is there.
-    remedy: &'static str,
+    remedy: String,
 }
 
 type Finding = Result<String, String>;
@@ -47,13 +47,13 @@ type Finding = Result<String, String>;
 fn feature(
     name: impl Into<String>,
     purpose: &'static str,
-    remedy: &'static str,
+    remedy: impl Into<String>,
     finding: Finding,
 ) -> Feature {
     let name = name.into();
     let available = finding.is_ok();
     let (Ok(detail) | Err(detail)) = finding;
-    Feature { name, available, detail, purpose, remedy: if available { "" } else { remedy } }
+    Feature { name, available, detail, purpose, remedy: if available { String::new() } else { remedy.into() } }
 }
 
 impl Doctor {
@@ -98,9 +98,9 @@ fn examine() -> Vec<Feature> {
         (
             "veth",
             "cables of virtual clusters",
-            &["link", "add", "a", "type", "veth", "peer", "name", "b"],
+            &["link", "add", "wm0", "type", "veth", "peer", "name", "wm1"],
         ),
-        ("bridge", "switches of virtual clusters", &["link", "add", "a", "type", "bridge"]),
+        ("bridge", "switches of virtual clusters", &["link", "add", "wm0", "type", "bridge"]),
     ];
     for (name, purpose, arguments) in links {
         let finding = in_namespace("ip", arguments).map(|()| "made one".to_owned());

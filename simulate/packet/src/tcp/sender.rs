@@ -48,8 +48,6 @@ pub(crate) struct Sender {
     phase: Phase,
     duplicates: u32,
     recover: u64,
-    /// Recovery without SACK has seen its first partial acknowledgement.
-    impatient: bool,
     /// A segment to send again at once, whatever the window.
     resend: Option<u64>,
     sack: bool,
@@ -84,7 +82,6 @@ impl Sender {
             phase: Phase::Open,
             duplicates: 0,
             recover: 0,
-            impatient: false,
             resend: None,
             sack: transport.sack,
             sacked: Ranges::default(),
@@ -149,57 +146,44 @@ impl Sender {
         if !self.sacked.is_empty() {
             self.sacked.remove_below(ack);
         }
-        let mut restart = true;
         if self.phase == Phase::Open {
             // RFC 8257 asks not to grow on an acknowledgement that carries marks.
             if was_limited && !(echo && self.is_ecn_capable()) {
                 self.congestion.grow(now, acked, self.rtt.smoothed());
             }
         } else {
-            restart = self.on_ack_after_loss(now, acked);
+            self.on_ack_after_loss(now, acked);
         }
-        if self.una == self.max {
-            self.timer = NEVER;
-        } else if restart {
-            self.timer = now + self.rtt.timeout();
-        }
+        // In recovery too: RFC 6582, section 4, calls it slow-but-steady; Linux does the same.
+        self.timer = if self.una == self.max { NEVER } else { now + self.rtt.timeout() };
     }
 
-    /// Returns whether the retransmission timer starts anew.
     #[cold]
-    fn on_ack_after_loss(&mut self, now: u64, acked: u64) -> bool {
+    fn on_ack_after_loss(&mut self, now: u64, acked: u64) {
         let mss = u64::from(self.mss);
         let congestion = &mut self.congestion;
         if self.una >= self.recover {
-            if self.phase == Phase::Recovery {
-                // RFC 6582, section 3.2, step 3, option 1; RFC 6675 leaves the window as it is.
+            if self.phase == Phase::Loss {
+                congestion.grow(now, acked, self.rtt.smoothed());
+            } else if self.sack {
+                // RFC 6675 keeps the window at the threshold throughout.
+                congestion.window = congestion.threshold;
+            } else {
+                // RFC 6582, section 3.2, step 3, option 1.
                 let flight = self.max - self.una;
                 congestion.window = congestion.threshold.min(flight.max(mss) + mss);
-                if self.sack {
-                    congestion.window = congestion.threshold;
-                }
-            } else {
-                congestion.grow(now, acked, self.rtt.smoothed());
             }
             self.phase = Phase::Open;
-            return true;
-        }
-        match self.phase {
-            Phase::Loss => {
-                congestion.grow(now, acked, self.rtt.smoothed());
-                true
+        } else if self.phase == Phase::Loss {
+            congestion.grow(now, acked, self.rtt.smoothed());
+        } else if !self.sack {
+            // A partial acknowledgement: the next hole, and the window deflates by what left.
+            self.resend = Some(self.una);
+            congestion.window = congestion.window.saturating_sub(acked);
+            if acked >= mss {
+                congestion.window += mss;
             }
-            _ if self.sack => true,
-            _ => {
-                // A partial acknowledgement: the next hole, and the window deflates by what left.
-                self.resend = Some(self.una);
-                congestion.window = congestion.window.saturating_sub(acked);
-                if acked >= mss {
-                    congestion.window += mss;
-                }
-                congestion.window = congestion.window.max(mss);
-                !core::mem::replace(&mut self.impatient, true)
-            }
+            congestion.window = congestion.window.max(mss);
         }
     }
 
@@ -218,7 +202,6 @@ impl Sender {
                 self.recover = self.max;
                 self.resend = Some(self.una);
                 self.high_resent = self.una;
-                self.impatient = false;
                 self.congestion.window = self.congestion.threshold;
                 if !self.sack {
                     self.congestion.window += u64::from(DUPLICATES) * u64::from(self.mss);
@@ -240,7 +223,8 @@ impl Sender {
         self.timeouts += 1;
         // RFC 5681: a second timeout for the same data doesn't lower the threshold again.
         if self.phase != Phase::Loss || self.una >= self.recover {
-            self.congestion.on_loss(self.next - self.una);
+            let flight = self.next - self.una - self.sacked.covered_below(self.next);
+            self.congestion.on_loss(flight.min(self.congestion.window));
         }
         self.congestion.on_timeout();
         self.phase = Phase::Loss;
