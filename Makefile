@@ -1,0 +1,42 @@
+# One command per habit. What runs in CI runs here.
+WATERMASTER := target/release/watermaster
+DEMO := scenarios/phurti/facebook-100-jobs.toml
+
+.PHONY: demo test lint deny bench fidelity fuzz release
+
+## demo: build, run the main scenario under tcp, fifo, sff and smsf, name the report (TRACE=FILE: a SWIM trace)
+demo: release
+	$(WATERMASTER) run $(DEMO) --policy tcp,fifo,sff,smsf $(if $(TRACE),--trace "$(TRACE)")
+
+release:
+	cargo build --release --locked --package watermaster
+
+## test: everything that is quick enough for every change
+test:
+	cargo test --workspace --locked
+	cargo build --locked --manifest-path checks/no-std/Cargo.toml
+
+## lint: format, lints, documentation, fuzz targets that compile
+lint:
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked
+	cargo check --locked --manifest-path fuzz/Cargo.toml
+
+## deny: licences, sources and duplicates of every dependency (installs cargo-deny when it is missing)
+deny:
+	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
+	cargo deny --locked check licenses bans sources
+
+## bench: the simulator's speed, then its instructions per hop (needs valgrind)
+bench: release
+	$(WATERMASTER) bench
+	docs/performance/instructions.sh $(WATERMASTER)
+
+## fidelity: the transports against closed forms, other simulators and the kernel's own TCP (root)
+fidelity: release
+	fidelity/table.py
+
+## fuzz: every fuzz target for ten minutes (needs cargo-fuzz and a nightly toolchain)
+fuzz:
+	fuzz/run.sh 600
