@@ -53,7 +53,13 @@ fn feature(
     let name = name.into();
     let available = finding.is_ok();
     let (Ok(detail) | Err(detail)) = finding;
-    Feature { name, available, detail, purpose, remedy: if available { String::new() } else { remedy.into() } }
+    Feature {
+        name,
+        available,
+        detail,
+        purpose,
+        remedy: if available { String::new() } else { remedy.into() },
+    }
 }
 
 impl Doctor {
@@ -107,7 +113,7 @@ fn examine() -> Vec<Feature> {
         features.push(feature(
             name,
             purpose,
-            "load the kernel module of that name as root",
+            format!("install iproute2 (ip) and, as root, modprobe {name}"),
             finding,
         ));
     }
@@ -127,8 +133,19 @@ fn examine() -> Vec<Feature> {
             "red",
             "ECN marks at a threshold",
             &[
-                "red", "limit", "150000", "min", "30000", "max", "90000", "avpkt", "1500", "burst",
+                "red",
+                "limit",
+                "150000",
+                "min",
+                "30000",
+                "max",
+                "90000",
+                "avpkt",
+                "1500",
+                "burst",
                 "40",
+                "bandwidth",
+                "100mbit",
             ],
         ),
         ("clsact", "BPF programs on the way in and out", &["clsact"]),
@@ -137,7 +154,7 @@ fn examine() -> Vec<Feature> {
         let place: &[&str] = if name == "clsact" { &[] } else { &["root"] };
         let arguments = [&["qdisc", "add", "dev", "lo"], place, discipline].concat();
         let finding = in_namespace("tc", &arguments).map(|()| "added one".to_owned());
-        let remedy = "load the kernel module sch_NAME as root; iproute2 brings tc";
+        let remedy = format!("install iproute2 (tc) and, as root, modprobe sch_{name}");
         features.push(feature(format!("qdisc {name}"), purpose, remedy, finding));
     }
     features.extend([
@@ -173,12 +190,11 @@ fn examine() -> Vec<Feature> {
             exists("/sys/module/openvswitch"),
         ),
     ]);
-    let tools: [(&str, &'static str, &'static str); 5] = [
+    let tools: [(&str, &'static str, &'static str); 4] = [
         ("ovs-vswitchd", "OpenFlow switches in virtual clusters", "install openvswitch-switch"),
         ("tshark", "looking at captures", "install tshark"),
         ("valgrind", "instructions per hop in make bench", "install valgrind"),
         ("clang", "compiling BPF programs", "install clang"),
-        ("iperf3", "load for live measurements", "install iperf3"),
     ];
     for (name, purpose, remedy) in tools {
         features.push(feature(name, purpose, remedy, version(name)));
@@ -196,7 +212,7 @@ fn examine() -> Vec<Feature> {
         features.push(feature(
             format!("TCP {name}"),
             purpose,
-            "modprobe tcp_NAME as root",
+            format!("as root, modprobe tcp_{name}"),
             finding,
         ));
     }

@@ -1,0 +1,285 @@
+//! Scenario files: what is read, and that everything bad is refused with place, field and remedy.
+
+use std::path::Path;
+
+use watermaster_experiment::scenario::{Override, Scenario, ScenarioError};
+use model::{Buffer, NodeKind};
+use packet::{Discipline, Enforcement, Protocol};
+use proptest::prelude::*;
+use units::{Bytes, Rate, Span, Time};
+
+const GOOD: &str = r#"name = "good"
+title = "Two hosts"
+
+[topology]
+kind = "star"
+hosts = 3
+access = { capacity = "100 Mbit/s", delay = "33 us", buffer = "150 KB" }
+
+[workload]
+kind = "jobs"
+
+[[workload.job]]
+flow = [{ from = "h0", to = "h1", size = "1 MB" }]
+
+[[policy]]
+name = "tcp"
+
+[[policy]]
+name = "smsf"
+beta = 0.05
+"#;
+
+fn read(text: &str, changes: &[&str]) -> Result<Scenario, ScenarioError> {
+    let changes: Vec<Override> = changes.iter().map(|c| c.parse().unwrap()).collect();
+    Scenario::read("s.toml", text, Path::new(""), &changes)
+}
+
+fn refusal(text: &str, changes: &[&str]) -> String {
+    read(text, changes).unwrap_err().to_string()
+}
+
+#[test]
+fn a_small_scenario_has_the_stated_values_and_defaults() {
+    let scenario = read(GOOD, &[]).unwrap();
+    assert_eq!(scenario.name, "good");
+    assert_eq!(scenario.seed, 1);
+    assert_eq!(scenario.baseline, "tcp");
+    assert_eq!(scenario.control.enforcement, Enforcement::Pacing);
+    assert_eq!(scenario.queues.host, Discipline::Fifo);
+    assert_eq!(scenario.labels().collect::<Vec<_>>(), ["tcp", "smsf"]);
+    assert_eq!(scenario.policies[1].parameters.smsf.slow_share.ppm(), 50_000);
+    let hosts = scenario.topology.hosts().count();
+    assert_eq!((hosts, scenario.topology.links().len()), (3, 6));
+    // The switch's port towards the host has the buffer, the host's own queue the default.
+    for link in scenario.topology.links() {
+        let from = &scenario.topology.nodes()[link.from.index()];
+        let expected = match from.kind {
+            NodeKind::Switch => Buffer::Bytes(Bytes::new(150_000)),
+            NodeKind::Host => Buffer::Packets(1000),
+        };
+        assert_eq!(link.spec.buffer, expected);
+        assert_eq!(link.spec.capacity, Rate::from_mbps(100));
+        assert_eq!(link.spec.delay, Span::from_micros(33));
+    }
+}
+
+#[test]
+fn errors_name_line_column_field_fault_and_remedy() {
+    let cases = [
+        // (what is replaced, by what, place and field, a part of the fault, a part of the remedy)
+        ("hosts = 3", "hosst = 3", "s.toml:4:1: topology.hosts", "missing", "add hosts = "),
+        (
+            "delay = \"33 us\"",
+            "delai = \"33 us\"",
+            "s.toml:7:10: topology.access.delay",
+            "missing",
+            "add delay",
+        ),
+        (
+            "capacity = \"100 Mbit/s\", ",
+            "",
+            "s.toml:7:10: topology.access.capacity",
+            "missing",
+            "add capacity = \"100 Mbit/s\"",
+        ),
+        (
+            "100 Mbit/s",
+            "100 Mbps",
+            "s.toml:7:23: topology.access.capacity",
+            "unit is unknown",
+            "Mbit/s",
+        ),
+        ("\"100 Mbit/s\"", "100", "s.toml:7:23: topology.access.capacity", "no unit", "Mbit/s"),
+        (
+            "100 Mbit/s",
+            "0 Mbit/s",
+            "s.toml:7:23: topology.access.capacity",
+            "out of range",
+            "write a capacity",
+        ),
+        ("150 KB", "many", "s.toml:7:63: topology.access.buffer", "no buffer", "100 packets"),
+        (
+            "150 KB",
+            "0 packets",
+            "s.toml:7:63: topology.access.buffer",
+            "holds nothing",
+            "unlimited",
+        ),
+        ("beta = 0.05", "beta = 2", "s.toml:20:8: policy[1].beta", "out of range", "to 1"),
+        (
+            "beta = 0.05",
+            "betta = 0.5",
+            "s.toml:20:1: policy[1].betta",
+            "unknown key",
+            "did you mean \"beta\"?",
+        ),
+        (
+            "name = \"smsf\"",
+            "name = \"smfs\"",
+            "s.toml:19:8: policy[1].name",
+            "unknown",
+            "did you mean \"smsf\"?",
+        ),
+        (
+            "name = \"smsf\"\nbeta = 0.05",
+            "name = \"tcp\"",
+            "s.toml:18:1: policy[1]",
+            "two policies",
+            "label",
+        ),
+        (
+            "to = \"h1\"",
+            "to = \"h7\"",
+            "s.toml:13:29: workload.job[0].flow[0].to",
+            "no host \"h7\"",
+            "h0, h1, h2",
+        ),
+        (
+            "to = \"h1\"",
+            "to = \"h0\"",
+            "s.toml:13:29: workload.job[0].flow[0].to",
+            "comes from",
+            "another",
+        ),
+        ("1 MB", "-1 MB", "s.toml:13:42: workload.job[0].flow[0].size", "no number", "one of"),
+        ("1 MB", "endless", "s.toml:13:42: workload.job[0].flow[0].size", "never end", "until"),
+        ("kind = \"star\"", "kind = \"ring\"", "s.toml:5:8: topology.kind", "unknown", "star"),
+        ("name = \"good\"", "name = \"../bad\"", "s.toml:1:8: name", "no name", "letters"),
+        ("hosts = 3", "hosts = 1", "s.toml:4:1: topology", "at least 2", "hosts"),
+        ("hosts = 3", "hosts = 99999999", "s.toml:6:9: topology.hosts", "out of range", "262144"),
+        ("hosts = 3", "hosts = ", "s.toml:6:", "", "correct the TOML syntax"),
+        ("title = \"Two hosts\"\n", "", "s.toml:1:1: title", "missing", "add title"),
+    ];
+    for (old, new, place, fault, remedy) in cases {
+        assert!(GOOD.contains(old), "the case replaces nothing: {old}");
+        let error = refusal(&GOOD.replace(old, new), &[]);
+        assert!(error.starts_with(place), "{error}\n  should start with {place}");
+        assert!(error.contains(fault), "{error}\n  should say {fault}");
+        assert!(error.contains(remedy), "{error}\n  should advise {remedy}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn columns_count_characters_and_lines_survive_carriage_returns() {
+    let text = GOOD.replace('\n', "\r\n").replace("Two hosts", "Zwölf Höhlen");
+    let error =
+        refusal(&text.replace("title = \"Zwölf Höhlen\"", "title = \"Zwölf Höhlen\" x"), &[]);
+    assert!(error.starts_with("s.toml:2:24"), "{error}");
+}
+
+#[test]
+fn overrides_change_the_document_and_own_their_errors() {
+    let changed = read(
+        GOOD,
+        &[
+            "topology.access.capacity=1 Gbit/s",
+            "policy.smsf.beta=0.5",
+            "policy.0.label=plain",
+            "until=\"3 s\"",
+            "seed=7",
+        ],
+    )
+    .unwrap();
+    assert_eq!(changed.topology.links()[0].spec.capacity, Rate::from_mbps(1000));
+    assert_eq!(changed.policies[1].parameters.smsf.slow_share.ppm(), 500_000);
+    assert_eq!(changed.policies[0].label, "plain");
+    assert_eq!((changed.until, changed.seed), (Time::ZERO + Span::from_secs(3), 7));
+
+    let error = refusal(GOOD, &["topology.access.capacity=10"]);
+    assert!(
+        error.starts_with("--set topology.access.capacity=10: topology.access.capacity: "),
+        "{error}"
+    );
+    let error = refusal(GOOD, &["topology.hots=4"]);
+    assert!(error.starts_with("--set topology.hots=4: topology.hots: unknown key"), "{error}");
+    assert!(error.contains("\"hosts\""), "{error}");
+    let error = refusal(GOOD, &["policy.dctcp.beta=1"]);
+    assert!(error.contains("no member \"dctcp\""), "{error}");
+    let error = refusal(GOOD, &["name.short=1"]);
+    assert!(error.contains("shorten the path"), "{error}");
+    assert!("a..b=1".parse::<Override>().is_err());
+    assert!("seed".parse::<Override>().is_err());
+}
+
+#[test]
+fn a_policy_may_have_a_transport_of_its_own() {
+    let text = GOOD.to_owned()
+        + "[transport]\nmss = 1000\n[[policy]]\nname = \"tcp\"\nlabel = \"dctcp\"\ntransport.protocol = \"dctcp\"\n";
+    // TOML allows a table after a list of tables.
+    let scenario = read(&text, &[]).unwrap();
+    let dctcp = &scenario.policies[2];
+    assert_eq!((dctcp.transport.protocol, dctcp.transport.mss), (Protocol::Dctcp, 1000));
+    assert_eq!(scenario.policies[0].transport.protocol, Protocol::NewReno);
+}
+
+#[test]
+fn custom_topologies_and_overrides_of_links() {
+    let custom = r#"kind = "custom"
+hosts = ["a", "b"]
+switches = ["s"]
+link = [
+    { from = "a", to = "s", capacity = "1 Gbit/s", delay = "1 us" },
+    { from = "b", to = "s", capacity = "1 Gbit/s", delay = "1 us" },
+]
+override = [{ from = "s", to = "b", capacity = "10 Mbit/s", buffer = "7 packets", mark = 3 }]
+"#;
+    let start = GOOD.find("kind = \"star\"").unwrap();
+    let end = GOOD.find("[workload]").unwrap();
+    let text = GOOD.replace(&GOOD[start..end], custom).replace("h0", "a").replace("h1", "b");
+    let scenario = read(&text, &[]).unwrap();
+    let topology = &scenario.topology;
+    let node = |name| topology.node_named(name).unwrap();
+    let spec = |from, to| topology.link(topology.link_between(node(from), node(to)).unwrap()).spec;
+    assert_eq!(spec("s", "b").capacity, Rate::from_mbps(10));
+    assert_eq!(spec("s", "b").buffer, Buffer::Packets(7));
+    assert_eq!(spec("s", "b").mark, Some(3));
+    assert_eq!(spec("s", "b").delay, Span::from_micros(1));
+    assert_eq!(spec("b", "s").capacity, Rate::from_mbps(1000));
+    let error = refusal(&text.replace("from = \"s\", to = \"b\"", "from = \"a\", to = \"b\""), &[]);
+    assert!(error.contains("no link from a to b"), "{error}");
+}
+
+#[test]
+fn published_figures_name_policies_and_metrics_that_exist() {
+    let figure =
+        "[[published]]\npolicy = \"smsf\"\nmetric = \"jct_mean_s\"\nvalue = 1\ntolerance = 0.1\n";
+    let scenario = read(&(GOOD.to_owned() + figure), &[]).unwrap();
+    assert_eq!(scenario.published[0].metric, "jct_mean_s");
+    let error = refusal(&(GOOD.to_owned() + &figure.replace("smsf", "sff")), &[]);
+    assert!(error.starts_with("s.toml:22:10: published[0].policy"), "{error}");
+    let error = refusal(&(GOOD.to_owned() + &figure.replace("jct_mean_s", "jct_meen_s")), &[]);
+    assert!(error.contains("did you mean \"jct_mean_s\""), "{error}");
+    let error = refusal(&(GOOD.to_owned() + figure + figure), &[]);
+    assert!(error.starts_with("s.toml:28:10") && error.contains("already"), "{error}");
+}
+
+#[test]
+fn nothing_that_is_written_makes_an_error_long() {
+    let long = "x".repeat(100_000);
+    for text in [
+        GOOD.replace("hosts = 3", &format!("{long} = 3")),
+        GOOD.replace("smsf", &long),
+        GOOD.replace("100 Mbit/s", &long),
+        GOOD.replace("h1", &long),
+        GOOD.replace("150 KB", &long),
+    ] {
+        assert!(refusal(&text, &[]).len() < 1000);
+    }
+}
+
+proptest! {
+    /// Whatever a line is replaced by, reading ends with a scenario or with one line of error that
+    /// begins with the file.
+    #[test]
+    fn any_damage_gives_a_scenario_or_one_line(line in 0usize..20, text in "\\PC{0,40}") {
+        let mut lines: Vec<&str> = GOOD.lines().collect();
+        lines[line] = &text;
+        if let Err(error) = read(&lines.join("\n"), &[]) {
+            let error = error.to_string();
+            prop_assert!(error.starts_with("s.toml:"), "{}", error);
+            prop_assert_eq!(error.lines().count(), 1);
+        }
+    }
+}
