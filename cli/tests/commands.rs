@@ -1,0 +1,393 @@
+//! The program as users meet it: what good input gives, and that bad input gives one clear error,
+//! exit code 2 and no output.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const SCENARIO: &str = r#"name = "small"
+title = "Two hosts"
+
+[topology]
+kind = "star"
+hosts = 3
+access = { capacity = "100 Mbit/s", delay = "33 us", buffer = "100 packets" }
+
+[workload]
+kind = "shuffle"
+jobs = 4
+mean_bytes = "100 KB"
+load = 0.5
+
+[workload.trace]
+trace_nodes = 3
+
+[[policy]]
+name = "tcp"
+
+[[policy]]
+name = "fifo"
+
+[[capture]]
+from = "h0"
+to = "s0"
+"#;
+
+const TRACE: &str = "job0\t0\t0\t1000\t20000\t10\njob1\t1\t1\t1000\t30000\t10\n\
+                     job2\t2\t1\t1000\t20000\t10\njob3\t3\t1\t1000\t30000\t10\n";
+
+/// A directory with the scenario `small.toml` and the trace `trace.tsv`.
+struct Desk(TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Self(TempDir::new().unwrap());
+        desk.write("small.toml", SCENARIO);
+        desk.write("trace.tsv", TRACE);
+        desk
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.path(name), text).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        command(arguments).current_dir(self.0.path()).output().unwrap()
+    }
+
+    /// The names of all files and directories here, hidden ones too.
+    fn names(&self, directory: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.path(directory)).unwrap();
+        let name = |entry: std::io::Result<fs::DirEntry>| {
+            entry.unwrap().file_name().to_string_lossy().into_owned()
+        };
+        let mut names: Vec<String> = entries.map(name).collect();
+        names.sort();
+        names
+    }
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watermaster"));
+    command.args(arguments);
+    command
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn run_writes_every_file_and_nothing_else() {
+    let desk = Desk::new();
+    let output = desk.run(&["run", "small.toml"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(stdout(&output).contains("Report: out/small/report.html"));
+    let files = [
+        "fifo-h0-s0.pcapng",
+        "flows.parquet",
+        "jobs.parquet",
+        "report.html",
+        "result.json",
+        "tcp-h0-s0.pcapng",
+    ];
+    assert_eq!(desk.names("out/small"), files);
+    assert_eq!(desk.names("out"), ["small"]);
+    // A second run replaces the files of the first and keeps what isn't ours.
+    desk.write("out/small/notes.txt", "mine");
+    assert!(desk.run(&["run", "small.toml"]).status.success());
+    assert_eq!(desk.names("out/small").len(), files.len() + 1);
+}
+
+#[test]
+fn json_is_one_object_of_the_published_shape_and_writes_nothing() {
+    let desk = Desk::new();
+    let output = desk.run(&["run", "small.toml", "--json", "--seed", "5"]);
+    let object = json(&output);
+    let keys: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys.len(), 5, "{keys:?}");
+    for key in ["scenario", "world", "seed", "version", "results"] {
+        assert!(keys.contains(&key), "{keys:?}");
+    }
+    assert_eq!((&object["scenario"], &object["seed"]), (&Value::from("small"), &Value::from(5)));
+    let results = object["results"].as_array().unwrap();
+    let policies: Vec<&Value> = results.iter().map(|result| &result["policy"]).collect();
+    assert_eq!(policies, ["tcp", "fifo"]);
+    for result in results {
+        let keys: Vec<&String> = result.as_object().unwrap().keys().collect();
+        assert_eq!(keys.len(), 4, "{keys:?}");
+        assert!(result["metrics"]["jct_mean_s"].as_f64().unwrap() > 0.0);
+        assert!(result["published"].is_object() && result["verdict"].is_string());
+    }
+    assert_eq!(desk.names("."), ["small.toml", "trace.tsv"]);
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let desk = Desk::new();
+    let runs = ["1", "2", "7"].map(|threads| {
+        let out = format!("out-{threads}");
+        let arguments = ["run", "small.toml", "--json", "--jobs", threads, "--out", &out];
+        let printed = desk.run(&arguments).stdout;
+        let mut files = vec![printed];
+        for name in desk.names(&out) {
+            files.push(fs::read(desk.path(&out).join(name)).unwrap());
+        }
+        files
+    });
+    assert_eq!(runs[0].len(), 7);
+    assert!(runs[0] == runs[1] && runs[0] == runs[2]);
+    let other = desk.run(&["run", "small.toml", "--json", "--seed", "2"]).stdout;
+    assert_ne!(runs[0][0], other, "another seed must give another result");
+}
+
+#[test]
+fn a_policy_that_is_chosen_alone_is_still_compared_with_the_baseline() {
+    let desk = Desk::new();
+    let both = json(&desk.run(&["run", "small.toml", "--json"]));
+    let one = json(&desk.run(&["run", "small.toml", "--json", "--policy", "fifo"]));
+    assert_eq!(one["results"].as_array().unwrap().len(), 1);
+    assert_eq!(one["results"][0], both["results"][1]);
+    assert!(one["results"][0]["metrics"]["jct_mean_change_ratio"].is_number());
+}
+
+#[test]
+fn repeats_give_the_mean_of_single_runs_with_an_interval() {
+    let desk = Desk::new();
+    let mean = |object: &Value| object["results"][0]["metrics"]["jct_mean_s"].as_f64().unwrap();
+    let singles: Vec<f64> = ["3", "4", "5"]
+        .iter()
+        .map(|seed| mean(&json(&desk.run(&["run", "small.toml", "--json", "--seed", seed]))))
+        .collect();
+    let repeated =
+        json(&desk.run(&["run", "small.toml", "--json", "--seed", "3", "--repeat", "3"]));
+    let expected = singles.iter().sum::<f64>() / 3.0;
+    assert!((mean(&repeated) - expected).abs() < 1e-9);
+    // Student's t at 2 degrees of freedom is 4.303.
+    let squares: f64 = singles.iter().map(|value| (value - expected).powi(2)).sum();
+    let width = 4.3027 * (squares / 2.0).sqrt() / 3f64.sqrt();
+    let ours = repeated["results"][0]["interval95"]["jct_mean_s"].as_f64().unwrap();
+    assert!((ours - width).abs() < 1e-4 * width, "{ours} should be {width}");
+}
+
+#[test]
+fn a_sweep_has_a_point_for_each_combination() {
+    let desk = Desk::new();
+    let arguments = [
+        "sweep",
+        "small.toml",
+        "--json",
+        "--policy",
+        "tcp",
+        "--vary",
+        "workload.load=0.3,0.6",
+        "--over",
+        "seed=1,2,3",
+    ];
+    let object = json(&desk.run(&arguments));
+    let points = object["sweep"].as_array().unwrap();
+    assert_eq!(points.len(), 2);
+    assert_eq!(points[1]["set"]["workload.load"], "0.6");
+    assert_eq!(points[0]["runs"], 3);
+    let single = json(&desk.run(&[
+        "run",
+        "small.toml",
+        "--json",
+        "--policy",
+        "tcp",
+        "--set",
+        "workload.load=0.3",
+        "--repeat",
+        "3",
+    ]));
+    assert_eq!(points[0]["results"], single["results"]);
+    assert_eq!(desk.names("."), ["small.toml", "trace.tsv"]);
+}
+
+#[test]
+fn a_trace_takes_the_place_of_the_generator() {
+    let desk = Desk::new();
+    let object = json(&desk.run(&["run", "small.toml", "--json", "--trace", "trace.tsv"]));
+    assert_eq!(object["results"][0]["metrics"]["jobs_count"], 4.0);
+    let checked = desk.run(&["check", "small.toml", "--trace", "trace.tsv"]);
+    assert!(stdout(&checked).contains("4 jobs"), "{}", stdout(&checked));
+}
+
+/// Runs `arguments`, which must be refused with one line that has all of `parts`, and leave nothing.
+fn refused(desk: &Desk, arguments: &[&str], parts: &[&str]) {
+    let before = desk.names(".");
+    let output = desk.run(arguments);
+    let error = String::from_utf8(output.stderr.clone()).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+    assert_eq!(stdout(&output), "", "{arguments:?}");
+    assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+    for part in parts {
+        assert!(error.contains(part), "{arguments:?}: {error}  should say {part}");
+    }
+    assert_eq!(desk.names("."), before, "{arguments:?} left something");
+}
+
+#[test]
+fn bad_scenarios_are_refused() {
+    let desk = Desk::new();
+    let cases: [(&str, &str, &[&str]); 5] = [
+        ("jobs = 4", "jobz = 4", &["bad.toml:9:1: ", "workload.jobs", "missing", "add jobs"]),
+        ("load = 0.5", "lode = 0.5", &["bad.toml:9:1: ", "mean_gap", "missing"]),
+        (
+            "trace_nodes",
+            "trace_node",
+            &["bad.toml:16:1: ", "unknown key", "did you mean \"trace_nodes\""],
+        ),
+        ("100 Mbit/s", "100 MB", &["bad.toml:7:23: ", "unit is unknown", "Mbit/s"]),
+        ("capacity = \"100 Mbit/s\", ", "", &["bad.toml:7:10: ", "capacity", "missing", "add"]),
+    ];
+    for (old, new, parts) in cases {
+        assert!(SCENARIO.contains(old));
+        desk.write("bad.toml", &SCENARIO.replace(old, new));
+        refused(&desk, &["run", "bad.toml"], parts);
+        refused(&desk, &["run", "bad.toml", "--json", "--out", "there"], parts);
+        refused(&desk, &["check", "bad.toml"], parts);
+        refused(&desk, &["sweep", "bad.toml"], parts);
+    }
+    refused(&desk, &["run", "absent.toml"], &["absent.toml", "no such file", "check the path"]);
+    refused(&desk, &["run", "."], &["directory"]);
+}
+
+#[test]
+fn bad_traces_are_refused() {
+    let desk = Desk::new();
+    desk.write("negative.tsv", &TRACE.replace("\t30000\t", "\t-5\t"));
+    desk.write("cut.tsv", &TRACE[..TRACE.len() - 8]);
+    desk.write("fields.tsv", &TRACE.replace("job2\t2\t1\t", "job2\t2\t"));
+    fs::create_dir(desk.path("folder")).unwrap();
+    let cases: [(&str, &[&str]); 5] = [
+        ("negative.tsv", &["negative.tsv:2: ", "-5", "negative", "write"]),
+        ("cut.tsv", &["cut.tsv:4: ", "cut", "fetch"]),
+        ("fields.tsv", &["fields.tsv:3: ", "5 fields", "write"]),
+        ("absent.tsv", &["absent.tsv: "]),
+        ("folder", &["folder: ", "directory"]),
+    ];
+    for (trace, parts) in cases {
+        refused(&desk, &["run", "small.toml", "--trace", trace], parts);
+        refused(&desk, &["run", "small.toml", "--trace", trace, "--json", "--out", "o"], parts);
+    }
+    let sample = ["run", "small.toml", "--trace", "trace.tsv", "--set", "workload.trace.sample=9"];
+    refused(&desk, &sample, &["--set workload.trace.sample=9: sample: "]);
+}
+
+#[test]
+fn bad_options_are_refused() {
+    let desk = Desk::new();
+    let run = |more: &[&'static str]| [&["run", "small.toml"], more].concat();
+    refused(&desk, &run(&["--policy", "smfs"]), &["--policy smfs", "tcp, fifo"]);
+    refused(&desk, &run(&["--set", "topology.hots=4"]), &["--set topology.hots=4", "\"hosts\""]);
+    refused(&desk, &run(&["--out", "trace.tsv"]), &["--out trace.tsv", "file"]);
+    for arguments in [run(&["--seed", "-1"]), run(&["--jobs", "0"]), run(&["--set", "seed"])] {
+        let output = desk.run(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    }
+    assert_eq!(desk.names("."), ["small.toml", "trace.tsv"]);
+}
+
+#[test]
+fn check_says_all_errors_of_all_files() {
+    let desk = Desk::new();
+    desk.write("a.toml", &SCENARIO.replace("jobs = 4", ""));
+    desk.write("b.toml", &SCENARIO.replace("fifo", "lifo"));
+    let output = desk.run(&["check", "a.toml", "small.toml", "b.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8(output.stderr.clone()).unwrap();
+    assert!(error.contains("a.toml:") && error.contains("b.toml:"), "{error}");
+    assert!(stdout(&output).starts_with("small.toml: 3 hosts, 1 switches, 6 links; 4 jobs"));
+}
+
+/// Every scenario of the project passes.
+#[test]
+fn the_scenarios_of_the_project_pass() {
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let mut files = Vec::new();
+    for folder in fs::read_dir(scenarios).unwrap() {
+        for file in fs::read_dir(folder.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                files.push(path);
+            }
+        }
+    }
+    assert!(files.len() > 4);
+    let output = command(&["check"]).args(&files).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(stdout(&output).lines().count(), files.len());
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    for arguments in [&["completions", "bash"][..], &["doctor"][..], &["--help"][..]] {
+        let mut child =
+            command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && error.is_empty(), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn doctor_names_purpose_and_remedy_of_what_is_missing() {
+    let output = command(&["doctor", "--json"]).output().unwrap();
+    let report = json(&output);
+    let features = report["features"].as_array().unwrap();
+    assert!(features.len() > 20);
+    for feature in features {
+        let available = feature["available"].as_bool().unwrap();
+        assert_eq!(feature["remedy"] == "", available, "{feature}");
+        assert!(feature["purpose"] != "" && feature["detail"] != "", "{feature}");
+    }
+}
+
+#[test]
+fn every_command_shows_an_example() {
+    for name in ["run", "sweep", "check", "doctor", "completions"] {
+        let help = stdout(&command(&[name, "--help"]).output().unwrap());
+        assert!(help.contains("Example"), "{name}");
+    }
+}
+
+/// An interrupt in the middle of a run leaves nothing behind.
+#[cfg(unix)]
+#[test]
+fn an_interrupt_leaves_no_files() {
+    let desk = Desk::new();
+    // Long enough to be interrupted: ten thousand seconds of an endless flow.
+    let endless = SCENARIO
+        .replace("kind = \"shuffle\"\njobs = 4\nmean_bytes = \"100 KB\"\nload = 0.5\n\n[workload.trace]\ntrace_nodes = 3\n",
+            "kind = \"jobs\"\njob = [{ flow = [{ from = \"h0\", to = \"h1\", size = \"endless\" }] }]\n")
+        .replace("title =", "until = \"10000 s\"\ntitle =");
+    desk.write("endless.toml", &endless);
+    let mut child = command(&["run", "endless.toml"])
+        .current_dir(desk.0.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !desk.path("out").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be interrupted");
+        std::thread::yield_now();
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(desk.names("."), ["endless.toml", "small.toml", "trace.tsv"]);
+}
