@@ -67,7 +67,7 @@ impl EventQueue {
     /// A queue for `slots` slots. `gap` is the expected time between events and `reach` how far
     /// ahead most are scheduled: both only tune, any values are correct.
     pub fn new(slots: usize, gap: Span, reach: Span) -> Self {
-        let width = gap.as_nanos().max(reach.as_nanos() / (BUCKETS as u64 - 1) + 1).max(1);
+        let width = (gap.as_nanos() / 4).max(reach.as_nanos() / (BUCKETS as u64 - 1) + 1).max(1);
         // The offset within a bucket must fit 32 bits.
         let shift = (u64::BITS - (width - 1).leading_zeros()).min(31);
         let mut queue = Self {
