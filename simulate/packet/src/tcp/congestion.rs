@@ -1,5 +1,6 @@
 //! Congestion controls: how the window grows, and where it lands after a loss or marks.
 
+use super::hystart::HyStart;
 use crate::Protocol;
 
 /// The window and the rule that moves it. All sizes in octets of payload, times in ns.
@@ -9,6 +10,8 @@ pub(crate) struct Congestion {
     pub(crate) threshold: u64,
     mss: u64,
     rule: Rule,
+    /// CUBIC's first slow start, while it lasts (RFC 9438, section 4.10).
+    start: Option<Box<HyStart>>,
 }
 
 #[derive(Clone, Debug)]
@@ -68,11 +71,31 @@ impl Congestion {
             Protocol::Datagram => Rule::Open,
         };
         let window = if protocol == Protocol::Datagram { u64::MAX / 2 } else { initial * mss };
-        Self { window, threshold: u64::MAX / 2, mss, rule }
+        let start = (protocol == Protocol::Cubic).then(|| Box::new(HyStart::new()));
+        Self { window, threshold: u64::MAX / 2, mss, rule, start }
     }
 
     pub(crate) const fn is_ecn_capable(&self) -> bool {
         matches!(self.rule, Rule::Dctcp(_))
+    }
+
+    /// A segment that ends at `end` was sent for the first time.
+    #[inline]
+    pub(crate) fn on_send(&mut self, now: u64, end: u64) {
+        if let Some(start) = &mut self.start {
+            start.on_send(now, end);
+        }
+    }
+
+    /// Everything below `una` has arrived, `next` is the next to be sent.
+    #[inline]
+    pub(crate) fn on_ack(&mut self, now: u64, una: u64, next: u64) {
+        if let Some(start) = &mut self.start
+            && start.on_ack(now, una, next)
+        {
+            self.threshold = self.window;
+            self.start = None;
+        }
     }
 
     /// New data was acknowledged outside of recovery, with the window in full use.
@@ -80,7 +103,10 @@ impl Congestion {
     pub(crate) fn grow(&mut self, now: u64, acked: u64, rtt: u64) {
         if self.window < self.threshold {
             // RFC 5681, equation 2.
-            self.window += acked.min(self.mss);
+            self.window += match &self.start {
+                None => acked.min(self.mss),
+                Some(start) => start.growth(acked, self.mss),
+            };
             return;
         }
         match &mut self.rule {
@@ -122,6 +148,7 @@ impl Congestion {
     /// A loss was detected with `flight` octets outstanding: sets the threshold.
     pub(crate) fn on_loss(&mut self, flight: u64) {
         let least = 2 * self.mss;
+        self.start = None;
         self.threshold = match &mut self.rule {
             // RFC 5681, equation 4; RFC 8257, section 3.4.
             Rule::NewReno | Rule::Dctcp(_) | Rule::Open => (flight / 2).max(least),

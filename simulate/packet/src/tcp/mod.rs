@@ -4,6 +4,7 @@
 //! low 32 bits, as in real TCP. There is no handshake: a connection exists when its flow starts.
 
 mod congestion;
+mod hystart;
 mod ranges;
 mod receiver;
 mod rtt;

@@ -1,4 +1,7 @@
-//! The sending end: window, loss detection and recovery (RFC 5681, 6582, 6675, 6298, 3042).
+//! The sending end: window, loss detection and recovery (RFC 5681, 6582, 6675, 6298, 3042, and from
+//! RFC 8985 how a lost retransmission shows).
+
+use std::collections::VecDeque;
 
 use super::congestion::Congestion;
 use super::ranges::Ranges;
@@ -19,6 +22,14 @@ pub(crate) struct Segment {
     pub(crate) seq: u64,
     /// Octets of payload.
     pub(crate) len: u16,
+}
+
+/// A retransmission under way: `[low, high)`, sent when `max` was the end of all that was sent.
+#[derive(Clone, Copy, Debug)]
+struct Resent {
+    low: u64,
+    high: u64,
+    max: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +63,10 @@ pub(crate) struct Sender {
     resend: Option<u64>,
     sack: bool,
     sacked: Ranges,
-    /// Highest octet sent again in this recovery (RFC 6675: HighRxt).
+    /// Where to look for the next hole to fill (RFC 6675: HighRxt).
     high_resent: u64,
+    /// What was sent again in this recovery and has not arrived, in the order of sending.
+    resent: VecDeque<Resent>,
     mss: u16,
     is_datagram: bool,
     pub(crate) retransmissions: u32,
@@ -86,6 +99,7 @@ impl Sender {
             sack: transport.sack,
             sacked: Ranges::default(),
             high_resent: 0,
+            resent: VecDeque::new(),
             mss: transport.mss,
             is_datagram,
             retransmissions: 0,
@@ -123,6 +137,9 @@ impl Sender {
                 self.sacked.insert(low, high);
             }
         }
+        if !self.resent.is_empty() {
+            self.find_lost_again(ack);
+        }
         let acked = ack - self.una;
         self.congestion.on_echo(acked, echo, ack, self.max);
         if acked == 0 {
@@ -146,6 +163,7 @@ impl Sender {
         if !self.sacked.is_empty() {
             self.sacked.remove_below(ack);
         }
+        self.congestion.on_ack(now, ack, self.next);
         if self.phase == Phase::Open {
             // RFC 8257 asks not to grow on an acknowledgement that carries marks.
             if was_limited && !(echo && self.is_ecn_capable()) {
@@ -196,11 +214,13 @@ impl Sender {
             Phase::Open
                 if (self.una > self.recover || self.recover == 0) && self.loss_is_detected() =>
             {
+                // Without what limited transmit added (RFC 5681, section 3.2, step 2).
                 let flight = self.next - self.una;
-                self.congestion.on_loss(flight);
+                self.congestion.on_loss(flight.min(self.congestion.window));
                 self.phase = Phase::Recovery;
                 self.recover = self.max;
-                self.resend = Some(self.una);
+                // Unless the recovery before has sent it again already.
+                self.resend = (self.next_hole(self.una) == self.una).then_some(self.una);
                 self.high_resent = self.una;
                 self.congestion.window = self.congestion.threshold;
                 if !self.sack {
@@ -233,6 +253,7 @@ impl Sender {
         self.duplicates = 0;
         self.timed = None;
         self.resend = None;
+        self.resent.clear();
         self.rtt.back_off();
         self.timer = now + self.rtt.timeout();
     }
@@ -287,8 +308,11 @@ impl Sender {
             if self.timed.is_some_and(|(timed, _)| timed > seq) {
                 self.timed = None;
             }
-        } else if self.timed.is_none() {
-            self.timed = Some((end, now));
+        } else {
+            self.congestion.on_send(now, end);
+            if self.timed.is_none() {
+                self.timed = Some((end, now));
+            }
         }
         self.next = self.next.max(end);
         self.max = self.max.max(end);
@@ -308,7 +332,38 @@ impl Sender {
             return self.poll(now);
         }
         self.high_resent = self.high_resent.max(seq + len);
+        if self.sack {
+            self.resent.push_back(Resent { low: seq, high: seq + len, max: self.max });
+        }
         Some(self.send(now, seq, len))
+    }
+
+    /// A retransmission is lost when something sent after it has arrived (RFC 8985, section 6.2,
+    /// without its allowance for reordering: packets of a flow keep their order here). Holes are
+    /// then looked for from the first such one again.
+    #[cold]
+    fn find_lost_again(&mut self, ack: u64) {
+        let sacked = &self.sacked;
+        let arrived = |one: &Resent| sacked.end_of(one.low.max(ack)) >= one.high;
+        let newest = sacked.as_slice().last().map_or(ack, |range| range.1);
+        let overtaken = self.resent.iter().rposition(arrived).map_or(0, |last| last + 1);
+        let overtaken = overtaken.max(self.resent.partition_point(|one| one.max < newest));
+        let first_lost =
+            self.resent.drain(..overtaken).filter(|one| !arrived(one)).map(|one| one.low).min();
+        if let Some(first_lost) = first_lost {
+            self.high_resent = self.high_resent.min(first_lost);
+        }
+    }
+
+    /// The first octet from `at` on that neither has arrived nor is being sent again.
+    fn next_hole(&self, mut at: u64) -> u64 {
+        loop {
+            at = self.sacked.end_of(at);
+            match self.resent.iter().find(|one| one.low <= at && at < one.high) {
+                Some(one) => at = one.high,
+                None => return at,
+            }
+        }
     }
 
     /// RFC 6675, section 4 (SetPipe, NextSeg) with rules 1 to 3.
@@ -319,13 +374,13 @@ impl Sender {
         let outstanding = self.max - self.una - self.sacked.covered_below(self.max);
         let unsacked_below =
             |edge: u64| (edge.max(self.una) - self.una) - self.sacked.covered_below(edge);
-        let resent = unsacked_below(self.high_resent);
+        let resent: u64 = self.resent.iter().map(|one| one.high - one.low).sum();
         let lost = unsacked_below(lost_below);
-        let pipe = outstanding.saturating_sub(lost) + resent.min(lost);
+        let pipe = outstanding.saturating_sub(lost) + resent;
         if pipe + mss > self.congestion.window {
             return None;
         }
-        let hole = self.sacked.end_of(self.high_resent.max(self.una));
+        let hole = self.next_hole(self.high_resent.max(self.una));
         let highest = self.sacked.as_slice().last().map_or(self.una, |range| range.0);
         if hole < lost_below {
             self.resend = Some(hole);
