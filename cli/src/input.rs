@@ -57,6 +57,11 @@ impl Input {
         Scenario::load(&self.scenario, &changes).map_err(Failure::misused)
     }
 
+    /// The policy that alone is asked for.
+    pub(crate) fn only_policy(&self) -> Option<&str> {
+        if let [policy] = &self.policy[..] { Some(policy) } else { None }
+    }
+
     /// The labels of the policies to show.
     pub(crate) fn shown(&self, scenario: &Scenario) -> Result<Vec<String>, Failure> {
         let all: Vec<&str> = scenario.labels().collect();
@@ -94,12 +99,13 @@ impl Input {
         quoted.join(" ")
     }
 
-    /// Runs every one of `repeats` under the policies `shown`, and under its baseline.
+    /// Runs every one of `repeats` under the policies `shown`, and under its baseline. Captures of
+    /// the first go into `captures`.
     pub(crate) fn run_all(
         &self,
         repeats: &[Prepared],
         shown: &[String],
-        captures: Option<&Path>,
+        mut captures: Option<&Path>,
     ) -> Result<Vec<Repeat>, Failure> {
         let labels: Vec<Vec<String>> = repeats
             .iter()
@@ -110,7 +116,7 @@ impl Input {
             .collect();
         let pairs = repeats.iter().zip(&labels);
         let tasks: Vec<Task<'_>> =
-            pairs.flat_map(|(prepared, labels)| prepared.tasks(labels, captures)).collect();
+            pairs.flat_map(|(prepared, labels)| prepared.tasks(labels, captures.take())).collect();
         let threads = self.jobs.map_or_else(
             || std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
             NonZeroUsize::get,

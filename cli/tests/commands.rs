@@ -1,5 +1,6 @@
 //! The program as users meet it: what good input gives, and that bad input gives one clear error,
 //! exit code 2 and no output.
+#![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -330,6 +331,18 @@ fn the_scenarios_of_the_project_pass() {
     let output = command(&["check"]).args(&files).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(stdout(&output).lines().count(), files.len());
+}
+
+/// The examples of docs/scenarios.md are what they say: the first is a whole scenario.
+#[test]
+fn the_documented_example_passes() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/scenarios.md");
+    let page = fs::read_to_string(page).unwrap();
+    let example = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+    let desk = Desk::new();
+    desk.write("example.toml", example);
+    let output = desk.run(&["check", "example.toml"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

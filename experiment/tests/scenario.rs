@@ -1,12 +1,13 @@
 //! Scenario files: what is read, and that everything bad is refused with place, field and remedy.
+#![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 use std::path::Path;
 
-use watermaster_experiment::scenario::{Override, Scenario, ScenarioError};
 use model::{Buffer, NodeKind};
 use packet::{Discipline, Enforcement, Protocol};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
+use watermaster_experiment::scenario::{Override, Scenario, ScenarioError};
 
 const GOOD: &str = r#"name = "good"
 title = "Two hosts"
