@@ -13,6 +13,7 @@
 //! * payload counts as zeros in checksums.
 
 mod pcapng;
+mod taps;
 
 use std::error::Error;
 use std::fs::{self, File};
@@ -22,6 +23,8 @@ use std::path::{Path, PathBuf};
 use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, UdpHeader};
 use model::{FlowId, NodeId};
 use units::{Rate, Time};
+
+pub(crate) use taps::Taps;
 
 /// IP and TCP header without options, octets.
 const BARE_TCP: usize = Ipv4Header::MIN_LEN + TcpHeader::MIN_LEN;

@@ -12,7 +12,8 @@ use model::{
 use policy::Policy;
 use units::{Bytes, Span, Time};
 
-use crate::world::{FlowState, Notice, World};
+use crate::flow::FlowState;
+use crate::world::{Notice, World};
 use crate::{Enforcement, Monitor, Progress, RunError, Setup};
 
 /// Something that happens at a time given in advance.
@@ -109,7 +110,7 @@ impl<'a> Driver<'a> {
         };
         let mut world = World::new(&setup.network, setup.transport, ports)?;
         for capture in &setup.captures {
-            world.capture(&setup.network, capture)?;
+            world.taps.open(&setup.network, capture)?;
         }
         let parts = Parts {
             network: setup.network,
@@ -151,7 +152,7 @@ impl<'a> Driver<'a> {
                 Notice::Pause => {
                     self.progress.now = self.world.now();
                     report(self.progress);
-                    self.world.check_captures()?;
+                    self.world.taps.check()?;
                 }
                 Notice::Limit if next > self.setup.until || next == Time::NEVER => break,
                 // A policy with nothing left to decide about must not keep the run alive.
@@ -380,7 +381,7 @@ impl<'a> Driver<'a> {
         self.outcome.events = self.world.events();
         self.outcome.end = self.world.now();
         self.world.audit().map_err(RunError::Invariant)?;
-        self.world.finish_captures()?;
+        self.world.taps.finish()?;
         Ok(self.outcome)
     }
 }

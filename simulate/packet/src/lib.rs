@@ -3,12 +3,14 @@
 
 mod capture;
 mod drive;
+mod flow;
 mod frame;
 mod link;
 mod meter;
 mod scheduler;
 mod setup;
 mod tcp;
+mod wires;
 mod world;
 
 pub use capture::{CaptureFile, Frame};

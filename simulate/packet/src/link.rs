@@ -90,10 +90,7 @@ impl Link {
             self.dropped += 1;
             return Taken::Dropped;
         }
-        if waiting >= self.mark_at && packet.flags & frame::ECT != 0 {
-            packet.flags |= frame::CE;
-            self.marked += 1;
-        }
+        self.mark(&mut packet, waiting);
         self.peak = self.peak.max(waiting + 1);
         self.backlog += size;
         self.bytes += size;
@@ -113,6 +110,15 @@ impl Link {
         let is_first = self.head == self.tail;
         self.push(packet);
         if is_first { Taken::First(packet.time) } else { Taken::Queued }
+    }
+
+    /// Marks a packet that finds `waiting` others in the queue, if it is to be marked.
+    #[inline]
+    pub(crate) const fn mark(&mut self, packet: &mut Packet, waiting: u32) {
+        if waiting >= self.mark_at && packet.flags & frame::ECT != 0 {
+            packet.flags |= frame::CE;
+            self.marked += 1;
+        }
     }
 
     /// Packets queued at `now`, the one in transmission included.

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use model::Buffer;
+use model::{Buffer, NodeId};
 
 use crate::frame::Packet;
 
@@ -49,7 +49,7 @@ impl Scheduler {
 
     /// Queues a packet of the flow that has this `priority` (0 is served first) and `destination`;
     /// `false` when there is no room, one packet being in transmission.
-    pub(crate) fn push(&mut self, packet: Packet, priority: u8, destination: u32) -> bool {
+    pub(crate) fn push(&mut self, packet: Packet, priority: u8, destination: NodeId) -> bool {
         let size = u64::from(packet.size);
         let fits = match self.room {
             Buffer::Packets(most) => self.packets + 1 < most,
@@ -61,7 +61,7 @@ impl Scheduler {
                 Discipline::Fifo => 0,
                 Discipline::StrictPriority => u32::from(priority),
                 Discipline::PerFlow => packet.flow,
-                Discipline::PerDestination => destination,
+                Discipline::PerDestination => destination.0,
             };
             let queue = self.queues.entry(key).or_default();
             if queue.is_empty() {

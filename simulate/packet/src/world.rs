@@ -1,27 +1,18 @@
 //! The world itself: flows over links, event by event.
 
-use std::io;
-use std::path::PathBuf;
-
-use engine::{EventQueue, Slot};
 use model::{FlowId, LinkId, Network, NodeId};
-use units::{Span, Time};
+use units::Time;
 
+use crate::capture::Taps;
+use crate::flow::{Flow, FlowState, NEVER};
 use crate::frame::{self, Packet};
-use crate::link::{self, Link, Taken};
+use crate::link::{self, Link};
 use crate::meter::Meter;
-use crate::scheduler::{Discipline, Scheduler};
-use crate::tcp::{Acknowledgement, Receiver, Sender, low, unwrap};
-use crate::{Capture, CaptureFile, Frame, Protocol, RunError, Transport};
+use crate::scheduler::Discipline;
+use crate::tcp::{Acknowledgement, low, unwrap};
+use crate::wires::{DELIVER, SPECIAL, Wires, arrival_slot, slot_number};
+use crate::{Protocol, RunError, Transport};
 
-/// Most links on a path.
-const PATH: usize = 15;
-/// In a path: the packet has arrived.
-const DELIVER: u32 = u32::MAX;
-/// In a path, with a link: a meter, a scheduler or a capture stands before the link.
-const SPECIAL: u32 = 1 << 31;
-/// No timer event is pending.
-const NEVER: u64 = u64::MAX;
 /// Events between two [`Notice::Pause`].
 const PAUSE: u64 = 1 << 20;
 
@@ -34,14 +25,6 @@ pub(crate) enum Notice {
     Pause,
     /// Nothing more happens up to the limit.
     Limit,
-}
-
-/// What a flow has done so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FlowState {
-    pub(crate) delivered: u64,
-    pub(crate) retransmissions: u32,
-    pub(crate) timeouts: u32,
 }
 
 pub(crate) struct World {
@@ -58,41 +41,7 @@ pub(crate) struct World {
     arrived: u64,
     dropped: u64,
     pause_at: u64,
-    /// By link.
-    captures: Vec<Option<Box<(PathBuf, CaptureFile)>>>,
-    capture_error: Option<RunError>,
-}
-
-/// Links, paths and events: what a packet needs on its way.
-struct Wires {
-    links: Vec<Link>,
-    /// Two per flow, there and back: links, then [`DELIVER`].
-    paths: Vec<[u32; PATH + 1]>,
-    events: EventQueue,
-    schedulers: Vec<Option<Box<Scheduler>>>,
-}
-
-struct Flow {
-    sender: Sender,
-    receiver: Receiver,
-    /// Cost of an octet at the flow's pace; zero when it isn't paced.
-    pace: u64,
-    /// When the pace lets the next packet go, ns.
-    pace_at: u64,
-    /// When the sender's and the receiver's timer events are due.
-    timers: [u64; 2],
-    size: u64,
-    /// Payload of datagrams that arrived and that were lost.
-    received: u64,
-    lost: u64,
-    /// Packets in the network.
-    in_flight: u32,
-    id: FlowId,
-    source: u32,
-    destination: u32,
-    ended: bool,
-    priority: u8,
-    meter: Option<Box<Meter>>,
+    pub(crate) taps: Taps,
 }
 
 impl World {
@@ -103,29 +52,12 @@ impl World {
         ports: impl Fn(LinkId) -> Discipline,
     ) -> Result<Self, RunError> {
         transport.check().map_err(RunError::Transport)?;
-        let specs = network.topology().links().iter().map(|link| link.spec);
-        let links: Vec<Link> = specs.clone().map(|spec| Link::new(&spec)).collect();
-        let schedulers = (0u32..)
-            .zip(specs.clone())
-            .map(|(number, spec)| match ports(LinkId(number)) {
-                Discipline::Fifo => None,
-                other => Some(Box::new(Scheduler::new(other, spec.buffer))),
-            })
-            .collect();
-        // At full load each link has an arrival every full packet's time.
-        let frame = u64::from(transport.mss) + u64::from(transport.header);
-        let times = specs.map(|s| (link::span(frame, link::cost(s.capacity.as_bps())), s.delay));
-        let per_second: f64 = times.clone().map(|(span, _)| 1e9 / span.max(1) as f64).sum();
-        let reach = times.map(|(span, delay)| span + delay.as_nanos()).max().unwrap_or(0);
-        let gap = Span::from_secs_f64(1.0 / per_second.max(1.0));
-        let events = EventQueue::new(2 * links.len(), gap, Span::from_nanos(reach));
-        let captures = links.iter().map(|_| None).collect();
+        let wires = Wires::new(network, &transport, ports);
         Ok(Self {
             now: 0,
             transport,
-            wires: Wires { links, paths: Vec::new(), events, schedulers },
-            captures,
-            capture_error: None,
+            taps: Taps::new(wires.links.len()),
+            wires,
             flows: Vec::new(),
             free: Vec::new(),
             places: Vec::new(),
@@ -134,35 +66,6 @@ impl World {
             dropped: 0,
             pause_at: PAUSE,
         })
-    }
-
-    /// Captures a port from now on.
-    pub(crate) fn capture(&mut self, network: &Network, capture: &Capture) -> Result<(), RunError> {
-        let failed = |source| RunError::Capture { path: capture.path.clone(), source };
-        let topology = network.topology();
-        let link = topology.links().get(capture.link.index()).ok_or_else(|| {
-            failed(io::Error::new(io::ErrorKind::NotFound, "the topology has no such link"))
-        })?;
-        let name = |node: NodeId| topology.nodes()[node.index()].name.as_str();
-        let interface = format!("{}-{}", name(link.from), name(link.to));
-        let file = CaptureFile::create(&capture.path, &interface, link.spec.capacity);
-        self.captures[capture.link.index()] =
-            Some(Box::new((capture.path.clone(), file.map_err(failed)?)));
-        Ok(())
-    }
-
-    /// Tells of a capture that could not be written.
-    pub(crate) fn check_captures(&mut self) -> Result<(), RunError> {
-        self.capture_error.take().map_or(Ok(()), Err)
-    }
-
-    /// Completes the capture files.
-    pub(crate) fn finish_captures(&mut self) -> Result<(), RunError> {
-        self.check_captures()?;
-        for (path, file) in self.captures.drain(..).flatten().map(|capture| *capture) {
-            file.finish().map_err(|source| RunError::Capture { path, source })?;
-        }
-        Ok(())
     }
 
     pub(crate) const fn now(&self) -> Time {
@@ -199,30 +102,12 @@ impl World {
         let number = u32::try_from(self.places.len()).ok().filter(|n| *n < u32::MAX / 4);
         let too_many = || RunError::Transport("a run has at most 2^30 flows".into());
         let id = FlowId(number.ok_or_else(too_many)?);
-        let there = self.path(network, src, dst, id)?;
-        let back = self.path(network, dst, src, id)?;
-        let handshake = self.round_trip(&there, &back);
-        let transport = &self.transport;
-        let flow = Flow {
-            sender: Sender::new(transport, size, handshake),
-            receiver: Receiver::new(
-                transport.delayed_ack.map_or(0, |d| d.as_nanos()),
-                transport.sack,
-            ),
-            pace: 0,
-            pace_at: 0,
-            timers: [NEVER; 2],
-            size,
-            received: 0,
-            lost: 0,
-            in_flight: 0,
-            id,
-            source: src.0,
-            destination: dst.0,
-            ended: false,
-            priority: 0,
-            meter: None,
-        };
+        let special = |link| self.is_special(link);
+        let there = Wires::path(network, src, dst, id.0, special)?;
+        let back = Wires::path(network, dst, src, id.0, special)?;
+        let header = u64::from(self.transport.header);
+        let handshake = self.wires.transit(&there, header) + self.wires.transit(&back, header);
+        let flow = Flow::new(id, src, dst, size, handshake, &self.transport);
         let place = if let Some(place) = self.free.pop() {
             self.flows[place as usize] = flow;
             self.wires.paths[2 * place as usize] = there;
@@ -244,43 +129,9 @@ impl World {
         Ok(id)
     }
 
-    fn path(
-        &self,
-        network: &Network,
-        src: NodeId,
-        dst: NodeId,
-        id: FlowId,
-    ) -> Result<[u32; PATH + 1], RunError> {
-        let mut links = Vec::with_capacity(PATH);
-        if !network.path(src, dst, u64::from(id.0), &mut links) {
-            let reason = if src == dst {
-                "a flow needs two different hosts"
-            } else {
-                "the topology does not connect them"
-            };
-            return Err(RunError::NoPath { src, dst, reason });
-        }
-        if links.len() > PATH {
-            return Err(RunError::NoPath { src, dst, reason: "it has more than 15 links" });
-        }
-        let mut path = [DELIVER; PATH + 1];
-        for (element, link) in path.iter_mut().zip(&links) {
-            let special = self.is_special(link.index());
-            *element = if special { link.0 | SPECIAL } else { link.0 };
-        }
-        Ok(path)
-    }
-
     /// Whether a scheduler or a capture stands before the link.
     fn is_special(&self, link: usize) -> bool {
-        self.wires.schedulers[link].is_some() || self.captures[link].is_some()
-    }
-
-    /// Time for a header to go there and back through empty queues, ns.
-    fn round_trip(&self, there: &[u32], back: &[u32]) -> u64 {
-        let links = there.iter().chain(back).filter(|element| **element != DELIVER);
-        let header = u64::from(self.transport.header);
-        links.map(|e| self.wires.links[(e & !SPECIAL) as usize].transit(header)).sum()
+        self.wires.schedulers[link].is_some() || self.taps.has(link)
     }
 
     /// Sets or lifts the pace of a flow in frame bits per second. A flow that is gone is left.
@@ -341,7 +192,7 @@ impl World {
             if slot < links {
                 let (packet, next) = self.wires.links[slot].arrive();
                 if let Some(next) = next {
-                    self.wires.events.insert(Slot(slot_number(slot)), Time::from_nanos(next));
+                    self.wires.events.insert(arrival_slot(slot), Time::from_nanos(next));
                 }
                 let element = self.wires.element(&packet);
                 if element != DELIVER {
@@ -388,22 +239,23 @@ impl World {
     }
 
     /// Puts a packet on a link that may be captured.
-    fn offer(&mut self, link: usize, packet: Packet) -> bool {
+    fn offer(&mut self, link: usize, mut packet: Packet) -> bool {
+        let marked = self.wires.links[link].marked;
         let fits = self.wires.offer(link, self.now, packet);
-        if fits && let Some(capture) = &mut self.captures[link] {
-            let flow = &self.flows[packet.flow as usize];
-            let left = Time::from_nanos(self.wires.links[link].free_at());
-            let frame = flow.frame(&packet, &self.transport);
-            if let Err(source) = capture.1.packet(left, &frame) {
-                self.capture_error = Some(RunError::Capture { path: capture.0.clone(), source });
+        if fits && self.taps.has(link) {
+            let port = &self.wires.links[link];
+            if port.marked != marked {
+                packet.flags |= frame::CE;
             }
+            let frame = self.flows[packet.flow as usize].frame(&packet, &self.transport);
+            self.taps.packet(link, Time::from_nanos(port.free_at()), &frame);
         }
         fits
     }
 
     /// A hop with a meter, a scheduler or a capture before it.
     #[cold]
-    fn special(&mut self, link: usize, packet: Packet) -> bool {
+    fn special(&mut self, link: usize, mut packet: Packet) -> bool {
         let flow = &mut self.flows[packet.flow as usize];
         if packet.hop == 1
             && packet.flags & frame::ACK == 0
@@ -419,18 +271,17 @@ impl World {
         if scheduler.packets() == 0 && self.wires.links[link].is_idle(self.now) {
             return self.offer(link, packet);
         }
-        let is_ack = packet.flags & frame::ACK != 0;
-        let destination = if is_ack { flow.source } else { flow.destination };
+        let port = &mut self.wires.links[link];
+        port.mark(&mut packet, scheduler.packets() + 1);
+        let (_, destination) = flow.ends(&packet);
         let fits = scheduler.push(packet, flow.priority, destination);
         let waiting = scheduler.packets();
-        let port = &mut self.wires.links[link];
         if !fits {
             port.dropped += 1;
         }
         port.peak = port.peak.max(waiting + 1);
         if waiting == 1 && fits {
-            let ready = Time::from_nanos(port.free_at());
-            self.wires.events.schedule(Slot(slot_number(self.wires.links.len() + link)), ready);
+            self.wires.await_port(link);
         }
         fits
     }
@@ -448,8 +299,7 @@ impl World {
             self.drop(&packet);
         }
         if more {
-            let ready = Time::from_nanos(self.wires.links[link].free_at());
-            self.wires.events.schedule(Slot(slot_number(self.wires.links.len() + link)), ready);
+            self.wires.await_port(link);
         }
     }
 
@@ -588,13 +438,9 @@ impl World {
         let timer = &mut self.flows[place as usize].timers[side];
         if at < *timer {
             *timer = at;
-            let slot = self.timer_slot(place, side);
+            let slot = self.wires.timer_slot(place, side);
             self.wires.events.schedule(slot, Time::from_nanos(at));
         }
-    }
-
-    const fn timer_slot(&self, place: u32, side: usize) -> Slot {
-        Slot(slot_number(2 * self.wires.links.len() + 2 * place as usize + side))
     }
 
     /// Tells once that the flow is complete, and frees its place when the network holds nothing of
@@ -611,7 +457,7 @@ impl World {
             self.places[flow.id.index()] = u32::MAX;
             self.free.push(place);
             for side in 0..2 {
-                let slot = self.timer_slot(place, side);
+                let slot = self.wires.timer_slot(place, side);
                 self.wires.events.cancel(slot);
             }
         }
@@ -645,70 +491,4 @@ impl World {
             None => Ok(()),
         }
     }
-}
-
-impl Flow {
-    /// The packet as a capture shows it.
-    fn frame(&self, packet: &Packet, transport: &Transport) -> Frame {
-        let is_ack = packet.flags & frame::ACK != 0;
-        let (source, destination) = (NodeId(self.source), NodeId(self.destination));
-        let window = u32::try_from(transport.receive_window.get()).unwrap_or(u32::MAX);
-        Frame {
-            src: if is_ack { destination } else { source },
-            dst: if is_ack { source } else { destination },
-            flow: self.id,
-            from_sender: !is_ack,
-            datagram: packet.flags & frame::DATAGRAM != 0,
-            header: transport.header,
-            payload: u32::from(packet.size - transport.header),
-            seq: if is_ack { 0 } else { packet.seq },
-            ack: if is_ack { packet.seq } else { 0 },
-            sack: (packet.block.0 != packet.block.1).then_some(packet.block),
-            window,
-            ece: packet.flags & frame::ECE != 0,
-            ect: packet.flags & frame::ECT != 0,
-            ce: packet.flags & frame::CE != 0,
-        }
-    }
-
-    const fn delivered(&self, datagrams: bool) -> u64 {
-        if datagrams { self.received } else { self.receiver.delivered() }
-    }
-
-    const fn state(&self, datagrams: bool) -> FlowState {
-        FlowState {
-            delivered: self.delivered(datagrams),
-            retransmissions: self.sender.retransmissions,
-            timeouts: self.sender.timeouts,
-        }
-    }
-}
-
-impl Wires {
-    /// The next element of the packet's path.
-    #[inline]
-    fn element(&self, packet: &Packet) -> u32 {
-        let way = 2 * packet.flow as usize + usize::from(packet.flags & frame::ACK);
-        self.paths[way][packet.hop as usize & PATH]
-    }
-
-    /// Puts a packet on a link; `false` when there is no room.
-    #[inline(always)] // one call a hop
-    fn offer(&mut self, link: usize, now: u64, mut packet: Packet) -> bool {
-        packet.hop += 1;
-        match self.links[link].offer(now, packet) {
-            Taken::Queued => true,
-            Taken::First(at) => {
-                self.events.insert(Slot(slot_number(link)), Time::from_nanos(at));
-                true
-            }
-            Taken::Dropped => false,
-        }
-    }
-}
-
-/// Tables of links and flows are bounded well below 2³².
-#[allow(clippy::cast_possible_truncation)]
-const fn slot_number(index: usize) -> u32 {
-    index as u32
 }

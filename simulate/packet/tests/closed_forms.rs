@@ -2,9 +2,8 @@
 
 mod common;
 
-use common::{access, host, incast, job, link, outcome, setup};
-use model::build;
-use policy::Policy;
+use common::{PerFlow, access, host, incast, job, link, outcome, pace, setup};
+use model::{Directives, build};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_packet::{Protocol, Transport};
 
@@ -124,25 +123,6 @@ fn timeouts_back_off_exponentially() {
     }
 }
 
-/// Holds every flow to one rate.
-struct Hold(Rate);
-
-impl Policy for Hold {
-    fn observe(
-        &mut self,
-        _: Time,
-        _: &model::Network,
-        observation: &model::Observation,
-        out: &mut model::Directives,
-    ) {
-        if let model::Observation::Declared(model::Declared::FlowRequest { flow, .. }) = observation
-        {
-            let limit = Some(self.0);
-            out.push(model::Directive::Pace { flow: *flow, limit, lease: Span::from_secs(10) });
-        }
-    }
-}
-
 #[test]
 fn a_paced_flow_sends_at_its_pace_exactly() {
     for (mbps, protocol) in [(1, Protocol::NewReno), (33, Protocol::Cubic), (90, Protocol::Dctcp)] {
@@ -151,7 +131,9 @@ fn a_paced_flow_sends_at_its_pace_exactly() {
         let transport = Transport { protocol, initial_window: 1, ..newreno() };
         let jobs = vec![job(0, Time::ZERO, a, b, 10_001 * 1460)];
         let mut setup = setup(topology, transport, jobs);
-        setup.policy = Some(Box::new(Hold(Rate::from_mbps(mbps))));
+        setup.policy = Some(Box::new(PerFlow(move |_, flow, out: &mut Directives| {
+            out.push(pace(flow, Some(Rate::from_mbps(mbps))));
+        })));
         let outcome = outcome(setup);
         // The first packet left before the policy spoke; 10,000 more follow at the pace, which
         // counts frame bytes: 1500 octets each.

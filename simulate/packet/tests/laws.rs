@@ -1,11 +1,12 @@
 //! What must hold in every run: equal runs are equal, bytes are conserved, queues keep their
 //! bounds, nothing panics. The simulator audits itself at the end of each run and returns an error
 //! when a law is broken, so a run that comes back has passed.
+#![allow(clippy::unwrap_used)] // in what the tests share, too
 
 mod common;
 
-use common::{access, job, link, outcome, setup};
-use model::{Buffer, Job, LinkSpec, NodeId, Topology, build};
+use common::{PerFlow, access, job, link, outcome, pace, setup};
+use model::{Buffer, Directive, Directives, FlowId, Job, LinkSpec, NodeId, Topology, build};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_packet::{Discipline, Enforcement, Outcome, Protocol, Transport};
@@ -93,26 +94,12 @@ fn topology(case: &Case) -> Topology {
 }
 
 /// Limits each flow as it is announced, and gives it a priority.
-struct Limiter(Vec<u64>);
-
-impl policy::Policy for Limiter {
-    fn observe(
-        &mut self,
-        _: Time,
-        _: &model::Network,
-        observation: &model::Observation,
-        out: &mut model::Directives,
-    ) {
-        let lease = Span::from_secs(10);
-        let model::Observation::Declared(model::Declared::FlowRequest { flow, .. }) = observation
-        else {
-            return;
-        };
+fn limiter(limits: Vec<u64>) -> impl policy::Policy {
+    PerFlow(move |_, flow: FlowId, out: &mut Directives| {
         let level = u8::try_from(flow.0 % 8).unwrap();
-        out.push(model::Directive::Prioritize { flow: *flow, level, lease });
-        let limit = self.0.get(flow.index()).map(|kbps| Rate::from_bps(kbps * 1_000));
-        out.push(model::Directive::Pace { flow: *flow, limit, lease });
-    }
+        out.push(Directive::Prioritize { flow, level, lease: Span::from_secs(10) });
+        out.push(pace(flow, limits.get(flow.index()).map(|kbps| Rate::from_bps(kbps * 1_000))));
+    })
 }
 
 fn play(case: &Case) -> Outcome {
@@ -128,7 +115,7 @@ fn play(case: &Case) -> Outcome {
         .collect();
     jobs.sort_by_key(|job| job.arrival);
     let mut setup = setup(topology, case.transport, jobs);
-    setup.policy = Some(Box::new(Limiter(case.limits.clone())));
+    setup.policy = Some(Box::new(limiter(case.limits.clone())));
     if let Some(burst) = case.meter {
         setup.enforcement = Enforcement::Meter { burst: Bytes::new(burst) };
     }

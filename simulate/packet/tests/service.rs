@@ -1,9 +1,10 @@
 //! Meters, disciplines of service, and messages that take their time.
+#![allow(clippy::unwrap_used)] // in what the tests share, too
 
 mod common;
 
-use common::{access, host, incast, job, link, outcome, setup};
-use model::{Declared, Directive, Directives, Network, Observation, build};
+use common::{PerFlow, access, host, incast, job, link, outcome, pace, setup};
+use model::{Directive, Directives, build};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_packet::{Discipline, Enforcement, Protocol, Setup, Transport};
 
@@ -13,23 +14,8 @@ fn datagrams() -> Transport {
     Transport { protocol: Protocol::Datagram, ..Transport::default() }
 }
 
-/// Does what the function says for each announced flow.
-struct PerFlow<F>(F);
-
-impl<F: FnMut(Time, model::FlowId) -> Directive> policy::Policy for PerFlow<F> {
-    fn observe(&mut self, now: Time, _: &Network, observation: &Observation, out: &mut Directives) {
-        if let Observation::Declared(Declared::FlowRequest { flow, .. }) = observation {
-            out.push((self.0)(now, *flow));
-        }
-    }
-}
-
 fn limited(mbps: u64) -> impl policy::Policy {
-    PerFlow(move |_, flow| Directive::Pace {
-        flow,
-        limit: Some(Rate::from_mbps(mbps)),
-        lease: Span::from_secs(10),
-    })
+    PerFlow(move |_, flow, out: &mut Directives| out.push(pace(flow, Some(Rate::from_mbps(mbps)))))
 }
 
 /// What passes a meter of `mbps` of datagrams that reach it at `sent_mbps`, Mbit/s of frames.
@@ -98,10 +84,9 @@ fn after(packets: u64) -> Span {
 #[test]
 fn strict_priority_serves_the_higher_first() {
     // Flow 0 becomes less urgent than flow 1 as both are announced, before any packet is through.
-    let policy = PerFlow(|_, flow: model::FlowId| Directive::Prioritize {
-        flow,
-        level: if flow.0 == 0 { 3 } else { 1 },
-        lease: Span::from_secs(10),
+    let policy = PerFlow(|_, flow: model::FlowId, out: &mut Directives| {
+        let level = if flow.0 == 0 { 3 } else { 1 };
+        out.push(Directive::Prioritize { flow, level, lease: Span::from_secs(10) });
     });
     let outcome = outcome(two_senders(Discipline::StrictPriority, Some(Box::new(policy))));
     let (low, high) = (&outcome.flows[0], &outcome.flows[1]);
@@ -144,13 +129,35 @@ fn messages_take_the_control_delay_each_way() {
     let mut setup = setup(topology, Transport::default(), jobs);
     let heard = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let notes = heard.clone();
-    setup.policy = Some(Box::new(PerFlow(move |now, flow| {
+    setup.policy = Some(Box::new(PerFlow(move |now, flow, out: &mut Directives| {
         notes.borrow_mut().push(now);
-        Directive::Pace { flow, limit: Some(Rate::from_mbps(10)), lease: Span::from_secs(10) }
+        out.push(pace(flow, Some(Rate::from_mbps(10))));
     })));
     setup.control_delay = Span::from_micros(300);
     let outcome = outcome(setup);
     let obeyed: Vec<Time> = outcome.flows[0].limits.iter().map(|(time, _)| *time).collect();
     assert_eq!(*heard.borrow(), [Time::from_nanos(300_007)]);
     assert_eq!(obeyed, [Time::from_nanos(600_007)]);
+}
+
+#[test]
+fn ports_mark_whatever_their_discipline() {
+    // Two long DCTCP flows over a port that marks from 10 packets on.
+    for discipline in [Discipline::Fifo, Discipline::StrictPriority, Discipline::PerFlow] {
+        let bottleneck = model::LinkSpec { mark: Some(10), ..link(100, 50, 200) };
+        let topology = incast(2, bottleneck);
+        let (receiver, switch) = (host(&topology, "receiver"), host(&topology, "s0"));
+        let port = topology.link_between(switch, receiver).unwrap();
+        let jobs = (0..2)
+            .map(|n| job(n, Time::ZERO, host(&topology, &format!("h{n}")), receiver, 5_000_000))
+            .collect();
+        let transport = Transport { protocol: Protocol::Dctcp, ..Transport::default() };
+        let mut setup = setup(topology, transport, jobs);
+        setup.switch_queue = discipline;
+        let outcome = outcome(setup);
+        let record = &outcome.links[port.index()];
+        assert!(record.marked > 100, "{discipline:?}: {} marks", record.marked);
+        assert!(record.peak < 60, "{discipline:?}: the queue grew to {}", record.peak);
+        assert_eq!(record.dropped, 0);
+    }
 }

@@ -1,9 +1,12 @@
 //! Small runs for the tests. Every run is audited by the simulator itself: a broken invariant is an
 //! error that `run` returns.
-#![allow(dead_code)] // each test file uses its part
+#![allow(dead_code, clippy::unwrap_used)] // each test file uses its part; a test may panic
 
 use model::build::{self, Access};
-use model::{Buffer, Flow, Job, JobId, LinkSpec, Network, NodeId, TaskId, Topology};
+use model::{
+    Buffer, Declared, Directive, Directives, Flow, FlowId, Job, JobId, LinkSpec, Network, NodeId,
+    Observation, TaskId, Topology,
+};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_packet::{Discipline, Enforcement, Outcome, RunError, Setup, Transport, run};
 
@@ -72,4 +75,20 @@ pub fn setup(topology: Topology, transport: Transport, jobs: Vec<Job>) -> Setup<
 pub fn outcome(setup: Setup<'_>) -> Outcome {
     let outcome: Result<Outcome, RunError> = run(setup, &mut |_| {});
     outcome.unwrap()
+}
+
+/// Does for each announced flow what the function says.
+pub struct PerFlow<F>(pub F);
+
+impl<F: FnMut(Time, FlowId, &mut Directives)> policy::Policy for PerFlow<F> {
+    fn observe(&mut self, now: Time, _: &Network, observation: &Observation, out: &mut Directives) {
+        if let Observation::Declared(Declared::FlowRequest { flow, .. }) = observation {
+            (self.0)(now, *flow, out);
+        }
+    }
+}
+
+/// A limit on a flow, or none.
+pub fn pace(flow: FlowId, limit: Option<Rate>) -> Directive {
+    Directive::Pace { flow, limit, lease: Span::from_secs(10) }
 }

@@ -1,0 +1,117 @@
+//! A flow in the network: both ends of its connection, and what the world keeps about it.
+
+use model::{FlowId, NodeId};
+
+use crate::frame::{self, Packet};
+use crate::meter::Meter;
+use crate::tcp::{Receiver, Sender};
+use crate::{Frame, Transport};
+
+/// No timer event is pending.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// What a flow has done so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FlowState {
+    pub(crate) delivered: u64,
+    pub(crate) retransmissions: u32,
+    pub(crate) timeouts: u32,
+}
+
+pub(crate) struct Flow {
+    pub(crate) sender: Sender,
+    pub(crate) receiver: Receiver,
+    /// Cost of an octet at the flow's pace; zero when it isn't paced.
+    pub(crate) pace: u64,
+    /// When the pace lets the next packet go, ns.
+    pub(crate) pace_at: u64,
+    /// When the sender's and the receiver's timer events are due.
+    pub(crate) timers: [u64; 2],
+    pub(crate) size: u64,
+    /// Payload of datagrams that arrived and that were lost.
+    pub(crate) received: u64,
+    pub(crate) lost: u64,
+    /// Packets in the network.
+    pub(crate) in_flight: u32,
+    pub(crate) id: FlowId,
+    pub(crate) source: NodeId,
+    pub(crate) destination: NodeId,
+    pub(crate) ended: bool,
+    pub(crate) priority: u8,
+    pub(crate) meter: Option<Box<Meter>>,
+}
+
+impl Flow {
+    /// A flow of `size` octets that has sent nothing; `handshake` as for [`Sender::new`].
+    pub(crate) fn new(
+        id: FlowId,
+        source: NodeId,
+        destination: NodeId,
+        size: u64,
+        handshake: u64,
+        transport: &Transport,
+    ) -> Self {
+        let delay = transport.delayed_ack.map_or(0, |delay| delay.as_nanos());
+        Self {
+            sender: Sender::new(transport, size, handshake),
+            receiver: Receiver::new(delay, transport.sack),
+            pace: 0,
+            pace_at: 0,
+            timers: [NEVER; 2],
+            size,
+            received: 0,
+            lost: 0,
+            in_flight: 0,
+            id,
+            source,
+            destination,
+            ended: false,
+            priority: 0,
+            meter: None,
+        }
+    }
+
+    /// Who sent the packet and whom it is for.
+    pub(crate) const fn ends(&self, packet: &Packet) -> (NodeId, NodeId) {
+        if packet.flags & frame::ACK == 0 {
+            (self.source, self.destination)
+        } else {
+            (self.destination, self.source)
+        }
+    }
+
+    /// The packet as a capture shows it.
+    pub(crate) fn frame(&self, packet: &Packet, transport: &Transport) -> Frame {
+        let is_ack = packet.flags & frame::ACK != 0;
+        let (src, dst) = self.ends(packet);
+        Frame {
+            src,
+            dst,
+            flow: self.id,
+            from_sender: !is_ack,
+            datagram: packet.flags & frame::DATAGRAM != 0,
+            header: transport.header,
+            payload: u32::from(packet.size - transport.header),
+            seq: if is_ack { 0 } else { packet.seq },
+            ack: if is_ack { packet.seq } else { 0 },
+            sack: (packet.block.0 != packet.block.1).then_some(packet.block),
+            window: u32::try_from(transport.receive_window.get()).unwrap_or(u32::MAX),
+            ece: packet.flags & frame::ECE != 0,
+            ect: packet.flags & frame::ECT != 0,
+            ce: packet.flags & frame::CE != 0,
+        }
+    }
+
+    /// Payload that reached the receiving application.
+    pub(crate) const fn delivered(&self, datagrams: bool) -> u64 {
+        if datagrams { self.received } else { self.receiver.delivered() }
+    }
+
+    pub(crate) const fn state(&self, datagrams: bool) -> FlowState {
+        FlowState {
+            delivered: self.delivered(datagrams),
+            retransmissions: self.sender.retransmissions,
+            timeouts: self.sender.timeouts,
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Links, paths and events: what a packet needs on its way.
+
+use engine::{EventQueue, Slot};
+use model::{LinkId, Network, NodeId};
+use units::{Span, Time};
+
+use crate::frame::{self, Packet};
+use crate::link::{self, Link, Taken};
+use crate::scheduler::{Discipline, Scheduler};
+use crate::{RunError, Transport};
+
+/// Most links on a path.
+const LONGEST: usize = 15;
+/// In a path: the packet has arrived.
+pub(crate) const DELIVER: u32 = u32::MAX;
+/// In a path, with a link: a meter, a scheduler or a capture stands before the link.
+pub(crate) const SPECIAL: u32 = 1 << 31;
+
+/// The links of a path in order, perhaps with [`SPECIAL`], then [`DELIVER`].
+pub(crate) type Path = [u32; LONGEST + 1];
+
+pub(crate) struct Wires {
+    pub(crate) links: Vec<Link>,
+    /// Two per flow, there and back.
+    pub(crate) paths: Vec<Path>,
+    /// Slots: a link's next arrival; a scheduled port that becomes free; timers.
+    pub(crate) events: EventQueue,
+    pub(crate) schedulers: Vec<Option<Box<Scheduler>>>,
+}
+
+impl Wires {
+    /// Idle links. `ports` tells how each link's queue is served.
+    pub(crate) fn new(
+        network: &Network,
+        transport: &Transport,
+        ports: impl Fn(LinkId) -> Discipline,
+    ) -> Self {
+        let specs = network.topology().links().iter().map(|link| link.spec);
+        let links: Vec<Link> = specs.clone().map(|spec| Link::new(&spec)).collect();
+        let schedulers = (0u32..).zip(specs.clone()).map(|(number, spec)| {
+            let discipline = ports(LinkId(number));
+            let is_fifo = discipline == Discipline::Fifo;
+            (!is_fifo).then(|| Box::new(Scheduler::new(discipline, spec.buffer)))
+        });
+        // At full load each link has an arrival every full packet's time.
+        let frame = u64::from(transport.mss) + u64::from(transport.header);
+        let times = specs.map(|s| (link::span(frame, link::cost(s.capacity.as_bps())), s.delay));
+        let per_second: f64 = times.clone().map(|(span, _)| 1e9 / span.max(1) as f64).sum();
+        let reach = times.map(|(span, delay)| span + delay.as_nanos()).max().unwrap_or(0);
+        let gap = Span::from_secs_f64(1.0 / per_second.max(1.0));
+        Self {
+            events: EventQueue::new(2 * links.len(), gap, Span::from_nanos(reach)),
+            schedulers: schedulers.collect(),
+            links,
+            paths: Vec::new(),
+        }
+    }
+
+    /// The path that the network gives a flow of this number; `special` tells which links have
+    /// something before them.
+    pub(crate) fn path(
+        network: &Network,
+        src: NodeId,
+        dst: NodeId,
+        number: u32,
+        special: impl Fn(usize) -> bool,
+    ) -> Result<Path, RunError> {
+        let failed = |reason| RunError::NoPath { src, dst, reason };
+        let mut links = Vec::with_capacity(LONGEST);
+        if src == dst {
+            return Err(failed("a flow needs two different hosts"));
+        }
+        if !network.path(src, dst, u64::from(number), &mut links) {
+            return Err(failed("the topology does not connect them"));
+        }
+        if links.len() > LONGEST {
+            return Err(failed("it has more than 15 links"));
+        }
+        let mut path = [DELIVER; LONGEST + 1];
+        for (element, link) in path.iter_mut().zip(&links) {
+            *element = if special(link.index()) { link.0 | SPECIAL } else { link.0 };
+        }
+        Ok(path)
+    }
+
+    /// Time for a packet of `size` octets to cross the idle links of a path, ns.
+    pub(crate) fn transit(&self, path: &Path, size: u64) -> u64 {
+        let links = path.iter().filter(|element| **element != DELIVER);
+        links.map(|element| self.links[(element & !SPECIAL) as usize].transit(size)).sum()
+    }
+
+    /// The next element of the packet's path.
+    #[inline]
+    pub(crate) fn element(&self, packet: &Packet) -> u32 {
+        let way = 2 * packet.flow as usize + usize::from(packet.flags & frame::ACK);
+        self.paths[way][packet.hop as usize & LONGEST]
+    }
+
+    /// Puts a packet on a link; `false` when there is no room.
+    #[inline(always)] // one call a hop
+    pub(crate) fn offer(&mut self, link: usize, now: u64, mut packet: Packet) -> bool {
+        packet.hop += 1;
+        match self.links[link].offer(now, packet) {
+            Taken::Queued => true,
+            Taken::First(at) => {
+                self.events.insert(arrival_slot(link), Time::from_nanos(at));
+                true
+            }
+            Taken::Dropped => false,
+        }
+    }
+
+    /// Has the scheduler of a link asked again when the link is free.
+    pub(crate) fn await_port(&mut self, link: usize) {
+        let ready = Time::from_nanos(self.links[link].free_at());
+        let slot = Slot(slot_number(self.links.len() + link));
+        self.events.schedule(slot, ready);
+    }
+
+    /// The slot of a sender's (side 0) or receiver's (side 1) timer.
+    pub(crate) const fn timer_slot(&self, place: u32, side: usize) -> Slot {
+        Slot(slot_number(2 * self.links.len() + 2 * place as usize + side))
+    }
+}
+
+/// The slot of a link's next arrival.
+pub(crate) const fn arrival_slot(link: usize) -> Slot {
+    Slot(slot_number(link))
+}
+
+/// Tables of links and flows are bounded well below 2³².
+#[allow(clippy::cast_possible_truncation)]
+pub(crate) const fn slot_number(index: usize) -> u32 {
+    index as u32
+}
