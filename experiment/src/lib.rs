@@ -15,3 +15,4 @@ pub mod table;
 pub use files::WriteError;
 pub use published::{Published, Verdict, judge};
 pub use result::{Origin, PolicyResult, Run, RunResult};
+pub use run::Prepared;

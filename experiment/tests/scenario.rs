@@ -100,6 +100,7 @@ fn errors_name_line_column_field_fault_and_remedy() {
             "write a capacity",
         ),
         ("150 KB", "many", "s.toml:7:63: topology.access.buffer", "no buffer", "100 packets"),
+        ("150 KB", "1499 B", "s.toml:4:1: topology", "no full packet of 1500 B", "larger"),
         (
             "150 KB",
             "0 packets",
@@ -254,6 +255,15 @@ fn published_figures_name_policies_and_metrics_that_exist() {
     assert!(error.contains("did you mean \"jct_mean_s\""), "{error}");
     let error = refusal(&(GOOD.to_owned() + figure + figure), &[]);
     assert!(error.starts_with("s.toml:28:10") && error.contains("already"), "{error}");
+}
+
+/// Found by fuzzing: a text over several lines came back in the error as it was.
+#[test]
+fn errors_are_one_line_without_control_characters() {
+    let several = GOOD.replace("\"100 Mbit/s\"", "\"\"\"100\nMbit\\u001b[31m\"\"\"");
+    for error in [refusal(&several, &[]), refusal(GOOD, &["until=3\ns\u{7}"])] {
+        assert!(!error.contains(char::is_control), "{error:?}");
+    }
 }
 
 #[test]

@@ -14,14 +14,16 @@ pub struct ScenarioError(String);
 impl ScenarioError {
     /// An error that says in itself what is wrong where.
     pub(super) fn whole(message: impl fmt::Display) -> Self {
-        Self(message.to_string())
+        // One line, and nothing in it steers a terminal, whatever the document says.
+        let plain = |c: char| if c.is_control() { ' ' } else { c };
+        Self(message.to_string().chars().map(plain).collect())
     }
 
     pub(super) fn new(at: &str, field: &str, message: impl fmt::Display) -> Self {
         if field.is_empty() {
-            Self(format!("{at}: {message}"))
+            Self::whole(format_args!("{at}: {message}"))
         } else {
-            Self(format!("{at}: {field}: {message}"))
+            Self::whole(format_args!("{at}: {field}: {message}"))
         }
     }
 }

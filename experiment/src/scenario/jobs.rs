@@ -1,12 +1,11 @@
 //! `[[workload.job]]`: jobs written out flow by flow.
 
-use std::collections::BTreeMap;
-
-use model::{Flow, Job, JobClass, JobId, NodeId, NodeKind, TaskId};
+use model::{Flow, Job, JobClass, JobId, TaskId};
 use units::{Bytes, Span, Time};
 
 use super::ScenarioError;
-use super::fields::{Value, shown};
+use super::fields::Value;
+use super::topology::{Names, named};
 use super::transport::between;
 
 type Read<T> = Result<T, ScenarioError>;
@@ -25,21 +24,9 @@ pub(super) const NEEDS_END: &str =
 const CLASSES: &[(&str, JobClass)] =
     &[("small", JobClass::Small), ("medium", JobClass::Medium), ("large", JobClass::Large)];
 
-/// The hosts that flows may name.
-pub(super) type Hosts<'a> = BTreeMap<&'a str, NodeId>;
-
-/// The hosts of `topology` by name.
-pub(super) fn hosts(topology: &model::Topology) -> Hosts<'_> {
-    let nodes = (0u32..).zip(topology.nodes());
-    nodes
-        .filter(|(_, node)| node.kind == NodeKind::Host)
-        .map(|(number, node)| (node.name.as_str(), NodeId(number)))
-        .collect()
-}
-
 /// The jobs by arrival, numbered in the order of the file. A flow may be endless where the run
 /// `ends` on its own.
-pub(super) fn read(value: &Value<'_>, hosts: &Hosts<'_>, ends: bool) -> Read<Vec<Job>> {
+pub(super) fn read(value: &Value<'_>, hosts: &Names<'_>, ends: bool) -> Read<Vec<Job>> {
     let mut jobs = Vec::new();
     let mut flows = 0;
     for (number, value) in (0u32..).zip(value.list(MOST)?) {
@@ -71,11 +58,11 @@ pub(super) fn read(value: &Value<'_>, hosts: &Hosts<'_>, ends: bool) -> Read<Vec
     Ok(jobs)
 }
 
-fn flow(value: &Value<'_>, hosts: &Hosts<'_>, ends: bool) -> Read<Flow> {
+fn flow(value: &Value<'_>, hosts: &Names<'_>, ends: bool) -> Read<Flow> {
     let mut fields = value.fields()?;
-    let src = host(&fields.need("from", "\"h0\"")?, hosts)?;
+    let src = named(&fields.need("from", "\"h0\"")?, "host", hosts)?;
     let to = fields.need("to", "\"h1\"")?;
-    let dst = host(&to, hosts)?;
+    let dst = named(&to, "host", hosts)?;
     if src == dst {
         return Err(to.error("is where the flow comes from; name another host"));
     }
@@ -85,22 +72,6 @@ fn flow(value: &Value<'_>, hosts: &Hosts<'_>, ends: bool) -> Read<Flow> {
     // A host runs one map and one reduce of each job.
     let (from, to) = (TaskId(src.0), TaskId(dst.0));
     Ok(Flow { src, dst, from, to, size, offset })
-}
-
-pub(super) fn host(value: &Value<'_>, hosts: &Hosts<'_>) -> Read<NodeId> {
-    const SHOWN: usize = 8;
-    let name = value.text()?;
-    hosts.get(name).copied().ok_or_else(|| {
-        let mut names: Vec<&str> = hosts.keys().copied().take(SHOWN).collect();
-        if hosts.len() > SHOWN {
-            names.push("…");
-        }
-        value.error(format_args!(
-            "there is no host \"{}\"; there are {}",
-            shown(name),
-            names.join(", ")
-        ))
-    })
 }
 
 fn size(value: &Value<'_>, ends: bool) -> Read<Bytes> {

@@ -137,7 +137,8 @@ impl Scenario {
             }
             Ok(until)
         })?;
-        let topology = topology::read(&root.need("topology", "a [topology] table")?)?;
+        let topology_value = root.need("topology", "a [topology] table")?;
+        let topology = topology::read(&topology_value)?;
         let transport = root
             .or("transport", Transport::default(), |v| transport::read(v, Transport::default()))?;
         let queues = root.or("queues", Queues::default(), transport::read_queues)?;
@@ -150,9 +151,11 @@ impl Scenario {
         };
         let workload = workload::read(&root.need("workload", "a [workload] table")?, &context)?;
         let policies = policy::read(&root.need("policy", "a [[policy]] table")?, transport)?;
+        let packets = policies.iter().map(|policy| transport::packet(&policy.transport));
+        topology::check_buffers(&topology_value, &topology, packets.max().unwrap_or_default())?;
         let baseline = baseline(&mut root, &policies)?;
         let captures = root.tables("capture", Self::MOST_CAPTURES)?;
-        let captures = captures.iter().map(|v| capture(v, &topology)).collect::<Result<_, _>>()?;
+        let captures = topology::read_captures(&captures, &topology)?;
         let published = root.or("published", Vec::new(), |v| published::read(v, &policies))?;
         let measures = root.tables("measures", metrics::names().count())?;
         let measures = measures.iter().map(published::metric_name).collect::<Result<_, _>>()?;
@@ -190,13 +193,6 @@ fn baseline(root: &mut Fields<'_>, policies: &[PolicySpec]) -> Result<String, Sc
     let tcp = || labels.iter().copied().find(|label| *label == "tcp");
     let first = || labels.first().copied().unwrap_or_default();
     Ok(chosen.or_else(tcp).unwrap_or_else(first).to_owned())
-}
-
-fn capture(value: &Value<'_>, topology: &Topology) -> Result<CapturePort, ScenarioError> {
-    let mut fields = value.fields()?;
-    let (link, name) = topology::port(&mut fields, topology)?;
-    fields.done()?;
-    Ok(CapturePort { link, name })
 }
 
 fn read_text(path: &Path) -> Result<String, String> {

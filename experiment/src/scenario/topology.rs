@@ -1,11 +1,13 @@
 //! `[topology]`: a usual shape or a custom one, link by link.
 
+use std::collections::BTreeMap;
+
 use model::build::{self, Access};
 use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Topology, TopologyError};
 use units::{Bytes, Rate, Span};
 
-use super::ScenarioError;
 use super::fields::{Fields, Value, shown};
+use super::{CapturePort, ScenarioError};
 
 type Read<T> = Result<T, ScenarioError>;
 
@@ -17,6 +19,7 @@ const MOST_SWITCHES: u32 = 5120;
 /// Most nodes of a custom topology, in which every node may route.
 const MOST_CUSTOM: usize = 4096;
 const MOST_LINKS: usize = 1 << 17;
+const MOST_OVERRIDES: usize = 10_000;
 const LONGEST_DELAY: Span = Span::from_secs(100);
 
 /// What a switch port holds unless the file says otherwise.
@@ -78,7 +81,7 @@ pub(super) fn read(value: &Value<'_>) -> Read<Topology> {
         Shape::Custom => Ok(custom(&mut fields)?),
     };
     let topology = built.map_err(|error| value.error(error))?;
-    let overrides = fields.tables("override", MOST_LINKS)?;
+    let overrides = fields.tables("override", MOST_OVERRIDES)?;
     fields.done()?;
     if overrides.is_empty() {
         return Ok(topology);
@@ -163,11 +166,23 @@ fn buffer(value: &Value<'_>) -> Read<Buffer> {
     }
 }
 
+/// Nodes by name.
+pub(super) type Names<'a> = BTreeMap<&'a str, NodeId>;
+
+/// The nodes of `topology` that are to be `kept`, by name.
+pub(super) fn names(topology: &Topology, kept: impl Fn(NodeKind) -> bool) -> Names<'_> {
+    let nodes = (0u32..).zip(topology.nodes());
+    nodes
+        .filter(|(_, node)| kept(node.kind))
+        .map(|(number, node)| (node.name.as_str(), NodeId(number)))
+        .collect()
+}
+
 /// `from` and `to`, names of the ends of a link that exists, with the link's name.
-pub(super) fn port(fields: &mut Fields<'_>, topology: &Topology) -> Read<(LinkId, String)> {
+fn port(fields: &mut Fields<'_>, topology: &Topology, names: &Names<'_>) -> Read<(LinkId, String)> {
     let from = fields.need("from", "\"s0\"")?;
     let to = fields.need("to", "\"h0\"")?;
-    let ends = (node(&from, topology)?, node(&to, topology)?);
+    let ends = (named(&from, "node", names)?, named(&to, "node", names)?);
     match topology.link_between(ends.0, ends.1) {
         Some(link) => Ok((link, format!("{}-{}", from.text()?, to.text()?))),
         None => Err(to.error(format_args!(
@@ -178,52 +193,68 @@ pub(super) fn port(fields: &mut Fields<'_>, topology: &Topology) -> Read<(LinkId
     }
 }
 
-fn node(value: &Value<'_>, topology: &Topology) -> Read<NodeId> {
+/// The node that `value` names; an error calls it a `what` and shows what names look like here.
+pub(super) fn named(value: &Value<'_>, what: &str, names: &Names<'_>) -> Read<NodeId> {
+    const SHOWN: usize = 8;
     let name = value.text()?;
-    topology.node_named(name).ok_or_else(|| {
-        value.error(format_args!("there is no node \"{}\"; {}", shown(name), some_nodes(topology)))
+    names.get(name).copied().ok_or_else(|| {
+        let mut some: Vec<&str> = names.keys().copied().take(SHOWN).collect();
+        if names.len() > SHOWN {
+            some.push("…");
+        }
+        let (name, some) = (shown(name), some.join(", "));
+        value.error(format_args!("there is no {what} \"{name}\"; there are {some}"))
     })
 }
 
-/// The first few names, to show what names look like here.
-pub(super) fn some_nodes(topology: &Topology) -> String {
-    const SHOWN: usize = 8;
-    let nodes = topology.nodes();
-    let names: Vec<&str> = nodes.iter().take(SHOWN).map(|node| node.name.as_str()).collect();
-    let more = if nodes.len() > SHOWN { ", …" } else { "" };
-    format!("there are {}{more}", names.join(", "))
+/// The members of `[[capture]]`.
+pub(super) fn read_captures(values: &[Value<'_>], topology: &Topology) -> Read<Vec<CapturePort>> {
+    let names = names(topology, |_| true);
+    let read = |value: &Value<'_>| {
+        let mut fields = value.fields()?;
+        let (link, name) = port(&mut fields, topology, &names)?;
+        fields.done()?;
+        Ok(CapturePort { link, name })
+    };
+    values.iter().map(read).collect()
+}
+
+/// Refuses a buffer that no full packet of `octets` fits into: its flows would try for ever.
+pub(super) fn check_buffers(value: &Value<'_>, topology: &Topology, octets: u32) -> Read<()> {
+    for link in topology.links() {
+        if let Buffer::Bytes(room) = link.spec.buffer
+            && room < Bytes::new(u64::from(octets))
+        {
+            let (from, to) = (link.from.index(), link.to.index());
+            let (from, to) = (&topology.nodes()[from].name, &topology.nodes()[to].name);
+            return Err(value.error(format_args!(
+                "the buffer of {room} from {from} to {to} holds no full packet of {octets} B; \
+                 write a larger one"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// `hosts`, `switches` and `[[topology.link]]`, each a cable with the same properties both ways
 /// unless it is `one_way`.
 fn custom(fields: &mut Fields<'_>) -> Read<Topology> {
     let mut topology = Topology::new();
-    let mut names = std::collections::BTreeMap::new();
+    let mut names = Names::new();
     for (key, kind, example) in
         [("hosts", NodeKind::Host, "[\"n1\", \"n2\"]"), ("switches", NodeKind::Switch, "[\"s1\"]")]
     {
         for value in fields.need(key, example)?.list(MOST_CUSTOM / 2)? {
-            let name = value.name()?;
-            let node = topology.add_node(name.clone(), kind).map_err(|e| value.error(e))?;
-            if names.insert(name, node).is_some() {
+            let node = topology.add_node(value.name()?, kind).map_err(|e| value.error(e))?;
+            if names.insert(value.text()?, node).is_some() {
                 return Err(value.error("there is a node of that name already; use another"));
             }
         }
     }
     for value in fields.tables("link", MOST_LINKS / 2)? {
         let mut fields = value.fields()?;
-        let mut end = |key, example| {
-            let value = fields.need(key, example)?;
-            let name = value.text()?;
-            names.get(name).copied().ok_or_else(|| {
-                value.error(format_args!(
-                    "there is no node \"{}\"; {}",
-                    shown(name),
-                    some_nodes(&topology)
-                ))
-            })
-        };
-        let (from, to) = (end("from", "\"n1\"")?, end("to", "\"s1\"")?);
+        let from = named(&fields.need("from", "\"n1\"")?, "node", &names)?;
+        let to = named(&fields.need("to", "\"s1\"")?, "node", &names)?;
         let spec = link(&mut fields)?;
         let one_way = fields.or("one_way", false, Value::flag)?;
         fields.done()?;
@@ -242,10 +273,11 @@ fn respecify(
     topology: &Topology,
     overrides: &[Value<'_>],
 ) -> Read<Result<Topology, TopologyError>> {
+    let names = names(topology, |_| true);
     let mut links = topology.links().to_vec();
     for value in overrides {
         let mut fields = value.fields()?;
-        let (link, _) = port(&mut fields, topology)?;
+        let (link, _) = port(&mut fields, topology, &names)?;
         let spec = &mut links[link.index()].spec;
         *spec = LinkSpec {
             capacity: fields.or("capacity", spec.capacity, capacity)?,

@@ -41,7 +41,7 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
         sack: fields.or("sack", base.sack, Value::flag)?,
     };
     fields.done()?;
-    let packet = u32::from(transport.mss) + u32::from(transport.header);
+    let packet = packet(&transport);
     if packet > LARGEST_PACKET {
         return Err(value.error(format_args!(
             "mss and header make packets of {packet} B; an IP packet has at most {LARGEST_PACKET} B"
@@ -51,6 +51,11 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
         return Err(value.error("receive_window is smaller than mss; write at least one segment"));
     }
     Ok(transport)
+}
+
+/// Octets of a full packet.
+pub(super) fn packet(transport: &Transport) -> u32 {
+    u32::from(transport.mss) + u32::from(transport.header)
 }
 
 const DISCIPLINES: &[(&str, Discipline)] = &[

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use model::{Job, Network, NodeId, Topology};
+use model::{Job, Network, NodeId, NodeKind, Topology};
 use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
 use workload::{
@@ -12,7 +12,8 @@ use workload::{
 
 use super::ScenarioError;
 use super::fields::{Fields, Value};
-use super::jobs::{self, Hosts};
+use super::jobs;
+use super::topology::{self, Names, named};
 use super::transport::between;
 
 type Read<T> = Result<T, ScenarioError>;
@@ -182,7 +183,7 @@ pub(super) struct Context<'a> {
 }
 
 pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
-    let names = jobs::hosts(context.topology);
+    let names = topology::names(context.topology, |kind| kind == NodeKind::Host);
     let hosts: Vec<NodeId> = context.topology.hosts().collect();
     let mut sites = vec![("", value.site())];
     let mut fields = value.fields()?;
@@ -271,7 +272,7 @@ fn shuffle(
     })
 }
 
-fn poisson(fields: &mut Fields<'_>, names: &Hosts<'_>, context: &Context<'_>) -> Read<Recipe> {
+fn poisson(fields: &mut Fields<'_>, names: &Names<'_>, context: &Context<'_>) -> Read<Recipe> {
     let mut sizes = fields.need("sizes", "{ exponential = \"46 kB\" }")?.fields()?;
     let fixed = sizes.optional("fixed", bytes)?.map(Sizes::Fixed);
     let exponential = sizes.optional("exponential", bytes)?.map(Sizes::Exponential);
@@ -286,7 +287,7 @@ fn poisson(fields: &mut Fields<'_>, names: &Hosts<'_>, context: &Context<'_>) ->
     let incast =
         fields.or("pattern", false, |v| v.choice(&[("uniform", false), ("incast", true)]))?;
     let pattern = if incast {
-        Pattern::Incast(jobs::host(&fields.need("receiver", "\"h0\"")?, names)?)
+        Pattern::Incast(named(&fields.need("receiver", "\"h0\"")?, "host", names)?)
     } else {
         Pattern::Uniform
     };
@@ -308,8 +309,8 @@ fn payload_capacity(context: &Context<'_>) -> Rate {
     frame.fraction(mss, mss + header)
 }
 
-fn incast(fields: &mut Fields<'_>, names: &Hosts<'_>, ends: bool) -> Read<Recipe> {
-    let receiver = jobs::host(&fields.need("receiver", "\"h0\"")?, names)?;
+fn incast(fields: &mut Fields<'_>, names: &Names<'_>, ends: bool) -> Read<Recipe> {
+    let receiver = named(&fields.need("receiver", "\"h0\"")?, "host", names)?;
     let senders = count(&fields.need("senders", "40")?)?;
     let bytes = bytes(&fields.need("bytes", "\"512 KB\"")?)?;
     let once = Incast::once(receiver, senders, bytes);
