@@ -86,12 +86,14 @@ impl Link {
     pub(crate) fn offer(&mut self, now: u64, mut packet: Packet) -> Taken {
         let size = u64::from(packet.size);
         let waiting = self.queue_length(now);
-        if waiting >= self.room_packets || size > self.room_bytes.saturating_sub(self.backlog) {
+        if waiting >= self.room_packets || self.backlog + size > self.room_bytes {
             self.dropped += 1;
             return Taken::Dropped;
         }
         self.mark(&mut packet, waiting);
-        self.peak = self.peak.max(waiting + 1);
+        if waiting >= self.peak {
+            self.peak = waiting + 1;
+        }
         self.backlog += size;
         self.bytes += size;
         self.packets += 1;
