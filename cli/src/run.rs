@@ -56,33 +56,37 @@ impl Run {
         let directory = staging.as_ref().map(Staging::directory);
         let done = self.input.run_all(&repeats, &shown, directory)?;
         let results: Vec<RunResult> = done.iter().map(|repeat| repeat.result.clone()).collect();
-        let Some(mut result) = RunResult::mean_of(&results) else {
+        let Some(result) = RunResult::mean_of(&results) else {
             return Ok(());
         };
+        let mut asked = result.clone();
+        asked.results.retain(|result| shown.contains(&result.policy));
+        let json = asked.to_json().map_err(Failure::failed)?;
         if let (Some(directory), Some(prepared), Some(first)) =
             (directory, repeats.first(), done.first())
         {
             self.write(directory, prepared, first, &result)?;
+            std::fs::write(directory.join("result.json"), &json).map_err(Failure::failed)?;
         }
         if let Some(staging) = staging {
             staging.finish()?;
         }
 
-        result.results.retain(|result| shown.contains(&result.policy));
         if self.input.json {
-            return print(&result.to_json().map_err(Failure::failed)?);
+            return print(&json);
         }
         let measures: Vec<&str> = measures.iter().map(String::as_str).collect();
         let measures = if measures.is_empty() { table::DEFAULT_METRICS } else { &measures };
         let mut text = heading(&repeats);
-        text += &table::render(&result, measures, None);
+        text += &table::render(&asked, measures, None);
         if let Some(out) = out {
             text += &format!("\nReport: {}\n", out.join(REPORT).display());
         }
         print(&text)
     }
 
-    /// Writes all files of the result. Those of single flows and jobs are of the `first` repetition.
+    /// Writes the report and the tables of flows and jobs, with the baseline even where nobody asked
+    /// for it. Single flows and jobs are of the `first` repetition.
     fn write(
         &self,
         directory: &Path,
@@ -106,9 +110,7 @@ impl Run {
         };
         store::write(directory, &prepared.origin(), topology, &first.runs)
             .map_err(Failure::failed)?;
-        report::write(&directory.join(REPORT), &report).map_err(Failure::failed)?;
-        let json = result.to_json().map_err(Failure::failed)?;
-        std::fs::write(directory.join("result.json"), json).map_err(Failure::failed)
+        report::write(&directory.join(REPORT), &report).map_err(Failure::failed)
     }
 }
 

@@ -162,6 +162,8 @@ fn a_policy_that_is_chosen_alone_is_still_compared_with_the_baseline() {
     assert_eq!(one["results"].as_array().unwrap().len(), 1);
     assert_eq!(one["results"][0], both["results"][1]);
     assert!(one["results"][0]["metrics"]["jct_mean_change_ratio"].is_number());
+    let printed = desk.run(&["run", "small.toml", "--json", "--policy", "fifo", "--out", "o"]);
+    assert_eq!(fs::read(desk.path("o/result.json")).unwrap(), printed.stdout);
 }
 
 #[test]
