@@ -13,7 +13,8 @@ use crate::input::{Input, MOST_RUNS, prepare};
 /// Run a scenario for every combination of some of its values
 ///
 /// Prints a comparison for each combination of the values to --vary, with the mean and the 95 %
-/// interval over the values to average --over. Writes no files.
+/// interval over the values to average --over. With one --policy the combinations stand side by
+/// side. Writes no files.
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     watermaster sweep scenarios/phurti/facebook-100-jobs.toml --trace FB-2009.tsv \\\n    \
@@ -56,11 +57,19 @@ struct Point {
     set: std::collections::BTreeMap<String, String>,
     /// How many runs of each policy its means are over.
     runs: usize,
+    /// The metrics that the scenario asks to show.
+    #[serde(skip)]
+    measures: Vec<String>,
     #[serde(flatten)]
     result: RunResult,
 }
 
 impl Sweep {
+    /// The policy for which the combinations are the columns of one table.
+    fn side_by_side(&self) -> Option<&str> {
+        self.input.only_policy().filter(|_| !self.vary.is_empty())
+    }
+
     pub(crate) fn execute(self) -> Result<(), Failure> {
         let combinations = product(&self.vary)?;
         let repetitions = product(&self.over)?;
@@ -98,14 +107,17 @@ impl Sweep {
             };
             result.results.retain(|result| shown.contains(&result.policy));
             let pairs = set.iter().map(|set| (set.path().to_owned(), set.value().to_owned()));
-            let point = Point { set: pairs.collect(), runs: results.len(), result };
-            if !self.input.json {
-                print(&show(&point, &measures)?)?;
+            let point = Point { set: pairs.collect(), runs: results.len(), measures, result };
+            if !self.input.json && self.side_by_side().is_none() {
+                print(&show(&point)?)?;
             }
             points.push(point);
         }
         if !self.input.json {
-            return Ok(());
+            return match self.side_by_side() {
+                Some(policy) => print(&compare(&points, policy)?),
+                None => Ok(()),
+            };
         }
         let Some(origin) = points.first().map(|point| point.result.origin.clone()) else {
             return Ok(());
@@ -117,17 +129,47 @@ impl Sweep {
     }
 }
 
-fn show(point: &Point, measures: &[String]) -> Result<String, Failure> {
-    let mut text = String::new();
+impl Point {
+    /// The metrics to show.
+    fn shown(&self) -> Vec<&str> {
+        if self.measures.is_empty() {
+            return table::DEFAULT_METRICS.to_vec();
+        }
+        self.measures.iter().map(String::as_str).collect()
+    }
+
+    /// What its numbers are, under `title`.
+    fn heading(&self, title: &str) -> Result<String, Failure> {
+        let mut text = String::new();
+        let runs = self.runs;
+        writeln!(text, "{title} (mean ± half of the 95 % interval over {runs} runs)\n")
+            .map_err(Failure::failed)?;
+        Ok(text)
+    }
+}
+
+/// One combination, its policies side by side.
+fn show(point: &Point) -> Result<String, Failure> {
     let set: Vec<String> =
         point.set.iter().map(|(path, value)| format!("{path} = {value}")).collect();
     let set = if set.is_empty() { point.result.origin.scenario.clone() } else { set.join(", ") };
-    let runs = point.runs;
-    writeln!(text, "{set} (mean ± half of the 95 % interval over {runs} runs)\n")
-        .map_err(Failure::failed)?;
-    let measures: Vec<&str> = measures.iter().map(String::as_str).collect();
-    let measures = if measures.is_empty() { table::DEFAULT_METRICS } else { &measures };
-    Ok(text + &table::render(&point.result, measures, None) + "\n")
+    let table = table::render(&point.result, &point.shown(), None);
+    Ok(point.heading(&set)? + &table + "\n")
+}
+
+/// One policy, the combinations side by side.
+fn compare(points: &[Point], policy: &str) -> Result<String, Failure> {
+    let Some(first) = points.first() else {
+        return Ok(String::new());
+    };
+    let keys: Vec<&str> = first.set.keys().map(String::as_str).collect();
+    let columns = points.iter().map(|point| {
+        let values: Vec<&str> = point.set.values().map(String::as_str).collect();
+        (values.join(", "), &point.result)
+    });
+    let columns: Vec<_> = columns.collect();
+    let title = format!("{} by {}", first.result.origin.scenario, keys.join(", "));
+    Ok(first.heading(&title)? + &table::across(&columns, policy, &first.shown()) + "\n")
 }
 
 /// Every way to choose a value of each key; one empty way of no keys.

@@ -55,8 +55,9 @@ impl Verdict {
 ///
 /// The direction is the side of the *point of no effect* on which a value lies: zero for a change
 /// against the baseline, one half for `jobs_improved_ratio`, none for the time in TRANSMIT, and for
-/// every other metric `baseline`, our value of it under the baseline policy. A value on the point itself has no direction, and
-/// neither has any when there is no such point (the baseline's own figures; runs without one).
+/// every other metric `baseline`, our value of it under the baseline policy. A value on the point
+/// itself has no direction, and neither has any when there is no such point (the baseline's own
+/// figures; runs without one).
 pub fn judge(published: &Published, ours: Option<f64>, baseline: Option<f64>) -> Verdict {
     let Some(ours) = ours else {
         return Verdict::Differs;

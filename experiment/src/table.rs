@@ -57,6 +57,35 @@ fn compare(result: &RunResult, shown: &[&str], width: Option<u16>) -> String {
     finished(&table)
 }
 
+/// Writes the metrics `shown` (all that were measured when empty) of one policy over several
+/// results, a column for each under its heading. A published figure that all share comes first.
+pub fn across(columns: &[(String, &RunResult)], policy: &str, shown: &[&str]) -> String {
+    let results: Vec<Option<&PolicyResult>> = columns
+        .iter()
+        .map(|(_, result)| result.results.iter().find(|r| r.policy == policy))
+        .collect();
+    let known = |name: &str| {
+        let figure = results.iter().flatten().find_map(|r| r.published.get(name));
+        figure.map(|figure| published(name, figure.value, figure.tolerance))
+    };
+    let every: Vec<_> = names().collect();
+    let rows = if shown.is_empty() { &every[..] } else { shown };
+    let measured_somewhere =
+        |name: &&str| results.iter().flatten().any(|r| r.metrics.contains_key(*name));
+    let mut table = new_table(None);
+    let headings = columns.iter().map(|(heading, _)| right(printable(heading)));
+    table.set_header(
+        [Cell::new(printable(policy)), right("published".to_owned())].into_iter().chain(headings),
+    );
+    for &name in rows.iter().filter(|name| measured_somewhere(name)) {
+        let cells =
+            results.iter().map(|r| right(r.map_or_else(String::new, |r| measured(r, name))));
+        let row = [Cell::new(name), right(known(name).unwrap_or_default())];
+        table.add_row(row.into_iter().chain(cells));
+    }
+    finished(&table)
+}
+
 fn beside_published(result: &RunResult, width: Option<u16>) -> String {
     let mut table = new_table(width);
     let header = ["policy", "metric", "ours", "published", "verdict", "source"];

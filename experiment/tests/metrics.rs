@@ -58,9 +58,11 @@ fn every_metric_by_hand() {
         ("marks_count", 11.0),
         ("queue_peak_packets", 17.0),
         ("transmit_time_ratio", (1.0 + 2.0 / 3.0 + 0.5 + 0.0) / 4.0),
-        ("transmit_time_small_ratio", 1.0),
-        ("transmit_time_medium_ratio", 2.0 / 3.0),
-        ("transmit_time_large_ratio", 0.25),
+        // A flow each, so that both means agree; they part below, where a job has two.
+        ("jobs_transmit_time_ratio", (1.0 + 2.0 / 3.0 + 0.5 + 0.0) / 4.0),
+        ("jobs_transmit_time_small_ratio", 1.0),
+        ("jobs_transmit_time_medium_ratio", 2.0 / 3.0),
+        ("jobs_transmit_time_large_ratio", 0.25),
         ("jobs_transmit_over_80_percent_ratio", 0.25),
         // Completed in both: 2, 3, 10 against 4, 3, 8.
         ("jct_mean_change_ratio", 0.0),
@@ -72,6 +74,8 @@ fn every_metric_by_hand() {
         ("jct_p95_change_medium_ratio", 0.0),
         ("jct_p95_change_large_ratio", 0.25),
         ("jobs_improved_ratio", 0.25),
+        // The third took 2 s longer, the fourth completed under the baseline only.
+        ("jobs_worsened_ratio", 0.5),
         ("jct_worst_increase_s", 2.0),
     ];
     for (name, value) in expected {
@@ -160,6 +164,11 @@ fn a_job_transmits_in_proportion_to_the_lives_of_its_flows() {
     // 2 s of 2 s and 5 s of 10 s: 7/12, not the mean of 1 and 1/2.
     outcome.flows[0].job = outcome.flows[2].job;
     assert_eq!(transmit::of_jobs(&outcome)[&outcome.flows[2].job], 7.0 / 12.0);
+    // The mean over jobs counts that job once, the mean over flows each of its flows.
+    let metrics = measure(&three_hosts(), &outcome, None);
+    let (jobs, flows) = (metrics["jobs_transmit_time_ratio"], metrics["transmit_time_ratio"]);
+    assert!((jobs - (2.0 / 3.0 + 7.0 / 12.0 + 0.0) / 3.0).abs() < 1e-9, "{jobs}");
+    assert!((flows - (1.0 + 2.0 / 3.0 + 0.5 + 0.0) / 4.0).abs() < 1e-9, "{flows}");
 }
 
 #[test]

@@ -130,3 +130,21 @@ fn table_keeps_to_a_width_and_drops_control_characters() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(!text.contains(['\u{1b}', '\u{7}']));
 }
+
+#[test]
+fn results_of_one_policy_stand_side_by_side() {
+    let published = [figure("smsf", "jct_mean_s", 4.5, 0.5)];
+    let (first, mut second) = (result(&published), result(&published));
+    second.results[1].metrics.insert("jct_mean_s".into(), 6.0);
+    second.results[1].interval95.insert("jct_mean_s".into(), 1.5);
+    let columns = [("0.5".to_owned(), &first), ("0.9".to_owned(), &second)];
+    let shown = ["jct_mean_s", "fct_mean_s"];
+    let text = table::across(&columns, "smsf", &shown);
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect())
+        .collect();
+    assert_eq!(rows[0], ["smsf", "published", "0.5", "0.9"]);
+    assert_eq!(rows[2], ["jct_mean_s", "4.50 s ± 500 ms", "5.00 s", "6.00 s ± 1.50 s"]);
+    assert_eq!(rows[3], ["fct_mean_s", "5.00 s", "5.00 s"]);
+}

@@ -95,13 +95,13 @@ const TABLE: &[(&str, Metric)] = &[
     ("meter_drops_count", |v| Some(total(v.run.links.iter().map(|l| l.metered)))),
     ("marks_count", |v| Some(total(v.run.links.iter().map(|l| l.marked)))),
     ("queue_peak_packets", |v| v.run.links.iter().map(|l| f64::from(l.peak)).reduce(f64::max)),
-    ("transmit_time_ratio", |v| v.transmit(None).mean()),
-    ("transmit_time_small_ratio", |v| v.transmit(Some(Small)).mean()),
-    ("transmit_time_medium_ratio", |v| v.transmit(Some(Medium)).mean()),
-    ("transmit_time_large_ratio", |v| v.transmit(Some(Large)).mean()),
+    ("transmit_time_ratio", |v| v.flows_transmit().mean()),
+    ("jobs_transmit_time_ratio", |v| v.jobs_transmit(None).mean()),
+    ("jobs_transmit_time_small_ratio", |v| v.jobs_transmit(Some(Small)).mean()),
+    ("jobs_transmit_time_medium_ratio", |v| v.jobs_transmit(Some(Medium)).mean()),
+    ("jobs_transmit_time_large_ratio", |v| v.jobs_transmit(Some(Large)).mean()),
     ("jobs_transmit_over_80_percent_ratio", |v| {
-        let jobs = transmit::of_jobs(v.run).into_values();
-        jobs.collect::<Sample>().share_where(|share| share > 0.8)
+        v.jobs_transmit(None).share_where(|share| share > 0.8)
     }),
     ("jct_mean_change_ratio", |v| v.change(None, Sample::mean)),
     ("jct_mean_change_small_ratio", |v| v.change(Some(Small), Sample::mean)),
@@ -112,5 +112,6 @@ const TABLE: &[(&str, Metric)] = &[
     ("jct_p95_change_medium_ratio", |v| v.change(Some(Medium), |s| s.percentile(95))),
     ("jct_p95_change_large_ratio", |v| v.change(Some(Large), |s| s.percentile(95))),
     ("jobs_improved_ratio", |v| v.improved()),
+    ("jobs_worsened_ratio", |v| v.worsened()),
     ("jct_worst_increase_s", |v| v.increase().max()),
 ];

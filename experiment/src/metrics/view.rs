@@ -32,12 +32,13 @@ impl Pair<'_> {
         let (ours, base) = (self.ours.completion()?, self.base.completion()?);
         Some((ours.as_secs_f64(), base.as_secs_f64()))
     }
+}
 
-    fn improved(&self) -> bool {
-        match (self.ours.completion(), self.base.completion()) {
-            (Some(ours), Some(base)) => ours < base,
-            (ours, base) => ours.is_some() && base.is_none(),
-        }
+/// Whether one run of a job took less time than another, or is the only one that completed.
+fn quicker(one: &JobRecord, other: &JobRecord) -> bool {
+    match (one.completion(), other.completion()) {
+        (Some(one), Some(other)) => one < other,
+        (one, other) => one.is_some() && other.is_none(),
     }
 }
 
@@ -145,13 +146,16 @@ impl<'a> View<'a> {
     }
 
     /// Share of each flow's life without a limit.
-    pub(super) fn transmit(&self, group: Group) -> Sample {
-        let class = |job| self.classes.get(job).copied().flatten();
+    pub(super) fn flows_transmit(&self) -> Sample {
         let flows = self.run.flows.iter();
-        flows
-            .filter(|flow| of_group(class(&flow.job), group))
-            .filter_map(|flow| transmit::of_flow(flow, self.run.end))
-            .collect()
+        flows.filter_map(|flow| transmit::of_flow(flow, self.run.end)).collect()
+    }
+
+    /// Effective transmit rate of each job of the group.
+    pub(super) fn jobs_transmit(&self, group: Group) -> Sample {
+        let class = |job: &JobId| self.classes.get(job).copied().flatten();
+        let jobs = transmit::of_jobs(self.run).into_iter();
+        jobs.filter(|(job, _)| of_group(class(job), group)).map(|(_, rate)| rate).collect()
     }
 
     /// Relative change of a statistic of the completion times, over jobs completed in both runs.
@@ -169,9 +173,17 @@ impl<'a> View<'a> {
 
     /// Share of the jobs of both runs that were quicker than under the baseline.
     pub(super) fn improved(&self) -> Option<f64> {
+        self.share_of_pairs(|pair| quicker(pair.ours, pair.base))
+    }
+
+    /// Share of the jobs of both runs that were slower than under the baseline.
+    pub(super) fn worsened(&self) -> Option<f64> {
+        self.share_of_pairs(|pair| quicker(pair.base, pair.ours))
+    }
+
+    fn share_of_pairs(&self, holds: impl Fn(&Pair<'_>) -> bool) -> Option<f64> {
         let pairs = self.pairs.iter().flatten();
-        let improved = pairs.map(|pair| f64::from(u8::from(pair.improved())));
-        improved.collect::<Sample>().mean()
+        pairs.map(|pair| f64::from(u8::from(holds(pair)))).collect::<Sample>().mean()
     }
 
     /// How much longer each job took than under the baseline, s.

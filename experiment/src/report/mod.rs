@@ -284,8 +284,8 @@ fn class_bars(report: &Report<'_>, classes: &[String]) -> Vec<Option<Figure>> {
         ),
         bars::by_class(
             "Time in TRANSMIT",
-            "Share of their life that flows spent without a limit, mean over flows.",
-            "transmit_time{}_ratio",
+            "Share of their life that a job's flows spent without a limit, mean over jobs.",
+            "jobs_transmit_time{}_ratio",
             &all,
         ),
     ]
