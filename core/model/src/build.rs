@@ -17,11 +17,7 @@ pub struct Access {
 impl Access {
     /// The host's side of the cable: never marked, queued in the network card.
     fn uplink(&self) -> LinkSpec {
-        LinkSpec {
-            buffer: self.nic,
-            mark: None,
-            ..self.link
-        }
+        LinkSpec { buffer: self.nic, mark: None, ..self.link }
     }
 }
 
@@ -73,11 +69,7 @@ pub fn dumbbell(
     access: &Access,
     core: &LinkSpec,
 ) -> Result<Topology, TopologyError> {
-    at_least(
-        left.min(right),
-        1,
-        "a dumbbell has at least 1 host on each side",
-    )?;
+    at_least(left.min(right), 1, "a dumbbell has at least 1 host on each side")?;
     let mut topology = Topology::new();
     let s0 = switch(&mut topology, "s", 0)?;
     let s1 = switch(&mut topology, "s", 1)?;
@@ -125,18 +117,14 @@ pub fn leaf_spine(
 /// `k` odd, below 2 or above 64, or a link without capacity.
 pub fn fat_tree(k: u32, access: &Access, fabric: &LinkSpec) -> Result<Topology, TopologyError> {
     if !(2..=64).contains(&k) || !k.is_multiple_of(2) {
-        return Err(TopologyError::Shape(
-            "a fat-tree's k is an even number from 2 to 64",
-        ));
+        return Err(TopologyError::Shape("a fat-tree's k is an even number from 2 to 64"));
     }
     let half = k / 2;
     let mut topology = Topology::new();
     let cores = number(&mut topology, "core", half * half)?;
     let aggregations = number(&mut topology, "agg", k * half)?;
     let edges = number(&mut topology, "edge", k * half)?;
-    let pods = edges
-        .chunks(half as usize)
-        .zip(aggregations.chunks(half as usize));
+    let pods = edges.chunks(half as usize).zip(aggregations.chunks(half as usize));
     for (edges, aggregations) in pods {
         for (aggregation, cores) in aggregations.iter().zip(cores.chunks(half as usize)) {
             for core in cores {
@@ -154,7 +142,5 @@ pub fn fat_tree(k: u32, access: &Access, fabric: &LinkSpec) -> Result<Topology, 
 }
 
 fn number(topology: &mut Topology, name: &str, count: u32) -> Result<Vec<NodeId>, TopologyError> {
-    (0..count)
-        .map(|number| switch(topology, name, number))
-        .collect()
+    (0..count).map(|number| switch(topology, name, number)).collect()
 }

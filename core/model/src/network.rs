@@ -46,51 +46,27 @@ impl Network {
     pub fn new(topology: Topology) -> Self {
         let up = vec![true; topology.links().len()];
         let cables = cables(&topology);
-        let mut anchors = vec![
-            Anchor {
-                router: 0,
-                cable: None
-            };
-            topology.nodes().len()
-        ];
+        let mut anchors = vec![Anchor { router: 0, cable: None }; topology.nodes().len()];
         let mut routers: Vec<Router> = Vec::new();
         for (number, (node, cable)) in (0u32..).zip(topology.nodes().iter().zip(&cables)) {
             if cable.is_none() {
                 anchors[number as usize].router = position(routers.len());
                 let forwards = node.kind == NodeKind::Switch;
-                routers.push(Router {
-                    node: NodeId(number),
-                    forwards,
-                    out: Vec::new(),
-                });
+                routers.push(Router { node: NodeId(number), forwards, out: Vec::new() });
             }
         }
         for (number, cable) in cables.iter().enumerate() {
             if let Some((uplink, _)) = cable {
                 let router = anchors[topology.link(*uplink).to.index()].router;
-                anchors[number] = Anchor {
-                    router,
-                    cable: *cable,
-                };
+                anchors[number] = Anchor { router, cable: *cable };
             }
         }
         for router in &mut routers {
-            let links = topology
-                .out(router.node)
-                .iter()
-                .map(|&id| (id, topology.link(id).to));
+            let links = topology.out(router.node).iter().map(|&id| (id, topology.link(id).to));
             let between = links.filter(|(_, to)| cables[to.index()].is_none());
-            router.out = between
-                .map(|(id, to)| (id, anchors[to.index()].router))
-                .collect();
+            router.out = between.map(|(id, to)| (id, anchors[to.index()].router)).collect();
         }
-        let mut network = Self {
-            topology,
-            up,
-            anchors,
-            routers,
-            distance: Vec::new(),
-        };
+        let mut network = Self { topology, up, anchors, routers, distance: Vec::new() };
         network.measure();
         network
     }
@@ -128,10 +104,7 @@ impl Network {
     }
 
     fn walk(&self, src: NodeId, dst: NodeId, key: u64, path: &mut Vec<LinkId>) -> Option<()> {
-        let (from, to) = (
-            *self.anchors.get(src.index())?,
-            *self.anchors.get(dst.index())?,
-        );
+        let (from, to) = (*self.anchors.get(src.index())?, *self.anchors.get(dst.index())?);
         if src == dst {
             return None;
         }

@@ -96,11 +96,7 @@ impl fmt::Display for TopologyError {
                 from.0, to.0
             ),
             Self::TooLarge => {
-                write!(
-                    f,
-                    "a topology has at most {} nodes and as many links",
-                    Topology::MOST
-                )
+                write!(f, "a topology has at most {} nodes and as many links", Topology::MOST)
             }
             Self::Shape(rule) => f.write_str(rule),
         }
@@ -115,11 +111,7 @@ impl Topology {
 
     /// An empty topology.
     pub const fn new() -> Self {
-        Self {
-            nodes: Vec::new(),
-            links: Vec::new(),
-            out: Vec::new(),
-        }
+        Self { nodes: Vec::new(), links: Vec::new(), out: Vec::new() }
     }
 
     /// Adds a node.
@@ -209,18 +201,12 @@ impl Topology {
 
     /// The node of that name.
     pub fn node_named(&self, name: &str) -> Option<NodeId> {
-        (0u32..)
-            .zip(&self.nodes)
-            .find(|(_, node)| node.name == name)
-            .map(|(n, _)| NodeId(n))
+        (0u32..).zip(&self.nodes).find(|(_, node)| node.name == name).map(|(n, _)| NodeId(n))
     }
 
     /// The first link from one node to the other.
     pub fn link_between(&self, from: NodeId, to: NodeId) -> Option<LinkId> {
-        self.out(from)
-            .iter()
-            .copied()
-            .find(|&id| self.link(id).to == to)
+        self.out(from).iter().copied().find(|&id| self.link(id).to == to)
     }
 }
 

@@ -27,12 +27,7 @@ enum Fault {
 
 impl fmt::Display for ParseUnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            text,
-            what,
-            units,
-            fault,
-        } = self;
+        let Self { text, what, units, fault } = self;
         match fault {
             Fault::NoNumber => write!(f, "\"{text}\" is not a {what}: it has no number")?,
             Fault::NoUnit => write!(f, "\"{text}\" is not a {what}: it has no unit")?,
@@ -62,12 +57,7 @@ pub(crate) fn quantity(
     what: &'static str,
     units: Units,
 ) -> Result<u64, ParseUnitError> {
-    let fail = |fault| ParseUnitError {
-        text: shown(text),
-        what,
-        units,
-        fault,
-    };
+    let fail = |fault| ParseUnitError { text: shown(text), what, units, fault };
     let trimmed = text.trim();
     let split = trimmed
         .find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'))
@@ -81,10 +71,8 @@ pub(crate) fn quantity(
     if unit.is_empty() {
         return Err(fail(Fault::NoUnit));
     }
-    let &(_, scale) = units
-        .iter()
-        .find(|(name, _)| *name == unit)
-        .ok_or_else(|| fail(Fault::WrongUnit))?;
+    let &(_, scale) =
+        units.iter().find(|(name, _)| *name == unit).ok_or_else(|| fail(Fault::WrongUnit))?;
 
     let mut value: u128 = 0;
     for digit in whole.bytes().filter(u8::is_ascii_digit) {
@@ -122,10 +110,7 @@ pub(crate) fn write_quantity(
     units: &[(&str, u64)],
     base: &str,
 ) -> fmt::Result {
-    match units
-        .iter()
-        .find(|(_, scale)| value != 0 && value.is_multiple_of(*scale))
-    {
+    match units.iter().find(|(_, scale)| value != 0 && value.is_multiple_of(*scale)) {
         Some((name, scale)) => write!(f, "{} {name}", value / scale),
         None => write!(f, "{value} {base}"),
     }

@@ -36,9 +36,7 @@ impl Rate {
     /// The rate at which `bytes` move in `span`, rounded down; [`Rate::MAX`] in no time.
     pub fn of(bytes: Bytes, span: Span) -> Self {
         let bits = u128::from(bytes.get()) * u128::from(BITS_PER_BYTE) * u128::from(NS_PER_S);
-        let bps = bits
-            .checked_div(u128::from(span.as_nanos()))
-            .unwrap_or(u128::MAX);
+        let bps = bits.checked_div(u128::from(span.as_nanos())).unwrap_or(u128::MAX);
         Self(u64::try_from(bps).unwrap_or(u64::MAX))
     }
 
@@ -111,11 +109,7 @@ impl fmt::Display for Rate {
         parse::write_quantity(
             f,
             self.0,
-            &[
-                ("Gbit/s", 1_000_000_000),
-                ("Mbit/s", 1_000_000),
-                ("kbit/s", 1_000),
-            ],
+            &[("Gbit/s", 1_000_000_000), ("Mbit/s", 1_000_000), ("kbit/s", 1_000)],
             "bit/s",
         )
     }

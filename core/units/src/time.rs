@@ -160,12 +160,7 @@ impl FromStr for Span {
 /// Written in the largest unit that keeps it whole, so that reading it back gives the same span.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        parse::write_quantity(
-            f,
-            self.0,
-            &[("s", NS_PER_S), ("ms", 1_000_000), ("us", 1_000)],
-            "ns",
-        )
+        parse::write_quantity(f, self.0, &[("s", NS_PER_S), ("ms", 1_000_000), ("us", 1_000)], "ns")
     }
 }
 

@@ -30,15 +30,9 @@ fn an_error_names_the_remedy() {
 
 #[test]
 fn a_kilobyte_at_one_megabit_takes_eight_milliseconds() {
-    assert_eq!(
-        Rate::from_mbps(1).time_for(Bytes::new(1000)),
-        Span::from_millis(8)
-    );
+    assert_eq!(Rate::from_mbps(1).time_for(Bytes::new(1000)), Span::from_millis(8));
     assert_eq!(Rate::ZERO.time_for(Bytes::new(1)), Span::MAX);
-    assert_eq!(
-        Rate::of(Bytes::new(1000), Span::from_millis(8)),
-        Rate::from_mbps(1)
-    );
+    assert_eq!(Rate::of(Bytes::new(1000), Span::from_millis(8)), Rate::from_mbps(1));
 }
 
 #[test]
