@@ -47,3 +47,5 @@ sweep 'Generator, by shortest retransmission timeout' --policy smsf --over "$few
     --vary 'transport.min_rto=10 ms,200 ms'
 sweep 'Generator, by buffer between the racks' --policy smsf --over "$few" \
     --vary 'topology.core.buffer=100 packets,2000 packets'
+sweep 'Generator, by beta with 2000 packets of buffer between the racks' --policy smsf --over "$few" \
+    --set 'topology.core.buffer=2000 packets' --vary policy.smsf.beta=0.01,0.2,0.5
