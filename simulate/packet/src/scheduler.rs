@@ -47,31 +47,56 @@ impl Scheduler {
         }
     }
 
-    /// Queues a packet of the flow that has this `priority` (0 is served first) and `destination`;
-    /// `false` when there is no room, one packet being in transmission.
-    pub(crate) fn push(&mut self, packet: Packet, priority: u8, destination: NodeId) -> bool {
-        let size = u64::from(packet.size);
-        let fits = match self.room {
-            Buffer::Packets(most) => self.packets + 1 < most,
-            Buffer::Bytes(most) => self.bytes + size <= most.get(),
-            Buffer::Unlimited => true,
-        };
-        if fits {
-            let key = match self.discipline {
-                Discipline::Fifo => 0,
-                Discipline::StrictPriority => u32::from(priority),
-                Discipline::PerFlow => packet.flow,
-                Discipline::PerDestination => destination.0,
-            };
-            let queue = self.queues.entry(key).or_default();
-            if queue.is_empty() {
-                self.turns.push_back(key);
-            }
-            queue.push_back(packet);
-            self.packets += 1;
-            self.bytes += size;
+    /// The queue of a packet whose flow has this `priority` (0 is served first) and `destination`.
+    pub(crate) const fn queue_of(&self, packet: &Packet, priority: u8, destination: NodeId) -> u32 {
+        match self.discipline {
+            Discipline::Fifo => 0,
+            Discipline::StrictPriority => priority as u32,
+            Discipline::PerFlow => packet.flow,
+            Discipline::PerDestination => destination.0,
         }
-        fits
+    }
+
+    /// Whether there is room for `size` octets more, one packet being in transmission.
+    pub(crate) fn fits(&self, size: u16) -> bool {
+        match self.room {
+            Buffer::Packets(most) => self.packets + 1 < most,
+            Buffer::Bytes(most) => self.bytes + u64::from(size) <= most.get(),
+            Buffer::Unlimited => true,
+        }
+    }
+
+    /// Makes room for a packet of this queue: where queues take turns, the last packet of the
+    /// longest queue leaves, so that no flow fills the others' room. `None` when the packet's own
+    /// queue is the longest, or the discipline gives nobody a share.
+    pub(crate) fn evict(&mut self, own: u32) -> Option<Packet> {
+        if !matches!(self.discipline, Discipline::PerFlow | Discipline::PerDestination) {
+            return None;
+        }
+        let length = self.queues.get(&own).map_or(0, VecDeque::len);
+        let (&longest, queue) = self.queues.iter_mut().max_by_key(|(_, queue)| queue.len())?;
+        if queue.len() <= length {
+            return None;
+        }
+        let packet = queue.pop_back()?;
+        if queue.is_empty() {
+            self.queues.remove(&longest);
+            self.turns.retain(|turn| *turn != longest);
+        }
+        self.packets -= 1;
+        self.bytes -= u64::from(packet.size);
+        Some(packet)
+    }
+
+    /// Adds a packet, for which there must be room, to its queue.
+    pub(crate) fn push(&mut self, packet: Packet, queue: u32) {
+        let waiting = self.queues.entry(queue).or_default();
+        if waiting.is_empty() {
+            self.turns.push_back(queue);
+        }
+        waiting.push_back(packet);
+        self.packets += 1;
+        self.bytes += u64::from(packet.size);
     }
 
     /// The packet whose turn it is.

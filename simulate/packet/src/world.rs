@@ -271,19 +271,31 @@ impl World {
         if scheduler.packets() == 0 && self.wires.links[link].is_idle(self.now) {
             return self.offer(link, packet);
         }
-        let port = &mut self.wires.links[link];
-        port.mark(&mut packet, scheduler.packets() + 1);
         let (_, destination) = flow.ends(&packet);
-        let fits = scheduler.push(packet, flow.priority, destination);
-        let waiting = scheduler.packets();
-        if !fits {
+        let queue = scheduler.queue_of(&packet, flow.priority, destination);
+        self.wires.links[link].mark(&mut packet, scheduler.packets() + 1);
+        self.enqueue(link, packet, queue)
+    }
+
+    /// Has a packet wait at a scheduled port, perhaps in the place of another.
+    fn enqueue(&mut self, link: usize, packet: Packet, queue: u32) -> bool {
+        while let Some(scheduler) = &mut self.wires.schedulers[link] {
+            let port = &mut self.wires.links[link];
+            if scheduler.fits(packet.size) {
+                scheduler.push(packet, queue);
+                port.peak = port.peak.max(scheduler.packets() + 1);
+                if scheduler.packets() == 1 {
+                    self.wires.await_port(link);
+                }
+                return true;
+            }
             port.dropped += 1;
+            let Some(victim) = scheduler.evict(queue) else {
+                return false;
+            };
+            self.drop(&victim);
         }
-        port.peak = port.peak.max(waiting + 1);
-        if waiting == 1 && fits {
-            self.wires.await_port(link);
-        }
-        fits
+        false
     }
 
     /// A port with a scheduler is free for its next packet.

@@ -161,3 +161,26 @@ fn ports_mark_whatever_their_discipline() {
         assert_eq!(record.dropped, 0);
     }
 }
+
+#[test]
+fn a_flow_that_takes_turns_cannot_fill_the_room_of_another() {
+    // 100 datagrams at once fill the room of 40; five of another flow, a little later, take the
+    // places of the last ones and all get through.
+    let run = |discipline| {
+        let topology = incast(2, link(100, 50, 40));
+        let receiver = host(&topology, "receiver");
+        let jobs = vec![
+            job(0, Time::ZERO, host(&topology, "h0"), receiver, 100 * 1460),
+            job(1, Time::from_nanos(20_000), host(&topology, "h1"), receiver, 5 * 1460),
+        ];
+        let mut setup = setup(topology, datagrams(), jobs);
+        setup.switch_queue = discipline;
+        outcome(setup)
+    };
+    let turns = run(Discipline::PerFlow);
+    assert_eq!(turns.flows[1].delivered, Bytes::new(5 * 1460));
+    assert_eq!(turns.flows[0].delivered, Bytes::new(35 * 1460));
+    assert_eq!(turns.links.iter().map(|link| link.dropped).sum::<u64>(), 65);
+    let order = run(Discipline::Fifo);
+    assert_eq!(order.flows[1].delivered, Bytes::ZERO);
+}
