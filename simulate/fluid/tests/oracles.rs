@@ -87,9 +87,12 @@ fn figure_2_2_is_exact() {
     }
 }
 
+/// Flows, and the limit in bit/s that each gets.
+type Limits = Vec<(u32, Option<u64>)>;
+
 /// Paces flows as a script says: at each time so many flows get a limit, all at once.
 struct Script {
-    steps: Vec<(Time, Vec<(u32, Option<u64>)>)>,
+    steps: Vec<(Time, Limits)>,
 }
 
 impl Policy for Script {
