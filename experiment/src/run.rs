@@ -1,26 +1,34 @@
-//! From a scenario to what the packet world reports of it under each policy.
+//! From a scenario to what its world reports of it under each policy.
 
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::Outcome;
+use engine::{Outcome, Plan, Progress};
 use model::Network;
-use packet::{Capture, Progress, RunError, Setup};
+use packet::{Capture, Setup};
 
-use crate::scenario::{PolicySpec, Scenario, ScenarioError, Traffic};
+use crate::scenario::{PolicySpec, Scenario, ScenarioError, Traffic, World};
 use crate::{Origin, Run, RunResult};
 
 /// Why a run stops before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The world refuses it or stopped.
+    /// The packet world refuses it or stopped.
     #[error("{policy}: {source}")]
-    World {
+    Packet {
         /// Label of the policy.
         policy: String,
         /// What the world said.
-        source: RunError,
+        source: packet::RunError,
+    },
+    /// The fluid world refuses it or stopped.
+    #[error("{policy}: {source}")]
+    Fluid {
+        /// Label of the policy.
+        policy: String,
+        /// What the world said.
+        source: fluid::RunError,
     },
     /// A policy refuses its parameters.
     #[error(transparent)]
@@ -77,7 +85,7 @@ impl Prepared {
     pub fn origin(&self) -> Origin {
         Origin {
             scenario: self.scenario.name.clone(),
-            world: Scenario::WORLD.to_owned(),
+            world: self.scenario.world.name().to_owned(),
             seed: self.scenario.seed,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             random: engine::random::ALGORITHM.to_owned(),
@@ -109,6 +117,14 @@ impl Task<'_> {
     /// # Errors
     /// See [`Failure`].
     pub fn run(&self, progress: &mut dyn FnMut(Progress)) -> Result<Run, Failure> {
+        let outcome = match self.prepared.scenario.world {
+            World::Packet => self.packet(progress),
+            World::Fluid => self.fluid(progress),
+        }?;
+        Ok(Run { policy: self.policy.label.clone(), outcome })
+    }
+
+    fn packet(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
         let scenario = &self.prepared.scenario;
         let capture = |directory: &Path| -> Vec<Capture> {
             let ports = scenario.captures.iter();
@@ -131,9 +147,22 @@ impl Task<'_> {
             captures: self.captures.map(capture).unwrap_or_default(),
             monitors: Vec::new(),
         };
-        let outcome: Outcome = packet::run(setup, progress)
-            .map_err(|source| Failure::World { policy: self.policy.label.clone(), source })?;
-        Ok(Run { policy: self.policy.label.clone(), outcome })
+        packet::run(setup, progress)
+            .map_err(|source| Failure::Packet { policy: self.policy.label.clone(), source })
+    }
+
+    fn fluid(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
+        let scenario = &self.prepared.scenario;
+        let plan = Plan {
+            network: self.prepared.network.clone(),
+            jobs: self.prepared.traffic.jobs(),
+            policy: Some(self.policy.build()?),
+            control_delay: scenario.control.delay,
+            until: scenario.until,
+            monitors: Vec::new(),
+        };
+        fluid::run(plan, progress)
+            .map_err(|source| Failure::Fluid { policy: self.policy.label.clone(), source })
     }
 }
 

@@ -7,7 +7,7 @@ use model::{Buffer, NodeKind};
 use packet::{Discipline, Enforcement, Protocol};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_experiment::scenario::{Override, Scenario, ScenarioError};
+use watermaster_experiment::scenario::{Override, Scenario, ScenarioError, World};
 
 const GOOD: &str = r#"name = "good"
 title = "Two hosts"
@@ -293,4 +293,16 @@ proptest! {
             prop_assert_eq!(error.lines().count(), 1);
         }
     }
+}
+
+#[test]
+fn the_fluid_world_is_a_choice_and_has_nothing_to_capture() {
+    assert_eq!(read(GOOD, &[]).unwrap().world, World::Packet);
+    assert_eq!(read(GOOD, &["world=\"fluid\""]).unwrap().world, World::Fluid);
+    let error = refusal(GOOD, &["world=\"fluids\""]);
+    assert!(error.contains("world") && error.contains("fluid"), "{error}");
+    let capture = GOOD.to_owned() + "[[capture]]\nfrom = \"s0\"\nto = \"h1\"\n";
+    assert!(read(&capture, &[]).is_ok());
+    let error = refusal(&capture, &["world=\"fluid\""]);
+    assert!(error.contains("no packets to capture"), "{error}");
 }

@@ -42,6 +42,8 @@ pub struct Scenario {
     pub source: String,
     /// Seed of every random stream.
     pub seed: u64,
+    /// What simulates it.
+    pub world: World,
     /// Label of the policy that the others are compared with.
     pub baseline: String,
     /// The run ends here at the latest.
@@ -62,6 +64,28 @@ pub struct Scenario {
     pub published: Vec<Published>,
     /// Names of the metrics that a table for people shows; empty: the usual ones.
     pub measures: Vec<String>,
+}
+
+/// A simulated world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum World {
+    /// Packet by packet.
+    #[default]
+    Packet,
+    /// Flows that share links max-min fairly; transport and queues play no part in it.
+    Fluid,
+}
+
+impl World {
+    const NAMED: &[(&str, Self)] = &[("packet", Self::Packet), ("fluid", Self::Fluid)];
+
+    /// Its name in scenarios and results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Fluid => "fluid",
+        }
+    }
 }
 
 /// The way from a decision to the flow it is about.
@@ -94,8 +118,6 @@ pub struct CapturePort {
 impl Scenario {
     /// Largest scenario file, in octets.
     pub const MOST_BYTES: u64 = 4 << 20;
-    /// The world that scenarios run in.
-    pub const WORLD: &'static str = "packet";
     /// Where a run ends that is given no `until`: late enough for any flow that can end.
     const LATEST: Span = Span::from_secs(3_600_000);
     const MOST_CAPTURES: usize = 64;
@@ -129,7 +151,7 @@ impl Scenario {
         let title = root.need("title", "\"One line for people\"")?.text()?.to_owned();
         let source = root.or("source", String::new(), |v| Ok(v.text()?.to_owned()))?;
         let seed = root.or("seed", 1, |v| Ok(v.integer(0..=i64::MAX)?.unsigned_abs()))?;
-        root.or("world", (), |v| v.choice(&[(Self::WORLD, ())]))?;
+        let world = root.or("world", World::default(), |v| v.choice(World::NAMED))?;
         let until = root.optional("until", |v| {
             let until = v.quantity::<Span>()?;
             if until == Span::ZERO || until > Self::LATEST {
@@ -155,6 +177,9 @@ impl Scenario {
         topology::check_buffers(&topology_value, &topology, packets.max().unwrap_or_default())?;
         let baseline = baseline(&mut root, &policies)?;
         let captures = root.tables("capture", Self::MOST_CAPTURES)?;
+        if let (World::Fluid, Some(capture)) = (world, captures.first()) {
+            return Err(capture.error("the fluid world has no packets to capture; remove it"));
+        }
         let captures = topology::read_captures(&captures, &topology)?;
         let published = root.or("published", Vec::new(), |v| published::read(v, &policies))?;
         let measures = root.tables("measures", metrics::names().count())?;
@@ -165,6 +190,7 @@ impl Scenario {
             title,
             source,
             seed,
+            world,
             baseline,
             until: Time::ZERO + until.unwrap_or(Self::LATEST),
             topology,

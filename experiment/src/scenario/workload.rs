@@ -39,9 +39,22 @@ pub struct Workload {
 enum Recipe {
     Jobs(Vec<Job>),
     Shuffle(Shuffle),
-    Swim { file: PathBuf, sample: Sample },
-    Coflow { file: PathBuf },
-    Poisson { sizes: Sizes, pattern: Pattern, load: f64, capacity: Rate, duration: Span },
+    Swim {
+        file: PathBuf,
+        sample: Sample,
+    },
+    Coflow {
+        file: PathBuf,
+        /// Whether a port is two hosts, the one in the first half of them sends.
+        split: bool,
+    },
+    Poisson {
+        sizes: Sizes,
+        pattern: Pattern,
+        load: f64,
+        capacity: Rate,
+        duration: Span,
+    },
     Incast(Incast),
     Permutation(Bytes),
     AllToAll(Bytes),
@@ -125,8 +138,11 @@ impl Workload {
             Recipe::Swim { file, sample } => {
                 sample.take(swim::Reader::open(file)?, hosts, seed)?.jobs
             }
-            Recipe::Coflow { file } => {
-                coflow::jobs(coflow::Reader::open(file)?, hosts)?.collect::<Result<_, _>>()?
+            Recipe::Coflow { file, split } => {
+                let halves = hosts.split_at(hosts.len() / 2);
+                let (senders, receivers) = if *split { halves } else { (&hosts[..], &hosts[..]) };
+                let reader = coflow::Reader::open(file)?;
+                coflow::jobs(reader, senders, receivers)?.collect::<Result<_, _>>()?
             }
             Recipe::Incast(incast) => incast.jobs(hosts, seed)?,
             Recipe::Permutation(bytes) => vec![permutation(hosts, *bytes, seed)?],
@@ -203,9 +219,10 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
             let mut trace =
                 fields.need("trace", "{ file = \"FB2010-1Hr-150-0.txt\" }")?.fields()?;
             let file = file(&trace.need("file", "\"FB2010-1Hr-150-0.txt\"")?, context.folder)?;
+            let split = trace.or("split", false, Value::flag)?;
             sites.append(&mut trace.sites());
             trace.done()?;
-            Recipe::Coflow { file }
+            Recipe::Coflow { file, split }
         }
         Kind::Poisson => poisson(&mut fields, &names, context)?,
         Kind::Incast => incast(&mut fields, &names, context.ends)?,

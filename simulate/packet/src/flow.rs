@@ -1,6 +1,8 @@
 //! A flow in the network: both ends of its connection, and what the world keeps about it.
 
+use engine::FlowState;
 use model::{FlowId, NodeId};
+use units::Bytes;
 
 use crate::frame::{self, Packet};
 use crate::meter::Meter;
@@ -9,14 +11,6 @@ use crate::{Frame, Transport};
 
 /// No timer event is pending.
 pub(crate) const NEVER: u64 = u64::MAX;
-
-/// What a flow has done so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FlowState {
-    pub(crate) delivered: u64,
-    pub(crate) retransmissions: u32,
-    pub(crate) timeouts: u32,
-}
 
 pub(crate) struct Flow {
     pub(crate) sender: Sender,
@@ -109,7 +103,7 @@ impl Flow {
 
     pub(crate) const fn state(&self, datagrams: bool) -> FlowState {
         FlowState {
-            delivered: self.delivered(datagrams),
+            delivered: Bytes::new(self.delivered(datagrams)),
             retransmissions: self.sender.retransmissions,
             timeouts: self.sender.timeouts,
         }

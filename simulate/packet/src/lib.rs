@@ -2,7 +2,6 @@
 #![forbid(unsafe_code)]
 
 mod capture;
-mod drive;
 mod flow;
 mod frame;
 mod link;
@@ -13,23 +12,12 @@ mod tcp;
 mod wires;
 mod world;
 
-pub use capture::{CaptureFile, Frame};
-pub use engine::Outcome;
-pub use scheduler::Discipline;
-pub use setup::{Capture, Enforcement, Monitor, Protocol, Setup, Transport};
+use engine::Plan;
 
-/// How far a run has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Simulated time.
-    pub now: units::Time,
-    /// Flows started so far.
-    pub started: u64,
-    /// Flows ended so far.
-    pub ended: u64,
-    /// Payload delivered so far.
-    pub delivered: units::Bytes,
-}
+pub use capture::{CaptureFile, Frame};
+pub use engine::{Monitor, Outcome, Progress};
+pub use scheduler::Discipline;
+pub use setup::{Capture, Enforcement, Protocol, Setup, Transport};
 
 /// Why a run can't start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -77,5 +65,20 @@ pub enum RunError {
 /// # Errors
 /// See [`RunError`].
 pub fn run(setup: Setup<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
-    drive::Driver::new(setup)?.run(progress)
+    let links = setup.network.topology().links().len();
+    for &Monitor { link, interval } in &setup.monitors {
+        if interval == units::Span::ZERO || link.index() >= links {
+            return Err(RunError::Monitor { link, interval });
+        }
+    }
+    let world = world::World::new(&setup)?;
+    let plan = Plan {
+        network: setup.network,
+        jobs: setup.jobs,
+        policy: setup.policy,
+        control_delay: setup.control_delay,
+        until: setup.until,
+        monitors: setup.monitors,
+    };
+    engine::drive(world, plan, progress)
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use engine::Monitor;
 use model::{Job, LinkId, Network};
 use policy::Policy;
 use units::{Bytes, Span, Time};
@@ -32,15 +33,6 @@ pub struct Setup<'a> {
     pub captures: Vec<Capture>,
     /// Queues to watch.
     pub monitors: Vec<Monitor>,
-}
-
-/// A queue whose length is recorded at regular times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Monitor {
-    /// The directed link that the queue feeds.
-    pub link: LinkId,
-    /// Time between two samples; above zero.
-    pub interval: Span,
 }
 
 /// A port to capture: every packet as it leaves the queue onto the link.

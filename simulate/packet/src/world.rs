@@ -1,35 +1,25 @@
 //! The world itself: flows over links, event by event.
 
-use model::{FlowId, LinkId, Network, NodeId};
-use units::Time;
+use engine::{FlowState, LinkRecord, Notice, Outcome};
+use model::{FlowId, LinkId, Network, NodeId, NodeKind};
+use units::{Bytes, Rate, Time};
 
 use crate::capture::Taps;
-use crate::flow::{Flow, FlowState, NEVER};
+use crate::flow::{Flow, NEVER};
 use crate::frame::{self, Packet};
 use crate::link::{self, Link};
 use crate::meter::Meter;
-use crate::scheduler::Discipline;
 use crate::tcp::{Acknowledgement, low, unwrap};
 use crate::wires::{DELIVER, SPECIAL, Wires, arrival_slot, slot_number};
-use crate::{Protocol, RunError, Transport};
+use crate::{Enforcement, Protocol, RunError, Setup, Transport};
 
 /// Events between two [`Notice::Pause`].
 const PAUSE: u64 = 1 << 20;
 
-/// Why [`World::run`] came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
-    /// The flow's last byte was delivered, and what it took.
-    Ended(FlowId, FlowState),
-    /// Many events passed: a chance to show progress.
-    Pause,
-    /// Nothing more happens up to the limit.
-    Limit,
-}
-
 pub(crate) struct World {
     now: u64,
     transport: Transport,
+    enforcement: Enforcement,
     wires: Wires,
     flows: Vec<Flow>,
     /// Positions in `flows` that are free.
@@ -41,22 +31,29 @@ pub(crate) struct World {
     arrived: u64,
     dropped: u64,
     pause_at: u64,
-    pub(crate) taps: Taps,
+    taps: Taps,
 }
 
 impl World {
-    /// An idle network. `ports` tells how each link's queue is served.
-    pub(crate) fn new(
-        network: &Network,
-        transport: Transport,
-        ports: impl Fn(LinkId) -> Discipline,
-    ) -> Result<Self, RunError> {
+    /// The idle network of `setup`.
+    pub(crate) fn new(setup: &Setup<'_>) -> Result<Self, RunError> {
+        let (network, transport) = (&setup.network, setup.transport);
         transport.check().map_err(RunError::Transport)?;
+        let topology = network.topology();
+        let ports = |link: LinkId| match topology.nodes()[topology.link(link).from.index()].kind {
+            NodeKind::Host => setup.host_queue,
+            NodeKind::Switch => setup.switch_queue,
+        };
         let wires = Wires::new(network, &transport, ports);
+        let mut taps = Taps::new(wires.links.len());
+        for capture in &setup.captures {
+            taps.open(network, capture)?;
+        }
         Ok(Self {
             now: 0,
             transport,
-            taps: Taps::new(wires.links.len()),
+            enforcement: setup.enforcement,
+            taps,
             wires,
             flows: Vec::new(),
             free: Vec::new(),
@@ -66,67 +63,6 @@ impl World {
             dropped: 0,
             pause_at: PAUSE,
         })
-    }
-
-    pub(crate) const fn now(&self) -> Time {
-        Time::from_nanos(self.now)
-    }
-
-    pub(crate) fn events(&self) -> u64 {
-        self.wires.events.popped()
-    }
-
-    pub(crate) fn link(&self, link: LinkId) -> &Link {
-        &self.wires.links[link.index()]
-    }
-
-    /// Packets in a link's queue now, the one in transmission included.
-    pub(crate) fn queue_length(&mut self, link: LinkId) -> u32 {
-        let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.packets());
-        self.wires.links[link.index()].queue_length(self.now) + waiting
-    }
-
-    /// Moves the clock to `time`, before which nothing is left to happen.
-    pub(crate) fn advance(&mut self, time: Time) {
-        self.now = self.now.max(time.as_nanos());
-    }
-
-    /// Starts a flow; identifiers count up from 0.
-    pub(crate) fn start(
-        &mut self,
-        network: &Network,
-        src: NodeId,
-        dst: NodeId,
-        size: u64,
-    ) -> Result<FlowId, RunError> {
-        let number = u32::try_from(self.places.len()).ok().filter(|n| *n < u32::MAX / 4);
-        let too_many = || RunError::Transport("a run has at most 2^30 flows".into());
-        let id = FlowId(number.ok_or_else(too_many)?);
-        let special = |link| self.is_special(link);
-        let there = Wires::path(network, src, dst, id.0, special)?;
-        let back = Wires::path(network, dst, src, id.0, special)?;
-        let header = u64::from(self.transport.header);
-        let handshake = self.wires.transit(&there, header) + self.wires.transit(&back, header);
-        let flow = Flow::new(id, src, dst, size, handshake, &self.transport);
-        let place = if let Some(place) = self.free.pop() {
-            self.flows[place as usize] = flow;
-            self.wires.paths[2 * place as usize] = there;
-            self.wires.paths[2 * place as usize + 1] = back;
-            place
-        } else {
-            self.flows.push(flow);
-            self.wires.paths.extend([there, back]);
-            let slots = 2 * self.wires.links.len() + 2 * self.flows.len();
-            self.wires.events.grow(slots);
-            u32::try_from(self.flows.len() - 1).map_err(|_| too_many())?
-        };
-        self.places.push(place);
-        self.pump(place);
-        if size == 0 {
-            // Nothing will arrive to end it.
-            self.schedule_timer(place, 0, self.now);
-        }
-        Ok(id)
     }
 
     /// Whether a scheduler or a capture stands before the link.
@@ -166,49 +102,8 @@ impl World {
         self.flows[place as usize].meter = bps.map(|bps| Box::new(Meter::new(bps, burst)));
     }
 
-    /// Sets the priority of a flow at ports with [`Discipline::StrictPriority`]; 0 goes first.
-    pub(crate) fn prioritize(&mut self, flow: FlowId, priority: u8) {
-        if let Some(place) = self.place(flow) {
-            self.flows[place as usize].priority = priority;
-        }
-    }
-
-    /// What a flow has done so far; `None` once the network holds nothing of it.
-    pub(crate) fn state(&self, flow: FlowId) -> Option<FlowState> {
-        let flow = &self.flows[self.place(flow)? as usize];
-        Some(flow.state(self.transport.protocol == Protocol::Datagram))
-    }
-
     fn place(&self, flow: FlowId) -> Option<u32> {
         self.places.get(flow.index()).copied().filter(|place| *place != u32::MAX)
-    }
-
-    /// Lets everything happen up to `limit`, or until there is something to tell.
-    pub(crate) fn run(&mut self, limit: Time) -> Notice {
-        let links = self.wires.links.len();
-        while let Some((time, slot)) = self.wires.events.pop(limit) {
-            self.now = time.as_nanos();
-            let slot = slot.0 as usize;
-            if slot < links {
-                let (packet, next) = self.wires.links[slot].arrive();
-                if let Some(next) = next {
-                    self.wires.events.insert(arrival_slot(slot), Time::from_nanos(next));
-                }
-                let element = self.wires.element(&packet);
-                if element != DELIVER {
-                    self.forward(element, packet);
-                } else if let Some(ended) = self.deliver(&packet) {
-                    return ended;
-                }
-            } else if let Some(ended) = self.timer(slot - links) {
-                return ended;
-            }
-            if self.wires.events.popped() >= self.pause_at {
-                self.pause_at += PAUSE;
-                return Notice::Pause;
-            }
-        }
-        Notice::Limit
     }
 
     /// Passes a packet on; accounts for it when it is dropped.
@@ -478,7 +373,7 @@ impl World {
 
     /// Checks what must hold whatever happened: bytes are conserved, no link sent faster than its
     /// rate, no queue exceeded its room, no flow delivered more than it has.
-    pub(crate) fn audit(&self) -> Result<(), String> {
+    fn audit(&self) -> Result<(), String> {
         let links = (0u32..).zip(&self.wires.links);
         for (number, link) in links {
             if !link.kept_its_rate() {
@@ -502,5 +397,126 @@ impl World {
             Some(flow) => Err(format!("flow {} delivered more than it has", flow.id.0)),
             None => Ok(()),
         }
+    }
+}
+
+impl engine::World for World {
+    type Error = RunError;
+
+    fn now(&self) -> Time {
+        Time::from_nanos(self.now)
+    }
+
+    fn run(&mut self, limit: Time) -> Notice {
+        let links = self.wires.links.len();
+        while let Some((time, slot)) = self.wires.events.pop(limit) {
+            self.now = time.as_nanos();
+            let slot = slot.0 as usize;
+            if slot < links {
+                let (packet, next) = self.wires.links[slot].arrive();
+                if let Some(next) = next {
+                    self.wires.events.insert(arrival_slot(slot), Time::from_nanos(next));
+                }
+                let element = self.wires.element(&packet);
+                if element != DELIVER {
+                    self.forward(element, packet);
+                } else if let Some(ended) = self.deliver(&packet) {
+                    return ended;
+                }
+            } else if let Some(ended) = self.timer(slot - links) {
+                return ended;
+            }
+            if self.wires.events.popped() >= self.pause_at {
+                self.pause_at += PAUSE;
+                return Notice::Pause;
+            }
+        }
+        Notice::Limit
+    }
+
+    fn advance(&mut self, time: Time) {
+        self.now = self.now.max(time.as_nanos());
+    }
+
+    fn start(
+        &mut self,
+        network: &Network,
+        src: NodeId,
+        dst: NodeId,
+        size: Bytes,
+    ) -> Result<FlowId, RunError> {
+        let number = u32::try_from(self.places.len()).ok().filter(|n| *n < u32::MAX / 4);
+        let too_many = || RunError::Transport("a run has at most 2^30 flows".into());
+        let id = FlowId(number.ok_or_else(too_many)?);
+        let special = |link| self.is_special(link);
+        let there = Wires::path(network, src, dst, id.0, special)?;
+        let back = Wires::path(network, dst, src, id.0, special)?;
+        let header = u64::from(self.transport.header);
+        let handshake = self.wires.transit(&there, header) + self.wires.transit(&back, header);
+        let flow = Flow::new(id, src, dst, size.get(), handshake, &self.transport);
+        let place = if let Some(place) = self.free.pop() {
+            self.flows[place as usize] = flow;
+            self.wires.paths[2 * place as usize] = there;
+            self.wires.paths[2 * place as usize + 1] = back;
+            place
+        } else {
+            self.flows.push(flow);
+            self.wires.paths.extend([there, back]);
+            let slots = 2 * self.wires.links.len() + 2 * self.flows.len();
+            self.wires.events.grow(slots);
+            u32::try_from(self.flows.len() - 1).map_err(|_| too_many())?
+        };
+        self.places.push(place);
+        self.pump(place);
+        if size == Bytes::ZERO {
+            // Nothing will arrive to end it.
+            self.schedule_timer(place, 0, self.now);
+        }
+        Ok(id)
+    }
+
+    fn limit(&mut self, flow: FlowId, limit: Option<Rate>) {
+        let bps = limit.map(Rate::as_bps);
+        match self.enforcement {
+            Enforcement::Pacing => self.pace(flow, bps),
+            Enforcement::Meter { burst } => self.meter(flow, bps, burst.get()),
+        }
+    }
+
+    fn prioritize(&mut self, flow: FlowId, priority: u8) {
+        if let Some(place) = self.place(flow) {
+            self.flows[place as usize].priority = priority;
+        }
+    }
+
+    fn state(&self, flow: FlowId) -> Option<FlowState> {
+        let flow = &self.flows[self.place(flow)? as usize];
+        Some(flow.state(self.transport.protocol == Protocol::Datagram))
+    }
+
+    fn queue_length(&mut self, link: LinkId) -> u32 {
+        let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.packets());
+        self.wires.links[link.index()].queue_length(self.now) + waiting
+    }
+
+    fn check(&mut self) -> Result<(), RunError> {
+        self.taps.check()
+    }
+
+    fn finish(mut self, outcome: &mut Outcome) -> Result<(), RunError> {
+        let record = |(number, link): (u32, &Link)| LinkRecord {
+            link: LinkId(number),
+            bytes: Bytes::new(link.bytes),
+            packets: link.packets,
+            dropped: link.dropped,
+            marked: link.marked,
+            metered: link.metered,
+            peak: link.peak,
+        };
+        outcome.links = (0u32..).zip(&self.wires.links).map(record).collect();
+        outcome.hops = outcome.links.iter().map(|link| link.packets).sum();
+        outcome.events = self.wires.events.popped();
+        self.audit().map_err(RunError::Invariant)?;
+        self.taps.finish()
     }
 }

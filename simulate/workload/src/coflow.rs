@@ -57,14 +57,14 @@ impl Coflow {
         })
     }
 
-    /// The coflow as a job between hosts, port 0 being the first. Transfers within a host and
-    /// those of no octets are left out; `None` when none remains.
-    fn job(&self, id: JobId, hosts: &[NodeId]) -> Option<Job> {
+    /// The coflow as a job from senders to receivers, port 0 being the first of each. Transfers
+    /// within a host and those of no octets are left out; `None` when none remains.
+    fn job(&self, id: JobId, senders: &[NodeId], receivers: &[NodeId]) -> Option<Job> {
         let flows: Vec<Flow> = self
             .transfers()
             .filter_map(|(mapper, reducer, size)| {
-                let src = hosts[self.mappers[mapper] as usize];
-                let dst = hosts[self.reducers[reducer].0 as usize];
+                let src = senders[self.mappers[mapper] as usize];
+                let dst = receivers[self.reducers[reducer].0 as usize];
                 (src != dst && size > Bytes::ZERO).then(|| Flow {
                     src,
                     dst,
@@ -85,24 +85,26 @@ const fn task(position: usize) -> TaskId {
     TaskId(position as u32)
 }
 
-/// The coflows of a trace as jobs between `hosts`, of which each port is one; a coflow that stays
-/// within one host makes no job.
+/// The coflows of a trace as jobs from `senders` to `receivers`, each port being one of each. Where
+/// these are the same hosts, transfers within a port are left out, and a coflow of only such
+/// transfers makes no job; where they differ, such transfers cross the network like any other.
 ///
 /// # Errors
 /// A trace with more ports than hosts, at once; the trace's own errors, and more than
 /// [`MOST_FLOWS`] flows in all, as they are met.
 pub fn jobs<'a, R: BufRead + 'a>(
     mut reader: Reader<R>,
-    hosts: &'a [NodeId],
+    senders: &'a [NodeId],
+    receivers: &'a [NodeId],
 ) -> Result<impl Iterator<Item = Result<Job, TraceError>> + 'a, TraceError> {
-    if reader.ports() as usize > hosts.len() {
+    let hosts = senders.len().min(receivers.len());
+    if reader.ports() as usize > hosts {
         return Err(TraceError {
             line: Some(1),
             field: Some(PORTS),
             ..reader.lines.fail_here(format!(
-                "the trace has {} ports and the network {} hosts; give it a host for each port",
+                "the trace has {} ports and the network {hosts} hosts; give it a host for each port",
                 reader.ports(),
-                hosts.len()
             ))
         });
     }
@@ -110,7 +112,7 @@ pub fn jobs<'a, R: BufRead + 'a>(
     Ok(std::iter::from_fn(move || {
         loop {
             let job = match reader.next()? {
-                Ok(coflow) => coflow.job(JobId(id), hosts),
+                Ok(coflow) => coflow.job(JobId(id), senders, receivers),
                 Err(error) => return Some(Err(error)),
             };
             let Some(job) = job else {

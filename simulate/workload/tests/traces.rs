@@ -32,7 +32,7 @@ fn a_coflow_line() {
     let reader = coflow::Reader::new(text.as_bytes(), "t").expect("line 1");
     assert_eq!((reader.ports(), reader.coflows()), (4, 1));
     let hosts: Vec<NodeId> = (10..14).map(NodeId).collect();
-    let jobs: Result<Vec<_>, _> = coflow::jobs(reader, &hosts).expect("hosts").collect();
+    let jobs: Result<Vec<_>, _> = coflow::jobs(reader, &hosts, &hosts).expect("hosts").collect();
     let jobs = jobs.expect("a good line");
     assert_eq!(jobs.len(), 1);
     assert_eq!(jobs[0].arrival, Time::ZERO + Span::from_millis(250));
@@ -47,7 +47,7 @@ fn a_coflow_within_a_port() {
     let text = "2 2\n1 0 1 1 1 1:5\n2 0 1 1 1 0:5\n";
     let reader = coflow::Reader::new(text.as_bytes(), "t").expect("line 1");
     let hosts = [NodeId(0), NodeId(1)];
-    let jobs: Vec<_> = coflow::jobs(reader, &hosts).expect("hosts").collect();
+    let jobs: Vec<_> = coflow::jobs(reader, &hosts, &hosts).expect("hosts").collect();
     assert_eq!(jobs.len(), 1);
     assert_eq!(jobs[0].as_ref().map(|job| job.id.0), Ok(0));
 }
@@ -155,7 +155,8 @@ fn the_published_coflow_trace() {
     assert_eq!(total.get(), 35_533_534 << 20);
 
     let hosts: Vec<NodeId> = (0..150).map(NodeId).collect();
-    let jobs: Result<Vec<_>, _> = coflow::jobs(open(), &hosts).expect("150 hosts").collect();
+    let jobs: Result<Vec<_>, _> =
+        coflow::jobs(open(), &hosts, &hosts).expect("150 hosts").collect();
     let flows = jobs.expect("no bad line").iter().map(|job| job.flows.len()).sum::<usize>();
     assert_eq!(flows, 706_397 - 4_911);
 }
@@ -181,4 +182,16 @@ fn the_published_distributions() {
             assert!((cdf.mean() - mean).abs() < 1e-5 * mean, "{name}: {}", cdf.mean());
         }
     }
+}
+
+/// Where a port is a sender and a receiver, what stays within it is a transfer like any other.
+#[test]
+fn a_split_port_keeps_its_own_transfers() {
+    let text = "2 1\n0 0 2 0 1 1 1:2\n";
+    let reader = coflow::Reader::new(text.as_bytes(), "t").expect("line 1");
+    let (senders, receivers) = ([NodeId(0), NodeId(1)], [NodeId(2), NodeId(3)]);
+    let jobs: Vec<_> = coflow::jobs(reader, &senders, &receivers).expect("hosts").collect();
+    let flows = &jobs[0].as_ref().expect("a job").flows;
+    let ends: Vec<_> = flows.iter().map(|flow| (flow.src, flow.dst, flow.size.get())).collect();
+    assert_eq!(ends, [(NodeId(0), NodeId(3), 1 << 20), (NodeId(1), NodeId(3), 1 << 20)]);
 }

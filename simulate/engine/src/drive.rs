@@ -5,16 +5,137 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::iter::Peekable;
 
-use engine::{FlowRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
 use model::{
-    Declared, Directive, Directives, Flow, FlowId, Job, JobId, LinkId, Observation, TaskId,
+    Declared, Directive, Directives, Flow, FlowId, Job, JobId, LinkId, Network, NodeId,
+    Observation, TaskId,
 };
 use policy::Policy;
-use units::{Bytes, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
-use crate::flow::FlowState;
-use crate::world::{Notice, World};
-use crate::{Enforcement, Monitor, Progress, RunError, Setup};
+use crate::{FlowRecord, JobRecord, Outcome, QueueRecord};
+
+/// A network on which flows run, as the driver sees it.
+pub trait World {
+    /// Why a run can't go on.
+    type Error;
+
+    /// The simulated time.
+    fn now(&self) -> Time;
+
+    /// Lets everything happen up to `limit`, or until there is something to tell.
+    fn run(&mut self, limit: Time) -> Notice;
+
+    /// Moves the clock to `time`, before which nothing is left to happen.
+    fn advance(&mut self, time: Time);
+
+    /// Starts a flow now; identifiers count up from 0.
+    ///
+    /// # Errors
+    /// A flow that the world can't carry.
+    fn start(
+        &mut self,
+        network: &Network,
+        src: NodeId,
+        dst: NodeId,
+        size: Bytes,
+    ) -> Result<FlowId, Self::Error>;
+
+    /// Sets or lifts the limit of a flow. A flow that is gone is left.
+    fn limit(&mut self, flow: FlowId, limit: Option<Rate>);
+
+    /// Sets the priority of a flow, where the world serves priorities; 0 goes first.
+    fn prioritize(&mut self, flow: FlowId, level: u8);
+
+    /// What a flow has done so far; `None` once the world holds nothing of it.
+    fn state(&self, flow: FlowId) -> Option<FlowState>;
+
+    /// Packets in the queue of a link now.
+    fn queue_length(&mut self, link: LinkId) -> u32;
+
+    /// Called when the world paused, to tell of faults outside the simulation.
+    ///
+    /// # Errors
+    /// The fault.
+    fn check(&mut self) -> Result<(), Self::Error>;
+
+    /// Audits the run that has ended and adds to `outcome` its links and its counts of events.
+    ///
+    /// # Errors
+    /// A law of the world that was broken, or a fault outside the simulation.
+    fn finish(self, outcome: &mut Outcome) -> Result<(), Self::Error>;
+}
+
+/// Why [`World::run`] came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The flow's last byte was delivered, and what it took.
+    Ended(FlowId, FlowState),
+    /// Many events passed: a chance to show progress.
+    Pause,
+    /// Nothing more happens up to the limit.
+    Limit,
+}
+
+/// What a flow has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowState {
+    /// Payload that reached the receiving application.
+    pub delivered: Bytes,
+    /// Packets sent again.
+    pub retransmissions: u32,
+    /// Retransmission timeouts.
+    pub timeouts: u32,
+}
+
+/// What happens in a world: who moves what, and who decides.
+pub struct Plan<'a> {
+    /// The network that the policy sees.
+    pub network: Network,
+    /// Jobs in order of arrival.
+    pub jobs: Box<dyn Iterator<Item = Job> + 'a>,
+    /// The policy; `None` decides nothing.
+    pub policy: Option<Box<dyn Policy + 'a>>,
+    /// One-way delay between an application, or an actuator, and the controller.
+    pub control_delay: Span,
+    /// The run ends here at the latest; [`Time::NEVER`] runs until every flow has ended.
+    pub until: Time,
+    /// Queues to watch.
+    pub monitors: Vec<Monitor>,
+}
+
+/// A queue whose length is recorded at regular times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Monitor {
+    /// The directed link that the queue feeds.
+    pub link: LinkId,
+    /// Time between two samples; above zero.
+    pub interval: Span,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Simulated time.
+    pub now: Time,
+    /// Flows started so far.
+    pub started: u64,
+    /// Flows ended so far.
+    pub ended: u64,
+    /// Payload delivered so far.
+    pub delivered: Bytes,
+}
+
+/// Runs `plan` in `world` to its end and reports. `progress` is called now and then.
+///
+/// # Errors
+/// Those of the world.
+pub fn drive<W: World>(
+    world: W,
+    plan: Plan<'_>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Outcome, W::Error> {
+    Driver::new(world, plan).run(progress)
+}
 
 /// Something that happens at a time given in advance.
 enum Act {
@@ -75,10 +196,13 @@ impl Agenda {
     }
 }
 
-pub(crate) struct Driver<'a> {
-    setup: Parts<'a>,
+struct Driver<'a, W> {
+    network: Network,
+    policy: Option<Box<dyn Policy + 'a>>,
+    control_delay: Span,
+    until: Time,
     jobs: Peekable<Box<dyn Iterator<Item = Job> + 'a>>,
-    world: World,
+    world: W,
     agenda: Agenda,
     outcome: Outcome,
     /// Flows of each job that have not ended.
@@ -90,48 +214,21 @@ pub(crate) struct Driver<'a> {
     samples_pending: usize,
 }
 
-/// The setup without its jobs.
-struct Parts<'a> {
-    network: model::Network,
-    policy: Option<Box<dyn Policy + 'a>>,
-    enforcement: Enforcement,
-    control_delay: Span,
-    until: Time,
-}
-
-impl<'a> Driver<'a> {
-    pub(crate) fn new(setup: Setup<'a>) -> Result<Self, RunError> {
-        let ports = |link: LinkId| {
-            let from = setup.network.topology().link(link).from;
-            match setup.network.topology().nodes()[from.index()].kind {
-                model::NodeKind::Host => setup.host_queue,
-                model::NodeKind::Switch => setup.switch_queue,
-            }
-        };
-        let mut world = World::new(&setup.network, setup.transport, ports)?;
-        for capture in &setup.captures {
-            world.taps.open(&setup.network, capture)?;
-        }
-        let parts = Parts {
-            network: setup.network,
-            policy: setup.policy,
-            enforcement: setup.enforcement,
-            control_delay: setup.control_delay,
-            until: setup.until,
-        };
+impl<'a, W: World> Driver<'a, W> {
+    fn new(world: W, plan: Plan<'a>) -> Self {
         let mut agenda = Agenda::default();
         let mut outcome = Outcome::default();
-        for (monitor, &Monitor { link, interval }) in setup.monitors.iter().enumerate() {
-            if interval == Span::ZERO || link.index() >= parts.network.topology().links().len() {
-                return Err(RunError::Monitor { link, interval });
-            }
+        for (monitor, &Monitor { link, interval }) in plan.monitors.iter().enumerate() {
             outcome.queues.push(QueueRecord { link, interval, packets: Vec::new() });
             agenda.enter(Time::ZERO + interval, Act::Sample { monitor });
         }
-        Ok(Self {
-            samples_pending: setup.monitors.len(),
-            setup: parts,
-            jobs: setup.jobs.peekable(),
+        Self {
+            samples_pending: plan.monitors.len(),
+            network: plan.network,
+            policy: plan.policy,
+            control_delay: plan.control_delay,
+            until: plan.until,
+            jobs: plan.jobs.peekable(),
             world,
             agenda,
             outcome,
@@ -139,22 +236,22 @@ impl<'a> Driver<'a> {
             owners: Vec::new(),
             directives: Directives::new(),
             progress: Progress::default(),
-        })
+        }
     }
 
-    pub(crate) fn run(mut self, report: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
+    fn run(mut self, report: &mut dyn FnMut(Progress)) -> Result<Outcome, W::Error> {
         loop {
             let arrival = self.jobs.peek().map_or(Time::NEVER, |job| job.arrival);
-            let tick = self.setup.policy.as_ref().and_then(|p| p.deadline()).unwrap_or(Time::NEVER);
+            let tick = self.policy.as_ref().and_then(|p| p.deadline()).unwrap_or(Time::NEVER);
             let next = arrival.min(tick).min(self.agenda.next());
-            match self.world.run(next.min(self.setup.until)) {
+            match self.world.run(next.min(self.until)) {
                 Notice::Ended(flow, state) => self.ended(flow, &state),
                 Notice::Pause => {
                     self.progress.now = self.world.now();
                     report(self.progress);
-                    self.world.taps.check()?;
+                    self.world.check()?;
                 }
-                Notice::Limit if next > self.setup.until || next == Time::NEVER => break,
+                Notice::Limit if next > self.until || next == Time::NEVER => break,
                 // A policy with nothing left to decide about must not keep the run alive.
                 Notice::Limit if next == tick && self.is_idle() => break,
                 Notice::Limit => {
@@ -181,7 +278,7 @@ impl<'a> Driver<'a> {
             && self.agenda.heap.is_empty()
     }
 
-    fn arrive(&mut self, job: &Job) -> Result<(), RunError> {
+    fn arrive(&mut self, job: &Job) -> Result<(), W::Error> {
         let now = self.world.now();
         let position = self.outcome.jobs.len();
         self.outcome.jobs.push(JobRecord {
@@ -192,7 +289,7 @@ impl<'a> Driver<'a> {
             end: job.flows.is_empty().then_some(job.arrival),
         });
         self.remaining.push(job.flows.len());
-        if self.setup.policy.is_some() {
+        if self.policy.is_some() {
             self.announce(job);
         }
         for flow in &job.flows {
@@ -231,14 +328,14 @@ impl<'a> Driver<'a> {
             let offset = own.iter().map(|flow| flow.offset).min().unwrap_or_default();
             let reduces = own.iter().map(|flow| (flow.to, flow.size)).collect();
             let size = Declared::Size { job: id, map, reduces };
-            let heard = self.world.now() + offset + self.setup.control_delay;
+            let heard = self.world.now() + offset + self.control_delay;
             self.agenda.enter(heard, Act::Hear(size.into()));
         }
     }
 
-    fn start(&mut self, job: usize, flow: &Flow) -> Result<(), RunError> {
+    fn start(&mut self, job: usize, flow: &Flow) -> Result<(), W::Error> {
         let now = self.world.now();
-        let id = self.world.start(&self.setup.network, flow.src, flow.dst, flow.size.get())?;
+        let id = self.world.start(&self.network, flow.src, flow.dst, flow.size)?;
         let job_id = self.outcome.jobs[job].id;
         self.owners.push(job);
         self.outcome.flows.push(FlowRecord {
@@ -255,7 +352,7 @@ impl<'a> Driver<'a> {
             limits: Vec::new(),
         });
         self.progress.started += 1;
-        if self.setup.policy.is_some() {
+        if self.policy.is_some() {
             let (src, dst, size) = (flow.src, flow.dst, flow.size);
             self.tell(Declared::FlowRequest { job: job_id, flow: id, src, dst, size });
         }
@@ -276,7 +373,7 @@ impl<'a> Driver<'a> {
         if complete {
             self.outcome.jobs[owner].end = Some(now);
         }
-        if self.setup.policy.is_some() {
+        if self.policy.is_some() {
             self.tell(Declared::FlowComplete { job, flow });
             if complete {
                 self.tell(Declared::JobComplete { job });
@@ -286,18 +383,18 @@ impl<'a> Driver<'a> {
 
     /// Sends a message to the policy.
     fn tell(&mut self, message: Declared) {
-        let heard = self.world.now() + self.setup.control_delay;
+        let heard = self.world.now() + self.control_delay;
         self.agenda.enter(heard, Act::Hear(message.into()));
     }
 
-    fn act(&mut self) -> Result<(), RunError> {
+    fn act(&mut self) -> Result<(), W::Error> {
         match self.agenda.pop() {
             None => {}
             Some(Act::Start { job, flow }) => self.start(job, &flow)?,
             Some(Act::Hear(observation)) => {
-                if let Some(policy) = &mut self.setup.policy {
+                if let Some(policy) = &mut self.policy {
                     let now = self.world.now();
-                    policy.observe(now, &self.setup.network, &observation, &mut self.directives);
+                    policy.observe(now, &self.network, &observation, &mut self.directives);
                     self.send();
                 }
             }
@@ -308,15 +405,15 @@ impl<'a> Driver<'a> {
     }
 
     fn tick(&mut self, now: Time) {
-        if let Some(policy) = &mut self.setup.policy {
-            policy.tick(now, &self.setup.network, &mut self.directives);
+        if let Some(policy) = &mut self.policy {
+            policy.tick(now, &self.network, &mut self.directives);
             self.send();
         }
     }
 
     /// Sends the policy's directives on their way.
     fn send(&mut self) {
-        let obeyed = self.world.now() + self.setup.control_delay;
+        let obeyed = self.world.now() + self.control_delay;
         for directive in self.directives.drain(..) {
             self.agenda.enter(obeyed, Act::Obey(directive));
         }
@@ -331,11 +428,7 @@ impl<'a> Driver<'a> {
                     return;
                 }
                 record.limits.push((now, limit));
-                let bps = limit.map(units::Rate::as_bps);
-                match self.setup.enforcement {
-                    Enforcement::Pacing => self.world.pace(flow, bps),
-                    Enforcement::Meter { burst } => self.world.meter(flow, bps, burst.get()),
-                }
+                self.world.limit(flow, limit);
             }
             Directive::Prioritize { flow, level, .. } => self.world.prioritize(flow, level),
         }
@@ -353,42 +446,24 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn finish(mut self) -> Result<Outcome, RunError> {
+    fn finish(mut self) -> Result<Outcome, W::Error> {
         for record in self.outcome.flows.iter_mut().filter(|record| record.end.is_none()) {
             if let Some(state) = self.world.state(record.id) {
                 note(record, &state);
             }
         }
-        if self.setup.until != Time::NEVER {
-            self.world.advance(self.setup.until);
+        if self.until != Time::NEVER {
+            self.world.advance(self.until);
         }
-        let links = (0u32..).zip(self.setup.network.topology().links());
-        self.outcome.links = links
-            .map(|(number, _)| {
-                let link = self.world.link(LinkId(number));
-                LinkRecord {
-                    link: LinkId(number),
-                    bytes: Bytes::new(link.bytes),
-                    packets: link.packets,
-                    dropped: link.dropped,
-                    marked: link.marked,
-                    metered: link.metered,
-                    peak: link.peak,
-                }
-            })
-            .collect();
-        self.outcome.hops = self.outcome.links.iter().map(|link| link.packets).sum();
-        self.outcome.events = self.world.events();
         self.outcome.end = self.world.now();
-        self.world.audit().map_err(RunError::Invariant)?;
-        self.world.taps.finish()?;
+        self.world.finish(&mut self.outcome)?;
         Ok(self.outcome)
     }
 }
 
 /// Notes what a flow has done.
 fn note(record: &mut FlowRecord, state: &FlowState) {
-    record.delivered = Bytes::new(state.delivered);
+    record.delivered = state.delivered;
     record.retransmissions = state.retransmissions;
     record.timeouts = state.timeouts;
 }

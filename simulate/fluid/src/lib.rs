@@ -1,0 +1,45 @@
+//! The fluid world, for long traces: flows are streams of octets that share their links max-min
+//! fairly (Bertsekas and Gallager, Data Networks, section 6.5.2), each up to the limit that a
+//! directive sets.
+//!
+//! There are no packets: sizes, capacities and limits count the same octets, without headers; a
+//! change of rate takes no time, and neither does the way. Priorities mean nothing here.
+//!
+//! Rounding: rates are whole multiples of 2⁻¹⁶ bit/s, rounded down; what a flow still has to send
+//! is exact; its end is rounded up to the nanosecond.
+#![forbid(unsafe_code)]
+
+mod shares;
+mod world;
+
+use engine::{Outcome, Plan, Progress};
+use model::NodeId;
+
+/// Why a run can't start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A flow between hosts with no path.
+    #[error("no path from host {src} to host {dst}", src = .src.0, dst = .dst.0)]
+    NoPath {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+    },
+    /// More flows than a run can number.
+    #[error("a run has at most 2^32 - 1 flows")]
+    TooManyFlows,
+    /// The simulator broke one of its own laws: a defect of Watermaster, not of the scenario.
+    #[error("the simulation is inconsistent, which is a defect to report: {0}")]
+    Invariant(String),
+}
+
+/// Runs `plan` to its end and reports. `progress` is called now and then. The world has no queues:
+/// those watched are empty.
+///
+/// # Errors
+/// See [`RunError`].
+pub fn run(plan: Plan<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
+    let world = world::World::new(&plan.network);
+    engine::drive(world, plan, progress)
+}
