@@ -2,7 +2,7 @@
 WATERMASTER := target/release/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: demo test lint deny bench fidelity fuzz release
+.PHONY: demo test lint deny bench fidelity phurti fuzz release
 
 ## demo: build, run the main scenario under tcp, fifo, sff and smsf, name the report (TRACE=FILE: a SWIM trace)
 demo: release
@@ -36,6 +36,10 @@ bench: release
 ## fidelity: the transports against closed forms, other simulators and the kernel's own TCP (root)
 fidelity: release
 	fidelity/table.py
+
+## phurti: the tables of docs/phurti.md (TRACE=FILE, a SWIM trace)
+phurti: release
+	@WATERMASTER="$(abspath $(WATERMASTER))" scenarios/phurti/study.sh $(if $(TRACE),"$(abspath $(TRACE))")
 
 ## fuzz: every fuzz target for ten minutes (needs cargo-fuzz and a nightly toolchain)
 fuzz:
