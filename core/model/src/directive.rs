@@ -1,14 +1,15 @@
 //! What a policy wants to change: intentions that know nothing of the actuator.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use units::{Rate, Span};
 
-use crate::FlowId;
+use crate::{FlowId, JobId, Order};
 
 /// One intention. It stands until another for the same flow replaces it or the flow ends, as long
 /// as the controller renews its lease; when the lease runs out the flow is plain TCP again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Directive {
     /// Hold a flow to a rate, or let it go.
     Pace {
@@ -27,6 +28,14 @@ pub enum Directive {
         level: u8,
         /// As for [`Directive::Pace`].
         lease: Span,
+    },
+    /// Tell the application that gathers a request how to. Without a word from the controller it
+    /// goes on as it was told last: a gathering ends by itself.
+    Gather {
+        /// The request.
+        request: JobId,
+        /// What to do.
+        order: Arc<Order>,
     },
 }
 

@@ -1,10 +1,11 @@
 //! What a policy is told, and by whom.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use units::Bytes;
 
-use crate::{FlowId, JobId, LinkId, NodeId, TaskId};
+use crate::{FlowId, JobId, LinkId, NodeId, Request, Sample, TaskId};
 
 /// Something that a policy learns. Where the two contradict each other, the measured wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +67,8 @@ pub enum Declared {
         /// The flow.
         flow: FlowId,
     },
+    /// A front end wants objects; [`JobComplete`](Self::JobComplete) says that it has them.
+    Gather(Arc<Request>),
 }
 
 /// What instruments report.
@@ -77,6 +80,27 @@ pub enum Measured {
         link: LinkId,
         /// Whether it carries traffic now.
         up: bool,
+    },
+    /// A gathering advanced.
+    Gathering {
+        /// The request.
+        request: JobId,
+        /// How far.
+        sample: Arc<Sample>,
+    },
+    /// A query of the front end itself was answered.
+    Answered {
+        /// The request.
+        request: JobId,
+        /// Whether the answer, or the query, was lost first and came after a timeout.
+        late: bool,
+    },
+    /// A hub of a gathering died.
+    HubLost {
+        /// The request.
+        request: JobId,
+        /// The hub, by its place among the hubs.
+        hub: u32,
     },
 }
 

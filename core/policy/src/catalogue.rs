@@ -3,10 +3,11 @@
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
-use crate::{Policy, PolicyError, Share, fair, fifo, sff, smsf, tcp};
+use crate::{Policy, PolicyError, Share, fair, fifo, one_all, sff, sicc, smsf, sw, tcp};
 
 /// The name of every policy.
-pub const NAMES: [&str; 5] = ["tcp", "fair", "fifo", "sff", "smsf"];
+pub const NAMES: [&str; 9] =
+    ["tcp", "fair", "fifo", "sff", "smsf", "one-all", "sw", "sicc", "sicc-joint"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Parameters {
     pub sff: Share,
     /// Phurti's parameters.
     pub smsf: smsf::Parameters,
+    /// Those of `sicc` and `sicc-joint`.
+    pub sicc: sicc::Parameters,
 }
 
 /// A policy, in its initial state, by its name.
@@ -30,6 +33,10 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "fifo" => Box::new(fifo::new(parameters.fifo)),
         "sff" => Box::new(sff::new(parameters.sff)),
         "smsf" => Box::new(smsf::new(parameters.smsf)?),
+        "one-all" => Box::new(one_all::OneAll),
+        "sw" => Box::new(sw::SlidingWindow::default()),
+        "sicc" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::First)),
+        "sicc-joint" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::Joint)),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
     })
 }
