@@ -21,7 +21,14 @@ pub(crate) struct Flow {
     pub(crate) pace_at: u64,
     /// When the sender's and the receiver's timer events are due.
     pub(crate) timers: [u64; 2],
+    /// Payload to move; of an open connection, what was written so far.
     pub(crate) size: u64,
+    /// Whether more may be written.
+    pub(crate) open: bool,
+    /// What the application wants to be told of having been delivered.
+    pub(crate) mark: u64,
+    /// The delivery of this much is worth a look: the mark or the end.
+    pub(crate) watched: u64,
     /// Payload of datagrams that arrived and that were lost.
     pub(crate) received: u64,
     pub(crate) lost: u64,
@@ -53,6 +60,9 @@ impl Flow {
             pace_at: 0,
             timers: [NEVER; 2],
             size,
+            open: false,
+            mark: u64::MAX,
+            watched: size,
             received: 0,
             lost: 0,
             in_flight: 0,
@@ -63,6 +73,11 @@ impl Flow {
             priority: 0,
             meter: None,
         }
+    }
+
+    /// Sees to `watched` after a change of size or mark.
+    pub(crate) fn watch(&mut self) {
+        self.watched = if self.open { self.mark } else { self.mark.min(self.size) };
     }
 
     /// Who sent the packet and whom it is for.
@@ -103,6 +118,7 @@ impl Flow {
 
     pub(crate) const fn state(&self, datagrams: bool) -> FlowState {
         FlowState {
+            sent: Bytes::new(self.sender.sent()),
             delivered: Bytes::new(self.delivered(datagrams)),
             retransmissions: self.sender.retransmissions,
             timeouts: self.sender.timeouts,

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use engine::Monitor;
-use model::{Job, LinkId, Network};
+use engine::{Application, Monitor};
+use model::{LinkId, Network};
 use policy::Policy;
 use units::{Bytes, Span, Time};
 
-use crate::Discipline;
+use crate::{Discipline, World};
 
 /// One run: a network, what moves over it, and who decides.
 pub struct Setup<'a> {
@@ -15,8 +15,8 @@ pub struct Setup<'a> {
     pub network: Network,
     /// What every flow speaks.
     pub transport: Transport,
-    /// Jobs in order of arrival.
-    pub jobs: Box<dyn Iterator<Item = Job> + 'a>,
+    /// What runs on the hosts.
+    pub application: Box<dyn Application<World> + 'a>,
     /// The policy; `None` decides nothing.
     pub policy: Option<Box<dyn Policy + 'a>>,
     /// How its directives are carried out.

@@ -112,6 +112,16 @@ impl Sender {
         if self.is_datagram { self.next == self.size } else { self.una == self.size }
     }
 
+    /// Octets that were sent at least once.
+    pub(crate) const fn sent(&self) -> u64 {
+        self.max
+    }
+
+    /// There are `more` octets to send.
+    pub(crate) const fn extend(&mut self, more: u64) {
+        self.size = self.size.saturating_add(more);
+    }
+
     pub(crate) const fn is_ecn_capable(&self) -> bool {
         self.congestion.is_ecn_capable()
     }
