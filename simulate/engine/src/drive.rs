@@ -46,6 +46,18 @@ pub trait World {
     /// Sets the priority of a flow, where the world serves priorities; 0 goes first.
     fn prioritize(&mut self, flow: FlowId, level: u8);
 
+    /// From now on the flow's receiving application reads by [`World::consume`] only; what it leaves
+    /// fills the receive buffer and slows the sender. Where receivers have no buffers, nothing
+    /// changes.
+    fn hold(&mut self, flow: FlowId) {
+        let _ = flow;
+    }
+
+    /// The receiving application of a flow that is held reads so many octets, or what there is.
+    fn consume(&mut self, flow: FlowId, bytes: Bytes) {
+        let _ = (flow, bytes);
+    }
+
     /// What a flow has done so far; `None` once the world holds nothing of it.
     fn state(&self, flow: FlowId) -> Option<FlowState>;
 
@@ -79,8 +91,10 @@ pub enum Notice {
 /// What a flow has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowState {
-    /// Payload that reached the receiving application.
+    /// Payload that reached the receiving host in order.
     pub delivered: Bytes,
+    /// Of that, what its application has not read; zero where it reads at once.
+    pub unread: Bytes,
     /// Packets sent again.
     pub retransmissions: u32,
     /// Retransmission timeouts.
