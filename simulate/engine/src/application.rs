@@ -205,4 +205,14 @@ impl<W: Streams> Actions<'_, W> {
     pub fn mark(&mut self, flow: FlowId, at: Bytes) {
         self.world.mark(flow, at);
     }
+
+    /// From now on the flow's receiver reads by [`Actions::consume`] only, not at once.
+    pub fn hold(&mut self, flow: FlowId) {
+        self.world.hold(flow);
+    }
+
+    /// The receiver of a flow that is held reads so many octets, or what there is.
+    pub fn consume(&mut self, flow: FlowId, bytes: Bytes) {
+        self.world.consume(flow, bytes);
+    }
 }

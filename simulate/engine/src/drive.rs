@@ -76,6 +76,13 @@ pub trait Streams: World {
 
     /// Asks for [`Notice::Reached`] once when the receiver has the first `at` bytes.
     fn mark(&mut self, flow: FlowId, at: Bytes);
+
+    /// From now on the flow's receiving application reads by [`Streams::consume`] only; what it
+    /// leaves fills the receive buffer and slows the sender.
+    fn hold(&mut self, flow: FlowId);
+
+    /// The receiving application of a flow that is held reads so many octets, or what there is.
+    fn consume(&mut self, flow: FlowId, bytes: Bytes);
 }
 
 /// Why [`World::run`] came back.
@@ -96,8 +103,10 @@ pub enum Notice {
 pub struct FlowState {
     /// Payload handed to the network for the first time.
     pub sent: Bytes,
-    /// Payload that reached the receiving application.
+    /// Payload that reached the receiving host in order.
     pub delivered: Bytes,
+    /// Of that, what its application has not read; zero where it reads at once.
+    pub unread: Bytes,
     /// Packets sent again.
     pub retransmissions: u32,
     /// Retransmission timeouts.

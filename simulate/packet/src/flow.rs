@@ -52,10 +52,9 @@ impl Flow {
         handshake: u64,
         transport: &Transport,
     ) -> Self {
-        let delay = transport.delayed_ack.map_or(0, |delay| delay.as_nanos());
         Self {
             sender: Sender::new(transport, size, handshake),
-            receiver: Receiver::new(delay, transport.sack),
+            receiver: Receiver::new(transport),
             pace: 0,
             pace_at: 0,
             timers: [NEVER; 2],
@@ -104,7 +103,11 @@ impl Flow {
             seq: if is_ack { 0 } else { packet.seq },
             ack: if is_ack { packet.seq } else { 0 },
             sack: (packet.block.0 != packet.block.1).then_some(packet.block),
-            window: u32::try_from(transport.receive_window.get()).unwrap_or(u32::MAX),
+            window: if is_ack {
+                u32::from(packet.window) << transport.window_scale()
+            } else {
+                u32::try_from(transport.receive_window.get()).unwrap_or(u32::MAX)
+            },
             ece: packet.flags & frame::ECE != 0,
             ect: packet.flags & frame::ECT != 0,
             ce: packet.flags & frame::CE != 0,
@@ -116,10 +119,11 @@ impl Flow {
         if datagrams { self.received } else { self.receiver.delivered() }
     }
 
-    pub(crate) const fn state(&self, datagrams: bool) -> FlowState {
+    pub(crate) fn state(&self, datagrams: bool) -> FlowState {
         FlowState {
             sent: Bytes::new(self.sender.sent()),
             delivered: Bytes::new(self.delivered(datagrams)),
+            unread: Bytes::new(self.receiver.unread()),
             retransmissions: self.sender.retransmissions,
             timeouts: self.sender.timeouts,
         }

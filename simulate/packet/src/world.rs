@@ -1,5 +1,8 @@
 //! The world itself: flows over links, event by event.
 
+#[cfg(test)]
+mod reading;
+
 use engine::{FlowState, LinkRecord, Notice, Outcome};
 use model::{FlowId, LinkId, Network, NodeId, NodeKind};
 use units::{Bytes, Rate, Time};
@@ -254,7 +257,8 @@ impl World {
         flow.in_flight -= 1;
         if packet.flags & frame::ACK != 0 {
             let block = (packet.block.0 != packet.block.1).then_some(packet.block);
-            flow.sender.on_ack(now, packet.seq, block, packet.flags & frame::ECE != 0);
+            let echo = packet.flags & frame::ECE != 0;
+            flow.sender.on_ack(now, packet.seq, packet.window, block, echo);
             if flow.sender.is_done() {
                 return self.settle(place);
             }
@@ -292,6 +296,7 @@ impl World {
             size: self.transport.header,
             flags: if acknowledgement.echo { frame::ACK | frame::ECE } else { frame::ACK },
             hop: 0,
+            window: acknowledgement.window,
         };
         self.inject(packet);
     }
@@ -337,6 +342,7 @@ impl World {
                 size,
                 flags,
                 hop: 0,
+                window: 0,
             });
         }
         let flow = &self.flows[place as usize];
@@ -434,6 +440,9 @@ impl World {
                 self.injected, self.arrived, self.dropped
             ));
         }
+        if let Some(flow) = self.flows.iter().find(|flow| !flow.receiver.kept_its_room()) {
+            return Err(format!("the receive buffer of flow {} exceeded its room", flow.id.0));
+        }
         let datagrams = self.transport.protocol == Protocol::Datagram;
         match self.flows.iter().find(|flow| flow.delivered(datagrams) > flow.size) {
             Some(flow) => Err(format!("flow {} delivered more than it has", flow.id.0)),
@@ -480,6 +489,23 @@ impl engine::Streams for World {
             flow.mark = at.get();
             flow.watch();
             self.schedule_timer(place, 0, self.now);
+        }
+    }
+
+    fn hold(&mut self, flow: FlowId) {
+        if let Some(place) = self.place(flow) {
+            self.flows[place as usize].receiver.hold(&self.transport);
+        }
+    }
+
+    fn consume(&mut self, flow: FlowId, bytes: Bytes) {
+        let Some(place) = self.place(flow) else {
+            return;
+        };
+        let flow = &mut self.flows[place as usize];
+        let update = flow.receiver.read(bytes.get()).filter(|_| !flow.ended);
+        if let Some(update) = update {
+            self.acknowledge(place, update);
         }
     }
 }
