@@ -1,6 +1,6 @@
 //! Simulated applications: what moves over the network, and what it tells the controller.
 
-use model::{Directive, FlowId, JobClass, JobId, Network, NodeId, Observation};
+use model::{Directive, FlowId, JobClass, JobId, LinkId, Network, NodeId, Observation};
 use units::{Bytes, Span, Time};
 
 use crate::agenda::{Act, Agenda};
@@ -146,6 +146,11 @@ impl<W: World> Actions<'_, W> {
     /// What a flow has done so far; `None` once it is gone.
     pub fn state(&self, flow: FlowId) -> Option<FlowState> {
         self.world.state(flow)
+    }
+
+    /// Frame bytes in the queue of a link now.
+    pub fn queued(&mut self, link: LinkId) -> Bytes {
+        self.world.queued(link)
     }
 
     /// What the results say of a flow.

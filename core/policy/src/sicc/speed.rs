@@ -57,7 +57,7 @@ pub struct Yielding {
 
 impl Default for Yielding {
     fn default() -> Self {
-        let percent = |percent| Share::from_ppm(percent * 10_000).unwrap_or_default();
+        let percent = |percent: u32| Share::from_ppm(percent * 10_000).unwrap_or_default();
         Self { growth: percent(20), cut: percent(20), threshold: percent(10) }
     }
 }

@@ -216,13 +216,14 @@ impl State {
         let mut orders = Vec::new();
         let left = self.left();
         if parameters.redirect {
-            let load = |hub: usize| {
-                // One that has sent all it had is as fast as it was allowed to be.
-                let done = left[hub] == Bytes::ZERO;
-                let speed = if done { self.speeds[hub].max(real(hub)) } else { real(hub) };
-                Load { bytes: left[hub], speed: speed.max(crate::FLOOR) }
+            // One that has sent all it had is as fast as it was allowed to be.
+            let speed = |hub: usize, left: &Bytes| match *left {
+                Bytes::ZERO => self.speeds[hub].max(real(hub)),
+                _ => real(hub).max(crate::FLOOR),
             };
-            let moves = self.redirect(racks, load);
+            let load = |(hub, left): (_, &Bytes)| Load { bytes: *left, speed: speed(hub, left) };
+            let loads: Vec<Load> = left.iter().enumerate().map(load).collect();
+            let moves = self.redirect(racks, &loads);
             if !moves.is_empty() {
                 orders.push(Order::Redirect(moves));
             }
@@ -243,11 +244,11 @@ impl State {
         orders
     }
 
-    fn redirect(&mut self, racks: &Racks, load: impl Fn(usize) -> Load) -> Vec<(u32, Way)> {
+    fn redirect(&mut self, racks: &Racks, loads: &[Load]) -> Vec<(u32, Way)> {
         let roots: Vec<usize> =
             (0..self.hubs.len()).filter(|hub| self.roots[*hub] as usize == *hub).collect();
         let place = |hub: u32| roots.binary_search(&(self.roots[hub as usize] as usize)).ok();
-        let mut loads: Vec<Load> = roots.iter().map(|root| load(*root)).collect();
+        let mut loads: Vec<Load> = roots.iter().map(|root| loads[*root]).collect();
         let objects: Vec<(u32, Bytes, usize)> = (0u32..)
             .zip(&self.ways)
             .filter(|(object, _)| self.pending[*object as usize])
