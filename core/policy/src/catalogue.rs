@@ -9,6 +9,9 @@ use crate::{Policy, PolicyError, Share, fair, fifo, one_all, sff, sicc, smsf, sw
 pub const NAMES: [&str; 9] =
     ["tcp", "fair", "fifo", "sff", "smsf", "one-all", "sw", "sicc", "sicc-joint"];
 
+/// The policies that say how fan-out requests are gathered.
+pub const GATHERING: [&str; 4] = ["one-all", "sw", "sicc", "sicc-joint"];
+
 /// The parameters of all policies that have some; the defaults are the published ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {

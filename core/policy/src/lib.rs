@@ -29,7 +29,7 @@ pub mod tcp;
 mod traffic;
 pub mod waterfill;
 
-pub use catalogue::{NAMES, Parameters, by_name};
+pub use catalogue::{GATHERING, NAMES, Parameters, by_name};
 pub use parameter::{PolicyError, Share};
 
 use model::{Directive, Directives, FlowId, Network, Observation};

@@ -61,9 +61,10 @@ impl Policy for SlidingWindow {
         let (request, queries) = match observation {
             Observation::Declared(Declared::Gather(request)) => {
                 self.requests.insert(request.id, request.front);
-                out.push(ask_all(request));
                 let window = self.fronts.entry(request.front).or_insert(Window::START);
-                (request.id, window.queries)
+                out.push(outstanding(request.id, window.queries));
+                out.push(ask_all(request));
+                return;
             }
             Observation::Declared(Declared::JobComplete { job }) => {
                 self.requests.remove(job);
@@ -81,6 +82,10 @@ impl Policy for SlidingWindow {
             }
             _ => return,
         };
-        out.push(Directive::Gather { request, order: Arc::new(Order::Outstanding(queries)) });
+        out.push(outstanding(request, queries));
     }
+}
+
+fn outstanding(request: JobId, queries: u32) -> Directive {
+    Directive::Gather { request, order: Arc::new(Order::Outstanding(queries)) }
 }

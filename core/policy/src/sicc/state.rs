@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use model::{Buffer, Gathering, Hub, LinkSpec, Network, NodeId, Order, Request, Sample, Way};
-use units::{Bytes, Rate};
+use units::{Bytes, Rate, Span};
 
 use super::redirect::{Load, redirect};
 use super::speed::{demand, shares};
@@ -38,7 +38,7 @@ impl Front {
         let down = down.map(|link| topology.link(link).spec);
         let nothing = LinkSpec {
             capacity: Rate::ZERO,
-            delay: units::Span::ZERO,
+            delay: Span::ZERO,
             buffer: Buffer::Unlimited,
             mark: None,
         };
@@ -176,7 +176,8 @@ impl State {
 
     /// Divides what is planned among the hubs that send to the front end and have something `left`,
     /// given what each wants, by its place and its part if all were as now. Hubs below another
-    /// send at the speed of that: its at most N children are then within what it can receive.
+    /// send at the speed of the one above that sends to the front end, as far as their parent's
+    /// link, taken to be like the front end's, carries all its children.
     fn divide(&mut self, choice: Choice, left: &[Bytes], wants: impl Fn(usize, Rate) -> Rate) {
         let active: Vec<usize> = (0..left.len()).filter(|hub| left[*hub] > Bytes::ZERO).collect();
         let weight = |hub: usize| match choice {
@@ -192,8 +193,16 @@ impl State {
         for (hub, share) in active.iter().zip(shares(self.planned, &hubs)) {
             self.speeds[*hub] = share;
         }
-        for (hub, root) in self.roots.iter().enumerate() {
-            self.speeds[hub] = self.speeds[*root as usize];
+        let mut siblings = vec![0u64; self.hubs.len()];
+        for parent in self.hubs.iter().filter_map(|hub| hub.parent) {
+            siblings[parent as usize] += 1;
+        }
+        for (hub, place) in self.hubs.iter().zip(0..) {
+            if let Some(parent) = hub.parent {
+                let root = self.speeds[self.roots[place] as usize];
+                let part = self.capacity.fraction(1, siblings[parent as usize]);
+                self.speeds[place] = root.min(part).max(crate::FLOOR);
+            }
         }
     }
 
@@ -223,7 +232,7 @@ impl State {
             };
             let load = |(hub, left): (_, &Bytes)| Load { bytes: *left, speed: speed(hub, left) };
             let loads: Vec<Load> = left.iter().enumerate().map(load).collect();
-            let moves = self.redirect(racks, &loads);
+            let moves = self.redirect(racks, &loads, sample.span);
             if !moves.is_empty() {
                 orders.push(Order::Redirect(moves));
             }
@@ -244,7 +253,7 @@ impl State {
         orders
     }
 
-    fn redirect(&mut self, racks: &Racks, loads: &[Load]) -> Vec<(u32, Way)> {
+    fn redirect(&mut self, racks: &Racks, loads: &[Load], slack: Span) -> Vec<(u32, Way)> {
         let roots: Vec<usize> =
             (0..self.hubs.len()).filter(|hub| self.roots[*hub] as usize == *hub).collect();
         let place = |hub: u32| roots.binary_search(&(self.roots[hub as usize] as usize)).ok();
@@ -264,7 +273,8 @@ impl State {
                 Some((Way { holder, hub: Some(hub) }, place(hub)?))
             })
         };
-        let moves = redirect(&mut loads, &objects, |object| replicas(object).map(|(_, hub)| hub));
+        let elsewhere = |object| replicas(object).map(|(_, hub)| hub);
+        let moves = redirect(&mut loads, slack, &objects, elsewhere);
         let ways: Vec<(u32, Way)> = moves
             .into_iter()
             .filter_map(|(object, to)| {

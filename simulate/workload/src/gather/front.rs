@@ -33,7 +33,7 @@ struct Message {
 enum What {
     /// A hub's objects, to its parent.
     Line(u32),
-    /// To a hub: objects to get, and objects not to send.
+    /// To a hub: objects to get, and objects not to send, which those above it hear too.
     Swarm(u32),
     Cancel(u32),
     /// A server is asked, by a hub or by the front end, and answers.
@@ -245,8 +245,14 @@ impl Fronts {
                 }
             }
             What::Cancel(hub) => {
-                let hub = &mut active.hubs[hub as usize];
-                objects.iter().for_each(|object| hub.cancel(*object));
+                let objects = objects.into_iter().collect();
+                let mut above = active.hubs[hub as usize].parent;
+                while let Some(parent) = above {
+                    let parent = &mut active.hubs[parent as usize];
+                    parent.drop(&objects);
+                    above = parent.parent;
+                }
+                active.hubs[hub as usize].cancel(objects);
             }
             What::Query(holder, hub) => {
                 if !active.dead.contains(&holder) {
@@ -266,7 +272,7 @@ impl Fronts {
             }
             What::Answer(Some(hub)) => {
                 let node = &mut active.hubs[hub as usize];
-                objects.iter().for_each(|object| node.take(*object));
+                node.collect(&objects);
                 self.wake(request, hub, actions);
             }
         }
@@ -299,6 +305,7 @@ impl Fronts {
         let Some((objects, size)) = node.packet(actions.now(), &wanted, packed) else {
             return Ok(());
         };
+        let is_new = node.line.is_none();
         let line = match &mut node.line {
             Some(line) => line,
             none => none.insert(Line::new(actions.open(JobId(request), ends.0, ends.1)?)),
@@ -308,8 +315,12 @@ impl Fronts {
         if let Some(mark) = mark {
             actions.mark(flow, mark);
         }
-        let what = What::Line(hub);
-        self.note(flow, Message { request, what, objects: Vec::new(), is_late: false });
+        if is_new {
+            // What was lost isn't sent again faster than the hub may send.
+            actions.limit(flow, Some(node.speed()));
+            let what = What::Line(hub);
+            self.note(flow, Message { request, what, objects: Vec::new(), is_late: false });
+        }
         self.wake(request, hub, actions);
         Ok(())
     }
@@ -341,7 +352,12 @@ impl Fronts {
                 self.ask_on(request, actions)
             }
             Order::Speeds(speeds) => {
-                active.hubs.iter_mut().zip(speeds).for_each(|(hub, speed)| hub.accelerate(*speed));
+                for (hub, speed) in active.hubs.iter_mut().zip(speeds) {
+                    hub.accelerate(*speed);
+                    if let Some(line) = &hub.line {
+                        actions.limit(line.flow, Some(hub.speed()));
+                    }
+                }
                 Ok(())
             }
             Order::Redirect(moves) => {

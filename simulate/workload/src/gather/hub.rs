@@ -56,7 +56,7 @@ pub(super) struct Hub {
     /// Objects to send, and all it ever had.
     queue: VecDeque<u32>,
     kept: Vec<u32>,
-    /// Objects that it is not to send after all.
+    /// Objects that its swarm may still answer with in vain.
     cancelled: BTreeSet<u32>,
     pub(super) line: Option<Line>,
     /// When its speed lets it send again, and whether a timer is set for it.
@@ -92,11 +92,23 @@ impl Hub {
         self.speed = speed;
     }
 
-    /// Gets an object from a server or a child.
+    /// What it sends at.
+    pub(super) fn speed(&self) -> Rate {
+        self.speed.min(self.most)
+    }
+
+    /// Gets an object from a child.
     pub(super) fn take(&mut self, object: u32) {
-        if !self.cancelled.contains(&object) {
-            self.queue.push_back(object);
-            self.kept.push(object);
+        self.queue.push_back(object);
+        self.kept.push(object);
+    }
+
+    /// Gets objects from a server.
+    pub(super) fn collect(&mut self, objects: &[u32]) {
+        for object in objects {
+            if !self.cancelled.contains(object) {
+                self.take(*object);
+            }
         }
     }
 
@@ -105,9 +117,16 @@ impl Hub {
         self.cancelled.remove(&object);
     }
 
-    /// Is not to send an object.
-    pub(super) fn cancel(&mut self, object: u32) {
-        self.cancelled.insert(object);
+    /// Is not to send these objects, as far as it hasn't.
+    pub(super) fn drop(&mut self, objects: &BTreeSet<u32>) {
+        self.queue.retain(|object| !objects.contains(object));
+        self.kept.retain(|object| !objects.contains(object));
+    }
+
+    /// Is not to get these objects from its swarm any more.
+    pub(super) fn cancel(&mut self, objects: BTreeSet<u32>) {
+        self.drop(&objects);
+        self.cancelled.extend(objects);
     }
 
     /// Sends what it ever had and is still wanted again, perhaps to another parent; the connection
@@ -141,21 +160,18 @@ impl Hub {
         let (mut objects, mut size) = (Vec::new(), Bytes::ZERO);
         while let Some(&object) = self.queue.front() {
             let more = request.size(object as usize);
-            let is_wanted = !self.cancelled.contains(&object);
             let fits = objects.is_empty() || (packed && (size + more).get() <= FULL);
-            if is_wanted && !fits {
+            if !fits {
                 break;
             }
             self.queue.pop_front();
-            if is_wanted {
-                objects.push(object);
-                size += more;
-            }
+            objects.push(object);
+            size += more;
         }
         if objects.is_empty() || self.is_dead {
             return None;
         }
-        self.ready = now + self.speed.min(self.most).time_for(size + HEADER);
+        self.ready = now + self.speed().time_for(size + HEADER);
         Some((objects, size))
     }
 }
