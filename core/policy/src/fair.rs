@@ -78,7 +78,7 @@ impl Fair {
                 }
                 self.flows.remove(&flow);
             }
-            Declared::TaskHost { .. } | Declared::Size { .. } => return,
+            _ => return,
         }
         self.solve(network, out);
     }
@@ -100,6 +100,7 @@ impl Policy for Fair {
                 }
                 self.solve(network, out);
             }
+            Observation::Measured(_) => {}
         }
     }
 }
