@@ -28,9 +28,10 @@ deny:
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
 	cargo deny --locked check licenses bans sources
 
-## bench: the simulator's speed, then its instructions per hop (needs valgrind)
+## bench: the simulator's speed, the cost of decisions, then instructions (needs valgrind)
 bench: release
 	$(WATERMASTER) bench
+	$(WATERMASTER) bench decide
 	docs/performance/instructions.sh $(WATERMASTER)
 
 ## fidelity: the transports against closed forms, other simulators and the kernel's own TCP (root)

@@ -382,6 +382,21 @@ fn doctor_names_purpose_and_remedy_of_what_is_missing() {
 }
 
 #[test]
+fn bench_decide_gives_an_object_for_each_case() {
+    let output = command(&["bench", "decide", "--runs", "3", "--json"]).output().unwrap();
+    assert!(output.status.success());
+    let lines = stdout(&output);
+    assert!(lines.lines().count() >= 4);
+    for line in lines.lines() {
+        let object: Value = serde_json::from_str(line).unwrap();
+        let keys: Vec<&String> = object.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["name", "us_median", "us_p99"]);
+        let (median, p99) = (object["us_median"].as_f64(), object["us_p99"].as_f64());
+        assert!(median > Some(0.0) && p99 >= median, "{line}");
+    }
+}
+
+#[test]
 fn every_command_shows_an_example() {
     for name in ["run", "sweep", "reproduce", "check", "bench", "doctor", "completions"] {
         let help = stdout(&command(&[name, "--help"]).output().unwrap());
