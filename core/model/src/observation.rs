@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use units::Bytes;
+use units::{Bytes, Rate};
 
 use crate::{FlowId, JobId, LinkId, NodeId, TaskId};
 
@@ -77,6 +77,33 @@ pub enum Measured {
         link: LinkId,
         /// Whether it carries traffic now.
         up: bool,
+    },
+    /// Packets joined the queue of a host's packets for one other host.
+    Queued {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+        /// How many.
+        packets: u32,
+        /// Their frame bytes together.
+        bytes: Bytes,
+    },
+    /// The queue of a host's packets for one other host ran empty.
+    Drained {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+    },
+    /// What one host offers to another changed, as seen over a while.
+    Offered {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+        /// Frame bytes per second.
+        rate: Rate,
     },
 }
 

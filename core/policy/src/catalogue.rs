@@ -3,10 +3,10 @@
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
-use crate::{Policy, PolicyError, Share, fair, fifo, sff, smsf, tcp};
+use crate::{Policy, PolicyError, Share, asy, fair, fifo, sff, smsf, syn, tcp};
 
 /// The name of every policy.
-pub const NAMES: [&str; 5] = ["tcp", "fair", "fifo", "sff", "smsf"];
+pub const NAMES: [&str; 7] = ["tcp", "fair", "fifo", "sff", "smsf", "syn", "asy"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct Parameters {
     pub sff: Share,
     /// Phurti's parameters.
     pub smsf: smsf::Parameters,
+    /// The parameters of timeslots.
+    pub syn: syn::Parameters,
 }
 
 /// A policy, in its initial state, by its name.
@@ -30,6 +32,8 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "fifo" => Box::new(fifo::new(parameters.fifo)),
         "sff" => Box::new(sff::new(parameters.sff)),
         "smsf" => Box::new(smsf::new(parameters.smsf)?),
+        "syn" => Box::new(syn::Syn::new(parameters.syn)?),
+        "asy" => Box::new(asy::Asy::default()),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
     })
 }

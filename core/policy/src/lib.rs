@@ -4,8 +4,8 @@
 //! arguments, intentions go into the caller's buffer, and equal inputs give equal outputs. The same
 //! code decides in every world.
 //!
-//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`]; [`by_name`] finds them.
-//! The last three order flows by rank and differ in the rank only: `scheduler` listens to the
+//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`], [`syn`], [`asy`]; [`by_name`]
+//! finds them. `fifo`, `sff` and `smsf` order flows by rank and differ in the rank only: `scheduler` listens to the
 //! applications, `admission` decides who transmits, `guard` keeps long jobs from starving.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -13,15 +13,21 @@
 extern crate alloc;
 
 mod admission;
+pub mod asy;
 mod catalogue;
+pub mod colouring;
 pub mod fair;
 pub mod fifo;
 mod guard;
+pub mod matching;
 mod parameter;
+pub mod renormalise;
 mod roster;
 mod scheduler;
 pub mod sff;
 pub mod smsf;
+mod spines;
+pub mod syn;
 pub mod tcp;
 mod traffic;
 pub mod waterfill;
