@@ -137,7 +137,7 @@ impl Task<'_> {
         let setup = Setup {
             network: self.prepared.network.clone(),
             transport: self.policy.transport,
-            jobs: self.prepared.traffic.jobs(),
+            application: self.prepared.traffic.in_packets(),
             policy: Some(self.policy.build()?),
             enforcement: scenario.control.enforcement,
             host_queue: scenario.queues.host,
@@ -155,7 +155,7 @@ impl Task<'_> {
         let scenario = &self.prepared.scenario;
         let plan = Plan {
             network: self.prepared.network.clone(),
-            jobs: self.prepared.traffic.jobs(),
+            application: self.prepared.traffic.in_fluid(),
             policy: Some(self.policy.build()?),
             control_delay: scenario.control.delay,
             until: scenario.until,

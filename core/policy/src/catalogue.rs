@@ -3,13 +3,14 @@
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
-use crate::{Policy, PolicyError, Share, asy, fair, fifo, sff, smsf, syn, tcp};
+use crate::{Policy, PolicyError, Share, app_aware, asy, fair, fifo, sff, smsf, syn, tcp};
 
 /// The name of every policy.
-pub const NAMES: [&str; 7] = ["tcp", "fair", "fifo", "sff", "smsf", "syn", "asy"];
+pub const NAMES: [&str; 9] =
+    ["tcp", "fair", "fifo", "sff", "smsf", "app-aware", "app-aware-fast", "syn", "asy"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// The share of its access link that a host's SLOW flows divide under `fifo`.
     pub fifo: Share,
@@ -19,6 +20,23 @@ pub struct Parameters {
     pub smsf: smsf::Parameters,
     /// The parameters of timeslots.
     pub syn: syn::Parameters,
+    /// Those of `app-aware`.
+    pub app_aware: app_aware::Parameters,
+    /// Those of its variant.
+    pub app_aware_fast: app_aware::Parameters,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            fifo: Share::default(),
+            sff: Share::default(),
+            smsf: smsf::Parameters::default(),
+            app_aware: app_aware::Parameters::PUBLISHED,
+            app_aware_fast: app_aware::Parameters::FAST,
+            syn: syn::Parameters::default(),
+        }
+    }
 }
 
 /// A policy, in its initial state, by its name.
@@ -32,6 +50,8 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "fifo" => Box::new(fifo::new(parameters.fifo)),
         "sff" => Box::new(sff::new(parameters.sff)),
         "smsf" => Box::new(smsf::new(parameters.smsf)?),
+        "app-aware" => Box::new(app_aware::new(parameters.app_aware)?),
+        "app-aware-fast" => Box::new(app_aware::fast(parameters.app_aware_fast)?),
         "syn" => Box::new(syn::Syn::new(parameters.syn)?),
         "asy" => Box::new(asy::Asy::default()),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),

@@ -1,18 +1,12 @@
-//! Drives a world: jobs arrive, applications speak to the policy, its directives are obeyed; each
+//! Drives a world: applications act and speak to the policy, its directives are obeyed; each
 //! message takes the control delay.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
-use std::iter::Peekable;
-
-use model::{
-    Declared, Directive, Directives, Flow, FlowId, Job, JobId, LinkId, Network, NodeId,
-    Observation, TaskId,
-};
+use model::{Directive, Directives, FlowId, LinkId, Network, NodeId};
 use policy::Policy;
 use units::{Bytes, Rate, Span, Time};
 
-use crate::{FlowRecord, JobRecord, Outcome, QueueRecord};
+use crate::agenda::{Act, Agenda};
+use crate::{Actions, Application, FlowRecord, Outcome, QueueRecord};
 
 /// A network on which flows run, as the driver sees it.
 pub trait World {
@@ -65,11 +59,39 @@ pub trait World {
     fn finish(self, outcome: &mut Outcome) -> Result<(), Self::Error>;
 }
 
+/// A world whose flows can grow while they run.
+pub trait Streams: World {
+    /// Opens a connection that carries what [`Streams::write`] hands it; numbered as by
+    /// [`World::start`].
+    ///
+    /// # Errors
+    /// A flow that the world can't carry.
+    fn open(&mut self, network: &Network, src: NodeId, dst: NodeId) -> Result<FlowId, Self::Error>;
+
+    /// Hands `more` to a connection; whether it is still open.
+    fn write(&mut self, flow: FlowId, more: Bytes) -> bool;
+
+    /// Says that nothing more will be written. The flow ends when all has arrived.
+    fn close(&mut self, flow: FlowId);
+
+    /// Asks for [`Notice::Reached`] once when the receiver has the first `at` bytes.
+    fn mark(&mut self, flow: FlowId, at: Bytes);
+
+    /// From now on the flow's receiving application reads by [`Streams::consume`] only; what it
+    /// leaves fills the receive buffer and slows the sender.
+    fn hold(&mut self, flow: FlowId);
+
+    /// The receiving application of a flow that is held reads so many octets, or what there is.
+    fn consume(&mut self, flow: FlowId, bytes: Bytes);
+}
+
 /// Why [`World::run`] came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// The flow's last byte was delivered, and what it took.
     Ended(FlowId, FlowState),
+    /// The receiver of the flow has this much, and the mark set on it is reached.
+    Reached(FlowId, Bytes),
     /// Many events passed: a chance to show progress.
     Pause,
     /// Nothing more happens up to the limit.
@@ -79,8 +101,12 @@ pub enum Notice {
 /// What a flow has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowState {
-    /// Payload that reached the receiving application.
+    /// Payload handed to the network for the first time.
+    pub sent: Bytes,
+    /// Payload that reached the receiving host in order.
     pub delivered: Bytes,
+    /// Of that, what its application has not read; zero where it reads at once.
+    pub unread: Bytes,
     /// Packets sent again.
     pub retransmissions: u32,
     /// Retransmission timeouts.
@@ -88,11 +114,11 @@ pub struct FlowState {
 }
 
 /// What happens in a world: who moves what, and who decides.
-pub struct Plan<'a> {
+pub struct Plan<'a, W> {
     /// The network that the policy sees.
     pub network: Network,
-    /// Jobs in order of arrival.
-    pub jobs: Box<dyn Iterator<Item = Job> + 'a>,
+    /// What runs on the hosts.
+    pub application: Box<dyn Application<W> + 'a>,
     /// The policy; `None` decides nothing.
     pub policy: Option<Box<dyn Policy + 'a>>,
     /// One-way delay between an application, or an actuator, and the controller.
@@ -131,69 +157,10 @@ pub struct Progress {
 /// Those of the world.
 pub fn drive<W: World>(
     world: W,
-    plan: Plan<'_>,
+    plan: Plan<'_, W>,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Outcome, W::Error> {
     Driver::new(world, plan).run(progress)
-}
-
-/// Something that happens at a time given in advance.
-enum Act {
-    /// A flow of a job begins.
-    Start { job: usize, flow: Flow },
-    /// An observation reaches the policy.
-    Hear(Observation),
-    /// A directive reaches its actuator.
-    Obey(Directive),
-    /// A watched queue is sampled.
-    Sample { monitor: usize },
-}
-
-/// Acts in order of time; of those at the same time, what was entered first comes first.
-#[derive(Default)]
-struct Agenda {
-    heap: BinaryHeap<Entry>,
-    entered: u64,
-}
-
-struct Entry {
-    due: Reverse<(Time, u64)>,
-    act: Act,
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.due == other.due
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.due.cmp(&other.due)
-    }
-}
-
-impl Agenda {
-    fn enter(&mut self, time: Time, act: Act) {
-        self.heap.push(Entry { due: Reverse((time, self.entered)), act });
-        self.entered += 1;
-    }
-
-    fn next(&self) -> Time {
-        self.heap.peek().map_or(Time::NEVER, |entry| entry.due.0.0)
-    }
-
-    fn pop(&mut self) -> Option<Act> {
-        self.heap.pop().map(|entry| entry.act)
-    }
 }
 
 struct Driver<'a, W> {
@@ -201,21 +168,35 @@ struct Driver<'a, W> {
     policy: Option<Box<dyn Policy + 'a>>,
     control_delay: Span,
     until: Time,
-    jobs: Peekable<Box<dyn Iterator<Item = Job> + 'a>>,
+    application: Box<dyn Application<W> + 'a>,
     world: W,
     agenda: Agenda,
     outcome: Outcome,
-    /// Flows of each job that have not ended.
-    remaining: Vec<usize>,
-    /// Position of each flow's job in the outcome.
-    owners: Vec<usize>,
     directives: Directives,
     progress: Progress,
     samples_pending: usize,
 }
 
+/// The application and what it can do, two disjoint parts of a driver.
+macro_rules! application {
+    ($driver:ident) => {
+        (
+            &mut *$driver.application,
+            &mut Actions {
+                network: &$driver.network,
+                world: &mut $driver.world,
+                agenda: &mut $driver.agenda,
+                outcome: &mut $driver.outcome,
+                progress: &mut $driver.progress,
+                control_delay: $driver.control_delay,
+                is_controlled: $driver.policy.is_some(),
+            },
+        )
+    };
+}
+
 impl<'a, W: World> Driver<'a, W> {
-    fn new(world: W, plan: Plan<'a>) -> Self {
+    fn new(world: W, plan: Plan<'a, W>) -> Self {
         let mut agenda = Agenda::default();
         let mut outcome = Outcome::default();
         for (monitor, &Monitor { link, interval }) in plan.monitors.iter().enumerate() {
@@ -228,12 +209,10 @@ impl<'a, W: World> Driver<'a, W> {
             policy: plan.policy,
             control_delay: plan.control_delay,
             until: plan.until,
-            jobs: plan.jobs.peekable(),
+            application: plan.application,
             world,
             agenda,
             outcome,
-            remaining: Vec::new(),
-            owners: Vec::new(),
             directives: Directives::new(),
             progress: Progress::default(),
         }
@@ -241,11 +220,15 @@ impl<'a, W: World> Driver<'a, W> {
 
     fn run(mut self, report: &mut dyn FnMut(Progress)) -> Result<Outcome, W::Error> {
         loop {
-            let arrival = self.jobs.peek().map_or(Time::NEVER, |job| job.arrival);
+            let arrival = self.application.arrival().unwrap_or(Time::NEVER);
             let tick = self.policy.as_ref().and_then(|p| p.deadline()).unwrap_or(Time::NEVER);
             let next = arrival.min(tick).min(self.agenda.next());
             match self.world.run(next.min(self.until)) {
-                Notice::Ended(flow, state) => self.ended(flow, &state),
+                Notice::Ended(flow, state) => self.ended(flow, &state)?,
+                Notice::Reached(flow, delivered) => {
+                    let (application, actions) = application!(self);
+                    application.reached(flow, delivered, actions)?;
+                }
                 Notice::Pause => {
                     self.progress.now = self.world.now();
                     report(self.progress);
@@ -253,15 +236,14 @@ impl<'a, W: World> Driver<'a, W> {
                 }
                 Notice::Limit if next > self.until || next == Time::NEVER => break,
                 // A policy with nothing left to decide about must not keep the run alive.
-                Notice::Limit if next == tick && self.is_idle() => break,
+                Notice::Limit if next == tick && self.is_idle() && self.agenda.len() == 0 => break,
                 Notice::Limit => {
                     self.world.advance(next);
                     if next == self.agenda.next() {
                         self.act()?;
                     } else if next == arrival {
-                        if let Some(job) = self.jobs.next() {
-                            self.arrive(&job)?;
-                        }
+                        let (application, actions) = application!(self);
+                        application.arrive(actions)?;
                     } else {
                         self.tick(next);
                     }
@@ -271,126 +253,28 @@ impl<'a, W: World> Driver<'a, W> {
         self.finish()
     }
 
-    /// Whether all jobs have come and gone.
+    /// Whether everything has come, and no flow is left.
     fn is_idle(&mut self) -> bool {
-        self.jobs.peek().is_none()
-            && self.progress.ended == self.progress.started
-            && self.agenda.heap.is_empty()
+        self.application.arrival().is_none() && self.progress.ended == self.progress.started
     }
 
-    fn arrive(&mut self, job: &Job) -> Result<(), W::Error> {
-        let now = self.world.now();
-        let position = self.outcome.jobs.len();
-        self.outcome.jobs.push(JobRecord {
-            id: job.id,
-            class: job.class,
-            arrival: job.arrival,
-            size: job.size(),
-            end: job.flows.is_empty().then_some(job.arrival),
-        });
-        self.remaining.push(job.flows.len());
-        if self.policy.is_some() {
-            self.announce(job);
-        }
-        for flow in &job.flows {
-            let act = Act::Start { job: position, flow: *flow };
-            if flow.offset == Span::ZERO {
-                self.start(position, flow)?;
-            } else {
-                self.agenda.enter(now + flow.offset, act);
-            }
-        }
-        Ok(())
-    }
-
-    /// What a job tells about itself: that it is there, where its tasks run, and, as each map task
-    /// ends, how much its reduce tasks will fetch.
-    fn announce(&mut self, job: &Job) {
-        let id = job.id;
-        self.tell(Declared::JobStart { job: id });
-        let mut hosts: Vec<_> =
-            job.flows.iter().flat_map(|f| [(f.from, f.src), (f.to, f.dst)]).collect();
-        hosts.sort_unstable();
-        hosts.dedup();
-        for (task, host) in hosts {
-            self.tell(Declared::TaskHost { job: id, task, host });
-        }
-        let mut maps: Vec<TaskId> = job.flows.iter().map(|flow| flow.from).collect();
-        maps.sort_unstable();
-        maps.dedup();
-        let mut by_map: Vec<&Flow> = job.flows.iter().collect();
-        by_map.sort_by_key(|flow| flow.from);
-        let mut by_map = &by_map[..];
-        for map in maps {
-            let count = by_map.partition_point(|flow| flow.from == map);
-            let (own, rest) = by_map.split_at(count);
-            by_map = rest;
-            let offset = own.iter().map(|flow| flow.offset).min().unwrap_or_default();
-            let reduces = own.iter().map(|flow| (flow.to, flow.size)).collect();
-            let size = Declared::Size { job: id, map, reduces };
-            let heard = self.world.now() + offset + self.control_delay;
-            self.agenda.enter(heard, Act::Hear(size.into()));
-        }
-    }
-
-    fn start(&mut self, job: usize, flow: &Flow) -> Result<(), W::Error> {
-        let now = self.world.now();
-        let id = self.world.start(&self.network, flow.src, flow.dst, flow.size)?;
-        let job_id = self.outcome.jobs[job].id;
-        self.owners.push(job);
-        self.outcome.flows.push(FlowRecord {
-            id,
-            job: job_id,
-            src: flow.src,
-            dst: flow.dst,
-            size: flow.size,
-            delivered: Bytes::ZERO,
-            start: now,
-            end: None,
-            retransmissions: 0,
-            timeouts: 0,
-            limits: Vec::new(),
-        });
-        self.progress.started += 1;
-        if self.policy.is_some() {
-            let (src, dst, size) = (flow.src, flow.dst, flow.size);
-            self.tell(Declared::FlowRequest { job: job_id, flow: id, src, dst, size });
-        }
-        Ok(())
-    }
-
-    fn ended(&mut self, flow: FlowId, state: &FlowState) {
-        let now = self.world.now();
+    fn ended(&mut self, flow: FlowId, state: &FlowState) -> Result<(), W::Error> {
         let record = &mut self.outcome.flows[flow.index()];
-        record.end = Some(now);
+        record.end = Some(self.world.now());
         note(record, state);
         self.progress.ended += 1;
         self.progress.delivered += record.delivered;
-        let owner = self.owners[flow.index()];
-        self.remaining[owner] -= 1;
-        let job: JobId = record.job;
-        let complete = self.remaining[owner] == 0;
-        if complete {
-            self.outcome.jobs[owner].end = Some(now);
-        }
-        if self.policy.is_some() {
-            self.tell(Declared::FlowComplete { job, flow });
-            if complete {
-                self.tell(Declared::JobComplete { job });
-            }
-        }
-    }
-
-    /// Sends a message to the policy.
-    fn tell(&mut self, message: Declared) {
-        let heard = self.world.now() + self.control_delay;
-        self.agenda.enter(heard, Act::Hear(message.into()));
+        let (application, actions) = application!(self);
+        application.ended(flow, actions)
     }
 
     fn act(&mut self) -> Result<(), W::Error> {
         match self.agenda.pop() {
             None => {}
-            Some(Act::Start { job, flow }) => self.start(job, &flow)?,
+            Some(Act::Due { token }) => {
+                let (application, actions) = application!(self);
+                application.due(token, actions)?;
+            }
             Some(Act::Hear(observation)) => {
                 if let Some(policy) = &mut self.policy {
                     let now = self.world.now();
@@ -398,7 +282,7 @@ impl<'a, W: World> Driver<'a, W> {
                     self.send();
                 }
             }
-            Some(Act::Obey(directive)) => self.obey(directive),
+            Some(Act::Obey(directive)) => self.obey(directive)?,
             Some(Act::Sample { monitor }) => self.sample(monitor),
         }
         Ok(())
@@ -419,19 +303,22 @@ impl<'a, W: World> Driver<'a, W> {
         }
     }
 
-    fn obey(&mut self, directive: Directive) {
+    /// Has a directive carried out by the world or, when it is about what applications do, by them.
+    fn obey(&mut self, directive: Directive) -> Result<(), W::Error> {
         match directive {
             Directive::Pace { flow, limit, .. } => {
                 let now = self.world.now();
-                let Some(record) = self.outcome.flows.get_mut(flow.index()) else { return };
-                if record.end.is_some() {
-                    return;
+                match self.outcome.flows.get_mut(flow.index()) {
+                    Some(record) if record.end.is_none() => {
+                        record.limits.push((now, limit));
+                        self.world.limit(flow, limit);
+                    }
+                    _ => {}
                 }
-                record.limits.push((now, limit));
-                self.world.limit(flow, limit);
             }
             Directive::Prioritize { flow, level, .. } => self.world.prioritize(flow, level),
         }
+        Ok(())
     }
 
     /// Samples go on as long as anything else does.
@@ -439,9 +326,9 @@ impl<'a, W: World> Driver<'a, W> {
         self.samples_pending -= 1;
         let queue = &mut self.outcome.queues[monitor];
         queue.packets.push(self.world.queue_length(queue.link));
-        let idle = self.jobs.peek().is_none() && self.progress.ended == self.progress.started;
-        if !(idle && self.agenda.heap.len() == self.samples_pending) {
-            self.agenda.enter(self.world.now() + queue.interval, Act::Sample { monitor });
+        let interval = queue.interval;
+        if !(self.is_idle() && self.agenda.len() == self.samples_pending) {
+            self.agenda.enter(self.world.now() + interval, Act::Sample { monitor });
             self.samples_pending += 1;
         }
     }

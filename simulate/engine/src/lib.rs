@@ -1,12 +1,17 @@
-//! What every simulated world stands on: the driver that lets jobs and a policy act on it, the event
-//! queue, named random streams, and the shape of results.
+//! What every simulated world stands on: the driver that lets applications and a policy act on it,
+//! the event queue, named random streams, and the shape of results.
 #![forbid(unsafe_code)]
 
+mod agenda;
+mod application;
 mod drive;
+mod jobs;
 mod outcome;
 mod queue;
 pub mod random;
 
-pub use drive::{FlowState, Monitor, Notice, Plan, Progress, World, drive};
+pub use application::{Actions, Application};
+pub use drive::{FlowState, Monitor, Notice, Plan, Progress, Streams, World, drive};
+pub use jobs::Jobs;
 pub use outcome::{FlowRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
 pub use queue::{EventQueue, Slot};

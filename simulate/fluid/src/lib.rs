@@ -15,6 +15,8 @@ mod world;
 use engine::{Outcome, Plan, Progress};
 use model::NodeId;
 
+pub use world::World;
+
 /// Why a run can't start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -39,7 +41,7 @@ pub enum RunError {
 ///
 /// # Errors
 /// See [`RunError`].
-pub fn run(plan: Plan<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
-    let world = world::World::new(&plan.network);
+pub fn run(plan: Plan<'_, World>, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
+    let world = World::new(&plan.network);
     engine::drive(world, plan, progress)
 }

@@ -37,7 +37,8 @@ struct Class {
     ends: BinaryHeap<Reverse<(u128, u32)>>,
 }
 
-pub(crate) struct World {
+/// Links with the flows that share them.
+pub struct World {
     now: u64,
     shares: Shares,
     flows: Vec<Flow>,
@@ -237,7 +238,10 @@ impl World {
         self.leave(flow);
         self.active -= 1;
         self.completions += 1;
-        Some(Notice::Ended(FlowId(flow), FlowState { delivered: size, ..FlowState::default() }))
+        Some(Notice::Ended(
+            FlowId(flow),
+            FlowState { sent: size, delivered: size, ..FlowState::default() },
+        ))
     }
 
     /// Notes what a flow of the class delivered over its path.
@@ -365,7 +369,8 @@ impl engine::World for World {
         let service = class.service + rate * u128::from(self.now - class.synced);
         let left = finish.saturating_sub(service).div_ceil(work(1));
         let left = Bytes::new(u64::try_from(left).unwrap_or(u64::MAX));
-        Some(FlowState { delivered: size - left, ..FlowState::default() })
+        let served = size - left;
+        Some(FlowState { sent: served, delivered: served, ..FlowState::default() })
     }
 
     fn queue_length(&mut self, _: LinkId) -> u32 {

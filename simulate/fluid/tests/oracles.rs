@@ -1,7 +1,7 @@
 //! The fluid world against hand computation and against an independent, global filling.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // a test may panic
 
-use engine::{Outcome, Plan};
+use engine::{Jobs, Outcome, Plan};
 use model::build::{self, Access};
 use model::{
     Buffer, Directive, Directives, Flow, Job, JobId, LinkId, LinkSpec, Network, NodeId, NodeKind,
@@ -10,7 +10,7 @@ use model::{
 use policy::Policy;
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_fluid::run;
+use watermaster_fluid::{World, run};
 
 fn spec(mbps: u64) -> LinkSpec {
     LinkSpec {
@@ -42,10 +42,10 @@ fn plan<'a>(
     jobs: Vec<Job>,
     policy: Option<Box<dyn Policy + 'a>>,
     until: Time,
-) -> Plan<'a> {
+) -> Plan<'a, World> {
     Plan {
         network: Network::new(topology),
-        jobs: Box::new(jobs.into_iter()),
+        application: Box::new(Jobs::new(jobs.into_iter())),
         policy,
         control_delay: Span::ZERO,
         until,

@@ -21,7 +21,14 @@ pub(crate) struct Flow {
     pub(crate) pace_at: u64,
     /// When the sender's and the receiver's timer events are due.
     pub(crate) timers: [u64; 2],
+    /// Payload to move; of an open connection, what was written so far.
     pub(crate) size: u64,
+    /// Whether more may be written.
+    pub(crate) open: bool,
+    /// What the application wants to be told of having been delivered.
+    pub(crate) mark: u64,
+    /// The delivery of this much is worth a look: the mark or the end.
+    pub(crate) watched: u64,
     /// Payload of datagrams that arrived and that were lost.
     pub(crate) received: u64,
     pub(crate) lost: u64,
@@ -45,14 +52,16 @@ impl Flow {
         handshake: u64,
         transport: &Transport,
     ) -> Self {
-        let delay = transport.delayed_ack.map_or(0, |delay| delay.as_nanos());
         Self {
             sender: Sender::new(transport, size, handshake),
-            receiver: Receiver::new(delay, transport.sack),
+            receiver: Receiver::new(transport),
             pace: 0,
             pace_at: 0,
             timers: [NEVER; 2],
             size,
+            open: false,
+            mark: u64::MAX,
+            watched: size,
             received: 0,
             lost: 0,
             in_flight: 0,
@@ -63,6 +72,11 @@ impl Flow {
             priority: 0,
             meter: None,
         }
+    }
+
+    /// Sees to `watched` after a change of size or mark.
+    pub(crate) fn watch(&mut self) {
+        self.watched = if self.open { self.mark } else { self.mark.min(self.size) };
     }
 
     /// Who sent the packet and whom it is for.
@@ -89,7 +103,11 @@ impl Flow {
             seq: if is_ack { 0 } else { packet.seq },
             ack: if is_ack { packet.seq } else { 0 },
             sack: (packet.block.0 != packet.block.1).then_some(packet.block),
-            window: u32::try_from(transport.receive_window.get()).unwrap_or(u32::MAX),
+            window: if is_ack {
+                u32::from(packet.window) << transport.window_scale()
+            } else {
+                u32::try_from(transport.receive_window.get()).unwrap_or(u32::MAX)
+            },
             ece: packet.flags & frame::ECE != 0,
             ect: packet.flags & frame::ECT != 0,
             ce: packet.flags & frame::CE != 0,
@@ -101,9 +119,11 @@ impl Flow {
         if datagrams { self.received } else { self.receiver.delivered() }
     }
 
-    pub(crate) const fn state(&self, datagrams: bool) -> FlowState {
+    pub(crate) fn state(&self, datagrams: bool) -> FlowState {
         FlowState {
+            sent: Bytes::new(self.sender.sent()),
             delivered: Bytes::new(self.delivered(datagrams)),
+            unread: Bytes::new(self.receiver.unread()),
             retransmissions: self.sender.retransmissions,
             timeouts: self.sender.timeouts,
         }

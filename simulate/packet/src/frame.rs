@@ -16,6 +16,8 @@ pub(crate) struct Packet {
     pub(crate) flags: u8,
     /// Links of the path already taken.
     pub(crate) hop: u8,
+    /// Acknowledgement: the window in units of the connection's scale.
+    pub(crate) window: u16,
 }
 
 /// An acknowledgement, on its way back.

@@ -15,9 +15,10 @@ mod world;
 use engine::Plan;
 
 pub use capture::{CaptureFile, Frame};
-pub use engine::{Monitor, Outcome, Progress};
+pub use engine::{Jobs, Monitor, Outcome, Progress};
 pub use scheduler::Discipline;
 pub use setup::{Capture, Enforcement, Protocol, Setup, Transport};
+pub use world::World;
 
 /// Why a run can't start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -71,10 +72,10 @@ pub fn run(setup: Setup<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Outco
             return Err(RunError::Monitor { link, interval });
         }
     }
-    let world = world::World::new(&setup)?;
+    let world = World::new(&setup)?;
     let plan = Plan {
         network: setup.network,
-        jobs: setup.jobs,
+        application: setup.application,
         policy: setup.policy,
         control_delay: setup.control_delay,
         until: setup.until,

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use engine::Monitor;
-use model::{Job, LinkId, Network};
+use engine::{Application, Monitor};
+use model::{LinkId, Network};
 use policy::Policy;
 use units::{Bytes, Span, Time};
 
-use crate::Discipline;
+use crate::{Discipline, World};
 
 /// One run: a network, what moves over it, and who decides.
 pub struct Setup<'a> {
@@ -15,8 +15,8 @@ pub struct Setup<'a> {
     pub network: Network,
     /// What every flow speaks.
     pub transport: Transport,
-    /// Jobs in order of arrival.
-    pub jobs: Box<dyn Iterator<Item = Job> + 'a>,
+    /// What runs on the hosts.
+    pub application: Box<dyn Application<World> + 'a>,
     /// The policy; `None` decides nothing.
     pub policy: Option<Box<dyn Policy + 'a>>,
     /// How its directives are carried out.
@@ -84,13 +84,20 @@ pub struct Transport {
     pub min_rto: Span,
     /// Longest time an acknowledgement waits for a second segment; `None` acknowledges each.
     pub delayed_ack: Option<Span>,
-    /// Window that the receiver advertises.
+    /// Room of the receive buffer, and the most that the receiver advertises.
     pub receive_window: Bytes,
     /// Selective acknowledgements (RFC 2018, recovery by RFC 6675).
     pub sack: bool,
 }
 
 impl Transport {
+    /// Shift of the window field: the least that can say the whole receive window (RFC 7323).
+    pub fn window_scale(&self) -> u8 {
+        const MOST: u8 = 14;
+        let window = self.receive_window.get();
+        (0..MOST).find(|scale| window >> scale <= u64::from(u16::MAX)).unwrap_or(MOST)
+    }
+
     /// Checks that the parameters can work.
     ///
     /// # Errors
@@ -109,9 +116,9 @@ impl Transport {
         if self.min_rto == Span::ZERO {
             return Err("min_rto must be above zero".into());
         }
-        if self.receive_window.get() >= 1 << 31 {
+        if self.receive_window.get() > 1 << 30 {
             let window = self.receive_window;
-            return Err(format!("receive_window {window} must be below 2 GiB (RFC 7323)"));
+            return Err(format!("receive_window {window} must be at most 1 GiB (RFC 7323)"));
         }
         Ok(())
     }

@@ -1,5 +1,8 @@
 //! The world itself: flows over links, event by event.
 
+#[cfg(test)]
+mod reading;
+
 use engine::{FlowState, LinkRecord, Notice, Outcome};
 use model::{FlowId, LinkId, Network, NodeId, NodeKind};
 use units::{Bytes, Rate, Time};
@@ -16,7 +19,8 @@ use crate::{Enforcement, Protocol, RunError, Setup, Transport};
 /// Events between two [`Notice::Pause`].
 const PAUSE: u64 = 1 << 20;
 
-pub(crate) struct World {
+/// Hosts, queues and switches with the packets between them.
+pub struct World {
     now: u64,
     transport: Transport,
     enforcement: Enforcement,
@@ -100,6 +104,39 @@ impl World {
         let special = bps.is_some() || self.is_special(link as usize);
         self.wires.paths[2 * place as usize][1] = if special { link | SPECIAL } else { link };
         self.flows[place as usize].meter = bps.map(|bps| Box::new(Meter::new(bps, burst)));
+    }
+
+    /// A flow that has sent nothing yet.
+    fn enter(
+        &mut self,
+        network: &Network,
+        src: NodeId,
+        dst: NodeId,
+        size: Bytes,
+    ) -> Result<FlowId, RunError> {
+        let number = u32::try_from(self.places.len()).ok().filter(|n| *n < u32::MAX / 4);
+        let too_many = || RunError::Transport("a run has at most 2^30 flows".into());
+        let id = FlowId(number.ok_or_else(too_many)?);
+        let special = |link| self.is_special(link);
+        let there = Wires::path(network, src, dst, id.0, special)?;
+        let back = Wires::path(network, dst, src, id.0, special)?;
+        let header = u64::from(self.transport.header);
+        let handshake = self.wires.transit(&there, header) + self.wires.transit(&back, header);
+        let flow = Flow::new(id, src, dst, size.get(), handshake, &self.transport);
+        let place = if let Some(place) = self.free.pop() {
+            self.flows[place as usize] = flow;
+            self.wires.paths[2 * place as usize] = there;
+            self.wires.paths[2 * place as usize + 1] = back;
+            place
+        } else {
+            self.flows.push(flow);
+            self.wires.paths.extend([there, back]);
+            let slots = 2 * self.wires.links.len() + 2 * self.flows.len();
+            self.wires.events.grow(slots);
+            u32::try_from(self.flows.len() - 1).map_err(|_| too_many())?
+        };
+        self.places.push(place);
+        Ok(id)
     }
 
     fn place(&self, flow: FlowId) -> Option<u32> {
@@ -220,7 +257,8 @@ impl World {
         flow.in_flight -= 1;
         if packet.flags & frame::ACK != 0 {
             let block = (packet.block.0 != packet.block.1).then_some(packet.block);
-            flow.sender.on_ack(now, packet.seq, block, packet.flags & frame::ECE != 0);
+            let echo = packet.flags & frame::ECE != 0;
+            flow.sender.on_ack(now, packet.seq, packet.window, block, echo);
             if flow.sender.is_done() {
                 return self.settle(place);
             }
@@ -236,7 +274,7 @@ impl World {
         let marked = packet.flags & frame::CE != 0;
         let (before, after) = flow.receiver.on_data(now, seq, len, marked);
         let due = flow.receiver.deadline();
-        let complete = flow.receiver.delivered() == flow.size;
+        let is_watched = flow.receiver.delivered() >= flow.watched;
         if let Some(before) = before {
             self.acknowledge(place, before);
         }
@@ -246,7 +284,7 @@ impl World {
         if let Some(due) = due {
             self.schedule_timer(place, 1, due);
         }
-        if complete { self.settle(place) } else { None }
+        if is_watched { self.settle(place) } else { None }
     }
 
     fn acknowledge(&mut self, place: u32, acknowledgement: Acknowledgement) {
@@ -258,6 +296,7 @@ impl World {
             size: self.transport.header,
             flags: if acknowledgement.echo { frame::ACK | frame::ECE } else { frame::ACK },
             hop: 0,
+            window: acknowledgement.window,
         };
         self.inject(packet);
     }
@@ -303,6 +342,7 @@ impl World {
                 size,
                 flags,
                 hop: 0,
+                window: 0,
             });
         }
         let flow = &self.flows[place as usize];
@@ -350,13 +390,21 @@ impl World {
         }
     }
 
-    /// Tells once that the flow is complete, and frees its place when the network holds nothing of
-    /// it any more.
+    /// Tells once that the flow's mark is reached or that the flow is complete, and frees its place
+    /// when the network holds nothing of it any more.
     fn settle(&mut self, place: u32) -> Option<Notice> {
         let datagrams = self.transport.protocol == Protocol::Datagram;
         let flow = &mut self.flows[place as usize];
+        if flow.delivered(datagrams) >= flow.mark {
+            flow.mark = u64::MAX;
+            flow.watch();
+            let notice = Notice::Reached(flow.id, Bytes::new(flow.delivered(datagrams)));
+            // It may have ended too, which is told next.
+            self.schedule_timer(place, 0, self.now);
+            return Some(notice);
+        }
         let gone = if datagrams { flow.lost } else { 0 };
-        let complete = flow.delivered(datagrams) + gone == flow.size;
+        let complete = !flow.open && flow.delivered(datagrams) + gone == flow.size;
         let notice =
             (complete && !flow.ended).then(|| Notice::Ended(flow.id, flow.state(datagrams)));
         flow.ended |= complete;
@@ -392,10 +440,72 @@ impl World {
                 self.injected, self.arrived, self.dropped
             ));
         }
+        if let Some(flow) = self.flows.iter().find(|flow| !flow.receiver.kept_its_room()) {
+            return Err(format!("the receive buffer of flow {} exceeded its room", flow.id.0));
+        }
         let datagrams = self.transport.protocol == Protocol::Datagram;
         match self.flows.iter().find(|flow| flow.delivered(datagrams) > flow.size) {
             Some(flow) => Err(format!("flow {} delivered more than it has", flow.id.0)),
             None => Ok(()),
+        }
+    }
+}
+
+impl engine::Streams for World {
+    fn open(&mut self, network: &Network, src: NodeId, dst: NodeId) -> Result<FlowId, RunError> {
+        let id = self.enter(network, src, dst, Bytes::ZERO)?;
+        if let Some(place) = self.place(id) {
+            let flow = &mut self.flows[place as usize];
+            flow.open = true;
+            flow.watch();
+        }
+        Ok(id)
+    }
+
+    fn write(&mut self, flow: FlowId, more: Bytes) -> bool {
+        let Some(place) = self.place(flow).filter(|place| self.flows[*place as usize].open) else {
+            return false;
+        };
+        let flow = &mut self.flows[place as usize];
+        flow.size = flow.size.saturating_add(more.get());
+        flow.sender.extend(more.get());
+        self.pump(place);
+        true
+    }
+
+    fn close(&mut self, flow: FlowId) {
+        if let Some(place) = self.place(flow) {
+            let flow = &mut self.flows[place as usize];
+            flow.open = false;
+            flow.watch();
+            // All may have arrived already.
+            self.schedule_timer(place, 0, self.now);
+        }
+    }
+
+    fn mark(&mut self, flow: FlowId, at: Bytes) {
+        if let Some(place) = self.place(flow) {
+            let flow = &mut self.flows[place as usize];
+            flow.mark = at.get();
+            flow.watch();
+            self.schedule_timer(place, 0, self.now);
+        }
+    }
+
+    fn hold(&mut self, flow: FlowId) {
+        if let Some(place) = self.place(flow) {
+            self.flows[place as usize].receiver.hold(&self.transport);
+        }
+    }
+
+    fn consume(&mut self, flow: FlowId, bytes: Bytes) {
+        let Some(place) = self.place(flow) else {
+            return;
+        };
+        let flow = &mut self.flows[place as usize];
+        let update = flow.receiver.read(bytes.get()).filter(|_| !flow.ended);
+        if let Some(update) = update {
+            self.acknowledge(place, update);
         }
     }
 }
@@ -445,28 +555,8 @@ impl engine::World for World {
         dst: NodeId,
         size: Bytes,
     ) -> Result<FlowId, RunError> {
-        let number = u32::try_from(self.places.len()).ok().filter(|n| *n < u32::MAX / 4);
-        let too_many = || RunError::Transport("a run has at most 2^30 flows".into());
-        let id = FlowId(number.ok_or_else(too_many)?);
-        let special = |link| self.is_special(link);
-        let there = Wires::path(network, src, dst, id.0, special)?;
-        let back = Wires::path(network, dst, src, id.0, special)?;
-        let header = u64::from(self.transport.header);
-        let handshake = self.wires.transit(&there, header) + self.wires.transit(&back, header);
-        let flow = Flow::new(id, src, dst, size.get(), handshake, &self.transport);
-        let place = if let Some(place) = self.free.pop() {
-            self.flows[place as usize] = flow;
-            self.wires.paths[2 * place as usize] = there;
-            self.wires.paths[2 * place as usize + 1] = back;
-            place
-        } else {
-            self.flows.push(flow);
-            self.wires.paths.extend([there, back]);
-            let slots = 2 * self.wires.links.len() + 2 * self.flows.len();
-            self.wires.events.grow(slots);
-            u32::try_from(self.flows.len() - 1).map_err(|_| too_many())?
-        };
-        self.places.push(place);
+        let id = self.enter(network, src, dst, size)?;
+        let place = self.places[id.index()];
         self.pump(place);
         if size == Bytes::ZERO {
             // Nothing will arrive to end it.

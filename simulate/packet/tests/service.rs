@@ -6,7 +6,7 @@ mod common;
 use common::{PerFlow, access, host, incast, job, link, outcome, pace, setup};
 use model::{Directive, Directives, build};
 use units::{Bytes, Rate, Span, Time};
-use watermaster_packet::{Discipline, Enforcement, Protocol, Setup, Transport};
+use watermaster_packet::{Discipline, Enforcement, Jobs, Protocol, Setup, Transport};
 
 const PACKET: Span = Span::from_micros(120);
 
@@ -104,13 +104,11 @@ fn turns_share_the_port_packet_by_packet() {
         let receiver = host(&topology, "receiver");
         let h = |n: &str| host(&topology, n);
         let later = Time::from_nanos(5_000);
-        setup.jobs = Box::new(
-            vec![
-                job(0, Time::ZERO, h("h0"), receiver, 20 * 1460),
-                job(1, later, h("h1"), receiver, 5 * 1460),
-            ]
-            .into_iter(),
-        );
+        let jobs = vec![
+            job(0, Time::ZERO, h("h0"), receiver, 20 * 1460),
+            job(1, later, h("h1"), receiver, 5 * 1460),
+        ];
+        setup.application = Box::new(Jobs::new(jobs.into_iter()));
         let second = outcome(setup).flows[1].end.unwrap().since(Time::ZERO);
         match discipline {
             // It gets every other turn: its 5 packets are through among the first 11.

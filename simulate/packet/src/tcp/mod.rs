@@ -3,6 +3,7 @@
 //! Sequence numbers are 64-bit offsets into the payload here; on the simulated wire they are the
 //! low 32 bits, as in real TCP. There is no handshake: a connection exists when its flow starts.
 
+mod buffer;
 mod congestion;
 mod hystart;
 mod ranges;

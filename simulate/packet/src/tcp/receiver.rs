@@ -1,7 +1,9 @@
 //! The receiving end: reassembly, and when to acknowledge what (RFC 9293, 5681, 2018, 8257).
 
+use super::buffer::Buffer;
 use super::low;
 use super::ranges::Ranges;
+use crate::Transport;
 
 /// An acknowledgement to send, in the numbers of the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub(crate) struct Acknowledgement {
     pub(crate) block: (u32, u32),
     /// ECN-Echo.
     pub(crate) echo: bool,
+    /// Window in units of the connection's scale.
+    pub(crate) window: u16,
 }
 
 /// State of one receiving connection.
@@ -28,11 +32,49 @@ pub(crate) struct Receiver {
     due: Option<u64>,
     /// Whether the last data packet was marked (RFC 8257, section 3.2: DCTCP.CE).
     marked: bool,
+    scale: u8,
+    /// The window field while the application reads at once.
+    window: u16,
+    /// What an application that reads at its own pace leaves unread.
+    buffer: Option<Box<Buffer>>,
 }
 
 impl Receiver {
-    pub(crate) fn new(delay: u64, sack: bool) -> Self {
-        Self { next: 0, held: Ranges::default(), delay, sack, due: None, marked: false }
+    pub(crate) fn new(transport: &Transport) -> Self {
+        let scale = transport.window_scale();
+        Self {
+            next: 0,
+            held: Ranges::default(),
+            delay: transport.delayed_ack.map_or(0, |delay| delay.as_nanos()),
+            sack: transport.sack,
+            due: None,
+            marked: false,
+            scale,
+            window: field(transport.receive_window.get(), scale),
+            buffer: None,
+        }
+    }
+
+    /// From now on the application reads by [`Receiver::read`] only.
+    pub(crate) fn hold(&mut self, transport: &Transport) {
+        let (room, mss) = (transport.receive_window.get(), u64::from(transport.mss));
+        self.buffer.get_or_insert_with(|| Box::new(Buffer::new(room, mss, self.next)));
+    }
+
+    /// The application reads `bytes`; returns the window update to send, if one is due.
+    pub(crate) fn read(&mut self, bytes: u64) -> Option<Acknowledgement> {
+        let wanted = self.buffer.as_mut()?.read(bytes, self.next);
+        wanted.then(|| self.acknowledge((0, 0)))
+    }
+
+    /// Octets delivered in order that the application has not read.
+    pub(crate) fn unread(&self) -> u64 {
+        self.buffer.as_ref().map_or(0, |buffer| buffer.unread(self.next))
+    }
+
+    /// Whether the receive buffer never held more than its room.
+    pub(crate) fn kept_its_room(&self) -> bool {
+        self.buffer.as_ref().is_none_or(|buffer| buffer.holds(self.next))
     }
 
     /// Payload delivered in order.
@@ -59,7 +101,8 @@ impl Receiver {
         let changed = marked != self.marked;
         let before = (changed && self.due.is_some()).then(|| self.acknowledge((0, 0)));
         self.marked = marked;
-        if seq == self.next && self.held.is_empty() {
+        // An empty segment asks for an acknowledgement.
+        if seq == self.next && self.held.is_empty() && len > 0 {
             self.next = seq + len;
             if self.delay != 0 && self.due.is_none() {
                 self.due = Some(now + self.delay);
@@ -86,8 +129,17 @@ impl Receiver {
         (due <= now).then(|| self.acknowledge((0, 0)))
     }
 
-    const fn acknowledge(&mut self, block: (u32, u32)) -> Acknowledgement {
+    fn acknowledge(&mut self, block: (u32, u32)) -> Acknowledgement {
         self.due = None;
-        Acknowledgement { seq: low(self.next), block, echo: self.marked }
+        let window = match &mut self.buffer {
+            None => self.window,
+            Some(buffer) => field(buffer.window(self.next), self.scale),
+        };
+        Acknowledgement { seq: low(self.next), block, echo: self.marked, window }
     }
+}
+
+/// A window as it stands in a header (RFC 7323, section 2.3), rounded down.
+fn field(window: u64, scale: u8) -> u16 {
+    u16::try_from(window >> scale).unwrap_or(u16::MAX)
 }

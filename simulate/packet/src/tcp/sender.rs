@@ -51,7 +51,9 @@ pub(crate) struct Sender {
     max: u64,
     size: u64,
     congestion: Congestion,
+    /// Last window advertised, and the shift of the field that says it.
     receive_window: u64,
+    scale: u8,
     timer: u64,
     rtt: Rtt,
     /// The segment being timed (Karn's algorithm: never one that was sent again) and since when.
@@ -59,7 +61,7 @@ pub(crate) struct Sender {
     phase: Phase,
     duplicates: u32,
     recover: u64,
-    /// A segment to send again at once, whatever the window.
+    /// A segment to send at once, whatever the window: again, or to probe a small window.
     resend: Option<u64>,
     sack: bool,
     sacked: Ranges,
@@ -89,6 +91,7 @@ impl Sender {
             size,
             congestion: Congestion::new(transport.protocol, mss, initial),
             receive_window: if is_datagram { u64::MAX } else { transport.receive_window.get() },
+            scale: transport.window_scale(),
             timer: NEVER,
             rtt,
             timed: None,
@@ -112,6 +115,16 @@ impl Sender {
         if self.is_datagram { self.next == self.size } else { self.una == self.size }
     }
 
+    /// Octets that were sent at least once.
+    pub(crate) const fn sent(&self) -> u64 {
+        self.max
+    }
+
+    /// There are `more` octets to send.
+    pub(crate) const fn extend(&mut self, more: u64) {
+        self.size = self.size.saturating_add(more);
+    }
+
     pub(crate) const fn is_ecn_capable(&self) -> bool {
         self.congestion.is_ecn_capable()
     }
@@ -121,14 +134,24 @@ impl Sender {
         self.timer
     }
 
-    /// Takes in an acknowledgement up to `ack` with perhaps a SACK block, as they stand on the
-    /// wire.
+    /// Takes in an acknowledgement up to `ack` with a window and perhaps a SACK block, as they stand
+    /// on the wire.
     #[inline]
-    pub(crate) fn on_ack(&mut self, now: u64, ack: u32, block: Option<(u32, u32)>, echo: bool) {
+    pub(crate) fn on_ack(
+        &mut self,
+        now: u64,
+        ack: u32,
+        window: u16,
+        block: Option<(u32, u32)>,
+        echo: bool,
+    ) {
         let ack = unwrap(self.una, ack);
         if ack < self.una || ack > self.max {
             return;
         }
+        let window = u64::from(window) << self.scale;
+        let is_update = window != self.receive_window;
+        self.receive_window = window;
         if let Some((low, high)) = block
             && self.sack
         {
@@ -143,7 +166,10 @@ impl Sender {
         let acked = ack - self.una;
         self.congestion.on_echo(acked, echo, ack, self.max);
         if acked == 0 {
-            if self.max > self.una {
+            if self.max == self.una {
+                self.on_window();
+            } else if !is_update || block.is_some() {
+                // RFC 5681, section 2: a duplicate repeats the window.
                 self.on_duplicate();
             }
             return;
@@ -235,9 +261,24 @@ impl Sender {
         self.duplicates >= DUPLICATES || (self.sack && self.lost_below() > self.una)
     }
 
-    /// The timer ran out (RFC 6298, section 5; RFC 5681, section 3.1).
+    /// A window for an idle sender: the persist timer ends when a segment fits.
+    #[cold]
+    fn on_window(&mut self) {
+        if u64::from(self.mss).min(self.size - self.next) <= self.receive_window {
+            self.rtt.restart();
+            self.timer = NEVER;
+        }
+    }
+
+    /// The timer ran out (RFC 6298, section 5; RFC 5681, section 3.1; RFC 9293, section 3.8.6.1).
     pub(crate) fn on_deadline(&mut self, now: u64) {
         if now < self.timer {
+            return;
+        }
+        if self.una == self.max {
+            self.resend = Some(self.max);
+            self.rtt.back_off();
+            self.timer = now + self.rtt.timeout();
             return;
         }
         self.timeouts += 1;
@@ -275,9 +316,40 @@ impl Sender {
         }
         // Silly windows are not sent, except the last segment of the flow.
         if len == 0 || flight + len > window {
-            return None;
+            let rests = self.timer == NEVER || self.phase == Phase::Loss;
+            return if rests { self.blocked(now, len) } else { None };
         }
         Some(self.send(now, self.next, len))
+    }
+
+    /// The window has no place for the next segment of `len` octets, and perhaps nothing is in
+    /// flight that would bring another.
+    #[cold]
+    fn blocked(&mut self, now: u64, len: u64) -> Option<Segment> {
+        if self.next == self.una && self.una < self.max && len > 0 {
+            // What was allowed once may be sent again, in a window that closed since too.
+            let window = self.receive_window;
+            return Some(self.send(
+                now,
+                self.next,
+                if window == 0 { len } else { len.min(window) },
+            ));
+        }
+        if self.timer == NEVER && self.next < self.size {
+            self.timer = now + self.rtt.timeout();
+        }
+        None
+    }
+
+    /// Nothing is in flight and the window has no place for a segment: sends what it has place for
+    /// (RFC 9293, section 3.8.6.2.1), or an empty segment that has the window told again.
+    #[cold]
+    fn probe(&mut self, now: u64) -> Segment {
+        let len = u64::from(self.mss).min(self.size - self.next).min(self.receive_window);
+        if len == 0 {
+            return Segment { seq: self.next, len: 0 };
+        }
+        self.send(now, self.next, len)
     }
 
     /// After a timeout: moves on to the next octet not known to have arrived; returns what is in
@@ -296,8 +368,7 @@ impl Sender {
             // Limited transmit (RFC 3042): a segment for each of the first two duplicates.
             window += u64::from(self.duplicates.min(DUPLICATES - 1)) * u64::from(self.mss);
         }
-        // The peer always has room for one segment.
-        window.min(self.receive_window).max(u64::from(self.mss))
+        window.min(self.receive_window)
     }
 
     #[inline]
@@ -326,6 +397,9 @@ impl Sender {
     #[cold]
     fn retransmit(&mut self, now: u64) -> Option<Segment> {
         let seq = self.resend.take()?;
+        if seq == self.max {
+            return Some(self.probe(now));
+        }
         let end = self.sacked.next_above(seq).unwrap_or(self.max).min(self.max);
         let len = u64::from(self.mss).min(end.saturating_sub(seq));
         if len == 0 {

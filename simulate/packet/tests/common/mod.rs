@@ -8,7 +8,7 @@ use model::{
     Observation, TaskId, Topology,
 };
 use units::{Bytes, Rate, Span, Time};
-use watermaster_packet::{Discipline, Enforcement, Outcome, RunError, Setup, Transport, run};
+use watermaster_packet::{Discipline, Enforcement, Jobs, Outcome, RunError, Setup, Transport, run};
 
 /// A link of `mbps` with `delay_us` and a buffer of `packets`.
 pub fn link(mbps: u64, delay_us: u64, packets: u32) -> LinkSpec {
@@ -59,7 +59,7 @@ pub fn setup(topology: Topology, transport: Transport, jobs: Vec<Job>) -> Setup<
     Setup {
         network: Network::new(topology),
         transport,
-        jobs: Box::new(jobs.into_iter()),
+        application: Box::new(Jobs::new(jobs.into_iter())),
         policy: None,
         enforcement: Enforcement::Pacing,
         host_queue: Discipline::Fifo,

@@ -1,0 +1,71 @@
+//! What happens at times given in advance, apart from the world's own events.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use model::{Directive, Observation};
+use units::Time;
+
+/// Something that happens at a time given in advance.
+pub(crate) enum Act {
+    /// An application's timer is due.
+    Due { token: u64 },
+    /// An observation reaches the policy.
+    Hear(Observation),
+    /// A directive reaches its actuator.
+    Obey(Directive),
+    /// A watched queue is sampled.
+    Sample { monitor: usize },
+}
+
+/// Acts in order of time; of those at the same time, what was entered first comes first.
+#[derive(Default)]
+pub(crate) struct Agenda {
+    heap: BinaryHeap<Entry>,
+    entered: u64,
+}
+
+struct Entry {
+    due: Reverse<(Time, u64)>,
+    act: Act,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.due == other.due
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.due.cmp(&other.due)
+    }
+}
+
+impl Agenda {
+    pub(crate) fn enter(&mut self, time: Time, act: Act) {
+        self.heap.push(Entry { due: Reverse((time, self.entered)), act });
+        self.entered += 1;
+    }
+
+    /// When the first act is due.
+    pub(crate) fn next(&self) -> Time {
+        self.heap.peek().map_or(Time::NEVER, |entry| entry.due.0.0)
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<Act> {
+        self.heap.pop().map(|entry| entry.act)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.heap.len()
+    }
+}

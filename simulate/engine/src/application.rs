@@ -1,0 +1,218 @@
+//! Simulated applications: what moves over the network, and what it tells the controller.
+
+use model::{Directive, FlowId, JobClass, JobId, Network, NodeId, Observation};
+use units::{Bytes, Span, Time};
+
+use crate::agenda::{Act, Agenda};
+use crate::{FlowRecord, FlowState, JobRecord, Outcome, Progress, Streams, World};
+
+/// What runs on the hosts. It acts when its time has come and when the world tells it something,
+/// and only through [`Actions`]; equal inputs give equal actions.
+pub trait Application<W: World> {
+    /// When [`Application::arrive`] is wanted: something comes from outside. Of what happens at one
+    /// time, messages and timers come first.
+    fn arrival(&mut self) -> Option<Time> {
+        None
+    }
+
+    /// The time of [`Application::arrival`] has come.
+    ///
+    /// # Errors
+    /// Those of the world.
+    fn arrive(&mut self, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
+        let _ = actions;
+        Ok(())
+    }
+
+    /// A timer set by [`Actions::later`] is due.
+    ///
+    /// # Errors
+    /// Those of the world.
+    fn due(&mut self, token: u64, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
+        let _ = (token, actions);
+        Ok(())
+    }
+
+    /// The receiver of a flow has at least as much as its mark ([`Actions::mark`]); `delivered` is
+    /// what it has.
+    ///
+    /// # Errors
+    /// Those of the world.
+    fn reached(
+        &mut self,
+        flow: FlowId,
+        delivered: Bytes,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        let _ = (flow, delivered, actions);
+        Ok(())
+    }
+
+    /// The last byte of a flow has reached its receiver.
+    ///
+    /// # Errors
+    /// Those of the world.
+    fn ended(&mut self, flow: FlowId, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
+        let _ = (flow, actions);
+        Ok(())
+    }
+
+    /// A directive reached the application: one that is not for the network to obey.
+    ///
+    /// # Errors
+    /// Those of the world.
+    fn directed(
+        &mut self,
+        directive: &Directive,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        let _ = (directive, actions);
+        Ok(())
+    }
+}
+
+/// What an application can do now.
+pub struct Actions<'d, W> {
+    pub(crate) network: &'d Network,
+    pub(crate) world: &'d mut W,
+    pub(crate) agenda: &'d mut Agenda,
+    pub(crate) outcome: &'d mut Outcome,
+    pub(crate) progress: &'d mut Progress,
+    pub(crate) control_delay: Span,
+    pub(crate) is_controlled: bool,
+}
+
+impl<W: World> Actions<'_, W> {
+    /// The simulated time.
+    pub fn now(&self) -> Time {
+        self.world.now()
+    }
+
+    /// The network as it is now.
+    pub const fn network(&self) -> &Network {
+        self.network
+    }
+
+    /// Has [`Application::due`] called with `token` after `wait`.
+    pub fn later(&mut self, wait: Span, token: u64) {
+        self.agenda.enter(self.world.now() + wait, Act::Due { token });
+    }
+
+    /// Enters a job into the results; its position there.
+    pub fn begin_job(&mut self, id: JobId, class: Option<JobClass>, size: Bytes) -> usize {
+        let arrival = self.world.now();
+        self.outcome.jobs.push(JobRecord { id, class, arrival, size, end: None });
+        self.outcome.jobs.len() - 1
+    }
+
+    /// Notes that the job at `position` is complete.
+    pub fn end_job(&mut self, position: usize) {
+        self.outcome.jobs[position].end = Some(self.world.now());
+    }
+
+    /// Starts a flow of `size` for a job.
+    ///
+    /// # Errors
+    /// A flow that the world can't carry.
+    pub fn start(
+        &mut self,
+        job: JobId,
+        src: NodeId,
+        dst: NodeId,
+        size: Bytes,
+    ) -> Result<FlowId, W::Error> {
+        let id = self.world.start(self.network, src, dst, size)?;
+        self.record(id, job, src, dst, size);
+        Ok(id)
+    }
+
+    fn record(&mut self, id: FlowId, job: JobId, src: NodeId, dst: NodeId, size: Bytes) {
+        self.outcome.flows.push(FlowRecord {
+            id,
+            job,
+            src,
+            dst,
+            size,
+            delivered: Bytes::ZERO,
+            start: self.world.now(),
+            end: None,
+            retransmissions: 0,
+            timeouts: 0,
+            limits: Vec::new(),
+        });
+        self.progress.started += 1;
+    }
+
+    /// What a flow has done so far; `None` once it is gone.
+    pub fn state(&self, flow: FlowId) -> Option<FlowState> {
+        self.world.state(flow)
+    }
+
+    /// What the results say of a flow.
+    pub fn flow(&self, flow: FlowId) -> &FlowRecord {
+        &self.outcome.flows[flow.index()]
+    }
+
+    /// The results so far, to add what the application itself measures.
+    pub const fn outcome(&mut self) -> &mut Outcome {
+        self.outcome
+    }
+
+    /// Whether a policy listens. Where none does, messages need not be made.
+    pub const fn is_controlled(&self) -> bool {
+        self.is_controlled
+    }
+
+    /// Sends an observation to the policy.
+    pub fn tell(&mut self, observation: impl Into<Observation>) {
+        self.tell_after(Span::ZERO, observation);
+    }
+
+    /// Sends an observation to the policy after `wait`.
+    pub fn tell_after(&mut self, wait: Span, observation: impl Into<Observation>) {
+        if self.is_controlled {
+            let heard = self.world.now() + wait + self.control_delay;
+            self.agenda.enter(heard, Act::Hear(observation.into()));
+        }
+    }
+}
+
+impl<W: Streams> Actions<'_, W> {
+    /// Opens a connection over which [`Actions::write`] sends, until [`Actions::close`].
+    ///
+    /// # Errors
+    /// A flow that the world can't carry.
+    pub fn open(&mut self, job: JobId, src: NodeId, dst: NodeId) -> Result<FlowId, W::Error> {
+        let id = self.world.open(self.network, src, dst)?;
+        self.record(id, job, src, dst, Bytes::ZERO);
+        Ok(id)
+    }
+
+    /// Hands `more` to an open connection; nothing on one that was closed.
+    pub fn write(&mut self, flow: FlowId, more: Bytes) {
+        if self.world.write(flow, more) {
+            self.outcome.flows[flow.index()].size += more;
+        }
+    }
+
+    /// Says that nothing more will be written: the flow ends when all has arrived.
+    pub fn close(&mut self, flow: FlowId) {
+        self.world.close(flow);
+    }
+
+    /// Has [`Application::reached`] called once when the receiver has the first `at` bytes; this
+    /// replaces the mark before. A mark that lies behind is reached at once.
+    pub fn mark(&mut self, flow: FlowId, at: Bytes) {
+        self.world.mark(flow, at);
+    }
+
+    /// From now on the flow's receiver reads by [`Actions::consume`] only, not at once.
+    pub fn hold(&mut self, flow: FlowId) {
+        self.world.hold(flow);
+    }
+
+    /// The receiver of a flow that is held reads so many octets, or what there is.
+    pub fn consume(&mut self, flow: FlowId, bytes: Bytes) {
+        self.world.consume(flow, bytes);
+    }
+}

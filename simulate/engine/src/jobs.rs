@@ -1,0 +1,132 @@
+//! Jobs that arrive, shuffle and end: flows whose sizes are known beforehand.
+
+use std::collections::VecDeque;
+use std::iter::Peekable;
+
+use model::{Declared, Flow, FlowId, Job, TaskId};
+use units::{Span, Time};
+
+use crate::{Actions, Application, World};
+
+/// Runs jobs and speaks for them to the policy as Phurti, section 5.1, has Hadoop do.
+pub struct Jobs<'a> {
+    jobs: Peekable<Box<dyn Iterator<Item = Job> + 'a>>,
+    /// Flows of each job that have not ended.
+    remaining: Vec<usize>,
+    /// Position of each flow's job in the results.
+    owners: Vec<usize>,
+    /// Flows that begin later than their job; a timer's token is the position.
+    waiting: VecDeque<Option<(usize, Flow)>>,
+    /// Entries that have left the front of `waiting`.
+    gone: u64,
+}
+
+impl<'a> Jobs<'a> {
+    /// `jobs` in order of arrival.
+    pub fn new(jobs: impl Iterator<Item = Job> + 'a) -> Self {
+        let jobs: Box<dyn Iterator<Item = Job> + 'a> = Box::new(jobs);
+        Self {
+            jobs: jobs.peekable(),
+            remaining: Vec::new(),
+            owners: Vec::new(),
+            waiting: VecDeque::new(),
+            gone: 0,
+        }
+    }
+
+    fn start<W: World>(
+        &mut self,
+        job: usize,
+        flow: &Flow,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        let (src, dst, size) = (flow.src, flow.dst, flow.size);
+        let id = actions.outcome().jobs[job].id;
+        let flow = actions.start(id, src, dst, size)?;
+        self.owners.push(job);
+        actions.tell(Declared::FlowRequest { job: id, flow, src, dst, size });
+        Ok(())
+    }
+}
+
+impl<W: World> Application<W> for Jobs<'_> {
+    fn arrival(&mut self) -> Option<Time> {
+        self.jobs.peek().map(|job| job.arrival)
+    }
+
+    fn arrive(&mut self, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
+        let Some(job) = self.jobs.next() else {
+            return Ok(());
+        };
+        let position = actions.begin_job(job.id, job.class, job.size());
+        if job.flows.is_empty() {
+            actions.end_job(position);
+        }
+        self.remaining.push(job.flows.len());
+        if actions.is_controlled() {
+            announce(&job, actions);
+        }
+        for flow in &job.flows {
+            if flow.offset == Span::ZERO {
+                self.start(position, flow, actions)?;
+            } else {
+                actions.later(flow.offset, self.gone + self.waiting.len() as u64);
+                self.waiting.push_back(Some((position, *flow)));
+            }
+        }
+        Ok(())
+    }
+
+    fn due(&mut self, token: u64, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
+        let position = usize::try_from(token - self.gone).ok();
+        let entry = position.and_then(|position| self.waiting.get_mut(position)?.take());
+        while self.waiting.front().is_some_and(Option::is_none) {
+            self.waiting.pop_front();
+            self.gone += 1;
+        }
+        match entry {
+            Some((job, flow)) => self.start(job, &flow, actions),
+            None => Ok(()),
+        }
+    }
+
+    fn ended(&mut self, flow: FlowId, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
+        let owner = self.owners[flow.index()];
+        self.remaining[owner] -= 1;
+        let job = actions.flow(flow).job;
+        actions.tell(Declared::FlowComplete { job, flow });
+        if self.remaining[owner] == 0 {
+            actions.end_job(owner);
+            actions.tell(Declared::JobComplete { job });
+        }
+        Ok(())
+    }
+}
+
+/// What a job tells about itself: that it is there, where its tasks run, and, as each map task
+/// ends, how much its reduce tasks will fetch.
+fn announce<W: World>(job: &Job, actions: &mut Actions<'_, W>) {
+    let id = job.id;
+    actions.tell(Declared::JobStart { job: id });
+    let mut hosts: Vec<_> =
+        job.flows.iter().flat_map(|f| [(f.from, f.src), (f.to, f.dst)]).collect();
+    hosts.sort_unstable();
+    hosts.dedup();
+    for (task, host) in hosts {
+        actions.tell(Declared::TaskHost { job: id, task, host });
+    }
+    let mut maps: Vec<TaskId> = job.flows.iter().map(|flow| flow.from).collect();
+    maps.sort_unstable();
+    maps.dedup();
+    let mut by_map: Vec<&Flow> = job.flows.iter().collect();
+    by_map.sort_by_key(|flow| flow.from);
+    let mut by_map = &by_map[..];
+    for map in maps {
+        let count = by_map.partition_point(|flow| flow.from == map);
+        let (own, rest) = by_map.split_at(count);
+        by_map = rest;
+        let offset = own.iter().map(|flow| flow.offset).min().unwrap_or_default();
+        let reduces = own.iter().map(|flow| (flow.to, flow.size)).collect();
+        actions.tell_after(offset, Declared::Size { job: id, map, reduces });
+    }
+}
