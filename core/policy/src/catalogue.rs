@@ -3,10 +3,11 @@
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
-use crate::{Policy, PolicyError, Share, app_aware, fair, fifo, sff, smsf, tcp};
+use crate::{Policy, PolicyError, Share, app_aware, asy, fair, fifo, sff, smsf, syn, tcp};
 
 /// The name of every policy.
-pub const NAMES: [&str; 7] = ["tcp", "fair", "fifo", "sff", "smsf", "app-aware", "app-aware-fast"];
+pub const NAMES: [&str; 9] =
+    ["tcp", "fair", "fifo", "sff", "smsf", "app-aware", "app-aware-fast", "syn", "asy"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Parameters {
     pub sff: Share,
     /// Phurti's parameters.
     pub smsf: smsf::Parameters,
+    /// The parameters of timeslots.
+    pub syn: syn::Parameters,
     /// Those of `app-aware`.
     pub app_aware: app_aware::Parameters,
     /// Those of its variant.
@@ -31,6 +34,7 @@ impl Default for Parameters {
             smsf: smsf::Parameters::default(),
             app_aware: app_aware::Parameters::PUBLISHED,
             app_aware_fast: app_aware::Parameters::FAST,
+            syn: syn::Parameters::default(),
         }
     }
 }
@@ -48,6 +52,8 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "smsf" => Box::new(smsf::new(parameters.smsf)?),
         "app-aware" => Box::new(app_aware::new(parameters.app_aware)?),
         "app-aware-fast" => Box::new(app_aware::fast(parameters.app_aware_fast)?),
+        "syn" => Box::new(syn::Syn::new(parameters.syn)?),
+        "asy" => Box::new(asy::Asy::default()),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
     })
 }
