@@ -3,11 +3,29 @@
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
-use crate::{Policy, PolicyError, Share, app_aware, asy, fair, fifo, sff, smsf, syn, tcp};
+use crate::{
+    Policy, PolicyError, Share, app_aware, asy, fair, fifo, one_all, sff, sicc, smsf, sw, syn, tcp,
+};
 
 /// The name of every policy.
-pub const NAMES: [&str; 9] =
-    ["tcp", "fair", "fifo", "sff", "smsf", "app-aware", "app-aware-fast", "syn", "asy"];
+pub const NAMES: [&str; 13] = [
+    "tcp",
+    "fair",
+    "fifo",
+    "sff",
+    "smsf",
+    "app-aware",
+    "app-aware-fast",
+    "syn",
+    "asy",
+    "one-all",
+    "sw",
+    "sicc",
+    "sicc-joint",
+];
+
+/// The policies that say how fan-out requests are gathered.
+pub const GATHERING: [&str; 4] = ["one-all", "sw", "sicc", "sicc-joint"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +42,8 @@ pub struct Parameters {
     pub app_aware: app_aware::Parameters,
     /// Those of its variant.
     pub app_aware_fast: app_aware::Parameters,
+    /// Those of `sicc` and `sicc-joint`.
+    pub sicc: sicc::Parameters,
 }
 
 impl Default for Parameters {
@@ -35,6 +55,7 @@ impl Default for Parameters {
             app_aware: app_aware::Parameters::PUBLISHED,
             app_aware_fast: app_aware::Parameters::FAST,
             syn: syn::Parameters::default(),
+            sicc: sicc::Parameters::default(),
         }
     }
 }
@@ -54,6 +75,10 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "app-aware-fast" => Box::new(app_aware::fast(parameters.app_aware_fast)?),
         "syn" => Box::new(syn::Syn::new(parameters.syn)?),
         "asy" => Box::new(asy::Asy::default()),
+        "one-all" => Box::new(one_all::OneAll),
+        "sw" => Box::new(sw::SlidingWindow::default()),
+        "sicc" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::First)),
+        "sicc-joint" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::Joint)),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
     })
 }

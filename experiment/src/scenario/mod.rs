@@ -10,6 +10,7 @@ mod document;
 mod error;
 mod fields;
 mod figure;
+mod gather;
 mod jobs;
 mod policy;
 mod published;
@@ -177,7 +178,16 @@ impl Scenario {
             ends: until.is_some(),
         };
         let workload = workload::read(&root.need("workload", "a [workload] table")?, &context)?;
-        let policies = policy::read(&root.need("policy", "a [[policy]] table")?, transport)?;
+        let policy_value = root.need("policy", "a [[policy]] table")?;
+        let policies = policy::read(&policy_value, transport)?;
+        if workload.is_gather() {
+            policy::check_gathering(&policy_value, &policies)?;
+            if world == World::Fluid {
+                return Err(root.error(
+                    "the fluid world has no packets to gather objects in; use world = \"packet\"",
+                ));
+            }
+        }
         let packets = policies.iter().map(|policy| transport::packet(&policy.transport));
         topology::check_buffers(&topology_value, &topology, packets.max().unwrap_or_default())?;
         let baseline = baseline(&mut root, &policies)?;
