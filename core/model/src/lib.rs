@@ -24,7 +24,7 @@ pub use directive::{Directive, Directives};
 pub use gather::{Gathering, Hub, Order, Request, Sample, Way};
 pub use job::{Flow, Job, JobClass};
 pub use network::{Network, interfere};
-pub use observation::{Declared, Measured, Observation};
+pub use observation::{Declared, Measured, Observation, StreamSample};
 pub use topology::{Buffer, Link, LinkSpec, Node, NodeKind, Topology, TopologyError};
 
 macro_rules! id {

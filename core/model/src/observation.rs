@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use units::Bytes;
+use units::{Bytes, Rate};
 
 use crate::{FlowId, JobId, LinkId, NodeId, Request, Sample, TaskId};
 
@@ -67,8 +67,24 @@ pub enum Declared {
         /// The flow.
         flow: FlowId,
     },
+    /// How the streams of an application stand, those sampled at the same moment together.
+    Streams(Vec<StreamSample>),
     /// A front end wants objects; [`JobComplete`](Self::JobComplete) says that it has them.
     Gather(Arc<Request>),
+}
+
+/// How a stream stands: a flow that never ends, between a queue at its sender and one at its
+/// receiver. All amounts are payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamSample {
+    /// The flow.
+    pub flow: FlowId,
+    /// What reached the receiver since the stream began.
+    pub delivered: Bytes,
+    /// What waits at the sender or is on its way.
+    pub sender_queue: Bytes,
+    /// What arrived and waits to be processed.
+    pub receiver_queue: Bytes,
 }
 
 /// What instruments report.
@@ -81,6 +97,38 @@ pub enum Measured {
         /// Whether it carries traffic now.
         up: bool,
     },
+    /// Packets joined the queue of a host's packets for one other host.
+    Queued {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+        /// How many.
+        packets: u32,
+        /// Their frame bytes together.
+        bytes: Bytes,
+    },
+    /// The queue of a host's packets for one other host ran empty.
+    Drained {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+    },
+    /// What one host offers to another changed, as seen over a while.
+    Offered {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+        /// Frame bytes per second.
+        rate: Rate,
+    },
+    /// How streams stand, seen by the agents at their hosts.
+    Streams(Vec<StreamSample>),
+    /// What links carry that is none of the policy's flows (switch flow statistics), frame bytes;
+    /// a link that isn't named carries nothing else.
+    CrossTraffic(Vec<(LinkId, Rate)>),
     /// A gathering advanced.
     Gathering {
         /// The request.

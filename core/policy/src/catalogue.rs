@@ -3,17 +3,32 @@
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
-use crate::{Policy, PolicyError, Share, fair, fifo, one_all, sff, sicc, smsf, sw, tcp};
+use crate::{
+    Policy, PolicyError, Share, app_aware, asy, fair, fifo, one_all, sff, sicc, smsf, sw, syn, tcp,
+};
 
 /// The name of every policy.
-pub const NAMES: [&str; 9] =
-    ["tcp", "fair", "fifo", "sff", "smsf", "one-all", "sw", "sicc", "sicc-joint"];
+pub const NAMES: [&str; 13] = [
+    "tcp",
+    "fair",
+    "fifo",
+    "sff",
+    "smsf",
+    "app-aware",
+    "app-aware-fast",
+    "syn",
+    "asy",
+    "one-all",
+    "sw",
+    "sicc",
+    "sicc-joint",
+];
 
 /// The policies that say how fan-out requests are gathered.
 pub const GATHERING: [&str; 4] = ["one-all", "sw", "sicc", "sicc-joint"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// The share of its access link that a host's SLOW flows divide under `fifo`.
     pub fifo: Share,
@@ -21,8 +36,28 @@ pub struct Parameters {
     pub sff: Share,
     /// Phurti's parameters.
     pub smsf: smsf::Parameters,
+    /// The parameters of timeslots.
+    pub syn: syn::Parameters,
+    /// Those of `app-aware`.
+    pub app_aware: app_aware::Parameters,
+    /// Those of its variant.
+    pub app_aware_fast: app_aware::Parameters,
     /// Those of `sicc` and `sicc-joint`.
     pub sicc: sicc::Parameters,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            fifo: Share::default(),
+            sff: Share::default(),
+            smsf: smsf::Parameters::default(),
+            app_aware: app_aware::Parameters::PUBLISHED,
+            app_aware_fast: app_aware::Parameters::FAST,
+            syn: syn::Parameters::default(),
+            sicc: sicc::Parameters::default(),
+        }
+    }
 }
 
 /// A policy, in its initial state, by its name.
@@ -36,6 +71,10 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "fifo" => Box::new(fifo::new(parameters.fifo)),
         "sff" => Box::new(sff::new(parameters.sff)),
         "smsf" => Box::new(smsf::new(parameters.smsf)?),
+        "app-aware" => Box::new(app_aware::new(parameters.app_aware)?),
+        "app-aware-fast" => Box::new(app_aware::fast(parameters.app_aware_fast)?),
+        "syn" => Box::new(syn::Syn::new(parameters.syn)?),
+        "asy" => Box::new(asy::Asy::default()),
         "one-all" => Box::new(one_all::OneAll),
         "sw" => Box::new(sw::SlidingWindow::default()),
         "sicc" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::First)),

@@ -59,6 +59,12 @@ impl Share {
         Ok(Self(ppm))
     }
 
+    /// A share that is written in the code.
+    pub(crate) const fn literal(ppm: u32) -> Self {
+        assert!(ppm > 0 && ppm <= Self::WHOLE, "a share is above zero and at most the whole");
+        Self(ppm)
+    }
+
     /// Parts per million.
     pub const fn ppm(self) -> u32 {
         self.0

@@ -320,7 +320,7 @@ impl<'a, W: World> Driver<'a, W> {
                 }
             }
             Directive::Prioritize { flow, level, .. } => self.world.prioritize(flow, level),
-            Directive::Gather { .. } => {
+            directive => {
                 let (application, actions) = application!(self);
                 application.directed(&directive, actions)?;
             }
