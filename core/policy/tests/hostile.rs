@@ -7,10 +7,11 @@ mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::Arc;
 
 use model::{
-    Declared, Directives, FlowId, JobId, LinkId, Measured, NodeId, Observation, StreamSample,
-    TaskId,
+    Declared, Directives, FlowId, JobId, LinkId, Measured, NodeId, Observation, Request, Sample,
+    StreamSample, TaskId,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -80,6 +81,20 @@ fn message(base: u32) -> impl Strategy<Value = Observation> {
             let links = links.into_iter().map(|(link, rate)| (LinkId(link), Rate::from_bps(rate)));
             Measured::CrossTraffic(links.collect()).into()
         }),
+        2 => (job(), node(), prop::collection::vec(0..9u32, 0..6), prop::collection::vec(node(), 0..14))
+            .prop_map(|(id, front, sizes, holders)| {
+                let copies = holders.len() / sizes.len().max(1);
+                Declared::Gather(Arc::new(Request { id, front, sizes, holders, copies })).into()
+            }),
+        2 => (job(), prop::collection::vec(0..7u32, 0..6), prop::collection::vec(bytes(), 0..6), bytes())
+            .prop_map(|(request, arrived, received, queued)| {
+                let (span, buffer) = (Span::from_millis(10), Bytes::new(50));
+                let sample = Sample { span, arrived, received, queued, buffer };
+                Measured::Gathering { request, sample: Arc::new(sample) }.into()
+            }),
+        2 => (job(), any::<bool>())
+            .prop_map(|(request, late)| Measured::Answered { request, late }.into()),
+        1 => (job(), 0..4u32).prop_map(|(request, hub)| Measured::HubLost { request, hub }.into()),
         1 => (0..20u32, any::<bool>())
             .prop_map(|(link, up)| Measured::LinkState { link: LinkId(link), up }.into()),
     ]

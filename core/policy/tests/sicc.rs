@@ -1,7 +1,7 @@
 //! SICC: hubs, their tree, their speeds and redirection, by hand from the text, against oracles
 //! that share nothing with the code, and as properties of whatever request.
 
-#![allow(clippy::unwrap_used)] // a test may panic
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // a test may panic
 
 use std::sync::Arc;
 
