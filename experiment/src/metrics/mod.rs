@@ -111,6 +111,11 @@ const TABLE: &[(&str, Metric)] = &[
     ("meter_drops_count", |v| Some(total(v.run.links.iter().map(|l| l.metered)))),
     ("marks_count", |v| Some(total(v.run.links.iter().map(|l| l.marked)))),
     ("queue_peak_packets", |v| v.run.links.iter().map(|l| f64::from(l.peak)).reduce(f64::max)),
+    ("query_mean_s", |v| v.queries().mean()),
+    ("query_p50_s", |v| v.queries().percentile(50)),
+    ("query_p95_s", |v| v.queries().percentile(95)),
+    ("query_p99_s", |v| v.queries().percentile(99)),
+    ("inter_rack_packets_count", |v| Some(v.inter_rack_packets() as f64)),
     ("transmit_time_ratio", |v| v.flows_transmit().mean()),
     ("jobs_transmit_time_ratio", |v| v.jobs_transmit(None).mean()),
     ("jobs_transmit_time_small_ratio", |v| v.jobs_transmit(Some(Small)).mean()),
@@ -138,5 +143,6 @@ const DISTRIBUTIONS: &[(&str, Distribution)] = &[
     ("jct_s", |v| v.jct(None)),
     ("fct_s", |v| v.fct.clone()),
     ("jct_increase_s", |v| v.increase()),
+    ("query_s", |v| v.queries()),
     ("jobs_transmit_ratio", |v| v.jobs_transmit(None)),
 ];

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::{FlowRecord, JobRecord, Outcome};
-use model::{JobClass, JobId, LinkId, Topology};
+use model::{JobClass, JobId, LinkId, NodeId, NodeKind, Topology};
 use units::{Bytes, Rate, Span, Time};
 
 use super::{Sample, transmit};
@@ -143,6 +143,25 @@ impl<'a> View<'a> {
             Some((record.link, used / capacity.as_bps() as f64))
         });
         links.collect()
+    }
+
+    /// Time that each query took, s.
+    pub(super) fn queries(&self) -> Sample {
+        self.run.queries.iter().map(|took| took.as_secs_f64()).collect()
+    }
+
+    /// Packets that left a rack: those that links from a switch with hosts to another switch sent.
+    pub(super) fn inter_rack_packets(&self) -> u64 {
+        let kind = |node: NodeId| self.topology.nodes()[node.index()].kind;
+        let mut has_hosts = vec![false; self.topology.nodes().len()];
+        for link in self.topology.links().iter().filter(|link| kind(link.from) == NodeKind::Host) {
+            has_hosts[link.to.index()] = true;
+        }
+        let records = self.run.links.iter().filter(|record| {
+            let link = self.topology.links().get(record.link.index());
+            link.is_some_and(|l| has_hosts[l.from.index()] && kind(l.to) == NodeKind::Switch)
+        });
+        records.map(|record| record.packets).sum()
     }
 
     /// Share of each flow's life without a limit.

@@ -12,6 +12,9 @@ pub struct Outcome {
     pub jobs: Vec<JobRecord>,
     /// One record per directed link, by [`LinkId`].
     pub links: Vec<LinkRecord>,
+    /// How long each query of a fan-out request took, from the request's begin to the object at
+    /// the front end; in order of arrival.
+    pub queries: Vec<Span>,
     /// One record per watched queue.
     pub queues: Vec<QueueRecord>,
     /// When the run ended: its last event or its horizon.

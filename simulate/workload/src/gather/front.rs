@@ -264,7 +264,9 @@ impl Fronts {
                 }
             }
             What::Answer(None) => {
-                objects.iter().for_each(|object| active.arrive(*object));
+                let new = objects.iter().filter(|object| active.arrive(**object)).count();
+                let took = active.age(actions.now());
+                actions.outcome().queries.extend(std::iter::repeat_n(took, new));
                 active.unanswered = active.unanswered.saturating_sub(1);
                 actions.tell(Measured::Answered { request: JobId(request), late: is_late });
                 self.finish(request, actions);
@@ -460,8 +462,10 @@ impl<W: Streams> Application<W> for Fronts {
             return Ok(());
         };
         let Some(active) = self.active(request) else { return Ok(()) };
-        let (parent, wakes) = active.pass_on(hub, flow, delivered);
-        if let Some(mark) = wakes {
+        let took = active.age(actions.now());
+        let (new, parent, mark) = active.pass_on(hub, flow, delivered);
+        actions.outcome().queries.extend(std::iter::repeat_n(took, new));
+        if let Some(mark) = mark {
             actions.mark(flow, mark);
         }
         if let Some(parent) = parent {
