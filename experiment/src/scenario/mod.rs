@@ -12,6 +12,7 @@ mod figure;
 mod jobs;
 mod policy;
 mod published;
+mod stream;
 mod topology;
 mod transport;
 mod workload;
@@ -175,7 +176,11 @@ impl Scenario {
             folder,
             ends: until.is_some(),
         };
-        let workload = workload::read(&root.need("workload", "a [workload] table")?, &context)?;
+        let workload_value = root.need("workload", "a [workload] table")?;
+        let workload = workload::read(&workload_value, &context)?;
+        if world == World::Fluid && workload.needs_packets() {
+            return Err(workload_value.error("needs packets; write world = \"packet\""));
+        }
         let policies = policy::read(&root.need("policy", "a [[policy]] table")?, transport)?;
         let packets = policies.iter().map(|policy| transport::packet(&policy.transport));
         topology::check_buffers(&topology_value, &topology, packets.max().unwrap_or_default())?;

@@ -1,10 +1,10 @@
 //! `[[policy]]`: who decides, one run each.
 
 use packet::Transport;
-use policy::{Parameters, Policy, PolicyError, Share, smsf};
+use policy::{Parameters, Policy, PolicyError, Share, app_aware, smsf};
 use units::Span;
 
-use super::fields::{Value, unknown};
+use super::fields::{Fields, Value, unknown};
 use super::{ScenarioError, transport};
 
 /// Most policies of a scenario.
@@ -79,6 +79,10 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
                 },
             };
         }
+        "app-aware" => parameters.app_aware = app_aware(&mut fields, parameters.app_aware)?,
+        "app-aware-fast" => {
+            parameters.app_aware_fast = app_aware(&mut fields, parameters.app_aware_fast)?;
+        }
         _ => {}
     }
     fields.done()?;
@@ -86,6 +90,25 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
     // The policy itself knows what its parameters may be together.
     spec.build().map_err(|error| value.error(error))?;
     Ok(spec)
+}
+
+fn app_aware(
+    fields: &mut Fields<'_>,
+    default: app_aware::Parameters,
+) -> Result<app_aware::Parameters, ScenarioError> {
+    let interval = fields.or("interval", default.interval, span)?;
+    // The text's queues are to drain within the next interval.
+    let horizon = if default.horizon == default.interval { interval } else { default.horizon };
+    Ok(app_aware::Parameters {
+        interval,
+        horizon: fields.or("horizon", horizon, span)?,
+        division: app_aware::Division {
+            bottleneck: fields.or("bottleneck", default.division.bottleneck, share)?,
+            floor: fields.or("floor", default.division.floor, share)?,
+            usable: fields.or("usable", default.division.usable, share)?,
+        },
+        hysteresis: fields.optional("hysteresis", share)?.or(default.hysteresis),
+    })
 }
 
 /// A share of a whole as a fraction, to parts per million.

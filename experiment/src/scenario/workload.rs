@@ -6,6 +6,7 @@ use engine::{Application, Jobs};
 use model::{Job, Network, NodeId, NodeKind, Topology};
 use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
+use workload::stream::{Stream, StreamRun};
 use workload::{
     Cdf, Error, Incast, ParameterError, Pattern, Poisson, Sample, Shuffle, SizeDistribution, Tasks,
     all_to_all, coflow, load, permutation, swim,
@@ -13,9 +14,9 @@ use workload::{
 
 use super::ScenarioError;
 use super::fields::{Fields, Value};
-use super::jobs;
 use super::topology::{self, Names, named};
 use super::transport::between;
+use super::{jobs, stream};
 
 type Read<T> = Result<T, ScenarioError>;
 
@@ -62,6 +63,7 @@ enum Recipe {
     Incast(Incast),
     Permutation(Bytes),
     AllToAll(Bytes),
+    Stream(stream::Recipe),
 }
 
 #[derive(Clone, Debug)]
@@ -87,11 +89,20 @@ enum Source {
         hosts: Vec<NodeId>,
         seed: u64,
     },
+    Stream {
+        stream: Stream,
+        seed: u64,
+    },
 }
 
 impl Traffic {
     /// What runs on the hosts of the packet world.
     pub fn in_packets(&self) -> Box<dyn Application<packet::World> + '_> {
+        if let Source::Stream { stream, seed } = &self.0
+            && let Ok(run) = StreamRun::new(stream, *seed)
+        {
+            return Box::new(run);
+        }
         Box::new(Jobs::new(self.jobs()))
     }
 
@@ -126,6 +137,7 @@ impl Traffic {
             Source::Flows { poisson, hosts, seed } => {
                 Box::new(poisson.flows(hosts, *seed).into_iter().flatten())
             }
+            Source::Stream { .. } => Box::new(std::iter::empty()),
         }
     }
 
@@ -139,6 +151,8 @@ impl Traffic {
                 let duration = poisson.duration.as_secs_f64().max(f64::MIN_POSITIVE);
                 progress.now.as_secs_f64() / duration
             }
+            // The time that has passed says it all.
+            Source::Stream { .. } => 0.0,
         }
     }
 }
@@ -160,9 +174,17 @@ impl Workload {
         })
     }
 
+    /// Whether only packets can carry it.
+    pub(super) const fn needs_packets(&self) -> bool {
+        matches!(self.recipe, Recipe::Stream(_))
+    }
+
     fn make(&self, network: &Network, seed: u64) -> Result<Traffic, Error> {
         let hosts = &self.hosts;
         let mut jobs = match &self.recipe {
+            Recipe::Stream(recipe) => {
+                return Ok(Traffic(Source::Stream { stream: recipe.make()?, seed }));
+            }
             Recipe::Jobs(jobs) => jobs.clone(),
             Recipe::Shuffle(shuffle) => shuffle.jobs(hosts, seed)?,
             Recipe::Swim { file, sample } => {
@@ -206,6 +228,7 @@ enum Kind {
     Incast,
     Permutation,
     AllToAll,
+    Stream,
 }
 
 const KINDS: &[(&str, Kind)] = &[
@@ -216,6 +239,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("incast", Kind::Incast),
     ("permutation", Kind::Permutation),
     ("all-to-all", Kind::AllToAll),
+    ("stream", Kind::Stream),
 ];
 
 /// What the table is read against.
@@ -256,6 +280,10 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
         }
         Kind::Poisson => poisson(&mut fields, &names, context)?,
         Kind::Incast => incast(&mut fields, &names, context.ends)?,
+        Kind::Stream if !context.ends => {
+            return Err(fields.error(jobs::NEEDS_END));
+        }
+        Kind::Stream => Recipe::Stream(stream::read(&mut fields, &names, context, &mut sites)?),
         Kind::Permutation => Recipe::Permutation(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
         Kind::AllToAll => Recipe::AllToAll(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
     };
@@ -377,15 +405,15 @@ fn incast(fields: &mut Fields<'_>, names: &Names<'_>, ends: bool) -> Read<Recipe
     }))
 }
 
-fn count(value: &Value<'_>) -> Read<u32> {
+pub(super) fn count(value: &Value<'_>) -> Read<u32> {
     value.integer(1..=u32::MAX)
 }
 
-fn bytes(value: &Value<'_>) -> Read<Bytes> {
+pub(super) fn bytes(value: &Value<'_>) -> Read<Bytes> {
     between(value, Bytes::new(1), LARGEST)
 }
 
-fn span(value: &Value<'_>) -> Read<Span> {
+pub(super) fn span(value: &Value<'_>) -> Read<Span> {
     between(value, Span::ZERO, LONGEST)
 }
 
@@ -393,7 +421,7 @@ fn positive(value: &Value<'_>) -> Read<f64> {
     value.number(1e-6..=1000.0)
 }
 
-fn file(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
+pub(super) fn file(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
     let text = value.text()?;
     if text.is_empty() || text.contains('\0') {
         return Err(value.error("is no path; name a file"));

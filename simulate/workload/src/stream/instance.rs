@@ -15,8 +15,8 @@ const WHOLE: u64 = 1_000_000;
 
 #[derive(Debug)]
 pub(super) struct Instance {
-    /// Positions of the channels from which it receives.
-    pub(super) inputs: Vec<usize>,
+    /// Channels from which it receives.
+    pub(super) inputs: Vec<From>,
     pub(super) outputs: Vec<Output>,
     source: Option<Source>,
     keys: Option<Draw>,
@@ -24,13 +24,27 @@ pub(super) struct Instance {
     /// Processor time of a tuple, and when the processor is free, ns.
     cost: u64,
     free_at: u64,
-    /// Tuples collected, and how many make a batch.
-    held: Vec<Tuple>,
+    /// Tuples collected, with the millionths of a tuple to emit for each; how many make a batch.
+    held: Vec<(Tuple, u64)>,
     batch: usize,
-    /// Millionths of a tuple emitted for each, and owed.
-    emit: u64,
+    /// Millionths of a tuple still to emit.
     owed: u64,
     size: u32,
+}
+
+/// A channel from which an instance receives.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct From {
+    pub(super) channel: usize,
+    /// Millionths of a tuple emitted for each.
+    emit: u64,
+}
+
+impl From {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `Stream::check` bounds it
+    pub(super) fn new(channel: usize, emit: f64) -> Self {
+        Self { channel, emit: (emit * WHOLE as f64).round() as u64 }
+    }
 }
 
 /// Where an instance sends to: the instances of one operator.
@@ -82,7 +96,7 @@ fn nanos(ns: f64) -> u64 {
 impl Instance {
     /// Instance `number` of `operator`, without channels. Streams: `arrivals NAME NUMBER` and
     /// `keys NAME NUMBER`.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `Stream::check` bounds both
+    #[allow(clippy::cast_possible_truncation)] // `Stream::check` bounds it
     pub(super) fn new(operator: &Operator, number: usize, seed: u64) -> Self {
         let chance = |what| Chance::named(seed, &format!("{what} {} {number}", operator.name));
         let source =
@@ -98,7 +112,6 @@ impl Instance {
             free_at: 0,
             held: Vec::new(),
             batch: operator.batch as usize,
-            emit: (operator.emit * WHOLE as f64).round() as u64,
             owed: 0,
             size: operator.size.get() as u32,
         }
@@ -131,41 +144,44 @@ impl Instance {
         }
         self.free_at = self.free_at.max(at.saturating_sub(turn.as_nanos()));
         while self.free_at + self.cost <= at && !self.is_stopped(most, channels) {
-            let Some(tuple) = self.receive(channels) else {
+            let Some((tuple, emit)) = self.receive(channels) else {
                 break;
             };
             self.free_at += self.cost;
             if self.outputs.is_empty() {
                 done.add(now.since(Time::from_nanos(tuple.birth)));
             } else {
-                self.process(tuple, channels);
+                self.process(tuple, emit, channels);
             }
         }
-        let clock = self.inputs.iter().map(|&input| channels[input].progress()).min();
+        let clock = self.inputs.iter().map(|input| channels[input.channel].progress()).min();
         self.tell_clock(clock.unwrap_or(at), channels);
     }
 
-    /// Takes the oldest tuple that has arrived. A join waits until none older can come.
-    fn receive(&self, channels: &mut [Channel]) -> Option<Tuple> {
-        let here = self.inputs.iter().filter_map(|&input| Some((channels[input].next()?, input)));
-        let (birth, input) = here.min()?;
-        let is_behind = |&input: &usize| channels[input].progress() < birth;
+    /// Takes the oldest tuple that has arrived, and how much is emitted for it. A join waits until
+    /// none older can come.
+    fn receive(&self, channels: &mut [Channel]) -> Option<(Tuple, u64)> {
+        let here =
+            self.inputs.iter().filter_map(|from| Some((channels[from.channel].next()?, from)));
+        let (birth, from) = here.min_by_key(|(birth, from)| (*birth, from.channel))?;
+        let is_behind = |from: &From| channels[from.channel].progress() < birth;
         if self.join && self.inputs.iter().any(is_behind) {
             return None;
         }
-        channels[input].pop()
+        Some((channels[from.channel].pop()?, from.emit))
     }
 
-    fn process(&mut self, tuple: Tuple, channels: &mut [Channel]) {
-        self.held.push(tuple);
+    fn process(&mut self, tuple: Tuple, emit: u64, channels: &mut [Channel]) {
+        self.held.push((tuple, emit));
         if self.held.len() < self.batch {
             return;
         }
         for held in 0..self.held.len() {
-            self.owed += self.emit;
+            let (tuple, emit) = self.held[held];
+            self.owed += emit;
             while self.owed >= WHOLE {
                 self.owed -= WHOLE;
-                self.emit(Tuple { size: self.size, ..self.held[held] }, channels);
+                self.emit(Tuple { size: self.size, ..tuple }, channels);
             }
         }
         self.held.clear();

@@ -57,23 +57,23 @@ pub struct Operator {
     pub join: bool,
     /// Processor time of a tuple.
     pub cost: Span,
-    /// Tuples emitted for each tuple received.
-    pub emit: f64,
     /// Tuples that an instance collects before it emits what they give.
     pub batch: u32,
-    /// Octets of each tuple that it emits, as they are sent.
+    /// Octets of each tuple that it emits, as they are sent; of no meaning where tuples end.
     pub size: Bytes,
     /// Keys of the tuples that it emits; `None`: those received, zero at a source.
     pub keys: Option<Keys>,
 }
 
 /// What an operator receives of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Input {
     /// Position of the operator that sends.
     pub operator: usize,
     /// Which instance gets which tuple.
     pub grouping: Grouping,
+    /// Tuples emitted for each tuple received.
+    pub emit: f64,
 }
 
 /// Which instance gets which tuple (section II-A).
@@ -96,9 +96,8 @@ impl Stream {
     /// Whether it can run.
     ///
     /// # Errors
-    /// A parameter outside its range; an operator without instances, that has neither rate nor
-    /// inputs or both, that receives from itself or a later one, or from which nobody receives while
-    /// others do after it.
+    /// A parameter outside its range; an operator without instances, with neither rate nor inputs or
+    /// with both, or that receives from itself or a later one; no source at all.
     pub fn check(&self) -> Result<(), ParameterError> {
         require(self.turn > Span::ZERO, "turn", || "0 s; turns take time".to_owned())?;
         require(self.sampling >= self.turn, "sampling", || {
@@ -110,18 +109,20 @@ impl Stream {
         })?;
         for (position, operator) in self.operators.iter().enumerate() {
             operator.check(position)?;
+            let (name, size) = (&operator.name, operator.size);
+            let fits = size > Bytes::ZERO && size.get() <= u64::from(u32::MAX);
+            require(fits || self.is_sink(position), "size", || {
+                format!("{size} of {name} is outside the range from 1 B to 4 GB")
+            })?;
         }
         let sources = self.operators.iter().any(|operator| operator.rate > 0.0);
         require(sources, "rate", || "no operator has one; name a source".to_owned())
     }
 
-    /// Positions of the operators from which nobody receives: where tuples end.
-    pub fn sinks(&self) -> impl Iterator<Item = usize> + '_ {
-        let feeds = |position| {
-            let inputs = self.operators.iter().flat_map(|operator| &operator.inputs);
-            inputs.into_iter().any(|input| input.operator == position)
-        };
-        (0..self.operators.len()).filter(move |&position| !feeds(position))
+    /// Whether nobody receives from the operator at `position`: there tuples end.
+    fn is_sink(&self, position: usize) -> bool {
+        let mut inputs = self.operators.iter().flat_map(|operator| &operator.inputs);
+        !inputs.any(|input| input.operator == position)
     }
 }
 
@@ -138,14 +139,9 @@ impl Operator {
         require(self.inputs.iter().all(|input| input.operator < position), "from", || {
             format!("{name} can receive from operators above it only")
         })?;
-        require((0.0..=1000.0).contains(&self.emit), "emit", || {
-            format!("{} of {name} is outside the range from 0 to 1000", self.emit)
-        })?;
+        let emits = self.inputs.iter().all(|input| (0.0..=1000.0).contains(&input.emit));
+        require(emits, "emit", || format!("{name} emits less than 0 or more than 1000 tuples"))?;
         require(self.batch > 0, "batch", || format!("0 of {name}; it must be at least 1"))?;
-        let size = self.size.get();
-        require(size > 0 && size <= u64::from(u32::MAX), "size", || {
-            format!("{} of {name} is outside the range from 1 B to 4 GB", self.size)
-        })?;
         self.keys.as_ref().map_or(Ok(()), Keys::check)
     }
 }

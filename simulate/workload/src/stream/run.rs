@@ -6,7 +6,7 @@ use units::{Bytes, Time};
 
 use super::Stream;
 use super::channel::Channel;
-use super::instance::{Instance, Output};
+use super::instance::{From, Instance, Output};
 use crate::ParameterError;
 
 /// The one job that all connections belong to.
@@ -55,7 +55,8 @@ impl<'a> StreamRun<'a> {
                 for (sender, &src) in from.iter().enumerate() {
                     let first = run.channels.len();
                     for (receiver, &dst) in operator.hosts.iter().enumerate() {
-                        run.instances[firsts[to] + receiver].inputs.push(run.channels.len());
+                        let from = From::new(run.channels.len(), input.emit);
+                        run.instances[firsts[to] + receiver].inputs.push(from);
                         run.channels.push(Channel::default());
                         run.ends.push((src, dst));
                     }
