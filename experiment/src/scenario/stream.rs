@@ -52,7 +52,6 @@ pub(super) fn read(
     context: &Context<'_>,
     sites: &mut Vec<(&'static str, String)>,
 ) -> Read<Recipe> {
-    let turn = |v: &Value<'_>| between(v, Span::from_micros(10), Span::from_secs(10));
     let stream = Stream {
         operators: Vec::new(),
         turn: fields.or("turn", Span::from_millis(5), turn)?,
@@ -97,9 +96,10 @@ fn operator(
             let text = keys.optional("text", |v| file(v, context.folder))?;
             let words = keys.or("words", 10_000, count)?;
             let skew = keys.or("skew", 1.0, |v| v.number(0.0..=10.0))?;
+            let shift = keys.optional("shift", turn)?;
             keys.done()?;
             recipe.texts.extend(text.map(|path| (others.len(), path)));
-            Some(Keys::Zipf { count: words, skew })
+            Some(Keys::Zipf { count: words, skew, shift })
         }
     };
     Ok(Operator {
@@ -128,6 +128,11 @@ fn input(value: &Value<'_>, others: &[Operator]) -> Read<Input> {
     let emit = fields.or("emit", 1.0, |v| v.number(0.0..=MOST_EMITTED))?;
     fields.done()?;
     Ok(Input { operator: position, grouping, emit })
+}
+
+/// A time that comes again and again.
+fn turn(value: &Value<'_>) -> Read<Span> {
+    between(value, Span::from_micros(10), Span::from_secs(3600))
 }
 
 /// Room for bytes; `None` without bound.

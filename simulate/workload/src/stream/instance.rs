@@ -189,7 +189,7 @@ impl Instance {
 
     fn emit(&mut self, mut tuple: Tuple, channels: &mut [Channel]) {
         if let Some(keys) = &mut self.keys {
-            tuple.key = keys.next();
+            tuple.key = keys.next(tuple.birth);
         }
         for output in &mut self.outputs {
             let count = output.channels.len();

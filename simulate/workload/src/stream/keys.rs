@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use engine::random::Stream;
 use rand_distr::{Distribution, Zipf};
+use units::Span;
 
 use crate::error::require;
 use crate::lines::Lines;
@@ -24,6 +25,8 @@ pub enum Keys {
         count: u32,
         /// s.
         skew: f64,
+        /// Other words become the frequent ones after each such time; `None`: never.
+        shift: Option<Span>,
     },
     /// The words of a text, hashed, one after the other and again from the first.
     Text(Arc<[u32]>),
@@ -50,7 +53,7 @@ impl Keys {
 
     pub(super) fn check(&self) -> Result<(), ParameterError> {
         match self {
-            Self::Zipf { count, skew } => {
+            Self::Zipf { count, skew, .. } => {
                 require((1..=MOST).contains(count), "words", || {
                     format!("{count} is outside the range from 1 to {MOST}")
                 })?;
@@ -66,7 +69,7 @@ impl Keys {
 /// Keys as one instance draws them.
 #[derive(Clone, Debug)]
 pub(super) enum Draw {
-    Zipf { law: Zipf<f64>, chance: Stream },
+    Zipf { law: Zipf<f64>, shift: Option<Span>, chance: Stream },
     Text { words: Arc<[u32]>, at: usize },
 }
 
@@ -74,8 +77,8 @@ impl Draw {
     /// For instance `number` of `count`; its stream of chance is `chance`.
     pub(super) fn new(keys: &Keys, number: usize, count: usize, chance: Stream) -> Option<Self> {
         Some(match keys {
-            Keys::Zipf { count, skew } => {
-                Self::Zipf { law: Zipf::new(f64::from(*count), *skew).ok()?, chance }
+            Keys::Zipf { count, skew, shift } => {
+                Self::Zipf { law: Zipf::new(f64::from(*count), *skew).ok()?, shift: *shift, chance }
             }
             Keys::Text(words) => {
                 Self::Text { words: words.clone(), at: words.len() * number / count }
@@ -83,11 +86,15 @@ impl Draw {
         })
     }
 
-    /// The next key.
+    /// The next key, of a tuple that was born at `birth`, ns.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rank, at most `MOST`
-    pub(super) fn next(&mut self) -> u32 {
+    pub(super) fn next(&mut self, birth: u64) -> u32 {
         match self {
-            Self::Zipf { law, chance } => hash(&(law.sample(chance) as u32).to_le_bytes()),
+            Self::Zipf { law, shift, chance } => {
+                let rank = law.sample(chance) as u64;
+                let epoch = shift.map_or(0, |shift| birth / shift.as_nanos().max(1));
+                hash(&(epoch * u64::from(MOST + 1) + rank).to_le_bytes())
+            }
             Self::Text { words, at } => {
                 let word = words[*at];
                 *at = (*at + 1) % words.len();
