@@ -2,14 +2,18 @@
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
-use crate::{Policy, PolicyError, Share, app_aware, fair, fifo, sff, smsf, tcp};
+use units::Rate;
+
+use crate::{Policy, PolicyError, Share, app_aware, fair, fifo, fixed, sff, smsf, tcp};
 
 /// The name of every policy.
-pub const NAMES: [&str; 7] = ["tcp", "fair", "fifo", "sff", "smsf", "app-aware", "app-aware-fast"];
+pub const NAMES: [&str; 8] =
+    ["tcp", "fair", "fifo", "sff", "smsf", "app-aware", "app-aware-fast", "static"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// The share of its access link that a host's SLOW flows divide under `fifo`.
     pub fifo: Share,
@@ -21,6 +25,8 @@ pub struct Parameters {
     pub app_aware: app_aware::Parameters,
     /// Those of its variant.
     pub app_aware_fast: app_aware::Parameters,
+    /// The rates that `static` gives.
+    pub fixed: Vec<Rate>,
 }
 
 impl Default for Parameters {
@@ -31,6 +37,7 @@ impl Default for Parameters {
             smsf: smsf::Parameters::default(),
             app_aware: app_aware::Parameters::PUBLISHED,
             app_aware_fast: app_aware::Parameters::FAST,
+            fixed: Vec::new(),
         }
     }
 }
@@ -48,6 +55,7 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "smsf" => Box::new(smsf::new(parameters.smsf)?),
         "app-aware" => Box::new(app_aware::new(parameters.app_aware)?),
         "app-aware-fast" => Box::new(app_aware::fast(parameters.app_aware_fast)?),
+        "static" => Box::new(fixed::Static::new(parameters.fixed.clone())),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
     })
 }

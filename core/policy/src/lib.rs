@@ -4,8 +4,8 @@
 //! arguments, intentions go into the caller's buffer, and equal inputs give equal outputs. The same
 //! code decides in every world.
 //!
-//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`], [`app_aware`]; [`by_name`]
-//! finds them. `fifo`, `sff` and `smsf` order flows by rank and differ in the rank only: `scheduler` listens to the
+//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`], [`app_aware`],
+//! [`fixed`]; [`by_name`] finds them. `fifo`, `sff` and `smsf` order flows by rank and differ in the rank only: `scheduler` listens to the
 //! applications, `admission` decides who transmits, `guard` keeps long jobs from starving.
 //! [`app_aware`] divides links among streams: `forecast` says what each needs, `allocation` goes link
 //! by link, [`split`] divides one.
@@ -20,6 +20,7 @@ pub mod app_aware;
 mod catalogue;
 pub mod fair;
 pub mod fifo;
+pub mod fixed;
 mod forecast;
 mod guard;
 mod parameter;

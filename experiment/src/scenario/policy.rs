@@ -9,6 +9,8 @@ use super::{ScenarioError, transport};
 
 /// Most policies of a scenario.
 const MOST: usize = 64;
+/// Most rates given beforehand.
+const MOST_RATES: usize = 100_000;
 /// Longest time that a parameter may name: a thousand hours.
 const LONGEST: Span = Span::from_secs(3_600_000);
 
@@ -82,6 +84,10 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
         "app-aware" => parameters.app_aware = app_aware(&mut fields, parameters.app_aware)?,
         "app-aware-fast" => {
             parameters.app_aware_fast = app_aware(&mut fields, parameters.app_aware_fast)?;
+        }
+        "static" => {
+            let rates = fields.need("rates", "[\"4 Mbit/s\", \"6 Mbit/s\"]")?.list(MOST_RATES)?;
+            parameters.fixed = rates.iter().map(Value::quantity).collect::<Result<_, _>>()?;
         }
         _ => {}
     }
