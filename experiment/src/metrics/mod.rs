@@ -98,6 +98,11 @@ const TABLE: &[(&str, Metric)] = &[
     ("goodput_bps", |v| v.goodput()),
     ("flow_goodput_jain_ratio", |v| v.flow_goodput().jain()),
     ("link_utilization_max_ratio", |v| v.utilization().into_values().reduce(f64::max)),
+    ("throughput_tps", |v| v.throughput()),
+    ("latency_mean_s", |v| v.latency(|all| all.mean())),
+    ("latency_p50_s", |v| v.latency(|all| all.percentile(50))),
+    ("latency_p95_s", |v| v.latency(|all| all.percentile(95))),
+    ("latency_p99_s", |v| v.latency(|all| all.percentile(99))),
     ("flows_count", |v| Some(v.run.flows.len() as f64)),
     ("retransmissions_count", |v| {
         Some(total(v.run.flows.iter().map(|f| f.retransmissions.into())))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{FlowRecord, JobRecord, Outcome};
+use engine::{Completions, FlowRecord, JobRecord, Outcome};
 use model::{JobClass, JobId, LinkId, Topology};
 use units::{Bytes, Rate, Span, Time};
 
@@ -143,6 +143,26 @@ impl<'a> View<'a> {
             Some((record.link, used / capacity.as_bps() as f64))
         });
         links.collect()
+    }
+
+    /// What the application completed besides jobs; `None` unless it is of one kind.
+    fn completions(&self) -> Option<&'a Completions> {
+        match &self.run.completions[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Completions per second up to the end of the run.
+    pub(super) fn throughput(&self) -> Option<f64> {
+        let all = self.completions()?;
+        let time = self.run.end.since(all.since);
+        (time != Span::ZERO).then(|| all.count() as f64 / time.as_secs_f64())
+    }
+
+    /// A statistic of how long completions took, s.
+    pub(super) fn latency(&self, of: impl Fn(&Completions) -> Option<Span>) -> Option<f64> {
+        of(self.completions()?).map(Span::as_secs_f64)
     }
 
     /// Share of each flow's life without a limit.
