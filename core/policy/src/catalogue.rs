@@ -2,13 +2,17 @@
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use units::Rate;
 
 use crate::{
-    Policy, PolicyError, Share, app_aware, asy, fair, fifo, one_all, sff, sicc, smsf, sw, syn, tcp,
+    Policy, PolicyError, Share, app_aware, asy, fair, fifo, fixed, one_all, sff, sicc, smsf, sw,
+    syn, tcp,
 };
 
 /// The name of every policy.
-pub const NAMES: [&str; 13] = [
+pub const NAMES: [&str; 14] = [
     "tcp",
     "fair",
     "fifo",
@@ -22,13 +26,14 @@ pub const NAMES: [&str; 13] = [
     "sw",
     "sicc",
     "sicc-joint",
+    "static",
 ];
 
 /// The policies that say how fan-out requests are gathered.
 pub const GATHERING: [&str; 4] = ["one-all", "sw", "sicc", "sicc-joint"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// The share of its access link that a host's SLOW flows divide under `fifo`.
     pub fifo: Share,
@@ -44,6 +49,8 @@ pub struct Parameters {
     pub app_aware_fast: app_aware::Parameters,
     /// Those of `sicc` and `sicc-joint`.
     pub sicc: sicc::Parameters,
+    /// The rates that `static` gives.
+    pub fixed: Vec<Rate>,
 }
 
 impl Default for Parameters {
@@ -56,6 +63,7 @@ impl Default for Parameters {
             app_aware_fast: app_aware::Parameters::FAST,
             syn: syn::Parameters::default(),
             sicc: sicc::Parameters::default(),
+            fixed: Vec::new(),
         }
     }
 }
@@ -79,6 +87,7 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "sw" => Box::new(sw::SlidingWindow::default()),
         "sicc" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::First)),
         "sicc-joint" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::Joint)),
+        "static" => Box::new(fixed::Static::new(parameters.fixed.clone())),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
     })
 }

@@ -5,7 +5,7 @@
 //! code decides in every world.
 //!
 //! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`], [`app_aware`], [`syn`],
-//! [`asy`]; [`by_name`] finds them. `fifo`, `sff` and `smsf` order flows by rank and differ in the
+//! [`asy`], [`fixed`]; [`by_name`] finds them. `fifo`, `sff` and `smsf` order flows by rank and differ in the
 //! rank only: `scheduler` listens to the applications, `admission` decides who transmits, `guard`
 //! keeps long jobs from starving.
 //! [`app_aware`] divides links among streams: `forecast` says what each needs, `allocation` goes link
@@ -25,6 +25,7 @@ mod catalogue;
 pub mod colouring;
 pub mod fair;
 pub mod fifo;
+pub mod fixed;
 mod forecast;
 mod guard;
 pub mod matching;

@@ -11,7 +11,7 @@ use model::{FlowId, LinkId, Measured, Network, NodeId, Observation};
 use proptest::prelude::*;
 use support::*;
 use units::{Rate, Time};
-use watermaster_policy::{FLOOR, NAMES, Parameters, Share, by_name};
+use watermaster_policy::{FLOOR, Parameters, Share, by_name};
 
 const LINK: Rate = Rate::from_mbps(100);
 
@@ -341,9 +341,9 @@ fn a_share_is_a_part_of_a_whole() {
     assert!(Share::from_ppm(0).is_err());
     assert!(Share::from_ppm(1_000_001).is_err());
     assert_eq!(Share::from_ppm(10_000), Ok(Share::default()));
-    let names = by_name("smfs", &Parameters::default()).err().unwrap();
-    assert_eq!(
-        names.to_string(),
-        format!("there is no policy \"smfs\"; choose one of {}", NAMES.join(", "))
+    let unknown = by_name("smfs", &Parameters::default()).err().unwrap().to_string();
+    assert!(
+        unknown.starts_with("there is no policy \"smfs\"; choose one of tcp, fair, "),
+        "{unknown}"
     );
 }

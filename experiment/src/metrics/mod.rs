@@ -98,6 +98,11 @@ const TABLE: &[(&str, Metric)] = &[
     ("goodput_bps", |v| v.goodput()),
     ("flow_goodput_jain_ratio", |v| v.flow_goodput().jain()),
     ("link_utilization_max_ratio", |v| v.utilization().into_values().reduce(f64::max)),
+    ("throughput_tps", |v| v.throughput()),
+    ("latency_mean_s", |v| v.latency(|all| all.mean())),
+    ("latency_p50_s", |v| v.latency(|all| all.percentile(50))),
+    ("latency_p95_s", |v| v.latency(|all| all.percentile(95))),
+    ("latency_p99_s", |v| v.latency(|all| all.percentile(99))),
     ("flows_count", |v| Some(v.run.flows.len() as f64)),
     ("retransmissions_count", |v| {
         Some(total(v.run.flows.iter().map(|f| f.retransmissions.into())))
@@ -111,10 +116,6 @@ const TABLE: &[(&str, Metric)] = &[
     ("meter_drops_count", |v| Some(total(v.run.links.iter().map(|l| l.metered)))),
     ("marks_count", |v| Some(total(v.run.links.iter().map(|l| l.marked)))),
     ("queue_peak_packets", |v| v.run.links.iter().map(|l| f64::from(l.peak)).reduce(f64::max)),
-    ("query_mean_s", |v| v.queries().mean()),
-    ("query_p50_s", |v| v.queries().percentile(50)),
-    ("query_p95_s", |v| v.queries().percentile(95)),
-    ("query_p99_s", |v| v.queries().percentile(99)),
     ("inter_rack_packets_count", |v| Some(v.inter_rack_packets() as f64)),
     ("transmit_time_ratio", |v| v.flows_transmit().mean()),
     ("jobs_transmit_time_ratio", |v| v.jobs_transmit(None).mean()),
@@ -143,6 +144,6 @@ const DISTRIBUTIONS: &[(&str, Distribution)] = &[
     ("jct_s", |v| v.jct(None)),
     ("fct_s", |v| v.fct.clone()),
     ("jct_increase_s", |v| v.increase()),
-    ("query_s", |v| v.queries()),
+    ("latency_s", |v| v.latencies()),
     ("jobs_transmit_ratio", |v| v.jobs_transmit(None)),
 ];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{FlowRecord, JobRecord, Outcome};
+use engine::{Completions, FlowRecord, JobRecord, Outcome};
 use model::{JobClass, JobId, LinkId, NodeId, NodeKind, Topology};
 use units::{Bytes, Rate, Span, Time};
 
@@ -145,11 +145,6 @@ impl<'a> View<'a> {
         links.collect()
     }
 
-    /// Time that each query took, s.
-    pub(super) fn queries(&self) -> Sample {
-        self.run.queries.iter().map(|took| took.as_secs_f64()).collect()
-    }
-
     /// Packets that left a rack: those that links from a switch with hosts to another switch sent.
     pub(super) fn inter_rack_packets(&self) -> u64 {
         let kind = |node: NodeId| self.topology.nodes()[node.index()].kind;
@@ -162,6 +157,33 @@ impl<'a> View<'a> {
             link.is_some_and(|l| has_hosts[l.from.index()] && kind(l.to) == NodeKind::Switch)
         });
         records.map(|record| record.packets).sum()
+    }
+
+    /// What the application completed besides jobs; `None` unless it is of one kind.
+    fn completions(&self) -> Option<&'a Completions> {
+        match &self.run.completions[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Completions per second up to the end of the run.
+    pub(super) fn throughput(&self) -> Option<f64> {
+        let all = self.completions()?;
+        let time = self.run.end.since(all.since);
+        (time != Span::ZERO).then(|| all.count() as f64 / time.as_secs_f64())
+    }
+
+    /// How long completions took, s: their percentiles.
+    pub(super) fn latencies(&self) -> Sample {
+        let all = self.completions();
+        let percentiles = (1..=100).filter_map(|percent| all?.percentile(percent));
+        percentiles.map(Span::as_secs_f64).collect()
+    }
+
+    /// A statistic of how long completions took, s.
+    pub(super) fn latency(&self, of: impl Fn(&Completions) -> Option<Span>) -> Option<f64> {
+        of(self.completions()?).map(Span::as_secs_f64)
     }
 
     /// Share of each flow's life without a limit.

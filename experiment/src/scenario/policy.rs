@@ -1,7 +1,7 @@
 //! `[[policy]]`: who decides, one run each.
 
 use packet::Transport;
-use policy::{GATHERING, Parameters, Policy, PolicyError, Share, sicc, smsf};
+use policy::{GATHERING, Parameters, Policy, PolicyError, Share, app_aware, sicc, smsf};
 use units::Span;
 
 use super::fields::{Fields, Value, unknown};
@@ -9,6 +9,8 @@ use super::{ScenarioError, transport};
 
 /// Most policies of a scenario.
 const MOST: usize = 64;
+/// Most rates given beforehand.
+const MOST_RATES: usize = 100_000;
 /// Longest time that a parameter may name: a thousand hours.
 const LONGEST: Span = Span::from_secs(3_600_000);
 
@@ -80,6 +82,14 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
             };
         }
         "sicc" | "sicc-joint" => parameters.sicc = read_sicc(&mut fields)?,
+        "app-aware" => parameters.app_aware = app_aware(&mut fields, parameters.app_aware)?,
+        "app-aware-fast" => {
+            parameters.app_aware_fast = app_aware(&mut fields, parameters.app_aware_fast)?;
+        }
+        "static" => {
+            let rates = fields.need("rates", "[\"4 Mbit/s\", \"6 Mbit/s\"]")?.list(MOST_RATES)?;
+            parameters.fixed = rates.iter().map(Value::quantity).collect::<Result<_, _>>()?;
+        }
         _ => {}
     }
     fields.done()?;
@@ -120,6 +130,25 @@ pub(super) fn check_gathering(
         ))),
         None => Ok(()),
     }
+}
+
+fn app_aware(
+    fields: &mut Fields<'_>,
+    default: app_aware::Parameters,
+) -> Result<app_aware::Parameters, ScenarioError> {
+    let interval = fields.or("interval", default.interval, span)?;
+    // The text's queues are to drain within the next interval.
+    let horizon = if default.horizon == default.interval { interval } else { default.horizon };
+    Ok(app_aware::Parameters {
+        interval,
+        horizon: fields.or("horizon", horizon, span)?,
+        division: app_aware::Division {
+            bottleneck: fields.or("bottleneck", default.division.bottleneck, share)?,
+            floor: fields.or("floor", default.division.floor, share)?,
+            usable: fields.or("usable", default.division.usable, share)?,
+        },
+        hysteresis: fields.optional("hysteresis", share)?.or(default.hysteresis),
+    })
 }
 
 /// A share of a whole as a fraction, to parts per million.

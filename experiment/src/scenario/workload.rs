@@ -6,6 +6,7 @@ use engine::{Application, Jobs};
 use model::{Job, Network, NodeId, NodeKind, Topology};
 use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
+use workload::stream::{Stream, StreamRun};
 use workload::{
     Cdf, Error, Gather, Incast, ParameterError, Pattern, Poisson, Sample, Shuffle,
     SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
@@ -15,7 +16,7 @@ use super::ScenarioError;
 use super::fields::{Fields, Value};
 use super::topology::{self, Names, named};
 use super::transport::between;
-use super::{gather, jobs};
+use super::{gather, jobs, stream};
 
 type Read<T> = Result<T, ScenarioError>;
 
@@ -63,6 +64,7 @@ enum Recipe {
     Permutation(Bytes),
     AllToAll(Bytes),
     Gather(Gather),
+    Stream(stream::Recipe),
 }
 
 #[derive(Clone, Debug)]
@@ -93,6 +95,10 @@ enum Source {
         hosts: Vec<NodeId>,
         seed: u64,
     },
+    Stream {
+        stream: Stream,
+        seed: u64,
+    },
 }
 
 impl Traffic {
@@ -100,6 +106,11 @@ impl Traffic {
     pub fn in_packets(&self) -> Box<dyn Application<packet::World> + '_> {
         match &self.0 {
             Source::Gather { gather, hosts, seed } => gather.application(hosts, *seed),
+            Source::Stream { stream, seed } => match StreamRun::new(stream, *seed) {
+                Ok(run) => Box::new(run),
+                // `Workload::prepare` has made one already.
+                Err(_) => Box::new(Jobs::new(self.jobs())),
+            },
             _ => Box::new(Jobs::new(self.jobs())),
         }
     }
@@ -114,6 +125,9 @@ impl Traffic {
         if let Source::Gather { gather, .. } = &self.0 {
             let (fronts, objects) = (gather.fronts.len(), gather.objects);
             return format!("{} requests of {objects} objects", fronts * gather.requests as usize);
+        }
+        if let Source::Stream { .. } = &self.0 {
+            return "a stream topology".to_owned();
         }
         let (mut jobs, mut flows, mut bytes) = (0, 0, Bytes::ZERO);
         let mut source = self.jobs();
@@ -139,8 +153,8 @@ impl Traffic {
             Source::Flows { poisson, hosts, seed } => {
                 Box::new(poisson.flows(hosts, *seed).into_iter().flatten())
             }
-            // An application of its own.
-            Source::Gather { .. } => Box::new(std::iter::empty()),
+            // Applications of their own.
+            Source::Gather { .. } | Source::Stream { .. } => Box::new(std::iter::empty()),
         }
     }
 
@@ -161,6 +175,8 @@ impl Traffic {
                 let size = f64::midpoint(f64::from(gather.sizes.0), f64::from(gather.sizes.1));
                 progress.delivered.get() as f64 / (objects * size)
             }
+            // The time that has passed says it all.
+            Source::Stream { .. } => 0.0,
         }
     }
 }
@@ -188,9 +204,17 @@ impl Workload {
         })
     }
 
+    /// Whether only packets can carry it.
+    pub(super) const fn needs_packets(&self) -> bool {
+        matches!(self.recipe, Recipe::Stream(_) | Recipe::Gather(_))
+    }
+
     fn make(&self, network: &Network, seed: u64) -> Result<Traffic, Error> {
         let hosts = &self.hosts;
         let mut jobs = match &self.recipe {
+            Recipe::Stream(recipe) => {
+                return Ok(Traffic(Source::Stream { stream: recipe.make()?, seed }));
+            }
             Recipe::Jobs(jobs) => jobs.clone(),
             Recipe::Shuffle(shuffle) => shuffle.jobs(hosts, seed)?,
             Recipe::Swim { file, sample } => {
@@ -240,6 +264,7 @@ enum Kind {
     Permutation,
     AllToAll,
     Gather,
+    Stream,
 }
 
 const KINDS: &[(&str, Kind)] = &[
@@ -251,6 +276,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("permutation", Kind::Permutation),
     ("all-to-all", Kind::AllToAll),
     ("gather", Kind::Gather),
+    ("stream", Kind::Stream),
 ];
 
 /// What the table is read against.
@@ -291,6 +317,10 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
         }
         Kind::Poisson => poisson(&mut fields, &names, context)?,
         Kind::Incast => incast(&mut fields, &names, context.ends)?,
+        Kind::Stream if !context.ends => {
+            return Err(fields.error(jobs::NEEDS_END));
+        }
+        Kind::Stream => Recipe::Stream(stream::read(&mut fields, &names, context, &mut sites)?),
         Kind::Permutation => Recipe::Permutation(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
         Kind::AllToAll => Recipe::AllToAll(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
         Kind::Gather => {
@@ -415,15 +445,15 @@ fn incast(fields: &mut Fields<'_>, names: &Names<'_>, ends: bool) -> Read<Recipe
     }))
 }
 
-fn count(value: &Value<'_>) -> Read<u32> {
+pub(super) fn count(value: &Value<'_>) -> Read<u32> {
     value.integer(1..=u32::MAX)
 }
 
-fn bytes(value: &Value<'_>) -> Read<Bytes> {
+pub(super) fn bytes(value: &Value<'_>) -> Read<Bytes> {
     between(value, Bytes::new(1), LARGEST)
 }
 
-fn span(value: &Value<'_>) -> Read<Span> {
+pub(super) fn span(value: &Value<'_>) -> Read<Span> {
     between(value, Span::ZERO, LONGEST)
 }
 
@@ -431,7 +461,7 @@ fn positive(value: &Value<'_>) -> Read<f64> {
     value.number(1e-6..=1000.0)
 }
 
-fn file(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
+pub(super) fn file(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
     let text = value.text()?;
     if text.is_empty() || text.contains('\0') {
         return Err(value.error("is no path; name a file"));

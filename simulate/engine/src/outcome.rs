@@ -3,6 +3,8 @@
 use model::{FlowId, JobClass, JobId, LinkId, NodeId};
 use units::{Bytes, Rate, Span, Time};
 
+use crate::Completions;
+
 /// Everything measured in one run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -12,11 +14,10 @@ pub struct Outcome {
     pub jobs: Vec<JobRecord>,
     /// One record per directed link, by [`LinkId`].
     pub links: Vec<LinkRecord>,
-    /// How long each query of a fan-out request took, from the request's begin to the object at
-    /// the front end; in order of arrival.
-    pub queries: Vec<Span>,
     /// One record per watched queue.
     pub queues: Vec<QueueRecord>,
+    /// What the application completed besides jobs, such as tuples; one entry per kind.
+    pub completions: Vec<Completions>,
     /// When the run ended: its last event or its horizon.
     pub end: Time,
     /// Packets moved over a link, data and acknowledgements alike.

@@ -8,6 +8,7 @@
 //! * [`Gather`]: fan-out requests, an application of its own.
 //! * [`Tasks`] turns the bytes of a shuffle into tasks on hosts and flows between them;
 //!   [`load`] stretches arrivals until the busiest link carries a given load.
+//! * [`stream`]: topologies of operators that pass tuples on, as an application.
 //!
 //! Sizes count payload. Chance comes from [`engine::random`] streams, whose names are listed with
 //! each generator. Jobs come in order of arrival and are numbered from 0 in that order.
@@ -26,6 +27,7 @@ mod poisson;
 mod sample;
 mod shuffle;
 mod size;
+pub mod stream;
 pub mod swim;
 mod tasks;
 
