@@ -21,7 +21,7 @@ mod topology;
 pub use directive::{Directive, Directives};
 pub use job::{Flow, Job, JobClass};
 pub use network::{Network, interfere};
-pub use observation::{Declared, Measured, Observation};
+pub use observation::{Congestion, Declared, Measured, Observation};
 pub use topology::{Buffer, Link, LinkSpec, Node, NodeKind, Topology, TopologyError};
 
 macro_rules! id {

@@ -78,6 +78,55 @@ pub enum Measured {
         /// Whether it carries traffic now.
         up: bool,
     },
+    /// The first switch of a flow's path saw its SYN.
+    Opened {
+        /// The flow.
+        flow: FlowId,
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+    },
+    /// The first switch of a flow's path saw its FIN.
+    Closed {
+        /// The flow.
+        flow: FlowId,
+    },
+    /// Flow statistics: frame bytes that each open flow has sent through the first switch of its
+    /// path.
+    Carried {
+        /// The flows and their bytes so far.
+        flows: Vec<(FlowId, Bytes)>,
+    },
+    /// A switch port became congested, or more so, or recovered (SDTCP, section 3.2).
+    Congested {
+        /// The directed link that the port's queue feeds.
+        link: LinkId,
+        /// How much.
+        level: Congestion,
+        /// Frame bytes in the queue.
+        queue: Bytes,
+    },
+    /// A switch port's queue at the moment of a regular report.
+    Queued {
+        /// The directed link that it feeds.
+        link: LinkId,
+        /// Frame bytes in the queue.
+        queue: Bytes,
+    },
+}
+
+/// Congestion of a switch port by its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Congestion {
+    /// CR: not congested for some time.
+    Recovered,
+    /// CN-L.
+    Low,
+    /// CN-M.
+    Medium,
+    /// CN-H.
+    High,
 }
 
 impl From<Declared> for Observation {

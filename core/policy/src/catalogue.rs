@@ -3,10 +3,10 @@
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
-use crate::{Policy, PolicyError, Share, fair, fifo, sff, smsf, tcp};
+use crate::{Policy, PolicyError, Share, fair, fifo, hold, sab, sdtcp, sff, smsf, tcp};
 
 /// The name of every policy.
-pub const NAMES: [&str; 5] = ["tcp", "fair", "fifo", "sff", "smsf"];
+pub const NAMES: [&str; 8] = ["tcp", "fair", "fifo", "sff", "smsf", "sdtcp", "sdtcp-hold", "sab"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,12 @@ pub struct Parameters {
     pub sff: Share,
     /// Phurti's parameters.
     pub smsf: smsf::Parameters,
+    /// SDTCP's parameters.
+    pub sdtcp: sdtcp::Parameters,
+    /// Those of its variant.
+    pub hold: hold::Parameters,
+    /// SAB's parameters.
+    pub sab: sab::Parameters,
 }
 
 /// A policy, in its initial state, by its name.
@@ -30,6 +36,9 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "fifo" => Box::new(fifo::new(parameters.fifo)),
         "sff" => Box::new(sff::new(parameters.sff)),
         "smsf" => Box::new(smsf::new(parameters.smsf)?),
+        "sdtcp" => Box::new(sdtcp::new(parameters.sdtcp)?),
+        "sdtcp-hold" => Box::new(hold::new(parameters.hold)?),
+        "sab" => Box::new(sab::new(parameters.sab)?),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
     })
 }

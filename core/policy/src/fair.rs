@@ -100,6 +100,7 @@ impl Policy for Fair {
                 }
                 self.solve(network, out);
             }
+            Observation::Measured(_) => {}
         }
     }
 }

@@ -4,9 +4,11 @@
 //! arguments, intentions go into the caller's buffer, and equal inputs give equal outputs. The same
 //! code decides in every world.
 //!
-//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`]; [`by_name`] finds them.
-//! The last three order flows by rank and differ in the rank only: `scheduler` listens to the
-//! applications, `admission` decides who transmits, `guard` keeps long jobs from starving.
+//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`], [`sdtcp`], [`hold`], [`sab`];
+//! [`by_name`] finds them. [`fifo`], [`sff`] and [`smsf`] order flows by rank and differ in the rank
+//! only: `scheduler` listens to the applications, `admission` decides who transmits, `guard` keeps
+//! long jobs from starving. [`sdtcp`], [`hold`] and [`sab`] set windows at switches: `connections` is
+//! the table of what is open, [`trigger`] what tells that a port is congested.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -14,23 +16,30 @@ extern crate alloc;
 
 mod admission;
 mod catalogue;
+mod connections;
 pub mod fair;
 pub mod fifo;
 mod guard;
+pub mod hold;
 mod parameter;
 mod roster;
+pub mod sab;
 mod scheduler;
+pub mod sdtcp;
 pub mod sff;
 pub mod smsf;
 pub mod tcp;
 mod traffic;
+pub mod trigger;
+mod watch;
 pub mod waterfill;
 
 pub use catalogue::{NAMES, Parameters, by_name};
 pub use parameter::{PolicyError, Share};
+pub use watch::Watch;
 
 use model::{Directive, Directives, FlowId, Network, Observation};
-use units::{Rate, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
 /// Lease of every directive: some five times the failover of a controller with replicated state
 /// (about 2 s), so that limits survive one, and short enough that those of a controller that died
@@ -40,6 +49,9 @@ pub const LEASE: Span = Span::from_secs(10);
 /// No flow is held below 1 kbit/s, a full packet every 12 s. A flow at zero could never finish nor
 /// tell that it is alive; this much takes no link's capacity worth naming.
 pub const FLOOR: Rate = Rate::from_bps(1_000);
+
+/// IP and TCP header of a segment, where a policy that counts payload needs the frame.
+const HEADER: Bytes = Bytes::new(40);
 
 /// A policy. It never panics, whatever it is told: what contradicts earlier observations or names
 /// unknown jobs, flows or nodes is ignored.
@@ -52,6 +64,12 @@ pub trait Policy {
         observation: &Observation,
         out: &mut Directives,
     );
+
+    /// What switches are to report to this policy; `None` where it decides from what applications
+    /// say.
+    fn watch(&self) -> Option<Watch> {
+        None
+    }
 
     /// When the policy wants [`Policy::tick`] although nothing happened.
     fn deadline(&self) -> Option<Time> {

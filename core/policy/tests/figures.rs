@@ -18,6 +18,7 @@ fn desk(policy: &str, network: model::Network) -> Desk {
         fifo: least,
         sff: least,
         smsf: smsf::Parameters { slow_share: least, ..smsf::Parameters::default() },
+        ..Parameters::default()
     };
     Desk::new(network, by_name(policy, &parameters).unwrap())
 }
