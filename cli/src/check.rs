@@ -5,13 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use experiment::scenario::{Override, Scenario};
 use model::NodeKind;
-use units::Bytes;
 
 use crate::failure::{Failure, print, say};
 use crate::input::{prepare, trace_override};
-
-/// Flows that are counted at most: a workload may be longer than anyone wants to wait.
-const MOST_FLOWS: usize = 1_000_000;
 
 /// Read scenarios, make their networks and jobs, and run nothing
 #[derive(Args)]
@@ -56,25 +52,13 @@ impl Check {
         let scenario = &prepared.scenario;
         let topology = &scenario.topology;
         let hosts = topology.nodes().iter().filter(|node| node.kind == NodeKind::Host).count();
-        let (mut jobs, mut flows, mut bytes) = (0, 0, Bytes::ZERO);
-        let mut source = prepared.traffic.jobs();
-        for job in source.by_ref() {
-            jobs += 1;
-            flows += job.flows.len();
-            bytes += job.size();
-            if flows >= MOST_FLOWS {
-                break;
-            }
-        }
-        let at_least = if source.next().is_some() { "at least " } else { "" };
-        let payload =
-            if bytes == Bytes::MAX { "without end".to_owned() } else { bytes.to_string() };
         let labels: Vec<&str> = scenario.labels().collect();
         Ok(format!(
-            "{}: {hosts} hosts, {} switches, {} links; {at_least}{jobs} jobs, {flows} flows, {payload}; {}\n",
+            "{}: {hosts} hosts, {} switches, {} links; {}; {}\n",
             path.display(),
             topology.nodes().len() - hosts,
             topology.links().len(),
+            prepared.traffic.describe(),
             labels.join(", ")
         ))
     }

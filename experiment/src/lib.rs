@@ -1,6 +1,7 @@
 //! A scenario file to a world to a result table beside the published one.
 #![forbid(unsafe_code)]
 
+mod figure;
 mod files;
 pub mod metrics;
 mod published;
@@ -12,7 +13,8 @@ pub mod scenario;
 pub mod store;
 pub mod table;
 
+pub use figure::{Figure, Setting};
 pub use files::WriteError;
-pub use published::{Published, Verdict, judge};
+pub use published::{Bound, Published, Verdict, judge};
 pub use result::{Origin, PolicyResult, Run, RunResult};
 pub use run::Prepared;

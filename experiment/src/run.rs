@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::{Jobs, Outcome, Plan, Progress};
+use engine::{Outcome, Plan, Progress};
 use model::Network;
 use packet::{Capture, Setup};
 
@@ -137,7 +137,7 @@ impl Task<'_> {
         let setup = Setup {
             network: self.prepared.network.clone(),
             transport: self.policy.transport,
-            application: Box::new(Jobs::new(self.prepared.traffic.jobs())),
+            application: self.prepared.traffic.in_packets(),
             policy: Some(self.policy.build()?),
             enforcement: scenario.control.enforcement,
             host_queue: scenario.queues.host,
@@ -155,7 +155,7 @@ impl Task<'_> {
         let scenario = &self.prepared.scenario;
         let plan = Plan {
             network: self.prepared.network.clone(),
-            application: Box::new(Jobs::new(self.prepared.traffic.jobs())),
+            application: self.prepared.traffic.in_fluid(),
             policy: Some(self.policy.build()?),
             control_delay: scenario.control.delay,
             until: scenario.until,

@@ -10,7 +10,9 @@ use engine::Outcome;
 use model::JobClass;
 use proptest::prelude::*;
 use units::{Bytes, Rate, Time};
-use watermaster_experiment::metrics::{Sample, Summary, human, measure, names, transmit};
+use watermaster_experiment::metrics::{
+    Sample, Summary, distributions, human, measure, names, transmit,
+};
 
 /// The page's rows of metrics start with a name in code style.
 const PAGE: &str = include_str!("../../docs/metrics.md");
@@ -93,7 +95,7 @@ fn every_metric_is_explained_and_every_explained_one_exists() {
         .filter_map(|row| row.split('`').next())
         .filter(|name| !name.starts_with('_')) // the table of endings
         .collect();
-    assert_eq!(explained, names().collect());
+    assert_eq!(explained, names().chain(distributions()).collect());
 }
 
 #[test]

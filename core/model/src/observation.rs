@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use units::Bytes;
+use units::{Bytes, Rate};
 
 use crate::{FlowId, JobId, LinkId, NodeId, TaskId};
 
@@ -66,6 +66,22 @@ pub enum Declared {
         /// The flow.
         flow: FlowId,
     },
+    /// How the streams of an application stand, those sampled at the same moment together.
+    Streams(Vec<StreamSample>),
+}
+
+/// How a stream stands: a flow that never ends, between a queue at its sender and one at its
+/// receiver. All amounts are payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamSample {
+    /// The flow.
+    pub flow: FlowId,
+    /// What reached the receiver since the stream began.
+    pub delivered: Bytes,
+    /// What waits at the sender or is on its way.
+    pub sender_queue: Bytes,
+    /// What arrived and waits to be processed.
+    pub receiver_queue: Bytes,
 }
 
 /// What instruments report.
@@ -114,6 +130,11 @@ pub enum Measured {
         /// Frame bytes in the queue.
         queue: Bytes,
     },
+    /// How streams stand, seen by the agents at their hosts.
+    Streams(Vec<StreamSample>),
+    /// What links carry that is none of the policy's flows (switch flow statistics), frame bytes;
+    /// a link that isn't named carries nothing else.
+    CrossTraffic(Vec<(LinkId, Rate)>),
 }
 
 /// Congestion of a switch port by its queue.

@@ -3,13 +3,24 @@
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
-use crate::{Policy, PolicyError, Share, fair, fifo, hold, sab, sdtcp, sff, smsf, tcp};
+use crate::{Policy, PolicyError, Share, app_aware, fair, fifo, hold, sab, sdtcp, sff, smsf, tcp};
 
 /// The name of every policy.
-pub const NAMES: [&str; 8] = ["tcp", "fair", "fifo", "sff", "smsf", "sdtcp", "sdtcp-hold", "sab"];
+pub const NAMES: [&str; 10] = [
+    "tcp",
+    "fair",
+    "fifo",
+    "sff",
+    "smsf",
+    "app-aware",
+    "app-aware-fast",
+    "sdtcp",
+    "sdtcp-hold",
+    "sab",
+];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// The share of its access link that a host's SLOW flows divide under `fifo`.
     pub fifo: Share,
@@ -17,12 +28,31 @@ pub struct Parameters {
     pub sff: Share,
     /// Phurti's parameters.
     pub smsf: smsf::Parameters,
+    /// Those of `app-aware`.
+    pub app_aware: app_aware::Parameters,
+    /// Those of its variant.
+    pub app_aware_fast: app_aware::Parameters,
     /// SDTCP's parameters.
     pub sdtcp: sdtcp::Parameters,
     /// Those of its variant.
     pub hold: hold::Parameters,
     /// SAB's parameters.
     pub sab: sab::Parameters,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            fifo: Share::default(),
+            sff: Share::default(),
+            smsf: smsf::Parameters::default(),
+            app_aware: app_aware::Parameters::PUBLISHED,
+            app_aware_fast: app_aware::Parameters::FAST,
+            sdtcp: sdtcp::Parameters::default(),
+            hold: hold::Parameters::default(),
+            sab: sab::Parameters::default(),
+        }
+    }
 }
 
 /// A policy, in its initial state, by its name.
@@ -36,6 +66,8 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "fifo" => Box::new(fifo::new(parameters.fifo)),
         "sff" => Box::new(sff::new(parameters.sff)),
         "smsf" => Box::new(smsf::new(parameters.smsf)?),
+        "app-aware" => Box::new(app_aware::new(parameters.app_aware)?),
+        "app-aware-fast" => Box::new(app_aware::fast(parameters.app_aware_fast)?),
         "sdtcp" => Box::new(sdtcp::new(parameters.sdtcp)?),
         "sdtcp-hold" => Box::new(hold::new(parameters.hold)?),
         "sab" => Box::new(sab::new(parameters.sab)?),

@@ -78,7 +78,7 @@ impl Fair {
                 }
                 self.flows.remove(&flow);
             }
-            Declared::TaskHost { .. } | Declared::Size { .. } => return,
+            _ => return,
         }
         self.solve(network, out);
     }

@@ -52,7 +52,7 @@ pub struct Parameters {
 impl Default for Parameters {
     fn default() -> Self {
         Self {
-            target: Share::of(1, 1),
+            target: Share::literal(1_000_000),
             segment: Bytes::new(1460),
             queues: Span::from_millis(1),
             statistics: Span::from_millis(100),

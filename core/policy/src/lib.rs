@@ -4,21 +4,26 @@
 //! arguments, intentions go into the caller's buffer, and equal inputs give equal outputs. The same
 //! code decides in every world.
 //!
-//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`], [`sdtcp`], [`hold`], [`sab`];
-//! [`by_name`] finds them. [`fifo`], [`sff`] and [`smsf`] order flows by rank and differ in the rank
-//! only: `scheduler` listens to the applications, `admission` decides who transmits, `guard` keeps
-//! long jobs from starving. [`sdtcp`], [`hold`] and [`sab`] set windows at switches: `connections` is
-//! the table of what is open, [`trigger`] what tells that a port is congested.
+//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`], [`app_aware`], [`sdtcp`],
+//! [`hold`], [`sab`]; [`by_name`] finds them. `fifo`, `sff` and `smsf` order flows by rank and differ
+//! in the rank only: `scheduler` listens to the applications, `admission` decides who transmits,
+//! `guard` keeps long jobs from starving. [`app_aware`] divides links among streams: `forecast` says
+//! what each needs, `allocation` goes link by link, [`split`] divides one. `sdtcp`, `hold` and `sab`
+//! set windows at switches: `connections` is the table of what is open, [`trigger`] tells that a port
+//! is congested.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 mod admission;
+mod allocation;
+pub mod app_aware;
 mod catalogue;
 mod connections;
 pub mod fair;
 pub mod fifo;
+mod forecast;
 mod guard;
 pub mod hold;
 mod parameter;
@@ -28,6 +33,7 @@ mod scheduler;
 pub mod sdtcp;
 pub mod sff;
 pub mod smsf;
+pub mod split;
 pub mod tcp;
 mod traffic;
 pub mod trigger;

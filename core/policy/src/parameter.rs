@@ -59,21 +59,16 @@ impl Share {
         Ok(Self(ppm))
     }
 
-    /// `part` of `whole`, to the nearest part per million; all of it where `part` is not less.
-    pub(crate) const fn of(part: u32, whole: u32) -> Self {
-        if part >= whole {
-            return Self(Self::WHOLE);
-        }
-        let ppm = (part as u64 * Self::WHOLE as u64 + whole as u64 / 2) / whole as u64;
-        #[allow(clippy::cast_possible_truncation)] // at most a million
-        let ppm = ppm as u32;
-        Self(if ppm == 0 { 1 } else { ppm })
-    }
-
     /// This share of `bytes`, rounded down.
     pub(crate) fn of_bytes(self, bytes: Bytes) -> Bytes {
         let part = u128::from(bytes.get()) * u128::from(self.0) / u128::from(Self::WHOLE);
         Bytes::new(u64::try_from(part).unwrap_or(u64::MAX))
+    }
+
+    /// A share that is written in the code.
+    pub(crate) const fn literal(ppm: u32) -> Self {
+        assert!(ppm > 0 && ppm <= Self::WHOLE, "a share is above zero and at most the whole");
+        Self(ppm)
     }
 
     /// Parts per million.

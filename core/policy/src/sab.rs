@@ -23,7 +23,7 @@ pub struct Parameters {
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { buffer_share: Share::of(1, 2), segment: Bytes::new(1460) }
+        Self { buffer_share: Share::literal(500_000), segment: Bytes::new(1460) }
     }
 }
 

@@ -79,7 +79,8 @@ impl<S: Standing> Scheduler<S> {
                 self.admission.enter(network, flow, (src, dst), rank);
             }
             Declared::FlowComplete { job, flow } => {
-                if self.roster.leave(job, flow) {
+                let known = self.roster.leave(job, flow);
+                if known {
                     self.admission.exit(flow);
                 }
             }
@@ -92,6 +93,7 @@ impl<S: Standing> Scheduler<S> {
                     }
                 }
             }
+            _ => {}
         }
     }
 

@@ -45,8 +45,8 @@ impl Default for Parameters {
             thresholds: Thresholds::default(),
             background_size: Bytes::new(1_000_000),
             background_age: Span::from_secs(1),
-            low_share: Share::of(2, 3),
-            medium_share: Share::of(1, 2),
+            low_share: Share::literal(666_667),
+            medium_share: Share::literal(500_000),
             segment: Bytes::new(1460),
             statistics: Span::from_millis(100),
         }

@@ -9,7 +9,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use model::{
-    Congestion, Declared, Directives, FlowId, JobId, LinkId, Measured, NodeId, Observation, TaskId,
+    Congestion, Declared, Directives, FlowId, JobId, LinkId, Measured, NodeId, Observation,
+    StreamSample, TaskId,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -63,6 +64,22 @@ fn message(base: u32) -> impl Strategy<Value = Observation> {
             Declared::FlowRequest { job, flow, src, dst, size }.into()
         }),
         4 => (job(), flow()).prop_map(|(job, flow)| Declared::FlowComplete { job, flow }.into()),
+        4 => (any::<bool>(), prop::collection::vec((flow(), bytes(), bytes(), bytes()), 0..6))
+            .prop_map(|(measured, samples)| {
+                let sample = |(flow, delivered, sender_queue, receiver_queue)| {
+                    StreamSample { flow, delivered, sender_queue, receiver_queue }
+                };
+                let samples = samples.into_iter().map(sample).collect();
+                if measured {
+                    Measured::Streams(samples).into()
+                } else {
+                    Declared::Streams(samples).into()
+                }
+            }),
+        1 => prop::collection::vec((0..20u32, any::<u64>()), 0..6).prop_map(|links| {
+            let links = links.into_iter().map(|(link, rate)| (LinkId(link), Rate::from_bps(rate)));
+            Measured::CrossTraffic(links.collect()).into()
+        }),
         1 => (0..20u32, any::<bool>())
             .prop_map(|(link, up)| Measured::LinkState { link: LinkId(link), up }.into()),
         6 => measured(base),

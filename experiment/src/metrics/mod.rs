@@ -39,6 +39,22 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name)
 }
 
+/// What of `run` is distributed as `name` says; `None` of no such distribution.
+pub fn distribution(
+    name: &str,
+    topology: &Topology,
+    run: &Outcome,
+    baseline: Option<&Outcome>,
+) -> Option<Sample> {
+    let (_, sample) = DISTRIBUTIONS.iter().find(|(known, _)| *known == name)?;
+    Some(sample(&View::new(topology, run, baseline)))
+}
+
+/// The names of all distributions.
+pub fn distributions() -> impl Iterator<Item = &'static str> {
+    DISTRIBUTIONS.iter().map(|(name, _)| *name)
+}
+
 /// Share of each link's capacity that was used; empty when nothing ran.
 pub fn link_utilization(topology: &Topology, run: &Outcome) -> BTreeMap<LinkId, f64> {
     View::new(topology, run, None).utilization()
@@ -114,4 +130,13 @@ const TABLE: &[(&str, Metric)] = &[
     ("jobs_improved_ratio", |v| v.improved()),
     ("jobs_worsened_ratio", |v| v.worsened()),
     ("jct_worst_increase_s", |v| v.increase().max()),
+];
+
+type Distribution = fn(&View<'_>) -> Sample;
+
+const DISTRIBUTIONS: &[(&str, Distribution)] = &[
+    ("jct_s", |v| v.jct(None)),
+    ("fct_s", |v| v.fct.clone()),
+    ("jct_increase_s", |v| v.increase()),
+    ("jobs_transmit_ratio", |v| v.jobs_transmit(None)),
 ];

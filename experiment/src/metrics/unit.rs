@@ -1,5 +1,8 @@
 //! The unit that a metric's name carries, and how a person reads a value in it.
 
+/// Parts the name of a metric from the policy with which a published value compares it.
+const AGAINST: &str = " against ";
+
 /// Units of metrics, by the ending of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -18,6 +21,9 @@ pub enum Unit {
 impl Unit {
     /// The unit of the metric of this name; a name with another ending counts something.
     pub fn of(name: &str) -> Self {
+        if name.contains(AGAINST) {
+            return Self::Ratio;
+        }
         match name.rsplit('_').next() {
             Some("s") => Self::Seconds,
             Some("bps") => Self::BitsPerSecond,
@@ -50,7 +56,7 @@ pub fn human(name: &str, value: f64) -> String {
 
 /// Whether the metric compares with the baseline, so that zero means no change.
 pub fn is_change(name: &str) -> bool {
-    name.contains("_change_") || name.contains("_increase_")
+    name.contains(AGAINST) || name.contains("_change_") || name.contains("_increase_")
 }
 
 /// Scales `value` by `step` along `prefixes` until it reads as 1 to 999.

@@ -8,6 +8,7 @@
 mod document;
 mod error;
 mod fields;
+mod figure;
 mod jobs;
 mod policy;
 mod published;
@@ -23,7 +24,7 @@ use model::{LinkId, Topology};
 use packet::{Discipline, Enforcement, Transport};
 use units::{Span, Time};
 
-use crate::{Published, metrics};
+use crate::{Figure, Published, metrics};
 use document::Document;
 use fields::{Fields, Value};
 
@@ -60,7 +61,10 @@ pub struct Scenario {
     pub policies: Vec<PolicySpec>,
     /// Ports to capture in every run.
     pub captures: Vec<CapturePort>,
-    /// Results that the text gives.
+    /// The figures of a text that it is.
+    pub figures: Vec<Figure>,
+    /// Results that the text gives of the scenario as it is: those of another point of a figure's
+    /// axis are left out.
     pub published: Vec<Published>,
     /// Names of the metrics that a table for people shows; empty: the usual ones.
     pub measures: Vec<String>,
@@ -181,7 +185,10 @@ impl Scenario {
             return Err(capture.error("the fluid world has no packets to capture; remove it"));
         }
         let captures = topology::read_captures(&captures, &topology)?;
-        let published = root.or("published", Vec::new(), |v| published::read(v, &policies))?;
+        let figures = root.or("figure", Vec::new(), figure::read)?;
+        let mut published =
+            root.or("published", Vec::new(), |v| published::read(v, &policies, &figures))?;
+        published.retain(|published| published::applies(published, &figures, &document));
         let measures = root.tables("measures", metrics::names().count())?;
         let measures = measures.iter().map(published::metric_name).collect::<Result<_, _>>()?;
         root.done()?;
@@ -199,6 +206,7 @@ impl Scenario {
             workload,
             policies,
             captures,
+            figures,
             published,
             measures,
         })

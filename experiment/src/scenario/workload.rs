@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use engine::{Application, Jobs};
 use model::{Job, Network, NodeId, NodeKind, Topology};
 use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
@@ -22,6 +23,9 @@ type Read<T> = Result<T, ScenarioError>;
 const LONGEST: Span = Span::from_secs(3_600_000);
 /// Most octets that a workload may name: a petabyte.
 const LARGEST: Bytes = Bytes::new(1_000_000_000_000_000);
+
+/// A description counts so many flows at most.
+const MOST_COUNTED: usize = 1_000_000;
 
 /// What moves in a scenario: a recipe, of which [`Workload::prepare`] makes the jobs.
 #[derive(Clone, Debug)]
@@ -86,8 +90,36 @@ enum Source {
 }
 
 impl Traffic {
+    /// What runs on the hosts of the packet world.
+    pub fn in_packets(&self) -> Box<dyn Application<packet::World> + '_> {
+        Box::new(Jobs::new(self.jobs()))
+    }
+
+    /// What runs on the hosts of the fluid world.
+    pub fn in_fluid(&self) -> Box<dyn Application<fluid::World> + '_> {
+        Box::new(Jobs::new(self.jobs()))
+    }
+
+    /// How much it is, on a line.
+    pub fn describe(&self) -> String {
+        let (mut jobs, mut flows, mut bytes) = (0, 0, Bytes::ZERO);
+        let mut source = self.jobs();
+        for job in source.by_ref() {
+            jobs += 1;
+            flows += job.flows.len();
+            bytes += job.size();
+            if flows >= MOST_COUNTED {
+                break;
+            }
+        }
+        let at_least = if source.next().is_some() { "at least " } else { "" };
+        let payload =
+            if bytes == Bytes::MAX { "without end".to_owned() } else { bytes.to_string() };
+        format!("{at_least}{jobs} jobs, {flows} flows, {payload}")
+    }
+
     /// The jobs by arrival.
-    pub fn jobs(&self) -> Box<dyn Iterator<Item = Job> + '_> {
+    fn jobs(&self) -> Box<dyn Iterator<Item = Job> + '_> {
         match &self.0 {
             Source::Jobs { jobs, .. } => Box::new(jobs.iter().cloned()),
             // `Workload::prepare` has shown that it gives flows.
@@ -96,9 +128,7 @@ impl Traffic {
             }
         }
     }
-}
 
-impl Traffic {
     /// The part of it that a run has dealt with, from 0 to about 1.
     pub(crate) fn done(&self, progress: &Progress) -> f64 {
         match &self.0 {

@@ -14,6 +14,8 @@ pub struct Outcome {
     pub links: Vec<LinkRecord>,
     /// One record per watched queue.
     pub queues: Vec<QueueRecord>,
+    /// Control delays: from each measurement that led to directives until these were obeyed.
+    pub reactions: Vec<Span>,
     /// When the run ended: its last event or its horizon.
     pub end: Time,
     /// Packets moved over a link, data and acknowledgements alike.

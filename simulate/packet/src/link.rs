@@ -137,6 +137,11 @@ impl Link {
         self.tail.wrapping_sub(self.queued)
     }
 
+    /// Octets queued when [`Link::queue_length`] was last asked for.
+    pub(crate) const fn backlog(&self) -> u64 {
+        self.backlog
+    }
+
     /// The packet that arrives now, and the time when the one behind it will.
     #[inline]
     pub(crate) fn arrive(&mut self) -> (Packet, Option<u64>) {
