@@ -3,10 +3,13 @@
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
-use crate::{Policy, PolicyError, Share, app_aware, fair, fifo, hold, sab, sdtcp, sff, smsf, tcp};
+use crate::{
+    Policy, PolicyError, Share, app_aware, asy, fair, fifo, hold, one_all, sab, sdtcp, sff, sicc,
+    smsf, sw, syn, tcp,
+};
 
 /// The name of every policy.
-pub const NAMES: [&str; 10] = [
+pub const NAMES: [&str; 16] = [
     "tcp",
     "fair",
     "fifo",
@@ -17,7 +20,16 @@ pub const NAMES: [&str; 10] = [
     "sdtcp",
     "sdtcp-hold",
     "sab",
+    "syn",
+    "asy",
+    "one-all",
+    "sw",
+    "sicc",
+    "sicc-joint",
 ];
+
+/// The policies that say how fan-out requests are gathered.
+pub const GATHERING: [&str; 4] = ["one-all", "sw", "sicc", "sicc-joint"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +40,8 @@ pub struct Parameters {
     pub sff: Share,
     /// Phurti's parameters.
     pub smsf: smsf::Parameters,
+    /// The parameters of timeslots.
+    pub syn: syn::Parameters,
     /// Those of `app-aware`.
     pub app_aware: app_aware::Parameters,
     /// Those of its variant.
@@ -38,6 +52,8 @@ pub struct Parameters {
     pub hold: hold::Parameters,
     /// SAB's parameters.
     pub sab: sab::Parameters,
+    /// Those of `sicc` and `sicc-joint`.
+    pub sicc: sicc::Parameters,
 }
 
 impl Default for Parameters {
@@ -51,6 +67,8 @@ impl Default for Parameters {
             sdtcp: sdtcp::Parameters::default(),
             hold: hold::Parameters::default(),
             sab: sab::Parameters::default(),
+            syn: syn::Parameters::default(),
+            sicc: sicc::Parameters::default(),
         }
     }
 }
@@ -71,6 +89,12 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "sdtcp" => Box::new(sdtcp::new(parameters.sdtcp)?),
         "sdtcp-hold" => Box::new(hold::new(parameters.hold)?),
         "sab" => Box::new(sab::new(parameters.sab)?),
+        "syn" => Box::new(syn::Syn::new(parameters.syn)?),
+        "asy" => Box::new(asy::Asy::default()),
+        "one-all" => Box::new(one_all::OneAll),
+        "sw" => Box::new(sw::SlidingWindow::default()),
+        "sicc" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::First)),
+        "sicc-joint" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::Joint)),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
     })
 }

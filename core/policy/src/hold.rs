@@ -130,7 +130,7 @@ impl Policy for Hold {
                     self.decide(network, link, None, out);
                 }
             }
-            Measured::Queued { link, queue } => self.decide(network, *link, Some(*queue), out),
+            Measured::QueueLength { link, queue } => self.decide(network, *link, Some(*queue), out),
             _ => {}
         }
     }

@@ -4,13 +4,16 @@
 //! arguments, intentions go into the caller's buffer, and equal inputs give equal outputs. The same
 //! code decides in every world.
 //!
-//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`], [`app_aware`], [`sdtcp`],
-//! [`hold`], [`sab`]; [`by_name`] finds them. `fifo`, `sff` and `smsf` order flows by rank and differ
-//! in the rank only: `scheduler` listens to the applications, `admission` decides who transmits,
-//! `guard` keeps long jobs from starving. [`app_aware`] divides links among streams: `forecast` says
-//! what each needs, `allocation` goes link by link, [`split`] divides one. `sdtcp`, `hold` and `sab`
-//! set windows at switches: `connections` is the table of what is open, [`trigger`] tells that a port
-//! is congested.
+//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`], [`app_aware`], [`syn`],
+//! [`asy`]; [`by_name`] finds them. `fifo`, `sff` and `smsf` order flows by rank and differ in the
+//! rank only: `scheduler` listens to the applications, `admission` decides who transmits, `guard`
+//! keeps long jobs from starving.
+//! [`app_aware`] divides links among streams: `forecast` says what each needs, `allocation` goes link
+//! by link, [`split`] divides one.
+//! [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
+//! `spines`. [`asy`] gives rates to pairs of hosts: [`renormalise`] finds them.
+//! [`sdtcp`], [`hold`] and [`sab`] set windows at switches: `connections` is the table of what is open,
+//! [`trigger`] tells that a port is congested.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -19,28 +22,37 @@ extern crate alloc;
 mod admission;
 mod allocation;
 pub mod app_aware;
+pub mod asy;
 mod catalogue;
+pub mod colouring;
 mod connections;
 pub mod fair;
 pub mod fifo;
 mod forecast;
 mod guard;
 pub mod hold;
+pub mod matching;
+pub mod one_all;
 mod parameter;
+pub mod renormalise;
 mod roster;
 pub mod sab;
 mod scheduler;
 pub mod sdtcp;
 pub mod sff;
+pub mod sicc;
 pub mod smsf;
+mod spines;
 pub mod split;
+pub mod sw;
+pub mod syn;
 pub mod tcp;
 mod traffic;
 pub mod trigger;
 mod watch;
 pub mod waterfill;
 
-pub use catalogue::{NAMES, Parameters, by_name};
+pub use catalogue::{GATHERING, NAMES, Parameters, by_name};
 pub use parameter::{PolicyError, Share};
 pub use watch::Watch;
 

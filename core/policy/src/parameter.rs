@@ -76,6 +76,12 @@ impl Share {
         self.0
     }
 
+    /// This share of `bytes`; rounded down.
+    pub(crate) fn of(self, bytes: Bytes) -> Bytes {
+        let part = u128::from(bytes.get()) * u128::from(self.0) / u128::from(Self::WHOLE);
+        Bytes::new(u64::try_from(part).unwrap_or(u64::MAX))
+    }
+
     /// What each of `count` gets when they divide this share of `rate`; rounded down.
     pub(crate) fn divided(self, rate: Rate, count: u64) -> Rate {
         rate.fraction(u64::from(self.0), u64::from(Self::WHOLE).saturating_mul(count))

@@ -13,7 +13,7 @@ pub struct Watch {
     /// Time between two flow statistics ([`model::Measured::Carried`]).
     pub statistics: Option<Span>,
     /// Time between two reports of the queues that are not empty, and of each once when it has
-    /// become so ([`model::Measured::Queued`]).
+    /// become so ([`model::Measured::QueueLength`]).
     pub queues: Option<Span>,
     /// The decisions are the switch's own: nothing is sent anywhere, and no time passes.
     pub local: bool,

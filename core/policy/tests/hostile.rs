@@ -102,7 +102,7 @@ fn measured(base: u32) -> impl Strategy<Value = Observation> {
             .prop_map(|flows| Measured::Carried { flows }),
         2 => (link(), level(), bytes())
             .prop_map(|(link, level, queue)| Measured::Congested { link, level, queue }),
-        2 => (link(), bytes()).prop_map(|(link, queue)| Measured::Queued { link, queue }),
+        2 => (link(), bytes()).prop_map(|(link, queue)| Measured::QueueLength { link, queue }),
     ]
     .prop_map(Observation::Measured)
 }

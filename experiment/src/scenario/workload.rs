@@ -7,15 +7,15 @@ use model::{Job, Network, NodeId, NodeKind, Topology};
 use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
 use workload::{
-    Cdf, Error, Incast, ParameterError, Pattern, Poisson, Sample, Shuffle, SizeDistribution, Tasks,
-    all_to_all, coflow, load, permutation, swim,
+    Cdf, Error, Gather, Incast, ParameterError, Pattern, Poisson, Sample, Shuffle,
+    SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
 };
 
 use super::ScenarioError;
 use super::fields::{Fields, Value};
-use super::jobs;
 use super::topology::{self, Names, named};
 use super::transport::between;
+use super::{gather, jobs};
 
 type Read<T> = Result<T, ScenarioError>;
 
@@ -62,6 +62,7 @@ enum Recipe {
     Incast(Incast),
     Permutation(Bytes),
     AllToAll(Bytes),
+    Gather(Gather),
 }
 
 #[derive(Clone, Debug)]
@@ -87,12 +88,20 @@ enum Source {
         hosts: Vec<NodeId>,
         seed: u64,
     },
+    Gather {
+        gather: Gather,
+        hosts: Vec<NodeId>,
+        seed: u64,
+    },
 }
 
 impl Traffic {
     /// What runs on the hosts of the packet world.
     pub fn in_packets(&self) -> Box<dyn Application<packet::World> + '_> {
-        Box::new(Jobs::new(self.jobs()))
+        match &self.0 {
+            Source::Gather { gather, hosts, seed } => gather.application(hosts, *seed),
+            _ => Box::new(Jobs::new(self.jobs())),
+        }
     }
 
     /// What runs on the hosts of the fluid world.
@@ -102,6 +111,10 @@ impl Traffic {
 
     /// How much it is, on a line.
     pub fn describe(&self) -> String {
+        if let Source::Gather { gather, .. } = &self.0 {
+            let (fronts, objects) = (gather.fronts.len(), gather.objects);
+            return format!("{} requests of {objects} objects", fronts * gather.requests as usize);
+        }
         let (mut jobs, mut flows, mut bytes) = (0, 0, Bytes::ZERO);
         let mut source = self.jobs();
         for job in source.by_ref() {
@@ -126,6 +139,8 @@ impl Traffic {
             Source::Flows { poisson, hosts, seed } => {
                 Box::new(poisson.flows(hosts, *seed).into_iter().flatten())
             }
+            // An application of its own.
+            Source::Gather { .. } => Box::new(std::iter::empty()),
         }
     }
 
@@ -139,11 +154,24 @@ impl Traffic {
                 let duration = poisson.duration.as_secs_f64().max(f64::MIN_POSITIVE);
                 progress.now.as_secs_f64() / duration
             }
+            Source::Gather { gather, .. } => {
+                let objects = gather.fronts.len() as f64
+                    * f64::from(gather.requests)
+                    * f64::from(gather.objects);
+                let size = f64::midpoint(f64::from(gather.sizes.0), f64::from(gather.sizes.1));
+                progress.delivered.get() as f64 / (objects * size)
+            }
         }
     }
 }
 
 impl Workload {
+    /// Whether it is fan-out requests, which need a policy that says how to gather them, and the
+    /// packet world.
+    pub(super) const fn is_gather(&self) -> bool {
+        matches!(self.recipe, Recipe::Gather(_))
+    }
+
     /// Makes the jobs for `network`, drawing from streams of `seed`; reads traces where the recipe
     /// names some.
     ///
@@ -177,6 +205,11 @@ impl Workload {
             Recipe::Incast(incast) => incast.jobs(hosts, seed)?,
             Recipe::Permutation(bytes) => vec![permutation(hosts, *bytes, seed)?],
             Recipe::AllToAll(bytes) => vec![all_to_all(hosts, *bytes)?],
+            Recipe::Gather(gather) => {
+                gather.check(hosts)?;
+                let (gather, hosts) = (gather.clone(), hosts.clone());
+                return Ok(Traffic(Source::Gather { gather, hosts, seed }));
+            }
             Recipe::Poisson { sizes, pattern, load, capacity, duration } => {
                 let sizes = match sizes {
                     Sizes::Fixed(size) => SizeDistribution::Fixed(*size),
@@ -206,6 +239,7 @@ enum Kind {
     Incast,
     Permutation,
     AllToAll,
+    Gather,
 }
 
 const KINDS: &[(&str, Kind)] = &[
@@ -216,6 +250,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("incast", Kind::Incast),
     ("permutation", Kind::Permutation),
     ("all-to-all", Kind::AllToAll),
+    ("gather", Kind::Gather),
 ];
 
 /// What the table is read against.
@@ -258,6 +293,9 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
         Kind::Incast => incast(&mut fields, &names, context.ends)?,
         Kind::Permutation => Recipe::Permutation(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
         Kind::AllToAll => Recipe::AllToAll(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
+        Kind::Gather => {
+            Recipe::Gather(gather::read(&mut fields, context.topology, &hosts, &mut sites)?)
+        }
     };
     sites.append(&mut fields.sites());
     fields.done()?;

@@ -64,6 +64,9 @@ pub trait World {
     /// Packets in the queue of a link now.
     fn queue_length(&mut self, link: LinkId) -> u32;
 
+    /// Frame bytes in the queue of a link now.
+    fn queued(&mut self, link: LinkId) -> Bytes;
+
     /// Called when the world paused, to tell of faults outside the simulation.
     ///
     /// # Errors
@@ -374,6 +377,10 @@ impl<'a, W: World> Driver<'a, W> {
             Directive::Prioritize { flow, level, .. } => self.world.prioritize(flow, level),
             Directive::Window { link, flow, cap, .. } => self.world.cap(link, flow, cap),
             Directive::Space { link, gap, .. } => self.world.space(link, gap),
+            directive => {
+                let (application, actions) = application!(self);
+                application.directed(&directive, actions)?;
+            }
         }
         Ok(())
     }

@@ -137,8 +137,9 @@ impl Link {
         self.tail.wrapping_sub(self.queued)
     }
 
-    /// Octets queued when [`Link::queue_length`] was last asked for.
-    pub(crate) const fn backlog(&self) -> u64 {
+    /// Octets queued at `now`, the packet in transmission included.
+    pub(crate) fn queued(&mut self, now: u64) -> u64 {
+        self.queue_length(now);
         self.backlog
     }
 

@@ -117,7 +117,7 @@ impl World {
         let waiting = self.wires.schedulers[link].as_ref();
         let (packets, bytes) = waiting.map_or((0, 0), |queue| (queue.packets(), queue.bytes()));
         let packets = packets + self.wires.links[link].queue_length(self.now);
-        let bytes = bytes + self.wires.links[link].backlog();
+        let bytes = bytes + self.wires.links[link].queued(self.now);
         let message = port.sense(Time::from_nanos(self.now), packets);
         let deadline = port.trigger.as_ref().and_then(|trigger| trigger.deadline());
         if let Some(deadline) = deadline.filter(|_| !port.armed) {
@@ -206,10 +206,9 @@ impl World {
             .filter(|link| std::mem::take(&mut switches.ports[*link].used))
             .collect();
         for link in used {
-            self.wires.links[link].queue_length(self.now);
             let waiting = self.wires.schedulers[link].as_ref().map_or(0, |queue| queue.bytes());
-            let queue = Bytes::new(self.wires.links[link].backlog() + waiting);
-            self.report(Measured::Queued { link: LinkId(slot_number(link)), queue });
+            let queue = Bytes::new(self.wires.links[link].queued(self.now) + waiting);
+            self.report(Measured::QueueLength { link: LinkId(slot_number(link)), queue });
         }
         self.attend();
     }
