@@ -153,12 +153,14 @@ pub enum Measured {
         /// Frame bytes in the queue.
         queue: Bytes,
     },
-    /// A switch port's queue at the moment of a regular report.
+    /// A switch port at the moment of a regular report.
     QueueLength {
-        /// The directed link that it feeds.
+        /// The directed link that its queue feeds.
         link: LinkId,
         /// Frame bytes in the queue.
         queue: Bytes,
+        /// Frame bytes that entered it since the report before.
+        sent: Bytes,
     },
     /// How streams stand, seen by the agents at their hosts.
     Streams(Vec<StreamSample>),

@@ -12,7 +12,7 @@
 //!   acknowledgements: each lets go one segment, so that data comes at the pace of the spacing. It
 //!   is the link's own, corrected by the distance of the queue from the target.
 //! * Flows that statistics show to be idle don't count, and flows held up elsewhere are made up for:
-//!   while the queue stays short of a quarter of the target, the total grows.
+//!   while the link has time left, the total grows.
 
 use alloc::collections::BTreeMap;
 
@@ -27,10 +27,12 @@ use crate::{HEADER, LEASE, Policy, PolicyError, Share};
 const ACTIVE: usize = 0;
 const IDLE: usize = 1;
 
-/// The total over C·RTT + target, in percent: it grows by a step a report up to the most.
+/// The total over C·RTT + target, in percent: it grows by a step a report up to the most, while the
+/// link is used for less than the part that counts as busy.
 const WHOLE: u64 = 100;
 const STEP: u64 = 5;
-const MOST: u64 = 400;
+const MOST: u64 = 300;
+const BUSY: u64 = 95;
 
 /// A distance of the queue from its target is made up for in so many periods of the reports, by
 /// spacing that differs from the link's by a quarter at most.
@@ -130,7 +132,9 @@ impl Policy for Hold {
                     self.decide(network, link, None, out);
                 }
             }
-            Measured::QueueLength { link, queue } => self.decide(network, *link, Some(*queue), out),
+            Measured::QueueLength { link, queue, sent } => {
+                self.decide(network, *link, Some((*queue, *sent)), out);
+            }
             _ => {}
         }
     }
@@ -143,12 +147,12 @@ impl Policy for Hold {
 }
 
 impl Hold {
-    /// Says what is new for a port, whose `queue` was perhaps just reported.
+    /// Says what is new for a port, whose queue, and what it took in, was perhaps just reported.
     fn decide(
         &mut self,
         network: &Network,
         link: LinkId,
-        queue: Option<Bytes>,
+        report: Option<(Bytes, Bytes)>,
         out: &mut Directives,
     ) {
         let Some(port) = self.connections.port(link) else {
@@ -159,7 +163,7 @@ impl Hold {
             return;
         };
         let said = self.ports.entry(link).or_insert(Held { total: WHOLE, cap: None, gap: None });
-        let now = self.parameters.port(network, link, port, queue, said);
+        let now = self.parameters.port(network, link, port, report, said);
         if now.cap != said.cap {
             out.push(Directive::Window { link, flow: None, cap: now.cap, lease: LEASE });
         }
@@ -176,7 +180,7 @@ impl Parameters {
         network: &Network,
         link: LinkId,
         port: &Port,
-        queue: Option<Bytes>,
+        report: Option<(Bytes, Bytes)>,
         said: &Held,
     ) -> Held {
         let spec = network.topology().link(link).spec;
@@ -191,18 +195,20 @@ impl Parameters {
         let active = (port.flows[ACTIVE].len() as u64).max(1);
         let whole = pipe + target;
         if whole >= self.segment * active {
-            let total = match queue {
-                Some(queue) if queue.get() < target.get() / 4 => (said.total + STEP).min(MOST),
-                Some(queue) if queue > target => said.total.saturating_sub(STEP).max(WHOLE),
+            let possible = spec.capacity.bytes_in(self.queues);
+            let is_busy = |sent: Bytes| sent * WHOLE >= possible * BUSY;
+            let total = match report {
+                Some((queue, _)) if queue > target => said.total.saturating_sub(STEP).max(WHOLE),
+                Some((_, sent)) if !is_busy(sent) => (said.total + STEP).min(MOST),
                 _ => said.total,
             };
             let fair = Bytes::new((whole * total).get() / WHOLE / active);
             return Held { total, cap: Some(fair), gap: None };
         }
         let even = spec.capacity.time_for(frame);
-        let gap = match queue {
+        let gap = match report {
             None => said.gap.unwrap_or(even),
-            Some(queue) => {
+            Some((queue, _)) => {
                 // What the link sends until the queue shall be where it belongs, 1 at the least.
                 let sent = spec.capacity.bytes_in(self.queues).get().saturating_mul(CORRECTION);
                 let sent = sent.max(1);

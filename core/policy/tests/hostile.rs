@@ -102,7 +102,8 @@ fn measured(base: u32) -> impl Strategy<Value = Observation> {
             .prop_map(|flows| Measured::Carried { flows }),
         2 => (link(), level(), bytes())
             .prop_map(|(link, level, queue)| Measured::Congested { link, level, queue }),
-        2 => (link(), bytes()).prop_map(|(link, queue)| Measured::QueueLength { link, queue }),
+        2 => (link(), bytes(), bytes())
+            .prop_map(|(link, queue, sent)| Measured::QueueLength { link, queue, sent }),
     ]
     .prop_map(Observation::Measured)
 }

@@ -194,8 +194,9 @@ fn hold_divides_windows_and_then_time() {
     // 8 ms or 1,000,000 B, an empty queue misses 29,130.
     let link = bench.core();
     for (queue, expected) in [(PIPE, 12_000), (0, 11_660), (PIPE + 29_130, 12_360)] {
-        bench.tell(Measured::QueueLength { link, queue: Bytes::new(77_777) });
-        let told = bench.tell(Measured::QueueLength { link, queue: Bytes::new(queue) });
+        bench.tell(Measured::QueueLength { link, queue: Bytes::new(77_777), sent: Bytes::MAX });
+        let told =
+            bench.tell(Measured::QueueLength { link, queue: Bytes::new(queue), sent: Bytes::MAX });
         assert_eq!(core_entries(&bench, &told).1, Some(Span::from_nanos(expected)));
     }
 }

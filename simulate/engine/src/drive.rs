@@ -8,6 +8,7 @@ use policy::Policy;
 use units::{Bytes, Rate, Span, Time};
 
 use crate::agenda::{Act, Agenda};
+use crate::application::note_background;
 use crate::{Actions, Application, FlowRecord, Outcome, QueueRecord};
 
 /// A network on which flows run, as the driver sees it.
@@ -300,6 +301,7 @@ impl<'a, W: World> Driver<'a, W> {
         note(record, state);
         self.progress.ended += 1;
         self.progress.delivered += record.delivered;
+        note_background(&self.world, &mut self.outcome);
         let (application, actions) = application!(self);
         application.ended(flow, actions)
     }

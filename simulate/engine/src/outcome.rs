@@ -14,6 +14,10 @@ pub struct Outcome {
     pub links: Vec<LinkRecord>,
     /// One record per watched queue.
     pub queues: Vec<QueueRecord>,
+    /// Payload that endless flows had delivered whenever a flow with an end began or ended.
+    pub background: Vec<(Time, Bytes)>,
+    /// The flows without an end.
+    pub endless: Vec<FlowId>,
     /// Control delays: from each measurement that led to directives until these were obeyed.
     pub reactions: Vec<Span>,
     /// When the run ended: its last event or its horizon.

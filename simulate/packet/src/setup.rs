@@ -67,6 +67,8 @@ pub enum Protocol {
     Cubic,
     /// RFC 8257.
     Dctcp,
+    /// No congestion window: what the network grants by the advertised window, as SAB's senders do.
+    Granted,
     /// Unreliable packets, all at once or at the limit set on the flow.
     Datagram,
 }

@@ -33,8 +33,8 @@ pub(crate) struct Port {
     pub(crate) trigger: Option<Trigger>,
     /// Whether the trigger's deadline is an event already.
     pub(crate) armed: bool,
-    /// Something was forwarded since the last report.
-    pub(crate) used: bool,
+    /// Frame bytes that the link had taken at the last report.
+    pub(crate) told: u64,
     /// Cap of the windows of all flows through the link.
     pub(crate) cap: Option<Bytes>,
     /// Time between their acknowledgements, ns; those that wait, and when the next may pass.
@@ -98,7 +98,6 @@ impl Switches {
 impl Port {
     /// Takes in the queue's length; returns the message that is due.
     pub(crate) fn sense(&mut self, now: Time, packets: u32) -> Option<Congestion> {
-        self.used = true;
         self.trigger.as_mut()?.observe(now, packets)
     }
 }

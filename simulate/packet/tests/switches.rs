@@ -269,7 +269,9 @@ fn a_port_tells_its_congestion_and_its_recovery() {
     assert_eq!(outcome.reactions, vec![Span::from_micros(65); 3]);
     // The queue stands at the window less what is on the wire.
     let queued = heard.iter().filter_map(|(_, measured)| match measured {
-        Measured::QueueLength { link, queue } if *link == bottleneck => Some(queue.get() / 1500),
+        Measured::QueueLength { link, queue, .. } if *link == bottleneck => {
+            Some(queue.get() / 1500)
+        }
         _ => None,
     });
     assert!((74..80).contains(&queued.max().unwrap()));

@@ -146,14 +146,9 @@ impl World {
         } else if number < 2 * links {
             let link = number - links;
             if let Some(switches) = &mut self.switches {
-                let port = &mut switches.ports[link];
-                port.armed = false;
-                let used = port.used;
-                self.sense(link);
-                if let Some(switches) = &mut self.switches {
-                    switches.ports[link].used = used;
-                }
+                switches.ports[link].armed = false;
             }
+            self.sense(link);
         } else if number == 2 * links {
             self.count();
         } else {
@@ -202,13 +197,18 @@ impl World {
             return;
         };
         switches.reporting = false;
-        let used: Vec<usize> = (0..switches.ports.len())
-            .filter(|link| std::mem::take(&mut switches.ports[*link].used))
-            .collect();
-        for link in used {
+        for link in 0..self.wires.links.len() {
+            let taken = self.wires.links[link].bytes;
+            let port = self.switches.as_mut().map(|switches| &mut switches.ports[link]);
+            let Some(port) = port.filter(|port| port.is_switch && port.told != taken) else {
+                continue;
+            };
+            let sent = Bytes::new(taken - port.told);
+            port.told = taken;
             let waiting = self.wires.schedulers[link].as_ref().map_or(0, |queue| queue.bytes());
             let queue = Bytes::new(self.wires.links[link].queued(self.now) + waiting);
-            self.report(Measured::QueueLength { link: LinkId(slot_number(link)), queue });
+            let link = LinkId(slot_number(link));
+            self.report(Measured::QueueLength { link, queue, sent });
         }
         self.attend();
     }
