@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 use units::Rate;
 
 use crate::{
-    Policy, PolicyError, Share, app_aware, asy, fair, fifo, fixed, one_all, sff, sicc, smsf, sw,
-    syn, tcp,
+    Policy, PolicyError, Share, app_aware, asy, fair, fifo, fixed, hold, one_all, sab, sdtcp, sff,
+    sicc, smsf, sw, syn, tcp,
 };
 
 /// The name of every policy.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 17] = [
     "tcp",
     "fair",
     "fifo",
@@ -20,6 +20,9 @@ pub const NAMES: [&str; 14] = [
     "smsf",
     "app-aware",
     "app-aware-fast",
+    "sdtcp",
+    "sdtcp-hold",
+    "sab",
     "syn",
     "asy",
     "one-all",
@@ -47,6 +50,12 @@ pub struct Parameters {
     pub app_aware: app_aware::Parameters,
     /// Those of its variant.
     pub app_aware_fast: app_aware::Parameters,
+    /// SDTCP's parameters.
+    pub sdtcp: sdtcp::Parameters,
+    /// Those of its variant.
+    pub hold: hold::Parameters,
+    /// SAB's parameters.
+    pub sab: sab::Parameters,
     /// Those of `sicc` and `sicc-joint`.
     pub sicc: sicc::Parameters,
     /// The rates that `static` gives.
@@ -61,6 +70,9 @@ impl Default for Parameters {
             smsf: smsf::Parameters::default(),
             app_aware: app_aware::Parameters::PUBLISHED,
             app_aware_fast: app_aware::Parameters::FAST,
+            sdtcp: sdtcp::Parameters::default(),
+            hold: hold::Parameters::default(),
+            sab: sab::Parameters::default(),
             syn: syn::Parameters::default(),
             sicc: sicc::Parameters::default(),
             fixed: Vec::new(),
@@ -81,6 +93,9 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "smsf" => Box::new(smsf::new(parameters.smsf)?),
         "app-aware" => Box::new(app_aware::new(parameters.app_aware)?),
         "app-aware-fast" => Box::new(app_aware::fast(parameters.app_aware_fast)?),
+        "sdtcp" => Box::new(sdtcp::new(parameters.sdtcp)?),
+        "sdtcp-hold" => Box::new(hold::new(parameters.hold)?),
+        "sab" => Box::new(sab::new(parameters.sab)?),
         "syn" => Box::new(syn::Syn::new(parameters.syn)?),
         "asy" => Box::new(asy::Asy::default()),
         "one-all" => Box::new(one_all::OneAll),

@@ -12,6 +12,8 @@
 //! by link, [`split`] divides one.
 //! [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
 //! `spines`. [`asy`] gives rates to pairs of hosts: [`renormalise`] finds them.
+//! [`sdtcp`], [`hold`] and [`sab`] set windows at switches: `connections` is the table of what is open,
+//! [`trigger`] tells that a port is congested.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -23,17 +25,21 @@ pub mod app_aware;
 pub mod asy;
 mod catalogue;
 pub mod colouring;
+mod connections;
 pub mod fair;
 pub mod fifo;
 pub mod fixed;
 mod forecast;
 mod guard;
+pub mod hold;
 pub mod matching;
 pub mod one_all;
 mod parameter;
 pub mod renormalise;
 mod roster;
+pub mod sab;
 mod scheduler;
+pub mod sdtcp;
 pub mod sff;
 pub mod sicc;
 pub mod smsf;
@@ -43,13 +49,16 @@ pub mod sw;
 pub mod syn;
 pub mod tcp;
 mod traffic;
+pub mod trigger;
+mod watch;
 pub mod waterfill;
 
 pub use catalogue::{GATHERING, NAMES, Parameters, by_name};
 pub use parameter::{PolicyError, Share};
+pub use watch::Watch;
 
 use model::{Directive, Directives, FlowId, Network, Observation};
-use units::{Rate, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
 /// Lease of every directive: some five times the failover of a controller with replicated state
 /// (about 2 s), so that limits survive one, and short enough that those of a controller that died
@@ -59,6 +68,9 @@ pub const LEASE: Span = Span::from_secs(10);
 /// No flow is held below 1 kbit/s, a full packet every 12 s. A flow at zero could never finish nor
 /// tell that it is alive; this much takes no link's capacity worth naming.
 pub const FLOOR: Rate = Rate::from_bps(1_000);
+
+/// IP and TCP header of a segment, where a policy that counts payload needs the frame.
+const HEADER: Bytes = Bytes::new(40);
 
 /// A policy. It never panics, whatever it is told: what contradicts earlier observations or names
 /// unknown jobs, flows or nodes is ignored.
@@ -71,6 +83,12 @@ pub trait Policy {
         observation: &Observation,
         out: &mut Directives,
     );
+
+    /// What switches are to report to this policy; `None` where it decides from what applications
+    /// say.
+    fn watch(&self) -> Option<Watch> {
+        None
+    }
 
     /// When the policy wants [`Policy::tick`] although nothing happened.
     fn deadline(&self) -> Option<Time> {

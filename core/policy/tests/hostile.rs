@@ -1,5 +1,5 @@
 //! Nothing that an application can say makes a policy panic, loop, or keep memory for a job that
-//! has completed; and equal messages give equal directives.
+//! has completed or a connection that closed; and equal messages give equal directives.
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
@@ -9,8 +9,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use model::{
-    Declared, Directives, FlowId, JobId, LinkId, Measured, NodeId, Observation, StreamSample,
-    TaskId,
+    Congestion, Declared, Directives, FlowId, JobId, LinkId, Measured, NodeId, Observation,
+    StreamSample, TaskId,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -82,7 +82,30 @@ fn message(base: u32) -> impl Strategy<Value = Observation> {
         }),
         1 => (0..20u32, any::<bool>())
             .prop_map(|(link, up)| Measured::LinkState { link: LinkId(link), up }.into()),
+        6 => measured(base),
     ]
+}
+
+/// Anything that switches can report.
+fn measured(base: u32) -> impl Strategy<Value = Observation> {
+    use Congestion::{High, Low, Medium, Recovered};
+    let flow = move || (base..base + 12).prop_map(FlowId);
+    let node = || prop_oneof![9 => 0..7u32, 1 => Just(u32::MAX)].prop_map(NodeId);
+    let link = || prop_oneof![9 => 0..20u32, 1 => Just(u32::MAX)].prop_map(LinkId);
+    let bytes = || prop_oneof![3 => 0..9_000_000u64, 1 => Just(u64::MAX)].prop_map(Bytes::new);
+    let level = || prop::sample::select(vec![Recovered, Low, Medium, High]);
+    prop_oneof![
+        4 => (flow(), node(), node())
+            .prop_map(|(flow, src, dst)| Measured::Opened { flow, src, dst }),
+        2 => flow().prop_map(|flow| Measured::Closed { flow }),
+        2 => prop::collection::vec((flow(), bytes()), 0..9)
+            .prop_map(|flows| Measured::Carried { flows }),
+        2 => (link(), level(), bytes())
+            .prop_map(|(link, level, queue)| Measured::Congested { link, level, queue }),
+        2 => (link(), bytes(), bytes())
+            .prop_map(|(link, queue, sent)| Measured::QueueLength { link, queue, sent }),
+    ]
+    .prop_map(Observation::Measured)
 }
 
 /// Tells `policy` everything, ticking when it asks to; returns what it said.
@@ -128,6 +151,8 @@ fn no_memory_is_kept_for_jobs_that_completed() {
             let mut runner = TestRunner::deterministic();
             let mut messages = messages.new_tree(&mut runner).unwrap().current();
             messages.extend((base..=base + JOBS).map(job_complete));
+            let closed = |flow| Measured::Closed { flow: FlowId(flow) }.into();
+            messages.extend((base..base + 12).map(closed));
             let before = HELD.get();
             play(&mut *policy, &messages, Time::ZERO);
             let kept = HELD.get() - before;

@@ -17,12 +17,14 @@ mod published;
 mod stream;
 mod topology;
 mod transport;
+mod windows;
 mod workload;
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
+use engine::Monitor;
 use model::{LinkId, Topology};
 use packet::{Discipline, Enforcement, Transport};
 use units::{Span, Time};
@@ -65,6 +67,8 @@ pub struct Scenario {
     pub policies: Vec<PolicySpec>,
     /// Ports to capture in every run.
     pub captures: Vec<CapturePort>,
+    /// Queues to watch in every run.
+    pub monitors: Vec<Monitor>,
     /// The figures of a text that it is.
     pub figures: Vec<Figure>,
     /// Results that the text gives of the scenario as it is: those of another point of a figure's
@@ -101,6 +105,8 @@ impl World {
 pub struct Control {
     /// One-way delay between hosts and controller.
     pub delay: Span,
+    /// What the controller takes over each message, one after another.
+    pub processing: Span,
     /// What limits a flow.
     pub enforcement: Enforcement,
 }
@@ -196,6 +202,8 @@ impl Scenario {
             return Err(capture.error("the fluid world has no packets to capture; remove it"));
         }
         let captures = topology::read_captures(&captures, &topology)?;
+        let monitors = root.tables("monitor", Self::MOST_CAPTURES)?;
+        let monitors = windows::read_monitors(&monitors, &topology)?;
         let figures = root.or("figure", Vec::new(), figure::read)?;
         let mut published =
             root.or("published", Vec::new(), |v| published::read(v, &policies, &figures))?;
@@ -217,6 +225,7 @@ impl Scenario {
             workload,
             policies,
             captures,
+            monitors,
             figures,
             published,
             measures,
