@@ -7,6 +7,9 @@
 //! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`], [`app_aware`]; [`by_name`]
 //! finds them. `fifo`, `sff` and `smsf` order flows by rank and differ in the rank only: `scheduler` listens to the
 //! applications, `admission` decides who transmits, `guard` keeps long jobs from starving.
+//! [`fair`], [`sebf`], [`bssf`], [`srb`], [`dclas`] and [`srpt`] give every flow a rate: `allocator`
+//! listens and tells, `coflow` keeps account of a job's flows, `links` fills links, [`order`] says
+//! which job goes first.
 //! [`app_aware`] divides links among streams: `forecast` says what each needs, `allocation` goes link
 //! by link, [`split`] divides one.
 #![no_std]
@@ -16,23 +19,35 @@ extern crate alloc;
 
 mod admission;
 mod allocation;
+mod allocator;
 pub mod app_aware;
+pub mod bssf;
 mod catalogue;
+mod coflow;
+pub mod dclas;
 pub mod fair;
 pub mod fifo;
 mod forecast;
 mod guard;
+mod links;
+pub mod order;
+mod ordered;
 mod parameter;
 mod roster;
 mod scheduler;
+pub mod sebf;
 pub mod sff;
 pub mod smsf;
 pub mod split;
+pub mod srb;
+pub mod srpt;
 pub mod tcp;
 mod traffic;
 pub mod waterfill;
 
+pub use allocator::Ration;
 pub use catalogue::{NAMES, Parameters, by_name};
+pub use ordered::Pause;
 pub use parameter::{PolicyError, Share};
 
 use model::{Directive, Directives, FlowId, Network, Observation};

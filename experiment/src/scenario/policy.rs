@@ -1,7 +1,7 @@
 //! `[[policy]]`: who decides, one run each.
 
 use packet::Transport;
-use policy::{Parameters, Policy, PolicyError, Share, smsf};
+use policy::{Parameters, Pause, Policy, PolicyError, Share, dclas, smsf, srb};
 use units::Span;
 
 use super::fields::{Value, unknown};
@@ -79,6 +79,28 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
                 },
             };
         }
+        "sebf" => parameters.sebf = fields.or("pause", parameters.sebf, pause)?,
+        "bssf" => parameters.bssf = fields.or("pause", parameters.bssf, pause)?,
+        "srb" => {
+            let default = parameters.srb;
+            parameters.srb = srb::Parameters {
+                pause: fields.or("pause", default.pause, pause)?,
+                guard: srb::Ration {
+                    threshold: fields.or("threshold", default.guard.threshold, span)?,
+                    share: fields.or("share", default.guard.share, share)?,
+                },
+            };
+        }
+        "dclas" => {
+            let default = parameters.dclas;
+            parameters.dclas = dclas::Parameters {
+                queues: fields
+                    .or("queues", default.queues, |v| v.integer(1..=dclas::Parameters::MOST))?,
+                first: fields.or("first", default.first, Value::quantity)?,
+                factor: fields.or("factor", default.factor, |v| v.integer(2..=1_000))?,
+                pause: fields.or("pause", default.pause, pause)?,
+            };
+        }
         _ => {}
     }
     fields.done()?;
@@ -86,6 +108,10 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
     // The policy itself knows what its parameters may be together.
     spec.build().map_err(|error| value.error(error))?;
     Ok(spec)
+}
+
+fn pause(value: &Value<'_>) -> Result<Pause, ScenarioError> {
+    Pause::new(span(value)?).map_err(|error| value.error(error))
 }
 
 /// A share of a whole as a fraction, to parts per million.
