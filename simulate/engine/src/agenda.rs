@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use model::{Directive, Observation};
+use model::{Directives, Observation};
 use units::Time;
 
 /// Something that happens at a time given in advance.
@@ -12,8 +12,8 @@ pub(crate) enum Act {
     Due { token: u64 },
     /// An observation reaches the policy.
     Hear(Observation),
-    /// A directive reaches its actuator.
-    Obey(Directive),
+    /// Directives reach their actuators.
+    Obey(Directives),
     /// A watched queue is sampled.
     Sample { monitor: usize },
 }
