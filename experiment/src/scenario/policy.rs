@@ -1,7 +1,9 @@
 //! `[[policy]]`: who decides, one run each.
 
 use packet::Transport;
-use policy::{GATHERING, Parameters, Policy, PolicyError, Share, app_aware, sicc, smsf};
+use policy::{
+    GATHERING, Parameters, Pause, Policy, PolicyError, Share, app_aware, dclas, sicc, smsf, srb,
+};
 use units::{Bytes, Span};
 
 use super::fields::{Fields, Value, unknown};
@@ -94,6 +96,28 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
             let rates = fields.need("rates", "[\"4 Mbit/s\", \"6 Mbit/s\"]")?.list(MOST_RATES)?;
             parameters.fixed = rates.iter().map(Value::quantity).collect::<Result<_, _>>()?;
         }
+        "sebf" => parameters.sebf = fields.or("pause", parameters.sebf, pause)?,
+        "bssf" => parameters.bssf = fields.or("pause", parameters.bssf, pause)?,
+        "srb" => {
+            let default = parameters.srb;
+            parameters.srb = srb::Parameters {
+                pause: fields.or("pause", default.pause, pause)?,
+                guard: srb::Ration {
+                    threshold: fields.or("threshold", default.guard.threshold, span)?,
+                    share: fields.or("share", default.guard.share, share)?,
+                },
+            };
+        }
+        "dclas" => {
+            let default = parameters.dclas;
+            parameters.dclas = dclas::Parameters {
+                queues: fields
+                    .or("queues", default.queues, |v| v.integer(1..=dclas::Parameters::MOST))?,
+                first: fields.or("first", default.first, Value::quantity)?,
+                factor: fields.or("factor", default.factor, |v| v.integer(2..=1_000))?,
+                pause: fields.or("pause", default.pause, pause)?,
+            };
+        }
         _ => {}
     }
     fields.done()?;
@@ -158,6 +182,10 @@ fn app_aware(
         },
         hysteresis: fields.optional("hysteresis", share)?.or(default.hysteresis),
     })
+}
+
+fn pause(value: &Value<'_>) -> Result<Pause, ScenarioError> {
+    Pause::new(span(value)?).map_err(|error| value.error(error))
 }
 
 /// A share of a whole as a fraction, to parts per million.
