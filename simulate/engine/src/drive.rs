@@ -317,6 +317,10 @@ impl<'a, W: World> Driver<'a, W> {
                 }
             }
             Directive::Prioritize { flow, level, .. } => self.world.prioritize(flow, level),
+            directive => {
+                let (application, actions) = application!(self);
+                application.directed(&directive, actions)?;
+            }
         }
         Ok(())
     }

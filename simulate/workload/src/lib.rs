@@ -5,6 +5,7 @@
 //! * Jobs from a trace: [`Sample`] scales a SWIM trace to a small cluster, [`coflow::jobs`] takes
 //!   a coflow trace as it is.
 //! * Generators: [`Shuffle`], [`Poisson`], [`Incast`], [`permutation`], [`all_to_all`].
+//! * [`Cluster`] runs jobs with their maps and reduces in containers.
 //! * [`Tasks`] turns the bytes of a shuffle into tasks on hosts and flows between them;
 //!   [`load`] stretches arrivals until the busiest link carries a given load.
 //!
@@ -14,6 +15,7 @@
 
 pub mod cdf;
 mod class;
+mod cluster;
 pub mod coflow;
 mod error;
 mod incast;
@@ -29,14 +31,15 @@ mod tasks;
 
 pub use cdf::Cdf;
 pub use class::by_rank;
+pub use cluster::{Cluster, Running};
 pub use error::{Error, ParameterError, TraceError};
 pub use incast::Incast;
 pub use pattern::{all_to_all, permutation};
 pub use poisson::{Flows, Pattern, Poisson};
-pub use sample::{Sample, Sampled};
+pub use sample::{Drafted, Sample, Sampled};
 pub use shuffle::Shuffle;
 pub use size::SizeDistribution;
-pub use tasks::{Plan, Tasks, apportion};
+pub use tasks::{Draft, Plan, Tasks, apportion};
 
 /// Most flows that one workload holds in memory, about a gigabyte. [`Poisson`] flows are drawn one
 /// by one and not bound by it.
