@@ -5,6 +5,7 @@
 //! [`Scenario::MOST_BYTES`] and beside each key, or one error that names file, line, column, field,
 //! fault and remedy.
 
+mod cluster;
 mod content;
 mod document;
 mod error;
