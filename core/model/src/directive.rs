@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
-use units::{Rate, Span};
+use units::{Rate, Span, Time};
 
-use crate::FlowId;
+use crate::{FlowId, NodeId};
 
 /// One intention. It stands until another for the same flow replaces it or the flow ends, as long
 /// as the controller renews its lease; when the lease runs out the flow is plain TCP again.
@@ -25,6 +25,29 @@ pub enum Directive {
         flow: FlowId,
         /// 0 is served first, and is where every flow starts.
         level: u8,
+        /// As for [`Directive::Pace`].
+        lease: Span,
+    },
+    /// Let one packet go that waits at `src` for `dst`. It holds for its timeslot alone and needs
+    /// no lease.
+    Grant {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+        /// When the timeslot begins.
+        slot: Time,
+        /// The switch that the packet crosses on its way; `None` leaves the path to the network.
+        via: Option<NodeId>,
+    },
+    /// Hold all that waits at `src` for `dst` to a rate, each packet leaving a bucket that leaks.
+    PacePair {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+        /// Frame bytes per second. Never zero.
+        rate: Rate,
         /// As for [`Directive::Pace`].
         lease: Span,
     },

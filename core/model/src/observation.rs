@@ -94,6 +94,33 @@ pub enum Measured {
         /// Whether it carries traffic now.
         up: bool,
     },
+    /// Packets joined the queue of a host's packets for one other host.
+    Queued {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+        /// How many.
+        packets: u32,
+        /// Their frame bytes together.
+        bytes: Bytes,
+    },
+    /// The queue of a host's packets for one other host ran empty.
+    Drained {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+    },
+    /// What one host offers to another changed, as seen over a while.
+    Offered {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+        /// Frame bytes per second.
+        rate: Rate,
+    },
     /// How streams stand, seen by the agents at their hosts.
     Streams(Vec<StreamSample>),
     /// What links carry that is none of the policy's flows (switch flow statistics), frame bytes;

@@ -310,6 +310,7 @@ impl<F: Forecast> Policy for AppAware<F> {
                 }
                 self.laid_out = false;
             }
+            Observation::Measured(_) => {}
         }
     }
 

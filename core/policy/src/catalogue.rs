@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 
 use units::Rate;
 
-use crate::{Policy, PolicyError, Share, app_aware, fair, fifo, fixed, sff, smsf, tcp};
+use crate::{Policy, PolicyError, Share, app_aware, asy, fair, fifo, fixed, sff, smsf, syn, tcp};
 
 /// The name of every policy.
-pub const NAMES: [&str; 8] =
-    ["tcp", "fair", "fifo", "sff", "smsf", "app-aware", "app-aware-fast", "static"];
+pub const NAMES: [&str; 10] =
+    ["tcp", "fair", "fifo", "sff", "smsf", "app-aware", "app-aware-fast", "syn", "asy", "static"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct Parameters {
     pub sff: Share,
     /// Phurti's parameters.
     pub smsf: smsf::Parameters,
+    /// The parameters of timeslots.
+    pub syn: syn::Parameters,
     /// Those of `app-aware`.
     pub app_aware: app_aware::Parameters,
     /// Those of its variant.
@@ -38,6 +40,7 @@ impl Default for Parameters {
             app_aware: app_aware::Parameters::PUBLISHED,
             app_aware_fast: app_aware::Parameters::FAST,
             fixed: Vec::new(),
+            syn: syn::Parameters::default(),
         }
     }
 }
@@ -56,6 +59,8 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "app-aware" => Box::new(app_aware::new(parameters.app_aware)?),
         "app-aware-fast" => Box::new(app_aware::fast(parameters.app_aware_fast)?),
         "static" => Box::new(fixed::Static::new(parameters.fixed.clone())),
+        "syn" => Box::new(syn::Syn::new(parameters.syn)?),
+        "asy" => Box::new(asy::Asy::default()),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
     })
 }

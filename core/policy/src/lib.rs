@@ -4,11 +4,14 @@
 //! arguments, intentions go into the caller's buffer, and equal inputs give equal outputs. The same
 //! code decides in every world.
 //!
-//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`], [`app_aware`],
-//! [`fixed`]; [`by_name`] finds them. `fifo`, `sff` and `smsf` order flows by rank and differ in the rank only: `scheduler` listens to the
-//! applications, `admission` decides who transmits, `guard` keeps long jobs from starving.
+//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`], [`app_aware`], [`syn`],
+//! [`asy`], [`fixed`]; [`by_name`] finds them. `fifo`, `sff` and `smsf` order flows by rank and differ
+//! in the rank only: `scheduler` listens to the applications, `admission` decides who transmits,
+//! `guard` keeps long jobs from starving.
 //! [`app_aware`] divides links among streams: `forecast` says what each needs, `allocation` goes link
 //! by link, [`split`] divides one.
+//! [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
+//! `spines`. [`asy`] gives rates to pairs of hosts: [`renormalise`] finds them.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -17,18 +20,24 @@ extern crate alloc;
 mod admission;
 mod allocation;
 pub mod app_aware;
+pub mod asy;
 mod catalogue;
+pub mod colouring;
 pub mod fair;
 pub mod fifo;
 pub mod fixed;
 mod forecast;
 mod guard;
+pub mod matching;
 mod parameter;
+pub mod renormalise;
 mod roster;
 mod scheduler;
 pub mod sff;
 pub mod smsf;
+mod spines;
 pub mod split;
+pub mod syn;
 pub mod tcp;
 mod traffic;
 pub mod waterfill;

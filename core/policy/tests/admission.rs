@@ -345,6 +345,6 @@ fn a_share_is_a_part_of_a_whole() {
     assert_eq!(
         names.to_string(),
         "there is no policy \"smfs\"; choose one of tcp, fair, fifo, sff, smsf, \
-         app-aware, app-aware-fast, static"
+         app-aware, app-aware-fast, syn, asy, static"
     );
 }

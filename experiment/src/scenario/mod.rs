@@ -5,6 +5,7 @@
 //! [`Scenario::MOST_BYTES`] and beside each key, or one error that names file, line, column, field,
 //! fault and remedy.
 
+mod content;
 mod document;
 mod error;
 mod fields;
@@ -29,6 +30,7 @@ use crate::{Figure, Published, metrics};
 use document::Document;
 use fields::{Fields, Value};
 
+pub use content::Content;
 pub use error::{Override, ScenarioError};
 pub use policy::PolicySpec;
 pub use workload::{Traffic, Workload};
@@ -132,8 +134,7 @@ impl Scenario {
     /// # Errors
     /// The file can't be read or is no scenario; the message names place, field and remedy.
     pub fn load(path: &Path, overrides: &[Override]) -> Result<Self, ScenarioError> {
-        let file = path.display().to_string();
-        let text = read_text(path).map_err(|what| ScenarioError::new(&file, "", what))?;
+        let (file, text) = load_text(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Self::read(&file, &text, folder, overrides)
     }
@@ -232,6 +233,15 @@ fn baseline(root: &mut Fields<'_>, policies: &[PolicySpec]) -> Result<String, Sc
     let tcp = || labels.iter().copied().find(|label| *label == "tcp");
     let first = || labels.first().copied().unwrap_or_default();
     Ok(chosen.or_else(tcp).unwrap_or_else(first).to_owned())
+}
+
+/// What errors call the file at `path`, and what is in it.
+fn load_text(path: &Path) -> Result<(String, String), ScenarioError> {
+    let file = path.display().to_string();
+    match read_text(path) {
+        Ok(text) => Ok((file, text)),
+        Err(what) => Err(ScenarioError::new(&file, "", what)),
+    }
 }
 
 fn read_text(path: &Path) -> Result<String, String> {
