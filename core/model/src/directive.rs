@@ -1,14 +1,15 @@
 //! What a policy wants to change: intentions that know nothing of the actuator.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use units::{Rate, Span, Time};
 
-use crate::{FlowId, NodeId};
+use crate::{FlowId, JobId, NodeId, Order};
 
 /// One intention. It stands until another for the same flow replaces it or the flow ends, as long
 /// as the controller renews its lease; when the lease runs out the flow is plain TCP again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Directive {
     /// Hold a flow to a rate, or let it go.
     Pace {
@@ -50,6 +51,14 @@ pub enum Directive {
         rate: Rate,
         /// As for [`Directive::Pace`].
         lease: Span,
+    },
+    /// Tell the application that gathers a request how to. Without a word from the controller it
+    /// goes on as it was told last: a gathering ends by itself.
+    Gather {
+        /// The request.
+        request: JobId,
+        /// What to do.
+        order: Arc<Order>,
     },
 }
 

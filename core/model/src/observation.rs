@@ -1,10 +1,11 @@
 //! What a policy is told, and by whom.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use units::{Bytes, Rate};
 
-use crate::{FlowId, JobId, LinkId, NodeId, TaskId};
+use crate::{FlowId, JobId, LinkId, NodeId, Request, Sample, TaskId};
 
 /// Something that a policy learns. Where the two contradict each other, the measured wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub enum Declared {
     },
     /// How the streams of an application stand, those sampled at the same moment together.
     Streams(Vec<StreamSample>),
+    /// A front end wants objects; [`JobComplete`](Self::JobComplete) says that it has them.
+    Gather(Arc<Request>),
 }
 
 /// How a stream stands: a flow that never ends, between a queue at its sender and one at its
@@ -126,6 +129,27 @@ pub enum Measured {
     /// What links carry that is none of the policy's flows (switch flow statistics), frame bytes;
     /// a link that isn't named carries nothing else.
     CrossTraffic(Vec<(LinkId, Rate)>),
+    /// A gathering advanced.
+    Gathering {
+        /// The request.
+        request: JobId,
+        /// How far.
+        sample: Arc<Sample>,
+    },
+    /// A query of the front end itself was answered.
+    Answered {
+        /// The request.
+        request: JobId,
+        /// Whether the answer, or the query, was lost first and came after a timeout.
+        late: bool,
+    },
+    /// A hub of a gathering died.
+    HubLost {
+        /// The request.
+        request: JobId,
+        /// The hub, by its place among the hubs.
+        hub: u32,
+    },
 }
 
 impl From<Declared> for Observation {

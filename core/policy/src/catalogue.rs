@@ -6,11 +6,31 @@ use alloc::vec::Vec;
 
 use units::Rate;
 
-use crate::{Policy, PolicyError, Share, app_aware, asy, fair, fifo, fixed, sff, smsf, syn, tcp};
+use crate::{
+    Policy, PolicyError, Share, app_aware, asy, fair, fifo, fixed, one_all, sff, sicc, smsf, sw,
+    syn, tcp,
+};
 
 /// The name of every policy.
-pub const NAMES: [&str; 10] =
-    ["tcp", "fair", "fifo", "sff", "smsf", "app-aware", "app-aware-fast", "syn", "asy", "static"];
+pub const NAMES: [&str; 14] = [
+    "tcp",
+    "fair",
+    "fifo",
+    "sff",
+    "smsf",
+    "app-aware",
+    "app-aware-fast",
+    "syn",
+    "asy",
+    "static",
+    "one-all",
+    "sw",
+    "sicc",
+    "sicc-joint",
+];
+
+/// The policies that say how fan-out requests are gathered.
+pub const GATHERING: [&str; 4] = ["one-all", "sw", "sicc", "sicc-joint"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +49,8 @@ pub struct Parameters {
     pub app_aware_fast: app_aware::Parameters,
     /// The rates that `static` gives.
     pub fixed: Vec<Rate>,
+    /// Those of `sicc` and `sicc-joint`.
+    pub sicc: sicc::Parameters,
 }
 
 impl Default for Parameters {
@@ -41,6 +63,7 @@ impl Default for Parameters {
             app_aware_fast: app_aware::Parameters::FAST,
             fixed: Vec::new(),
             syn: syn::Parameters::default(),
+            sicc: sicc::Parameters::default(),
         }
     }
 }
@@ -61,6 +84,10 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "static" => Box::new(fixed::Static::new(parameters.fixed.clone())),
         "syn" => Box::new(syn::Syn::new(parameters.syn)?),
         "asy" => Box::new(asy::Asy::default()),
+        "one-all" => Box::new(one_all::OneAll),
+        "sw" => Box::new(sw::SlidingWindow::default()),
+        "sicc" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::First)),
+        "sicc-joint" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::Joint)),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
     })
 }

@@ -29,20 +29,23 @@ pub mod fixed;
 mod forecast;
 mod guard;
 pub mod matching;
+pub mod one_all;
 mod parameter;
 pub mod renormalise;
 mod roster;
 mod scheduler;
 pub mod sff;
+pub mod sicc;
 pub mod smsf;
 mod spines;
 pub mod split;
+pub mod sw;
 pub mod syn;
 pub mod tcp;
 mod traffic;
 pub mod waterfill;
 
-pub use catalogue::{NAMES, Parameters, by_name};
+pub use catalogue::{GATHERING, NAMES, Parameters, by_name};
 pub use parameter::{PolicyError, Share};
 
 use model::{Directive, Directives, FlowId, Network, Observation};

@@ -10,6 +10,7 @@ mod document;
 mod error;
 mod fields;
 mod figure;
+mod gather;
 mod jobs;
 mod policy;
 mod published;
@@ -180,9 +181,13 @@ impl Scenario {
         let workload_value = root.need("workload", "a [workload] table")?;
         let workload = workload::read(&workload_value, &context)?;
         if world == World::Fluid && workload.needs_packets() {
-            return Err(workload_value.error("needs packets; write world = \"packet\""));
+            return Err(workload_value.error("needs packets; use world = \"packet\""));
         }
-        let policies = policy::read(&root.need("policy", "a [[policy]] table")?, transport)?;
+        let policy_value = root.need("policy", "a [[policy]] table")?;
+        let policies = policy::read(&policy_value, transport)?;
+        if workload.is_gather() {
+            policy::check_gathering(&policy_value, &policies)?;
+        }
         let packets = policies.iter().map(|policy| transport::packet(&policy.transport));
         topology::check_buffers(&topology_value, &topology, packets.max().unwrap_or_default())?;
         let baseline = baseline(&mut root, &policies)?;

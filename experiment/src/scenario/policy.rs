@@ -1,7 +1,7 @@
 //! `[[policy]]`: who decides, one run each.
 
 use packet::Transport;
-use policy::{Parameters, Policy, PolicyError, Share, app_aware, smsf};
+use policy::{GATHERING, Parameters, Policy, PolicyError, Share, app_aware, sicc, smsf};
 use units::Span;
 
 use super::fields::{Fields, Value, unknown};
@@ -89,6 +89,7 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
             let rates = fields.need("rates", "[\"4 Mbit/s\", \"6 Mbit/s\"]")?.list(MOST_RATES)?;
             parameters.fixed = rates.iter().map(Value::quantity).collect::<Result<_, _>>()?;
         }
+        "sicc" | "sicc-joint" => parameters.sicc = read_sicc(&mut fields)?,
         _ => {}
     }
     fields.done()?;
@@ -115,6 +116,39 @@ fn app_aware(
         },
         hysteresis: fields.optional("hysteresis", share)?.or(default.hysteresis),
     })
+}
+
+fn read_sicc(fields: &mut Fields<'_>) -> Result<sicc::Parameters, ScenarioError> {
+    let default = sicc::Parameters::default();
+    let yielding = default.yielding;
+    Ok(sicc::Parameters {
+        proximity: fields.or("proximity", default.proximity, Value::flag)?,
+        tree: fields.or("tree", default.tree, Value::flag)?,
+        speed: fields.or("speed", default.speed, Value::flag)?,
+        redirect: fields.or("redirect", default.redirect, Value::flag)?,
+        pack: fields.or("pack", default.pack, Value::flag)?,
+        hubs: fields.optional("hubs", |v| v.integer(1..=u32::MAX))?,
+        yielding: sicc::speed::Yielding {
+            growth: fields.or("alpha", yielding.growth, share)?,
+            cut: fields.or("beta", yielding.cut, share)?,
+            threshold: fields.or("threshold", yielding.threshold, share)?,
+        },
+    })
+}
+
+/// Refuses policies under which fan-out requests would wait for ever: nobody says how to gather.
+pub(super) fn check_gathering(
+    value: &Value<'_>,
+    policies: &[PolicySpec],
+) -> Result<(), ScenarioError> {
+    match policies.iter().find(|policy| !GATHERING.contains(&policy.name)) {
+        Some(policy) => Err(value.error(format_args!(
+            "{} doesn't say how to gather requests; use {}",
+            policy.name,
+            GATHERING.join(", ")
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// A share of a whole as a fraction, to parts per million.

@@ -8,15 +8,15 @@ use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
 use workload::stream::{Stream, StreamRun};
 use workload::{
-    Cdf, Error, Incast, ParameterError, Pattern, Poisson, Sample, Shuffle, SizeDistribution, Tasks,
-    all_to_all, coflow, load, permutation, swim,
+    Cdf, Error, Gather, Incast, ParameterError, Pattern, Poisson, Sample, Shuffle,
+    SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
 };
 
 use super::ScenarioError;
 use super::fields::{Fields, Value};
 use super::topology::{self, Names, named};
 use super::transport::between;
-use super::{jobs, stream};
+use super::{gather, jobs, stream};
 
 type Read<T> = Result<T, ScenarioError>;
 
@@ -64,6 +64,7 @@ enum Recipe {
     Permutation(Bytes),
     AllToAll(Bytes),
     Stream(stream::Recipe),
+    Gather(Gather),
 }
 
 #[derive(Clone, Debug)]
@@ -89,6 +90,11 @@ enum Source {
         hosts: Vec<NodeId>,
         seed: u64,
     },
+    Gather {
+        gather: Gather,
+        hosts: Vec<NodeId>,
+        seed: u64,
+    },
     Stream {
         stream: Stream,
         seed: u64,
@@ -98,12 +104,13 @@ enum Source {
 impl Traffic {
     /// What runs on the hosts of the packet world.
     pub fn in_packets(&self) -> Box<dyn Application<packet::World> + '_> {
-        if let Source::Stream { stream, seed } = &self.0
-            && let Ok(run) = StreamRun::new(stream, *seed)
-        {
-            return Box::new(run);
+        match &self.0 {
+            Source::Gather { gather, hosts, seed } => gather.application(hosts, *seed),
+            Source::Stream { stream, seed } => {
+                Box::new(StreamRun::new(stream, *seed).expect("`Workload::prepare` checked it"))
+            }
+            _ => Box::new(Jobs::new(self.jobs())),
         }
-        Box::new(Jobs::new(self.jobs()))
     }
 
     /// What runs on the hosts of the fluid world.
@@ -113,6 +120,10 @@ impl Traffic {
 
     /// How much it is, on a line.
     pub fn describe(&self) -> String {
+        if let Source::Gather { gather, .. } = &self.0 {
+            let (fronts, objects) = (gather.fronts.len(), gather.objects);
+            return format!("{} requests of {objects} objects", fronts * gather.requests as usize);
+        }
         let (mut jobs, mut flows, mut bytes) = (0, 0, Bytes::ZERO);
         let mut source = self.jobs();
         for job in source.by_ref() {
@@ -137,7 +148,8 @@ impl Traffic {
             Source::Flows { poisson, hosts, seed } => {
                 Box::new(poisson.flows(hosts, *seed).into_iter().flatten())
             }
-            Source::Stream { .. } => Box::new(std::iter::empty()),
+            // Applications of their own.
+            Source::Gather { .. } | Source::Stream { .. } => Box::new(std::iter::empty()),
         }
     }
 
@@ -153,11 +165,24 @@ impl Traffic {
             }
             // The time that has passed says it all.
             Source::Stream { .. } => 0.0,
+            Source::Gather { gather, .. } => {
+                let objects = gather.fronts.len() as f64
+                    * f64::from(gather.requests)
+                    * f64::from(gather.objects);
+                let size = f64::midpoint(f64::from(gather.sizes.0), f64::from(gather.sizes.1));
+                progress.delivered.get() as f64 / (objects * size)
+            }
         }
     }
 }
 
 impl Workload {
+    /// Whether it is fan-out requests, which need a policy that says how to gather them, and the
+    /// packet world.
+    pub(super) const fn is_gather(&self) -> bool {
+        matches!(self.recipe, Recipe::Gather(_))
+    }
+
     /// Makes the jobs for `network`, drawing from streams of `seed`; reads traces where the recipe
     /// names some.
     ///
@@ -176,7 +201,7 @@ impl Workload {
 
     /// Whether only packets can carry it.
     pub(super) const fn needs_packets(&self) -> bool {
-        matches!(self.recipe, Recipe::Stream(_))
+        matches!(self.recipe, Recipe::Stream(_) | Recipe::Gather(_))
     }
 
     fn make(&self, network: &Network, seed: u64) -> Result<Traffic, Error> {
@@ -199,6 +224,11 @@ impl Workload {
             Recipe::Incast(incast) => incast.jobs(hosts, seed)?,
             Recipe::Permutation(bytes) => vec![permutation(hosts, *bytes, seed)?],
             Recipe::AllToAll(bytes) => vec![all_to_all(hosts, *bytes)?],
+            Recipe::Gather(gather) => {
+                gather.check(hosts)?;
+                let (gather, hosts) = (gather.clone(), hosts.clone());
+                return Ok(Traffic(Source::Gather { gather, hosts, seed }));
+            }
             Recipe::Poisson { sizes, pattern, load, capacity, duration } => {
                 let sizes = match sizes {
                     Sizes::Fixed(size) => SizeDistribution::Fixed(*size),
@@ -229,6 +259,7 @@ enum Kind {
     Permutation,
     AllToAll,
     Stream,
+    Gather,
 }
 
 const KINDS: &[(&str, Kind)] = &[
@@ -240,6 +271,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("permutation", Kind::Permutation),
     ("all-to-all", Kind::AllToAll),
     ("stream", Kind::Stream),
+    ("gather", Kind::Gather),
 ];
 
 /// What the table is read against.
@@ -286,6 +318,9 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
         Kind::Stream => Recipe::Stream(stream::read(&mut fields, &names, context, &mut sites)?),
         Kind::Permutation => Recipe::Permutation(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
         Kind::AllToAll => Recipe::AllToAll(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
+        Kind::Gather => {
+            Recipe::Gather(gather::read(&mut fields, context.topology, &hosts, &mut sites)?)
+        }
     };
     sites.append(&mut fields.sites());
     fields.done()?;

@@ -1,7 +1,7 @@
 //! Simulated applications: what moves over the network, and what it tells the controller.
 
-use model::{Directive, FlowId, JobClass, JobId, Network, NodeId, Observation};
-use units::{Bytes, Span, Time};
+use model::{Directive, FlowId, JobClass, JobId, LinkId, Network, NodeId, Observation};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::agenda::{Act, Agenda};
 use crate::{FlowRecord, FlowState, JobRecord, Outcome, Progress, Streams, World};
@@ -146,6 +146,16 @@ impl<W: World> Actions<'_, W> {
     /// What a flow has done so far; `None` once it is gone.
     pub fn state(&self, flow: FlowId) -> Option<FlowState> {
         self.world.state(flow)
+    }
+
+    /// Has a flow send at most at `limit`, frame bytes, as its own host's stack would.
+    pub fn limit(&mut self, flow: FlowId, limit: Option<Rate>) {
+        self.world.limit(flow, limit);
+    }
+
+    /// Frame bytes in the queue of a link now.
+    pub fn queued(&mut self, link: LinkId) -> Bytes {
+        self.world.queued(link)
     }
 
     /// What the results say of a flow.

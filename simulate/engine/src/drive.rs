@@ -46,6 +46,9 @@ pub trait World {
     /// Packets in the queue of a link now.
     fn queue_length(&mut self, link: LinkId) -> u32;
 
+    /// Frame bytes in the queue of a link now.
+    fn queued(&mut self, link: LinkId) -> Bytes;
+
     /// Called when the world paused, to tell of faults outside the simulation.
     ///
     /// # Errors
@@ -317,6 +320,10 @@ impl<'a, W: World> Driver<'a, W> {
                 }
             }
             Directive::Prioritize { flow, level, .. } => self.world.prioritize(flow, level),
+            directive => {
+                let (application, actions) = application!(self);
+                application.directed(&directive, actions)?;
+            }
         }
         Ok(())
     }

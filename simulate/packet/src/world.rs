@@ -589,6 +589,11 @@ impl engine::World for World {
         self.wires.links[link.index()].queue_length(self.now) + waiting
     }
 
+    fn queued(&mut self, link: LinkId) -> Bytes {
+        let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.bytes());
+        Bytes::new(self.wires.links[link.index()].queued(self.now) + waiting)
+    }
+
     fn check(&mut self) -> Result<(), RunError> {
         self.taps.check()
     }

@@ -5,6 +5,7 @@
 //! * Jobs from a trace: [`Sample`] scales a SWIM trace to a small cluster, [`coflow::jobs`] takes
 //!   a coflow trace as it is.
 //! * Generators: [`Shuffle`], [`Poisson`], [`Incast`], [`permutation`], [`all_to_all`].
+//! * [`Gather`]: fan-out requests, an application of its own.
 //! * [`Tasks`] turns the bytes of a shuffle into tasks on hosts and flows between them;
 //!   [`load`] stretches arrivals until the busiest link carries a given load.
 //! * [`stream`]: topologies of operators that pass tuples on, as an application.
@@ -17,6 +18,7 @@ pub mod cdf;
 mod class;
 pub mod coflow;
 mod error;
+mod gather;
 mod incast;
 mod lines;
 pub mod load;
@@ -32,6 +34,7 @@ mod tasks;
 pub use cdf::Cdf;
 pub use class::by_rank;
 pub use error::{Error, ParameterError, TraceError};
+pub use gather::{Death, Gather, Overload};
 pub use incast::Incast;
 pub use pattern::{all_to_all, permutation};
 pub use poisson::{Flows, Pattern, Poisson};
