@@ -188,7 +188,7 @@ impl Scenario {
         let workload_value = root.need("workload", "a [workload] table")?;
         let workload = workload::read(&workload_value, &context)?;
         if world == World::Fluid && workload.needs_packets() {
-            return Err(workload_value.error("needs packets; write world = \"packet\""));
+            return Err(workload_value.error("needs packets; use world = \"packet\""));
         }
         let policy_value = root.need("policy", "a [[policy]] table")?;
         let policies = policy::read(&policy_value, transport)?;

@@ -143,6 +143,10 @@ impl Traffic {
             }
             Source::Jobs { .. } | Source::Flows { .. } => {}
         }
+        if let Source::Stream { stream, .. } = &self.0 {
+            let instances: usize = stream.operators.iter().map(|o| o.hosts.len()).sum();
+            return format!("{} operators, {instances} instances", stream.operators.len());
+        }
         let (mut jobs, mut flows, mut bytes) = (0, 0, Bytes::ZERO);
         let mut source = self.jobs();
         for job in source.by_ref() {
