@@ -156,7 +156,7 @@ fn overloaded_hubs_are_helped_by_speed_control_and_redirection() {
 fn scenarios_that_cannot_work_are_refused() {
     for (change, message) in [
         ("policy.sw.name=tcp", "doesn't say how to gather requests"),
-        ("world=fluid", "the fluid world has no packets to gather objects in"),
+        ("world=fluid", "needs packets"),
         ("workload.front=h999", "h999"),
         ("workload.fronts=121", "out of range"),
         ("workload.overload={ probability = 2, speed = 0.1 }", "out of range"),

@@ -82,13 +82,10 @@ fn operator(
 ) -> Read<Operator> {
     let others = &recipe.stream.operators;
     let input = |value: &Value<'_>| input(value, others);
-    let host = |value: &Value<'_>| named(value, "host", hosts);
-    let on: Vec<NodeId> = fields
-        .need("on", "[\"h0\"]")?
-        .list(Stream::MOST_INSTANCES)?
-        .iter()
-        .map(host)
-        .collect::<Read<_>>()?;
+    let on = fields.need("on", "[\"h0\"]")?;
+    let places = if on.is_list() { on.list(Stream::MOST_INSTANCES)? } else { vec![on] };
+    let place = |value: &Value<'_>| named(value, "host", hosts);
+    let places: Vec<NodeId> = places.iter().map(place).collect::<Read<_>>()?;
     let keys = match fields.get("keys") {
         None => None,
         Some(value) => {
@@ -104,7 +101,7 @@ fn operator(
     };
     Ok(Operator {
         name: fields.need("name", "\"split\"")?.name()?,
-        hosts: on,
+        hosts: places,
         rate: fields.or("rate", 0.0, |v| v.number(0.0..=1e7))?,
         random: fields.or("arrivals", false, |v| v.choice(&[("even", false), ("random", true)]))?,
         inputs: fields.tables("from", MOST)?.iter().map(input).collect::<Read<_>>()?,
