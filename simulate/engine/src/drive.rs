@@ -1,7 +1,7 @@
 //! Drives a world: applications act and speak to the policy, its directives are obeyed; each
 //! message takes the control delay.
 
-use model::{Directive, Directives, FlowId, LinkId, Network, NodeId};
+use model::{Directive, Directives, FlowId, LinkId, Measured, Network, NodeId};
 use policy::Policy;
 use units::{Bytes, Rate, Span, Time};
 
@@ -39,6 +39,24 @@ pub trait World {
 
     /// Sets the priority of a flow, where the world serves priorities; 0 goes first.
     fn prioritize(&mut self, flow: FlowId, level: u8);
+
+    /// Lets one packet of a pair go ([`Directive::Grant`]). Where packets don't wait for that,
+    /// nothing changes.
+    fn grant(&mut self, network: &Network, src: NodeId, dst: NodeId, via: Option<NodeId>) {
+        let _ = (network, src, dst, via);
+    }
+
+    /// Sets the rate of a pair ([`Directive::PacePair`]). Where its packets don't wait for that,
+    /// nothing changes.
+    fn pace_pair(&mut self, src: NodeId, dst: NodeId, rate: Rate) {
+        let _ = (src, dst, rate);
+    }
+
+    /// What switches and hosts have measured since it was last asked for; see
+    /// [`Notice::Measured`].
+    fn measured(&mut self) -> Vec<Measured> {
+        Vec::new()
+    }
 
     /// What a flow has done so far; `None` once the world holds nothing of it.
     fn state(&self, flow: FlowId) -> Option<FlowState>;
@@ -92,6 +110,8 @@ pub enum Notice {
     Ended(FlowId, FlowState),
     /// The receiver of the flow has this much, and the mark set on it is reached.
     Reached(FlowId, Bytes),
+    /// Switches or hosts have something to report now ([`World::measured`]).
+    Measured,
     /// Many events passed: a chance to show progress.
     Pause,
     /// Nothing more happens up to the limit.
@@ -229,6 +249,12 @@ impl<'a, W: World> Driver<'a, W> {
                     let (application, actions) = application!(self);
                     application.reached(flow, delivered, actions)?;
                 }
+                Notice::Measured => {
+                    let heard = self.world.now() + self.control_delay;
+                    for measured in self.world.measured() {
+                        self.agenda.enter(heard, Act::Hear(measured.into()));
+                    }
+                }
                 Notice::Pause => {
                     self.progress.now = self.world.now();
                     report(self.progress);
@@ -297,8 +323,13 @@ impl<'a, W: World> Driver<'a, W> {
 
     /// Sends the policy's directives on their way.
     fn send(&mut self) {
-        let obeyed = self.world.now() + self.control_delay;
+        let heard = self.world.now() + self.control_delay;
         for directive in self.directives.drain(..) {
+            // A grant that comes early waits for its timeslot; one that comes late is used at once.
+            let obeyed = match directive {
+                Directive::Grant { slot, .. } => heard.max(slot),
+                _ => heard,
+            };
             self.agenda.enter(obeyed, Act::Obey(directive));
         }
     }
@@ -317,6 +348,10 @@ impl<'a, W: World> Driver<'a, W> {
                 }
             }
             Directive::Prioritize { flow, level, .. } => self.world.prioritize(flow, level),
+            Directive::Grant { src, dst, via, .. } => {
+                self.world.grant(&self.network, src, dst, via);
+            }
+            Directive::PacePair { src, dst, rate, .. } => self.world.pace_pair(src, dst, rate),
         }
         Ok(())
     }

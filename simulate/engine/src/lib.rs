@@ -13,5 +13,5 @@ pub mod random;
 pub use application::{Actions, Application};
 pub use drive::{FlowState, Monitor, Notice, Plan, Progress, Streams, World, drive};
 pub use jobs::Jobs;
-pub use outcome::{FlowRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
+pub use outcome::{FlowRecord, HeldRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
 pub use queue::{EventQueue, Slot};

@@ -40,6 +40,9 @@ pub(crate) struct Flow {
     pub(crate) ended: bool,
     pub(crate) priority: u8,
     pub(crate) meter: Option<Box<Meter>>,
+    /// Of a flow that is held: its queue, and packets that were let go.
+    pub(crate) queue: usize,
+    pub(crate) released: u32,
 }
 
 impl Flow {
@@ -71,6 +74,8 @@ impl Flow {
             ended: false,
             priority: 0,
             meter: None,
+            queue: 0,
+            released: 0,
         }
     }
 
@@ -102,7 +107,8 @@ impl Flow {
             payload: u32::from(packet.size - transport.header),
             seq: if is_ack { 0 } else { packet.seq },
             ack: if is_ack { packet.seq } else { 0 },
-            sack: (packet.block.0 != packet.block.1).then_some(packet.block),
+            sack: (packet.flags & frame::DATAGRAM == 0 && packet.block.0 != packet.block.1)
+                .then_some(packet.block),
             window: if is_ack {
                 u32::from(packet.window) << transport.window_scale()
             } else {

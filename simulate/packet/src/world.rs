@@ -1,10 +1,11 @@
 //! The world itself: flows over links, event by event.
 
+mod held;
 #[cfg(test)]
 mod reading;
 
 use engine::{FlowState, LinkRecord, Notice, Outcome};
-use model::{FlowId, LinkId, Network, NodeId, NodeKind};
+use model::{FlowId, LinkId, Measured, Network, NodeId, NodeKind};
 use units::{Bytes, Rate, Time};
 
 use crate::capture::Taps;
@@ -15,6 +16,7 @@ use crate::meter::Meter;
 use crate::tcp::{Acknowledgement, low, unwrap};
 use crate::wires::{DELIVER, SPECIAL, Wires, arrival_slot, slot_number};
 use crate::{Enforcement, Protocol, RunError, Setup, Transport};
+use held::Held;
 
 /// Events between two [`Notice::Pause`].
 const PAUSE: u64 = 1 << 20;
@@ -36,6 +38,8 @@ pub struct World {
     dropped: u64,
     pause_at: u64,
     taps: Taps,
+    /// Where packets wait at their hosts to be let go.
+    held: Option<Held>,
 }
 
 impl World {
@@ -49,6 +53,7 @@ impl World {
             NodeKind::Switch => setup.switch_queue,
         };
         let wires = Wires::new(network, &transport, ports);
+        let held = transport.held.then(|| Held::new(wires.links.len()));
         let mut taps = Taps::new(wires.links.len());
         for capture in &setup.captures {
             taps.open(network, capture)?;
@@ -66,6 +71,7 @@ impl World {
             arrived: 0,
             dropped: 0,
             pause_at: PAUSE,
+            held,
         })
     }
 
@@ -268,6 +274,9 @@ impl World {
         let len = u64::from(packet.size - self.transport.header);
         if packet.flags & frame::DATAGRAM != 0 {
             flow.received += len;
+            if let Some(held) = &mut self.held {
+                held.arrived(now, packet);
+            }
             return self.settle(place);
         }
         let seq = unwrap(flow.receiver.delivered(), packet.seq);
@@ -366,8 +375,12 @@ impl World {
         let place = slot_number(place);
         if side == 0 {
             flow.sender.on_deadline(self.now);
-            self.pump(place);
-            return self.settle(place);
+            if self.held.is_some() {
+                self.leak(self.flows[place as usize].queue);
+            } else {
+                self.pump(place);
+            }
+            return self.settle(place).or_else(|| self.held.as_ref()?.notice());
         }
         let acknowledgement = flow.receiver.on_deadline(self.now);
         if let Some(due) = flow.receiver.deadline() {
@@ -518,6 +531,9 @@ impl engine::World for World {
     }
 
     fn run(&mut self, limit: Time) -> Notice {
+        if let Some(notice) = self.held.as_ref().and_then(Held::notice) {
+            return notice;
+        }
         let links = self.wires.links.len();
         while let Some((time, slot)) = self.wires.events.pop(limit) {
             self.now = time.as_nanos();
@@ -557,7 +573,11 @@ impl engine::World for World {
     ) -> Result<FlowId, RunError> {
         let id = self.enter(network, src, dst, size)?;
         let place = self.places[id.index()];
-        self.pump(place);
+        if self.held.is_some() {
+            self.hold_back(place);
+        } else {
+            self.pump(place);
+        }
         if size == Bytes::ZERO {
             // Nothing will arrive to end it.
             self.schedule_timer(place, 0, self.now);
@@ -579,6 +599,18 @@ impl engine::World for World {
         }
     }
 
+    fn grant(&mut self, network: &Network, src: NodeId, dst: NodeId, via: Option<NodeId>) {
+        self.let_go_over(network, src, dst, via);
+    }
+
+    fn pace_pair(&mut self, src: NodeId, dst: NodeId, rate: Rate) {
+        self.set_leak(src, dst, link::cost(rate.as_bps()));
+    }
+
+    fn measured(&mut self) -> Vec<Measured> {
+        self.held.as_mut().map(Held::take_reports).unwrap_or_default()
+    }
+
     fn state(&self, flow: FlowId) -> Option<FlowState> {
         let flow = &self.flows[self.place(flow)? as usize];
         Some(flow.state(self.transport.protocol == Protocol::Datagram))
@@ -586,7 +618,8 @@ impl engine::World for World {
 
     fn queue_length(&mut self, link: LinkId) -> u32 {
         let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.packets());
-        self.wires.links[link.index()].queue_length(self.now) + waiting
+        let held = self.held.as_ref().map_or(0, |held| held.waiting(link.index()));
+        self.wires.links[link.index()].queue_length(self.now) + waiting + held
     }
 
     fn check(&mut self) -> Result<(), RunError> {
@@ -606,6 +639,7 @@ impl engine::World for World {
         outcome.links = (0u32..).zip(&self.wires.links).map(record).collect();
         outcome.hops = outcome.links.iter().map(|link| link.packets).sum();
         outcome.events = self.wires.events.popped();
+        outcome.held = self.held.take().map(Held::into_record).unwrap_or_default();
         self.audit().map_err(RunError::Invariant)?;
         self.taps.finish()
     }
