@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::{Outcome, Plan, Progress};
-use model::Network;
+use engine::{Monitor, Outcome, Plan, Progress};
+use model::{LinkId, Network};
 use packet::{Capture, Setup};
 
 use crate::scenario::{PolicySpec, Scenario, ScenarioError, Traffic, World};
@@ -134,6 +134,11 @@ impl Task<'_> {
             });
             named.collect()
         };
+        let links = 0..scenario.topology.links().len();
+        let monitors = scenario.queues.sample.map_or_else(Vec::new, |interval| {
+            let links = links.filter_map(|link| u32::try_from(link).ok());
+            links.map(|link| Monitor { link: LinkId(link), interval }).collect()
+        });
         let setup = Setup {
             network: self.prepared.network.clone(),
             transport: self.policy.transport,
@@ -145,7 +150,7 @@ impl Task<'_> {
             control_delay: scenario.control.delay,
             until: scenario.until,
             captures: self.captures.map(capture).unwrap_or_default(),
-            monitors: Vec::new(),
+            monitors,
         };
         packet::run(setup, progress)
             .map_err(|source| Failure::Packet { policy: self.policy.label.clone(), source })

@@ -41,7 +41,8 @@ impl Unit {
             Self::BitsPerSecond => scaled(value, "bit/s", &["", "k", "M", "G", "T"], 0.001),
             Self::Ratio => format!("{:.1} %", value * 100.0),
             Self::Count => format!("{value:.0}"),
-            Self::Packets => format!("{value:.0} packets"),
+            Self::Packets if value.fract() == 0.0 => format!("{value:.0} packets"),
+            Self::Packets => format!("{} packets", digits(value)),
         };
         minus(&text)
     }

@@ -1,8 +1,10 @@
 //! `[[policy]]`: who decides, one run each.
 
 use packet::Transport;
-use policy::{Parameters, Policy, PolicyError, Share, smsf};
-use units::Span;
+use policy::matching::MOST_SLOTS;
+use policy::syn::Order;
+use policy::{Parameters, Policy, PolicyError, Share, smsf, syn};
+use units::{Bytes, Span};
 
 use super::fields::{Value, unknown};
 use super::{ScenarioError, transport};
@@ -11,6 +13,8 @@ use super::{ScenarioError, transport};
 const MOST: usize = 64;
 /// Longest time that a parameter may name: a thousand hours.
 const LONGEST: Span = Span::from_secs(3_600_000);
+
+const ORDERS: &[(&str, Order)] = &[("ocf", Order::Ocf), ("srjf", Order::Srjf), ("mmf", Order::Mmf)];
 
 /// One policy of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +81,16 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
                     period: fields.or("period", default.guard.period, span)?,
                     duration: fields.or("duration", default.guard.duration, span)?,
                 },
+            };
+        }
+        "syn" => {
+            let default = syn::Parameters::default();
+            parameters.syn = syn::Parameters {
+                order: fields.or("order", default.order, |v| v.choice(ORDERS))?,
+                packet: fields.or("packet", default.packet, |v| {
+                    transport::between(v, Bytes::new(64), Bytes::new(65_535))
+                })?,
+                batch: fields.or("batch", default.batch, |v| v.integer(1..=MOST_SLOTS))?,
             };
         }
         _ => {}

@@ -53,7 +53,7 @@ impl World {
             NodeKind::Switch => setup.switch_queue,
         };
         let wires = Wires::new(network, &transport, ports);
-        let held = transport.held.then(|| Held::new(wires.links.len()));
+        let held = transport.held.then(|| Held::new(topology.nodes().len(), wires.links.len()));
         let mut taps = Taps::new(wires.links.len());
         for capture in &setup.captures {
             taps.open(network, capture)?;

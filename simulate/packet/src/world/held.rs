@@ -1,13 +1,12 @@
 //! Packets that wait at their host, in a queue for each destination, until directives let them go.
 //!
 //! Source: sync-vs-async, sections II and III-B. A grant lets the packet at the head of a queue go
-//! at once, perhaps over a switch of the controller's choice; a rate has the queue leak, each
-//! packet leaving when the one before it would have been sent at that rate. Packets of one queue
-//! leave in order of arrival. A queue that ran empty forgets its rate: what comes next
+//! at once, perhaps over a switch of the controller's choice; a rate has the queue leak, each packet
+//! leaving when its last bit has. Packets of one queue leave in order of arrival. A queue that ran empty forgets its rate: what comes next
 //! waits for the next directive. Hosts tell the controller when packets queue up and when a
 //! queue has run empty.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use engine::{HeldRecord, Notice};
 use model::{FlowId, Measured, Network, NodeId};
@@ -17,12 +16,16 @@ use super::World;
 use crate::frame::{self, Packet};
 use crate::link;
 use crate::tcp::low;
-use crate::wires::{DELIVER, Path, SPECIAL, Wires};
+use crate::wires::{DELIVER, Path, SPECIAL, Wires, slot_number};
+
+/// No queue.
+const NOWHERE: u32 = u32::MAX;
 
 /// All queues of all hosts.
 #[derive(Default)]
 pub(super) struct Held {
-    places: BTreeMap<(NodeId, NodeId), usize>,
+    /// The queue of each pair that has one, by source and destination; a row begins empty.
+    places: Vec<Vec<u32>>,
     queues: Vec<Queue>,
     /// Packets that wait for each link, as the first of their path.
     waiting: Vec<u32>,
@@ -40,15 +43,21 @@ struct Queue {
     leaks: bool,
     /// Cost of an octet at the rate that was last set.
     cost: u64,
-    /// When the next packet may leave, ns.
-    ready: u64,
+    /// When the last bit of the packet at the head has leaked, or of the last that left, ns.
+    finish: u64,
     /// The rows of paths over each switch that was asked for.
     detours: Vec<(NodeId, u32)>,
 }
 
 impl Held {
-    pub(super) fn new(links: usize) -> Self {
-        Self { waiting: vec![0; links], ..Self::default() }
+    pub(super) fn new(nodes: usize, links: usize) -> Self {
+        Self { places: vec![Vec::new(); nodes], waiting: vec![0; links], ..Self::default() }
+    }
+
+    /// The queue of a pair.
+    fn place(&self, src: NodeId, dst: NodeId) -> Option<usize> {
+        let place = *self.places.get(src.index())?.get(dst.index())?;
+        (place != NOWHERE).then_some(place as usize)
     }
 
     /// Packets that wait for a link.
@@ -86,17 +95,22 @@ impl World {
         let (packets, bytes, ideal) = self.packets(id, size, &path);
         let Some(held) = &mut self.held else { return };
         held.record.ideal.push(Span::from_nanos(ideal));
-        let number = *held.places.entry((src, dst)).or_insert_with(|| {
+        let number = held.place(src, dst).unwrap_or_else(|| {
             held.queues.push(Queue {
                 src,
                 dst,
                 flows: VecDeque::new(),
                 leaks: false,
                 cost: 0,
-                ready: 0,
+                finish: 0,
                 detours: Vec::new(),
             });
-            held.queues.len() - 1
+            let number = held.queues.len() - 1;
+            let nodes = held.places.len();
+            let row = &mut held.places[src.index()];
+            row.resize(nodes, NOWHERE);
+            row[dst.index()] = slot_number(number);
+            number
         });
         self.flows[place as usize].queue = number;
         if packets > 0 {
@@ -133,73 +147,92 @@ impl World {
         self.transport.lengths.of(full, flow, number) - self.transport.header
     }
 
-    /// Lets the packet at the head of a queue go; its frame octets. `None` of an empty queue.
-    fn let_go(&mut self, number: usize, detour: Option<u32>) -> Option<u64> {
-        let now = self.now;
-        let held = self.held.as_mut()?;
-        let queue = &mut held.queues[number];
-        let place = *queue.flows.front()?;
+    /// The flow of the packet at the head of a queue, the packet's payload and its frame octets.
+    fn head(&self, number: usize) -> Option<(u32, u16, u64)> {
+        let place = *self.held.as_ref()?.queues.get(number)?.flows.front()?;
         let flow = &self.flows[place as usize];
-        let payload = self.payload(flow.id, flow.released);
+        let left = flow.size - flow.sender.sent();
+        let payload =
+            self.payload(flow.id, flow.released).min(u16::try_from(left).unwrap_or(u16::MAX));
+        Some((place, payload, u64::from(payload) + u64::from(self.transport.header)))
+    }
+
+    /// The first link of a flow's path.
+    fn uplink(&self, place: u32) -> usize {
+        (self.wires.paths[2 * place as usize][0] & !SPECIAL) as usize
+    }
+
+    /// Lets the packet at the head of a queue go, if there is one.
+    fn let_go(&mut self, number: usize, detour: Option<u32>) {
+        let Some((place, payload, _)) = self.head(number) else { return };
+        let (now, link) = (self.now, self.uplink(place));
         let flow = &mut self.flows[place as usize];
-        let segment = flow.sender.datagram(now, payload)?;
+        let (Some(segment), Some(held)) = (flow.sender.datagram(now, payload), &mut self.held)
+        else {
+            return;
+        };
         flow.released += 1;
-        let held = self.held.as_mut()?;
+        held.waiting[link] -= 1;
         let queue = &mut held.queues[number];
-        let first = self.wires.paths[2 * place as usize][0] & !SPECIAL;
-        held.waiting[first as usize] -= 1;
         if flow.sender.is_done() {
             queue.flows.pop_front();
             if queue.flows.is_empty() {
                 queue.leaks = false;
-                let (src, dst) = (queue.src, queue.dst);
-                held.reports.push(Measured::Drained { src, dst });
+                held.reports.push(Measured::Drained { src: queue.src, dst: queue.dst });
             }
         }
-        let size = segment.len + self.transport.header;
         self.inject(Packet {
             time: 0,
             seq: low(segment.seq),
             block: (detour.unwrap_or_default(), low(now)),
             flow: place,
-            size,
+            size: segment.len + self.transport.header,
             flags: frame::DATAGRAM | if detour.is_some() { frame::DETOUR } else { 0 },
             hop: 0,
             window: 0,
         });
-        Some(size.into())
     }
 
-    /// Lets as many packets of a queue go as its rate allows by now, and sees to the next.
+    /// Lets as many packets of a queue go as have leaked by now, and sees to the next. A packet is
+    /// handed to the link so that the link sends its last bit just when that has leaked: at the
+    /// link's own rate nothing is delayed, and no queue sends more than its rate in any
+    /// time.
     pub(super) fn leak(&mut self, number: usize) {
-        while let Some(queue) = self.held.as_mut().and_then(|held| held.queues.get_mut(number)) {
-            let Some(&first) = queue.flows.front().filter(|_| queue.leaks) else { return };
-            if queue.ready > self.now {
-                let ready = queue.ready;
-                return self.schedule_timer(first, 0, ready);
+        while let Some((place, _, size)) = self.head(number) {
+            let (sending, _) = self.wires.links[self.uplink(place)].times(size);
+            let Some(queue) = self.held.as_ref().map(|held| &held.queues[number]) else { return };
+            if !queue.leaks {
+                return;
             }
-            let cost = queue.cost;
-            let Some(size) = self.let_go(number, None) else { return };
-            if let Some(held) = &mut self.held {
+            let ready = queue.finish.saturating_sub(sending);
+            if ready > self.now {
+                return self.schedule_timer(place, 0, ready);
+            }
+            self.let_go(number, None);
+            let next = self.head(number);
+            if let (Some((_, _, size)), Some(held)) = (next, &mut self.held) {
                 let queue = &mut held.queues[number];
-                queue.ready = queue.ready.max(self.now) + link::span(size, cost);
+                queue.finish += link::span(size, queue.cost);
             }
         }
     }
 
     /// A pair's rate, in the cost of an octet.
     pub(super) fn set_leak(&mut self, src: NodeId, dst: NodeId, cost: u64) {
-        let Some(held) = &mut self.held else { return };
-        let Some(&number) = held.places.get(&(src, dst)) else { return };
+        let Some(held) = &self.held else { return };
+        let Some(number) = held.place(src, dst) else { return };
+        let (now, head) = (self.now, self.head(number));
+        let (Some((_, _, size)), Some(held)) = (head, &mut self.held) else { return };
         let queue = &mut held.queues[number];
-        // What is left of the wait for the next packet is waited at the new rate.
-        let wait = queue.ready.saturating_sub(self.now);
-        if wait > 0 && queue.cost > 0 {
-            let scaled = u128::from(wait) * u128::from(cost) / u128::from(queue.cost);
-            queue.ready = self.now + u64::try_from(scaled).unwrap_or(u64::MAX >> 1);
+        if queue.leaks {
+            // What has not leaked yet leaks at the new rate.
+            let left = u128::from(queue.finish.saturating_sub(now));
+            let scaled = left * u128::from(cost) / u128::from(queue.cost.max(1));
+            queue.finish = now + u64::try_from(scaled).unwrap_or(u64::MAX >> 1);
+        } else {
+            queue.finish = queue.finish.max(now) + link::span(size, cost);
         }
-        queue.cost = cost;
-        queue.leaks = !queue.flows.is_empty();
+        (queue.leaks, queue.cost) = (true, cost);
         self.leak(number);
     }
 
@@ -212,7 +245,7 @@ impl World {
         via: Option<NodeId>,
     ) {
         let Some(held) = &self.held else { return };
-        let Some(&number) = held.places.get(&(src, dst)) else { return };
+        let Some(number) = held.place(src, dst) else { return };
         let detours = &held.queues[number].detours;
         let known = via.and_then(|via| detours.iter().find(|(over, _)| *over == via));
         let detour = match (known, via) {
