@@ -41,17 +41,18 @@ impl View<'_> {
             .get_or_init(|| self.run.held.latency.iter().copied().map(Span::as_secs_f64).collect())
     }
 
-    /// Payload of all flows over what the hosts' links could receive in the busy time.
+    /// Payload of all flows over what the links of the hosts that flows go to could carry in the
+    /// busy time.
     pub(super) fn throughput(&self) -> Option<f64> {
-        let is_host = |node: NodeId| self.topology.nodes()[node.index()].kind == NodeKind::Host;
-        let into = self.topology.links().iter().filter(|link| is_host(link.to));
+        let receivers: BTreeSet<NodeId> = self.run.flows.iter().map(|flow| flow.dst).collect();
+        let into = self.topology.links().iter().filter(|link| receivers.contains(&link.to));
         let capacity: f64 = into.map(|link| link.spec.capacity.as_bps() as f64).sum();
         Some(self.goodput()? / capacity)
     }
 
-    /// Packets that wait in the queues at a place, those in transmission left out: a value for
-    /// each queue and sample.
-    pub(super) fn waiting(&self, place: Place) -> Sample {
+    /// Packets in the queues at a place, those in transmission included: a value for each queue and
+    /// sample.
+    pub(super) fn queued(&self, place: Place) -> Sample {
         let nodes = self.topology.nodes();
         let is_host = |node: NodeId| nodes[node.index()].kind == NodeKind::Host;
         let links = self.topology.links();
@@ -64,6 +65,6 @@ impl View<'_> {
         };
         let queues = self.run.queues.iter();
         let here = queues.filter(|queue| place_of(links[queue.link.index()].from) == place);
-        here.flat_map(|queue| &queue.packets).map(|n| f64::from(n.saturating_sub(1))).collect()
+        here.flat_map(|queue| &queue.packets).map(|n| f64::from(*n)).collect()
     }
 }
