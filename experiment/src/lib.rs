@@ -7,6 +7,7 @@ pub mod metrics;
 mod published;
 mod repeat;
 pub mod report;
+pub mod reproduce;
 mod result;
 pub mod run;
 pub mod scenario;

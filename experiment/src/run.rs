@@ -134,11 +134,11 @@ impl Task<'_> {
             });
             named.collect()
         };
-        let links = 0..scenario.topology.links().len();
-        let monitors = scenario.queues.sample.map_or_else(Vec::new, |interval| {
-            let links = links.filter_map(|link| u32::try_from(link).ok());
-            links.map(|link| Monitor { link: LinkId(link), interval }).collect()
-        });
+        let mut monitors = scenario.monitors.clone();
+        if let Some(interval) = scenario.queues.sample {
+            let links = 0..u32::try_from(scenario.topology.links().len()).unwrap_or(u32::MAX);
+            monitors.extend(links.map(|link| Monitor { link: LinkId(link), interval }));
+        }
         let setup = Setup {
             network: self.prepared.network.clone(),
             transport: self.policy.transport,
@@ -148,6 +148,7 @@ impl Task<'_> {
             host_queue: scenario.queues.host,
             switch_queue: scenario.queues.switch,
             control_delay: scenario.control.delay,
+            processing: scenario.control.processing,
             until: scenario.until,
             captures: self.captures.map(capture).unwrap_or_default(),
             monitors,
@@ -163,8 +164,9 @@ impl Task<'_> {
             application: self.prepared.traffic.in_fluid(),
             policy: Some(self.policy.build()?),
             control_delay: scenario.control.delay,
+            processing: scenario.control.processing,
             until: scenario.until,
-            monitors: Vec::new(),
+            monitors: scenario.monitors.clone(),
         };
         fluid::run(plan, progress)
             .map_err(|source| Failure::Fluid { policy: self.policy.label.clone(), source })

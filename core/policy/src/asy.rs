@@ -55,10 +55,11 @@ impl Asy {
         }));
         self.solver.solve(&sources, &destinations, &self.offers, &mut self.rates);
         for (pair, &rate) in self.pairs.iter_mut().zip(&self.rates) {
-            let rate = round(rate) + FLOOR;
+            let (src, dst) = pair.ends;
+            let whole = self.sources[src.index()].min(self.destinations[dst.index()]);
+            let rate = FLOOR + if rate < whole.fraction(127, 128) { round(rate) } else { rate };
             if pair.given != rate {
                 pair.given = rate;
-                let (src, dst) = pair.ends;
                 out.push(Directive::PacePair { src, dst, rate, lease: LEASE });
             }
         }
@@ -101,8 +102,8 @@ impl Asy {
 }
 
 /// The rate down to 7 significant bits, 0.4 % less on average: what changes by less is not told.
-/// Otherwise every change would be told to every pair, for the pairs of a busy network hang
-/// together.
+/// Otherwise every change would be told to every pair that shares a link, for those of a busy network
+/// hang together.
 const fn round(rate: Rate) -> Rate {
     let bps = rate.as_bps();
     let drop = (u64::BITS - bps.leading_zeros()).saturating_sub(7);

@@ -38,12 +38,14 @@ fn a_slot_goes_to_the_first_of_each_port() {
     assert!(matcher.is_empty());
 }
 
+type Pair = (u16, u16);
+
 /// The slots of a batch as lists of pairs, and what waits after it.
 fn fill(
     order: Order,
     slots: u32,
     bursts: &[(u16, u16, u32)],
-) -> (Vec<Vec<(u16, u16)>>, BTreeMap<(u16, u16), u32>) {
+) -> (Vec<Vec<Pair>>, BTreeMap<Pair, u32>) {
     let mut arbiter = Arbiter::new(order, 6);
     let mut waiting = BTreeMap::new();
     for (now, &(src, dst, packets)) in (0..).zip(bursts) {
@@ -94,8 +96,9 @@ proptest! {
         bursts in prop::collection::vec((0..5u16, 0..5u16, 1..6u32), 1..20),
     ) {
         let mut arbiter = Arbiter::new(order, 5);
-        // (queued, packets left) of the bursts of each pair, and since when its head is the head.
-        let mut queues: BTreeMap<(u16, u16), (Vec<(u64, u32)>, u64)> = BTreeMap::new();
+        /// (queued, packets left) of the bursts of a pair, and since when its head is the head.
+        type Queue = (Vec<(u64, u32)>, u64);
+        let mut queues: BTreeMap<Pair, Queue> = BTreeMap::new();
         for (now, &(src, dst, packets)) in (0..).zip(&bursts) {
             arbiter.queue(now, src, dst, packets, u64::from(packets) * 1500);
             queues.entry((src, dst)).or_insert((Vec::new(), now)).0.push((now, packets));

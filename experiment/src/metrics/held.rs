@@ -43,7 +43,7 @@ impl View<'_> {
 
     /// Payload of all flows over what the links of the hosts that flows go to could carry in the
     /// busy time.
-    pub(super) fn throughput(&self) -> Option<f64> {
+    pub(super) fn receiver_throughput(&self) -> Option<f64> {
         let receivers: BTreeSet<NodeId> = self.run.flows.iter().map(|flow| flow.dst).collect();
         let into = self.topology.links().iter().filter(|link| receivers.contains(&link.to));
         let capacity: f64 = into.map(|link| link.spec.capacity.as_bps() as f64).sum();

@@ -6,7 +6,9 @@ use units::Bytes;
 
 use crate::frame::{self, Packet};
 use crate::meter::Meter;
+use crate::switches::Passage;
 use crate::tcp::{Receiver, Sender};
+use crate::world::Opening;
 use crate::{Frame, Transport};
 
 /// No timer event is pending.
@@ -43,6 +45,12 @@ pub(crate) struct Flow {
     /// Of a flow that is held: its queue, and packets that were let go.
     pub(crate) queue: usize,
     pub(crate) released: u32,
+    /// Its SYN-ACK has not come.
+    pub(crate) opening: Option<Opening>,
+    /// Where its last data carries a FIN, octets; nowhere without a handshake.
+    pub(crate) fin_at: u64,
+    /// What switches know of it, where they do more than forward.
+    pub(crate) passage: Option<Box<Passage>>,
 }
 
 impl Flow {
@@ -76,6 +84,9 @@ impl Flow {
             meter: None,
             queue: 0,
             released: 0,
+            opening: None,
+            fin_at: if transport.connects() { size } else { u64::MAX },
+            passage: None,
         }
     }
 
