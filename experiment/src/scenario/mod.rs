@@ -11,17 +11,21 @@ mod document;
 mod error;
 mod fields;
 mod figure;
+mod gather;
 mod jobs;
 mod policy;
 mod published;
+mod stream;
 mod topology;
 mod transport;
+mod windows;
 mod workload;
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
+use engine::Monitor;
 use model::{LinkId, Topology};
 use packet::{Discipline, Enforcement, Transport};
 use units::{Span, Time};
@@ -64,6 +68,8 @@ pub struct Scenario {
     pub policies: Vec<PolicySpec>,
     /// Ports to capture in every run.
     pub captures: Vec<CapturePort>,
+    /// Queues to watch in every run.
+    pub monitors: Vec<Monitor>,
     /// The figures of a text that it is.
     pub figures: Vec<Figure>,
     /// Results that the text gives of the scenario as it is: those of another point of a figure's
@@ -100,6 +106,8 @@ impl World {
 pub struct Control {
     /// One-way delay between hosts and controller.
     pub delay: Span,
+    /// What the controller takes over each message, one after another.
+    pub processing: Span,
     /// What limits a flow.
     pub enforcement: Enforcement,
 }
@@ -177,8 +185,16 @@ impl Scenario {
             folder,
             ends: until.is_some(),
         };
-        let workload = workload::read(&root.need("workload", "a [workload] table")?, &context)?;
-        let policies = policy::read(&root.need("policy", "a [[policy]] table")?, transport)?;
+        let workload_value = root.need("workload", "a [workload] table")?;
+        let workload = workload::read(&workload_value, &context)?;
+        if world == World::Fluid && workload.needs_packets() {
+            return Err(workload_value.error("needs packets; use world = \"packet\""));
+        }
+        let policy_value = root.need("policy", "a [[policy]] table")?;
+        let policies = policy::read(&policy_value, transport)?;
+        if workload.is_gather() {
+            policy::check_gathering(&policy_value, &policies)?;
+        }
         let packets = policies.iter().map(|policy| transport::packet(&policy.transport));
         topology::check_buffers(&topology_value, &topology, packets.max().unwrap_or_default())?;
         let baseline = baseline(&mut root, &policies)?;
@@ -187,6 +203,8 @@ impl Scenario {
             return Err(capture.error("the fluid world has no packets to capture; remove it"));
         }
         let captures = topology::read_captures(&captures, &topology)?;
+        let monitors = root.tables("monitor", Self::MOST_CAPTURES)?;
+        let monitors = windows::read_monitors(&monitors, &topology)?;
         let figures = root.or("figure", Vec::new(), figure::read)?;
         let mut published =
             root.or("published", Vec::new(), |v| published::read(v, &policies, &figures))?;
@@ -208,6 +226,7 @@ impl Scenario {
             workload,
             policies,
             captures,
+            monitors,
             figures,
             published,
             measures,

@@ -6,17 +6,18 @@ use engine::{Application, Jobs};
 use model::{Job, Network, NodeId, NodeKind, Topology};
 use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
+use workload::stream::{Stream, StreamRun};
 use workload::{
-    Cdf, Cluster, Draft, Error, Incast, ParameterError, Pattern, Poisson, Running, Sample, Shuffle,
-    SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
+    Cdf, Cluster, Draft, Error, Gather, Incast, ParameterError, Pattern, Poisson, Running, Sample,
+    Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
 };
 
 use super::ScenarioError;
 use super::cluster;
 use super::fields::{Fields, Value};
-use super::jobs;
 use super::topology::{self, Names, named};
 use super::transport::between;
+use super::{gather, jobs, stream};
 
 type Read<T> = Result<T, ScenarioError>;
 
@@ -65,6 +66,8 @@ enum Recipe {
     Incast(Incast),
     Permutation(Bytes),
     AllToAll(Bytes),
+    Gather(Gather),
+    Stream(stream::Recipe),
 }
 
 #[derive(Clone, Debug)]
@@ -90,6 +93,15 @@ enum Source {
         hosts: Vec<NodeId>,
         seed: u64,
     },
+    Gather {
+        gather: Gather,
+        hosts: Vec<NodeId>,
+        seed: u64,
+    },
+    Stream {
+        stream: Stream,
+        seed: u64,
+    },
     Cluster(Box<Running>),
 }
 
@@ -97,6 +109,12 @@ impl Traffic {
     /// What runs on the hosts of the packet world.
     pub fn in_packets(&self) -> Box<dyn Application<packet::World> + '_> {
         match &self.0 {
+            Source::Gather { gather, hosts, seed } => gather.application(hosts, *seed),
+            Source::Stream { stream, seed } => match StreamRun::new(stream, *seed) {
+                Ok(run) => Box::new(run),
+                // `Workload::prepare` has made one already.
+                Err(_) => Box::new(Jobs::new(self.jobs())),
+            },
             Source::Cluster(running) => running.clone(),
             _ => Box::new(Jobs::new(self.jobs())),
         }
@@ -112,9 +130,22 @@ impl Traffic {
 
     /// How much it is, on a line.
     pub fn describe(&self) -> String {
-        if let Source::Cluster(running) = &self.0 {
-            let (jobs, tasks) = running.tasks();
-            return format!("{jobs} jobs, {tasks} tasks, {}", running.payload());
+        match &self.0 {
+            Source::Gather { gather, .. } => {
+                let (fronts, objects) = (gather.fronts.len(), gather.objects);
+                let requests = fronts * gather.requests as usize;
+                return format!("{requests} requests of {objects} objects");
+            }
+            Source::Stream { .. } => return "a stream topology".to_owned(),
+            Source::Cluster(running) => {
+                let (jobs, tasks) = running.tasks();
+                return format!("{jobs} jobs, {tasks} tasks, {}", running.payload());
+            }
+            Source::Jobs { .. } | Source::Flows { .. } => {}
+        }
+        if let Source::Stream { stream, .. } = &self.0 {
+            let instances: usize = stream.operators.iter().map(|o| o.hosts.len()).sum();
+            return format!("{} operators, {instances} instances", stream.operators.len());
         }
         let (mut jobs, mut flows, mut bytes) = (0, 0, Bytes::ZERO);
         let mut source = self.jobs();
@@ -140,7 +171,10 @@ impl Traffic {
             Source::Flows { poisson, hosts, seed } => {
                 Box::new(poisson.flows(hosts, *seed).into_iter().flatten())
             }
-            Source::Cluster(_) => Box::new(std::iter::empty()),
+            // Applications of their own.
+            Source::Gather { .. } | Source::Stream { .. } | Source::Cluster(_) => {
+                Box::new(std::iter::empty())
+            }
         }
     }
 
@@ -154,6 +188,15 @@ impl Traffic {
                 let duration = poisson.duration.as_secs_f64().max(f64::MIN_POSITIVE);
                 progress.now.as_secs_f64() / duration
             }
+            Source::Gather { gather, .. } => {
+                let objects = gather.fronts.len() as f64
+                    * f64::from(gather.requests)
+                    * f64::from(gather.objects);
+                let size = f64::midpoint(f64::from(gather.sizes.0), f64::from(gather.sizes.1));
+                progress.delivered.get() as f64 / (objects * size)
+            }
+            // The time that has passed says it all.
+            Source::Stream { .. } => 0.0,
             Source::Cluster(running) => {
                 progress.delivered.get() as f64 / running.payload().get().max(1) as f64
             }
@@ -162,6 +205,12 @@ impl Traffic {
 }
 
 impl Workload {
+    /// Whether it is fan-out requests, which need a policy that says how to gather them, and the
+    /// packet world.
+    pub(super) const fn is_gather(&self) -> bool {
+        matches!(self.recipe, Recipe::Gather(_))
+    }
+
     /// Makes the jobs for `network`, drawing from streams of `seed`; reads traces where the recipe
     /// names some.
     ///
@@ -176,6 +225,11 @@ impl Workload {
                 ScenarioError::new(site, parameter, message)
             }
         })
+    }
+
+    /// Whether only packets can carry it.
+    pub(super) const fn needs_packets(&self) -> bool {
+        matches!(self.recipe, Recipe::Stream(_) | Recipe::Gather(_))
     }
 
     fn make(&self, network: &Network, seed: u64) -> Result<Traffic, Error> {
@@ -195,6 +249,9 @@ impl Workload {
             return Ok(Traffic(Source::Cluster(Box::new(running))));
         }
         let mut jobs = match &self.recipe {
+            Recipe::Stream(recipe) => {
+                return Ok(Traffic(Source::Stream { stream: recipe.make()?, seed }));
+            }
             Recipe::Jobs(jobs) => jobs.clone(),
             Recipe::Shuffle(shuffle) => shuffle.jobs(hosts, seed)?,
             Recipe::Swim { file, sample } => {
@@ -209,6 +266,11 @@ impl Workload {
             Recipe::Incast(incast) => incast.jobs(hosts, seed)?,
             Recipe::Permutation(bytes) => vec![permutation(hosts, *bytes, seed)?],
             Recipe::AllToAll(bytes) => vec![all_to_all(hosts, *bytes)?],
+            Recipe::Gather(gather) => {
+                gather.check(hosts)?;
+                let (gather, hosts) = (gather.clone(), hosts.clone());
+                return Ok(Traffic(Source::Gather { gather, hosts, seed }));
+            }
             Recipe::Poisson { sizes, pattern, load, capacity, duration } => {
                 let sizes = match sizes {
                     Sizes::Fixed(size) => SizeDistribution::Fixed(*size),
@@ -250,6 +312,8 @@ enum Kind {
     Incast,
     Permutation,
     AllToAll,
+    Gather,
+    Stream,
 }
 
 const KINDS: &[(&str, Kind)] = &[
@@ -260,6 +324,8 @@ const KINDS: &[(&str, Kind)] = &[
     ("incast", Kind::Incast),
     ("permutation", Kind::Permutation),
     ("all-to-all", Kind::AllToAll),
+    ("gather", Kind::Gather),
+    ("stream", Kind::Stream),
 ];
 
 /// What the table is read against.
@@ -302,8 +368,15 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
         }
         Kind::Poisson => poisson(&mut fields, &names, context)?,
         Kind::Incast => incast(&mut fields, &names, context.ends)?,
+        Kind::Stream if !context.ends => {
+            return Err(fields.error(jobs::NEEDS_END));
+        }
+        Kind::Stream => Recipe::Stream(stream::read(&mut fields, &names, context, &mut sites)?),
         Kind::Permutation => Recipe::Permutation(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
         Kind::AllToAll => Recipe::AllToAll(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
+        Kind::Gather => {
+            Recipe::Gather(gather::read(&mut fields, context.topology, &hosts, &mut sites)?)
+        }
     };
     sites.append(&mut fields.sites());
     fields.done()?;
@@ -423,15 +496,15 @@ fn incast(fields: &mut Fields<'_>, names: &Names<'_>, ends: bool) -> Read<Recipe
     }))
 }
 
-fn count(value: &Value<'_>) -> Read<u32> {
+pub(super) fn count(value: &Value<'_>) -> Read<u32> {
     value.integer(1..=u32::MAX)
 }
 
-fn bytes(value: &Value<'_>) -> Read<Bytes> {
+pub(super) fn bytes(value: &Value<'_>) -> Read<Bytes> {
     between(value, Bytes::new(1), LARGEST)
 }
 
-fn span(value: &Value<'_>) -> Read<Span> {
+pub(super) fn span(value: &Value<'_>) -> Read<Span> {
     between(value, Span::ZERO, LONGEST)
 }
 
@@ -439,7 +512,7 @@ fn positive(value: &Value<'_>) -> Read<f64> {
     value.number(1e-6..=1000.0)
 }
 
-fn file(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
+pub(super) fn file(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
     let text = value.text()?;
     if text.is_empty() || text.contains('\0') {
         return Err(value.error("is no path; name a file"));

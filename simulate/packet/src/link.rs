@@ -137,6 +137,12 @@ impl Link {
         self.tail.wrapping_sub(self.queued)
     }
 
+    /// Octets queued at `now`, the packet in transmission included.
+    pub(crate) fn queued(&mut self, now: u64) -> u64 {
+        self.queue_length(now);
+        self.backlog
+    }
+
     /// The packet that arrives now, and the time when the one behind it will.
     #[inline]
     pub(crate) fn arrive(&mut self) -> (Packet, Option<u64>) {

@@ -55,6 +55,7 @@ fn run(cluster: &Cluster, hosts: u32, drafts: &[Draft], seed: u64, policy: &str)
         application: Box::new(running),
         policy: Some(policy::by_name(policy, &policy::Parameters::default()).unwrap()),
         control_delay: Span::ZERO,
+        processing: Span::ZERO,
         until: Time::NEVER,
         monitors: Vec::new(),
     };
