@@ -143,9 +143,10 @@ impl Task<'_> {
             host_queue: scenario.queues.host,
             switch_queue: scenario.queues.switch,
             control_delay: scenario.control.delay,
+            processing: scenario.control.processing,
             until: scenario.until,
             captures: self.captures.map(capture).unwrap_or_default(),
-            monitors: Vec::new(),
+            monitors: scenario.monitors.clone(),
         };
         packet::run(setup, progress)
             .map_err(|source| Failure::Packet { policy: self.policy.label.clone(), source })
@@ -158,8 +159,9 @@ impl Task<'_> {
             application: self.prepared.traffic.in_fluid(),
             policy: Some(self.policy.build()?),
             control_delay: scenario.control.delay,
+            processing: scenario.control.processing,
             until: scenario.until,
-            monitors: Vec::new(),
+            monitors: scenario.monitors.clone(),
         };
         fluid::run(plan, progress)
             .map_err(|source| Failure::Fluid { policy: self.policy.label.clone(), source })

@@ -3,9 +3,9 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use units::{Rate, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
-use crate::{FlowId, JobId, NodeId, Order};
+use crate::{FlowId, JobId, LinkId, NodeId, Order};
 
 /// One intention. It stands until another for the same flow replaces it or the flow ends, as long
 /// as the controller renews its lease; when the lease runs out the flow is plain TCP again.
@@ -26,6 +26,28 @@ pub enum Directive {
         flow: FlowId,
         /// 0 is served first, and is where every flow starts.
         level: u8,
+        /// As for [`Directive::Pace`].
+        lease: Span,
+    },
+    /// Cap the window in acknowledgements, at the switch that they pass on their way back and that
+    /// the data left by `link`.
+    Window {
+        /// The directed link that the data takes.
+        link: LinkId,
+        /// One flow, whose entry goes before that of the link; `None`: every flow through the link.
+        flow: Option<FlowId>,
+        /// Most octets of payload in flight. `None` removes the entry; without a flow, all entries
+        /// of the link, those of single flows too.
+        cap: Option<Bytes>,
+        /// As for [`Directive::Pace`].
+        lease: Span,
+    },
+    /// Space the acknowledgements of the flows through a link at the switch before it.
+    Space {
+        /// The directed link that the data takes.
+        link: LinkId,
+        /// Least time between two; `None` lets them pass as they come.
+        gap: Option<Span>,
         /// As for [`Directive::Pace`].
         lease: Span,
     },

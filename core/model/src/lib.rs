@@ -19,12 +19,13 @@ mod job;
 mod network;
 mod observation;
 mod topology;
+pub mod window;
 
 pub use directive::{Directive, Directives};
 pub use gather::{Gathering, Hub, Order, Request, Sample, Way};
 pub use job::{Flow, Job, JobClass};
 pub use network::{Network, interfere};
-pub use observation::{Declared, Measured, Observation, StreamSample};
+pub use observation::{Congestion, Declared, Measured, Observation, StreamSample};
 pub use topology::{Buffer, Link, LinkSpec, Node, NodeKind, Topology, TopologyError};
 
 macro_rules! id {

@@ -124,6 +124,47 @@ pub enum Measured {
         /// Frame bytes per second.
         rate: Rate,
     },
+    /// The first switch of a flow's path saw its SYN.
+    Opened {
+        /// The flow.
+        flow: FlowId,
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+    },
+    /// The first switch of a flow's path saw its FIN.
+    Closed {
+        /// The flow.
+        flow: FlowId,
+    },
+    /// Flow statistics: frame bytes that each open flow has sent through the first switch of its
+    /// path.
+    Carried {
+        /// The flows and their bytes so far.
+        flows: Vec<(FlowId, Bytes)>,
+    },
+    /// A switch port became congested, or more so, or recovered (SDTCP, section 3.2).
+    Congested {
+        /// The directed link that the port's queue feeds.
+        link: LinkId,
+        /// How much.
+        level: Congestion,
+        /// Frame bytes in the queue.
+        queue: Bytes,
+    },
+    /// A switch port at the moment of a regular report.
+    QueueLength {
+        /// The directed link that its queue feeds.
+        link: LinkId,
+        /// Frame bytes in the queue.
+        queue: Bytes,
+        /// Frame bytes that entered it since the report before.
+        sent: Bytes,
+    },
+    /// How much of each flow has reached its receiver since it began, payload: flow statistics of one
+    /// sample.
+    Delivered(Vec<(FlowId, Bytes)>),
     /// How streams stand, seen by the agents at their hosts.
     Streams(Vec<StreamSample>),
     /// What links carry that is none of the policy's flows (switch flow statistics), frame bytes;
@@ -150,6 +191,19 @@ pub enum Measured {
         /// The hub, by its place among the hubs.
         hub: u32,
     },
+}
+
+/// Congestion of a switch port by its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Congestion {
+    /// CR: not congested for some time.
+    Recovered,
+    /// CN-L.
+    Low,
+    /// CN-M.
+    Medium,
+    /// CN-H.
+    High,
 }
 
 impl From<Declared> for Observation {

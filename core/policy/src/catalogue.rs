@@ -7,12 +7,12 @@ use alloc::vec::Vec;
 use units::Rate;
 
 use crate::{
-    Policy, PolicyError, Share, app_aware, asy, fair, fifo, fixed, one_all, sff, sicc, smsf, sw,
-    syn, tcp,
+    Pause, Policy, PolicyError, Share, app_aware, asy, bssf, dclas, fair, fifo, fixed, hold,
+    one_all, sab, sdtcp, sebf, sff, sicc, smsf, srb, srpt, sw, syn, tcp,
 };
 
 /// The name of every policy.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 22] = [
     "tcp",
     "fair",
     "fifo",
@@ -20,13 +20,21 @@ pub const NAMES: [&str; 14] = [
     "smsf",
     "app-aware",
     "app-aware-fast",
+    "sebf",
+    "bssf",
+    "srb",
+    "dclas",
+    "srpt",
+    "sdtcp",
+    "sdtcp-hold",
+    "sab",
     "syn",
     "asy",
-    "static",
     "one-all",
     "sw",
     "sicc",
     "sicc-joint",
+    "static",
 ];
 
 /// The policies that say how fan-out requests are gathered.
@@ -47,10 +55,24 @@ pub struct Parameters {
     pub app_aware: app_aware::Parameters,
     /// Those of its variant.
     pub app_aware_fast: app_aware::Parameters,
-    /// The rates that `static` gives.
-    pub fixed: Vec<Rate>,
+    /// SDTCP's parameters.
+    pub sdtcp: sdtcp::Parameters,
+    /// Those of its variant.
+    pub hold: hold::Parameters,
+    /// SAB's parameters.
+    pub sab: sab::Parameters,
     /// Those of `sicc` and `sicc-joint`.
     pub sicc: sicc::Parameters,
+    /// The rates that `static` gives.
+    pub fixed: Vec<Rate>,
+    /// Between two divisions under `sebf`.
+    pub sebf: Pause,
+    /// The same under `bssf`.
+    pub bssf: Pause,
+    /// Ours.
+    pub srb: srb::Parameters,
+    /// Aalo's parameters.
+    pub dclas: dclas::Parameters,
 }
 
 impl Default for Parameters {
@@ -61,9 +83,16 @@ impl Default for Parameters {
             smsf: smsf::Parameters::default(),
             app_aware: app_aware::Parameters::PUBLISHED,
             app_aware_fast: app_aware::Parameters::FAST,
-            fixed: Vec::new(),
+            sdtcp: sdtcp::Parameters::default(),
+            hold: hold::Parameters::default(),
+            sab: sab::Parameters::default(),
             syn: syn::Parameters::default(),
             sicc: sicc::Parameters::default(),
+            fixed: Vec::new(),
+            sebf: Pause::default(),
+            bssf: Pause::default(),
+            srb: srb::Parameters::default(),
+            dclas: dclas::Parameters::default(),
         }
     }
 }
@@ -75,19 +104,27 @@ impl Default for Parameters {
 pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + Send>, PolicyError> {
     Ok(match name {
         "tcp" => Box::new(tcp::Tcp),
-        "fair" => Box::new(fair::Fair::default()),
+        "fair" => Box::new(fair::new()),
         "fifo" => Box::new(fifo::new(parameters.fifo)),
         "sff" => Box::new(sff::new(parameters.sff)),
         "smsf" => Box::new(smsf::new(parameters.smsf)?),
         "app-aware" => Box::new(app_aware::new(parameters.app_aware)?),
         "app-aware-fast" => Box::new(app_aware::fast(parameters.app_aware_fast)?),
-        "static" => Box::new(fixed::Static::new(parameters.fixed.clone())),
+        "sdtcp" => Box::new(sdtcp::new(parameters.sdtcp)?),
+        "sdtcp-hold" => Box::new(hold::new(parameters.hold)?),
+        "sab" => Box::new(sab::new(parameters.sab)?),
         "syn" => Box::new(syn::Syn::new(parameters.syn)?),
         "asy" => Box::new(asy::Asy::default()),
         "one-all" => Box::new(one_all::OneAll),
         "sw" => Box::new(sw::SlidingWindow::default()),
         "sicc" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::First)),
         "sicc-joint" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::Joint)),
+        "static" => Box::new(fixed::Static::new(parameters.fixed.clone())),
+        "sebf" => Box::new(sebf::new(parameters.sebf)),
+        "bssf" => Box::new(bssf::new(parameters.bssf)),
+        "srb" => Box::new(srb::new(parameters.srb)),
+        "dclas" => Box::new(dclas::new(parameters.dclas)?),
+        "srpt" => Box::new(srpt::new()),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
     })
 }

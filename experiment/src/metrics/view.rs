@@ -123,6 +123,44 @@ impl<'a> View<'a> {
         Some(Rate::of(delivered, self.busy()?).as_bps() as f64)
     }
 
+    /// From the first start to the last end of the flows that have one, and what endless flows had
+    /// delivered at both; `None` when that is no time.
+    fn burst(&self) -> Option<(Span, [Bytes; 2])> {
+        let bounded = || self.run.flows.iter().filter(|flow| flow.size != Bytes::MAX);
+        let first = bounded().map(|flow| flow.start).min()?;
+        let last = bounded().map(|flow| self.end_of(flow)).max()?;
+        let endless = self.run.flows.iter().filter(|flow| flow.size == Bytes::MAX);
+        let whole = || endless.clone().map(|flow| flow.delivered).sum();
+        let noted = |time| self.run.background.iter().find(|(at, _)| *at == time).map(|n| n.1);
+        let delivered = [noted(first).unwrap_or_default(), noted(last).unwrap_or_else(whole)];
+        Some((last.since(first), delivered)).filter(|(span, _)| *span != Span::ZERO)
+    }
+
+    /// Payload of all flows while flows with an end were under way, bit/s.
+    pub(super) fn burst_goodput(&self) -> Option<f64> {
+        let (span, [before, after]) = self.burst()?;
+        let bounded = self.run.flows.iter().filter(|flow| flow.size != Bytes::MAX);
+        let delivered = bounded.map(|flow| flow.delivered).sum::<Bytes>() + (after - before);
+        Some(Rate::of(delivered, span).as_bps() as f64)
+    }
+
+    /// Payload of endless flows in that time, bit/s.
+    pub(super) fn burst_background(&self) -> Option<f64> {
+        let (span, [before, after]) = self.burst()?;
+        let some = !self.run.endless.is_empty();
+        some.then(|| Rate::of(after - before, span).as_bps() as f64)
+    }
+
+    /// Lengths of the watched queues at all samples, packets.
+    pub(super) fn queues(&self) -> Sample {
+        self.run.queues.iter().flat_map(|queue| &queue.packets).map(|n| f64::from(*n)).collect()
+    }
+
+    /// Control delays, s.
+    pub(super) fn reactions(&self) -> Sample {
+        self.run.reactions.iter().map(|span| span.as_secs_f64()).collect()
+    }
+
     /// Payload of each flow over its life, bit/s.
     pub(super) fn flow_goodput(&self) -> Sample {
         let flows = self.run.flows.iter().filter_map(|flow| {

@@ -5,6 +5,7 @@
 //! [`Scenario::MOST_BYTES`] and beside each key, or one error that names file, line, column, field,
 //! fault and remedy.
 
+mod cluster;
 mod content;
 mod document;
 mod error;
@@ -17,12 +18,14 @@ mod published;
 mod stream;
 mod topology;
 mod transport;
+mod windows;
 mod workload;
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
+use engine::Monitor;
 use model::{LinkId, Topology};
 use packet::{Discipline, Enforcement, Transport};
 use units::{Span, Time};
@@ -65,6 +68,8 @@ pub struct Scenario {
     pub policies: Vec<PolicySpec>,
     /// Ports to capture in every run.
     pub captures: Vec<CapturePort>,
+    /// Queues to watch in every run.
+    pub monitors: Vec<Monitor>,
     /// The figures of a text that it is.
     pub figures: Vec<Figure>,
     /// Results that the text gives of the scenario as it is: those of another point of a figure's
@@ -101,6 +106,8 @@ impl World {
 pub struct Control {
     /// One-way delay between hosts and controller.
     pub delay: Span,
+    /// What the controller takes over each message, one after another.
+    pub processing: Span,
     /// What limits a flow.
     pub enforcement: Enforcement,
 }
@@ -196,6 +203,8 @@ impl Scenario {
             return Err(capture.error("the fluid world has no packets to capture; remove it"));
         }
         let captures = topology::read_captures(&captures, &topology)?;
+        let monitors = root.tables("monitor", Self::MOST_CAPTURES)?;
+        let monitors = windows::read_monitors(&monitors, &topology)?;
         let figures = root.or("figure", Vec::new(), figure::read)?;
         let mut published =
             root.or("published", Vec::new(), |v| published::read(v, &policies, &figures))?;
@@ -217,6 +226,7 @@ impl Scenario {
             workload,
             policies,
             captures,
+            monitors,
             figures,
             published,
             measures,

@@ -218,6 +218,11 @@ pub(super) fn named(value: &Value<'_>, what: &str, names: &Names<'_>) -> Read<No
 }
 
 /// The members of `[[capture]]`.
+/// The link that `from` and `to` name, two neighbours.
+pub(super) fn read_port(fields: &mut Fields<'_>, topology: &Topology) -> Read<LinkId> {
+    Ok(port(fields, topology, &names(topology, |_| true))?.0)
+}
+
 pub(super) fn read_captures(values: &[Value<'_>], topology: &Topology) -> Read<Vec<CapturePort>> {
     let names = names(topology, |_| true);
     let read = |value: &Value<'_>| {

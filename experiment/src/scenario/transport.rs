@@ -11,6 +11,7 @@ const PROTOCOLS: &[(&str, Protocol)] = &[
     ("newreno", Protocol::NewReno),
     ("cubic", Protocol::Cubic),
     ("dctcp", Protocol::Dctcp),
+    ("granted", Protocol::Granted),
     ("datagram", Protocol::Datagram),
 ];
 
@@ -39,6 +40,7 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
             between(v, Bytes::new(1_000), Bytes::new(1 << 30))
         })?,
         sack: fields.or("sack", base.sack, Value::flag)?,
+        handshake: fields.or("handshake", base.handshake, Value::flag)?,
     };
     fields.done()?;
     let packet = packet(&transport);
@@ -76,11 +78,14 @@ pub(super) fn read_queues(value: &Value<'_>) -> Result<Queues, ScenarioError> {
 }
 
 /// Control that costs no time, for texts that state none.
-pub(super) const CONTROL: Control = Control { delay: Span::ZERO, enforcement: Enforcement::Pacing };
+pub(super) const CONTROL: Control =
+    Control { delay: Span::ZERO, processing: Span::ZERO, enforcement: Enforcement::Pacing };
 
 pub(super) fn read_control(value: &Value<'_>) -> Result<Control, ScenarioError> {
     let mut fields = value.fields()?;
     let delay = fields.or("delay", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
+    let processing =
+        fields.or("processing", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
     let metered =
         fields.or("enforcement", false, |v| v.choice(&[("pacing", false), ("meter", true)]))?;
     let enforcement = if metered {
@@ -90,7 +95,7 @@ pub(super) fn read_control(value: &Value<'_>) -> Result<Control, ScenarioError> 
         Enforcement::Pacing
     };
     fields.done()?;
-    Ok(Control { delay, enforcement })
+    Ok(Control { delay, processing, enforcement })
 }
 
 pub(super) fn between<T>(value: &Value<'_>, least: T, most: T) -> Result<T, ScenarioError>

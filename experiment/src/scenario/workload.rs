@@ -8,11 +8,12 @@ use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
 use workload::stream::{Stream, StreamRun};
 use workload::{
-    Cdf, Error, Gather, Incast, ParameterError, Pattern, Poisson, Sample, Shuffle,
-    SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
+    Cdf, Cluster, Draft, Error, Gather, Incast, ParameterError, Pattern, Poisson, Running, Sample,
+    Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
 };
 
 use super::ScenarioError;
+use super::cluster;
 use super::fields::{Fields, Value};
 use super::topology::{self, Names, named};
 use super::transport::between;
@@ -32,6 +33,8 @@ const MOST_COUNTED: usize = 1_000_000;
 #[derive(Clone, Debug)]
 pub struct Workload {
     recipe: Recipe,
+    /// In which the jobs of a shuffle run; without, they are their flows alone.
+    cluster: Option<Cluster>,
     /// Hosts in order of creation.
     hosts: Vec<NodeId>,
     /// Stretch arrivals until the busiest link carries this load.
@@ -63,8 +66,8 @@ enum Recipe {
     Incast(Incast),
     Permutation(Bytes),
     AllToAll(Bytes),
-    Stream(stream::Recipe),
     Gather(Gather),
+    Stream(stream::Recipe),
 }
 
 #[derive(Clone, Debug)]
@@ -99,6 +102,7 @@ enum Source {
         stream: Stream,
         seed: u64,
     },
+    Cluster(Box<Running>),
 }
 
 impl Traffic {
@@ -106,23 +110,38 @@ impl Traffic {
     pub fn in_packets(&self) -> Box<dyn Application<packet::World> + '_> {
         match &self.0 {
             Source::Gather { gather, hosts, seed } => gather.application(hosts, *seed),
-            Source::Stream { stream, seed } => {
-                Box::new(StreamRun::new(stream, *seed).expect("`Workload::prepare` checked it"))
-            }
+            Source::Stream { stream, seed } => match StreamRun::new(stream, *seed) {
+                Ok(run) => Box::new(run),
+                // `Workload::prepare` has made one already.
+                Err(_) => Box::new(Jobs::new(self.jobs())),
+            },
+            Source::Cluster(running) => running.clone(),
             _ => Box::new(Jobs::new(self.jobs())),
         }
     }
 
     /// What runs on the hosts of the fluid world.
     pub fn in_fluid(&self) -> Box<dyn Application<fluid::World> + '_> {
-        Box::new(Jobs::new(self.jobs()))
+        match &self.0 {
+            Source::Cluster(running) => running.clone(),
+            _ => Box::new(Jobs::new(self.jobs())),
+        }
     }
 
     /// How much it is, on a line.
     pub fn describe(&self) -> String {
-        if let Source::Gather { gather, .. } = &self.0 {
-            let (fronts, objects) = (gather.fronts.len(), gather.objects);
-            return format!("{} requests of {objects} objects", fronts * gather.requests as usize);
+        match &self.0 {
+            Source::Gather { gather, .. } => {
+                let (fronts, objects) = (gather.fronts.len(), gather.objects);
+                let requests = fronts * gather.requests as usize;
+                return format!("{requests} requests of {objects} objects");
+            }
+            Source::Stream { .. } => return "a stream topology".to_owned(),
+            Source::Cluster(running) => {
+                let (jobs, tasks) = running.tasks();
+                return format!("{jobs} jobs, {tasks} tasks, {}", running.payload());
+            }
+            Source::Jobs { .. } | Source::Flows { .. } => {}
         }
         if let Source::Stream { stream, .. } = &self.0 {
             let instances: usize = stream.operators.iter().map(|o| o.hosts.len()).sum();
@@ -153,7 +172,9 @@ impl Traffic {
                 Box::new(poisson.flows(hosts, *seed).into_iter().flatten())
             }
             // Applications of their own.
-            Source::Gather { .. } | Source::Stream { .. } => Box::new(std::iter::empty()),
+            Source::Gather { .. } | Source::Stream { .. } | Source::Cluster(_) => {
+                Box::new(std::iter::empty())
+            }
         }
     }
 
@@ -167,14 +188,17 @@ impl Traffic {
                 let duration = poisson.duration.as_secs_f64().max(f64::MIN_POSITIVE);
                 progress.now.as_secs_f64() / duration
             }
-            // The time that has passed says it all.
-            Source::Stream { .. } => 0.0,
             Source::Gather { gather, .. } => {
                 let objects = gather.fronts.len() as f64
                     * f64::from(gather.requests)
                     * f64::from(gather.objects);
                 let size = f64::midpoint(f64::from(gather.sizes.0), f64::from(gather.sizes.1));
                 progress.delivered.get() as f64 / (objects * size)
+            }
+            // The time that has passed says it all.
+            Source::Stream { .. } => 0.0,
+            Source::Cluster(running) => {
+                progress.delivered.get() as f64 / running.payload().get().max(1) as f64
             }
         }
     }
@@ -210,6 +234,20 @@ impl Workload {
 
     fn make(&self, network: &Network, seed: u64) -> Result<Traffic, Error> {
         let hosts = &self.hosts;
+        if let Some(cluster) = &self.cluster
+            && let Some((mut drafts, tasks)) = self.drafts(seed)?
+        {
+            if let Some(load) = self.load {
+                // As if each job were its flows alone.
+                let mut jobs = tasks.place(&drafts, hosts, seed)?;
+                load::calibrate(network, &mut jobs, load)?;
+                for (draft, job) in drafts.iter_mut().zip(jobs) {
+                    draft.arrival = job.arrival;
+                }
+            }
+            let running = cluster.run(&tasks, &drafts, hosts, seed)?;
+            return Ok(Traffic(Source::Cluster(Box::new(running))));
+        }
         let mut jobs = match &self.recipe {
             Recipe::Stream(recipe) => {
                 return Ok(Traffic(Source::Stream { stream: recipe.make()?, seed }));
@@ -251,6 +289,18 @@ impl Workload {
         let total = jobs.iter().map(Job::size).sum();
         Ok(Traffic(Source::Jobs { jobs, total }))
     }
+
+    /// The jobs of a shuffle before they are placed; `None` of another recipe.
+    fn drafts(&self, seed: u64) -> Result<Option<(Vec<Draft>, Tasks)>, Error> {
+        Ok(match &self.recipe {
+            Recipe::Shuffle(shuffle) => Some((shuffle.drafts(seed)?, shuffle.tasks)),
+            Recipe::Swim { file, sample } => {
+                let drafted = sample.drafts(swim::Reader::open(file)?, self.hosts.len())?;
+                Some((drafted.drafts, sample.tasks))
+            }
+            _ => None,
+        })
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -262,8 +312,8 @@ enum Kind {
     Incast,
     Permutation,
     AllToAll,
-    Stream,
     Gather,
+    Stream,
 }
 
 const KINDS: &[(&str, Kind)] = &[
@@ -274,8 +324,8 @@ const KINDS: &[(&str, Kind)] = &[
     ("incast", Kind::Incast),
     ("permutation", Kind::Permutation),
     ("all-to-all", Kind::AllToAll),
-    ("stream", Kind::Stream),
     ("gather", Kind::Gather),
+    ("stream", Kind::Stream),
 ];
 
 /// What the table is read against.
@@ -295,6 +345,7 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
     let mut fields = value.fields()?;
     let kind = fields.need("kind", "\"shuffle\"")?.choice(KINDS)?;
     let mut stretch = None;
+    let mut running = None;
     let recipe = match kind {
         Kind::Jobs => {
             let list = fields.need("job", "a [[workload.job]] table")?;
@@ -302,6 +353,7 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
         }
         Kind::Shuffle => {
             stretch = fields.optional("load", positive)?;
+            running = fields.optional("cluster", |v| cluster::read(v, hosts.len(), &mut sites))?;
             shuffle(&mut fields, hosts.len(), stretch.is_none(), context, &mut sites)?
         }
         Kind::Coflow => {
@@ -328,7 +380,7 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
     };
     sites.append(&mut fields.sites());
     fields.done()?;
-    Ok(Workload { recipe, hosts, load: stretch, sites })
+    Ok(Workload { recipe, cluster: running, hosts, load: stretch, sites })
 }
 
 /// Jobs of the generator, or of the trace that `[workload.trace]` names. Every key is read in

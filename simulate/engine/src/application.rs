@@ -141,6 +141,11 @@ impl<W: World> Actions<'_, W> {
             limits: Vec::new(),
         });
         self.progress.started += 1;
+        if size == Bytes::MAX {
+            self.outcome.endless.push(id);
+        } else {
+            note_background(self.world, self.outcome);
+        }
     }
 
     /// What a flow has done so far; `None` once it is gone.
@@ -225,4 +230,14 @@ impl<W: Streams> Actions<'_, W> {
     pub fn consume(&mut self, flow: FlowId, bytes: Bytes) {
         self.world.consume(flow, bytes);
     }
+}
+
+/// Notes what endless flows have delivered, if there are any.
+pub(crate) fn note_background<W: World>(world: &W, outcome: &mut Outcome) {
+    if outcome.endless.is_empty() {
+        return;
+    }
+    let delivered = |flow: &FlowId| world.state(*flow).map(|state| state.delivered);
+    let sum = outcome.endless.iter().filter_map(delivered).sum();
+    outcome.background.push((world.now(), sum));
 }

@@ -18,6 +18,12 @@ pub struct Outcome {
     pub queues: Vec<QueueRecord>,
     /// What the application completed besides jobs, such as tuples; one entry per kind.
     pub completions: Vec<Completions>,
+    /// Payload that endless flows had delivered whenever a flow with an end began or ended.
+    pub background: Vec<(Time, Bytes)>,
+    /// The flows without an end.
+    pub endless: Vec<FlowId>,
+    /// Control delays: from each measurement that led to directives until these were obeyed.
+    pub reactions: Vec<Span>,
     /// When the run ended: its last event or its horizon.
     pub end: Time,
     /// Packets moved over a link, data and acknowledgements alike.

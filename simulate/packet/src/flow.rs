@@ -6,7 +6,9 @@ use units::Bytes;
 
 use crate::frame::{self, Packet};
 use crate::meter::Meter;
+use crate::switches::Passage;
 use crate::tcp::{Receiver, Sender};
+use crate::world::Opening;
 use crate::{Frame, Transport};
 
 /// No timer event is pending.
@@ -40,6 +42,12 @@ pub(crate) struct Flow {
     pub(crate) ended: bool,
     pub(crate) priority: u8,
     pub(crate) meter: Option<Box<Meter>>,
+    /// Its SYN-ACK has not come.
+    pub(crate) opening: Option<Opening>,
+    /// Where its last data carries a FIN, octets; nowhere without a handshake.
+    pub(crate) fin_at: u64,
+    /// What switches know of it, where they do more than forward.
+    pub(crate) passage: Option<Box<Passage>>,
 }
 
 impl Flow {
@@ -71,6 +79,9 @@ impl Flow {
             ended: false,
             priority: 0,
             meter: None,
+            opening: None,
+            fin_at: if transport.connects() { size } else { u64::MAX },
+            passage: None,
         }
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct Packet {
     pub(crate) flags: u8,
     /// Links of the path already taken.
     pub(crate) hop: u8,
-    /// Acknowledgement: the window in units of the connection's scale.
+    /// Acknowledgement: the window in units of the connection's scale; with a SYN, in octets.
     pub(crate) window: u16,
 }
 
@@ -30,5 +30,9 @@ pub(crate) const ECT: u8 = 1 << 2;
 pub(crate) const CE: u8 = 1 << 3;
 /// ECN-Echo, in an acknowledgement.
 pub(crate) const ECE: u8 = 1 << 4;
+/// Opens a connection.
+pub(crate) const SYN: u8 = 1 << 5;
+/// The sender's last.
+pub(crate) const FIN: u8 = 1 << 6;
 
 const _: () = assert!(size_of::<Packet>() == 32, "two packets a cache line");

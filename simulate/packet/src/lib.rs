@@ -8,6 +8,7 @@ mod link;
 mod meter;
 mod scheduler;
 mod setup;
+mod switches;
 mod tcp;
 mod wires;
 mod world;
@@ -73,11 +74,14 @@ pub fn run(setup: Setup<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Outco
         }
     }
     let world = World::new(&setup)?;
+    let watch = setup.policy.as_ref().and_then(|policy| policy.watch());
+    let local = watch.is_some_and(|watch| watch.local);
     let plan = Plan {
         network: setup.network,
         application: setup.application,
         policy: setup.policy,
-        control_delay: setup.control_delay,
+        control_delay: if local { units::Span::ZERO } else { setup.control_delay },
+        processing: if local { units::Span::ZERO } else { setup.processing },
         until: setup.until,
         monitors: setup.monitors,
     };

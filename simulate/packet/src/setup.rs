@@ -27,6 +27,8 @@ pub struct Setup<'a> {
     pub switch_queue: Discipline,
     /// One-way delay between an application, or an actuator, and the controller.
     pub control_delay: Span,
+    /// What the controller takes over each message, one after another.
+    pub processing: Span,
     /// The run ends here at the latest; [`Time::NEVER`] runs until every flow has ended.
     pub until: Time,
     /// Ports to capture as pcapng.
@@ -65,6 +67,8 @@ pub enum Protocol {
     Cubic,
     /// RFC 8257.
     Dctcp,
+    /// No congestion window: what the network grants by the advertised window, as SAB's senders do.
+    Granted,
     /// Unreliable packets, all at once or at the limit set on the flow.
     Datagram,
 }
@@ -88,9 +92,17 @@ pub struct Transport {
     pub receive_window: Bytes,
     /// Selective acknowledgements (RFC 2018, recovery by RFC 6675).
     pub sack: bool,
+    /// Whether connections open by SYN and SYN-ACK and close by FIN. Without, they are there when
+    /// their flow starts.
+    pub handshake: bool,
 }
 
 impl Transport {
+    /// Whether flows open and close connections.
+    pub(crate) fn connects(&self) -> bool {
+        self.handshake && self.protocol != Protocol::Datagram
+    }
+
     /// Shift of the window field: the least that can say the whole receive window (RFC 7323).
     pub fn window_scale(&self) -> u8 {
         const MOST: u8 = 14;
@@ -136,6 +148,7 @@ impl Default for Transport {
             delayed_ack: None,
             receive_window: Bytes::new(4 << 20),
             sack: true,
+            handshake: false,
         }
     }
 }

@@ -23,9 +23,11 @@ pub(crate) struct Wires {
     pub(crate) links: Vec<Link>,
     /// Two per flow, there and back.
     pub(crate) paths: Vec<Path>,
-    /// Slots: a link's next arrival; a scheduled port that becomes free; timers.
+    /// Slots: a link's next arrival; a scheduled port that becomes free; spare ones; timers.
     pub(crate) events: EventQueue,
     pub(crate) schedulers: Vec<Option<Box<Scheduler>>>,
+    /// Slots between those of ports and those of timers, for the world's use.
+    pub(crate) spare: usize,
 }
 
 impl Wires {
@@ -34,6 +36,7 @@ impl Wires {
         network: &Network,
         transport: &Transport,
         ports: impl Fn(LinkId) -> Discipline,
+        spare: usize,
     ) -> Self {
         let specs = network.topology().links().iter().map(|link| link.spec);
         let links: Vec<Link> = specs.clone().map(|spec| Link::new(&spec)).collect();
@@ -49,10 +52,11 @@ impl Wires {
         let reach = times.map(|(span, delay)| span + delay.as_nanos()).max().unwrap_or(0);
         let gap = Span::from_secs_f64(1.0 / per_second.max(1.0));
         Self {
-            events: EventQueue::new(2 * links.len(), gap, Span::from_nanos(reach)),
+            events: EventQueue::new(2 * links.len() + spare, gap, Span::from_nanos(reach)),
             schedulers: schedulers.collect(),
             links,
             paths: Vec::new(),
+            spare,
         }
     }
 
@@ -119,7 +123,7 @@ impl Wires {
 
     /// The slot of a sender's (side 0) or receiver's (side 1) timer.
     pub(crate) const fn timer_slot(&self, place: u32, side: usize) -> Slot {
-        Slot(slot_number(2 * self.links.len() + 2 * place as usize + side))
+        Slot(slot_number(2 * self.links.len() + self.spare + 2 * place as usize + side))
     }
 }
 
