@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::*;
-use engine::Outcome;
+use engine::{FlowRecord, Outcome};
 use model::JobClass;
 use proptest::prelude::*;
 use units::{Bytes, Rate, Time};

@@ -162,6 +162,9 @@ pub enum Measured {
         /// Frame bytes that entered it since the report before.
         sent: Bytes,
     },
+    /// How much of each flow has reached its receiver since it began, payload: flow statistics of one
+    /// sample.
+    Delivered(Vec<(FlowId, Bytes)>),
     /// How streams stand, seen by the agents at their hosts.
     Streams(Vec<StreamSample>),
     /// What links carry that is none of the policy's flows (switch flow statistics), frame bytes;

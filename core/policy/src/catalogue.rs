@@ -2,14 +2,17 @@
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use units::Rate;
 
 use crate::{
-    Policy, PolicyError, Share, app_aware, asy, fair, fifo, hold, one_all, sab, sdtcp, sff, sicc,
-    smsf, sw, syn, tcp,
+    Pause, Policy, PolicyError, Share, app_aware, asy, bssf, dclas, fair, fifo, fixed, hold,
+    one_all, sab, sdtcp, sebf, sff, sicc, smsf, srb, srpt, sw, syn, tcp,
 };
 
 /// The name of every policy.
-pub const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 22] = [
     "tcp",
     "fair",
     "fifo",
@@ -17,6 +20,11 @@ pub const NAMES: [&str; 16] = [
     "smsf",
     "app-aware",
     "app-aware-fast",
+    "sebf",
+    "bssf",
+    "srb",
+    "dclas",
+    "srpt",
     "sdtcp",
     "sdtcp-hold",
     "sab",
@@ -26,13 +34,14 @@ pub const NAMES: [&str; 16] = [
     "sw",
     "sicc",
     "sicc-joint",
+    "static",
 ];
 
 /// The policies that say how fan-out requests are gathered.
 pub const GATHERING: [&str; 4] = ["one-all", "sw", "sicc", "sicc-joint"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// The share of its access link that a host's SLOW flows divide under `fifo`.
     pub fifo: Share,
@@ -54,6 +63,16 @@ pub struct Parameters {
     pub sab: sab::Parameters,
     /// Those of `sicc` and `sicc-joint`.
     pub sicc: sicc::Parameters,
+    /// The rates that `static` gives.
+    pub fixed: Vec<Rate>,
+    /// Between two divisions under `sebf`.
+    pub sebf: Pause,
+    /// The same under `bssf`.
+    pub bssf: Pause,
+    /// Ours.
+    pub srb: srb::Parameters,
+    /// Aalo's parameters.
+    pub dclas: dclas::Parameters,
 }
 
 impl Default for Parameters {
@@ -69,6 +88,11 @@ impl Default for Parameters {
             sab: sab::Parameters::default(),
             syn: syn::Parameters::default(),
             sicc: sicc::Parameters::default(),
+            fixed: Vec::new(),
+            sebf: Pause::default(),
+            bssf: Pause::default(),
+            srb: srb::Parameters::default(),
+            dclas: dclas::Parameters::default(),
         }
     }
 }
@@ -80,7 +104,7 @@ impl Default for Parameters {
 pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + Send>, PolicyError> {
     Ok(match name {
         "tcp" => Box::new(tcp::Tcp),
-        "fair" => Box::new(fair::Fair::default()),
+        "fair" => Box::new(fair::new()),
         "fifo" => Box::new(fifo::new(parameters.fifo)),
         "sff" => Box::new(sff::new(parameters.sff)),
         "smsf" => Box::new(smsf::new(parameters.smsf)?),
@@ -95,6 +119,12 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "sw" => Box::new(sw::SlidingWindow::default()),
         "sicc" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::First)),
         "sicc-joint" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::Joint)),
+        "static" => Box::new(fixed::Static::new(parameters.fixed.clone())),
+        "sebf" => Box::new(sebf::new(parameters.sebf)),
+        "bssf" => Box::new(bssf::new(parameters.bssf)),
+        "srb" => Box::new(srb::new(parameters.srb)),
+        "dclas" => Box::new(dclas::new(parameters.dclas)?),
+        "srpt" => Box::new(srpt::new()),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
     })
 }

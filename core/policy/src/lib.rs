@@ -4,10 +4,12 @@
 //! arguments, intentions go into the caller's buffer, and equal inputs give equal outputs. The same
 //! code decides in every world.
 //!
-//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`], [`app_aware`], [`syn`],
-//! [`asy`]; [`by_name`] finds them. `fifo`, `sff` and `smsf` order flows by rank and differ in the
-//! rank only: `scheduler` listens to the applications, `admission` decides who transmits, `guard`
-//! keeps long jobs from starving.
+//! One file per policy; [`by_name`] finds them. [`fifo`], [`sff`] and [`smsf`] order flows by rank
+//! and differ in the rank only: `scheduler` listens to the applications, `admission` decides who
+//! transmits, `guard` keeps long jobs from starving.
+//! [`fair`], [`sebf`], [`bssf`], [`srb`], [`dclas`] and [`srpt`] give every flow a rate: `allocator`
+//! listens and tells, `coflow` keeps account of a job's flows, `links` fills links, [`order`] says
+//! which job goes first.
 //! [`app_aware`] divides links among streams: `forecast` says what each needs, `allocation` goes link
 //! by link, [`split`] divides one.
 //! [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
@@ -21,29 +23,40 @@ extern crate alloc;
 
 mod admission;
 mod allocation;
+mod allocator;
 pub mod app_aware;
 pub mod asy;
+pub mod bssf;
 mod catalogue;
+mod coflow;
 pub mod colouring;
 mod connections;
+pub mod dclas;
 pub mod fair;
 pub mod fifo;
+pub mod fixed;
 mod forecast;
 mod guard;
 pub mod hold;
+mod links;
 pub mod matching;
 pub mod one_all;
+pub mod order;
+mod ordered;
 mod parameter;
 pub mod renormalise;
 mod roster;
 pub mod sab;
 mod scheduler;
 pub mod sdtcp;
+pub mod sebf;
 pub mod sff;
 pub mod sicc;
 pub mod smsf;
 mod spines;
 pub mod split;
+pub mod srb;
+pub mod srpt;
 pub mod sw;
 pub mod syn;
 pub mod tcp;
@@ -52,7 +65,9 @@ pub mod trigger;
 mod watch;
 pub mod waterfill;
 
+pub use allocator::Ration;
 pub use catalogue::{GATHERING, NAMES, Parameters, by_name};
+pub use ordered::Pause;
 pub use parameter::{PolicyError, Share};
 pub use watch::Watch;
 

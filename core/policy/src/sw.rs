@@ -15,6 +15,7 @@ use units::Time;
 
 use crate::Policy;
 use crate::one_all::ask_all;
+use crate::roster::exists;
 
 /// The policy.
 #[derive(Clone, Debug, Default)]
@@ -57,9 +58,15 @@ impl Window {
 }
 
 impl Policy for SlidingWindow {
-    fn observe(&mut self, _: Time, _: &Network, observation: &Observation, out: &mut Directives) {
+    fn observe(
+        &mut self,
+        _: Time,
+        network: &Network,
+        observation: &Observation,
+        out: &mut Directives,
+    ) {
         let (request, queries) = match observation {
-            Observation::Declared(Declared::Gather(request)) => {
+            Observation::Declared(Declared::Gather(request)) if exists(network, request.front) => {
                 self.requests.insert(request.id, request.front);
                 let window = self.fronts.entry(request.front).or_insert(Window::START);
                 out.push(outstanding(request.id, window.queries));

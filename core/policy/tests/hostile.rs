@@ -7,17 +7,19 @@ mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use model::{
     Congestion, Declared, Directives, FlowId, JobId, LinkId, Measured, NodeId, Observation,
-    StreamSample, TaskId,
+    Request, Sample, StreamSample, TaskId,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use support::*;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_policy::{NAMES, Parameters, Policy, by_name};
+use watermaster_policy::{FLOOR, NAMES, Parameters, Policy, by_name};
 
 /// The system's allocator, counting what each thread holds.
 struct Counting;
@@ -80,9 +82,35 @@ fn message(base: u32) -> impl Strategy<Value = Observation> {
             let links = links.into_iter().map(|(link, rate)| (LinkId(link), Rate::from_bps(rate)));
             Measured::CrossTraffic(links.collect()).into()
         }),
+        1 => prop::collection::vec((flow(), bytes()), 0..6)
+            .prop_map(|flows| Measured::Delivered(flows).into()),
         1 => (0..20u32, any::<bool>())
             .prop_map(|(link, up)| Measured::LinkState { link: LinkId(link), up }.into()),
         6 => measured(base),
+        4 => gathering(base),
+    ]
+}
+
+/// What front ends can say.
+fn gathering(base: u32) -> impl Strategy<Value = Observation> {
+    let job = move || (base..=base + JOBS).prop_map(JobId);
+    let node = || prop_oneof![9 => 0..7u32, 1 => Just(u32::MAX)].prop_map(NodeId);
+    let bytes = || prop_oneof![3 => 0..100u64, 1 => Just(u64::MAX)].prop_map(Bytes::new);
+    prop_oneof![
+        2 => (job(), node(), prop::collection::vec(0..9u32, 0..6), prop::collection::vec(node(), 0..14))
+            .prop_map(|(id, front, sizes, holders)| {
+                let copies = holders.len() / sizes.len().max(1);
+                Declared::Gather(Arc::new(Request { id, front, sizes, holders, copies })).into()
+            }),
+        2 => (job(), prop::collection::vec(0..7u32, 0..6), prop::collection::vec(bytes(), 0..6), bytes())
+            .prop_map(|(request, arrived, received, queued)| {
+                let (span, buffer) = (Span::from_millis(10), Bytes::new(50));
+                let sample = Sample { span, arrived, received, queued, buffer };
+                Measured::Gathering { request, sample: Arc::new(sample) }.into()
+            }),
+        2 => (job(), any::<bool>())
+            .prop_map(|(request, late)| Measured::Answered { request, late }.into()),
+        1 => (job(), 0..4u32).prop_map(|(request, hub)| Measured::HubLost { request, hub }.into()),
     ]
 }
 
@@ -136,6 +164,84 @@ proptest! {
         let make = || by_name(name, &Parameters::default()).unwrap();
         let said = play(&mut *make(), &messages, Time::ZERO);
         prop_assert_eq!(said, play(&mut *make(), &messages, Time::ZERO));
+    }
+}
+
+/// Policies that give every flow a rate, and promise that all together keep to the links.
+const ALLOCATORS: [&str; 6] = ["fair", "sebf", "bssf", "srb", "dclas", "srpt"];
+const FLOWS: u32 = 16;
+
+/// What is said of flows that always have the same job and ends, late, twice, or never.
+fn orderly() -> impl Strategy<Value = (u64, u32, u32, u64)> {
+    (0..3_000u64, 0..6u32, 0..FLOWS, prop_oneof![1..1_000_000_000u64, Just(0), Just(u64::MAX)])
+}
+
+proptest! {
+    /// Whatever is said in whatever order: after each division all rates together exceed no link,
+    /// and every flow that is in the network has at least the floor; one of a job older than the
+    /// guard's threshold, at least its ration.
+    #[test]
+    fn rates_keep_to_the_links_and_nobody_starves(
+        name in prop::sample::select(ALLOCATORS.to_vec()),
+        story in prop::collection::vec(orderly(), 0..120),
+    ) {
+        let capacity = Rate::from_mbps(100);
+        let network = two_racks(capacity);
+        let mut desk = Desk::new(network.clone(), by_name(name, &Parameters::default()).unwrap());
+        let ends = |flow: u32| (host(&network, flow % 6), host(&network, (flow + 1 + flow / 6) % 6));
+        let mut present: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        let mut submitted: BTreeMap<u32, Time> = BTreeMap::new();
+        let mut now = Time::ZERO;
+        for (wait_ms, what, flow, bytes) in story {
+            now += Span::from_millis(wait_ms);
+            let job = flow % 3;
+            let (src, dst) = ends(flow);
+            match what {
+                0 => {
+                    desk.settle(now, job_start(job));
+                    submitted.entry(job).or_insert(now);
+                    present.entry(job).or_default();
+                }
+                1..=3 => {
+                    desk.settle(now, request(job, flow, src, dst, bytes));
+                    if let Some(flows) = present.get_mut(&job) {
+                        flows.insert(flow);
+                    }
+                }
+                4 => {
+                    desk.settle(now, flow_complete(job, flow));
+                    if present.get_mut(&job).is_some_and(|flows| flows.remove(&flow)) {
+                        desk.limits.remove(&FlowId(flow));
+                    }
+                }
+                _ if bytes % 2 == 0 => {
+                    desk.settle(now, job_complete(job));
+                    submitted.remove(&job);
+                    for flow in present.remove(&job).unwrap_or_default() {
+                        prop_assert!(!desk.is_slow(flow), "{flow} stays limited");
+                    }
+                }
+                _ => desk.settle(now, Measured::Delivered(vec![(FlowId(flow), Bytes::new(bytes))])),
+            }
+            let mut loads: BTreeMap<LinkId, u64> = BTreeMap::new();
+            let known: BTreeSet<u32> = present.values().flatten().copied().collect();
+            for (flow, rate) in &desk.limits {
+                prop_assert!(known.contains(&flow.0), "{name} paces {flow:?}, which is gone");
+                for link in path(&network, flow.0, ends(flow.0).0, ends(flow.0).1) {
+                    *loads.entry(link).or_default() += rate.as_bps();
+                }
+            }
+            prop_assert!(loads.values().all(|load| *load <= capacity.as_bps()), "{name}: {loads:?}");
+            for (job, flows) in &present {
+                let is_old = name == "srb" && now.since(submitted[job]) > Span::from_secs(100);
+                // 1 % of a link, by at most 16 flows.
+                let least = if is_old { Rate::from_bps(62_500) } else { FLOOR };
+                for flow in flows {
+                    let rate = desk.limits.get(&FlowId(*flow)).copied().unwrap_or_default();
+                    prop_assert!(rate >= least, "{name}: {rate} for {flow}");
+                }
+            }
+        }
     }
 }
 

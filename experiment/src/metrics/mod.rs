@@ -100,6 +100,11 @@ const TABLE: &[(&str, Metric)] = &[
     ("burst_total_goodput_bps", |v| v.burst_goodput(true)),
     ("flow_goodput_jain_ratio", |v| v.flow_goodput().jain()),
     ("link_utilization_max_ratio", |v| v.utilization().into_values().reduce(f64::max)),
+    ("throughput_tps", |v| v.throughput()),
+    ("latency_mean_s", |v| v.latency(|all| all.mean())),
+    ("latency_p50_s", |v| v.latency(|all| all.percentile(50))),
+    ("latency_p95_s", |v| v.latency(|all| all.percentile(95))),
+    ("latency_p99_s", |v| v.latency(|all| all.percentile(99))),
     ("flows_count", |v| Some(v.run.flows.len() as f64)),
     ("retransmissions_count", |v| {
         Some(total(v.run.flows.iter().map(|f| f.retransmissions.into())))
@@ -113,6 +118,7 @@ const TABLE: &[(&str, Metric)] = &[
     ("meter_drops_count", |v| Some(total(v.run.links.iter().map(|l| l.metered)))),
     ("marks_count", |v| Some(total(v.run.links.iter().map(|l| l.marked)))),
     ("queue_peak_packets", |v| v.run.links.iter().map(|l| f64::from(l.peak)).reduce(f64::max)),
+    ("inter_rack_packets_count", |v| Some(v.inter_rack_packets() as f64)),
     ("queue_mean_packets", |v| v.queues().mean()),
     ("queue_p99_packets", |v| v.queues().percentile(99)),
     ("control_delay_mean_s", |v| v.reactions().mean()),
@@ -144,6 +150,7 @@ const DISTRIBUTIONS: &[(&str, Distribution)] = &[
     ("jct_s", |v| v.jct(None)),
     ("fct_s", |v| v.fct.clone()),
     ("jct_increase_s", |v| v.increase()),
+    ("latency_s", |v| v.latencies()),
     ("queue_packets", |v| v.queues()),
     ("control_delay_s", |v| v.reactions()),
     ("jobs_transmit_ratio", |v| v.jobs_transmit(None)),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::{FlowRecord, JobRecord, Outcome};
-use model::{JobClass, JobId, LinkId, Topology};
+use engine::{Completions, FlowRecord, JobRecord, Outcome};
+use model::{JobClass, JobId, LinkId, NodeId, NodeKind, Topology};
 use units::{Bytes, Rate, Span, Time};
 
 use super::{Sample, transmit};
@@ -175,6 +175,47 @@ impl<'a> View<'a> {
             Some((record.link, used / capacity.as_bps() as f64))
         });
         links.collect()
+    }
+
+    /// Packets that left a rack: those that links from a switch with hosts to another switch sent.
+    pub(super) fn inter_rack_packets(&self) -> u64 {
+        let kind = |node: NodeId| self.topology.nodes()[node.index()].kind;
+        let mut has_hosts = vec![false; self.topology.nodes().len()];
+        for link in self.topology.links().iter().filter(|link| kind(link.from) == NodeKind::Host) {
+            has_hosts[link.to.index()] = true;
+        }
+        let records = self.run.links.iter().filter(|record| {
+            let link = self.topology.links().get(record.link.index());
+            link.is_some_and(|l| has_hosts[l.from.index()] && kind(l.to) == NodeKind::Switch)
+        });
+        records.map(|record| record.packets).sum()
+    }
+
+    /// What the application completed besides jobs; `None` unless it is of one kind.
+    fn completions(&self) -> Option<&'a Completions> {
+        match &self.run.completions[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Completions per second up to the end of the run.
+    pub(super) fn throughput(&self) -> Option<f64> {
+        let all = self.completions()?;
+        let time = self.run.end.since(all.since);
+        (time != Span::ZERO).then(|| all.count() as f64 / time.as_secs_f64())
+    }
+
+    /// How long completions took, s: their percentiles.
+    pub(super) fn latencies(&self) -> Sample {
+        let all = self.completions();
+        let percentiles = (1..=100).filter_map(|percent| all?.percentile(percent));
+        percentiles.map(Span::as_secs_f64).collect()
+    }
+
+    /// A statistic of how long completions took, s.
+    pub(super) fn latency(&self, of: impl Fn(&Completions) -> Option<Span>) -> Option<f64> {
+        of(self.completions()?).map(Span::as_secs_f64)
     }
 
     /// Share of each flow's life without a limit.

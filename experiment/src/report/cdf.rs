@@ -111,6 +111,7 @@ pub(super) fn axis_unit(unit: Unit, most: f64) -> (f64, &'static str) {
         Unit::Seconds if most >= 1e-3 => (1e3, "ms"),
         Unit::Seconds => (1e6, "µs"),
         Unit::BitsPerSecond => (1e-6, "Mbit/s"),
+        Unit::PerSecond => (1.0, "1/s"),
         Unit::Count | Unit::Packets => (1.0, "count"),
     }
 }

@@ -5,6 +5,7 @@
 //! [`Scenario::MOST_BYTES`] and beside each key, or one error that names file, line, column, field,
 //! fault and remedy.
 
+mod cluster;
 mod content;
 mod document;
 mod error;
@@ -14,6 +15,7 @@ mod gather;
 mod jobs;
 mod policy;
 mod published;
+mod stream;
 mod topology;
 mod transport;
 mod windows;
@@ -183,16 +185,15 @@ impl Scenario {
             folder,
             ends: until.is_some(),
         };
-        let workload = workload::read(&root.need("workload", "a [workload] table")?, &context)?;
+        let workload_value = root.need("workload", "a [workload] table")?;
+        let workload = workload::read(&workload_value, &context)?;
+        if world == World::Fluid && workload.needs_packets() {
+            return Err(workload_value.error("needs packets; use world = \"packet\""));
+        }
         let policy_value = root.need("policy", "a [[policy]] table")?;
         let policies = policy::read(&policy_value, transport)?;
         if workload.is_gather() {
             policy::check_gathering(&policy_value, &policies)?;
-            if world == World::Fluid {
-                return Err(root.error(
-                    "the fluid world has no packets to gather objects in; use world = \"packet\"",
-                ));
-            }
         }
         let packets = policies.iter().map(|policy| transport::packet(&policy.transport));
         topology::check_buffers(&topology_value, &topology, packets.max().unwrap_or_default())?;

@@ -1,7 +1,9 @@
 //! `[[policy]]`: who decides, one run each.
 
 use packet::Transport;
-use policy::{GATHERING, Parameters, Policy, PolicyError, Share, sicc, smsf};
+use policy::{
+    GATHERING, Parameters, Pause, Policy, PolicyError, Share, app_aware, dclas, sicc, smsf, srb,
+};
 use units::{Bytes, Span};
 
 use super::fields::{Fields, Value, unknown};
@@ -9,6 +11,8 @@ use super::{ScenarioError, transport, windows};
 
 /// Most policies of a scenario.
 const MOST: usize = 64;
+/// Most rates given beforehand.
+const MOST_RATES: usize = 100_000;
 /// Longest time that a parameter may name: a thousand hours.
 const LONGEST: Span = Span::from_secs(3_600_000);
 
@@ -84,6 +88,36 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
         "sdtcp-hold" => parameters.hold = windows::read_hold(&mut fields, segment)?,
         "sab" => parameters.sab = windows::read_sab(&mut fields, segment)?,
         "sicc" | "sicc-joint" => parameters.sicc = read_sicc(&mut fields)?,
+        "app-aware" => parameters.app_aware = app_aware(&mut fields, parameters.app_aware)?,
+        "app-aware-fast" => {
+            parameters.app_aware_fast = app_aware(&mut fields, parameters.app_aware_fast)?;
+        }
+        "static" => {
+            let rates = fields.need("rates", "[\"4 Mbit/s\", \"6 Mbit/s\"]")?.list(MOST_RATES)?;
+            parameters.fixed = rates.iter().map(Value::quantity).collect::<Result<_, _>>()?;
+        }
+        "sebf" => parameters.sebf = fields.or("pause", parameters.sebf, pause)?,
+        "bssf" => parameters.bssf = fields.or("pause", parameters.bssf, pause)?,
+        "srb" => {
+            let default = parameters.srb;
+            parameters.srb = srb::Parameters {
+                pause: fields.or("pause", default.pause, pause)?,
+                guard: srb::Ration {
+                    threshold: fields.or("threshold", default.guard.threshold, span)?,
+                    share: fields.or("share", default.guard.share, share)?,
+                },
+            };
+        }
+        "dclas" => {
+            let default = parameters.dclas;
+            parameters.dclas = dclas::Parameters {
+                queues: fields
+                    .or("queues", default.queues, |v| v.integer(1..=dclas::Parameters::MOST))?,
+                first: fields.or("first", default.first, Value::quantity)?,
+                factor: fields.or("factor", default.factor, |v| v.integer(2..=1_000))?,
+                pause: fields.or("pause", default.pause, pause)?,
+            };
+        }
         _ => {}
     }
     fields.done()?;
@@ -129,6 +163,29 @@ pub(super) fn check_gathering(
         ))),
         None => Ok(()),
     }
+}
+
+fn app_aware(
+    fields: &mut Fields<'_>,
+    default: app_aware::Parameters,
+) -> Result<app_aware::Parameters, ScenarioError> {
+    let interval = fields.or("interval", default.interval, span)?;
+    // The text's queues are to drain within the next interval.
+    let horizon = if default.horizon == default.interval { interval } else { default.horizon };
+    Ok(app_aware::Parameters {
+        interval,
+        horizon: fields.or("horizon", horizon, span)?,
+        division: app_aware::Division {
+            bottleneck: fields.or("bottleneck", default.division.bottleneck, share)?,
+            floor: fields.or("floor", default.division.floor, share)?,
+            usable: fields.or("usable", default.division.usable, share)?,
+        },
+        hysteresis: fields.optional("hysteresis", share)?.or(default.hysteresis),
+    })
+}
+
+fn pause(value: &Value<'_>) -> Result<Pause, ScenarioError> {
+    Pause::new(span(value)?).map_err(|error| value.error(error))
 }
 
 /// A share of a whole as a fraction, to parts per million.

@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use model::{Directive, Observation};
+use model::{Directives, Observation};
 use units::Time;
 
 /// Something that happens at a time given in advance.
@@ -14,8 +14,8 @@ pub(crate) enum Act {
     Hear(Observation),
     /// The controller has dealt with the observation that waited longest.
     Decide,
-    /// A directive reaches its actuator.
-    Obey(Directive),
+    /// Directives reach their actuators.
+    Obey(Directives),
     /// A watched queue is sampled.
     Sample { monitor: usize },
 }

@@ -327,7 +327,11 @@ impl<'a, W: World> Driver<'a, W> {
                     self.agenda.enter(self.world.now() + self.processing, Act::Decide);
                 }
             }
-            Some(Act::Obey(directive)) => self.obey(directive)?,
+            Some(Act::Obey(directives)) => {
+                for directive in directives {
+                    self.obey(directive)?;
+                }
+            }
             Some(Act::Sample { monitor }) => self.sample(monitor),
         }
         Ok(())
@@ -357,9 +361,9 @@ impl<'a, W: World> Driver<'a, W> {
 
     /// Sends the policy's directives on their way.
     fn send(&mut self) {
-        let obeyed = self.world.now() + self.control_delay;
-        for directive in self.directives.drain(..) {
-            self.agenda.enter(obeyed, Act::Obey(directive));
+        if !self.directives.is_empty() {
+            let obeyed = self.world.now() + self.control_delay;
+            self.agenda.enter(obeyed, Act::Obey(std::mem::take(&mut self.directives)));
         }
     }
 

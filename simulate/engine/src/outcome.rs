@@ -3,6 +3,8 @@
 use model::{FlowId, JobClass, JobId, LinkId, NodeId};
 use units::{Bytes, Rate, Span, Time};
 
+use crate::Completions;
+
 /// Everything measured in one run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -14,6 +16,8 @@ pub struct Outcome {
     pub links: Vec<LinkRecord>,
     /// One record per watched queue.
     pub queues: Vec<QueueRecord>,
+    /// What the application completed besides jobs, such as tuples; one entry per kind.
+    pub completions: Vec<Completions>,
     /// Payload that endless flows had delivered whenever a flow with an end began or ended.
     pub background: Vec<(Time, Bytes)>,
     /// The flows without an end.

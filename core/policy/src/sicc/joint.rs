@@ -12,53 +12,58 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use model::{Network, NodeId, NodeKind, Request};
+use model::{Link, Network, NodeId, NodeKind, Request};
 use units::{Bytes, Rate, Span};
 
 use super::Racks;
 
-/// The capacities of the links that a rack's objects share.
+/// Picoseconds that an octet takes on the links that a rack's objects share; zero doesn't limit.
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
-    /// Of a rack's hub, its switch's uplinks, and the place of its aggregation router.
-    racks: Vec<(Rate, Rate, usize)>,
-    /// Of an aggregation router's links to what is no edge switch.
-    routers: Vec<Rate>,
+    /// On the slower of the hub's link and the rack's uplinks, and the place of the rack's
+    /// aggregation router.
+    racks: Vec<(u64, usize)>,
+    /// On an aggregation router's links to what is no edge switch.
+    routers: Vec<u64>,
 }
 
 impl Limits {
     /// Those of a network with these racks.
     pub fn new(network: &Network, racks: &Racks) -> Self {
         let topology = network.topology();
-        let mut hosts = vec![None; racks.count()];
+        let mut hubs: Vec<Option<Link>> = vec![None; racks.count()];
         for host in topology.hosts() {
-            if let Some(rack) = racks.of(host) {
-                hosts[rack as usize].get_or_insert(host);
+            if let (Some(rack), Some(link)) = (racks.of(host), topology.out(host).first()) {
+                hubs[rack as usize].get_or_insert(*topology.link(*link));
             }
         }
-        let uplinks = |host: &Option<NodeId>| {
-            let link = host.and_then(|host| topology.out(host).first().copied());
-            link.map(|link| *topology.link(link))
+        let mut is_edge = vec![false; topology.nodes().len()];
+        hubs.iter().flatten().for_each(|link| is_edge[link.to.index()] = true);
+        let is_above = |node: NodeId| {
+            topology.nodes()[node.index()].kind == NodeKind::Switch && !is_edge[node.index()]
         };
-        let is_switch = |node: NodeId| topology.nodes()[node.index()].kind == NodeKind::Switch;
-        let edges: Vec<NodeId> = hosts.iter().filter_map(uplinks).map(|link| link.to).collect();
         let up = |switch: NodeId| -> Rate {
             let links = topology.out(switch).iter().map(|link| topology.link(*link));
-            let up = links.filter(|link| is_switch(link.to) && !edges.contains(&link.to));
-            up.map(|link| link.spec.capacity).sum()
+            links.filter(|link| is_above(link.to)).map(|link| link.spec.capacity).sum()
         };
         let mut routers: Vec<NodeId> =
             (0u32..).take(racks.count()).map(|rack| racks.router(rack)).collect();
         routers.sort_unstable();
         routers.dedup();
-        let limits = |(rack, host): (u32, &Option<NodeId>)| {
-            let own = uplinks(host);
-            let hub = own.map_or(Rate::ZERO, |link| link.spec.capacity);
-            let rack_up = own.map_or(Rate::ZERO, |link| up(link.to));
-            (hub, rack_up, routers.binary_search(&racks.router(rack)).unwrap_or_default())
+        let rack = |(rack, hub): (u32, &Option<Link>)| {
+            let own = hub.map_or(0, |link| octet(link.spec.capacity).max(octet(up(link.to))));
+            (own, routers.binary_search(&racks.router(rack)).unwrap_or_default())
         };
-        let racks = (0u32..).zip(&hosts).map(limits).collect();
-        Self { racks, routers: routers.iter().map(|router| up(*router)).collect() }
+        let racks = (0u32..).zip(&hubs).map(rack).collect();
+        Self { racks, routers: routers.iter().map(|router| octet(up(*router))).collect() }
+    }
+}
+
+/// Picoseconds that an octet takes, rounded up.
+fn octet(rate: Rate) -> u64 {
+    match rate {
+        Rate::ZERO => 0,
+        rate => rate.time_for(Bytes::new(1000)).as_nanos(),
     }
 }
 
@@ -66,8 +71,8 @@ impl Limits {
 struct Work<'a> {
     racks: &'a Racks,
     limits: &'a Limits,
-    by_rack: Vec<Bytes>,
-    by_router: Vec<Bytes>,
+    by_rack: Vec<u64>,
+    by_router: Vec<u64>,
 }
 
 impl<'a> Work<'a> {
@@ -75,31 +80,27 @@ impl<'a> Work<'a> {
         Self {
             racks,
             limits,
-            by_rack: vec![Bytes::ZERO; limits.racks.len()],
-            by_router: vec![Bytes::ZERO; limits.routers.len()],
+            by_rack: vec![0; limits.racks.len()],
+            by_router: vec![0; limits.routers.len()],
         }
     }
 
-    /// The times that the rack of `holder` and its router would need with `size` more, the longest
-    /// first.
-    fn with(&self, holder: NodeId, size: Bytes) -> Option<[Span; 3]> {
+    /// The picoseconds that the rack of `holder` and its router would need with `size` more, the
+    /// longer first.
+    fn with(&self, holder: NodeId, size: Bytes) -> Option<(u64, u64)> {
         let rack = self.racks.of(holder)? as usize;
-        let (hub, up, router) = self.limits.racks[rack];
-        let time = |rate: Rate, bytes: Bytes| match rate {
-            Rate::ZERO => Span::ZERO,
-            rate => rate.time_for(bytes),
-        };
-        let bytes = self.by_rack[rack] + size;
-        let beyond = time(self.limits.routers[router], self.by_router[router] + size);
-        let mut times = [time(hub, bytes), time(up, bytes), beyond];
-        times.sort_unstable_by_key(|time| Reverse(*time));
-        Some(times)
+        let (own, router) = self.limits.racks[rack];
+        let time = |bytes: u64, octet: u64| bytes.saturating_add(size.get()).saturating_mul(octet);
+        let within = time(self.by_rack[rack], own);
+        let beyond = time(self.by_router[router], self.limits.routers[router]);
+        Some((within.max(beyond), within.min(beyond)))
     }
 
     fn add(&mut self, holder: NodeId, size: Bytes) {
         if let Some(rack) = self.racks.of(holder).map(|rack| rack as usize) {
-            self.by_rack[rack] += size;
-            self.by_router[self.limits.racks[rack].2] += size;
+            let router = self.limits.racks[rack].1;
+            self.by_rack[rack] = self.by_rack[rack].saturating_add(size.get());
+            self.by_router[router] = self.by_router[router].saturating_add(size.get());
         }
     }
 }
@@ -136,6 +137,6 @@ pub fn bound(request: &Request, holders: &[NodeId], racks: &Racks, limits: &Limi
     for (object, holder) in holders.iter().enumerate() {
         work.add(*holder, request.size(object));
     }
-    let longest = |holder: &NodeId| work.with(*holder, Bytes::ZERO).map(|times| times[0]);
-    holders.iter().filter_map(longest).max().unwrap_or_default()
+    let longest = |holder: &NodeId| work.with(*holder, Bytes::ZERO).map(|times| times.0);
+    Span::from_nanos(holders.iter().filter_map(longest).max().unwrap_or_default() / 1000)
 }

@@ -9,6 +9,7 @@ use alloc::collections::BinaryHeap;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::mem;
 
 use model::{Buffer, LinkSpec, NodeId};
 use units::{Bytes, Rate};
@@ -33,33 +34,29 @@ pub struct Swarm {
 /// The swarms of the servers in `targets`, each named once with its number of objects; in order of
 /// racks. What is no server of a rack is left out.
 pub fn swarms(racks: &Racks, targets: impl IntoIterator<Item = (NodeId, u32)>) -> Vec<Swarm> {
-    const NOBODY: (u32, NodeId) = (0, NodeId(u32::MAX));
-    let mut best = vec![[NOBODY; 2]; racks.count()];
-    let mut sums = vec![(0u32, 0u32); racks.count()];
-    for (server, count) in targets {
-        let Some(rack) = racks.of(server).map(|rack| rack as usize) else { continue };
-        let (objects, servers) = &mut sums[rack];
-        *objects = objects.saturating_add(count);
-        *servers += 1;
-        let [first, second] = &mut best[rack];
-        let ahead = |other: &(u32, NodeId)| (count, Reverse(server)) > (other.0, Reverse(other.1));
-        if ahead(first) {
-            *second = *first;
-            *first = (count, server);
-        } else if ahead(second) {
-            *second = (count, server);
-        }
+    #[derive(Clone, Copy, Default)]
+    struct Rack {
+        /// Objects of a server above, its number's complement below: the greater goes first.
+        best: [u64; 2],
+        objects: u32,
+        servers: u32,
     }
-    let in_use = (0u32..).zip(best).zip(sums).filter(|((_, best), _)| best[0].0 > 0);
-    in_use
-        .map(|((rack, [hub, backup]), (objects, servers))| Swarm {
-            rack,
-            hub: hub.1,
-            backup: (backup.0 > 0).then_some(backup.1),
-            objects,
-            servers,
-        })
-        .collect()
+    let mut all = vec![Rack::default(); racks.count()];
+    for (server, count) in targets {
+        let Some(rack) = racks.of(server) else { continue };
+        let rack = &mut all[rack as usize];
+        rack.objects = rack.objects.saturating_add(count);
+        rack.servers += 1;
+        let rank = u64::from(count) << 32 | u64::from(!server.0);
+        let [first, second] = rack.best;
+        rack.best = [first.max(rank), second.max(first.min(rank))];
+    }
+    #[allow(clippy::cast_possible_truncation)] // the lower half is the server
+    let server = |rank: u64| (rank >> 32 > 0).then_some(NodeId(!(rank as u32)));
+    let swarm = |(rack, Rack { best: [hub, backup], objects, servers }): (u32, Rack)| {
+        Some(Swarm { rack, hub: server(hub)?, backup: server(backup), objects, servers })
+    };
+    (0u32..).zip(all).filter_map(swarm).collect()
 }
 
 /// Equation 1 and what follows from it, N = M / m: the most hubs that send to a front end behind
@@ -92,17 +89,17 @@ pub fn merge(hubs: &[(NodeId, u32)], most: u32) -> Vec<Option<u32>> {
     let mut forest = Forest {
         most,
         // Above zero, so that a hub that adopts another always moves up in the queues.
-        objects: hubs.iter().map(|(_, objects)| u64::from(*objects).max(1)).collect(),
+        objects: hubs.iter().map(|(_, objects)| (*objects).max(1)).collect(),
         children: vec![Vec::new(); hubs.len()],
         parent: vec![None; hubs.len()],
     };
-    let mut queue = Queue::default();
-    let mut near = vec![Queue::default(); routers.len()];
     let places: Vec<usize> = hubs.iter().map(|(router, _)| router_of(*router)).collect();
+    let mut groups = vec![Vec::new(); routers.len()];
     for (hub, place) in (0u32..).zip(&places) {
-        queue.push(&forest, hub);
-        near[*place].push(&forest, hub);
+        groups[*place].push(Reverse(forest.entry(hub)));
     }
+    let mut queue = Queue(groups.iter().flatten().copied().collect());
+    let mut near: Vec<Queue> = groups.into_iter().map(|group| Queue(group.into())).collect();
     for _ in most..hubs.len() {
         let Some(child) = queue.pop(&forest) else { break };
         // The smallest of all is the smallest under its router.
@@ -110,30 +107,31 @@ pub fn merge(hubs: &[(NodeId, u32)], most: u32) -> Vec<Option<u32>> {
         own.pop(&forest);
         let Some(parent) = own.pop(&forest).or_else(|| queue.peek(&forest)) else { break };
         forest.link(parent, child);
-        queue.push(&forest, parent);
-        near[places[parent as usize]].push(&forest, parent);
+        queue.push(forest.entry(parent));
+        near[places[parent as usize]].push(forest.entry(parent));
     }
     forest.parent
 }
 
 /// Roots in order of the objects below them, ties by number. Entries that no longer hold stay in
 /// the heap until they come up.
-#[derive(Clone, Default)]
-struct Queue(BinaryHeap<Reverse<(u64, u32)>>);
+struct Queue(BinaryHeap<Reverse<u64>>);
 
 impl Queue {
-    fn push(&mut self, forest: &Forest, hub: u32) {
-        self.0.push(Reverse((forest.objects[hub as usize], hub)));
+    fn push(&mut self, entry: u64) {
+        self.0.push(Reverse(entry));
     }
 
     fn peek(&mut self, forest: &Forest) -> Option<u32> {
-        while let Some(&Reverse((objects, hub))) = self.0.peek() {
-            if forest.parent[hub as usize].is_none() && forest.objects[hub as usize] == objects {
+        loop {
+            let Reverse(entry) = *self.0.peek()?;
+            #[allow(clippy::cast_possible_truncation)] // the lower half is the hub
+            let hub = entry as u32;
+            if forest.parent[hub as usize].is_none() && forest.entry(hub) == entry {
                 return Some(hub);
             }
             self.0.pop();
         }
-        None
     }
 
     fn pop(&mut self, forest: &Forest) -> Option<u32> {
@@ -146,12 +144,17 @@ impl Queue {
 struct Forest {
     most: usize,
     /// Objects of each hub and all below it.
-    objects: Vec<u64>,
+    objects: Vec<u32>,
     children: Vec<Vec<u32>>,
     parent: Vec<Option<u32>>,
 }
 
 impl Forest {
+    /// Orders hubs by objects, and by number where those are equal.
+    fn entry(&self, hub: u32) -> u64 {
+        u64::from(self.objects[hub as usize]) << 32 | u64::from(hub)
+    }
+
     /// Makes the root `child` a child of the root `parent`, and those of its children that have
     /// most objects too while there is room.
     fn link(&mut self, parent: u32, child: u32) {
@@ -159,12 +162,13 @@ impl Forest {
         let (to, from) = (parent as usize, child as usize);
         let room = self.most - self.children[to].len();
         if room < self.children[from].len() {
-            let objects = &self.objects;
-            self.children[from].sort_unstable_by_key(|hub| (objects[*hub as usize], *hub));
+            let mut own = mem::take(&mut self.children[from]);
+            own.sort_unstable_by_key(|hub| self.entry(*hub));
+            self.children[from] = own;
         }
         let kept = self.children[from].len().saturating_sub(room);
         for moved in self.children[from].split_off(kept) {
-            self.objects[from] -= self.objects[moved as usize];
+            self.objects[from] = self.objects[from].saturating_sub(self.objects[moved as usize]);
             self.parent[moved as usize] = Some(parent);
             self.children[to].push(moved);
         }
@@ -174,13 +178,13 @@ impl Forest {
     fn adopt(&mut self, mut parent: u32, mut child: u32) {
         loop {
             let at = parent as usize;
-            self.objects[at] += self.objects[child as usize];
+            self.objects[at] = self.objects[at].saturating_add(self.objects[child as usize]);
             if self.children[at].len() < self.most {
                 self.parent[child as usize] = Some(parent);
                 self.children[at].push(child);
                 return;
             }
-            let rank = |hub: u32| (self.objects[hub as usize], hub);
+            let rank = |hub: u32| self.entry(hub);
             let children = self.children[at].iter().copied().enumerate();
             let larger = children.clone().filter(|(_, hub)| rank(*hub) >= rank(child));
             if let Some((_, next)) = larger.min_by_key(|(_, hub)| rank(*hub)) {

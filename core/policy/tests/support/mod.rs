@@ -100,6 +100,14 @@ impl Desk {
         out
     }
 
+    /// Tells something, and has the policy decide what is due at once.
+    pub fn settle(&mut self, now: Time, observation: impl Into<Observation>) {
+        self.tell(now, observation);
+        while self.policy.deadline().is_some_and(|deadline| deadline <= now) {
+            self.tick(now);
+        }
+    }
+
     pub fn is_slow(&self, flow: u32) -> bool {
         self.limits.contains_key(&FlowId(flow))
     }

@@ -18,6 +18,7 @@ pub(super) struct Active {
     pub(super) packed: bool,
     /// Servers that died.
     pub(super) dead: Vec<NodeId>,
+    begun: Time,
     has: Vec<bool>,
     missing: usize,
     /// Objects that the front end itself has yet to ask for, and how many it may and did.
@@ -41,6 +42,7 @@ impl Active {
             ways: Vec::new(),
             packed: false,
             dead: Vec::new(),
+            begun: now,
             has: vec![false; objects],
             missing: objects,
             to_ask: VecDeque::new(),
@@ -57,24 +59,31 @@ impl Active {
         self.has[object as usize]
     }
 
+    /// Since it began.
+    pub(super) fn age(&self, now: Time) -> Span {
+        now.since(self.begun)
+    }
+
     /// Whether the front end has all.
     pub(super) const fn is_complete(&self) -> bool {
         self.missing == 0
     }
 
-    /// An object reached the front end, perhaps not the first time.
-    pub(super) fn arrive(&mut self, object: u32) {
-        if !std::mem::replace(&mut self.has[object as usize], true) {
+    /// An object reached the front end; whether for the first time.
+    pub(super) fn arrive(&mut self, object: u32) -> bool {
+        let is_new = !std::mem::replace(&mut self.has[object as usize], true);
+        if is_new {
             self.missing -= 1;
             self.arrived.push(object);
         }
+        is_new
     }
 
-    /// A packet from a hub reached the front end.
-    pub(super) fn receive(&mut self, hub: u32, objects: &[u32]) {
+    /// A packet from a hub reached the front end; how many of its objects are new there.
+    fn receive(&mut self, hub: u32, objects: &[u32]) -> usize {
         let sizes = objects.iter().map(|object| self.request.size(*object as usize));
         self.received[hub as usize] += sizes.sum::<Bytes>() + HEADER;
-        objects.iter().for_each(|object| self.arrive(*object));
+        objects.iter().filter(|object| self.arrive(**object)).count()
     }
 
     pub(super) fn begin(&mut self, hubs: Vec<Hub>, ways: Vec<Way>, packed: bool) {
@@ -87,24 +96,26 @@ impl Active {
         hub.map_or(self.request.front, |hub| self.hubs[hub as usize].node)
     }
 
-    /// What a hub sent has arrived; the parent that now has more, and the next mark.
+    /// What a hub sent has arrived; how many objects the front end has more, the parent that now
+    /// has more, and the next mark.
     pub(super) fn pass_on(
         &mut self,
         hub: u32,
         flow: FlowId,
         delivered: Bytes,
-    ) -> (Option<u32>, Option<Bytes>) {
+    ) -> (usize, Option<u32>, Option<Bytes>) {
         let node = &mut self.hubs[hub as usize];
         let parent = node.parent;
         let Some(mut line) = node.line.take_if(|line| line.flow == flow) else {
-            return (None, None);
+            return (0, None, None);
         };
+        let mut new = 0;
         // What a dead hub had not delivered is lost.
         let is_dead = node.is_dead;
         while let Some(objects) = line.arrived(delivered) {
             match parent {
                 _ if is_dead => {}
-                None => self.receive(hub, &objects),
+                None => new += self.receive(hub, &objects),
                 Some(parent) => {
                     let parent = &mut self.hubs[parent as usize];
                     objects.iter().for_each(|object| parent.take(*object));
@@ -113,7 +124,7 @@ impl Active {
         }
         let mark = line.mark();
         self.hubs[hub as usize].line = Some(line);
-        (parent, mark)
+        (new, parent, mark)
     }
 
     /// A hub's server dies; `false` when there is no such hub or it is dead.

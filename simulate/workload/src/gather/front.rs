@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use engine::random::Stream;
-use engine::{Actions, Application, Streams};
+use engine::{Actions, Application, Completions, Streams};
 use model::{
     Buffer, Declared, Directive, FlowId, JobId, LinkId, Measured, Network, NodeId, NodeKind, Order,
     Way,
 };
 use rand::RngExt;
-use units::{Bytes, Time};
+use units::{Bytes, Span, Time};
 
 use super::active::{Active, grouped};
 use super::hub::{Hub, Line};
@@ -264,8 +264,9 @@ impl Fronts {
                 }
             }
             What::Answer(None) => {
-                objects.iter().for_each(|object| active.arrive(*object));
+                let new = objects.iter().filter(|object| active.arrive(**object)).count();
                 active.unanswered = active.unanswered.saturating_sub(1);
+                count(active.age(actions.now()), new, actions);
                 actions.tell(Measured::Answered { request: JobId(request), late: is_late });
                 self.finish(request, actions);
                 return self.ask_on(request, actions);
@@ -401,6 +402,13 @@ impl Fronts {
     }
 }
 
+/// Counts queries that were answered when their request was so old.
+fn count<W: Streams>(took: Span, queries: usize, actions: &mut Actions<'_, W>) {
+    if let Some(all) = actions.outcome().completions.first_mut() {
+        (0..queries).for_each(|_| all.add(took));
+    }
+}
+
 /// The aggregation router's port towards the rack of a front end, and its room where that is a
 /// number of octets.
 fn port(network: &Network, front: NodeId) -> Option<(LinkId, Bytes)> {
@@ -422,6 +430,9 @@ impl<W: Streams> Application<W> for Fronts {
     }
 
     fn arrive(&mut self, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
+        if self.begun == 0 {
+            actions.outcome().completions.push(Completions::new("queries", Time::ZERO));
+        }
         self.begun += 1;
         self.begin(self.begun - 1, actions);
         Ok(())
@@ -433,7 +444,7 @@ impl<W: Streams> Application<W> for Fronts {
             Timer::Sample => self.sample(request, actions),
             Timer::Send => return self.send_on(request, hub, actions),
             Timer::Die => {
-                let detection = self.plan.death.map_or(units::Span::ZERO, |death| death.detection);
+                let detection = self.plan.death.map_or(Span::ZERO, |death| death.detection);
                 if let Some(active) = self.active(request)
                     && active.kill(hub)
                 {
@@ -460,8 +471,10 @@ impl<W: Streams> Application<W> for Fronts {
             return Ok(());
         };
         let Some(active) = self.active(request) else { return Ok(()) };
-        let (parent, wakes) = active.pass_on(hub, flow, delivered);
-        if let Some(mark) = wakes {
+        let took = active.age(actions.now());
+        let (new, parent, mark) = active.pass_on(hub, flow, delivered);
+        count(took, new, actions);
+        if let Some(mark) = mark {
             actions.mark(flow, mark);
         }
         if let Some(parent) = parent {
