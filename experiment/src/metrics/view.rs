@@ -140,19 +140,13 @@ impl<'a> View<'a> {
         Some((last.since(first), delivered)).filter(|(span, _)| *span != Span::ZERO)
     }
 
-    /// Payload of all flows while flows with an end were under way, bit/s.
-    pub(super) fn burst_goodput(&self) -> Option<f64> {
+    /// Payload of flows with an end, and of all flows, while the former were under way, bit/s.
+    pub(super) fn burst_goodput(&self, all: bool) -> Option<f64> {
         let (span, [before, after]) = self.burst()?;
         let bounded = self.run.flows.iter().filter(|flow| flow.size != Bytes::MAX);
-        let delivered = bounded.map(|flow| flow.delivered).sum::<Bytes>() + (after - before);
-        Some(Rate::of(delivered, span).as_bps() as f64)
-    }
-
-    /// Payload of endless flows in that time, bit/s.
-    pub(super) fn burst_background(&self) -> Option<f64> {
-        let (span, [before, after]) = self.burst()?;
-        let some = !self.run.endless.is_empty();
-        some.then(|| Rate::of(after - before, span).as_bps() as f64)
+        let delivered = bounded.map(|flow| flow.delivered).sum::<Bytes>();
+        let endless = if all { after - before } else { Bytes::ZERO };
+        Some(Rate::of(delivered + endless, span).as_bps() as f64)
     }
 
     /// Lengths of the watched queues at all samples, packets.
