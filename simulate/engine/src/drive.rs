@@ -396,7 +396,11 @@ impl<'a, W: World> Driver<'a, W> {
                 let now = self.world.now();
                 match self.outcome.flows.get_mut(flow.index()) {
                     Some(record) if record.end.is_none() => {
-                        record.limits.push((now, limit));
+                        record.limits_set = record.limits_set.saturating_add(1);
+                        let is_limited = record.limits.last().is_some_and(|(_, l)| l.is_some());
+                        if is_limited != limit.is_some() {
+                            record.limits.push((now, limit));
+                        }
                         self.world.limit(flow, limit);
                     }
                     _ => {}

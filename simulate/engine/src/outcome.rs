@@ -58,8 +58,11 @@ pub struct FlowRecord {
     pub retransmissions: u32,
     /// Retransmission timeouts.
     pub timeouts: u32,
-    /// Every limit that was enforced, from when on; `None` lifts it. Empty: never limited.
+    /// When it began to be limited, and to which rate at first, and when it was free again (`None`),
+    /// in turns. Empty: never limited.
     pub limits: Vec<(Time, Option<Rate>)>,
+    /// How many limits were enforced and lifted.
+    pub limits_set: u32,
 }
 
 impl FlowRecord {
