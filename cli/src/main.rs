@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bound;
 mod check;
 mod completions;
 mod doctor;
@@ -40,6 +41,7 @@ enum Command {
     Sweep(sweep::Sweep),
     Check(check::Check),
     Bench(bench::Bench),
+    Bound(bound::Bound),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
 }
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Command::Sweep(command) => command.execute(),
         Command::Check(command) => command.execute(),
         Command::Bench(command) => command.execute(),
+        Command::Bound(command) => command.execute(),
         Command::Doctor(command) => command.execute(),
         Command::Completions(command) => command.execute(),
     };
