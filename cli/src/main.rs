@@ -10,6 +10,7 @@ mod doctor;
 mod failure;
 mod input;
 mod progress;
+mod reproduce;
 mod run;
 mod staging;
 mod sweep;
@@ -40,6 +41,7 @@ enum Command {
     Run(run::Run),
     Sweep(sweep::Sweep),
     Check(check::Check),
+    Reproduce(reproduce::Reproduce),
     Bench(bench::Bench),
     Bound(bound::Bound),
     Doctor(doctor::Doctor),
@@ -51,6 +53,7 @@ fn main() -> ExitCode {
         Command::Run(command) => command.execute(),
         Command::Sweep(command) => command.execute(),
         Command::Check(command) => command.execute(),
+        Command::Reproduce(command) => command.execute(),
         Command::Bench(command) => command.execute(),
         Command::Bound(command) => command.execute(),
         Command::Doctor(command) => command.execute(),

@@ -8,6 +8,7 @@ pub mod metrics;
 mod published;
 mod repeat;
 pub mod report;
+pub mod reproduce;
 mod result;
 pub mod run;
 pub mod scenario;

@@ -62,8 +62,8 @@ impl Parameters {
     pub const FAST: Self = Self {
         interval: Span::from_millis(200),
         horizon: Span::from_secs(1),
-        division: Division { usable: Share::literal(970_000), ..Self::PUBLISHED.division },
-        hysteresis: Some(Share::literal(50_000)),
+        division: Self::PUBLISHED.division,
+        hysteresis: Some(Share::literal(10_000)),
     };
 
     fn validate(&self) -> Result<(), PolicyError> {

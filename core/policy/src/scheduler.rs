@@ -121,7 +121,7 @@ impl<S: Standing> Policy for Scheduler<S> {
         match observation {
             Observation::Declared(declared) => self.declare(now, network, declared, out),
             Observation::Measured(Measured::LinkState { .. }) => self.admission.reroute(network),
-            Observation::Measured(_) => {}
+            Observation::Measured(_) => return,
         }
         self.admission.settle(network, out);
         if let Some((_, alarm)) = &mut self.guard {

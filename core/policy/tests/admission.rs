@@ -344,7 +344,9 @@ fn a_share_is_a_part_of_a_whole() {
     let names = by_name("smfs", &Parameters::default()).err().unwrap();
     assert_eq!(
         names.to_string(),
-        "there is no policy \"smfs\"; choose one of tcp, fair, fifo, sff, smsf, \
-         app-aware, app-aware-fast, sebf, bssf, srb, dclas, srpt"
+        format!(
+            "there is no policy \"smfs\"; choose one of {}",
+            watermaster_policy::NAMES.join(", ")
+        )
     );
 }

@@ -1,5 +1,5 @@
 //! Nothing that an application can say makes a policy panic, loop, or keep memory for a job that
-//! has completed; and equal messages give equal directives.
+//! has completed or a connection that closed; and equal messages give equal directives.
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
@@ -8,16 +8,18 @@ mod support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use model::{
-    Declared, Directives, FlowId, JobId, LinkId, Measured, NodeId, Observation, StreamSample,
-    TaskId,
+    Congestion, Declared, Directives, FlowId, JobId, LinkId, Measured, NodeId, Observation,
+    Request, Sample, StreamSample, TaskId,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use support::*;
 use units::{Bytes, Rate, Span, Time};
+use watermaster_policy::syn::{self, Order};
 use watermaster_policy::{FLOOR, NAMES, Parameters, Policy, by_name};
 
 /// The system's allocator, counting what each thread holds.
@@ -85,7 +87,69 @@ fn message(base: u32) -> impl Strategy<Value = Observation> {
             .prop_map(|flows| Measured::Delivered(flows).into()),
         1 => (0..20u32, any::<bool>())
             .prop_map(|(link, up)| Measured::LinkState { link: LinkId(link), up }.into()),
+        6 => measured(base),
+        4 => gathering(base),
     ]
+}
+
+/// What front ends can say.
+fn gathering(base: u32) -> impl Strategy<Value = Observation> {
+    let job = move || (base..=base + JOBS).prop_map(JobId);
+    let node = || prop_oneof![9 => 0..7u32, 1 => Just(u32::MAX)].prop_map(NodeId);
+    let bytes = || prop_oneof![3 => 0..100u64, 1 => Just(u64::MAX)].prop_map(Bytes::new);
+    prop_oneof![
+        2 => (job(), node(), prop::collection::vec(0..9u32, 0..6), prop::collection::vec(node(), 0..14))
+            .prop_map(|(id, front, sizes, holders)| {
+                let copies = holders.len() / sizes.len().max(1);
+                Declared::Gather(Arc::new(Request { id, front, sizes, holders, copies })).into()
+            }),
+        2 => (job(), prop::collection::vec(0..7u32, 0..6), prop::collection::vec(bytes(), 0..6), bytes())
+            .prop_map(|(request, arrived, received, queued)| {
+                let (span, buffer) = (Span::from_millis(10), Bytes::new(50));
+                let sample = Sample { span, arrived, received, queued, buffer };
+                Measured::Gathering { request, sample: Arc::new(sample) }.into()
+            }),
+        2 => (job(), any::<bool>())
+            .prop_map(|(request, late)| Measured::Answered { request, late }.into()),
+        1 => (job(), 0..4u32).prop_map(|(request, hub)| Measured::HubLost { request, hub }.into()),
+    ]
+}
+
+/// What hosts report of their pairs' queues, a few packets at most: each may take a timeslot.
+fn pairs() -> impl Strategy<Value = Observation> {
+    let node = || prop_oneof![9 => 0..7u32, 1 => Just(u32::MAX)].prop_map(NodeId);
+    let number = || prop_oneof![3 => 0..100u64, 1 => Just(u64::MAX)];
+    prop_oneof![
+        (node(), node(), 0..30u32, number()).prop_map(|(src, dst, packets, bytes)| {
+            Measured::Queued { src, dst, packets, bytes: Bytes::new(bytes) }.into()
+        }),
+        (node(), node()).prop_map(|(src, dst)| Measured::Drained { src, dst }.into()),
+        (node(), node(), number()).prop_map(|(src, dst, rate)| {
+            Measured::Offered { src, dst, rate: Rate::from_bps(rate) }.into()
+        }),
+    ]
+}
+
+/// Anything that switches can report.
+fn measured(base: u32) -> impl Strategy<Value = Observation> {
+    use Congestion::{High, Low, Medium, Recovered};
+    let flow = move || (base..base + 12).prop_map(FlowId);
+    let node = || prop_oneof![9 => 0..7u32, 1 => Just(u32::MAX)].prop_map(NodeId);
+    let link = || prop_oneof![9 => 0..20u32, 1 => Just(u32::MAX)].prop_map(LinkId);
+    let bytes = || prop_oneof![3 => 0..9_000_000u64, 1 => Just(u64::MAX)].prop_map(Bytes::new);
+    let level = || prop::sample::select(vec![Recovered, Low, Medium, High]);
+    prop_oneof![
+        4 => (flow(), node(), node())
+            .prop_map(|(flow, src, dst)| Measured::Opened { flow, src, dst }),
+        2 => flow().prop_map(|flow| Measured::Closed { flow }),
+        2 => prop::collection::vec((flow(), bytes()), 0..9)
+            .prop_map(|flows| Measured::Carried { flows }),
+        2 => (link(), level(), bytes())
+            .prop_map(|(link, level, queue)| Measured::Congested { link, level, queue }),
+        2 => (link(), bytes(), bytes())
+            .prop_map(|(link, queue, sent)| Measured::QueueLength { link, queue, sent }),
+    ]
+    .prop_map(Observation::Measured)
 }
 
 /// Tells `policy` everything, ticking when it asks to; returns what it said.
@@ -111,7 +175,7 @@ proptest! {
     #[test]
     fn any_messages_in_any_order(
         name in prop::sample::select(NAMES.to_vec()),
-        messages in prop::collection::vec(message(0), 0..200),
+        messages in prop::collection::vec(prop_oneof![2 => message(0), 1 => pairs()], 0..200),
     ) {
         let make = || by_name(name, &Parameters::default()).unwrap();
         let said = play(&mut *make(), &messages, Time::ZERO);
@@ -209,11 +273,35 @@ fn no_memory_is_kept_for_jobs_that_completed() {
             let mut runner = TestRunner::deterministic();
             let mut messages = messages.new_tree(&mut runner).unwrap().current();
             messages.extend((base..=base + JOBS).map(job_complete));
+            let closed = |flow| Measured::Closed { flow: FlowId(flow) }.into();
+            messages.extend((base..base + 12).map(closed));
             let before = HELD.get();
             play(&mut *policy, &messages, Time::ZERO);
             let kept = HELD.get() - before;
             assert!(round == 0 || kept == 0, "{name} keeps {kept} B of round {round}");
         }
+    }
+}
+
+/// Backlogs beyond all measure are counted as the largest that there is.
+#[test]
+fn endless_queues() {
+    let network = big_switch(3, Rate::from_mbps(100));
+    let (src, dst) = (host(&network, 0), host(&network, 1));
+    let queued = Measured::Queued { src, dst, packets: u32::MAX, bytes: Bytes::new(u64::MAX) };
+    for order in [Order::Ocf, Order::Srjf, Order::Mmf] {
+        let syn = syn::Parameters { order, batch: 64, ..syn::Parameters::default() };
+        let mut policy = by_name("syn", &Parameters { syn, ..Parameters::default() }).unwrap();
+        let mut out = Directives::new();
+        policy.observe(Time::ZERO, &network, &queued.clone().into(), &mut out);
+        policy.tick(Time::ZERO, &network, &mut out);
+        let before = HELD.get();
+        for _ in 0..100_000 {
+            policy.observe(Time::ZERO, &network, &queued.clone().into(), &mut out);
+        }
+        let kept = HELD.get() - before;
+        assert!(kept < 1 << 18, "{order:?} keeps {kept} B");
+        assert_eq!(out.len(), 64);
     }
 }
 

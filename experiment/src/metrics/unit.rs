@@ -10,6 +10,8 @@ pub enum Unit {
     Seconds,
     /// `_bps`: bits per second.
     BitsPerSecond,
+    /// `_tps`: completions, such as tuples, per second.
+    PerSecond,
     /// `_ratio`: a share, or a relative change; shown in percent.
     Ratio,
     /// `_count`: a number of things.
@@ -27,6 +29,7 @@ impl Unit {
         match name.rsplit('_').next() {
             Some("s") => Self::Seconds,
             Some("bps") => Self::BitsPerSecond,
+            Some("tps") => Self::PerSecond,
             Some("ratio") => Self::Ratio,
             Some("packets") => Self::Packets,
             _ => Self::Count,
@@ -39,9 +42,11 @@ impl Unit {
             Self::Seconds if value.abs() >= 1.0 => format!("{} s", digits(value)),
             Self::Seconds => scaled(value, "s", &["", "m", "µ", "n"], 1000.0),
             Self::BitsPerSecond => scaled(value, "bit/s", &["", "k", "M", "G", "T"], 0.001),
+            Self::PerSecond => format!("{}/s", digits(value)),
             Self::Ratio => format!("{:.1} %", value * 100.0),
             Self::Count => format!("{value:.0}"),
-            Self::Packets => format!("{value:.0} packets"),
+            Self::Packets if value.fract() == 0.0 => format!("{value:.0} packets"),
+            Self::Packets => format!("{} packets", digits(value)),
         };
         minus(&text)
     }

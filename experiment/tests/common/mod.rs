@@ -1,7 +1,7 @@
 //! Outcomes made by hand, shared by the tests of this folder.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use engine::{FlowRecord, JobRecord, LinkRecord, Outcome};
+use engine::{FlowRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
 use model::build::{Access, star};
 use model::{Buffer, FlowId, JobClass, JobId, LinkId, LinkSpec, NodeId, Topology};
 use units::{Bytes, Rate, Span, Time};
@@ -132,7 +132,10 @@ pub fn by_hand() -> Outcome {
         },
         LinkRecord { dropped: 2, marked: 10, peak: 9, ..link(3, 16_250_000) },
     ];
-    Outcome { flows, jobs, links, end: ms(13_000), ..Outcome::default() }
+    let interval = Span::from_millis(1);
+    let queues = vec![QueueRecord { link: LinkId(0), interval, packets: vec![1, 6, 2, 3] }];
+    let reactions = vec![Span::from_micros(70), Span::from_micros(90)];
+    Outcome { flows, jobs, links, queues, reactions, end: ms(13_000), ..Outcome::default() }
 }
 
 /// The baseline of [`by_hand`]: completion times of 4, 3, 8 and 20 s against 2, 3, 10 and none.

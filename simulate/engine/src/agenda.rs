@@ -10,8 +10,10 @@ use units::Time;
 pub(crate) enum Act {
     /// An application's timer is due.
     Due { token: u64 },
-    /// An observation reaches the policy.
+    /// An observation reaches the controller.
     Hear(Observation),
+    /// The controller has dealt with the observation that waited longest.
+    Decide,
     /// Directives reach their actuators.
     Obey(Directives),
     /// A watched queue is sampled.

@@ -48,6 +48,7 @@ fn plan<'a>(
         application: Box::new(Jobs::new(jobs.into_iter())),
         policy,
         control_delay: Span::ZERO,
+        processing: Span::ZERO,
         until,
         monitors: Vec::new(),
     }

@@ -114,8 +114,8 @@ impl Desk {
 
     /// Carries directives out; each must change something, keep the lease and not be zero.
     fn obey(&mut self, out: &Directives) {
-        for &directive in out {
-            let Directive::Pace { flow, limit, lease } = directive else {
+        for directive in out {
+            let &Directive::Pace { flow, limit, lease } = directive else {
                 panic!("no policy here asks for priorities");
             };
             assert_eq!(lease, LEASE);
