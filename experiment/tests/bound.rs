@@ -1,8 +1,8 @@
 //! Lower bounds against brute force, closed forms and linear programs solved by another.
 
-use watermaster_experiment::bound::{OrderSearch, Search, Work};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome};
 use proptest::prelude::*;
+use watermaster_experiment::bound::{OrderSearch, Search, Work};
 
 const ROUNDS: u32 = 400;
 
