@@ -41,6 +41,7 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
         })?,
         sack: fields.or("sack", base.sack, Value::flag)?,
         handshake: fields.or("handshake", base.handshake, Value::flag)?,
+        ictcp: fields.or("ictcp", base.ictcp, Value::flag)?,
     };
     fields.done()?;
     let packet = packet(&transport);
