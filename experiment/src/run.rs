@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::{Outcome, Plan, Progress};
-use model::Network;
+use engine::{Monitor, Outcome, Plan, Progress};
+use model::{LinkId, Network};
 use packet::{Capture, Setup};
 
 use crate::scenario::{PolicySpec, Scenario, ScenarioError, Traffic, World};
@@ -134,6 +134,11 @@ impl Task<'_> {
             });
             named.collect()
         };
+        let mut monitors = scenario.monitors.clone();
+        if let Some(interval) = scenario.queues.sample {
+            let links = 0..u32::try_from(scenario.topology.links().len()).unwrap_or(u32::MAX);
+            monitors.extend(links.map(|link| Monitor { link: LinkId(link), interval }));
+        }
         let setup = Setup {
             network: self.prepared.network.clone(),
             transport: self.policy.transport,
@@ -146,7 +151,7 @@ impl Task<'_> {
             processing: scenario.control.processing,
             until: scenario.until,
             captures: self.captures.map(capture).unwrap_or_default(),
-            monitors: scenario.monitors.clone(),
+            monitors,
         };
         packet::run(setup, progress)
             .map_err(|source| Failure::Packet { policy: self.policy.label.clone(), source })

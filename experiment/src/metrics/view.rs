@@ -1,5 +1,6 @@
 //! What the metrics of one run are computed from.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use engine::{Completions, FlowRecord, JobRecord, Outcome};
@@ -13,11 +14,13 @@ pub(super) type Group = Option<JobClass>;
 
 /// A run, beside the baseline's where there is one.
 pub(super) struct View<'a> {
-    topology: &'a Topology,
+    pub(super) topology: &'a Topology,
     pub(super) run: &'a Outcome,
     pub(super) fct: Sample,
     classes: BTreeMap<JobId, Group>,
     pairs: Option<Vec<Pair<'a>>>,
+    /// Sorted when it is first asked for.
+    pub(super) latency: OnceCell<Sample>,
 }
 
 /// A job under the policy and under the baseline.
@@ -60,6 +63,7 @@ impl<'a> View<'a> {
             fct: fct.map(Span::as_secs_f64).collect(),
             classes: run.jobs.iter().map(|job| (job.id, job.class)).collect(),
             pairs,
+            latency: OnceCell::new(),
         }
     }
 

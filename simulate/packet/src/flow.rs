@@ -42,6 +42,9 @@ pub(crate) struct Flow {
     pub(crate) ended: bool,
     pub(crate) priority: u8,
     pub(crate) meter: Option<Box<Meter>>,
+    /// Of a flow that is held: its queue, and packets that were let go.
+    pub(crate) queue: usize,
+    pub(crate) released: u32,
     /// Its SYN-ACK has not come.
     pub(crate) opening: Option<Opening>,
     /// Where its last data carries a FIN, octets; nowhere without a handshake.
@@ -81,6 +84,8 @@ impl Flow {
             ended: false,
             priority: 0,
             meter: None,
+            queue: 0,
+            released: 0,
             opening: None,
             fin_at: if transport.connects() { size } else { u64::MAX },
             grant: None,
@@ -116,7 +121,8 @@ impl Flow {
             payload: u32::from(packet.size - transport.header),
             seq: if is_ack { 0 } else { packet.seq },
             ack: if is_ack { packet.seq } else { 0 },
-            sack: (packet.block.0 != packet.block.1).then_some(packet.block),
+            sack: (packet.flags & frame::DATAGRAM == 0 && packet.block.0 != packet.block.1)
+                .then_some(packet.block),
             window: if is_ack {
                 u32::from(packet.window) << transport.window_scale()
             } else {

@@ -334,6 +334,12 @@ impl Sender {
         Some(self.send(now, self.next, len))
     }
 
+    /// The next datagram, of at most `most` octets of payload.
+    pub(crate) fn datagram(&mut self, now: u64, most: u16) -> Option<Segment> {
+        self.mss = most;
+        self.poll(now)
+    }
+
     /// The window has no place for the next segment of `len` octets, and perhaps nothing is in
     /// flight that would bring another.
     #[cold]
