@@ -3,6 +3,8 @@
 
 mod app_aware;
 mod orders;
+mod sicc;
+mod slots;
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -53,11 +55,16 @@ struct Case {
 /// Decides once and tells how long that took, µs.
 type Decision = Box<dyn FnMut() -> f64>;
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 9] = [
     Case { name: "app-aware-10000-flows", goal_us: Some(1000.0), make: app_aware::published },
     Case { name: "app-aware-fast-10000-flows", goal_us: Some(1000.0), make: app_aware::fast },
     Case { name: "smsf-10000-flows", goal_us: None, make: orders::smsf },
     Case { name: "fair-10000-flows", goal_us: None, make: orders::fair },
+    Case { name: "sicc-tree-10000-servers", goal_us: None, make: sicc::servers_10000 },
+    Case { name: "sicc-tree-50000-servers", goal_us: Some(1000.0), make: sicc::servers_50000 },
+    Case { name: "syn-256-nodes-load-50", goal_us: Some(1.0), make: slots::half },
+    Case { name: "syn-256-nodes-load-95", goal_us: None, make: slots::full },
+    Case { name: "asy-4096-servers", goal_us: Some(5000.0), make: slots::asy },
 ];
 
 /// What was measured of a case.
