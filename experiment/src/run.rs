@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::{Outcome, Plan, Progress};
-use model::Network;
+use engine::{Monitor, Outcome, Plan, Progress};
+use model::{LinkId, Network};
 use packet::{Capture, Setup};
+use policy::Policy;
 
 use crate::scenario::{PolicySpec, Scenario, ScenarioError, Traffic, World};
 use crate::{Origin, Run, RunResult};
@@ -134,6 +135,11 @@ impl Task<'_> {
             });
             named.collect()
         };
+        let mut monitors = scenario.monitors.clone();
+        if let Some(interval) = scenario.queues.sample {
+            let links = 0..u32::try_from(scenario.topology.links().len()).unwrap_or(u32::MAX);
+            monitors.extend(links.map(|link| Monitor { link: LinkId(link), interval }));
+        }
         let setup = Setup {
             network: self.prepared.network.clone(),
             transport: self.policy.transport,
@@ -146,7 +152,7 @@ impl Task<'_> {
             processing: scenario.control.processing,
             until: scenario.until,
             captures: self.captures.map(capture).unwrap_or_default(),
-            monitors: scenario.monitors.clone(),
+            monitors,
         };
         packet::run(setup, progress)
             .map_err(|source| Failure::Packet { policy: self.policy.label.clone(), source })
@@ -154,10 +160,15 @@ impl Task<'_> {
 
     fn fluid(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
         let scenario = &self.prepared.scenario;
+        // Max-min fair rates are what this world gives by itself: nobody need compute them twice.
+        let policy: Option<Box<dyn Policy>> = match self.policy.name {
+            "fair" => None,
+            _ => Some(self.policy.build()?),
+        };
         let plan = Plan {
             network: self.prepared.network.clone(),
             application: self.prepared.traffic.in_fluid(),
-            policy: Some(self.policy.build()?),
+            policy,
             control_delay: scenario.control.delay,
             processing: scenario.control.processing,
             until: scenario.until,

@@ -6,7 +6,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::*;
-use engine::Outcome;
+use engine::{FlowRecord, Outcome};
 use model::JobClass;
 use proptest::prelude::*;
 use units::{Bytes, Rate, Time};
@@ -48,6 +48,18 @@ fn every_metric_by_hand() {
         ("fct_p99_s", 10.0),
         // 11 MB in 13 s, rounded down.
         ("goodput_bps", 6_769_230.0),
+        // All flows have an end; no endless one adds to them.
+        ("burst_goodput_bps", 6_769_230.0),
+        ("burst_total_goodput_bps", 6_769_230.0),
+        ("throughput_tps", 3.0 / 13.0),
+        ("latency_mean_s", 1.715_827_882),
+        ("latency_p50_s", 1.073_741_823),
+        ("latency_p95_s", 3.0),
+        ("latency_p99_s", 3.0),
+        ("queue_mean_packets", 3.0),
+        ("queue_p99_packets", 6.0),
+        ("control_delay_mean_s", 80e-6),
+        ("control_delay_max_s", 90e-6),
         // 4, 8, 4.8 and 0.8 Mbit/s: 17.6² / (4 · (16 + 64 + 23.04 + 0.64)).
         ("flow_goodput_jain_ratio", 309.76 / 414.72),
         ("link_utilization_max_ratio", 0.1),
@@ -88,6 +100,23 @@ fn every_metric_by_hand() {
     }
     let tested: BTreeSet<_> = expected.into_iter().map(|(name, _)| name).collect();
     assert_eq!(tested, names().collect(), "every metric is tested here");
+}
+
+/// Two flows of 1 MB from 2 to 3 s and from 3 to 4 s; an endless one moved 10 MB until 2 s, 13 MB until
+/// 4 s and 20 MB in all.
+#[test]
+fn bursts_beside_an_endless_flow() {
+    let mut run = by_hand();
+    run.flows = vec![
+        FlowRecord { delivered: Bytes::new(20_000_000), ..flow(0, 0, u64::MAX, 0, None) },
+        flow(1, 1, 1_000_000, 2_000, Some(3_000)),
+        flow(2, 2, 1_000_000, 3_000, Some(4_000)),
+    ];
+    let mb = |count: u64| Bytes::new(count * 1_000_000);
+    run.background = vec![(ms(2_000), mb(10)), (ms(3_000), mb(12)), (ms(4_000), mb(13))];
+    let metrics = measure(&three_hosts(), &run, None);
+    assert_eq!(metrics["burst_goodput_bps"], 8e6);
+    assert_eq!(metrics["burst_total_goodput_bps"], 20e6);
 }
 
 #[test]
@@ -210,6 +239,7 @@ fn values_read_well() {
         ("fct_p99_s", 0.000_07, "70.0 µs"),
         ("goodput_bps", 94_300_000.0, "94.3 Mbit/s"),
         ("goodput_bps", 0.0, "0 bit/s"),
+        ("throughput_tps", 50.27, "50.3/s"),
         ("jct_mean_change_ratio", -0.2, "−20.0 %"),
         ("jct_mean_change_ratio", 0.022, "+2.2 %"),
         ("jct_worst_increase_s", -0.5, "−500 ms"),

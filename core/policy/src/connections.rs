@@ -93,6 +93,17 @@ impl Connections {
         self.enter(network, flow, segment)
     }
 
+    /// Puts a connection back into the first class, and returns its ports if that changed.
+    pub(crate) fn wake(&mut self, flow: FlowId) -> Vec<LinkId> {
+        let Some(connection) = self.flows.get(&flow).filter(|connection| connection.class != 0)
+        else {
+            return Vec::new();
+        };
+        let links = connection.ports.iter().map(|(link, _)| *link).collect();
+        self.reclassify(flow, 0);
+        links
+    }
+
     /// A FIN: the connection is forgotten. Returns the ports it was at.
     pub(crate) fn close(&mut self, flow: FlowId) -> Vec<LinkId> {
         let links = self.exit(flow);

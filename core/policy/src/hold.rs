@@ -11,8 +11,11 @@
 //! * When that is less than a segment, the window is one segment and the switch spaces the port's
 //!   acknowledgements: each lets go one segment, so that data comes at the pace of the spacing. It
 //!   is the link's own, corrected by the distance of the queue from the target.
-//! * Flows that statistics show to be idle don't count, and flows held up elsewhere are made up for:
-//!   while the link has time left, the total grows.
+//! * Acknowledgements of two flows and more are never closer than four fifths of that, so that the
+//!   SYN-ACKs of a burst don't let go all their first windows at once.
+//! * Flows that statistics show to be idle don't count, until the queue exceeds twice its target: then
+//!   they may have woken, and all count. Flows held up elsewhere are made up for: while the link has
+//!   time left, the total grows.
 
 use alloc::collections::BTreeMap;
 
@@ -93,6 +96,8 @@ pub struct Hold {
 struct Held {
     /// The total in percent.
     total: u64,
+    /// Idle flows count until the next statistics.
+    woken: bool,
     cap: Option<Bytes>,
     gap: Option<Span>,
 }
@@ -110,8 +115,11 @@ impl Policy for Hold {
         };
         match measured {
             Measured::Opened { flow, src, dst } => {
+                // A SYN that was lost once has come again.
+                let mut links = self.connections.wake(*flow);
                 let segment = self.parameters.segment;
-                for link in self.connections.open(now, network, *flow, (*src, *dst), segment) {
+                links.extend(self.connections.open(now, network, *flow, (*src, *dst), segment));
+                for link in links {
                     self.decide(network, link, None, out);
                 }
             }
@@ -123,6 +131,7 @@ impl Policy for Hold {
             Measured::Carried { flows } => {
                 let class = |grew| if grew { ACTIVE } else { IDLE };
                 let changed = self.connections.carried(now, flows, |flow| class(flow.grew));
+                self.ports.values_mut().for_each(|held| held.woken = false);
                 for link in changed {
                     self.decide(network, link, None, out);
                 }
@@ -162,7 +171,12 @@ impl Hold {
             }
             return;
         };
-        let said = self.ports.entry(link).or_insert(Held { total: WHOLE, cap: None, gap: None });
+        let said = self.ports.entry(link).or_insert(Held {
+            total: WHOLE,
+            woken: false,
+            cap: None,
+            gap: None,
+        });
         let now = self.parameters.port(network, link, port, report, said);
         if now.cap != said.cap {
             out.push(Directive::Window { link, flow: None, cap: now.cap, lease: LEASE });
@@ -192,7 +206,10 @@ impl Parameters {
             Buffer::Unlimited => Bytes::MAX,
         };
         let target = self.target.of_bytes(pipe).min(Bytes::new(room.get() / 4)).max(frame);
-        let active = (port.flows[ACTIVE].len() as u64).max(1);
+        let woken = said.woken || report.is_some_and(|(queue, _)| queue > target * 2);
+        let counted = if woken { port.count() } else { port.flows[ACTIVE].len() as u64 };
+        let active = counted.max(1);
+        let even = spec.capacity.time_for(frame);
         let whole = pipe + target;
         if whole >= self.segment * active {
             let possible = spec.capacity.bytes_in(self.queues);
@@ -203,11 +220,11 @@ impl Parameters {
                 _ => said.total,
             };
             let fair = Bytes::new((whole * total).get() / WHOLE / active);
-            return Held { total, cap: Some(fair), gap: None };
+            let gap = (active > 1).then(|| Span::from_nanos(even.as_nanos() / 5 * 4));
+            return Held { total, woken, cap: Some(fair), gap };
         }
-        let even = spec.capacity.time_for(frame);
         let gap = match report {
-            None => said.gap.unwrap_or(even),
+            None => said.gap.filter(|_| said.cap == Some(self.segment)).unwrap_or(even),
             Some((queue, _)) => {
                 // What the link sends until the queue shall be where it belongs, 1 at the least.
                 let sent = spec.capacity.bytes_in(self.queues).get().saturating_mul(CORRECTION);
@@ -220,6 +237,6 @@ impl Parameters {
                 Span::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
             }
         };
-        Held { total: WHOLE, cap: Some(self.segment), gap: Some(gap) }
+        Held { total: WHOLE, woken, cap: Some(self.segment), gap: Some(gap) }
     }
 }

@@ -19,6 +19,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use support::*;
 use units::{Bytes, Rate, Span, Time};
+use watermaster_policy::syn::{self, Order};
 use watermaster_policy::{FLOOR, NAMES, Parameters, Policy, by_name};
 
 /// The system's allocator, counting what each thread holds.
@@ -114,6 +115,21 @@ fn gathering(base: u32) -> impl Strategy<Value = Observation> {
     ]
 }
 
+/// What hosts report of their pairs' queues, a few packets at most: each may take a timeslot.
+fn pairs() -> impl Strategy<Value = Observation> {
+    let node = || prop_oneof![9 => 0..7u32, 1 => Just(u32::MAX)].prop_map(NodeId);
+    let number = || prop_oneof![3 => 0..100u64, 1 => Just(u64::MAX)];
+    prop_oneof![
+        (node(), node(), 0..30u32, number()).prop_map(|(src, dst, packets, bytes)| {
+            Measured::Queued { src, dst, packets, bytes: Bytes::new(bytes) }.into()
+        }),
+        (node(), node()).prop_map(|(src, dst)| Measured::Drained { src, dst }.into()),
+        (node(), node(), number()).prop_map(|(src, dst, rate)| {
+            Measured::Offered { src, dst, rate: Rate::from_bps(rate) }.into()
+        }),
+    ]
+}
+
 /// Anything that switches can report.
 fn measured(base: u32) -> impl Strategy<Value = Observation> {
     use Congestion::{High, Low, Medium, Recovered};
@@ -159,7 +175,7 @@ proptest! {
     #[test]
     fn any_messages_in_any_order(
         name in prop::sample::select(NAMES.to_vec()),
-        messages in prop::collection::vec(message(0), 0..200),
+        messages in prop::collection::vec(prop_oneof![2 => message(0), 1 => pairs()], 0..200),
     ) {
         let make = || by_name(name, &Parameters::default()).unwrap();
         let said = play(&mut *make(), &messages, Time::ZERO);
@@ -264,6 +280,28 @@ fn no_memory_is_kept_for_jobs_that_completed() {
             let kept = HELD.get() - before;
             assert!(round == 0 || kept == 0, "{name} keeps {kept} B of round {round}");
         }
+    }
+}
+
+/// Backlogs beyond all measure are counted as the largest that there is.
+#[test]
+fn endless_queues() {
+    let network = big_switch(3, Rate::from_mbps(100));
+    let (src, dst) = (host(&network, 0), host(&network, 1));
+    let queued = Measured::Queued { src, dst, packets: u32::MAX, bytes: Bytes::new(u64::MAX) };
+    for order in [Order::Ocf, Order::Srjf, Order::Mmf] {
+        let syn = syn::Parameters { order, batch: 64, ..syn::Parameters::default() };
+        let mut policy = by_name("syn", &Parameters { syn, ..Parameters::default() }).unwrap();
+        let mut out = Directives::new();
+        policy.observe(Time::ZERO, &network, &queued.clone().into(), &mut out);
+        policy.tick(Time::ZERO, &network, &mut out);
+        let before = HELD.get();
+        for _ in 0..100_000 {
+            policy.observe(Time::ZERO, &network, &queued.clone().into(), &mut out);
+        }
+        let kept = HELD.get() - before;
+        assert!(kept < 1 << 18, "{order:?} keeps {kept} B");
+        assert_eq!(out.len(), 64);
     }
 }
 

@@ -181,7 +181,9 @@ fn hold_divides_windows_and_then_time() {
     for flow in 0..39_u32 {
         let told = bench.open(flow);
         let cap = Bytes::new(2 * PIPE / u64::from(flow + 1));
-        assert_eq!(core_entries(&bench, &told), (Some(cap), None));
+        // From the second flow on, acknowledgements keep 9.6 µs apart.
+        let gap = (flow == 1).then_some(Span::from_nanos(9_600));
+        assert_eq!(core_entries(&bench, &told), (Some(cap), gap));
     }
     let told = bench.open(39);
     let even = Span::from_micros(12);
@@ -214,6 +216,49 @@ fn hold_counts_active_flows() {
     assert_eq!(core_entries(&bench, &told).0, Some(Bytes::new(2 * PIPE / 2)));
     let told = bench.carried(&all([300, 150]));
     assert_eq!(core_entries(&bench, &told).0, Some(Bytes::new(2 * PIPE / 10)));
+}
+
+/// A queue above twice its target says that idle flows woke: all count until the next statistics.
+#[test]
+fn hold_counts_all_flows_when_some_woke() {
+    let mut bench = Bench::new("sdtcp-hold", 10);
+    (0..10).for_each(|flow| drop(bench.open(flow)));
+    let flows = |first| (0..10).map(|flow| (flow, if flow == 0 { first } else { 100 })).collect();
+    let (before, after): (Vec<_>, Vec<_>) = (flows(100), flows(200));
+    bench.carried(&before);
+    let told = bench.carried(&after);
+    assert_eq!(core_entries(&bench, &told).0, Some(Bytes::new(2 * PIPE)));
+    let link = bench.core();
+    let mut report = |queue| {
+        let queue = Bytes::new(queue);
+        let told = bench.tell(Measured::QueueLength { link, queue, sent: Bytes::MAX });
+        core_entries(&bench, &told).0
+    };
+    assert_eq!(report(2 * PIPE), None);
+    assert_eq!(report(2 * PIPE + 1), Some(Bytes::new(2 * PIPE / 10)));
+    assert_eq!(report(0), None);
+    let told = bench.carried(&after);
+    assert_eq!(core_entries(&bench, &told).0, Some(Bytes::new(2 * PIPE)), "nobody woke");
+}
+
+/// A link with time left gives its flows more, until it has none: some are held up elsewhere.
+#[test]
+fn hold_makes_up_for_flows_held_up_elsewhere() {
+    let mut bench = Bench::new("sdtcp-hold", 10);
+    (0..10).for_each(|flow| drop(bench.open(flow)));
+    let link = bench.core();
+    let mut report = |queue, sent| {
+        let (queue, sent) = (Bytes::new(queue), Bytes::new(sent));
+        let told = bench.tell(Measured::QueueLength { link, queue, sent });
+        core_entries(&bench, &told).0.map(Bytes::get)
+    };
+    // 95 % of the 125,000 B of a report's millisecond.
+    assert_eq!(report(0, 118_750), None);
+    assert_eq!(report(0, 118_749), Some(2 * PIPE * 105 / 100 / 10));
+    let last = (0..100).filter_map(|_| report(0, 0)).last();
+    assert_eq!(last, Some(2 * PIPE * 3 / 10), "three times as much at the most");
+    let last = (0..100).filter_map(|_| report(PIPE + 1, 125_000)).last();
+    assert_eq!(last, Some(2 * PIPE / 10));
 }
 
 /// The trigger, message by message: (ms, packets, message).

@@ -3,6 +3,7 @@
 //!
 //! A metric that has nothing to measure (no job completed, no baseline, no such class) is absent.
 
+mod held;
 mod sample;
 mod summary;
 pub mod transmit;
@@ -15,6 +16,7 @@ use engine::Outcome;
 use model::JobClass::{Large, Medium, Small};
 use model::{LinkId, Topology};
 
+use held::Place;
 pub use sample::Sample;
 pub use summary::Summary;
 pub use unit::{Unit, human, is_change};
@@ -73,6 +75,7 @@ fn total(counts: impl Iterator<Item = u64>) -> f64 {
 
 const TABLE: &[(&str, Metric)] = &[
     ("jct_mean_s", |v| v.jct(None).mean()),
+    ("cct_mean_s", |v| v.jct(None).mean()),
     ("jct_p50_s", |v| v.jct(None).percentile(50)),
     ("jct_p95_s", |v| v.jct(None).percentile(95)),
     ("jct_p99_s", |v| v.jct(None).percentile(99)),
@@ -95,9 +98,14 @@ const TABLE: &[(&str, Metric)] = &[
     ("fct_p50_s", |v| v.fct.percentile(50)),
     ("fct_p95_s", |v| v.fct.percentile(95)),
     ("fct_p99_s", |v| v.fct.percentile(99)),
+    ("fct_normalized_mean_ratio", |v| v.fct_normalized().mean()),
+    ("fct_normalized_cv_ratio", |v| v.fct_normalized().variation()),
+    ("fct_normalized_p99_ratio", |v| v.fct_normalized().percentile(99)),
+    ("flow_rate_jain_ratio", |v| v.rate_normalized().jain()),
     ("goodput_bps", |v| v.goodput()),
-    ("burst_goodput_bps", |v| v.burst_goodput()),
-    ("burst_background_goodput_bps", |v| v.burst_background()),
+    ("throughput_ratio", |v| v.receiver_throughput()),
+    ("burst_goodput_bps", |v| v.burst_goodput(false)),
+    ("burst_total_goodput_bps", |v| v.burst_goodput(true)),
     ("flow_goodput_jain_ratio", |v| v.flow_goodput().jain()),
     ("link_utilization_max_ratio", |v| v.utilization().into_values().reduce(f64::max)),
     ("throughput_tps", |v| v.throughput()),
@@ -119,6 +127,15 @@ const TABLE: &[(&str, Metric)] = &[
     ("marks_count", |v| Some(total(v.run.links.iter().map(|l| l.marked)))),
     ("queue_peak_packets", |v| v.run.links.iter().map(|l| f64::from(l.peak)).reduce(f64::max)),
     ("inter_rack_packets_count", |v| Some(v.inter_rack_packets() as f64)),
+    ("queue_hosts_mean_packets", |v| v.queued(Place::Host).mean()),
+    ("queue_hosts_p99_packets", |v| v.queued(Place::Host).percentile(99)),
+    ("queue_leaves_mean_packets", |v| v.queued(Place::Leaf).mean()),
+    ("queue_leaves_p99_packets", |v| v.queued(Place::Leaf).percentile(99)),
+    ("queue_spines_mean_packets", |v| v.queued(Place::Spine).mean()),
+    ("queue_spines_p99_packets", |v| v.queued(Place::Spine).percentile(99)),
+    ("network_latency_mean_s", |v| v.network_latency().mean()),
+    ("network_latency_p50_s", |v| v.network_latency().percentile(50)),
+    ("network_latency_p99_s", |v| v.network_latency().percentile(99)),
     ("queue_mean_packets", |v| v.queues().mean()),
     ("queue_p99_packets", |v| v.queues().percentile(99)),
     ("control_delay_mean_s", |v| v.reactions().mean()),
@@ -151,6 +168,8 @@ const DISTRIBUTIONS: &[(&str, Distribution)] = &[
     ("fct_s", |v| v.fct.clone()),
     ("jct_increase_s", |v| v.increase()),
     ("latency_s", |v| v.latencies()),
+    ("fct_normalized_ratio", |v| v.fct_normalized()),
+    ("network_latency_s", |v| v.network_latency().clone()),
     ("queue_packets", |v| v.queues()),
     ("control_delay_s", |v| v.reactions()),
     ("jobs_transmit_ratio", |v| v.jobs_transmit(None)),

@@ -45,7 +45,8 @@ impl Unit {
             Self::PerSecond => format!("{}/s", digits(value)),
             Self::Ratio => format!("{:.1} %", value * 100.0),
             Self::Count => format!("{value:.0}"),
-            Self::Packets => format!("{value:.0} packets"),
+            Self::Packets if value.fract() == 0.0 => format!("{value:.0} packets"),
+            Self::Packets => format!("{} packets", digits(value)),
         };
         minus(&text)
     }

@@ -1,5 +1,6 @@
 //! What the metrics of one run are computed from.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use engine::{Completions, FlowRecord, JobRecord, Outcome};
@@ -13,11 +14,13 @@ pub(super) type Group = Option<JobClass>;
 
 /// A run, beside the baseline's where there is one.
 pub(super) struct View<'a> {
-    topology: &'a Topology,
+    pub(super) topology: &'a Topology,
     pub(super) run: &'a Outcome,
     pub(super) fct: Sample,
     classes: BTreeMap<JobId, Group>,
     pairs: Option<Vec<Pair<'a>>>,
+    /// Sorted when it is first asked for.
+    pub(super) latency: OnceCell<Sample>,
 }
 
 /// A job under the policy and under the baseline.
@@ -60,6 +63,7 @@ impl<'a> View<'a> {
             fct: fct.map(Span::as_secs_f64).collect(),
             classes: run.jobs.iter().map(|job| (job.id, job.class)).collect(),
             pairs,
+            latency: OnceCell::new(),
         }
     }
 
@@ -136,19 +140,13 @@ impl<'a> View<'a> {
         Some((last.since(first), delivered)).filter(|(span, _)| *span != Span::ZERO)
     }
 
-    /// Payload of all flows while flows with an end were under way, bit/s.
-    pub(super) fn burst_goodput(&self) -> Option<f64> {
+    /// Payload of flows with an end, and of all flows, while the former were under way, bit/s.
+    pub(super) fn burst_goodput(&self, all: bool) -> Option<f64> {
         let (span, [before, after]) = self.burst()?;
         let bounded = self.run.flows.iter().filter(|flow| flow.size != Bytes::MAX);
-        let delivered = bounded.map(|flow| flow.delivered).sum::<Bytes>() + (after - before);
-        Some(Rate::of(delivered, span).as_bps() as f64)
-    }
-
-    /// Payload of endless flows in that time, bit/s.
-    pub(super) fn burst_background(&self) -> Option<f64> {
-        let (span, [before, after]) = self.burst()?;
-        let some = !self.run.endless.is_empty();
-        some.then(|| Rate::of(after - before, span).as_bps() as f64)
+        let delivered = bounded.map(|flow| flow.delivered).sum::<Bytes>();
+        let endless = if all { after - before } else { Bytes::ZERO };
+        Some(Rate::of(delivered + endless, span).as_bps() as f64)
     }
 
     /// Lengths of the watched queues at all samples, packets.

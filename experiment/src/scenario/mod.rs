@@ -119,6 +119,8 @@ pub struct Queues {
     pub host: Discipline,
     /// Those of switches.
     pub switch: Discipline,
+    /// How often the length of every queue is recorded; `None`: never.
+    pub sample: Option<Span>,
 }
 
 /// A port whose packets are written to a capture file.

@@ -1,8 +1,11 @@
 //! `[[policy]]`: who decides, one run each.
 
 use packet::Transport;
+use policy::matching::MOST_SLOTS;
+use policy::syn::Order;
 use policy::{
     GATHERING, Parameters, Pause, Policy, PolicyError, Share, app_aware, dclas, sicc, smsf, srb,
+    syn,
 };
 use units::{Bytes, Span};
 
@@ -15,6 +18,8 @@ const MOST: usize = 64;
 const MOST_RATES: usize = 100_000;
 /// Longest time that a parameter may name: a thousand hours.
 const LONGEST: Span = Span::from_secs(3_600_000);
+
+const ORDERS: &[(&str, Order)] = &[("ocf", Order::Ocf), ("srjf", Order::Srjf), ("mmf", Order::Mmf)];
 
 /// One policy of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +87,16 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
                     period: fields.or("period", default.guard.period, span)?,
                     duration: fields.or("duration", default.guard.duration, span)?,
                 },
+            };
+        }
+        "syn" => {
+            let default = syn::Parameters::default();
+            parameters.syn = syn::Parameters {
+                order: fields.or("order", default.order, |v| v.choice(ORDERS))?,
+                packet: fields.or("packet", default.packet, |v| {
+                    transport::between(v, Bytes::new(64), Bytes::new(65_535))
+                })?,
+                batch: fields.or("batch", default.batch, |v| v.integer(1..=MOST_SLOTS))?,
             };
         }
         "sdtcp" => parameters.sdtcp = windows::read_sdtcp(&mut fields, segment)?,

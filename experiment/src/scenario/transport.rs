@@ -1,7 +1,7 @@
 //! `[transport]`: what the hosts speak; `[queues]`: who goes first; `[control]`: how decisions reach
 //! the flows.
 
-use packet::{Discipline, Enforcement, Protocol, Transport};
+use packet::{Discipline, Enforcement, Lengths, Protocol, Transport};
 use units::{Bytes, Span};
 
 use super::fields::Value;
@@ -13,6 +13,13 @@ const PROTOCOLS: &[(&str, Protocol)] = &[
     ("dctcp", Protocol::Dctcp),
     ("granted", Protocol::Granted),
     ("datagram", Protocol::Datagram),
+];
+
+const LENGTHS: &[(&str, Lengths)] = &[
+    ("full", Lengths::Full),
+    ("bimodal", Lengths::Bimodal),
+    ("web", Lengths::Web),
+    ("alternating", Lengths::Alternating),
 ];
 
 const LARGEST_PACKET: u32 = 65_535;
@@ -40,7 +47,10 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
             between(v, Bytes::new(1_000), Bytes::new(1 << 30))
         })?,
         sack: fields.or("sack", base.sack, Value::flag)?,
+        held: fields.or("held", base.held, Value::flag)?,
+        lengths: fields.or("lengths", base.lengths, |v| v.choice(LENGTHS))?,
         handshake: fields.or("handshake", base.handshake, Value::flag)?,
+        ictcp: fields.or("ictcp", base.ictcp, Value::flag)?,
     };
     fields.done()?;
     let packet = packet(&transport);
@@ -49,6 +59,8 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
             "mss and header make packets of {packet} B; an IP packet has at most {LARGEST_PACKET} B"
         )));
     }
+    // The packet world knows what its transports can be.
+    transport.check().map_err(|error| value.error(error))?;
     if transport.receive_window < Bytes::new(u64::from(transport.mss)) {
         return Err(value.error("receive_window is smaller than mss; write at least one segment"));
     }
@@ -72,6 +84,8 @@ pub(super) fn read_queues(value: &Value<'_>) -> Result<Queues, ScenarioError> {
     let queues = Queues {
         host: fields.or("host", Discipline::Fifo, |v| v.choice(DISCIPLINES))?,
         switch: fields.or("switch", Discipline::Fifo, |v| v.choice(DISCIPLINES))?,
+        sample: fields
+            .optional("sample", |v| between(v, Span::from_micros(1), Span::from_secs(3600)))?,
     };
     fields.done()?;
     Ok(queues)

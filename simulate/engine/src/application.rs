@@ -139,6 +139,7 @@ impl<W: World> Actions<'_, W> {
             retransmissions: 0,
             timeouts: 0,
             limits: Vec::new(),
+            limits_set: 0,
         });
         self.progress.started += 1;
         if size == Bytes::MAX {

@@ -43,6 +43,18 @@ pub trait World {
     /// Sets the priority of a flow, where the world serves priorities; 0 goes first.
     fn prioritize(&mut self, flow: FlowId, level: u8);
 
+    /// Lets one packet of a pair go ([`Directive::Grant`]). Where packets don't wait for that,
+    /// nothing changes.
+    fn grant(&mut self, network: &Network, src: NodeId, dst: NodeId, via: Option<NodeId>) {
+        let _ = (network, src, dst, via);
+    }
+
+    /// Sets the rate of a pair ([`Directive::PacePair`]). Where its packets don't wait for that,
+    /// nothing changes.
+    fn pace_pair(&mut self, src: NodeId, dst: NodeId, rate: Rate) {
+        let _ = (src, dst, rate);
+    }
+
     /// Caps the window of a flow, or of all flows through a link, at the switch before it
     /// ([`Directive::Window`]). Where nothing is windowed, nothing changes.
     fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
@@ -54,7 +66,8 @@ pub trait World {
         let _ = (link, gap);
     }
 
-    /// What switches have measured since it was last asked for; see [`Notice::Measured`].
+    /// What switches and hosts have measured since it was last asked for; see
+    /// [`Notice::Measured`].
     fn measured(&mut self) -> Vec<Measured> {
         Vec::new()
     }
@@ -114,7 +127,7 @@ pub enum Notice {
     Ended(FlowId, FlowState),
     /// The receiver of the flow has this much, and the mark set on it is reached.
     Reached(FlowId, Bytes),
-    /// Switches have something to report now ([`World::measured`]).
+    /// Switches or hosts have something to report now ([`World::measured`]).
     Measured,
     /// Many events passed: a chance to show progress.
     Pause,
@@ -361,9 +374,18 @@ impl<'a, W: World> Driver<'a, W> {
 
     /// Sends the policy's directives on their way.
     fn send(&mut self) {
-        if !self.directives.is_empty() {
-            let obeyed = self.world.now() + self.control_delay;
-            self.agenda.enter(obeyed, Act::Obey(std::mem::take(&mut self.directives)));
+        let heard = self.world.now() + self.control_delay;
+        // A grant that comes early waits for its timeslot; one that comes late is used at once.
+        let due = |directive: &Directive| match directive {
+            Directive::Grant { slot, .. } => heard.max(*slot),
+            _ => heard,
+        };
+        let mut rest = std::mem::take(&mut self.directives);
+        while let Some(at) = rest.first().map(due) {
+            let count = rest.iter().take_while(|directive| due(directive) == at).count();
+            let later = rest.split_off(count);
+            self.agenda.enter(at, Act::Obey(rest));
+            rest = later;
         }
     }
 
@@ -374,13 +396,21 @@ impl<'a, W: World> Driver<'a, W> {
                 let now = self.world.now();
                 match self.outcome.flows.get_mut(flow.index()) {
                     Some(record) if record.end.is_none() => {
-                        record.limits.push((now, limit));
+                        record.limits_set = record.limits_set.saturating_add(1);
+                        let is_limited = record.limits.last().is_some_and(|(_, l)| l.is_some());
+                        if is_limited != limit.is_some() {
+                            record.limits.push((now, limit));
+                        }
                         self.world.limit(flow, limit);
                     }
                     _ => {}
                 }
             }
             Directive::Prioritize { flow, level, .. } => self.world.prioritize(flow, level),
+            Directive::Grant { src, dst, via, .. } => {
+                self.world.grant(&self.network, src, dst, via);
+            }
+            Directive::PacePair { src, dst, rate, .. } => self.world.pace_pair(src, dst, rate),
             Directive::Window { link, flow, cap, .. } => self.world.cap(link, flow, cap),
             Directive::Space { link, gap, .. } => self.world.space(link, gap),
             directive => {

@@ -47,6 +47,8 @@ struct Member {
     class: u32,
     /// The only other link of its path, or [`MANY`].
     other: u32,
+    /// Whether this is the link that holds the class back.
+    holds: bool,
     flows: u64,
 }
 
@@ -60,7 +62,6 @@ struct Link {
     /// Classes that have flows, and their flows.
     members: Vec<Member>,
     flows: u64,
-    level: u64,
     is_queued: bool,
     is_changed: bool,
 }
@@ -69,6 +70,7 @@ struct Link {
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     links: Vec<Link>,
+    levels: Vec<u64>,
     classes: Vec<Class>,
     /// Links to look at, the lowest level first.
     queue: BinaryHeap<Reverse<(u64, u32)>>,
@@ -94,11 +96,12 @@ impl Shares {
             fastest: 0,
             members: Vec::new(),
             flows: 0,
-            level: UNLIMITED,
             is_queued: false,
             is_changed: false,
         };
-        Self { links: capacities.map(link).collect(), ..Self::default() }
+        let links: Vec<Link> = capacities.map(link).collect();
+        let levels = vec![UNLIMITED; links.len()];
+        Self { links, levels, ..Self::default() }
     }
 
     /// Sets path and limit of the class at `place`, which has no flows, or adds it at the end.
@@ -115,28 +118,39 @@ impl Shares {
     }
 
     pub(crate) fn level(&self, link: u32) -> u64 {
-        self.links[link as usize].level
+        self.levels[link as usize]
     }
 
     pub(crate) fn flows(&self, class: u32) -> u64 {
         self.classes[class as usize].flows
     }
 
-    /// How many classes a link carries.
-    pub(crate) fn count(&self, link: u32) -> usize {
-        self.links[link as usize].members.len()
+    /// Appends the classes of a link that it holds back and didn't, or the other way round, and those
+    /// of which that isn't known at a glance.
+    pub(crate) fn moved(&self, link: u32, moved: &mut Vec<u32>) {
+        let level = self.levels[link as usize];
+        for member in &self.links[link as usize].members {
+            let holds = |other: u64| level < other || level == other && member.holds;
+            if member.other == MANY || holds(self.levels[member.other as usize]) != member.holds {
+                moved.push(member.class);
+            }
+        }
     }
 
-    /// One of these.
-    pub(crate) fn member(&self, link: u32, place: usize) -> u32 {
-        self.links[link as usize].members[place].class
+    /// Says which link holds a class back.
+    pub(crate) fn hold(&mut self, class: u32, by: u32) {
+        for &(link, position) in &self.classes[class as usize].path {
+            if let Some(member) = self.links[link as usize].members.get_mut(position as usize) {
+                member.holds = link == by;
+            }
+        }
     }
 
     /// The link that holds a class back, or none if its limit does. Of several the first, but
     /// `before` if it is one.
     pub(crate) fn bottleneck(&self, class: u32, before: u32) -> Option<u32> {
         let Class { path, limit, .. } = &self.classes[class as usize];
-        let level = |link: u32| self.links[link as usize].level;
+        let level = |link: u32| self.levels[link as usize];
         let (first, _) = path.iter().copied().min_by_key(|(link, _)| level(*link))?;
         let lowest = level(first);
         let stays = path.iter().any(|(link, _)| *link == before) && level(before) == lowest;
@@ -148,7 +162,7 @@ impl Shares {
         let of = &mut self.links[link as usize];
         if !of.is_queued {
             of.is_queued = true;
-            self.queue.push(Reverse((of.level, link)));
+            self.queue.push(Reverse((self.levels[link as usize], link)));
         }
     }
 
@@ -173,7 +187,7 @@ impl Shares {
             if class.flows == 1 {
                 // There are fewer classes than flows, which a u32 counts.
                 *position = u32::try_from(of.members.len()).unwrap_or(u32::MAX);
-                of.members.push(Member { class: number, other, flows: 1 });
+                of.members.push(Member { class: number, other, holds: false, flows: 1 });
             } else {
                 of.members[*position as usize].flows += 1;
             }
@@ -235,7 +249,7 @@ impl Shares {
 
     /// The level of a link, the others given; [`UNLIMITED`] when all its flows are held elsewhere.
     fn fill(&mut self, number: u32) -> u64 {
-        let Self { links, classes, held, .. } = self;
+        let Self { links, levels, classes, held, .. } = self;
         let link = &links[number as usize];
         let capacity = u128::from(link.capacity);
         let mut left = u64::try_from(capacity.saturating_sub(link.taken)).unwrap_or(0);
@@ -246,12 +260,12 @@ impl Shares {
         held.clear();
         held.extend(link.members.iter().map(|member| {
             if member.other != MANY {
-                return (links[member.other as usize].level, member.flows);
+                return (levels[member.other as usize], member.flows);
             }
             let class = &classes[member.class as usize];
             let others = class.path.iter().filter(|(other, _)| *other != number);
-            let levels = others.map(|(other, _)| links[*other as usize].level);
-            (levels.fold(class.limit, u64::min), member.flows)
+            let most = others.map(|(other, _)| levels[*other as usize]);
+            (most.fold(class.limit, u64::min), member.flows)
         }));
         loop {
             let level = left / growing;
@@ -285,7 +299,7 @@ impl Shares {
                 self.queue.push(Reverse((level, number)));
                 return Some(TooFast { link: number, level });
             }
-            let before = std::mem::replace(&mut link.level, level);
+            let before = std::mem::replace(&mut self.levels[number as usize], level);
             if before == level {
                 continue;
             }
@@ -295,13 +309,12 @@ impl Shares {
             for place in 0..self.links[number as usize].members.len() {
                 let member = self.links[number as usize].members[place];
                 let mut tell = |other: u32| {
-                    let of = &mut self.links[other as usize];
-                    if other != number
-                        && !of.is_queued
-                        && before.min(of.level) != level.min(of.level)
-                    {
-                        of.is_queued = true;
-                        self.queue.push(Reverse((of.level, other)));
+                    let own = self.levels[other as usize];
+                    if other != number && before.min(own) != level.min(own) {
+                        let of = &mut self.links[other as usize];
+                        if !std::mem::replace(&mut of.is_queued, true) {
+                            self.queue.push(Reverse((own, other)));
+                        }
                     }
                 };
                 if member.other != MANY {

@@ -245,11 +245,12 @@ impl World {
                     self.settle(class, true, &mut limited);
                 }
             }
+            let mut moved = Vec::new();
             for &link in &changed {
-                for place in 0..self.shares.count(link) {
-                    let class = self.shares.member(link, place);
-                    self.settle(class, false, &mut limited);
-                }
+                self.shares.moved(link, &mut moved);
+            }
+            for class in moved {
+                self.settle(class, false, &mut limited);
             }
             for class in limited {
                 self.scatter(class);
@@ -268,6 +269,10 @@ impl World {
                 let class = &mut self.classes[number as usize];
                 class.offset = service - self.clocks.service(link, self.now);
                 class.link = link;
+                self.shares.hold(number, link);
+                if before != NOWHERE {
+                    self.clocks.stir(before);
+                }
                 self.enter(number);
             }
         }

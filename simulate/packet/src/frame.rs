@@ -7,7 +7,8 @@ pub(crate) struct Packet {
     pub(crate) time: u64,
     /// Data: first octet. Acknowledgement: next octet expected. Low 32 bits, as on a real wire.
     pub(crate) seq: u32,
-    /// Acknowledgement with SACK: the block. Equal bounds: none.
+    /// Acknowledgement with SACK: the block. Equal bounds: none. Datagram that waited at its host: its
+    /// row among the detours, and when it left, ns modulo 2³².
     pub(crate) block: (u32, u32),
     /// Position in the world's table of flows.
     pub(crate) flow: u32,
@@ -34,5 +35,8 @@ pub(crate) const ECE: u8 = 1 << 4;
 pub(crate) const SYN: u8 = 1 << 5;
 /// The sender's last.
 pub(crate) const FIN: u8 = 1 << 6;
+
+/// A datagram with a path of its own: the first half of `block` is its row among the detours.
+pub(crate) const DETOUR: u8 = 1 << 7;
 
 const _: () = assert!(size_of::<Packet>() == 32, "two packets a cache line");

@@ -4,6 +4,7 @@
 mod capture;
 mod flow;
 mod frame;
+mod lengths;
 mod link;
 mod meter;
 mod scheduler;
@@ -17,6 +18,7 @@ use engine::Plan;
 
 pub use capture::{CaptureFile, Frame};
 pub use engine::{Jobs, Monitor, Outcome, Progress};
+pub use lengths::Lengths;
 pub use scheduler::Discipline;
 pub use setup::{Capture, Enforcement, Protocol, Setup, Transport};
 pub use world::World;

@@ -162,6 +162,11 @@ impl Link {
         span(size, self.cost) + self.delay
     }
 
+    /// How long the idle link sends a packet of `size` octets, and how long that travels, ns.
+    pub(crate) const fn times(&self, size: u64) -> (u64, u64) {
+        (span(size, self.cost), self.delay)
+    }
+
     /// When the link has sent everything it accepted, ns.
     pub(crate) const fn free_at(&self) -> u64 {
         self.free_at + (self.remainder != 0) as u64

@@ -7,7 +7,8 @@ use model::{LinkId, Network};
 use policy::Policy;
 use units::{Bytes, Span, Time};
 
-use crate::{Discipline, World};
+use crate::tcp::ictcp;
+use crate::{Discipline, Lengths, World};
 
 /// One run: a network, what moves over it, and who decides.
 pub struct Setup<'a> {
@@ -92,15 +93,28 @@ pub struct Transport {
     pub receive_window: Bytes,
     /// Selective acknowledgements (RFC 2018, recovery by RFC 6675).
     pub sack: bool,
+    /// Of datagrams: whether packets wait at their host, in a queue for each destination, until
+    /// directives let them go.
+    pub held: bool,
+    /// Of datagrams that are held: how long packets are.
+    pub lengths: Lengths,
     /// Whether connections open by SYN and SYN-ACK and close by FIN. Without, they are there when
     /// their flow starts.
     pub handshake: bool,
+    /// Whether receivers hold windows to what their link has left (ICTCP).
+    pub ictcp: bool,
 }
 
 impl Transport {
     /// Whether flows open and close connections.
     pub(crate) fn connects(&self) -> bool {
         self.handshake && self.protocol != Protocol::Datagram
+    }
+
+    /// Most octets that a receiver advertises at first.
+    pub(crate) fn first_window(&self) -> u64 {
+        let room = self.receive_window.get();
+        if self.ictcp { room.min(ictcp::LEAST * u64::from(self.mss)) } else { room }
     }
 
     /// Shift of the window field: the least that can say the whole receive window (RFC 7323).
@@ -125,6 +139,15 @@ impl Transport {
         if initial_window == 0 || initial_window > 1 << 20 {
             return Err(format!("initial_window {initial_window} must be from 1 to 2^20 segments"));
         }
+        if self.held && self.protocol != Protocol::Datagram {
+            return Err("held packets are datagrams: give the protocol datagram".into());
+        }
+        if self.lengths != Lengths::Full && (!self.held || header >= Lengths::SHORTEST) {
+            let shortest = Lengths::SHORTEST;
+            return Err(format!(
+                "packets of several lengths must be held, and have a header below {shortest} octets"
+            ));
+        }
         if self.min_rto == Span::ZERO {
             return Err("min_rto must be above zero".into());
         }
@@ -148,7 +171,10 @@ impl Default for Transport {
             delayed_ack: None,
             receive_window: Bytes::new(4 << 20),
             sack: true,
+            held: false,
+            lengths: Lengths::Full,
             handshake: false,
+            ictcp: false,
         }
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct Wires {
     pub(crate) links: Vec<Link>,
     /// Two per flow, there and back.
     pub(crate) paths: Vec<Path>,
+    /// Paths that packets take by their row instead of by their flow.
+    pub(crate) detours: Vec<Path>,
     /// Slots: a link's next arrival; a scheduled port that becomes free; spare ones; timers.
     pub(crate) events: EventQueue,
     pub(crate) schedulers: Vec<Option<Box<Scheduler>>>,
@@ -56,6 +58,7 @@ impl Wires {
             schedulers: schedulers.collect(),
             links,
             paths: Vec::new(),
+            detours: Vec::new(),
             spare,
         }
     }
@@ -77,14 +80,16 @@ impl Wires {
         if !network.path(src, dst, u64::from(number), &mut links) {
             return Err(failed("the topology does not connect them"));
         }
-        if links.len() > LONGEST {
-            return Err(failed("it has more than 15 links"));
-        }
+        Self::elements(&links, special).ok_or(failed("it has more than 15 links"))
+    }
+
+    /// These links as a path; `None` when they are too many.
+    pub(crate) fn elements(links: &[LinkId], special: impl Fn(usize) -> bool) -> Option<Path> {
         let mut path = [DELIVER; LONGEST + 1];
-        for (element, link) in path.iter_mut().zip(&links) {
+        for (element, link) in path[..LONGEST].iter_mut().zip(links) {
             *element = if special(link.index()) { link.0 | SPECIAL } else { link.0 };
         }
-        Ok(path)
+        (links.len() <= LONGEST).then_some(path)
     }
 
     /// Time for a packet of `size` octets to cross the idle links of a path, ns.
@@ -96,6 +101,9 @@ impl Wires {
     /// The next element of the packet's path.
     #[inline]
     pub(crate) fn element(&self, packet: &Packet) -> u32 {
+        if packet.flags & frame::DETOUR != 0 {
+            return self.detours[packet.block.0 as usize][packet.hop as usize & LONGEST];
+        }
         let way = 2 * packet.flow as usize + usize::from(packet.flags & frame::ACK);
         self.paths[way][packet.hop as usize & LONGEST]
     }

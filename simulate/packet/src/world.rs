@@ -1,8 +1,10 @@
 //! The world itself: flows over links, event by event.
 
 mod handshake;
+mod held;
 #[cfg(test)]
 mod reading;
+mod receiving;
 mod switching;
 
 use engine::{FlowState, LinkRecord, Notice, Outcome};
@@ -17,9 +19,10 @@ use crate::frame::{self, Packet};
 use crate::link::{self, Link};
 use crate::meter::Meter;
 use crate::switches::Switches;
-use crate::tcp::{Acknowledgement, low, unwrap};
+use crate::tcp::{Acknowledgement, ictcp, low, unwrap};
 use crate::wires::{DELIVER, SPECIAL, Wires, arrival_slot, slot_number};
 use crate::{Enforcement, Protocol, RunError, Setup, Transport};
+use held::Held;
 
 /// Events between two [`Notice::Pause`].
 const PAUSE: u64 = 1 << 20;
@@ -41,7 +44,11 @@ pub struct World {
     dropped: u64,
     pause_at: u64,
     taps: Taps,
+    /// Where packets wait at their hosts to be let go.
+    held: Option<Held>,
     switches: Option<Box<Switches>>,
+    /// Receiving hosts, by node, under ICTCP.
+    receivers: Option<Vec<Option<ictcp::Host>>>,
 }
 
 impl World {
@@ -61,6 +68,7 @@ impl World {
         }
         let spare = watch.map_or(0, |_| Self::switch_events(topology.links().len()));
         let wires = Wires::new(network, &transport, ports, spare);
+        let held = transport.held.then(|| Held::new(topology.nodes().len(), wires.links.len()));
         let mut taps = Taps::new(wires.links.len());
         for capture in &setup.captures {
             taps.open(network, capture)?;
@@ -78,7 +86,9 @@ impl World {
             arrived: 0,
             dropped: 0,
             pause_at: PAUSE,
+            held,
             switches: watch.map(|watch| Box::new(Switches::new(topology, watch))),
+            receivers: transport.ictcp.then(|| vec![None; topology.nodes().len()]),
         })
     }
 
@@ -153,6 +163,7 @@ impl World {
             u32::try_from(self.flows.len() - 1).map_err(|_| too_many())?
         };
         self.places.push(place);
+        self.expect(network, place);
         self.attend();
         Ok(id)
     }
@@ -309,9 +320,15 @@ impl World {
         let len = u64::from(packet.size - self.transport.header);
         if packet.flags & frame::DATAGRAM != 0 {
             flow.received += len;
+            if let Some(held) = &mut self.held {
+                held.arrived(now, packet);
+            }
             return self.settle(place);
         }
         let seq = unwrap(flow.receiver.delivered(), packet.seq);
+        if let Some(hosts) = &mut self.receivers {
+            receiving::receive(hosts, flow, now, len, &self.transport);
+        }
         let marked = packet.flags & frame::CE != 0;
         let (before, after) = flow.receiver.on_data(now, seq, len, marked);
         let due = flow.receiver.deadline();
@@ -421,8 +438,12 @@ impl World {
         }
         if side == 0 {
             flow.sender.on_deadline(self.now);
-            self.pump(place);
-            return self.settle(place);
+            if self.held.is_some() {
+                self.leak(self.flows[place as usize].queue);
+            } else {
+                self.pump(place);
+            }
+            return self.settle(place).or_else(|| self.held.as_ref()?.notice());
         }
         let acknowledgement = flow.receiver.on_deadline(self.now);
         if let Some(due) = flow.receiver.deadline() {
@@ -465,6 +486,9 @@ impl World {
         flow.ended |= complete;
         if flow.ended && flow.in_flight == 0 && flow.sender.is_done() {
             self.places[flow.id.index()] = u32::MAX;
+            if let Some(hosts) = &mut self.receivers {
+                receiving::leave(hosts, flow);
+            }
             self.free.push(place);
             for side in 0..2 {
                 let slot = self.wires.timer_slot(place, side);
@@ -583,6 +607,9 @@ impl engine::World for World {
     }
 
     fn run(&mut self, limit: Time) -> Notice {
+        if let Some(notice) = self.held.as_ref().and_then(Held::notice) {
+            return notice;
+        }
         let links = self.wires.links.len();
         while let Some((time, slot)) = self.wires.events.pop(limit) {
             self.now = time.as_nanos();
@@ -623,10 +650,13 @@ impl engine::World for World {
     ) -> Result<FlowId, RunError> {
         let id = self.enter(network, src, dst, size)?;
         let place = self.places[id.index()];
+        if self.held.is_some() {
+            self.hold_back(place);
+        }
         if size == Bytes::ZERO {
             // Nothing will arrive to end it.
             self.schedule_timer(place, 0, self.now);
-        } else {
+        } else if self.held.is_none() {
             self.begin(place);
         }
         Ok(id)
@@ -646,6 +676,14 @@ impl engine::World for World {
         }
     }
 
+    fn grant(&mut self, network: &Network, src: NodeId, dst: NodeId, via: Option<NodeId>) {
+        self.let_go_over(network, src, dst, via);
+    }
+
+    fn pace_pair(&mut self, src: NodeId, dst: NodeId, rate: Rate) {
+        self.set_leak(src, dst, link::cost(rate.as_bps()));
+    }
+
     fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
         self.set_cap(link, flow, cap);
     }
@@ -655,7 +693,9 @@ impl engine::World for World {
     }
 
     fn measured(&mut self) -> Vec<Measured> {
-        self.switches.as_mut().map_or_else(Vec::new, |s| std::mem::take(&mut s.reports))
+        let switches = self.switches.as_mut().map(|s| std::mem::take(&mut s.reports));
+        let hosts = self.held.as_mut().map(Held::take_reports);
+        [switches, hosts].into_iter().flatten().flatten().collect()
     }
 
     fn state(&self, flow: FlowId) -> Option<FlowState> {
@@ -665,7 +705,8 @@ impl engine::World for World {
 
     fn queue_length(&mut self, link: LinkId) -> u32 {
         let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.packets());
-        self.wires.links[link.index()].queue_length(self.now) + waiting
+        let held = self.held.as_ref().map_or(0, |held| held.waiting(link.index()));
+        self.wires.links[link.index()].queue_length(self.now) + waiting + held
     }
 
     fn queued(&mut self, link: LinkId) -> Bytes {
@@ -690,6 +731,7 @@ impl engine::World for World {
         outcome.links = (0u32..).zip(&self.wires.links).map(record).collect();
         outcome.hops = outcome.links.iter().map(|link| link.packets).sum();
         outcome.events = self.wires.events.popped();
+        outcome.held = self.held.take().map(Held::into_record).unwrap_or_default();
         self.audit().map_err(RunError::Invariant)?;
         self.taps.finish()
     }

@@ -94,19 +94,18 @@ fn nanos(ns: f64) -> u64 {
 }
 
 impl Instance {
-    /// Instance `number` of `operator`, without channels. Streams: `arrivals NAME NUMBER` and
-    /// `keys NAME NUMBER`.
+    /// Instance `number` of `operator`, without channels. Stream: `arrivals NAME NUMBER`.
     #[allow(clippy::cast_possible_truncation)] // `Stream::check` bounds it
     pub(super) fn new(operator: &Operator, number: usize, seed: u64) -> Self {
-        let chance = |what| Chance::named(seed, &format!("{what} {} {number}", operator.name));
-        let source =
-            (operator.rate > 0.0).then(|| Source::new(operator, number, chance("arrivals")));
+        let count = operator.hosts.len();
+        let chance = Chance::named(seed, &format!("arrivals {} {number}", operator.name));
+        let source = (operator.rate > 0.0).then(|| Source::new(operator, number, chance));
         let keys = operator.keys.as_ref();
         Self {
             inputs: Vec::new(),
             outputs: Vec::new(),
             source,
-            keys: keys.and_then(|k| Draw::new(k, number, operator.hosts.len(), chance("keys"))),
+            keys: keys.and_then(|k| Draw::new(k, &operator.name, (number, count), seed)),
             join: operator.join,
             cost: operator.cost.as_nanos(),
             free_at: 0,
@@ -143,11 +142,12 @@ impl Instance {
             return;
         }
         self.free_at = self.free_at.max(at.saturating_sub(turn.as_nanos()));
-        while self.free_at + self.cost <= at && !self.is_stopped(most, channels) {
+        // A tuple counts as processed when the processor turns to it.
+        while self.free_at < at && !self.is_stopped(most, channels) {
             let Some((tuple, emit)) = self.receive(channels) else {
                 break;
             };
-            self.free_at += self.cost;
+            self.free_at = self.free_at.saturating_add(self.cost);
             if self.outputs.is_empty() {
                 done.add(now.since(Time::from_nanos(tuple.birth)));
             } else {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use engine::random::Stream;
+use rand::RngExt;
 use rand_distr::{Distribution, Zipf};
 use units::Span;
 
@@ -19,7 +20,8 @@ const MOST_OF_TEXT: usize = 1 << 26;
 /// Where keys come from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Keys {
-    /// The n-th of `count` words is as frequent as 1/nˢ, with `skew` for s (Zipf's law).
+    /// The n-th of `count` words is as frequent as 1/nˢ, with `skew` for s (Zipf's law). Which words
+    /// are frequent, and so where they are counted, differs from seed to seed.
     Zipf {
         /// Distinct words.
         count: u32,
@@ -69,17 +71,26 @@ impl Keys {
 /// Keys as one instance draws them.
 #[derive(Clone, Debug)]
 pub(super) enum Draw {
-    Zipf { law: Zipf<f64>, shift: Option<Span>, chance: Stream },
+    Zipf { law: Zipf<f64>, shift: Option<Span>, vocabulary: u64, chance: Stream },
     Text { words: Arc<[u32]>, at: usize },
 }
 
 impl Draw {
-    /// For instance `number` of `count`; its stream of chance is `chance`.
-    pub(super) fn new(keys: &Keys, number: usize, count: usize, chance: Stream) -> Option<Self> {
+    /// For instance `number` of `count`, of operator `name`. Streams: `keys NAME NUMBER`, and
+    /// `words`, which all share.
+    pub(super) fn new(
+        keys: &Keys,
+        name: &str,
+        (number, count): (usize, usize),
+        seed: u64,
+    ) -> Option<Self> {
         Some(match keys {
-            Keys::Zipf { count, skew, shift } => {
-                Self::Zipf { law: Zipf::new(f64::from(*count), *skew).ok()?, shift: *shift, chance }
-            }
+            Keys::Zipf { count, skew, shift } => Self::Zipf {
+                law: Zipf::new(f64::from(*count), *skew).ok()?,
+                shift: *shift,
+                vocabulary: Stream::named(seed, "words").random(),
+                chance: Stream::named(seed, &format!("keys {name} {number}")),
+            },
             Keys::Text(words) => {
                 Self::Text { words: words.clone(), at: words.len() * number / count }
             }
@@ -87,13 +98,13 @@ impl Draw {
     }
 
     /// The next key, of a tuple that was born at `birth`, ns.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rank, at most `MOST`
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rank, at most `MOST`, below 2³²
     pub(super) fn next(&mut self, birth: u64) -> u32 {
         match self {
-            Self::Zipf { law, shift, chance } => {
-                let rank = law.sample(chance) as u64;
+            Self::Zipf { law, shift, vocabulary, chance } => {
                 let epoch = shift.map_or(0, |shift| birth / shift.as_nanos().max(1));
-                hash(&(epoch * u64::from(MOST + 1) + rank).to_le_bytes())
+                let rank = law.sample(chance) as u64;
+                hash(&(*vocabulary ^ epoch << 32 ^ rank).to_le_bytes())
             }
             Self::Text { words, at } => {
                 let word = words[*at];
