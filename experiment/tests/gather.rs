@@ -7,8 +7,8 @@ use std::path::Path;
 
 use engine::Outcome;
 use units::Span;
-use watermaster_experiment::Prepared;
 use watermaster_experiment::scenario::{Override, Scenario};
+use watermaster_experiment::{Prepared, metrics};
 
 const TEXT: &str = r#"
 name = "gather"
@@ -102,6 +102,10 @@ fn every_object_arrives_under_every_policy() {
         let sizes = |outcome: &Outcome| outcome.jobs.iter().map(|job| job.size).collect::<Vec<_>>();
         assert_eq!(sizes(outcome), sizes(of("sicc")), "{label}");
     }
+    // Hubs send fewer packets between racks, and fuller ones.
+    let topology = read(&[]).unwrap().topology;
+    let packets = |label| metrics::measure(&topology, of(label), None)["inter_rack_packets_count"];
+    assert!(packets("sicc") > 0.0 && 2.0 * packets("sicc") < packets("one-all"));
     assert!(of("one-all").links.iter().any(|link| link.dropped > 0), "incast");
     assert!(of("sicc").links.iter().all(|link| link.dropped == 0), "no incast");
 }

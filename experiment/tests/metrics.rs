@@ -70,6 +70,8 @@ fn every_metric_by_hand() {
         ("drops_count", 5.0),
         ("meter_drops_count", 4.0),
         ("marks_count", 11.0),
+        // One switch: nothing leaves it for another.
+        ("inter_rack_packets_count", 0.0),
         ("queue_peak_packets", 17.0),
         ("transmit_time_ratio", (1.0 + 2.0 / 3.0 + 0.5 + 0.0) / 4.0),
         // A flow each, so that both means agree; they part below, where a job has two.
