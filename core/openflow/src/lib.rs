@@ -29,7 +29,7 @@ mod port;
 mod queue;
 pub mod sdtcp;
 mod session;
-//SWITCH
+pub mod switch;
 mod wire;
 
 pub use action::{Action, Instruction};
