@@ -363,8 +363,9 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// Seconds and the nanoseconds beyond them, as in every statistic that has a duration.
 impl Plain for Span {
     fn get(from: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let (seconds, nanos) = (from.u32()?, from.u32()?);
-        Ok(Self::from_nanos(u64::from(seconds) * NS_PER_S + u64::from(nanos)))
+        // All ones, for a duration that a switch doesn't know, become the longest one.
+        let (seconds, nanos) = (from.u32()?, u64::from(from.u32()?).min(NS_PER_S - 1));
+        Ok(Self::from_nanos(u64::from(seconds) * NS_PER_S + nanos))
     }
 
     fn put(self, out: &mut Vec<u8>) {

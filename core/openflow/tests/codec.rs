@@ -3,6 +3,7 @@
 mod support;
 
 use proptest::prelude::*;
+use units::Span;
 use watermaster_openflow::sdtcp::{CapWindow, Congestion, Level};
 use watermaster_openflow::*;
 
@@ -142,6 +143,21 @@ fn a_message_too_long_is_refused_and_leaves_nothing() {
     };
     assert_eq!(Message::PacketOut(packet).encode(1, &mut out), Err(TooLong));
     assert_eq!(out, [1, 2]);
+}
+
+/// Open vSwitch gives all ones for a duration that it doesn't know.
+#[test]
+fn an_unknown_duration_is_the_longest() {
+    let mut bytes = vec![4, 19, 0, 56, 0, 0, 0, 1, 0, 5, 0, 0, 0, 0, 0, 0];
+    bytes.extend([0, 0, 0, 1, 0, 0, 0, 0]);
+    bytes.extend([0xff; 32]);
+    let (_, Message::MultipartReply { body: Reply::Queue(queues), .. }) =
+        Message::decode(&bytes).unwrap()
+    else {
+        panic!()
+    };
+    let longest = Span::from_nanos(4_294_967_295_999_999_999);
+    assert_eq!(queues.iter().next().unwrap().duration, longest);
 }
 
 /// A field that this crate has no name for goes through unchanged.

@@ -103,7 +103,7 @@ impl Known<'_> {
                     PortNo::TABLE => out,
                     PortNo::IN_PORT | PortNo::FLOOD | PortNo::ALL => true,
                     PortNo::CONTROLLER | PortNo::LOCAL => true,
-                    port => port > PortNo(0) && port <= PortNo::MAX,
+                    port => port <= PortNo::MAX,
                 };
                 if possible { Ok(()) } else { Err(ErrorCode::ACTION_BAD_OUT_PORT) }
             }

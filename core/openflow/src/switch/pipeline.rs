@@ -271,7 +271,7 @@ fn select(frame: &Frame, buckets: &[Bucket<'_>]) -> Option<usize> {
         Kind::UdpSrc,
         Kind::UdpDst,
     ];
-    // FNV-1a.
+    // FNV-1a, whose upper bits depend on all of the input.
     let hash = kinds.into_iter().filter_map(|kind| frame.get(kind)).fold(
         0xcbf2_9ce4_8422_2325_u64,
         |hash, value| {
@@ -281,7 +281,7 @@ fn select(frame: &Frame, buckets: &[Bucket<'_>]) -> Option<usize> {
                 .fold(hash, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
         },
     );
-    let mut left = hash.checked_rem(total)?;
+    let mut left = (hash >> 32).checked_rem(total)?;
     buckets.iter().position(|bucket| {
         let weight = u64::from(bucket.weight);
         let here = left < weight;
