@@ -78,8 +78,7 @@ impl Switch {
         let mut way =
             Way { now, frame, in_port: port, metadata: 0, table: 0, cookie: u64::MAX, reason };
         let mut set: BTreeMap<(u8, Option<Kind>), Vec<u8>> = BTreeMap::new();
-        loop {
-            let Some(table) = self.tables.get_mut(usize::from(way.table)) else { break };
+        while let Some(table) = self.tables.get_mut(usize::from(way.table)) {
             let Some(entry) = table.find(|field| way.get(field)) else { return };
             entry.packets += 1;
             entry.frame_bytes += way.frame.bytes.len() as u64;
