@@ -1,4 +1,5 @@
 //! The codec against itself, and against bytes worked out by hand from the specification.
+#![allow(clippy::unwrap_used)] // a test may panic
 
 mod support;
 

@@ -1,6 +1,7 @@
 //! Bytes that are meant to harm. Each of the nine advisories against Ryu's parsers (faucetsdn/ryu
 //! issues 188 to 196) is a length of zero on which a loop made no progress; the message of each is
 //! a test here. And no bytes whatever make the decoder panic.
+#![allow(clippy::unwrap_used)] // a test may panic
 
 use proptest::prelude::*;
 use watermaster_openflow::{Fault, Malformed, Message, Part, VERSION};

@@ -1,4 +1,5 @@
 //! The session: every byte sequence, every silence, every limit.
+#![allow(clippy::unwrap_used)] // a test may panic
 
 mod support;
 
