@@ -2,7 +2,7 @@
 WATERMASTER := target/release/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: demo test lint deny bench conformance fidelity phurti fuzz release
+.PHONY: demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release
 
 ## demo: build, run the main scenario under tcp, fifo, sff and smsf, name the report (TRACE=FILE: a SWIM trace)
 demo: release
@@ -28,9 +28,10 @@ deny:
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
 	cargo deny --locked check licenses bans sources
 
-## bench: the simulator's speed, then its instructions per hop (needs valgrind)
+## bench: the simulator's speed, the cost of decisions, then instructions (needs valgrind)
 bench: release
 	$(WATERMASTER) bench
+	$(WATERMASTER) bench decide
 	docs/performance/instructions.sh $(WATERMASTER)
 
 ## conformance: OpenFlow against Open vSwitch and os-ken (installs both when they are missing)
@@ -40,6 +41,18 @@ conformance:
 ## fidelity: the transports against closed forms, other simulators and the kernel's own TCP (root)
 fidelity: release
 	fidelity/table.py
+
+## reproduce: every published figure, ours beside it (TRACES=DIR, a folder of traces)
+reproduce: release
+	$(WATERMASTER) reproduce $(if $(TRACES),--trace "$(TRACES)")
+
+## reproduce-quick: the same with few points and repetitions
+reproduce-quick: release
+	$(WATERMASTER) reproduce --quick $(if $(TRACES),--trace "$(TRACES)")
+
+## results: docs/results.md, of all figures
+results: reproduce
+	cp out/reproduce/results.md docs/results.md
 
 ## phurti: the tables of docs/phurti.md (TRACE=FILE, a SWIM trace)
 phurti: release

@@ -117,10 +117,7 @@ impl Input {
         let pairs = repeats.iter().zip(&labels);
         let tasks: Vec<Task<'_>> =
             pairs.flat_map(|(prepared, labels)| prepared.tasks(labels, captures.take())).collect();
-        let threads = self.jobs.map_or_else(
-            || std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
-            NonZeroUsize::get,
-        );
+        let threads = threads(self.jobs);
         let bar = Bar::new(&tasks);
         let runs = run_all(&tasks, threads, &|task, progress| bar.update(task, &progress))
             .map_err(Failure::failed)?;
@@ -135,8 +132,14 @@ impl Input {
     }
 }
 
+/// How many runs go on at the same time: as many as asked for, or one a core.
+pub(crate) fn threads(jobs: Option<NonZeroUsize>) -> usize {
+    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    jobs.map_or_else(cores, NonZeroUsize::get)
+}
+
 /// A word as a shell reads it.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=:+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

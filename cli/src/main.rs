@@ -9,6 +9,7 @@ mod doctor;
 mod failure;
 mod input;
 mod progress;
+mod reproduce;
 mod run;
 mod staging;
 mod sweep;
@@ -39,6 +40,7 @@ enum Command {
     Run(run::Run),
     Sweep(sweep::Sweep),
     Check(check::Check),
+    Reproduce(reproduce::Reproduce),
     Bench(bench::Bench),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Run(command) => command.execute(),
         Command::Sweep(command) => command.execute(),
         Command::Check(command) => command.execute(),
+        Command::Reproduce(command) => command.execute(),
         Command::Bench(command) => command.execute(),
         Command::Doctor(command) => command.execute(),
         Command::Completions(command) => command.execute(),

@@ -382,11 +382,87 @@ fn doctor_names_purpose_and_remedy_of_what_is_missing() {
 }
 
 #[test]
+fn bench_decide_gives_an_object_for_each_case() {
+    let output = command(&["bench", "decide", "--runs", "3", "--json"]).output().unwrap();
+    assert!(output.status.success());
+    let lines = stdout(&output);
+    assert!(lines.lines().count() >= 4);
+    for line in lines.lines() {
+        let object: Value = serde_json::from_str(line).unwrap();
+        let keys: Vec<&String> = object.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["name", "us_median", "us_p99"]);
+        let (median, p99) = (object["us_median"].as_f64(), object["us_p99"].as_f64());
+        assert!(median > Some(0.0) && p99 >= median, "{line}");
+    }
+}
+
+#[test]
 fn every_command_shows_an_example() {
-    for name in ["run", "sweep", "check", "doctor", "completions"] {
+    for name in ["run", "sweep", "reproduce", "check", "bench", "doctor", "completions"] {
         let help = stdout(&command(&[name, "--help"]).output().unwrap());
         assert!(help.contains("Example"), "{name}");
     }
+}
+
+/// `SCENARIO` as a figure of a text, without its capture.
+fn figure() -> String {
+    let scenario = SCENARIO.split("[[capture]]").next().unwrap_or_default();
+    format!(
+        "{scenario}\n[figure]\ntext = \"thesis\"\nnumber = \"1.2\"\nseeds = 3\nmetric = \"jct_mean_s\"\n\
+         [[published]]\npolicy = \"fifo\"\nmetric = \"jct_mean_s\"\nvalue = 1\ntolerance = 1\n"
+    )
+}
+
+#[test]
+fn reproduce_writes_its_pages_and_keeps_what_it_ran() {
+    let desk = Desk::new();
+    fs::create_dir_all(desk.path("scenarios/thesis")).unwrap();
+    desk.write("scenarios/thesis/figure.toml", &figure());
+    let output = desk.run(&["reproduce"]);
+    let text = stdout(&output);
+    assert!(output.status.success() && text.contains("thesis/1.2: Two hosts: holds"), "{text}");
+    assert_eq!(desk.names("out"), ["cache", "reproduce"]);
+    assert_eq!(desk.names("out/cache").len(), 3);
+    assert_eq!(desk.names("out/reproduce"), ["results.html", "results.md"]);
+
+    let quick = desk.run(&["reproduce", "thesis/1.2", "--quick", "--json", "--jobs", "1"]);
+    let array = json(&quick);
+    assert_eq!((&array[0]["text"], &array[0]["figure"]), (&"thesis".into(), &"1.2".into()));
+    assert_eq!(array[0]["measures"][0]["name"], "fifo jct_mean_s");
+    assert_eq!(desk.names("out/cache").len(), 3, "a quick run is a part of the whole");
+
+    // With other wishes, what exists is named.
+    refused(
+        &desk,
+        &["reproduce", "thesis/7"],
+        &["thesis/7: there is no such figure", "thesis/1.2"],
+    );
+    refused(&desk, &["reproduce", "--scenarios", "nowhere"], &["nowhere: ", "name the folder"]);
+    refused(
+        &desk,
+        &["reproduce", "--trace", "nothing.tsv"],
+        &["--trace nothing.tsv: ", "name a file"],
+    );
+    desk.write("scenarios/thesis/bad.toml", "name = 1");
+    refused(&desk, &["reproduce"], &["bad.toml:1:8: name: "]);
+}
+
+#[test]
+fn reproduce_takes_traces_by_name_and_goes_on_without() {
+    let desk = Desk::new();
+    fs::create_dir_all(desk.path("scenarios/thesis")).unwrap();
+    let traced = figure().replace("seeds = 3", "trace = \"trace.tsv\"");
+    desk.write("scenarios/thesis/figure.toml", &traced);
+    let array = json(&desk.run(&["reproduce", "--json"]));
+    assert_eq!(array[0]["verdict"], "none");
+    assert!(array[0]["reason"].as_str().unwrap().contains("needs the trace trace.tsv"));
+    let array = json(&desk.run(&["reproduce", "--json", "--trace", "trace.tsv"]));
+    assert_eq!(array[0]["verdict"], "holds");
+    // The folder beside the scenarios is looked into unasked.
+    fs::create_dir(desk.path("traces")).unwrap();
+    fs::rename(desk.path("trace.tsv"), desk.path("traces/trace.tsv")).unwrap();
+    assert_eq!(json(&desk.run(&["reproduce", "--json"]))[0]["verdict"], "holds");
+    assert_eq!(desk.names("out/cache").len(), 1, "where a trace lies changes nothing");
 }
 
 /// An interrupt in the middle of a run leaves nothing behind.

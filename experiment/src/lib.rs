@@ -1,18 +1,21 @@
 //! A scenario file to a world to a result table beside the published one.
 #![forbid(unsafe_code)]
 
+mod figure;
 mod files;
 pub mod metrics;
 mod published;
 mod repeat;
 pub mod report;
+pub mod reproduce;
 mod result;
 pub mod run;
 pub mod scenario;
 pub mod store;
 pub mod table;
 
+pub use figure::{Figure, Setting};
 pub use files::WriteError;
-pub use published::{Published, Verdict, judge};
+pub use published::{Bound, Published, Verdict, judge};
 pub use result::{Origin, PolicyResult, Run, RunResult};
 pub use run::Prepared;

@@ -2,17 +2,38 @@
 
 use serde::Serialize;
 
+use crate::figure::Setting;
 use crate::metrics::is_change;
 
-/// A published figure: one metric of one policy.
-#[derive(Clone, Debug, PartialEq)]
+/// On which sides of a published value ours may lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bound {
+    /// On both, as near as the tolerance says.
+    #[default]
+    Both,
+    /// Above it, or below by no more than the tolerance.
+    AtLeast,
+    /// Below it, or above by no more than the tolerance.
+    AtMost,
+}
+
+/// A published value: one metric of one policy.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Published {
+    /// Number of the figure that it belongs to; empty when the scenario is no figure.
+    pub figure: String,
     /// The policy that it is about.
     pub policy: String,
     /// Name of the metric; `docs/metrics.md` explains each.
     pub metric: String,
-    /// The figure, in the metric's unit.
+    /// The policy that it compares with: the value is the metric over that of this policy, minus 1.
+    pub against: Option<String>,
+    /// The point of the figure's x axis that it is about; none: the mean over the axis.
+    pub at: Option<Setting>,
+    /// The value, in the metric's unit; a ratio where `against` names a policy.
     pub value: f64,
+    /// On which sides of it ours may lie.
+    pub bound: Bound,
     /// How far, in the metric's unit, ours may lie from the figure and still hold, both ends
     /// included.
     pub tolerance: f64,
@@ -20,6 +41,21 @@ pub struct Published {
     pub source: String,
     /// What a reader should know of the figure; empty when nothing.
     pub note: String,
+    /// Why ours differs, found by experiment; empty when it doesn't or nobody knows.
+    pub reason: String,
+    /// Belongs to the table of the most important results.
+    pub headline: bool,
+}
+
+impl Published {
+    /// The name under which ours is among the metrics of a result: the metric, or the metric
+    /// ` against ` a policy.
+    pub fn key(&self) -> String {
+        match &self.against {
+            Some(other) => format!("{} against {other}", self.metric),
+            None => self.metric.clone(),
+        }
+    }
 }
 
 /// How ours stand beside the published.
@@ -64,10 +100,16 @@ pub fn judge(published: &Published, ours: Option<f64>, baseline: Option<f64>) ->
     };
     // A decimal tolerance isn't exact in binary: without the last bits 0.3 ± 0.1 wouldn't hold 0.2.
     let slack = f64::EPSILON * 4.0 * published.value.abs().max(ours.abs());
-    if (ours - published.value).abs() <= published.tolerance + slack {
+    let off = match published.bound {
+        Bound::Both => (ours - published.value).abs(),
+        Bound::AtLeast => published.value - ours,
+        Bound::AtMost => ours - published.value,
+    };
+    if off <= published.tolerance + slack {
         return Verdict::Holds;
     }
     let neutral = match published.metric.as_str() {
+        _ if published.against.is_some() => Some(0.0),
         name if is_change(name) => Some(0.0),
         "jobs_improved_ratio" => Some(0.5),
         // A baseline without limits is at 100 %, which everything lies below.

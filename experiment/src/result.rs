@@ -104,25 +104,50 @@ impl RunResult {
         published: &[Published],
     ) -> Self {
         let base = runs.iter().find(|run| Some(run.policy.as_str()) == baseline);
-        let base_metrics = base.map(|run| metrics::measure(topology, &run.outcome, None));
-        let results = runs.iter().map(|run| {
+        let measured = runs.iter().map(|run| {
             let other = base.filter(|base| base.policy != run.policy);
-            let metrics = metrics::measure(topology, &run.outcome, other.map(|base| &base.outcome));
-            let figures = published.iter().filter(|figure| figure.policy == run.policy);
-            let published: BTreeMap<String, Published> =
-                figures.map(|figure| (figure.metric.clone(), figure.clone())).collect();
+            let other = other.map(|base| &base.outcome);
+            (run.policy.clone(), metrics::measure(topology, &run.outcome, other))
+        });
+        Self::judged(origin, measured.collect(), baseline, published)
+    }
+
+    /// The result of what was `measured` under each policy, judged as [`RunResult::new`] does.
+    pub fn judged(
+        origin: Origin,
+        measured: Vec<(String, Metrics)>,
+        baseline: Option<&str>,
+        published: &[Published],
+    ) -> Self {
+        let of = |policy: &str| measured.iter().find(|(other, _)| other == policy);
+        let base = baseline.and_then(of);
+        let results = measured.iter().map(|(policy, metrics)| {
+            let mut metrics = metrics.clone();
+            let mut figures = BTreeMap::new();
+            for figure in published.iter().filter(|figure| figure.policy == *policy) {
+                if let Some(against) = &figure.against {
+                    let Some((_, theirs)) = of(against) else {
+                        continue;
+                    };
+                    let change = change(metrics.get(&figure.metric), theirs.get(&figure.metric));
+                    metrics.extend(change.map(|change| (figure.key(), change)));
+                }
+                figures.insert(figure.key(), figure.clone());
+            }
             let mut result = PolicyResult {
-                policy: run.policy.clone(),
+                policy: policy.clone(),
                 metrics,
                 interval95: Metrics::new(),
-                published,
+                published: figures,
                 verdict: Verdict::None,
                 verdicts: BTreeMap::new(),
             };
-            result.judge(other.and(base_metrics.as_ref()));
+            let other = base.filter(|(other, _)| other != policy);
+            result.judge(other.map(|(_, metrics)| metrics));
             result
         });
-        Self { results: results.collect(), origin, baseline: base.map(|run| run.policy.clone()) }
+        let results = results.collect();
+        Self { results, origin, baseline: base.map(|(policy, _)| policy.clone()) }
     }
 
     /// The JSON object, indented, with a line end.
@@ -132,6 +157,11 @@ impl RunResult {
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
+}
+
+/// The relative change from `theirs` to `ours`; `None` of what wasn't measured, or of no number.
+fn change(ours: Option<&f64>, theirs: Option<&f64>) -> Option<f64> {
+    Some(ours? / theirs? - 1.0).filter(|change| change.is_finite())
 }
 
 /// The name that a topology gives a node; its number when it gives none.

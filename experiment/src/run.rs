@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use engine::{Outcome, Plan, Progress};
-use model::Network;
+use engine::{Monitor, Outcome, Plan, Progress};
+use model::{LinkId, Network};
 use packet::{Capture, Setup};
 
 use crate::scenario::{PolicySpec, Scenario, ScenarioError, Traffic, World};
@@ -134,6 +134,11 @@ impl Task<'_> {
             });
             named.collect()
         };
+        let mut monitors = scenario.monitors.clone();
+        if let Some(interval) = scenario.queues.sample {
+            let links = 0..u32::try_from(scenario.topology.links().len()).unwrap_or(u32::MAX);
+            monitors.extend(links.map(|link| Monitor { link: LinkId(link), interval }));
+        }
         let setup = Setup {
             network: self.prepared.network.clone(),
             transport: self.policy.transport,
@@ -143,9 +148,10 @@ impl Task<'_> {
             host_queue: scenario.queues.host,
             switch_queue: scenario.queues.switch,
             control_delay: scenario.control.delay,
+            processing: scenario.control.processing,
             until: scenario.until,
             captures: self.captures.map(capture).unwrap_or_default(),
-            monitors: Vec::new(),
+            monitors,
         };
         packet::run(setup, progress)
             .map_err(|source| Failure::Packet { policy: self.policy.label.clone(), source })
@@ -158,8 +164,9 @@ impl Task<'_> {
             application: self.prepared.traffic.in_fluid(),
             policy: Some(self.policy.build()?),
             control_delay: scenario.control.delay,
+            processing: scenario.control.processing,
             until: scenario.until,
-            monitors: Vec::new(),
+            monitors: scenario.monitors.clone(),
         };
         fluid::run(plan, progress)
             .map_err(|source| Failure::Fluid { policy: self.policy.label.clone(), source })

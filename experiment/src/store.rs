@@ -147,10 +147,6 @@ fn text(value: &str) -> Option<ByteArray> {
     Some(ByteArray::from(value))
 }
 
-fn count(value: usize) -> Option<i64> {
-    i64::try_from(value).ok()
-}
-
 /// `None` when endless.
 fn size(bytes: Bytes) -> Option<i64> {
     i64::try_from(bytes.get()).ok()
@@ -176,7 +172,7 @@ fn flow_columns(topology: &Topology, flows: &[FlowRecord]) -> Vec<Column> {
         real(|f| f.end.map(Time::as_secs_f64)),
         integer(|f| Some(f.retransmissions.into())),
         integer(|f| Some(f.timeouts.into())),
-        integer(|f| count(f.limits.len())),
+        integer(|f| Some(f.limits_set.into())),
         real(|f| {
             let first = f.limits.iter().find(|(_, limit)| limit.is_some());
             first.map(|(time, _)| time.as_secs_f64())

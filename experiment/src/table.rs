@@ -125,7 +125,7 @@ pub(crate) fn shown_value(name: &str, value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), |value| human(name, value))
 }
 
-fn new_table(width: Option<u16>) -> Table {
+pub(crate) fn new_table(width: Option<u16>) -> Table {
     let mut table = Table::new();
     let style = TableStyle::new()
         .header_lines(ContentLineStyle::none())
@@ -139,15 +139,15 @@ fn new_table(width: Option<u16>) -> Table {
     table
 }
 
-fn right(text: String) -> Cell {
+pub(crate) fn right(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-fn finished(table: &Table) -> String {
+pub(crate) fn finished(table: &Table) -> String {
     table.trim_fmt() + "\n"
 }
 
 /// A scenario's text without control characters, which could steer a terminal.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect()
 }

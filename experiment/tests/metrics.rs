@@ -6,11 +6,13 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::*;
-use engine::Outcome;
+use engine::{FlowRecord, Outcome};
 use model::JobClass;
 use proptest::prelude::*;
 use units::{Bytes, Rate, Time};
-use watermaster_experiment::metrics::{Sample, Summary, human, measure, names, transmit};
+use watermaster_experiment::metrics::{
+    Sample, Summary, distributions, human, measure, names, transmit,
+};
 
 /// The page's rows of metrics start with a name in code style.
 const PAGE: &str = include_str!("../../docs/metrics.md");
@@ -46,6 +48,13 @@ fn every_metric_by_hand() {
         ("fct_p99_s", 10.0),
         // 11 MB in 13 s, rounded down.
         ("goodput_bps", 6_769_230.0),
+        // All flows have an end; no endless one adds to them.
+        ("burst_goodput_bps", 6_769_230.0),
+        ("burst_total_goodput_bps", 6_769_230.0),
+        ("queue_mean_packets", 3.0),
+        ("queue_p99_packets", 6.0),
+        ("control_delay_mean_s", 80e-6),
+        ("control_delay_max_s", 90e-6),
         // 4, 8, 4.8 and 0.8 Mbit/s: 17.6² / (4 · (16 + 64 + 23.04 + 0.64)).
         ("flow_goodput_jain_ratio", 309.76 / 414.72),
         ("link_utilization_max_ratio", 0.1),
@@ -86,6 +95,23 @@ fn every_metric_by_hand() {
     assert_eq!(tested, names().collect(), "every metric is tested here");
 }
 
+/// Two flows of 1 MB from 2 to 3 s and from 3 to 4 s; an endless one moved 10 MB until 2 s, 13 MB until
+/// 4 s and 20 MB in all.
+#[test]
+fn bursts_beside_an_endless_flow() {
+    let mut run = by_hand();
+    run.flows = vec![
+        FlowRecord { delivered: Bytes::new(20_000_000), ..flow(0, 0, u64::MAX, 0, None) },
+        flow(1, 1, 1_000_000, 2_000, Some(3_000)),
+        flow(2, 2, 1_000_000, 3_000, Some(4_000)),
+    ];
+    let mb = |count: u64| Bytes::new(count * 1_000_000);
+    run.background = vec![(ms(2_000), mb(10)), (ms(3_000), mb(12)), (ms(4_000), mb(13))];
+    let metrics = measure(&three_hosts(), &run, None);
+    assert_eq!(metrics["burst_goodput_bps"], 8e6);
+    assert_eq!(metrics["burst_total_goodput_bps"], 20e6);
+}
+
 #[test]
 fn every_metric_is_explained_and_every_explained_one_exists() {
     let rows = PAGE.lines().filter_map(|line| line.strip_prefix("| `"));
@@ -93,7 +119,7 @@ fn every_metric_is_explained_and_every_explained_one_exists() {
         .filter_map(|row| row.split('`').next())
         .filter(|name| !name.starts_with('_')) // the table of endings
         .collect();
-    assert_eq!(explained, names().collect());
+    assert_eq!(explained, names().chain(distributions()).collect());
 }
 
 #[test]

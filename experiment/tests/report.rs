@@ -111,6 +111,7 @@ fn everything(topology: &Topology) -> (Vec<Run>, RunResult) {
         tolerance,
         source: format!("Phurti, {source}"),
         note: String::new(),
+        ..Published::default()
     };
     let published = [
         figure("jct_mean_change_ratio", -0.2, 0.05, "section 6.3"),
@@ -302,6 +303,7 @@ fn with_text(text: &str) -> String {
         tolerance: 0.1,
         source: text.into(),
         note: text.into(),
+        ..Published::default()
     });
     let origin = Origin {
         scenario: text.into(),

@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use serde_json::{Value, json};
-use watermaster_experiment::{Published, RunResult, Verdict, judge, table};
+use watermaster_experiment::{Bound, Published, RunResult, Verdict, judge, table};
 
 fn figure(policy: &str, metric: &str, value: f64, tolerance: f64) -> Published {
     Published {
@@ -15,6 +15,7 @@ fn figure(policy: &str, metric: &str, value: f64, tolerance: f64) -> Published {
         tolerance,
         source: "Phurti, section 6.3".into(),
         note: String::new(),
+        ..Published::default()
     }
 }
 
@@ -147,4 +148,30 @@ fn results_of_one_policy_stand_side_by_side() {
     assert_eq!(rows[0], ["smsf", "published", "0.5", "0.9"]);
     assert_eq!(rows[2], ["jct_mean_s", "4.50 s ± 500 ms", "5.00 s", "6.00 s ± 1.50 s"]);
     assert_eq!(rows[3], ["fct_mean_s", "5.00 s", "5.00 s"]);
+}
+
+#[test]
+fn a_published_value_may_compare_with_any_policy_and_be_a_bound() {
+    let against = |value, bound| Published {
+        against: Some("tcp".into()),
+        bound,
+        ..figure("smsf", "jct_mean_s", value, 0.01)
+    };
+    // The means are (2 + 3 + 10) / 3 and (4 + 3 + 8 + 20) / 4 s.
+    let ours = |figure| {
+        let result = result(&[figure]);
+        let smsf = result.results[1].clone();
+        (smsf.metrics["jct_mean_s against tcp"], smsf.verdict)
+    };
+    let (change, verdict) = ours(against(-0.4286, Bound::Both));
+    assert!((change - (5.0 / 8.75 - 1.0)).abs() < 1e-12, "{change}");
+    assert_eq!(verdict, Verdict::Holds);
+    assert_eq!(ours(against(-0.2, Bound::Both)).1, Verdict::DirectionHolds);
+    assert_eq!(ours(against(0.2, Bound::Both)).1, Verdict::Differs);
+    assert_eq!(ours(against(-0.2, Bound::AtMost)).1, Verdict::Holds);
+    assert_eq!(ours(against(-0.2, Bound::AtLeast)).1, Verdict::DirectionHolds);
+    // Of a policy that didn't run nothing is said.
+    let other =
+        Published { against: Some("fifo".into()), ..figure("smsf", "jct_mean_s", 1.0, 1.0) };
+    assert!(result(&[other]).results[1].published.is_empty());
 }

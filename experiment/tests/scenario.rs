@@ -306,3 +306,124 @@ fn the_fluid_world_is_a_choice_and_has_nothing_to_capture() {
     let error = refusal(&capture, &["world=\"fluid\""]);
     assert!(error.contains("no packets to capture"), "{error}");
 }
+
+/// `GOOD` with a figure that varies beta.
+const FIGURE: &str = r#"
+[figure]
+text = "phurti"
+number = "6.4"
+vary = ["policy.smsf.beta", "topology.access.capacity"]
+over = [[0.01, "10 Mbit/s"], [0.05, "20 Mbit/s"], [0.1, "30 Mbit/s"]]
+quick = [[0.01, "10 Mbit/s"]]
+seeds = 5
+metric = "jct_mean_s"
+
+[[published]]
+policy = "smsf"
+metric = "jct_mean_s"
+at = 0.05
+value = 1.5
+tolerance = 0.1
+
+[[published]]
+policy = "smsf"
+metric = "jct_mean_s"
+against = "tcp"
+at = 0.1
+value = -0.2
+bound = "at most"
+tolerance = 0.1
+reason = "Because."
+
+[[published]]
+policy = "smsf"
+metric = "jct_p95_s"
+value = 2
+tolerance = 1
+headline = true
+"#;
+
+#[test]
+fn a_figure_names_its_points_and_each_has_its_published_values() {
+    let text = format!("{GOOD}{FIGURE}");
+    let scenario = read(&text, &[]).unwrap();
+    let [figure] = &scenario.figures[..] else { panic!("{:?}", scenario.figures) };
+    assert_eq!((figure.name().as_str(), figure.x.as_str()), ("phurti/6.4", "policy.smsf.beta"));
+    assert_eq!((figure.points(false).len(), figure.points(true).len()), (3, 1));
+    assert_eq!((figure.repetitions(false), figure.repetitions(true)), (5, 2));
+    // As written the file has beta 5 %.
+    let keys = |scenario: &Scenario| -> Vec<String> {
+        scenario.published.iter().map(|p| p.key()).collect()
+    };
+    assert_eq!(keys(&scenario), ["jct_mean_s", "jct_p95_s"]);
+    let last = figure.overrides(figure.points(false)[2], 4);
+    let last = Scenario::read("s.toml", &text, Path::new(""), &last).unwrap();
+    assert_eq!(keys(&last), ["jct_mean_s against tcp", "jct_p95_s"]);
+    assert_eq!(last.seed, 4);
+    assert_eq!(last.policies[1].parameters.smsf.slow_share.ppm(), 100_000);
+    assert_eq!(last.topology.links()[0].spec.capacity, Rate::from_mbps(30));
+    let reasons: Vec<&str> = last.published.iter().map(|p| p.reason.as_str()).collect();
+    assert_eq!(reasons, ["Because.", ""]);
+    assert!(last.published[1].headline);
+}
+
+#[test]
+fn figures_share_a_scenario_when_each_published_value_names_its_own() {
+    let figure = |number: &str| {
+        format!("[[figure]]\ntext = \"phurti\"\nnumber = \"{number}\"\nmetric = \"fct_s\"\n")
+    };
+    let published = |owner: &str| {
+        format!(
+            "[[published]]\npolicy = \"smsf\"\nmetric = \"jct_mean_s\"\n{owner}value = 1\ntolerance = 1\n"
+        )
+    };
+    let both = format!("{GOOD}{}{}", figure("6.4"), figure("6.5"));
+    let good = format!("{both}{}", published("figure = \"6.5\"\n"));
+    assert_eq!(read(&good, &[]).unwrap().published[0].figure, "6.5");
+    let fault = refusal(&format!("{both}{}", published("")), &[]);
+    assert!(fault.contains("published[0].figure: is missing; add figure = \"6.4\""), "{fault}");
+    let fault = refusal(&format!("{both}{}", figure("6.4")), &[]);
+    assert!(fault.contains("figure[2]: has the number of another figure"), "{fault}");
+}
+
+#[test]
+fn bad_figures_are_refused_with_place_fault_and_remedy() {
+    let cases = [
+        ("number = \"6.4\"", "number = \"six four\"", "figure.number: is no number; use"),
+        ("seeds = 5", "seeds = 0", "figure.seeds: 0 is out of range; write an integer"),
+        ("seeds = 5", "seed = 5", "figure.seed: unknown key; \"seed\" is unknown; did you mean"),
+        (
+            "metric = \"jct_mean_s\"\n\n[[",
+            "metric = \"jct_mean\"\n\n[[",
+            "did you mean \"jct_mean_s\"?",
+        ),
+        (
+            "[0.01, \"10 Mbit/s\"], [",
+            "[0.01], [",
+            "figure.over[0]: has 1 values for 2 keys of vary",
+        ),
+        ("[0.05, \"20 Mbit/s\"]", "[0.01, \"10 Mbit/s\"]", "figure.over[1]: is there twice"),
+        ("quick = [[0.01,", "quick = [[0.02,", "figure.quick: 0.02, 10 Mbit/s isn't in over"),
+        ("at = 0.05", "at = 0.06", "published[0].at: 0.06 isn't in figure.over"),
+        ("bound = \"at most\"", "bound = \"most\"", "did you mean \"at most\"?"),
+        ("against = \"tcp\"", "against = \"smsf\"", "published[1].against: is the policy itself"),
+        ("against = \"tcp\"", "against = \"tcq\"", "did you mean \"tcp\"?"),
+    ];
+    for (good, bad, fault) in cases {
+        let text = format!("{GOOD}{FIGURE}");
+        assert!(text.contains(good), "{good}");
+        let error = refusal(&text.replacen(good, bad, 1), &[]);
+        assert!(error.starts_with("s.toml:") && error.contains(fault), "{bad}: {error}");
+    }
+    let error = refusal(&format!("{GOOD}{}", &FIGURE[FIGURE.find("[[published").unwrap()..]), &[]);
+    assert!(error.contains("published[0].at: there is no axis; remove it, or add"), "{error}");
+    // A key that doesn't exist shows when a point is read.
+    let text = format!("{GOOD}{FIGURE}").replacen("policy.smsf.beta", "policy.smsf.betta", 1);
+    let figure = read(&text, &[]).unwrap().figures.remove(0);
+    let point = figure.overrides(figure.points(true)[0], 1);
+    let error = Scenario::read("s.toml", &text, Path::new(""), &point).unwrap_err().to_string();
+    assert!(
+        error.starts_with("figure.over: policy.smsf.betta = 0.01: policy[1].betta: unknown key"),
+        "{error}"
+    );
+}

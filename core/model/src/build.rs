@@ -110,6 +110,43 @@ pub fn leaf_spine(
     Ok(topology)
 }
 
+/// Racks under aggregation routers under one core: each of `racks` edge switches, with hosts, is
+/// cabled to the aggregation router that it shares with its `per_router - 1` neighbours, and each
+/// router to the core.
+///
+/// # Errors
+/// No rack, host or rack at a router, a link without capacity, or too many nodes.
+pub fn racks(
+    racks: u32,
+    per_router: u32,
+    hosts_per_rack: u32,
+    access: &Access,
+    uplink: &LinkSpec,
+    core: &LinkSpec,
+) -> Result<Topology, TopologyError> {
+    at_least(
+        racks.min(per_router).min(hosts_per_rack),
+        1,
+        "racks need at least 1 rack, 1 rack at each router and 1 host in each rack",
+    )?;
+    let mut topology = Topology::new();
+    let top = switch(&mut topology, "core", 0)?;
+    let routers = number(&mut topology, "agg", racks.div_ceil(per_router))?;
+    let edges = number(&mut topology, "edge", racks)?;
+    for router in &routers {
+        topology.connect(*router, top, *core, *core)?;
+    }
+    for (group, router) in edges.chunks(per_router as usize).zip(&routers) {
+        for edge in group {
+            topology.connect(*edge, *router, *uplink, *uplink)?;
+        }
+    }
+    for edge in edges {
+        hosts(&mut topology, hosts_per_rack, edge, access)?;
+    }
+    Ok(topology)
+}
+
 /// The k-ary fat-tree of Al-Fares et al. (SIGCOMM 2008, section 3): k pods of k/2 edge and k/2
 /// aggregation switches, (k/2)² core switches, k³/4 hosts.
 ///

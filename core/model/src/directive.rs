@@ -1,14 +1,15 @@
 //! What a policy wants to change: intentions that know nothing of the actuator.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use units::{Rate, Span};
+use units::{Bytes, Rate, Span, Time};
 
-use crate::FlowId;
+use crate::{FlowId, JobId, LinkId, NodeId, Order};
 
 /// One intention. It stands until another for the same flow replaces it or the flow ends, as long
 /// as the controller renews its lease; when the lease runs out the flow is plain TCP again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Directive {
     /// Hold a flow to a rate, or let it go.
     Pace {
@@ -27,6 +28,59 @@ pub enum Directive {
         level: u8,
         /// As for [`Directive::Pace`].
         lease: Span,
+    },
+    /// Cap the window in acknowledgements, at the switch that they pass on their way back and that
+    /// the data left by `link`.
+    Window {
+        /// The directed link that the data takes.
+        link: LinkId,
+        /// One flow, whose entry goes before that of the link; `None`: every flow through the link.
+        flow: Option<FlowId>,
+        /// Most octets of payload in flight. `None` removes the entry; without a flow, all entries
+        /// of the link, those of single flows too.
+        cap: Option<Bytes>,
+        /// As for [`Directive::Pace`].
+        lease: Span,
+    },
+    /// Space the acknowledgements of the flows through a link at the switch before it.
+    Space {
+        /// The directed link that the data takes.
+        link: LinkId,
+        /// Least time between two; `None` lets them pass as they come.
+        gap: Option<Span>,
+        /// As for [`Directive::Pace`].
+        lease: Span,
+    },
+    /// Let one packet go that waits at `src` for `dst`. It holds for its timeslot alone and needs
+    /// no lease.
+    Grant {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+        /// When the timeslot begins.
+        slot: Time,
+        /// The switch that the packet crosses on its way; `None` leaves the path to the network.
+        via: Option<NodeId>,
+    },
+    /// Hold all that waits at `src` for `dst` to a rate, each packet leaving a bucket that leaks.
+    PacePair {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+        /// Frame bytes per second. Never zero.
+        rate: Rate,
+        /// As for [`Directive::Pace`].
+        lease: Span,
+    },
+    /// Tell the application that gathers a request how to. Without a word from the controller it
+    /// goes on as it was told last: a gathering ends by itself.
+    Gather {
+        /// The request.
+        request: JobId,
+        /// What to do.
+        order: Arc<Order>,
     },
 }
 

@@ -3,6 +3,7 @@
 //! * [`Topology`]: hosts, switches and directed links; [`build`] makes the usual shapes.
 //! * [`Network`]: a topology with its shortest paths, ECMP and link failures.
 //! * [`Job`] and [`Flow`]: what applications want to move.
+//! * [`Request`], [`Gathering`]: fan-out requests and how they are gathered.
 //! * [`Observation`]: what a policy is told; [`Directive`]: what it wants to change.
 //!
 //! Rates here count frame bytes: all octets of the IP packet, as a link carries them.
@@ -13,15 +14,18 @@ extern crate alloc;
 
 pub mod build;
 mod directive;
+mod gather;
 mod job;
 mod network;
 mod observation;
 mod topology;
+pub mod window;
 
 pub use directive::{Directive, Directives};
+pub use gather::{Gathering, Hub, Order, Request, Sample, Way};
 pub use job::{Flow, Job, JobClass};
 pub use network::{Network, interfere};
-pub use observation::{Declared, Measured, Observation};
+pub use observation::{Congestion, Declared, Measured, Observation, StreamSample};
 pub use topology::{Buffer, Link, LinkSpec, Node, NodeKind, Topology, TopologyError};
 
 macro_rules! id {

@@ -1,10 +1,11 @@
 //! What a policy is told, and by whom.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use units::Bytes;
+use units::{Bytes, Rate};
 
-use crate::{FlowId, JobId, LinkId, NodeId, TaskId};
+use crate::{FlowId, JobId, LinkId, NodeId, Request, Sample, TaskId};
 
 /// Something that a policy learns. Where the two contradict each other, the measured wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +67,24 @@ pub enum Declared {
         /// The flow.
         flow: FlowId,
     },
+    /// How the streams of an application stand, those sampled at the same moment together.
+    Streams(Vec<StreamSample>),
+    /// A front end wants objects; [`JobComplete`](Self::JobComplete) says that it has them.
+    Gather(Arc<Request>),
+}
+
+/// How a stream stands: a flow that never ends, between a queue at its sender and one at its
+/// receiver. All amounts are payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamSample {
+    /// The flow.
+    pub flow: FlowId,
+    /// What reached the receiver since the stream began.
+    pub delivered: Bytes,
+    /// What waits at the sender or is on its way.
+    pub sender_queue: Bytes,
+    /// What arrived and waits to be processed.
+    pub receiver_queue: Bytes,
 }
 
 /// What instruments report.
@@ -78,6 +97,113 @@ pub enum Measured {
         /// Whether it carries traffic now.
         up: bool,
     },
+    /// Packets joined the queue of a host's packets for one other host.
+    Queued {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+        /// How many.
+        packets: u32,
+        /// Their frame bytes together.
+        bytes: Bytes,
+    },
+    /// The queue of a host's packets for one other host ran empty.
+    Drained {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+    },
+    /// What one host offers to another changed, as seen over a while.
+    Offered {
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+        /// Frame bytes per second.
+        rate: Rate,
+    },
+    /// The first switch of a flow's path saw its SYN.
+    Opened {
+        /// The flow.
+        flow: FlowId,
+        /// Sending host.
+        src: NodeId,
+        /// Receiving host.
+        dst: NodeId,
+    },
+    /// The first switch of a flow's path saw its FIN.
+    Closed {
+        /// The flow.
+        flow: FlowId,
+    },
+    /// Flow statistics: frame bytes that each open flow has sent through the first switch of its
+    /// path.
+    Carried {
+        /// The flows and their bytes so far.
+        flows: Vec<(FlowId, Bytes)>,
+    },
+    /// A switch port became congested, or more so, or recovered (SDTCP, section 3.2).
+    Congested {
+        /// The directed link that the port's queue feeds.
+        link: LinkId,
+        /// How much.
+        level: Congestion,
+        /// Frame bytes in the queue.
+        queue: Bytes,
+    },
+    /// A switch port at the moment of a regular report.
+    QueueLength {
+        /// The directed link that its queue feeds.
+        link: LinkId,
+        /// Frame bytes in the queue.
+        queue: Bytes,
+        /// Frame bytes that entered it since the report before.
+        sent: Bytes,
+    },
+    /// How much of each flow has reached its receiver since it began, payload: flow statistics of one
+    /// sample.
+    Delivered(Vec<(FlowId, Bytes)>),
+    /// How streams stand, seen by the agents at their hosts.
+    Streams(Vec<StreamSample>),
+    /// What links carry that is none of the policy's flows (switch flow statistics), frame bytes;
+    /// a link that isn't named carries nothing else.
+    CrossTraffic(Vec<(LinkId, Rate)>),
+    /// A gathering advanced.
+    Gathering {
+        /// The request.
+        request: JobId,
+        /// How far.
+        sample: Arc<Sample>,
+    },
+    /// A query of the front end itself was answered.
+    Answered {
+        /// The request.
+        request: JobId,
+        /// Whether the answer, or the query, was lost first and came after a timeout.
+        late: bool,
+    },
+    /// A hub of a gathering died.
+    HubLost {
+        /// The request.
+        request: JobId,
+        /// The hub, by its place among the hubs.
+        hub: u32,
+    },
+}
+
+/// Congestion of a switch port by its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Congestion {
+    /// CR: not congested for some time.
+    Recovered,
+    /// CN-L.
+    Low,
+    /// CN-M.
+    Medium,
+    /// CN-H.
+    High,
 }
 
 impl From<Declared> for Observation {

@@ -2,14 +2,46 @@
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
-use crate::{Policy, PolicyError, Share, fair, fifo, sff, smsf, tcp};
+use units::Rate;
+
+use crate::{
+    Pause, Policy, PolicyError, Share, app_aware, asy, bssf, dclas, fair, fifo, fixed, hold,
+    one_all, sab, sdtcp, sebf, sff, sicc, smsf, srb, srpt, sw, syn, tcp,
+};
 
 /// The name of every policy.
-pub const NAMES: [&str; 5] = ["tcp", "fair", "fifo", "sff", "smsf"];
+pub const NAMES: [&str; 22] = [
+    "tcp",
+    "fair",
+    "fifo",
+    "sff",
+    "smsf",
+    "app-aware",
+    "app-aware-fast",
+    "sebf",
+    "bssf",
+    "srb",
+    "dclas",
+    "srpt",
+    "sdtcp",
+    "sdtcp-hold",
+    "sab",
+    "syn",
+    "asy",
+    "one-all",
+    "sw",
+    "sicc",
+    "sicc-joint",
+    "static",
+];
+
+/// The policies that say how fan-out requests are gathered.
+pub const GATHERING: [&str; 4] = ["one-all", "sw", "sicc", "sicc-joint"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// The share of its access link that a host's SLOW flows divide under `fifo`.
     pub fifo: Share,
@@ -17,6 +49,52 @@ pub struct Parameters {
     pub sff: Share,
     /// Phurti's parameters.
     pub smsf: smsf::Parameters,
+    /// The parameters of timeslots.
+    pub syn: syn::Parameters,
+    /// Those of `app-aware`.
+    pub app_aware: app_aware::Parameters,
+    /// Those of its variant.
+    pub app_aware_fast: app_aware::Parameters,
+    /// SDTCP's parameters.
+    pub sdtcp: sdtcp::Parameters,
+    /// Those of its variant.
+    pub hold: hold::Parameters,
+    /// SAB's parameters.
+    pub sab: sab::Parameters,
+    /// Those of `sicc` and `sicc-joint`.
+    pub sicc: sicc::Parameters,
+    /// The rates that `static` gives.
+    pub fixed: Vec<Rate>,
+    /// Between two divisions under `sebf`.
+    pub sebf: Pause,
+    /// The same under `bssf`.
+    pub bssf: Pause,
+    /// Ours.
+    pub srb: srb::Parameters,
+    /// Aalo's parameters.
+    pub dclas: dclas::Parameters,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            fifo: Share::default(),
+            sff: Share::default(),
+            smsf: smsf::Parameters::default(),
+            app_aware: app_aware::Parameters::PUBLISHED,
+            app_aware_fast: app_aware::Parameters::FAST,
+            sdtcp: sdtcp::Parameters::default(),
+            hold: hold::Parameters::default(),
+            sab: sab::Parameters::default(),
+            syn: syn::Parameters::default(),
+            sicc: sicc::Parameters::default(),
+            fixed: Vec::new(),
+            sebf: Pause::default(),
+            bssf: Pause::default(),
+            srb: srb::Parameters::default(),
+            dclas: dclas::Parameters::default(),
+        }
+    }
 }
 
 /// A policy, in its initial state, by its name.
@@ -26,10 +104,27 @@ pub struct Parameters {
 pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + Send>, PolicyError> {
     Ok(match name {
         "tcp" => Box::new(tcp::Tcp),
-        "fair" => Box::new(fair::Fair::default()),
+        "fair" => Box::new(fair::new()),
         "fifo" => Box::new(fifo::new(parameters.fifo)),
         "sff" => Box::new(sff::new(parameters.sff)),
         "smsf" => Box::new(smsf::new(parameters.smsf)?),
+        "app-aware" => Box::new(app_aware::new(parameters.app_aware)?),
+        "app-aware-fast" => Box::new(app_aware::fast(parameters.app_aware_fast)?),
+        "sdtcp" => Box::new(sdtcp::new(parameters.sdtcp)?),
+        "sdtcp-hold" => Box::new(hold::new(parameters.hold)?),
+        "sab" => Box::new(sab::new(parameters.sab)?),
+        "syn" => Box::new(syn::Syn::new(parameters.syn)?),
+        "asy" => Box::new(asy::Asy::default()),
+        "one-all" => Box::new(one_all::OneAll),
+        "sw" => Box::new(sw::SlidingWindow::default()),
+        "sicc" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::First)),
+        "sicc-joint" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::Joint)),
+        "static" => Box::new(fixed::Static::new(parameters.fixed.clone())),
+        "sebf" => Box::new(sebf::new(parameters.sebf)),
+        "bssf" => Box::new(bssf::new(parameters.bssf)),
+        "srb" => Box::new(srb::new(parameters.srb)),
+        "dclas" => Box::new(dclas::new(parameters.dclas)?),
+        "srpt" => Box::new(srpt::new()),
         _ => return Err(PolicyError::UnknownPolicy(name.to_owned())),
     })
 }

@@ -4,33 +4,75 @@
 //! arguments, intentions go into the caller's buffer, and equal inputs give equal outputs. The same
 //! code decides in every world.
 //!
-//! One file per policy: [`tcp`], [`fair`], [`fifo`], [`sff`], [`smsf`]; [`by_name`] finds them.
-//! The last three order flows by rank and differ in the rank only: `scheduler` listens to the
-//! applications, `admission` decides who transmits, `guard` keeps long jobs from starving.
+//! One file per policy; [`by_name`] finds them. [`fifo`], [`sff`] and [`smsf`] order flows by rank
+//! and differ in the rank only: `scheduler` listens to the applications, `admission` decides who
+//! transmits, `guard` keeps long jobs from starving.
+//! [`fair`], [`sebf`], [`bssf`], [`srb`], [`dclas`] and [`srpt`] give every flow a rate: `allocator`
+//! listens and tells, `coflow` keeps account of a job's flows, `links` fills links, [`order`] says
+//! which job goes first.
+//! [`app_aware`] divides links among streams: `forecast` says what each needs, `allocation` goes link
+//! by link, [`split`] divides one.
+//! [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
+//! `spines`. [`asy`] gives rates to pairs of hosts: [`renormalise`] finds them.
+//! [`sdtcp`], [`hold`] and [`sab`] set windows at switches: `connections` is the table of what is open,
+//! [`trigger`] tells that a port is congested.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 mod admission;
+mod allocation;
+mod allocator;
+pub mod app_aware;
+pub mod asy;
+pub mod bssf;
 mod catalogue;
+mod coflow;
+pub mod colouring;
+mod connections;
+pub mod dclas;
 pub mod fair;
 pub mod fifo;
+pub mod fixed;
+mod forecast;
 mod guard;
+pub mod hold;
+mod links;
+pub mod matching;
+pub mod one_all;
+pub mod order;
+mod ordered;
 mod parameter;
+pub mod renormalise;
 mod roster;
+pub mod sab;
 mod scheduler;
+pub mod sdtcp;
+pub mod sebf;
 pub mod sff;
+pub mod sicc;
 pub mod smsf;
+mod spines;
+pub mod split;
+pub mod srb;
+pub mod srpt;
+pub mod sw;
+pub mod syn;
 pub mod tcp;
 mod traffic;
+pub mod trigger;
+mod watch;
 pub mod waterfill;
 
-pub use catalogue::{NAMES, Parameters, by_name};
+pub use allocator::Ration;
+pub use catalogue::{GATHERING, NAMES, Parameters, by_name};
+pub use ordered::Pause;
 pub use parameter::{PolicyError, Share};
+pub use watch::Watch;
 
 use model::{Directive, Directives, FlowId, Network, Observation};
-use units::{Rate, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
 /// Lease of every directive: some five times the failover of a controller with replicated state
 /// (about 2 s), so that limits survive one, and short enough that those of a controller that died
@@ -40,6 +82,9 @@ pub const LEASE: Span = Span::from_secs(10);
 /// No flow is held below 1 kbit/s, a full packet every 12 s. A flow at zero could never finish nor
 /// tell that it is alive; this much takes no link's capacity worth naming.
 pub const FLOOR: Rate = Rate::from_bps(1_000);
+
+/// IP and TCP header of a segment, where a policy that counts payload needs the frame.
+const HEADER: Bytes = Bytes::new(40);
 
 /// A policy. It never panics, whatever it is told: what contradicts earlier observations or names
 /// unknown jobs, flows or nodes is ignored.
@@ -52,6 +97,12 @@ pub trait Policy {
         observation: &Observation,
         out: &mut Directives,
     );
+
+    /// What switches are to report to this policy; `None` where it decides from what applications
+    /// say.
+    fn watch(&self) -> Option<Watch> {
+        None
+    }
 
     /// When the policy wants [`Policy::tick`] although nothing happened.
     fn deadline(&self) -> Option<Time> {

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
-use units::Rate;
+use units::{Bytes, Rate};
 
 use crate::NAMES;
 
@@ -59,9 +59,27 @@ impl Share {
         Ok(Self(ppm))
     }
 
+    /// This share of `bytes`, rounded down.
+    pub(crate) fn of_bytes(self, bytes: Bytes) -> Bytes {
+        let part = u128::from(bytes.get()) * u128::from(self.0) / u128::from(Self::WHOLE);
+        Bytes::new(u64::try_from(part).unwrap_or(u64::MAX))
+    }
+
+    /// A share that is written in the code.
+    pub(crate) const fn literal(ppm: u32) -> Self {
+        assert!(ppm > 0 && ppm <= Self::WHOLE, "a share is above zero and at most the whole");
+        Self(ppm)
+    }
+
     /// Parts per million.
     pub const fn ppm(self) -> u32 {
         self.0
+    }
+
+    /// This share of `bytes`; rounded down.
+    pub(crate) fn of(self, bytes: Bytes) -> Bytes {
+        let part = u128::from(bytes.get()) * u128::from(self.0) / u128::from(Self::WHOLE);
+        Bytes::new(u64::try_from(part).unwrap_or(u64::MAX))
     }
 
     /// What each of `count` gets when they divide this share of `rate`; rounded down.

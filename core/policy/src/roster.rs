@@ -78,6 +78,16 @@ impl<J> Roster<J> {
         self.jobs.get_mut(&job)
     }
 
+    /// The job of a flow.
+    pub(crate) fn owner(&self, flow: FlowId) -> Option<JobId> {
+        self.owners.get(&flow).copied()
+    }
+
+    /// All registered jobs.
+    pub(crate) fn jobs_mut(&mut self) -> impl Iterator<Item = &mut Entry<J>> {
+        self.jobs.values_mut()
+    }
+
     /// All registered jobs.
     pub(crate) fn jobs(&self) -> impl Iterator<Item = &Entry<J>> {
         self.jobs.values()

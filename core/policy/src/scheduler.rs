@@ -79,7 +79,8 @@ impl<S: Standing> Scheduler<S> {
                 self.admission.enter(network, flow, (src, dst), rank);
             }
             Declared::FlowComplete { job, flow } => {
-                if self.roster.leave(job, flow) {
+                let known = self.roster.leave(job, flow);
+                if known {
                     self.admission.exit(flow);
                 }
             }
@@ -92,6 +93,7 @@ impl<S: Standing> Scheduler<S> {
                     }
                 }
             }
+            _ => {}
         }
     }
 
@@ -119,6 +121,7 @@ impl<S: Standing> Policy for Scheduler<S> {
         match observation {
             Observation::Declared(declared) => self.declare(now, network, declared, out),
             Observation::Measured(Measured::LinkState { .. }) => self.admission.reroute(network),
+            Observation::Measured(_) => return,
         }
         self.admission.settle(network, out);
         if let Some((_, alarm)) = &mut self.guard {

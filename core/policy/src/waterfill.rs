@@ -9,6 +9,8 @@ use core::cmp::{Ordering, Reverse};
 use model::LinkId;
 use units::Rate;
 
+use crate::links::{Growing, Links};
+
 /// The max-min fair rate of each flow, given each link's capacity and the links of each flow.
 ///
 /// Rates are whole bits per second, rounded down, and so never exceed any capacity in sum; each
@@ -53,6 +55,61 @@ pub fn max_min(capacities: &[Rate], flows: &[&[LinkId]]) -> Vec<Rate> {
         }
     }
     rates.into_iter().map(|rate| rate.unwrap_or(Rate::MAX)).collect()
+}
+
+/// The weighted max-min fair rate of each flow: all grow together, each in proportion to its weight,
+/// and those on a link that fills up stop there.
+///
+/// Rates are whole bits per second, rounded down, and never exceed a capacity in sum. Links are those
+/// of `capacities`; a flow without links gets nothing.
+pub fn weighted(capacities: &[Rate], flows: &[&[LinkId]], weights: &[f64]) -> Vec<Rate> {
+    divide(capacities, flows, weights, |links, flows| {
+        let mut used: Vec<LinkId> = flows.paths.iter().copied().flatten().copied().collect();
+        used.sort_unstable();
+        used.dedup();
+        links.fill(used.iter().copied(), flows);
+    })
+}
+
+/// The least rates at which flows with so much to send all end together, as early as the links allow
+/// (Varys's MADD); rounding and links as in [`weighted`].
+pub fn together(capacities: &[Rate], flows: &[&[LinkId]], sizes: &[f64]) -> Vec<Rate> {
+    divide(capacities, flows, sizes, |links, flows| links.pace(flows))
+}
+
+fn divide(
+    capacities: &[Rate],
+    flows: &[&[LinkId]],
+    weights: &[f64],
+    by: impl FnOnce(&mut Links, &mut Plain<'_>),
+) -> Vec<Rate> {
+    let mut flows = Plain { paths: flows, weights, rates: vec![Rate::ZERO; flows.len()] };
+    by(&mut Links::of(capacities), &mut flows);
+    flows.rates
+}
+
+struct Plain<'a> {
+    paths: &'a [&'a [LinkId]],
+    weights: &'a [f64],
+    rates: Vec<Rate>,
+}
+
+impl Growing for Plain<'_> {
+    fn count(&self) -> usize {
+        self.paths.len()
+    }
+
+    fn path(&self, flow: usize) -> &[LinkId] {
+        self.paths[flow]
+    }
+
+    fn weight(&self, flow: usize) -> f64 {
+        self.weights[flow]
+    }
+
+    fn grant(&mut self, flow: usize, rate: u64) {
+        self.rates[flow] = Rate::from_bps(rate);
+    }
 }
 
 /// What a link has left for its flows that still grow; ordered by the level at which it fills up.

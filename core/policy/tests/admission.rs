@@ -297,41 +297,41 @@ fn a_flow_without_a_path_transmits_and_blocks_nobody() {
 /// The numbers of flows and jobs that have ended may come again.
 #[test]
 fn numbers_are_free_again() {
-    for policy in ["fair", "fifo", "sff", "smsf"] {
+    for policy in ["fair", "fifo", "sff", "smsf", "sebf", "bssf", "srb", "dclas", "srpt"] {
         let network = big_switch(3, LINK);
         let at = |number| host(&network, number);
         let mut desk = desk(policy, network.clone());
-        desk.tell(Time::ZERO, job_start(0));
-        desk.tell(Time::ZERO, job_start(1));
-        desk.tell(Time::ZERO, request(0, 0, at(0), at(1), 1));
+        desk.settle(Time::ZERO, job_start(0));
+        desk.settle(Time::ZERO, job_start(1));
+        desk.settle(Time::ZERO, request(0, 0, at(0), at(1), 1));
         for _ in 0..2 {
-            desk.tell(Time::ZERO, request(1, 1, at(0), at(2), 2));
+            desk.settle(Time::ZERO, request(1, 1, at(0), at(2), 2));
             assert!(desk.is_slow(1), "{policy}");
-            desk.tell(Time::ZERO, flow_complete(1, 1));
+            desk.settle(Time::ZERO, flow_complete(1, 1));
             desk.limits.remove(&FlowId(1));
         }
-        desk.tell(Time::ZERO, request(1, 1, at(0), at(2), 2));
-        desk.tell(Time::ZERO, job_complete(1));
-        desk.tell(Time::ZERO, request(1, 1, at(0), at(2), 2));
+        desk.settle(Time::ZERO, request(1, 1, at(0), at(2), 2));
+        desk.settle(Time::ZERO, job_complete(1));
+        desk.settle(Time::ZERO, request(1, 1, at(0), at(2), 2));
         assert!(!desk.is_slow(1), "{policy}: nobody knows job 1 any more");
-        desk.tell(Time::ZERO, job_start(1));
-        desk.tell(Time::ZERO, request(1, 1, at(0), at(2), 2));
+        desk.settle(Time::ZERO, job_start(1));
+        desk.settle(Time::ZERO, request(1, 1, at(0), at(2), 2));
         assert!(desk.is_slow(1), "{policy}");
     }
 }
 
 #[test]
 fn a_job_that_completes_leaves_nothing_throttled() {
-    for policy in ["fair", "fifo", "sff", "smsf"] {
+    for policy in ["fair", "fifo", "sff", "smsf", "sebf", "bssf", "srb", "dclas", "srpt"] {
         let network = big_switch(3, LINK);
         let at = |number| host(&network, number);
         let mut desk = desk(policy, network.clone());
-        desk.tell(Time::ZERO, job_start(0));
-        desk.tell(Time::ZERO, job_start(1));
-        desk.tell(Time::ZERO, request(0, 0, at(0), at(1), 1));
-        desk.tell(Time::ZERO, request(1, 1, at(0), at(2), 2));
+        desk.settle(Time::ZERO, job_start(0));
+        desk.settle(Time::ZERO, job_start(1));
+        desk.settle(Time::ZERO, request(0, 0, at(0), at(1), 1));
+        desk.settle(Time::ZERO, request(1, 1, at(0), at(2), 2));
         assert!(desk.is_slow(1));
-        desk.tell(Time::ZERO, job_complete(1));
+        desk.settle(Time::ZERO, job_complete(1));
         assert!(!desk.is_slow(1), "{policy}");
     }
 }
@@ -344,6 +344,9 @@ fn a_share_is_a_part_of_a_whole() {
     let names = by_name("smfs", &Parameters::default()).err().unwrap();
     assert_eq!(
         names.to_string(),
-        "there is no policy \"smfs\"; choose one of tcp, fair, fifo, sff, smsf"
+        format!(
+            "there is no policy \"smfs\"; choose one of {}",
+            watermaster_policy::NAMES.join(", ")
+        )
     );
 }

@@ -18,6 +18,7 @@ fn desk(policy: &str, network: model::Network) -> Desk {
         fifo: least,
         sff: least,
         smsf: smsf::Parameters { slow_share: least, ..smsf::Parameters::default() },
+        ..Parameters::default()
     };
     Desk::new(network, by_name(policy, &parameters).unwrap())
 }
@@ -76,16 +77,28 @@ fn figure_2_2b_fair_sharing() {
 /// X: A 1, C 3, B 6. Y: B 1, A 3. Z: B 2, A 5.
 #[test]
 fn figure_2_2c_shortest_flow_first() {
-    let (fct, jct) = figure_2_2("sff");
-    assert_close(fct, 21.0 / 7.0);
-    assert_close(jct, (5.0 + 6.0 + 3.0) / 3.0);
+    for policy in ["sff", "srpt"] {
+        let (fct, jct) = figure_2_2(policy);
+        assert_close(fct, 21.0 / 7.0);
+        assert_close(jct, (5.0 + 6.0 + 3.0) / 3.0);
+    }
 }
 
 /// Order C, A, B. X: C 2, A 3, B 6. Y: A 2, B 3. Z: A 3, B 5.
 #[test]
 fn figure_2_2d_application_aware() {
-    let (fct, jct) = figure_2_2("smsf");
-    assert_close(fct, 24.0 / 7.0);
+    for policy in ["smsf", "srb", "bssf"] {
+        let (fct, jct) = figure_2_2(policy);
+        assert_close(fct, 24.0 / 7.0);
+        assert_close(jct, (3.0 + 6.0 + 2.0) / 3.0);
+    }
+}
+
+/// Coflow order C, A, B as well; A and B end on each link no sooner than their bottleneck, unless
+/// nobody else wants the link.
+#[test]
+fn figure_2_2_under_varys() {
+    let (_, jct) = figure_2_2("sebf");
     assert_close(jct, (3.0 + 6.0 + 2.0) / 3.0);
 }
 
@@ -115,6 +128,10 @@ fn figure_2_3_network_awareness() {
         ("smsf", [1.0, 2.0]),
         ("fifo", [1.0, 2.0]),
         ("sff", [1.0, 2.0]),
+        ("srpt", [1.0, 2.0]),
+        ("srb", [1.0, 2.0]),
+        ("sebf", [1.0, 2.0]),
+        ("bssf", [1.0, 2.0]),
     ] {
         let ends = run_fluid(&mut desk(policy, network.clone()), &flows);
         assert_close(ends[0], expected[0]);

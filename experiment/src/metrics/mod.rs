@@ -3,6 +3,7 @@
 //!
 //! A metric that has nothing to measure (no job completed, no baseline, no such class) is absent.
 
+mod held;
 mod sample;
 mod summary;
 pub mod transmit;
@@ -15,6 +16,7 @@ use engine::Outcome;
 use model::JobClass::{Large, Medium, Small};
 use model::{LinkId, Topology};
 
+use held::Place;
 pub use sample::Sample;
 pub use summary::Summary;
 pub use unit::{Unit, human, is_change};
@@ -37,6 +39,22 @@ pub fn measure(topology: &Topology, run: &Outcome, baseline: Option<&Outcome>) -
 /// The names of all metrics, related ones together.
 pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name)
+}
+
+/// What of `run` is distributed as `name` says; `None` of no such distribution.
+pub fn distribution(
+    name: &str,
+    topology: &Topology,
+    run: &Outcome,
+    baseline: Option<&Outcome>,
+) -> Option<Sample> {
+    let (_, sample) = DISTRIBUTIONS.iter().find(|(known, _)| *known == name)?;
+    Some(sample(&View::new(topology, run, baseline)))
+}
+
+/// The names of all distributions.
+pub fn distributions() -> impl Iterator<Item = &'static str> {
+    DISTRIBUTIONS.iter().map(|(name, _)| *name)
 }
 
 /// Share of each link's capacity that was used; empty when nothing ran.
@@ -79,9 +97,21 @@ const TABLE: &[(&str, Metric)] = &[
     ("fct_p50_s", |v| v.fct.percentile(50)),
     ("fct_p95_s", |v| v.fct.percentile(95)),
     ("fct_p99_s", |v| v.fct.percentile(99)),
+    ("fct_normalized_mean_ratio", |v| v.fct_normalized().mean()),
+    ("fct_normalized_cv_ratio", |v| v.fct_normalized().variation()),
+    ("fct_normalized_p99_ratio", |v| v.fct_normalized().percentile(99)),
+    ("flow_rate_jain_ratio", |v| v.rate_normalized().jain()),
     ("goodput_bps", |v| v.goodput()),
+    ("throughput_ratio", |v| v.receiver_throughput()),
+    ("burst_goodput_bps", |v| v.burst_goodput(false)),
+    ("burst_total_goodput_bps", |v| v.burst_goodput(true)),
     ("flow_goodput_jain_ratio", |v| v.flow_goodput().jain()),
     ("link_utilization_max_ratio", |v| v.utilization().into_values().reduce(f64::max)),
+    ("throughput_tps", |v| v.throughput()),
+    ("latency_mean_s", |v| v.latency(|all| all.mean())),
+    ("latency_p50_s", |v| v.latency(|all| all.percentile(50))),
+    ("latency_p95_s", |v| v.latency(|all| all.percentile(95))),
+    ("latency_p99_s", |v| v.latency(|all| all.percentile(99))),
     ("flows_count", |v| Some(v.run.flows.len() as f64)),
     ("retransmissions_count", |v| {
         Some(total(v.run.flows.iter().map(|f| f.retransmissions.into())))
@@ -95,6 +125,20 @@ const TABLE: &[(&str, Metric)] = &[
     ("meter_drops_count", |v| Some(total(v.run.links.iter().map(|l| l.metered)))),
     ("marks_count", |v| Some(total(v.run.links.iter().map(|l| l.marked)))),
     ("queue_peak_packets", |v| v.run.links.iter().map(|l| f64::from(l.peak)).reduce(f64::max)),
+    ("inter_rack_packets_count", |v| Some(v.inter_rack_packets() as f64)),
+    ("queue_hosts_mean_packets", |v| v.queued(Place::Host).mean()),
+    ("queue_hosts_p99_packets", |v| v.queued(Place::Host).percentile(99)),
+    ("queue_leaves_mean_packets", |v| v.queued(Place::Leaf).mean()),
+    ("queue_leaves_p99_packets", |v| v.queued(Place::Leaf).percentile(99)),
+    ("queue_spines_mean_packets", |v| v.queued(Place::Spine).mean()),
+    ("queue_spines_p99_packets", |v| v.queued(Place::Spine).percentile(99)),
+    ("network_latency_mean_s", |v| v.network_latency().mean()),
+    ("network_latency_p50_s", |v| v.network_latency().percentile(50)),
+    ("network_latency_p99_s", |v| v.network_latency().percentile(99)),
+    ("queue_mean_packets", |v| v.queues().mean()),
+    ("queue_p99_packets", |v| v.queues().percentile(99)),
+    ("control_delay_mean_s", |v| v.reactions().mean()),
+    ("control_delay_max_s", |v| v.reactions().max()),
     ("transmit_time_ratio", |v| v.flows_transmit().mean()),
     ("jobs_transmit_time_ratio", |v| v.jobs_transmit(None).mean()),
     ("jobs_transmit_time_small_ratio", |v| v.jobs_transmit(Some(Small)).mean()),
@@ -114,4 +158,18 @@ const TABLE: &[(&str, Metric)] = &[
     ("jobs_improved_ratio", |v| v.improved()),
     ("jobs_worsened_ratio", |v| v.worsened()),
     ("jct_worst_increase_s", |v| v.increase().max()),
+];
+
+type Distribution = fn(&View<'_>) -> Sample;
+
+const DISTRIBUTIONS: &[(&str, Distribution)] = &[
+    ("jct_s", |v| v.jct(None)),
+    ("fct_s", |v| v.fct.clone()),
+    ("jct_increase_s", |v| v.increase()),
+    ("latency_s", |v| v.latencies()),
+    ("fct_normalized_ratio", |v| v.fct_normalized()),
+    ("network_latency_s", |v| v.network_latency().clone()),
+    ("queue_packets", |v| v.queues()),
+    ("control_delay_s", |v| v.reactions()),
+    ("jobs_transmit_ratio", |v| v.jobs_transmit(None)),
 ];

@@ -23,6 +23,14 @@ impl Sample {
         self.share(self.0.iter().sum())
     }
 
+    /// Coefficient of variation: standard deviation (of the values themselves) over mean; `None` of
+    /// nothing.
+    pub fn variation(&self) -> Option<f64> {
+        let mean = self.mean()?;
+        let squares = self.0.iter().map(|v| (v - mean) * (v - mean)).sum();
+        Some(self.share(squares)?.sqrt() / mean)
+    }
+
     /// Nearest-rank percentile: the smallest value that at least `percent` % of the values don't
     /// exceed, so always a value that occurred. 0 gives the least, 100 and more the greatest;
     /// `None` of nothing.

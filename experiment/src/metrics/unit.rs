@@ -1,5 +1,8 @@
 //! The unit that a metric's name carries, and how a person reads a value in it.
 
+/// Parts the name of a metric from the policy with which a published value compares it.
+const AGAINST: &str = " against ";
+
 /// Units of metrics, by the ending of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
@@ -7,6 +10,8 @@ pub enum Unit {
     Seconds,
     /// `_bps`: bits per second.
     BitsPerSecond,
+    /// `_tps`: completions, such as tuples, per second.
+    PerSecond,
     /// `_ratio`: a share, or a relative change; shown in percent.
     Ratio,
     /// `_count`: a number of things.
@@ -18,9 +23,13 @@ pub enum Unit {
 impl Unit {
     /// The unit of the metric of this name; a name with another ending counts something.
     pub fn of(name: &str) -> Self {
+        if name.contains(AGAINST) {
+            return Self::Ratio;
+        }
         match name.rsplit('_').next() {
             Some("s") => Self::Seconds,
             Some("bps") => Self::BitsPerSecond,
+            Some("tps") => Self::PerSecond,
             Some("ratio") => Self::Ratio,
             Some("packets") => Self::Packets,
             _ => Self::Count,
@@ -33,9 +42,11 @@ impl Unit {
             Self::Seconds if value.abs() >= 1.0 => format!("{} s", digits(value)),
             Self::Seconds => scaled(value, "s", &["", "m", "µ", "n"], 1000.0),
             Self::BitsPerSecond => scaled(value, "bit/s", &["", "k", "M", "G", "T"], 0.001),
+            Self::PerSecond => format!("{}/s", digits(value)),
             Self::Ratio => format!("{:.1} %", value * 100.0),
             Self::Count => format!("{value:.0}"),
-            Self::Packets => format!("{value:.0} packets"),
+            Self::Packets if value.fract() == 0.0 => format!("{value:.0} packets"),
+            Self::Packets => format!("{} packets", digits(value)),
         };
         minus(&text)
     }
@@ -50,7 +61,7 @@ pub fn human(name: &str, value: f64) -> String {
 
 /// Whether the metric compares with the baseline, so that zero means no change.
 pub fn is_change(name: &str) -> bool {
-    name.contains("_change_") || name.contains("_increase_")
+    name.contains(AGAINST) || name.contains("_change_") || name.contains("_increase_")
 }
 
 /// Scales `value` by `step` along `prefixes` until it reads as 1 to 999.

@@ -1,9 +1,10 @@
 //! What the metrics of one run are computed from.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use engine::{FlowRecord, JobRecord, Outcome};
-use model::{JobClass, JobId, LinkId, Topology};
+use engine::{Completions, FlowRecord, JobRecord, Outcome};
+use model::{JobClass, JobId, LinkId, NodeId, NodeKind, Topology};
 use units::{Bytes, Rate, Span, Time};
 
 use super::{Sample, transmit};
@@ -13,11 +14,13 @@ pub(super) type Group = Option<JobClass>;
 
 /// A run, beside the baseline's where there is one.
 pub(super) struct View<'a> {
-    topology: &'a Topology,
+    pub(super) topology: &'a Topology,
     pub(super) run: &'a Outcome,
     pub(super) fct: Sample,
     classes: BTreeMap<JobId, Group>,
     pairs: Option<Vec<Pair<'a>>>,
+    /// Sorted when it is first asked for.
+    pub(super) latency: OnceCell<Sample>,
 }
 
 /// A job under the policy and under the baseline.
@@ -60,6 +63,7 @@ impl<'a> View<'a> {
             fct: fct.map(Span::as_secs_f64).collect(),
             classes: run.jobs.iter().map(|job| (job.id, job.class)).collect(),
             pairs,
+            latency: OnceCell::new(),
         }
     }
 
@@ -123,6 +127,38 @@ impl<'a> View<'a> {
         Some(Rate::of(delivered, self.busy()?).as_bps() as f64)
     }
 
+    /// From the first start to the last end of the flows that have one, and what endless flows had
+    /// delivered at both; `None` when that is no time.
+    fn burst(&self) -> Option<(Span, [Bytes; 2])> {
+        let bounded = || self.run.flows.iter().filter(|flow| flow.size != Bytes::MAX);
+        let first = bounded().map(|flow| flow.start).min()?;
+        let last = bounded().map(|flow| self.end_of(flow)).max()?;
+        let endless = self.run.flows.iter().filter(|flow| flow.size == Bytes::MAX);
+        let whole = || endless.clone().map(|flow| flow.delivered).sum();
+        let noted = |time| self.run.background.iter().find(|(at, _)| *at == time).map(|n| n.1);
+        let delivered = [noted(first).unwrap_or_default(), noted(last).unwrap_or_else(whole)];
+        Some((last.since(first), delivered)).filter(|(span, _)| *span != Span::ZERO)
+    }
+
+    /// Payload of flows with an end, and of all flows, while the former were under way, bit/s.
+    pub(super) fn burst_goodput(&self, all: bool) -> Option<f64> {
+        let (span, [before, after]) = self.burst()?;
+        let bounded = self.run.flows.iter().filter(|flow| flow.size != Bytes::MAX);
+        let delivered = bounded.map(|flow| flow.delivered).sum::<Bytes>();
+        let endless = if all { after - before } else { Bytes::ZERO };
+        Some(Rate::of(delivered + endless, span).as_bps() as f64)
+    }
+
+    /// Lengths of the watched queues at all samples, packets.
+    pub(super) fn queues(&self) -> Sample {
+        self.run.queues.iter().flat_map(|queue| &queue.packets).map(|n| f64::from(*n)).collect()
+    }
+
+    /// Control delays, s.
+    pub(super) fn reactions(&self) -> Sample {
+        self.run.reactions.iter().map(|span| span.as_secs_f64()).collect()
+    }
+
     /// Payload of each flow over its life, bit/s.
     pub(super) fn flow_goodput(&self) -> Sample {
         let flows = self.run.flows.iter().filter_map(|flow| {
@@ -143,6 +179,47 @@ impl<'a> View<'a> {
             Some((record.link, used / capacity.as_bps() as f64))
         });
         links.collect()
+    }
+
+    /// Packets that left a rack: those that links from a switch with hosts to another switch sent.
+    pub(super) fn inter_rack_packets(&self) -> u64 {
+        let kind = |node: NodeId| self.topology.nodes()[node.index()].kind;
+        let mut has_hosts = vec![false; self.topology.nodes().len()];
+        for link in self.topology.links().iter().filter(|link| kind(link.from) == NodeKind::Host) {
+            has_hosts[link.to.index()] = true;
+        }
+        let records = self.run.links.iter().filter(|record| {
+            let link = self.topology.links().get(record.link.index());
+            link.is_some_and(|l| has_hosts[l.from.index()] && kind(l.to) == NodeKind::Switch)
+        });
+        records.map(|record| record.packets).sum()
+    }
+
+    /// What the application completed besides jobs; `None` unless it is of one kind.
+    fn completions(&self) -> Option<&'a Completions> {
+        match &self.run.completions[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Completions per second up to the end of the run.
+    pub(super) fn throughput(&self) -> Option<f64> {
+        let all = self.completions()?;
+        let time = self.run.end.since(all.since);
+        (time != Span::ZERO).then(|| all.count() as f64 / time.as_secs_f64())
+    }
+
+    /// How long completions took, s: their percentiles.
+    pub(super) fn latencies(&self) -> Sample {
+        let all = self.completions();
+        let percentiles = (1..=100).filter_map(|percent| all?.percentile(percent));
+        percentiles.map(Span::as_secs_f64).collect()
+    }
+
+    /// A statistic of how long completions took, s.
+    pub(super) fn latency(&self, of: impl Fn(&Completions) -> Option<Span>) -> Option<f64> {
+        of(self.completions()?).map(Span::as_secs_f64)
     }
 
     /// Share of each flow's life without a limit.

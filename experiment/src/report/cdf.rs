@@ -16,7 +16,7 @@ pub(super) struct Curve {
 
 /// What is distributed.
 pub(super) struct Quantity {
-    pub(super) title: &'static str,
+    pub(super) title: String,
     pub(super) caption: String,
     pub(super) label: String,
     pub(super) unit: Unit,
@@ -81,7 +81,7 @@ pub(super) fn figure(quantity: Quantity, curves: &[Curve]) -> Option<Figure> {
     }
 
     let mut numbers = Table::new(
-        quantity.title,
+        &quantity.title,
         ["policy", "values", "least", "p25", "p50", "p75", "p95", "p99", "greatest", "mean"]
             .map(str::to_owned),
     );
@@ -94,7 +94,7 @@ pub(super) fn figure(quantity: Quantity, curves: &[Curve]) -> Option<Figure> {
     }
     let about = format!("{}: cumulative distribution per policy", quantity.title);
     Some(Figure {
-        title: quantity.title.to_owned(),
+        title: quantity.title,
         caption: quantity.caption,
         legend: curves.iter().map(|c| (c.class.clone(), c.name.clone())).collect(),
         svg: drawing.finish(&about),
@@ -104,13 +104,14 @@ pub(super) fn figure(quantity: Quantity, curves: &[Curve]) -> Option<Figure> {
 }
 
 /// The unit in which an axis up to `most` reads well, and what values are multiplied by.
-fn axis_unit(unit: Unit, most: f64) -> (f64, &'static str) {
+pub(super) fn axis_unit(unit: Unit, most: f64) -> (f64, &'static str) {
     match unit {
         Unit::Ratio => (100.0, "%"),
         Unit::Seconds if most >= 1.0 => (1.0, "s"),
         Unit::Seconds if most >= 1e-3 => (1e3, "ms"),
         Unit::Seconds => (1e6, "µs"),
         Unit::BitsPerSecond => (1e-6, "Mbit/s"),
+        Unit::PerSecond => (1.0, "1/s"),
         Unit::Count | Unit::Packets => (1.0, "count"),
     }
 }

@@ -18,6 +18,19 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
+/// A whole document around `body`. Nothing in it is loaded from elsewhere or run.
+pub(super) fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" \
+         content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+         <title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n{body}</body>\n</html>\n",
+        escape(title),
+        include_str!("page.css"),
+    )
+}
+
 /// A table whose cells are plain text; the first cell of a row names it.
 pub(super) struct Table {
     caption: String,

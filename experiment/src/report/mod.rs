@@ -8,6 +8,8 @@
 mod bars;
 mod cdf;
 mod html;
+mod plot;
+mod results;
 mod svg;
 mod timeline;
 
@@ -24,9 +26,11 @@ use crate::published::Verdict;
 use crate::result::{PolicyResult, Run, RunResult};
 use crate::table::{DEFAULT_METRICS, measured, published};
 
+pub use results::{render as render_results, write as write_results};
+
 use bars::Bars;
 use cdf::{Curve, Quantity};
-use html::{Figure, Table, escape};
+use html::{Figure, Table, escape, page};
 
 /// What a report is about.
 #[derive(Clone, Copy, Debug)]
@@ -59,18 +63,9 @@ pub fn write(path: &Path, report: &Report<'_>) -> Result<(), WriteError> {
 pub fn render(report: &Report<'_>) -> String {
     let origin = &report.result.origin;
     let title = if report.title.is_empty() { &origin.scenario } else { report.title };
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" \
-         content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
-         <title>{}</title>\n<style>\n{}</style>\n</head>\n<body>\n<header>\n<h1>{}</h1>\n",
-        escape(title),
-        include_str!("page.css"),
-        escape(title),
-    );
+    let mut body = format!("<header>\n<h1>{}</h1>\n", escape(title));
     if !report.source.is_empty() {
-        page += &format!("<p class=\"source\">{}</p>\n", escape(report.source));
+        body += &format!("<p class=\"source\">{}</p>\n", escape(report.source));
     }
     let policies: Vec<&str> = report.runs.iter().map(|run| run.policy.as_str()).collect();
     let seed = origin.seed.to_string();
@@ -83,30 +78,30 @@ pub fn render(report: &Report<'_>) -> String {
         ("Random numbers", &origin.random),
         ("Watermaster", &origin.version),
     ];
-    page += "<dl>";
+    body += "<dl>";
     for (term, value) in about {
-        page += &format!("<div><dt>{term}</dt><dd>{}</dd></div>", escape(value));
+        body += &format!("<div><dt>{term}</dt><dd>{}</dd></div>", escape(value));
     }
-    page +=
+    body +=
         &format!("</dl>\n<pre><code>{}</code></pre>\n</header>\n<main>\n", escape(report.command));
 
-    page += "<h2>Results</h2>\n";
-    page += &comparison(report.result, DEFAULT_METRICS);
-    page += &beside_published(report.result);
-    page += "<h2>Plots</h2>\n";
+    body += "<h2>Results</h2>\n";
+    body += &comparison(report.result, DEFAULT_METRICS);
+    body += &beside_published(report.result);
+    body += "<h2>Plots</h2>\n";
     if report.result.results.iter().any(|r| !r.interval95.is_empty()) {
-        page += "<p>Runs were repeated: the tables and bars by class give means (± half the width \
+        body += "<p>Runs were repeated: the tables and bars by class give means (± half the width \
                  of the 95 % interval), every other plot shows the first repetition.</p>\n";
     }
-    page += "<div class=\"figures\">\n";
+    body += "<div class=\"figures\">\n";
     for figure in figures(report) {
-        page += &figure.html();
+        body += &figure.html();
     }
-    page +=
+    body +=
         "</div>\n<h2>All metrics</h2>\n<details><summary>Every metric of every policy</summary>\n";
     let every: Vec<_> = metrics::names().collect();
-    page += &comparison(report.result, &every);
-    page + "</details>\n</main>\n</body>\n</html>\n"
+    body += &comparison(report.result, &every);
+    page(title, &(body + "</details>\n</main>\n"))
 }
 
 fn comparison(result: &RunResult, names: &[&str]) -> String {
@@ -164,8 +159,8 @@ fn beside_published(result: &RunResult) -> String {
 }
 
 fn figures(report: &Report<'_>) -> Vec<Figure> {
-    let classes = classes(report);
     let baseline = report.result.baseline.as_deref();
+    let classes = classes(report.runs.iter().map(|run| run.policy.as_str()), baseline);
     let base = report.runs.iter().find(|run| Some(run.policy.as_str()) == baseline);
     let curves = |sample: &dyn Fn(&Outcome) -> Sample| -> Vec<Curve> {
         let curves = report.runs.iter().zip(&classes).map(|(run, class)| Curve {
@@ -197,22 +192,22 @@ fn figures(report: &Report<'_>) -> Vec<Figure> {
 }
 
 /// The class of each policy's colour: grey for the baseline, the others in order.
-fn classes(report: &Report<'_>) -> Vec<String> {
+fn classes<'a>(policies: impl Iterator<Item = &'a str>, baseline: Option<&str>) -> Vec<String> {
     const COLOURS: usize = 6;
     let mut others = 0;
-    let class = |run: &Run| {
-        if Some(&run.policy) == report.result.baseline.as_ref() {
+    let class = |policy| {
+        if Some(policy) == baseline {
             return "p0".to_owned();
         }
         others += 1;
         format!("p{}", (others - 1) % COLOURS + 1)
     };
-    report.runs.iter().map(class).collect()
+    policies.map(class).collect()
 }
 
 fn jct_quantity() -> Quantity {
     Quantity {
-        title: "Job completion time",
+        title: "Job completion time".to_owned(),
         caption: "Share of completed jobs that took at most so long; further left is better."
             .to_owned(),
         label: "job completion time".to_owned(),
@@ -223,7 +218,7 @@ fn jct_quantity() -> Quantity {
 
 fn increase_quantity(baseline: &str) -> Quantity {
     Quantity {
-        title: "Difference in job completion time",
+        title: "Difference in job completion time".to_owned(),
         caption: format!(
             "Each job's completion time minus the same job's under {baseline}, over jobs completed \
              in both runs; left of zero is quicker."
@@ -236,7 +231,7 @@ fn increase_quantity(baseline: &str) -> Quantity {
 
 fn transmit_quantity() -> Quantity {
     Quantity {
-        title: "Effective transmit rate",
+        title: "Effective transmit rate".to_owned(),
         caption: "Share of jobs whose flows spent at most so much of their life in TRANSMIT; \
                   further right is better."
             .to_owned(),
@@ -248,7 +243,7 @@ fn transmit_quantity() -> Quantity {
 
 fn fct_quantity() -> Quantity {
     Quantity {
-        title: "Flow completion time",
+        title: "Flow completion time".to_owned(),
         caption: "Share of completed flows that took at most so long.".to_owned(),
         label: "flow completion time".to_owned(),
         unit: Unit::Seconds,

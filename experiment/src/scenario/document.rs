@@ -9,6 +9,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{Override, ScenarioError};
+use crate::figure::Setting;
 
 /// Where a key or value was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,20 @@ impl Node {
             Self::List(_) => "a list",
             Self::Table(_) => "a table",
             Self::Date => "a date",
+        }
+    }
+}
+
+impl Node {
+    /// The value, where it is a single one.
+    #[allow(clippy::cast_precision_loss)] // settings are compared and shown, not counted with
+    pub(super) fn setting(&self) -> Option<Setting> {
+        match self {
+            Self::Text(text) => Some(Setting::Text(text.clone())),
+            Self::Integer(integer) => Some(Setting::Number(*integer as f64)),
+            Self::Float(float) => Some(Setting::Number(*float)),
+            Self::Bool(flag) => Some(Setting::Flag(*flag)),
+            Self::List(_) | Self::Table(_) | Self::Date => None,
         }
     }
 }
@@ -140,6 +155,19 @@ impl<'a> Document<'a> {
             None => Node::Text(change.value().to_owned()),
         };
         Ok(Item { place, node })
+    }
+
+    /// The single value that stands where `path` leads, as [`Document::replace`] follows it.
+    pub(super) fn setting(&self, path: &str) -> Option<Setting> {
+        let mut at = &self.root;
+        for key in path.split('.') {
+            at = match &at.node {
+                Node::Table(table) => &table.get(key.trim())?.1,
+                Node::List(items) => items.get(member(items, key.trim())?)?,
+                _ => return None,
+            };
+        }
+        at.node.setting()
     }
 
     /// Puts `item` where the path of `change` leads. Members of a list are named by their number

@@ -75,6 +75,13 @@ impl Override {
         }
     }
 
+    /// What `name` changes: the key at `path` becomes `value`, no text.
+    pub(crate) fn value_of(name: &str, path: &str, value: impl fmt::Display) -> Self {
+        let value = value.to_string();
+        let shown = format!("{name}: {}", shown(&format!("{path} = {value}")));
+        Self { path: path.to_owned(), value, literal: false, shown }
+    }
+
     /// What `--seed` changes.
     pub fn seed(seed: u64) -> Self {
         Self {

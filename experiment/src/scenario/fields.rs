@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use super::ScenarioError;
+use crate::figure::Setting;
+
 use super::document::{Document, Item, Node, Place, Table};
 
 type Read<T> = Result<T, ScenarioError>;
@@ -120,6 +122,16 @@ impl<'a> Value<'a> {
             Node::Bool(flag) => Ok(flag),
             _ => Err(self.wrong_kind("true or false")),
         }
+    }
+
+    /// A single value of any kind.
+    pub(super) fn setting(&self) -> Read<Setting> {
+        self.item.node.setting().ok_or_else(|| self.wrong_kind("a number, a text or a flag"))
+    }
+
+    /// Whether it is a list.
+    pub(super) const fn is_list(&self) -> bool {
+        matches!(self.item.node, Node::List(_))
     }
 
     /// One of a few texts.

@@ -5,28 +5,36 @@
 //! [`Scenario::MOST_BYTES`] and beside each key, or one error that names file, line, column, field,
 //! fault and remedy.
 
+mod cluster;
+mod content;
 mod document;
 mod error;
 mod fields;
+mod figure;
+mod gather;
 mod jobs;
 mod policy;
 mod published;
+mod stream;
 mod topology;
 mod transport;
+mod windows;
 mod workload;
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
+use engine::Monitor;
 use model::{LinkId, Topology};
 use packet::{Discipline, Enforcement, Transport};
 use units::{Span, Time};
 
-use crate::{Published, metrics};
+use crate::{Figure, Published, metrics};
 use document::Document;
 use fields::{Fields, Value};
 
+pub use content::Content;
 pub use error::{Override, ScenarioError};
 pub use policy::PolicySpec;
 pub use workload::{Traffic, Workload};
@@ -60,7 +68,12 @@ pub struct Scenario {
     pub policies: Vec<PolicySpec>,
     /// Ports to capture in every run.
     pub captures: Vec<CapturePort>,
-    /// Results that the text gives.
+    /// Queues to watch in every run.
+    pub monitors: Vec<Monitor>,
+    /// The figures of a text that it is.
+    pub figures: Vec<Figure>,
+    /// Results that the text gives of the scenario as it is: those of another point of a figure's
+    /// axis are left out.
     pub published: Vec<Published>,
     /// Names of the metrics that a table for people shows; empty: the usual ones.
     pub measures: Vec<String>,
@@ -93,6 +106,8 @@ impl World {
 pub struct Control {
     /// One-way delay between hosts and controller.
     pub delay: Span,
+    /// What the controller takes over each message, one after another.
+    pub processing: Span,
     /// What limits a flow.
     pub enforcement: Enforcement,
 }
@@ -104,6 +119,8 @@ pub struct Queues {
     pub host: Discipline,
     /// Those of switches.
     pub switch: Discipline,
+    /// How often the length of every queue is recorded; `None`: never.
+    pub sample: Option<Span>,
 }
 
 /// A port whose packets are written to a capture file.
@@ -127,8 +144,7 @@ impl Scenario {
     /// # Errors
     /// The file can't be read or is no scenario; the message names place, field and remedy.
     pub fn load(path: &Path, overrides: &[Override]) -> Result<Self, ScenarioError> {
-        let file = path.display().to_string();
-        let text = read_text(path).map_err(|what| ScenarioError::new(&file, "", what))?;
+        let (file, text) = load_text(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Self::read(&file, &text, folder, overrides)
     }
@@ -171,8 +187,16 @@ impl Scenario {
             folder,
             ends: until.is_some(),
         };
-        let workload = workload::read(&root.need("workload", "a [workload] table")?, &context)?;
-        let policies = policy::read(&root.need("policy", "a [[policy]] table")?, transport)?;
+        let workload_value = root.need("workload", "a [workload] table")?;
+        let workload = workload::read(&workload_value, &context)?;
+        if world == World::Fluid && workload.needs_packets() {
+            return Err(workload_value.error("needs packets; use world = \"packet\""));
+        }
+        let policy_value = root.need("policy", "a [[policy]] table")?;
+        let policies = policy::read(&policy_value, transport)?;
+        if workload.is_gather() {
+            policy::check_gathering(&policy_value, &policies)?;
+        }
         let packets = policies.iter().map(|policy| transport::packet(&policy.transport));
         topology::check_buffers(&topology_value, &topology, packets.max().unwrap_or_default())?;
         let baseline = baseline(&mut root, &policies)?;
@@ -181,7 +205,12 @@ impl Scenario {
             return Err(capture.error("the fluid world has no packets to capture; remove it"));
         }
         let captures = topology::read_captures(&captures, &topology)?;
-        let published = root.or("published", Vec::new(), |v| published::read(v, &policies))?;
+        let monitors = root.tables("monitor", Self::MOST_CAPTURES)?;
+        let monitors = windows::read_monitors(&monitors, &topology)?;
+        let figures = root.or("figure", Vec::new(), figure::read)?;
+        let mut published =
+            root.or("published", Vec::new(), |v| published::read(v, &policies, &figures))?;
+        published.retain(|published| published::applies(published, &figures, &document));
         let measures = root.tables("measures", metrics::names().count())?;
         let measures = measures.iter().map(published::metric_name).collect::<Result<_, _>>()?;
         root.done()?;
@@ -199,6 +228,8 @@ impl Scenario {
             workload,
             policies,
             captures,
+            monitors,
+            figures,
             published,
             measures,
         })
@@ -219,6 +250,15 @@ fn baseline(root: &mut Fields<'_>, policies: &[PolicySpec]) -> Result<String, Sc
     let tcp = || labels.iter().copied().find(|label| *label == "tcp");
     let first = || labels.first().copied().unwrap_or_default();
     Ok(chosen.or_else(tcp).unwrap_or_else(first).to_owned())
+}
+
+/// What errors call the file at `path`, and what is in it.
+fn load_text(path: &Path) -> Result<(String, String), ScenarioError> {
+    let file = path.display().to_string();
+    match read_text(path) {
+        Ok(text) => Ok((file, text)),
+        Err(what) => Err(ScenarioError::new(&file, "", what)),
+    }
 }
 
 fn read_text(path: &Path) -> Result<String, String> {

@@ -34,6 +34,7 @@ enum Shape {
     TwoRacks,
     LeafSpine,
     FatTree,
+    Racks,
     Custom,
 }
 
@@ -43,6 +44,7 @@ const SHAPES: &[(&str, Shape)] = &[
     ("two-racks", Shape::TwoRacks),
     ("leaf-spine", Shape::LeafSpine),
     ("fat-tree", Shape::FatTree),
+    ("racks", Shape::Racks),
     ("custom", Shape::Custom),
 ];
 
@@ -77,6 +79,14 @@ pub(super) fn read(value: &Value<'_>) -> Read<Topology> {
         Shape::FatTree => {
             let k = fields.need("k", "8")?.integer(2..=64)?;
             build::fat_tree(k, &access(&mut fields)?, &cable(&mut fields, "fabric")?)
+        }
+        Shape::Racks => {
+            let racks = fields.need("racks", "50")?.integer(1..=MOST_SWITCHES / 2)?;
+            let each = hosts(&mut fields, "hosts_per_rack", racks)?;
+            let group = fields.need("racks_per_router", "10")?.integer(1..=racks)?;
+            let access = access(&mut fields)?;
+            let uplink = cable(&mut fields, "uplink")?;
+            build::racks(racks, group, each, &access, &uplink, &cable(&mut fields, "core")?)
         }
         Shape::Custom => Ok(custom(&mut fields)?),
     };
@@ -208,6 +218,11 @@ pub(super) fn named(value: &Value<'_>, what: &str, names: &Names<'_>) -> Read<No
 }
 
 /// The members of `[[capture]]`.
+/// The link that `from` and `to` name, two neighbours.
+pub(super) fn read_port(fields: &mut Fields<'_>, topology: &Topology) -> Read<LinkId> {
+    Ok(port(fields, topology, &names(topology, |_| true))?.0)
+}
+
 pub(super) fn read_captures(values: &[Value<'_>], topology: &Topology) -> Read<Vec<CapturePort>> {
     let names = names(topology, |_| true);
     let read = |value: &Value<'_>| {

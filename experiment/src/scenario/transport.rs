@@ -1,7 +1,7 @@
 //! `[transport]`: what the hosts speak; `[queues]`: who goes first; `[control]`: how decisions reach
 //! the flows.
 
-use packet::{Discipline, Enforcement, Protocol, Transport};
+use packet::{Discipline, Enforcement, Lengths, Protocol, Transport};
 use units::{Bytes, Span};
 
 use super::fields::Value;
@@ -11,7 +11,15 @@ const PROTOCOLS: &[(&str, Protocol)] = &[
     ("newreno", Protocol::NewReno),
     ("cubic", Protocol::Cubic),
     ("dctcp", Protocol::Dctcp),
+    ("granted", Protocol::Granted),
     ("datagram", Protocol::Datagram),
+];
+
+const LENGTHS: &[(&str, Lengths)] = &[
+    ("full", Lengths::Full),
+    ("bimodal", Lengths::Bimodal),
+    ("web", Lengths::Web),
+    ("alternating", Lengths::Alternating),
 ];
 
 const LARGEST_PACKET: u32 = 65_535;
@@ -39,6 +47,9 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
             between(v, Bytes::new(1_000), Bytes::new(1 << 30))
         })?,
         sack: fields.or("sack", base.sack, Value::flag)?,
+        held: fields.or("held", base.held, Value::flag)?,
+        lengths: fields.or("lengths", base.lengths, |v| v.choice(LENGTHS))?,
+        handshake: fields.or("handshake", base.handshake, Value::flag)?,
     };
     fields.done()?;
     let packet = packet(&transport);
@@ -47,6 +58,8 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
             "mss and header make packets of {packet} B; an IP packet has at most {LARGEST_PACKET} B"
         )));
     }
+    // The packet world knows what its transports can be.
+    transport.check().map_err(|error| value.error(error))?;
     if transport.receive_window < Bytes::new(u64::from(transport.mss)) {
         return Err(value.error("receive_window is smaller than mss; write at least one segment"));
     }
@@ -70,17 +83,22 @@ pub(super) fn read_queues(value: &Value<'_>) -> Result<Queues, ScenarioError> {
     let queues = Queues {
         host: fields.or("host", Discipline::Fifo, |v| v.choice(DISCIPLINES))?,
         switch: fields.or("switch", Discipline::Fifo, |v| v.choice(DISCIPLINES))?,
+        sample: fields
+            .optional("sample", |v| between(v, Span::from_micros(1), Span::from_secs(3600)))?,
     };
     fields.done()?;
     Ok(queues)
 }
 
 /// Control that costs no time, for texts that state none.
-pub(super) const CONTROL: Control = Control { delay: Span::ZERO, enforcement: Enforcement::Pacing };
+pub(super) const CONTROL: Control =
+    Control { delay: Span::ZERO, processing: Span::ZERO, enforcement: Enforcement::Pacing };
 
 pub(super) fn read_control(value: &Value<'_>) -> Result<Control, ScenarioError> {
     let mut fields = value.fields()?;
     let delay = fields.or("delay", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
+    let processing =
+        fields.or("processing", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
     let metered =
         fields.or("enforcement", false, |v| v.choice(&[("pacing", false), ("meter", true)]))?;
     let enforcement = if metered {
@@ -90,7 +108,7 @@ pub(super) fn read_control(value: &Value<'_>) -> Result<Control, ScenarioError> 
         Enforcement::Pacing
     };
     fields.done()?;
-    Ok(Control { delay, enforcement })
+    Ok(Control { delay, processing, enforcement })
 }
 
 pub(super) fn between<T>(value: &Value<'_>, least: T, most: T) -> Result<T, ScenarioError>

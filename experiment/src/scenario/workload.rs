@@ -6,16 +6,18 @@ use engine::{Application, Jobs};
 use model::{Job, Network, NodeId, NodeKind, Topology};
 use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
+use workload::stream::{Stream, StreamRun};
 use workload::{
-    Cdf, Error, Incast, ParameterError, Pattern, Poisson, Sample, Shuffle, SizeDistribution, Tasks,
-    all_to_all, coflow, load, permutation, swim,
+    Cdf, Cluster, Draft, Error, Gather, Incast, ParameterError, Pattern, Poisson, Running, Sample,
+    Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
 };
 
 use super::ScenarioError;
+use super::cluster;
 use super::fields::{Fields, Value};
-use super::jobs;
 use super::topology::{self, Names, named};
 use super::transport::between;
+use super::{gather, jobs, stream};
 
 type Read<T> = Result<T, ScenarioError>;
 
@@ -31,6 +33,8 @@ const MOST_COUNTED: usize = 1_000_000;
 #[derive(Clone, Debug)]
 pub struct Workload {
     recipe: Recipe,
+    /// In which the jobs of a shuffle run; without, they are their flows alone.
+    cluster: Option<Cluster>,
     /// Hosts in order of creation.
     hosts: Vec<NodeId>,
     /// Stretch arrivals until the busiest link carries this load.
@@ -62,6 +66,8 @@ enum Recipe {
     Incast(Incast),
     Permutation(Bytes),
     AllToAll(Bytes),
+    Gather(Gather),
+    Stream(stream::Recipe),
 }
 
 #[derive(Clone, Debug)]
@@ -87,21 +93,60 @@ enum Source {
         hosts: Vec<NodeId>,
         seed: u64,
     },
+    Gather {
+        gather: Gather,
+        hosts: Vec<NodeId>,
+        seed: u64,
+    },
+    Stream {
+        stream: Stream,
+        seed: u64,
+    },
+    Cluster(Box<Running>),
 }
 
 impl Traffic {
     /// What runs on the hosts of the packet world.
     pub fn in_packets(&self) -> Box<dyn Application<packet::World> + '_> {
-        Box::new(Jobs::new(self.jobs()))
+        match &self.0 {
+            Source::Gather { gather, hosts, seed } => gather.application(hosts, *seed),
+            Source::Stream { stream, seed } => match StreamRun::new(stream, *seed) {
+                Ok(run) => Box::new(run),
+                // `Workload::prepare` has made one already.
+                Err(_) => Box::new(Jobs::new(self.jobs())),
+            },
+            Source::Cluster(running) => running.clone(),
+            _ => Box::new(Jobs::new(self.jobs())),
+        }
     }
 
     /// What runs on the hosts of the fluid world.
     pub fn in_fluid(&self) -> Box<dyn Application<fluid::World> + '_> {
-        Box::new(Jobs::new(self.jobs()))
+        match &self.0 {
+            Source::Cluster(running) => running.clone(),
+            _ => Box::new(Jobs::new(self.jobs())),
+        }
     }
 
     /// How much it is, on a line.
     pub fn describe(&self) -> String {
+        match &self.0 {
+            Source::Gather { gather, .. } => {
+                let (fronts, objects) = (gather.fronts.len(), gather.objects);
+                let requests = fronts * gather.requests as usize;
+                return format!("{requests} requests of {objects} objects");
+            }
+            Source::Stream { .. } => return "a stream topology".to_owned(),
+            Source::Cluster(running) => {
+                let (jobs, tasks) = running.tasks();
+                return format!("{jobs} jobs, {tasks} tasks, {}", running.payload());
+            }
+            Source::Jobs { .. } | Source::Flows { .. } => {}
+        }
+        if let Source::Stream { stream, .. } = &self.0 {
+            let instances: usize = stream.operators.iter().map(|o| o.hosts.len()).sum();
+            return format!("{} operators, {instances} instances", stream.operators.len());
+        }
         let (mut jobs, mut flows, mut bytes) = (0, 0, Bytes::ZERO);
         let mut source = self.jobs();
         for job in source.by_ref() {
@@ -126,6 +171,10 @@ impl Traffic {
             Source::Flows { poisson, hosts, seed } => {
                 Box::new(poisson.flows(hosts, *seed).into_iter().flatten())
             }
+            // Applications of their own.
+            Source::Gather { .. } | Source::Stream { .. } | Source::Cluster(_) => {
+                Box::new(std::iter::empty())
+            }
         }
     }
 
@@ -139,11 +188,29 @@ impl Traffic {
                 let duration = poisson.duration.as_secs_f64().max(f64::MIN_POSITIVE);
                 progress.now.as_secs_f64() / duration
             }
+            Source::Gather { gather, .. } => {
+                let objects = gather.fronts.len() as f64
+                    * f64::from(gather.requests)
+                    * f64::from(gather.objects);
+                let size = f64::midpoint(f64::from(gather.sizes.0), f64::from(gather.sizes.1));
+                progress.delivered.get() as f64 / (objects * size)
+            }
+            // The time that has passed says it all.
+            Source::Stream { .. } => 0.0,
+            Source::Cluster(running) => {
+                progress.delivered.get() as f64 / running.payload().get().max(1) as f64
+            }
         }
     }
 }
 
 impl Workload {
+    /// Whether it is fan-out requests, which need a policy that says how to gather them, and the
+    /// packet world.
+    pub(super) const fn is_gather(&self) -> bool {
+        matches!(self.recipe, Recipe::Gather(_))
+    }
+
     /// Makes the jobs for `network`, drawing from streams of `seed`; reads traces where the recipe
     /// names some.
     ///
@@ -160,9 +227,31 @@ impl Workload {
         })
     }
 
+    /// Whether only packets can carry it.
+    pub(super) const fn needs_packets(&self) -> bool {
+        matches!(self.recipe, Recipe::Stream(_) | Recipe::Gather(_))
+    }
+
     fn make(&self, network: &Network, seed: u64) -> Result<Traffic, Error> {
         let hosts = &self.hosts;
+        if let Some(cluster) = &self.cluster
+            && let Some((mut drafts, tasks)) = self.drafts(seed)?
+        {
+            if let Some(load) = self.load {
+                // As if each job were its flows alone.
+                let mut jobs = tasks.place(&drafts, hosts, seed)?;
+                load::calibrate(network, &mut jobs, load)?;
+                for (draft, job) in drafts.iter_mut().zip(jobs) {
+                    draft.arrival = job.arrival;
+                }
+            }
+            let running = cluster.run(&tasks, &drafts, hosts, seed)?;
+            return Ok(Traffic(Source::Cluster(Box::new(running))));
+        }
         let mut jobs = match &self.recipe {
+            Recipe::Stream(recipe) => {
+                return Ok(Traffic(Source::Stream { stream: recipe.make()?, seed }));
+            }
             Recipe::Jobs(jobs) => jobs.clone(),
             Recipe::Shuffle(shuffle) => shuffle.jobs(hosts, seed)?,
             Recipe::Swim { file, sample } => {
@@ -177,6 +266,11 @@ impl Workload {
             Recipe::Incast(incast) => incast.jobs(hosts, seed)?,
             Recipe::Permutation(bytes) => vec![permutation(hosts, *bytes, seed)?],
             Recipe::AllToAll(bytes) => vec![all_to_all(hosts, *bytes)?],
+            Recipe::Gather(gather) => {
+                gather.check(hosts)?;
+                let (gather, hosts) = (gather.clone(), hosts.clone());
+                return Ok(Traffic(Source::Gather { gather, hosts, seed }));
+            }
             Recipe::Poisson { sizes, pattern, load, capacity, duration } => {
                 let sizes = match sizes {
                     Sizes::Fixed(size) => SizeDistribution::Fixed(*size),
@@ -195,6 +289,18 @@ impl Workload {
         let total = jobs.iter().map(Job::size).sum();
         Ok(Traffic(Source::Jobs { jobs, total }))
     }
+
+    /// The jobs of a shuffle before they are placed; `None` of another recipe.
+    fn drafts(&self, seed: u64) -> Result<Option<(Vec<Draft>, Tasks)>, Error> {
+        Ok(match &self.recipe {
+            Recipe::Shuffle(shuffle) => Some((shuffle.drafts(seed)?, shuffle.tasks)),
+            Recipe::Swim { file, sample } => {
+                let drafted = sample.drafts(swim::Reader::open(file)?, self.hosts.len())?;
+                Some((drafted.drafts, sample.tasks))
+            }
+            _ => None,
+        })
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -206,6 +312,8 @@ enum Kind {
     Incast,
     Permutation,
     AllToAll,
+    Gather,
+    Stream,
 }
 
 const KINDS: &[(&str, Kind)] = &[
@@ -216,6 +324,8 @@ const KINDS: &[(&str, Kind)] = &[
     ("incast", Kind::Incast),
     ("permutation", Kind::Permutation),
     ("all-to-all", Kind::AllToAll),
+    ("gather", Kind::Gather),
+    ("stream", Kind::Stream),
 ];
 
 /// What the table is read against.
@@ -235,6 +345,7 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
     let mut fields = value.fields()?;
     let kind = fields.need("kind", "\"shuffle\"")?.choice(KINDS)?;
     let mut stretch = None;
+    let mut running = None;
     let recipe = match kind {
         Kind::Jobs => {
             let list = fields.need("job", "a [[workload.job]] table")?;
@@ -242,6 +353,7 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
         }
         Kind::Shuffle => {
             stretch = fields.optional("load", positive)?;
+            running = fields.optional("cluster", |v| cluster::read(v, hosts.len(), &mut sites))?;
             shuffle(&mut fields, hosts.len(), stretch.is_none(), context, &mut sites)?
         }
         Kind::Coflow => {
@@ -256,12 +368,19 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
         }
         Kind::Poisson => poisson(&mut fields, &names, context)?,
         Kind::Incast => incast(&mut fields, &names, context.ends)?,
+        Kind::Stream if !context.ends => {
+            return Err(fields.error(jobs::NEEDS_END));
+        }
+        Kind::Stream => Recipe::Stream(stream::read(&mut fields, &names, context, &mut sites)?),
         Kind::Permutation => Recipe::Permutation(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
         Kind::AllToAll => Recipe::AllToAll(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
+        Kind::Gather => {
+            Recipe::Gather(gather::read(&mut fields, context.topology, &hosts, &mut sites)?)
+        }
     };
     sites.append(&mut fields.sites());
     fields.done()?;
-    Ok(Workload { recipe, hosts, load: stretch, sites })
+    Ok(Workload { recipe, cluster: running, hosts, load: stretch, sites })
 }
 
 /// Jobs of the generator, or of the trace that `[workload.trace]` names. Every key is read in
@@ -377,15 +496,15 @@ fn incast(fields: &mut Fields<'_>, names: &Names<'_>, ends: bool) -> Read<Recipe
     }))
 }
 
-fn count(value: &Value<'_>) -> Read<u32> {
+pub(super) fn count(value: &Value<'_>) -> Read<u32> {
     value.integer(1..=u32::MAX)
 }
 
-fn bytes(value: &Value<'_>) -> Read<Bytes> {
+pub(super) fn bytes(value: &Value<'_>) -> Read<Bytes> {
     between(value, Bytes::new(1), LARGEST)
 }
 
-fn span(value: &Value<'_>) -> Read<Span> {
+pub(super) fn span(value: &Value<'_>) -> Read<Span> {
     between(value, Span::ZERO, LONGEST)
 }
 
@@ -393,7 +512,7 @@ fn positive(value: &Value<'_>) -> Read<f64> {
     value.number(1e-6..=1000.0)
 }
 
-fn file(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
+pub(super) fn file(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
     let text = value.text()?;
     if text.is_empty() || text.contains('\0') {
         return Err(value.error("is no path; name a file"));

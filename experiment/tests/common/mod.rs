@@ -1,7 +1,7 @@
 //! Outcomes made by hand, shared by the tests of this folder.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use engine::{FlowRecord, JobRecord, LinkRecord, Outcome};
+use engine::{FlowRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
 use model::build::{Access, star};
 use model::{Buffer, FlowId, JobClass, JobId, LinkId, LinkSpec, NodeId, Topology};
 use units::{Bytes, Rate, Span, Time};
@@ -69,6 +69,7 @@ pub fn flow(id: u32, job: u32, size: u64, start: u64, end: Option<u64>) -> FlowR
         retransmissions: 0,
         timeouts: 0,
         limits: Vec::new(),
+        limits_set: 0,
     }
 }
 
@@ -93,6 +94,7 @@ pub fn by_hand() -> Outcome {
         // 3 s, of which 1 s limited: free for 2/3.
         FlowRecord {
             limits: vec![(ms(2_000), slow), (ms(3_000), None)],
+            limits_set: 2,
             retransmissions: 5,
             timeouts: 1,
             ..flow(1, 1, 3_000_000, 1_000, Some(4_000))
@@ -100,6 +102,7 @@ pub fn by_hand() -> Outcome {
         // 10 s, limited from before its start to the 7th second: free for half.
         FlowRecord {
             limits: vec![(ms(0), slow), (ms(7_000), None)],
+            limits_set: 3,
             retransmissions: 2,
             timeouts: 2,
             ..flow(2, 2, 6_000_000, 2_000, Some(12_000))
@@ -108,6 +111,7 @@ pub fn by_hand() -> Outcome {
         FlowRecord {
             delivered: Bytes::new(1_000_000),
             limits: vec![(ms(3_000), slow)],
+            limits_set: 1,
             ..flow(3, 3, 10_000_000, 3_000, None)
         },
     ];
@@ -128,7 +132,10 @@ pub fn by_hand() -> Outcome {
         },
         LinkRecord { dropped: 2, marked: 10, peak: 9, ..link(3, 16_250_000) },
     ];
-    Outcome { flows, jobs, links, end: ms(13_000), ..Outcome::default() }
+    let interval = Span::from_millis(1);
+    let queues = vec![QueueRecord { link: LinkId(0), interval, packets: vec![1, 6, 2, 3] }];
+    let reactions = vec![Span::from_micros(70), Span::from_micros(90)];
+    Outcome { flows, jobs, links, queues, reactions, end: ms(13_000), ..Outcome::default() }
 }
 
 /// The baseline of [`by_hand`]: completion times of 4, 3, 8 and 20 s against 2, 3, 10 and none.

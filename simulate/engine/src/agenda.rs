@@ -3,17 +3,19 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use model::{Directive, Observation};
+use model::{Directives, Observation};
 use units::Time;
 
 /// Something that happens at a time given in advance.
 pub(crate) enum Act {
     /// An application's timer is due.
     Due { token: u64 },
-    /// An observation reaches the policy.
+    /// An observation reaches the controller.
     Hear(Observation),
-    /// A directive reaches its actuator.
-    Obey(Directive),
+    /// The controller has dealt with the observation that waited longest.
+    Decide,
+    /// Directives reach their actuators.
+    Obey(Directives),
     /// A watched queue is sampled.
     Sample { monitor: usize },
 }

@@ -1,7 +1,7 @@
 //! Simulated applications: what moves over the network, and what it tells the controller.
 
-use model::{Directive, FlowId, JobClass, JobId, Network, NodeId, Observation};
-use units::{Bytes, Span, Time};
+use model::{Directive, FlowId, JobClass, JobId, LinkId, Network, NodeId, Observation};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::agenda::{Act, Agenda};
 use crate::{FlowRecord, FlowState, JobRecord, Outcome, Progress, Streams, World};
@@ -139,13 +139,29 @@ impl<W: World> Actions<'_, W> {
             retransmissions: 0,
             timeouts: 0,
             limits: Vec::new(),
+            limits_set: 0,
         });
         self.progress.started += 1;
+        if size == Bytes::MAX {
+            self.outcome.endless.push(id);
+        } else {
+            note_background(self.world, self.outcome);
+        }
     }
 
     /// What a flow has done so far; `None` once it is gone.
     pub fn state(&self, flow: FlowId) -> Option<FlowState> {
         self.world.state(flow)
+    }
+
+    /// Has a flow send at most at `limit`, frame bytes, as its own host's stack would.
+    pub fn limit(&mut self, flow: FlowId, limit: Option<Rate>) {
+        self.world.limit(flow, limit);
+    }
+
+    /// Frame bytes in the queue of a link now.
+    pub fn queued(&mut self, link: LinkId) -> Bytes {
+        self.world.queued(link)
     }
 
     /// What the results say of a flow.
@@ -215,4 +231,14 @@ impl<W: Streams> Actions<'_, W> {
     pub fn consume(&mut self, flow: FlowId, bytes: Bytes) {
         self.world.consume(flow, bytes);
     }
+}
+
+/// Notes what endless flows have delivered, if there are any.
+pub(crate) fn note_background<W: World>(world: &W, outcome: &mut Outcome) {
+    if outcome.endless.is_empty() {
+        return;
+    }
+    let delivered = |flow: &FlowId| world.state(*flow).map(|state| state.delivered);
+    let sum = outcome.endless.iter().filter_map(delivered).sum();
+    outcome.background.push((world.now(), sum));
 }

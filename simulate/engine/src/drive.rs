@@ -1,11 +1,14 @@
 //! Drives a world: applications act and speak to the policy, its directives are obeyed; each
 //! message takes the control delay.
 
-use model::{Directive, Directives, FlowId, LinkId, Network, NodeId};
+use std::collections::VecDeque;
+
+use model::{Directive, Directives, FlowId, LinkId, Measured, Network, NodeId, Observation};
 use policy::Policy;
 use units::{Bytes, Rate, Span, Time};
 
 use crate::agenda::{Act, Agenda};
+use crate::application::note_background;
 use crate::{Actions, Application, FlowRecord, Outcome, QueueRecord};
 
 /// A network on which flows run, as the driver sees it.
@@ -40,11 +43,43 @@ pub trait World {
     /// Sets the priority of a flow, where the world serves priorities; 0 goes first.
     fn prioritize(&mut self, flow: FlowId, level: u8);
 
+    /// Lets one packet of a pair go ([`Directive::Grant`]). Where packets don't wait for that,
+    /// nothing changes.
+    fn grant(&mut self, network: &Network, src: NodeId, dst: NodeId, via: Option<NodeId>) {
+        let _ = (network, src, dst, via);
+    }
+
+    /// Sets the rate of a pair ([`Directive::PacePair`]). Where its packets don't wait for that,
+    /// nothing changes.
+    fn pace_pair(&mut self, src: NodeId, dst: NodeId, rate: Rate) {
+        let _ = (src, dst, rate);
+    }
+
+    /// Caps the window of a flow, or of all flows through a link, at the switch before it
+    /// ([`Directive::Window`]). Where nothing is windowed, nothing changes.
+    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
+        let _ = (link, flow, cap);
+    }
+
+    /// Spaces the acknowledgements of the flows through a link ([`Directive::Space`]).
+    fn space(&mut self, link: LinkId, gap: Option<Span>) {
+        let _ = (link, gap);
+    }
+
+    /// What switches and hosts have measured since it was last asked for; see
+    /// [`Notice::Measured`].
+    fn measured(&mut self) -> Vec<Measured> {
+        Vec::new()
+    }
+
     /// What a flow has done so far; `None` once the world holds nothing of it.
     fn state(&self, flow: FlowId) -> Option<FlowState>;
 
     /// Packets in the queue of a link now.
     fn queue_length(&mut self, link: LinkId) -> u32;
+
+    /// Frame bytes in the queue of a link now.
+    fn queued(&mut self, link: LinkId) -> Bytes;
 
     /// Called when the world paused, to tell of faults outside the simulation.
     ///
@@ -92,6 +127,8 @@ pub enum Notice {
     Ended(FlowId, FlowState),
     /// The receiver of the flow has this much, and the mark set on it is reached.
     Reached(FlowId, Bytes),
+    /// Switches or hosts have something to report now ([`World::measured`]).
+    Measured,
     /// Many events passed: a chance to show progress.
     Pause,
     /// Nothing more happens up to the limit.
@@ -123,6 +160,8 @@ pub struct Plan<'a, W> {
     pub policy: Option<Box<dyn Policy + 'a>>,
     /// One-way delay between an application, or an actuator, and the controller.
     pub control_delay: Span,
+    /// What the controller takes over each message, one after another.
+    pub processing: Span,
     /// The run ends here at the latest; [`Time::NEVER`] runs until every flow has ended.
     pub until: Time,
     /// Queues to watch.
@@ -167,6 +206,9 @@ struct Driver<'a, W> {
     network: Network,
     policy: Option<Box<dyn Policy + 'a>>,
     control_delay: Span,
+    processing: Span,
+    /// Observations that the controller is at or has still to deal with, and when each came.
+    inbox: VecDeque<(Time, Observation)>,
     until: Time,
     application: Box<dyn Application<W> + 'a>,
     world: W,
@@ -208,6 +250,8 @@ impl<'a, W: World> Driver<'a, W> {
             network: plan.network,
             policy: plan.policy,
             control_delay: plan.control_delay,
+            processing: plan.processing,
+            inbox: VecDeque::new(),
             until: plan.until,
             application: plan.application,
             world,
@@ -228,6 +272,12 @@ impl<'a, W: World> Driver<'a, W> {
                 Notice::Reached(flow, delivered) => {
                     let (application, actions) = application!(self);
                     application.reached(flow, delivered, actions)?;
+                }
+                Notice::Measured => {
+                    let heard = self.world.now() + self.control_delay;
+                    for measured in self.world.measured() {
+                        self.agenda.enter(heard, Act::Hear(measured.into()));
+                    }
                 }
                 Notice::Pause => {
                     self.progress.now = self.world.now();
@@ -264,6 +314,7 @@ impl<'a, W: World> Driver<'a, W> {
         note(record, state);
         self.progress.ended += 1;
         self.progress.delivered += record.delivered;
+        note_background(&self.world, &mut self.outcome);
         let (application, actions) = application!(self);
         application.ended(flow, actions)
     }
@@ -276,16 +327,42 @@ impl<'a, W: World> Driver<'a, W> {
                 application.due(token, actions)?;
             }
             Some(Act::Hear(observation)) => {
-                if let Some(policy) = &mut self.policy {
-                    let now = self.world.now();
-                    policy.observe(now, &self.network, &observation, &mut self.directives);
-                    self.send();
+                self.inbox.push_back((self.world.now(), observation));
+                if self.processing == Span::ZERO {
+                    self.decide();
+                } else if self.inbox.len() == 1 {
+                    self.agenda.enter(self.world.now() + self.processing, Act::Decide);
                 }
             }
-            Some(Act::Obey(directive)) => self.obey(directive)?,
+            Some(Act::Decide) => {
+                self.decide();
+                if !self.inbox.is_empty() {
+                    self.agenda.enter(self.world.now() + self.processing, Act::Decide);
+                }
+            }
+            Some(Act::Obey(directives)) => {
+                for directive in directives {
+                    self.obey(directive)?;
+                }
+            }
             Some(Act::Sample { monitor }) => self.sample(monitor),
         }
         Ok(())
+    }
+
+    /// Has the policy decide about what came first of what it has not dealt with.
+    fn decide(&mut self) {
+        let (Some(policy), Some((heard, observation))) = (&mut self.policy, self.inbox.pop_front())
+        else {
+            return;
+        };
+        let now = self.world.now();
+        policy.observe(now, &self.network, &observation, &mut self.directives);
+        if matches!(observation, Observation::Measured(_)) && !self.directives.is_empty() {
+            let wire = self.control_delay + self.control_delay;
+            self.outcome.reactions.push(now.since(heard) + wire);
+        }
+        self.send();
     }
 
     fn tick(&mut self, now: Time) {
@@ -297,9 +374,18 @@ impl<'a, W: World> Driver<'a, W> {
 
     /// Sends the policy's directives on their way.
     fn send(&mut self) {
-        let obeyed = self.world.now() + self.control_delay;
-        for directive in self.directives.drain(..) {
-            self.agenda.enter(obeyed, Act::Obey(directive));
+        let heard = self.world.now() + self.control_delay;
+        // A grant that comes early waits for its timeslot; one that comes late is used at once.
+        let due = |directive: &Directive| match directive {
+            Directive::Grant { slot, .. } => heard.max(*slot),
+            _ => heard,
+        };
+        let mut rest = std::mem::take(&mut self.directives);
+        while let Some(at) = rest.first().map(due) {
+            let count = rest.iter().take_while(|directive| due(directive) == at).count();
+            let later = rest.split_off(count);
+            self.agenda.enter(at, Act::Obey(rest));
+            rest = later;
         }
     }
 
@@ -310,13 +396,27 @@ impl<'a, W: World> Driver<'a, W> {
                 let now = self.world.now();
                 match self.outcome.flows.get_mut(flow.index()) {
                     Some(record) if record.end.is_none() => {
-                        record.limits.push((now, limit));
+                        record.limits_set = record.limits_set.saturating_add(1);
+                        let is_limited = record.limits.last().is_some_and(|(_, l)| l.is_some());
+                        if is_limited != limit.is_some() {
+                            record.limits.push((now, limit));
+                        }
                         self.world.limit(flow, limit);
                     }
                     _ => {}
                 }
             }
             Directive::Prioritize { flow, level, .. } => self.world.prioritize(flow, level),
+            Directive::Grant { src, dst, via, .. } => {
+                self.world.grant(&self.network, src, dst, via);
+            }
+            Directive::PacePair { src, dst, rate, .. } => self.world.pace_pair(src, dst, rate),
+            Directive::Window { link, flow, cap, .. } => self.world.cap(link, flow, cap),
+            Directive::Space { link, gap, .. } => self.world.space(link, gap),
+            directive => {
+                let (application, actions) = application!(self);
+                application.directed(&directive, actions)?;
+            }
         }
         Ok(())
     }

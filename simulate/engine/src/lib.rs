@@ -4,6 +4,7 @@
 
 mod agenda;
 mod application;
+mod completions;
 mod drive;
 mod jobs;
 mod outcome;
@@ -11,7 +12,8 @@ mod queue;
 pub mod random;
 
 pub use application::{Actions, Application};
+pub use completions::Completions;
 pub use drive::{FlowState, Monitor, Notice, Plan, Progress, Streams, World, drive};
 pub use jobs::Jobs;
-pub use outcome::{FlowRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
+pub use outcome::{FlowRecord, HeldRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
 pub use queue::{EventQueue, Slot};

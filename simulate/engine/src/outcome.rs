@@ -3,6 +3,8 @@
 use model::{FlowId, JobClass, JobId, LinkId, NodeId};
 use units::{Bytes, Rate, Span, Time};
 
+use crate::Completions;
+
 /// Everything measured in one run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -14,6 +16,16 @@ pub struct Outcome {
     pub links: Vec<LinkRecord>,
     /// One record per watched queue.
     pub queues: Vec<QueueRecord>,
+    /// Of packets that waited at their hosts to be let go; empty where none did.
+    pub held: HeldRecord,
+    /// What the application completed besides jobs, such as tuples; one entry per kind.
+    pub completions: Vec<Completions>,
+    /// Payload that endless flows had delivered whenever a flow with an end began or ended.
+    pub background: Vec<(Time, Bytes)>,
+    /// The flows without an end.
+    pub endless: Vec<FlowId>,
+    /// Control delays: from each measurement that led to directives until these were obeyed.
+    pub reactions: Vec<Span>,
     /// When the run ended: its last event or its horizon.
     pub end: Time,
     /// Packets moved over a link, data and acknowledgements alike.
@@ -46,8 +58,11 @@ pub struct FlowRecord {
     pub retransmissions: u32,
     /// Retransmission timeouts.
     pub timeouts: u32,
-    /// Every limit that was enforced, from when on; `None` lifts it. Empty: never limited.
+    /// When it began to be limited, and to which rate at first, and when it was free again (`None`),
+    /// in turns. Empty: never limited.
     pub limits: Vec<(Time, Option<Rate>)>,
+    /// How many limits were enforced and lifted.
+    pub limits_set: u32,
 }
 
 impl FlowRecord {
@@ -107,4 +122,13 @@ pub struct QueueRecord {
     pub interval: Span,
     /// Packets in the queue, the one in transmission included.
     pub packets: Vec<u32>,
+}
+
+/// What is measured of packets that wait at their hosts until they are let go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldRecord {
+    /// By [`FlowId`]: what the flow would have taken in an otherwise empty network.
+    pub ideal: Vec<Span>,
+    /// Of each packet that arrived: the time since it left its queue at the host.
+    pub latency: Vec<Span>,
 }

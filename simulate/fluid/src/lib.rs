@@ -9,6 +9,7 @@
 //! is exact; its end is rounded up to the nanosecond.
 #![forbid(unsafe_code)]
 
+mod clocks;
 mod shares;
 mod world;
 

@@ -1,14 +1,26 @@
 //! Max-min fair shares of links among classes of flows, recomputed where something changed.
+//!
+//! Every link has a *level*: the rate of its flows that no other link and no limit holds below it;
+//! none, if all are held elsewhere. A flow's rate is the least of its limit and its links' levels.
+//! The levels are max-min fair exactly if each follows from the others it meets: with the others
+//! given, a link is filled by its flows, each up to what holds it elsewhere. As a level depends on
+//! lower ones only, a change spreads upwards from link to link and dies out where it makes no
+//! difference; what isn't reached isn't looked at. (Bertsekas and Gallager, Data Networks, section
+//! 6.5.2; the view by levels is that of distributed algorithms for it.)
+//!
+//! Flows whose limit is below the levels of all their links need no class: they only take room.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use units::Rate;
 
 /// Fractional bits of a rate.
 const FRACTION: u32 = 16;
-/// A class without limit.
+/// A class without limit; a link that holds no flow back.
 pub(crate) const UNLIMITED: u64 = u64::MAX;
+/// A path that is longer than two links, or a class with a limit.
+const MANY: u32 = u32::MAX;
 
 /// The rate in units of 2⁻¹⁶ bit/s; from 2⁴⁸ bit/s on it saturates.
 pub(crate) const fn fixed(rate: Rate) -> u64 {
@@ -20,234 +32,308 @@ pub(crate) fn work(octets: u64) -> u128 {
     u128::from(octets) * (8_000_000_000 << FRACTION)
 }
 
-/// The flows of equal path and limit, which have equal rates.
+/// Flows of equal path and limit, which have equal rates.
 #[derive(Debug)]
-struct Member {
+struct Class {
     /// Links of the path, with the position of the class in their lists while it has flows.
     path: Vec<(u32, u32)>,
     limit: u64,
     flows: u64,
-    rate: u64,
-    /// Recomputation that last gathered or settled the class.
-    gathered: u32,
-    settled: u32,
+}
+
+/// A class in the list of a link.
+#[derive(Clone, Copy, Debug)]
+struct Member {
+    class: u32,
+    /// The only other link of its path, or [`MANY`].
+    other: u32,
+    /// Whether this is the link that holds the class back.
+    holds: bool,
+    flows: u64,
 }
 
 #[derive(Debug)]
 struct Link {
     capacity: u64,
-    /// Classes that have flows.
-    members: Vec<u32>,
-    left: u64,
-    growing: u64,
-    gathered: u32,
+    /// Taken by flows without a class.
+    taken: u128,
+    /// No flow without a class is faster.
+    fastest: u64,
+    /// Classes that have flows, and their flows.
+    members: Vec<Member>,
+    flows: u64,
+    is_queued: bool,
+    is_changed: bool,
 }
 
 /// The shares.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
     links: Vec<Link>,
-    classes: Vec<Member>,
-    /// Links on which something changed.
-    dirty: Vec<u32>,
-    round: u32,
-    /// Classes with a limit in the component being recomputed, by limit.
-    limited: Vec<(u64, u32)>,
-    queue: BinaryHeap<Reverse<(Level, u32)>>,
-    /// Classes whose rate the last recomputation changed, with the rate before.
-    pub(crate) changed: Vec<(u32, u64)>,
+    levels: Vec<u64>,
+    classes: Vec<Class>,
+    /// Links to look at, the lowest level first.
+    queue: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Links whose level the last recomputation changed.
+    pub(crate) changed: Vec<u32>,
+    /// Flows and what holds them elsewhere, of the link that is being filled.
+    held: Vec<(u64, u64)>,
+}
+
+/// A link on which flows without a class are faster than its level allows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TooFast {
+    pub(crate) link: u32,
+    /// Those faster than this are to get a class.
+    pub(crate) level: u64,
 }
 
 impl Shares {
     pub(crate) fn new(capacities: impl Iterator<Item = Rate>) -> Self {
         let link = |capacity| Link {
             capacity: fixed(capacity),
+            taken: 0,
+            fastest: 0,
             members: Vec::new(),
-            left: 0,
-            growing: 0,
-            gathered: 0,
+            flows: 0,
+            is_queued: false,
+            is_changed: false,
         };
-        Self { links: capacities.map(link).collect(), ..Self::default() }
+        let links: Vec<Link> = capacities.map(link).collect();
+        let levels = vec![UNLIMITED; links.len()];
+        Self { links, levels, ..Self::default() }
     }
 
     /// Sets path and limit of the class at `place`, which has no flows, or adds it at the end.
     pub(crate) fn set(&mut self, place: usize, path: impl Iterator<Item = u32>, limit: u64) {
-        let path = path.map(|link| (link, 0)).collect();
-        let member = Member { path, limit, flows: 0, rate: 0, gathered: 0, settled: 0 };
+        let class = Class { path: path.map(|link| (link, 0)).collect(), limit, flows: 0 };
         match self.classes.get_mut(place) {
-            Some(old) => *old = member,
-            None => self.classes.push(member),
+            Some(old) => *old = class,
+            None => self.classes.push(class),
         }
     }
 
-    pub(crate) fn rate(&self, class: u32) -> u64 {
-        self.classes[class as usize].rate
+    pub(crate) fn capacity(&self, link: u32) -> u64 {
+        self.links[link as usize].capacity
+    }
+
+    pub(crate) fn level(&self, link: u32) -> u64 {
+        self.levels[link as usize]
     }
 
     pub(crate) fn flows(&self, class: u32) -> u64 {
         self.classes[class as usize].flows
     }
 
-    pub(crate) fn path(&self, class: u32) -> impl Iterator<Item = u32> {
-        self.classes[class as usize].path.iter().map(|(link, _)| *link)
+    /// Appends the classes of a link that it holds back and didn't, or the other way round, and those
+    /// of which that isn't known at a glance.
+    pub(crate) fn moved(&self, link: u32, moved: &mut Vec<u32>) {
+        let level = self.levels[link as usize];
+        for member in &self.links[link as usize].members {
+            let holds = |other: u64| level < other || level == other && member.holds;
+            if member.other == MANY || holds(self.levels[member.other as usize]) != member.holds {
+                moved.push(member.class);
+            }
+        }
+    }
+
+    /// Says which link holds a class back.
+    pub(crate) fn hold(&mut self, class: u32, by: u32) {
+        for &(link, position) in &self.classes[class as usize].path {
+            if let Some(member) = self.links[link as usize].members.get_mut(position as usize) {
+                member.holds = link == by;
+            }
+        }
+    }
+
+    /// The link that holds a class back, or none if its limit does. Of several the first, but
+    /// `before` if it is one.
+    pub(crate) fn bottleneck(&self, class: u32, before: u32) -> Option<u32> {
+        let Class { path, limit, .. } = &self.classes[class as usize];
+        let level = |link: u32| self.levels[link as usize];
+        let (first, _) = path.iter().copied().min_by_key(|(link, _)| level(*link))?;
+        let lowest = level(first);
+        let stays = path.iter().any(|(link, _)| *link == before) && level(before) == lowest;
+        let link = if stays { before } else { first };
+        (lowest < *limit || *limit == UNLIMITED).then_some(link)
+    }
+
+    fn look_at(&mut self, link: u32) {
+        let of = &mut self.links[link as usize];
+        if !of.is_queued {
+            of.is_queued = true;
+            self.queue.push(Reverse((self.levels[link as usize], link)));
+        }
     }
 
     /// Adds a flow to a class.
-    pub(crate) fn join(&mut self, class: u32) {
-        let member = &mut self.classes[class as usize];
-        member.flows += 1;
-        for (link, position) in &mut member.path {
-            if member.flows == 1 {
-                let members = &mut self.links[*link as usize].members;
-                // There are fewer classes than flows, which a u32 counts.
-                *position = u32::try_from(members.len()).unwrap_or(u32::MAX);
-                members.push(class);
+    pub(crate) fn join(&mut self, number: u32) {
+        let class = &mut self.classes[number as usize];
+        class.flows += 1;
+        let other = |link: u32| match class.path[..] {
+            [(a, _), (b, _)] if class.limit == UNLIMITED => {
+                if a == link {
+                    b
+                } else {
+                    a
+                }
             }
-            self.dirty.push(*link);
+            _ => MANY,
+        };
+        let others: Vec<u32> = class.path.iter().map(|(link, _)| other(*link)).collect();
+        for ((link, position), other) in class.path.iter_mut().zip(others) {
+            let of = &mut self.links[*link as usize];
+            of.flows += 1;
+            if class.flows == 1 {
+                // There are fewer classes than flows, which a u32 counts.
+                *position = u32::try_from(of.members.len()).unwrap_or(u32::MAX);
+                of.members.push(Member { class: number, other, holds: false, flows: 1 });
+            } else {
+                of.members[*position as usize].flows += 1;
+            }
         }
+        self.look_at_path(number);
     }
 
     /// Takes a flow from a class that has one.
-    pub(crate) fn leave(&mut self, class: u32) {
-        let member = &mut self.classes[class as usize];
-        member.flows -= 1;
-        let empty = member.flows == 0;
-        if empty {
-            member.rate = 0;
-        }
-        for hop in 0..self.classes[class as usize].path.len() {
-            let (link, position) = self.classes[class as usize].path[hop];
-            self.dirty.push(link);
-            if !empty {
+    pub(crate) fn leave(&mut self, number: u32) {
+        self.classes[number as usize].flows -= 1;
+        let is_empty = self.classes[number as usize].flows == 0;
+        for hop in 0..self.classes[number as usize].path.len() {
+            let (link, position) = self.classes[number as usize].path[hop];
+            let of = &mut self.links[link as usize];
+            of.flows -= 1;
+            of.members[position as usize].flows -= 1;
+            if !is_empty {
                 continue;
             }
-            let members = &mut self.links[link as usize].members;
-            members.swap_remove(position as usize);
-            if let Some(&moved) = members.get(position as usize) {
-                let path = &mut self.classes[moved as usize].path;
+            of.members.swap_remove(position as usize);
+            if let Some(moved) = of.members.get(position as usize) {
+                let path = &mut self.classes[moved.class as usize].path;
                 if let Some(hop) = path.iter_mut().find(|hop| hop.0 == link) {
                     hop.1 = position;
                 }
             }
         }
+        self.look_at_path(number);
+    }
+
+    fn look_at_path(&mut self, class: u32) {
+        for hop in 0..self.classes[class as usize].path.len() {
+            self.look_at(self.classes[class as usize].path[hop].0);
+        }
+    }
+
+    /// A flow without a class changes its rate on one of its links.
+    pub(crate) fn take(&mut self, link: u32, before: u64, after: u64) {
+        let of = &mut self.links[link as usize];
+        of.taken = of.taken - u128::from(before) + u128::from(after);
+        of.fastest = of.fastest.max(after);
+        if of.taken == 0 {
+            of.fastest = 0;
+        }
+        if !of.members.is_empty() || of.taken > u128::from(of.capacity) {
+            self.look_at(link);
+        }
+    }
+
+    /// Says that no flow without a class is faster than this.
+    pub(crate) fn set_fastest(&mut self, link: u32, fastest: u64) {
+        self.links[link as usize].fastest = fastest;
+        self.look_at(link);
     }
 
     pub(crate) fn is_dirty(&self) -> bool {
-        !self.dirty.is_empty()
+        !self.queue.is_empty()
     }
 
-    /// Recomputes what the changes since the last time may touch: the links and classes connected
-    /// with a changed link.
-    ///
-    /// # Errors
-    /// The number of a link whose shares exceed its capacity.
-    pub(crate) fn recompute(&mut self) -> Result<(), u32> {
-        self.round += 1;
-        self.changed.clear();
-        self.gather();
-        let mut limited = std::mem::take(&mut self.limited).into_iter().peekable();
+    /// The level of a link, the others given; [`UNLIMITED`] when all its flows are held elsewhere.
+    fn fill(&mut self, number: u32) -> u64 {
+        let Self { links, levels, classes, held, .. } = self;
+        let link = &links[number as usize];
+        let capacity = u128::from(link.capacity);
+        let mut left = u64::try_from(capacity.saturating_sub(link.taken)).unwrap_or(0);
+        if link.members.is_empty() {
+            return if link.taken <= capacity { UNLIMITED } else { left };
+        }
+        let mut growing = link.flows;
+        held.clear();
+        held.extend(link.members.iter().map(|member| {
+            if member.other != MANY {
+                return (levels[member.other as usize], member.flows);
+            }
+            let class = &classes[member.class as usize];
+            let others = class.path.iter().filter(|(other, _)| *other != number);
+            let most = others.map(|(other, _)| levels[*other as usize]);
+            (most.fold(class.limit, u64::min), member.flows)
+        }));
         loop {
-            let level = loop {
-                let Some(Reverse((queued, link))) = self.queue.peek().copied() else {
-                    break None;
-                };
-                let Link { left, growing, .. } = self.links[link as usize];
-                if growing != 0 && queued == (Level { left, growing }) {
-                    break Some((left / growing, link));
+            let level = left / growing;
+            let before = growing;
+            held.retain(|&(most, flows)| {
+                let stays = most >= level;
+                if !stays {
+                    left -= most * flows;
+                    growing -= flows;
                 }
-                // A level only rises, so that an entry comes up too early, never too late.
-                self.queue.pop();
-                if growing != 0 {
-                    self.queue.push(Reverse((Level { left, growing }, link)));
-                }
-            };
-            // What a limit below the level stops, stops first.
-            let limit =
-                limited.next_if(|(limit, _)| level.is_none_or(|(level, _)| *limit <= level));
-            let (classes, rate) = match (level, limit) {
-                (_, Some((limit, class))) => (vec![class], limit),
-                (Some((level, link)), None) => (self.links[link as usize].members.clone(), level),
-                (None, None) => break,
-            };
-            for class in classes {
-                let member = &mut self.classes[class as usize];
-                if member.settled == self.round {
-                    continue;
-                }
-                member.settled = self.round;
-                if member.rate != rate {
-                    self.changed.push((class, member.rate));
-                    member.rate = rate;
-                }
-                let taken = u128::from(rate) * u128::from(member.flows);
-                for &(link, _) in &member.path {
-                    let used = &mut self.links[link as usize];
-                    let left = u128::from(used.left).checked_sub(taken).ok_or(link)?;
-                    used.left = u64::try_from(left).map_err(|_| link)?;
-                    used.growing -= member.flows;
-                }
+                stays
+            });
+            if growing == 0 {
+                return UNLIMITED;
+            }
+            if growing == before {
+                return level;
             }
         }
-        Ok(())
     }
 
-    /// Gathers the component of the changed links.
-    fn gather(&mut self) {
-        self.limited.clear();
-        self.queue.clear();
-        while let Some(number) = self.dirty.pop() {
+    /// Recomputes the levels that the changes since the last time touch. Stops at a link where
+    /// flows without a class are too fast: they are to get one, and it is to be called again.
+    pub(crate) fn recompute(&mut self) -> Option<TooFast> {
+        while let Some(Reverse((_, number))) = self.queue.pop() {
+            self.links[number as usize].is_queued = false;
+            let level = self.fill(number);
             let link = &mut self.links[number as usize];
-            if link.gathered == self.round {
+            if link.fastest > level {
+                link.is_queued = true;
+                self.queue.push(Reverse((level, number)));
+                return Some(TooFast { link: number, level });
+            }
+            let before = std::mem::replace(&mut self.levels[number as usize], level);
+            if before == level {
                 continue;
             }
-            link.gathered = self.round;
-            link.left = link.capacity;
-            link.growing = 0;
-            for &class in &link.members {
-                let member = &mut self.classes[class as usize];
-                link.growing += member.flows;
-                if member.gathered != self.round {
-                    member.gathered = self.round;
-                    self.dirty.extend(member.path.iter().map(|(link, _)| *link));
-                    if member.limit != UNLIMITED {
-                        self.limited.push((member.limit, class));
+            if !std::mem::replace(&mut link.is_changed, true) {
+                self.changed.push(number);
+            }
+            for place in 0..self.links[number as usize].members.len() {
+                let member = self.links[number as usize].members[place];
+                let mut tell = |other: u32| {
+                    let own = self.levels[other as usize];
+                    if other != number && before.min(own) != level.min(own) {
+                        let of = &mut self.links[other as usize];
+                        if !std::mem::replace(&mut of.is_queued, true) {
+                            self.queue.push(Reverse((own, other)));
+                        }
                     }
+                };
+                if member.other != MANY {
+                    tell(member.other);
+                } else {
+                    let path = &self.classes[member.class as usize].path;
+                    path.iter().for_each(|(other, _)| tell(*other));
                 }
             }
-            if link.growing > 0 {
-                let level = Level { left: link.left, growing: link.growing };
-                self.queue.push(Reverse((level, number)));
-            }
         }
-        self.limited.sort_unstable();
+        None
+    }
+
+    /// The links whose level has changed, which are forgotten.
+    pub(crate) fn take_changed(&mut self) -> Vec<u32> {
+        let changed = std::mem::take(&mut self.changed);
+        for link in &changed {
+            self.links[*link as usize].is_changed = false;
+        }
+        changed
     }
 }
-
-/// What a link has left for its flows that still grow; ordered by the level at which it fills up.
-#[derive(Clone, Copy, Debug)]
-struct Level {
-    left: u64,
-    growing: u64,
-}
-
-impl Ord for Level {
-    /// Compares `left / growing` without rounding.
-    fn cmp(&self, other: &Self) -> Ordering {
-        let scaled = |a: u64, b: u64| u128::from(a) * u128::from(b);
-        scaled(self.left, other.growing).cmp(&scaled(other.left, self.growing))
-    }
-}
-
-impl PartialOrd for Level {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Level {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Level {}

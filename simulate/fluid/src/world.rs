@@ -1,4 +1,4 @@
-//! The world itself: classes of flows that are served at equal rates, completion by completion.
+//! The world itself: flows that are served at equal rates, completion by completion.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -8,19 +8,31 @@ use model::{FlowId, LinkId, Network, NodeId};
 use units::{Bytes, Rate, Time};
 
 use crate::RunError;
+use crate::clocks::{Clocks, due};
 use crate::shares::{Shares, UNLIMITED, fixed, work};
 
 /// Recomputations between two [`Notice::Pause`].
 const PAUSE: u64 = 1 << 10;
 /// The class of a flow that has ended.
 const GONE: u32 = u32::MAX;
+/// The class of a flow that has its limit for a rate.
+const ALONE: u32 = u32::MAX - 1;
+/// A class that no link holds back yet.
+const NOWHERE: u32 = u32::MAX;
 
-/// A flow. It has ended when its class has served `finish`.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     class: u32,
-    finish: u128,
+    path: u32,
     size: Bytes,
+    /// In a class: what the class has served when the flow ends. Alone: what is left at `synced`.
+    end: i128,
+    /// Alone: its rate, and the time that the first of its entries in the queue is for.
+    rate: u64,
+    synced: u64,
+    queued: u64,
+    /// Alone: its position in the list of such flows.
+    position: u32,
 }
 
 /// What flows of equal path and limit share besides their rate.
@@ -28,64 +40,60 @@ struct Flow {
 struct Class {
     path: u32,
     limit: u64,
-    /// What each flow that was always in the class would have been served up to `synced`.
-    service: u128,
-    synced: u64,
-    /// The class's event is stale unless it has this number.
+    /// The link that holds it back, and what the class has served beyond the link's account.
+    link: u32,
+    offset: i128,
+    /// Its entry with the link is stale unless it has this number.
     version: u32,
+    is_fresh: bool,
     /// Flows by what they wait for; those that moved elsewhere are skipped.
-    ends: BinaryHeap<Reverse<(u128, u32)>>,
+    ends: BinaryHeap<Reverse<(i128, u32)>>,
 }
 
 /// Links with the flows that share them.
 pub struct World {
     now: u64,
     shares: Shares,
+    clocks: Clocks,
     flows: Vec<Flow>,
+    /// Flows that are alone.
+    alone: Vec<u32>,
+    /// When flows that are alone may end: time, flow. Their entry is the one they have `queued`.
+    singles: BinaryHeap<Reverse<(u64, u32)>>,
     classes: Vec<Class>,
     free: Vec<u32>,
-    paths: Vec<Vec<LinkId>>,
+    /// Classes that a flow has joined since the last recomputation.
+    fresh: Vec<u32>,
+    paths: Vec<Vec<u32>>,
     path_numbers: HashMap<Vec<LinkId>, u32>,
     class_numbers: HashMap<(u32, u64), u32>,
-    /// When a class has its next completion: time, class, version.
-    events: BinaryHeap<Reverse<(u64, u32, u32)>>,
     active: u64,
-    links: Vec<Carried>,
+    /// Octets delivered over each link, and by how many flows.
+    carried: Vec<(u128, u64)>,
     completions: u64,
     recomputations: u64,
-    broken: Option<String>,
-}
-
-/// What a link carried.
-#[derive(Clone, Debug, Default)]
-struct Carried {
-    /// By the rates of its flows over time.
-    work: u128,
-    /// By the flows' own account.
-    octets: u128,
-    flows: u64,
-    capacity: u64,
 }
 
 impl World {
     pub(crate) fn new(network: &Network) -> Self {
         let links = network.topology().links();
-        let carried = |rate| Carried { capacity: fixed(rate), ..Carried::default() };
         Self {
             now: 0,
             shares: Shares::new(links.iter().map(|link| link.spec.capacity)),
+            clocks: Clocks::new(links.len()),
             flows: Vec::new(),
+            alone: Vec::new(),
+            singles: BinaryHeap::new(),
             classes: Vec::new(),
             free: Vec::new(),
+            fresh: Vec::new(),
             paths: Vec::new(),
             path_numbers: HashMap::new(),
             class_numbers: HashMap::new(),
-            events: BinaryHeap::new(),
             active: 0,
-            links: links.iter().map(|link| carried(link.spec.capacity)).collect(),
+            carried: vec![(0, 0); links.len()],
             completions: 0,
             recomputations: 0,
-            broken: None,
         }
     }
 
@@ -94,18 +102,13 @@ impl World {
         if let Some(&class) = self.class_numbers.get(&(path, limit)) {
             return class;
         }
-        let class = Class {
-            path,
-            limit,
-            service: 0,
-            synced: self.now,
-            version: 0,
-            ends: BinaryHeap::new(),
-        };
+        let (ends, is_fresh) = (BinaryHeap::new(), false);
+        let class = Class { path, limit, link: NOWHERE, offset: 0, version: 0, is_fresh, ends };
         let number = match self.free.pop() {
             Some(place) => {
-                let version = self.classes[place as usize].version + 1;
-                self.classes[place as usize] = Class { version, ..class };
+                let old = &self.classes[place as usize];
+                let (version, is_fresh) = (old.version.wrapping_add(1), old.is_fresh);
+                self.classes[place as usize] = Class { version, is_fresh, ..class };
                 place
             }
             None => {
@@ -114,164 +117,276 @@ impl World {
                 u32::try_from(self.classes.len() - 1).unwrap_or(GONE)
             }
         };
-        let links = self.paths[path as usize].iter().map(|link| link.0);
+        let links = self.paths[path as usize].iter().copied();
         self.shares.set(number as usize, links, limit);
         self.class_numbers.insert((path, limit), number);
         number
     }
 
-    /// Accounts for what a class was served, at `rate`, up to now.
-    fn sync(&mut self, number: u32, rate: u64) {
-        let class = &mut self.classes[number as usize];
-        let served = u128::from(rate) * u128::from(self.now - class.synced);
-        class.synced = self.now;
-        class.service += served;
-        let all = served * u128::from(self.shares.flows(number));
-        if all > 0 {
-            for link in self.shares.path(number) {
-                self.links[link as usize].work += all;
-            }
+    /// What each flow that was always in the class would have been served.
+    fn service(&self, class: &Class) -> i128 {
+        match class.link {
+            NOWHERE => class.offset,
+            link => class.offset + self.clocks.service(link, self.now),
         }
     }
 
-    /// Enters the next completion of a class, synced, that is served at `rate`.
-    fn schedule(&mut self, number: u32, rate: u64) {
+    /// Enters the next end of a class with the link that holds it.
+    fn enter(&mut self, number: u32) {
         let class = &mut self.classes[number as usize];
         class.version = class.version.wrapping_add(1);
-        while let Some(&Reverse((finish, flow))) = class.ends.peek() {
+        while let Some(&Reverse((end, flow))) = class.ends.peek() {
             let state = &self.flows[flow as usize];
-            if state.class == number && state.finish == finish {
-                break;
+            if state.class == number && state.end == end {
+                if class.link != NOWHERE {
+                    let end = end - class.offset;
+                    self.clocks.enter(class.link, end, number, class.version);
+                }
+                return;
             }
             class.ends.pop();
         }
-        let Some(&Reverse((finish, _))) = class.ends.peek() else {
-            return;
-        };
-        let left = finish.saturating_sub(class.service);
-        let wait = match (left, rate) {
-            (0, _) => 0,
-            (_, 0) => return,
-            _ => left.div_ceil(u128::from(rate)),
-        };
-        if let Ok(due) = u64::try_from(u128::from(self.now) + wait) {
-            self.events.push(Reverse((due, number, class.version)));
+        if class.link != NOWHERE {
+            self.clocks.stir(class.link);
         }
     }
 
     /// Puts a flow with `left` to send into a class.
-    fn join(&mut self, flow: u32, class: u32, left: u128) {
-        self.sync(class, self.shares.rate(class));
-        let finish = self.classes[class as usize].service + left;
+    fn join(&mut self, flow: u32, number: u32, left: i128) {
+        let class = &self.classes[number as usize];
+        let end = self.service(class) + left;
         let state = &mut self.flows[flow as usize];
-        state.class = class;
-        state.finish = finish;
-        self.classes[class as usize].ends.push(Reverse((finish, flow)));
-        self.shares.join(class);
-        self.schedule(class, self.shares.rate(class));
-    }
-
-    /// Takes a flow out of its class, and tells what it still had to send.
-    fn leave(&mut self, flow: u32) -> u128 {
-        let Flow { class: number, finish, .. } = self.flows[flow as usize];
-        self.sync(number, self.shares.rate(number));
-        self.flows[flow as usize].class = GONE;
-        self.shares.leave(number);
+        (state.class, state.end) = (number, end);
+        self.shares.join(number);
         let class = &mut self.classes[number as usize];
-        let left = finish.saturating_sub(class.service);
-        let flows = self.shares.flows(number);
-        if flows == 0 && class.limit != UNLIMITED {
-            class.version = class.version.wrapping_add(1);
-            class.ends.clear();
-            self.class_numbers.remove(&(class.path, class.limit));
-            self.free.push(number);
-        } else {
-            if class.ends.len() as u64 > 2 * flows + 16 {
-                let here = &self.flows;
-                class.ends.retain(|Reverse((finish, flow))| {
-                    let state = &here[*flow as usize];
-                    state.class == number && state.finish == *finish
-                });
-            }
-            self.schedule(number, self.shares.rate(number));
+        class.ends.push(Reverse((end, flow)));
+        if !std::mem::replace(&mut class.is_fresh, true) {
+            self.fresh.push(number);
         }
-        left
     }
 
-    fn recompute(&mut self) {
-        self.recomputations += 1;
-        if let Err(link) = self.shares.recompute() {
-            self.broken = Some(format!("the shares of link {link} exceed its capacity"));
+    /// Has a flow with `left` to send go at `rate`, alone.
+    fn isolate(&mut self, flow: u32, left: i128, rate: u64) {
+        let state = &mut self.flows[flow as usize];
+        // There are fewer than 2³² flows.
+        state.position = u32::try_from(self.alone.len()).unwrap_or(GONE);
+        (state.class, state.end, state.rate, state.synced) = (ALONE, left, 0, self.now);
+        self.alone.push(flow);
+        self.set_rate(flow, rate);
+    }
+
+    /// Changes the rate of a flow that is alone.
+    fn set_rate(&mut self, number: u32, rate: u64) {
+        let flow = &mut self.flows[number as usize];
+        let before = std::mem::replace(&mut flow.rate, rate);
+        flow.end -= i128::from(before) * i128::from(self.now - flow.synced);
+        flow.synced = self.now;
+        for &link in &self.paths[flow.path as usize] {
+            self.shares.take(link, before, rate);
         }
-        let changed = std::mem::take(&mut self.shares.changed);
-        for &(class, before) in &changed {
-            self.sync(class, before);
-            self.schedule(class, self.shares.rate(class));
+        if let Some(due) = due(self.now, u128::try_from(flow.end).unwrap_or(0), rate)
+            && due < flow.queued
+        {
+            flow.queued = due;
+            self.singles.push(Reverse((due, number)));
         }
-        self.shares.changed = changed;
-        if self.events.len() > 4 * self.classes.len() + 64 {
-            let classes = &self.classes;
-            self.events.retain(|Reverse((_, class, version))| {
-                classes[*class as usize].version == *version
+    }
+
+    /// Takes a flow from where it is, and tells what it still had to send.
+    fn leave(&mut self, number: u32) -> i128 {
+        let Flow { class, end, .. } = self.flows[number as usize];
+        if class == ALONE {
+            self.set_rate(number, 0);
+            let Flow { position, end, .. } = self.flows[number as usize];
+            self.alone.swap_remove(position as usize);
+            if let Some(&moved) = self.alone.get(position as usize) {
+                self.flows[moved as usize].position = position;
+            }
+            self.flows[number as usize].class = GONE;
+            self.flows[number as usize].queued = u64::MAX;
+            return end.max(0);
+        }
+        let left = end - self.service(&self.classes[class as usize]);
+        self.flows[number as usize].class = GONE;
+        self.shares.leave(class);
+        let flows = self.shares.flows(class);
+        let of = &mut self.classes[class as usize];
+        if flows == 0 && of.limit != UNLIMITED {
+            of.ends.clear();
+            self.class_numbers.remove(&(of.path, of.limit));
+            self.free.push(class);
+        } else if of.ends.len() as u64 > 2 * flows + 16 {
+            let here = &self.flows;
+            of.ends.retain(|Reverse((end, flow))| {
+                let state = &here[*flow as usize];
+                state.class == class && state.end == *end
             });
         }
+        self.enter(class);
+        left.max(0)
     }
 
-    /// The next completion: when, and the flow's class.
-    fn next(&mut self) -> Option<(u64, u32)> {
-        while let Some(&Reverse((due, class, version))) = self.events.peek() {
-            if self.classes[class as usize].version == version {
-                return Some((due, class));
+    /// Brings all rates up to date.
+    fn recompute(&mut self) {
+        self.recomputations += 1;
+        while self.shares.is_dirty() || !self.fresh.is_empty() {
+            while let Some(too_fast) = self.shares.recompute() {
+                self.gather(too_fast.link, too_fast.level);
             }
-            self.events.pop();
+            let changed = self.shares.take_changed();
+            for &link in &changed {
+                let level = self.shares.level(link);
+                self.clocks.set_rate(link, self.now, if level == UNLIMITED { 0 } else { level });
+            }
+            let mut limited = Vec::new();
+            for class in std::mem::take(&mut self.fresh) {
+                self.classes[class as usize].is_fresh = false;
+                if self.shares.flows(class) > 0 {
+                    self.settle(class, true, &mut limited);
+                }
+            }
+            let mut moved = Vec::new();
+            for &link in &changed {
+                self.shares.moved(link, &mut moved);
+            }
+            for class in moved {
+                self.settle(class, false, &mut limited);
+            }
+            for class in limited {
+                self.scatter(class);
+            }
         }
-        None
     }
 
-    /// Ends the first flow of a class whose completion is due.
-    fn complete(&mut self, class: u32) -> Option<Notice> {
-        self.events.pop();
-        // `schedule` left the flow that the event is about on top.
-        let Reverse((_, flow)) = self.classes[class as usize].ends.pop()?;
-        let Flow { size, .. } = self.flows[flow as usize];
-        self.account(class, size.get());
+    /// Hands a class to the link that holds it now, and notes it in `limited` if its limit does.
+    fn settle(&mut self, number: u32, is_fresh: bool, limited: &mut Vec<u32>) {
+        let before = self.classes[number as usize].link;
+        match self.shares.bottleneck(number, before) {
+            None => limited.push(number),
+            Some(link) if link == before && !is_fresh => {}
+            Some(link) => {
+                let service = self.service(&self.classes[number as usize]);
+                let class = &mut self.classes[number as usize];
+                class.offset = service - self.clocks.service(link, self.now);
+                class.link = link;
+                self.shares.hold(number, link);
+                if before != NOWHERE {
+                    self.clocks.stir(before);
+                }
+                self.enter(number);
+            }
+        }
+    }
+
+    /// Gives flows a class that are faster alone than a link of theirs allows.
+    fn gather(&mut self, link: u32, level: u64) {
+        let (mut fastest, mut fast) = (0, Vec::new());
+        for &flow in &self.alone {
+            let Flow { path, rate, .. } = self.flows[flow as usize];
+            if self.paths[path as usize].contains(&link) {
+                if rate > level {
+                    fast.push((flow, path, rate));
+                } else {
+                    fastest = fastest.max(rate);
+                }
+            }
+        }
+        for (flow, path, rate) in fast {
+            let left = self.leave(flow);
+            let class = self.class(path, rate);
+            self.join(flow, class, left);
+        }
+        self.shares.set_fastest(link, fastest);
+    }
+
+    /// Has all flows of a class go alone, at its limit.
+    fn scatter(&mut self, number: u32) {
+        let Class { limit, .. } = self.classes[number as usize];
+        let ends = std::mem::take(&mut self.classes[number as usize].ends);
+        for Reverse((end, flow)) in ends {
+            let state = &self.flows[flow as usize];
+            if state.class == number && state.end == end {
+                let left = self.leave(flow);
+                self.isolate(flow, left, limit);
+            }
+        }
+    }
+
+    /// The next end: when, and the flow.
+    fn next(&mut self) -> Option<(u64, Next)> {
+        let classes = &self.classes;
+        let shared = self.clocks.next(self.now, |class| classes[class as usize].version);
+        let single = loop {
+            let Some(&Reverse((due, flow))) = self.singles.peek() else {
+                break None;
+            };
+            let state = &mut self.flows[flow as usize];
+            if state.class == ALONE && state.queued == due {
+                let left = u128::try_from(state.end).unwrap_or(0);
+                match crate::clocks::due(state.synced, left, state.rate) {
+                    Some(later) if later > due => {
+                        state.queued = later;
+                        self.singles.pop();
+                        self.singles.push(Reverse((later, flow)));
+                    }
+                    Some(_) => break Some((due, Next::Single(flow))),
+                    None => {
+                        state.queued = u64::MAX;
+                        self.singles.pop();
+                    }
+                }
+            } else {
+                self.singles.pop();
+            }
+        };
+        let shared = shared.map(|(due, class)| (due, Next::Shared(class)));
+        shared.into_iter().chain(single).min()
+    }
+
+    /// Ends a flow that is due.
+    fn complete(&mut self, next: Next) -> Option<Notice> {
+        let flow = match next {
+            Next::Single(flow) => flow,
+            // `enter` left the flow that the event is about on top.
+            Next::Shared(class) => self.classes[class as usize].ends.pop()?.0.1,
+        };
+        let Flow { size, path, .. } = self.flows[flow as usize];
+        self.account(path, size.get());
         self.leave(flow);
         self.active -= 1;
         self.completions += 1;
-        Some(Notice::Ended(
-            FlowId(flow),
-            FlowState { sent: size, delivered: size, ..FlowState::default() },
-        ))
+        let state = FlowState { sent: size, delivered: size, ..FlowState::default() };
+        Some(Notice::Ended(FlowId(flow), state))
     }
 
-    /// Notes what a flow of the class delivered over its path.
-    fn account(&mut self, class: u32, octets: u64) {
-        for link in self.shares.path(class) {
-            let link = &mut self.links[link as usize];
-            link.octets += u128::from(octets);
-            link.flows += 1;
+    /// Notes what a flow delivered over its path.
+    fn account(&mut self, path: u32, octets: u64) {
+        for &link in &self.paths[path as usize] {
+            let (sum, flows) = &mut self.carried[link as usize];
+            *sum += u128::from(octets);
+            *flows += 1;
         }
     }
 
-    /// Every link carried what its flows delivered, but for the rounding of their ends to the
-    /// nanosecond and of their state to the octet.
+    /// No link carried more than it could: an octet of each flow may be rounded up.
     fn audit(&self) -> Result<(), String> {
-        if let Some(broken) = &self.broken {
-            return Err(broken.clone());
-        }
-        for (number, link) in self.links.iter().enumerate() {
-            let delivered = link.octets * work(1);
-            let slack = u128::from(link.flows) * (u128::from(link.capacity) + work(1));
-            if link.work < delivered || link.work - delivered > slack {
-                return Err(format!(
-                    "link {number} carried {} octets and its flows delivered {}",
-                    link.work / work(1),
-                    link.octets
-                ));
+        for (link, (octets, flows)) in (0u32..).zip(&self.carried) {
+            let could = u128::from(self.shares.capacity(link)) * u128::from(self.now);
+            if (octets - u128::from(*flows).min(*octets)) * work(1) > could {
+                return Err(format!("link {link} carried {octets} octets, which is over capacity"));
             }
         }
         Ok(())
     }
+}
+
+/// What ends next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Next {
+    /// The first flow of a class.
+    Shared(u32),
+    /// A flow that is alone.
+    Single(u32),
 }
 
 impl engine::World for World {
@@ -285,16 +400,16 @@ impl engine::World for World {
         let limit = limit.as_nanos();
         loop {
             let next = self.next();
-            if let Some((due, class)) = next
+            if let Some((due, next)) = next
                 && due <= self.now
-                && let Some(ended) = self.complete(class)
+                && let Some(ended) = self.complete(next)
             {
                 return ended;
             }
             if self.now >= limit {
                 return Notice::Limit;
             }
-            if self.shares.is_dirty() {
+            if self.shares.is_dirty() || !self.fresh.is_empty() {
                 self.recompute();
                 if self.recomputations.is_multiple_of(PAUSE) {
                     return Notice::Pause;
@@ -324,7 +439,7 @@ impl engine::World for World {
         dst: NodeId,
         size: Bytes,
     ) -> Result<FlowId, RunError> {
-        let number = u32::try_from(self.flows.len()).ok().filter(|number| *number < GONE);
+        let number = u32::try_from(self.flows.len()).ok().filter(|number| *number < ALONE);
         let flow = number.ok_or(RunError::TooManyFlows)?;
         let mut links = Vec::new();
         if !network.path(src, dst, u64::from(flow), &mut links) {
@@ -334,42 +449,55 @@ impl engine::World for World {
             Some(&path) => path,
             None => {
                 let path = u32::try_from(self.paths.len()).map_err(|_| RunError::TooManyFlows)?;
-                self.paths.push(links.clone());
+                self.paths.push(links.iter().map(|link| link.0).collect());
                 self.path_numbers.insert(links, path);
                 path
             }
         };
-        self.flows.push(Flow { class: GONE, finish: 0, size });
+        let (end, synced) = (0, self.now);
+        let (rate, queued, position) = (0, u64::MAX, 0);
+        self.flows.push(Flow { class: GONE, path, size, end, rate, synced, queued, position });
         self.active += 1;
         let class = self.class(path, UNLIMITED);
-        self.join(flow, class, work(size.get()));
+        self.join(flow, class, signed(work(size.get())));
         Ok(FlowId(flow))
     }
 
     fn limit(&mut self, flow: FlowId, limit: Option<Rate>) {
-        let Some(&Flow { class, .. }) = self.flows.get(flow.index()) else { return };
-        if class == GONE {
-            return;
-        }
-        let Class { path, limit: before, .. } = self.classes[class as usize];
-        let limit = limit.map_or(UNLIMITED, fixed);
-        if limit != before {
-            let left = self.leave(flow.0);
-            let class = self.class(path, limit);
-            self.join(flow.0, class, left);
+        let Some(&Flow { class, path, rate, .. }) = self.flows.get(flow.index()) else { return };
+        let narrowest = self.paths[path as usize].iter().map(|link| self.shares.capacity(*link));
+        let narrowest = narrowest.min().unwrap_or(UNLIMITED);
+        // A limit that no link's capacity is above limits nothing.
+        let limit = limit.map(fixed).filter(|limit| *limit < narrowest).unwrap_or(UNLIMITED);
+        match class {
+            GONE => {}
+            ALONE if limit == rate => {}
+            ALONE if limit != UNLIMITED => self.set_rate(flow.0, limit),
+            _ if class != ALONE && self.classes[class as usize].limit == limit => {}
+            _ => {
+                let left = self.leave(flow.0);
+                if limit == UNLIMITED {
+                    let class = self.class(path, UNLIMITED);
+                    self.join(flow.0, class, left);
+                } else {
+                    // Should a link allow less, the recomputation will see that.
+                    self.isolate(flow.0, left, limit);
+                }
+            }
         }
     }
 
     fn prioritize(&mut self, _: FlowId, _: u8) {}
 
     fn state(&self, flow: FlowId) -> Option<FlowState> {
-        let Flow { class: number, finish, size } = *self.flows.get(flow.index())?;
-        let class = self.classes.get(number as usize)?;
-        let rate = u128::from(self.shares.rate(number));
-        let service = class.service + rate * u128::from(self.now - class.synced);
-        let left = finish.saturating_sub(service).div_ceil(work(1));
-        let left = Bytes::new(u64::try_from(left).unwrap_or(u64::MAX));
-        let served = size - left;
+        let flow = self.flows.get(flow.index())?;
+        let left = match flow.class {
+            GONE => return None,
+            ALONE => flow.end - i128::from(flow.rate) * i128::from(self.now - flow.synced),
+            class => flow.end - self.service(&self.classes[class as usize]),
+        };
+        let left = u128::try_from(left).unwrap_or(0).div_ceil(work(1));
+        let served = flow.size - Bytes::new(u64::try_from(left).unwrap_or(u64::MAX));
         Some(FlowState { sent: served, delivered: served, ..FlowState::default() })
     }
 
@@ -377,38 +505,40 @@ impl engine::World for World {
         0
     }
 
+    fn queued(&mut self, _: LinkId) -> Bytes {
+        Bytes::ZERO
+    }
+
     fn check(&mut self) -> Result<(), RunError> {
-        match self.broken.take() {
-            Some(broken) => Err(RunError::Invariant(broken)),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     fn finish(mut self, outcome: &mut Outcome) -> Result<(), RunError> {
-        for number in 0..self.classes.len() {
-            let class = u32::try_from(number).unwrap_or(GONE);
-            self.sync(class, self.shares.rate(class));
-        }
-        for flow in 0..self.flows.len() {
-            let Flow { class, .. } = self.flows[flow];
+        for number in 0..self.flows.len() {
+            let Flow { class, path, .. } = self.flows[number];
             if class != GONE
-                && let Some(state) = self.state(FlowId(u32::try_from(flow).unwrap_or(GONE)))
+                && let Some(state) = self.state(FlowId(u32::try_from(number).unwrap_or(GONE)))
             {
-                self.account(class, state.delivered.get());
+                self.account(path, state.delivered.get());
             }
         }
         self.audit().map_err(RunError::Invariant)?;
-        let record = |(number, link): (u32, &Carried)| LinkRecord {
+        let record = |(number, (octets, _)): (u32, &(u128, u64))| LinkRecord {
             link: LinkId(number),
-            bytes: Bytes::new(u64::try_from(link.octets).unwrap_or(u64::MAX)),
+            bytes: Bytes::new(u64::try_from(*octets).unwrap_or(u64::MAX)),
             packets: 0,
             dropped: 0,
             marked: 0,
             metered: 0,
             peak: 0,
         };
-        outcome.links = (0u32..).zip(&self.links).map(record).collect();
+        outcome.links = (0u32..).zip(&self.carried).map(record).collect();
         outcome.events = self.completions + self.recomputations;
         Ok(())
     }
+}
+
+/// At most 2¹¹³ by [`work`].
+fn signed(work: u128) -> i128 {
+    i128::try_from(work).unwrap_or(i128::MAX)
 }

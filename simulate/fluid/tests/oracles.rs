@@ -48,6 +48,7 @@ fn plan<'a>(
         application: Box::new(Jobs::new(jobs.into_iter())),
         policy,
         control_delay: Span::ZERO,
+        processing: Span::ZERO,
         until,
         monitors: Vec::new(),
     }
@@ -74,7 +75,7 @@ fn figure_2_2(policy: Box<dyn Policy>) -> Outcome {
 #[test]
 fn figure_2_2_is_exact() {
     // By hand: X ends at 3, 6, 5 for A, B, C; Y at 3, 2; Z at 5, 4. Means 4 and 16/3.
-    let fair: Box<dyn Policy> = Box::new(policy::fair::Fair::default());
+    let fair: Box<dyn Policy> = Box::new(policy::fair::new());
     let tcp: Box<dyn Policy> = Box::new(policy::tcp::Tcp);
     for (policy, error) in [(tcp, 1e-8), (fair, 1e-6)] {
         let outcome = figure_2_2(policy);

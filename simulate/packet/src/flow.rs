@@ -6,7 +6,9 @@ use units::Bytes;
 
 use crate::frame::{self, Packet};
 use crate::meter::Meter;
+use crate::switches::Passage;
 use crate::tcp::{Receiver, Sender};
+use crate::world::Opening;
 use crate::{Frame, Transport};
 
 /// No timer event is pending.
@@ -40,6 +42,15 @@ pub(crate) struct Flow {
     pub(crate) ended: bool,
     pub(crate) priority: u8,
     pub(crate) meter: Option<Box<Meter>>,
+    /// Of a flow that is held: its queue, and packets that were let go.
+    pub(crate) queue: usize,
+    pub(crate) released: u32,
+    /// Its SYN-ACK has not come.
+    pub(crate) opening: Option<Opening>,
+    /// Where its last data carries a FIN, octets; nowhere without a handshake.
+    pub(crate) fin_at: u64,
+    /// What switches know of it, where they do more than forward.
+    pub(crate) passage: Option<Box<Passage>>,
 }
 
 impl Flow {
@@ -71,6 +82,11 @@ impl Flow {
             ended: false,
             priority: 0,
             meter: None,
+            queue: 0,
+            released: 0,
+            opening: None,
+            fin_at: if transport.connects() { size } else { u64::MAX },
+            passage: None,
         }
     }
 
@@ -102,7 +118,8 @@ impl Flow {
             payload: u32::from(packet.size - transport.header),
             seq: if is_ack { 0 } else { packet.seq },
             ack: if is_ack { packet.seq } else { 0 },
-            sack: (packet.block.0 != packet.block.1).then_some(packet.block),
+            sack: (packet.flags & frame::DATAGRAM == 0 && packet.block.0 != packet.block.1)
+                .then_some(packet.block),
             window: if is_ack {
                 u32::from(packet.window) << transport.window_scale()
             } else {

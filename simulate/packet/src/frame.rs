@@ -7,7 +7,8 @@ pub(crate) struct Packet {
     pub(crate) time: u64,
     /// Data: first octet. Acknowledgement: next octet expected. Low 32 bits, as on a real wire.
     pub(crate) seq: u32,
-    /// Acknowledgement with SACK: the block. Equal bounds: none.
+    /// Acknowledgement with SACK: the block. Equal bounds: none. Datagram that waited at its host: its
+    /// row among the detours, and when it left, ns modulo 2³².
     pub(crate) block: (u32, u32),
     /// Position in the world's table of flows.
     pub(crate) flow: u32,
@@ -16,7 +17,7 @@ pub(crate) struct Packet {
     pub(crate) flags: u8,
     /// Links of the path already taken.
     pub(crate) hop: u8,
-    /// Acknowledgement: the window in units of the connection's scale.
+    /// Acknowledgement: the window in units of the connection's scale; with a SYN, in octets.
     pub(crate) window: u16,
 }
 
@@ -30,5 +31,12 @@ pub(crate) const ECT: u8 = 1 << 2;
 pub(crate) const CE: u8 = 1 << 3;
 /// ECN-Echo, in an acknowledgement.
 pub(crate) const ECE: u8 = 1 << 4;
+/// Opens a connection.
+pub(crate) const SYN: u8 = 1 << 5;
+/// The sender's last.
+pub(crate) const FIN: u8 = 1 << 6;
+
+/// A datagram with a path of its own: the first half of `block` is its row among the detours.
+pub(crate) const DETOUR: u8 = 1 << 7;
 
 const _: () = assert!(size_of::<Packet>() == 32, "two packets a cache line");

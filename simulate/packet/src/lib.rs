@@ -4,10 +4,12 @@
 mod capture;
 mod flow;
 mod frame;
+mod lengths;
 mod link;
 mod meter;
 mod scheduler;
 mod setup;
+mod switches;
 mod tcp;
 mod wires;
 mod world;
@@ -16,6 +18,7 @@ use engine::Plan;
 
 pub use capture::{CaptureFile, Frame};
 pub use engine::{Jobs, Monitor, Outcome, Progress};
+pub use lengths::Lengths;
 pub use scheduler::Discipline;
 pub use setup::{Capture, Enforcement, Protocol, Setup, Transport};
 pub use world::World;
@@ -73,11 +76,14 @@ pub fn run(setup: Setup<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Outco
         }
     }
     let world = World::new(&setup)?;
+    let watch = setup.policy.as_ref().and_then(|policy| policy.watch());
+    let local = watch.is_some_and(|watch| watch.local);
     let plan = Plan {
         network: setup.network,
         application: setup.application,
         policy: setup.policy,
-        control_delay: setup.control_delay,
+        control_delay: if local { units::Span::ZERO } else { setup.control_delay },
+        processing: if local { units::Span::ZERO } else { setup.processing },
         until: setup.until,
         monitors: setup.monitors,
     };

@@ -137,6 +137,12 @@ impl Link {
         self.tail.wrapping_sub(self.queued)
     }
 
+    /// Octets queued at `now`, the packet in transmission included.
+    pub(crate) fn queued(&mut self, now: u64) -> u64 {
+        self.queue_length(now);
+        self.backlog
+    }
+
     /// The packet that arrives now, and the time when the one behind it will.
     #[inline]
     pub(crate) fn arrive(&mut self) -> (Packet, Option<u64>) {
@@ -154,6 +160,11 @@ impl Link {
     /// Time for a packet of `size` octets to cross the idle link, ns.
     pub(crate) const fn transit(&self, size: u64) -> u64 {
         span(size, self.cost) + self.delay
+    }
+
+    /// How long the idle link sends a packet of `size` octets, and how long that travels, ns.
+    pub(crate) const fn times(&self, size: u64) -> (u64, u64) {
+        (span(size, self.cost), self.delay)
     }
 
     /// When the link has sent everything it accepted, ns.

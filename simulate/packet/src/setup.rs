@@ -7,7 +7,7 @@ use model::{LinkId, Network};
 use policy::Policy;
 use units::{Bytes, Span, Time};
 
-use crate::{Discipline, World};
+use crate::{Discipline, Lengths, World};
 
 /// One run: a network, what moves over it, and who decides.
 pub struct Setup<'a> {
@@ -27,6 +27,8 @@ pub struct Setup<'a> {
     pub switch_queue: Discipline,
     /// One-way delay between an application, or an actuator, and the controller.
     pub control_delay: Span,
+    /// What the controller takes over each message, one after another.
+    pub processing: Span,
     /// The run ends here at the latest; [`Time::NEVER`] runs until every flow has ended.
     pub until: Time,
     /// Ports to capture as pcapng.
@@ -65,6 +67,8 @@ pub enum Protocol {
     Cubic,
     /// RFC 8257.
     Dctcp,
+    /// No congestion window: what the network grants by the advertised window, as SAB's senders do.
+    Granted,
     /// Unreliable packets, all at once or at the limit set on the flow.
     Datagram,
 }
@@ -88,9 +92,22 @@ pub struct Transport {
     pub receive_window: Bytes,
     /// Selective acknowledgements (RFC 2018, recovery by RFC 6675).
     pub sack: bool,
+    /// Of datagrams: whether packets wait at their host, in a queue for each destination, until
+    /// directives let them go.
+    pub held: bool,
+    /// Of datagrams that are held: how long packets are.
+    pub lengths: Lengths,
+    /// Whether connections open by SYN and SYN-ACK and close by FIN. Without, they are there when
+    /// their flow starts.
+    pub handshake: bool,
 }
 
 impl Transport {
+    /// Whether flows open and close connections.
+    pub(crate) fn connects(&self) -> bool {
+        self.handshake && self.protocol != Protocol::Datagram
+    }
+
     /// Shift of the window field: the least that can say the whole receive window (RFC 7323).
     pub fn window_scale(&self) -> u8 {
         const MOST: u8 = 14;
@@ -112,6 +129,15 @@ impl Transport {
         }
         if initial_window == 0 || initial_window > 1 << 20 {
             return Err(format!("initial_window {initial_window} must be from 1 to 2^20 segments"));
+        }
+        if self.held && self.protocol != Protocol::Datagram {
+            return Err("held packets are datagrams: give the protocol datagram".into());
+        }
+        if self.lengths != Lengths::Full && (!self.held || header >= Lengths::SHORTEST) {
+            let shortest = Lengths::SHORTEST;
+            return Err(format!(
+                "packets of several lengths must be held, and have a header below {shortest} octets"
+            ));
         }
         if self.min_rto == Span::ZERO {
             return Err("min_rto must be above zero".into());
@@ -136,6 +162,9 @@ impl Default for Transport {
             delayed_ack: None,
             receive_window: Bytes::new(4 << 20),
             sack: true,
+            held: false,
+            lengths: Lengths::Full,
+            handshake: false,
         }
     }
 }

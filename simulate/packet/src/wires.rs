@@ -23,9 +23,13 @@ pub(crate) struct Wires {
     pub(crate) links: Vec<Link>,
     /// Two per flow, there and back.
     pub(crate) paths: Vec<Path>,
-    /// Slots: a link's next arrival; a scheduled port that becomes free; timers.
+    /// Paths that packets take by their row instead of by their flow.
+    pub(crate) detours: Vec<Path>,
+    /// Slots: a link's next arrival; a scheduled port that becomes free; spare ones; timers.
     pub(crate) events: EventQueue,
     pub(crate) schedulers: Vec<Option<Box<Scheduler>>>,
+    /// Slots between those of ports and those of timers, for the world's use.
+    pub(crate) spare: usize,
 }
 
 impl Wires {
@@ -34,6 +38,7 @@ impl Wires {
         network: &Network,
         transport: &Transport,
         ports: impl Fn(LinkId) -> Discipline,
+        spare: usize,
     ) -> Self {
         let specs = network.topology().links().iter().map(|link| link.spec);
         let links: Vec<Link> = specs.clone().map(|spec| Link::new(&spec)).collect();
@@ -49,10 +54,12 @@ impl Wires {
         let reach = times.map(|(span, delay)| span + delay.as_nanos()).max().unwrap_or(0);
         let gap = Span::from_secs_f64(1.0 / per_second.max(1.0));
         Self {
-            events: EventQueue::new(2 * links.len(), gap, Span::from_nanos(reach)),
+            events: EventQueue::new(2 * links.len() + spare, gap, Span::from_nanos(reach)),
             schedulers: schedulers.collect(),
             links,
             paths: Vec::new(),
+            detours: Vec::new(),
+            spare,
         }
     }
 
@@ -73,14 +80,16 @@ impl Wires {
         if !network.path(src, dst, u64::from(number), &mut links) {
             return Err(failed("the topology does not connect them"));
         }
-        if links.len() > LONGEST {
-            return Err(failed("it has more than 15 links"));
-        }
+        Self::elements(&links, special).ok_or(failed("it has more than 15 links"))
+    }
+
+    /// These links as a path; `None` when they are too many.
+    pub(crate) fn elements(links: &[LinkId], special: impl Fn(usize) -> bool) -> Option<Path> {
         let mut path = [DELIVER; LONGEST + 1];
-        for (element, link) in path.iter_mut().zip(&links) {
+        for (element, link) in path[..LONGEST].iter_mut().zip(links) {
             *element = if special(link.index()) { link.0 | SPECIAL } else { link.0 };
         }
-        Ok(path)
+        (links.len() <= LONGEST).then_some(path)
     }
 
     /// Time for a packet of `size` octets to cross the idle links of a path, ns.
@@ -92,6 +101,9 @@ impl Wires {
     /// The next element of the packet's path.
     #[inline]
     pub(crate) fn element(&self, packet: &Packet) -> u32 {
+        if packet.flags & frame::DETOUR != 0 {
+            return self.detours[packet.block.0 as usize][packet.hop as usize & LONGEST];
+        }
         let way = 2 * packet.flow as usize + usize::from(packet.flags & frame::ACK);
         self.paths[way][packet.hop as usize & LONGEST]
     }
@@ -119,7 +131,7 @@ impl Wires {
 
     /// The slot of a sender's (side 0) or receiver's (side 1) timer.
     pub(crate) const fn timer_slot(&self, place: u32, side: usize) -> Slot {
-        Slot(slot_number(2 * self.links.len() + 2 * place as usize + side))
+        Slot(slot_number(2 * self.links.len() + self.spare + 2 * place as usize + side))
     }
 }
 

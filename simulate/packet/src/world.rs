@@ -1,20 +1,27 @@
 //! The world itself: flows over links, event by event.
 
+mod handshake;
+mod held;
 #[cfg(test)]
 mod reading;
+mod switching;
 
 use engine::{FlowState, LinkRecord, Notice, Outcome};
-use model::{FlowId, LinkId, Network, NodeId, NodeKind};
-use units::{Bytes, Rate, Time};
+use model::{FlowId, LinkId, Measured, Network, NodeId, NodeKind};
+use units::{Bytes, Rate, Span, Time};
+
+pub(crate) use handshake::Opening;
 
 use crate::capture::Taps;
 use crate::flow::{Flow, NEVER};
 use crate::frame::{self, Packet};
 use crate::link::{self, Link};
 use crate::meter::Meter;
+use crate::switches::Switches;
 use crate::tcp::{Acknowledgement, low, unwrap};
 use crate::wires::{DELIVER, SPECIAL, Wires, arrival_slot, slot_number};
 use crate::{Enforcement, Protocol, RunError, Setup, Transport};
+use held::Held;
 
 /// Events between two [`Notice::Pause`].
 const PAUSE: u64 = 1 << 20;
@@ -36,6 +43,9 @@ pub struct World {
     dropped: u64,
     pause_at: u64,
     taps: Taps,
+    /// Where packets wait at their hosts to be let go.
+    held: Option<Held>,
+    switches: Option<Box<Switches>>,
 }
 
 impl World {
@@ -48,7 +58,14 @@ impl World {
             NodeKind::Host => setup.host_queue,
             NodeKind::Switch => setup.switch_queue,
         };
-        let wires = Wires::new(network, &transport, ports);
+        let watch = setup.policy.as_ref().and_then(|policy| policy.watch());
+        if watch.is_some() && !transport.handshake {
+            let what = "the policy reads SYN and FIN at switches: set transport.handshake = true";
+            return Err(RunError::Transport(what.into()));
+        }
+        let spare = watch.map_or(0, |_| Self::switch_events(topology.links().len()));
+        let wires = Wires::new(network, &transport, ports, spare);
+        let held = transport.held.then(|| Held::new(topology.nodes().len(), wires.links.len()));
         let mut taps = Taps::new(wires.links.len());
         for capture in &setup.captures {
             taps.open(network, capture)?;
@@ -66,12 +83,15 @@ impl World {
             arrived: 0,
             dropped: 0,
             pause_at: PAUSE,
+            held,
+            switches: watch.map(|watch| Box::new(Switches::new(topology, watch))),
         })
     }
 
-    /// Whether a scheduler or a capture stands before the link.
+    /// Whether a scheduler, a capture or a busy switch stands before the link.
     fn is_special(&self, link: usize) -> bool {
-        self.wires.schedulers[link].is_some() || self.taps.has(link)
+        let switch = self.switches.as_ref().is_some_and(|switches| switches.ports[link].is_switch);
+        switch || self.wires.schedulers[link].is_some() || self.taps.has(link)
     }
 
     /// Sets or lifts the pace of a flow in frame bits per second. A flow that is gone is left.
@@ -122,7 +142,10 @@ impl World {
         let back = Wires::path(network, dst, src, id.0, special)?;
         let header = u64::from(self.transport.header);
         let handshake = self.wires.transit(&there, header) + self.wires.transit(&back, header);
-        let flow = Flow::new(id, src, dst, size.get(), handshake, &self.transport);
+        let mut flow = Flow::new(id, src, dst, size.get(), handshake, &self.transport);
+        if self.switches.is_some() {
+            flow.passage = Some(Box::new(Switches::passage(network.topology(), &there, &back)));
+        }
         let place = if let Some(place) = self.free.pop() {
             self.flows[place as usize] = flow;
             self.wires.paths[2 * place as usize] = there;
@@ -131,12 +154,22 @@ impl World {
         } else {
             self.flows.push(flow);
             self.wires.paths.extend([there, back]);
-            let slots = 2 * self.wires.links.len() + 2 * self.flows.len();
+            let slots = 2 * self.wires.links.len() + self.wires.spare + 2 * self.flows.len();
             self.wires.events.grow(slots);
             u32::try_from(self.flows.len() - 1).map_err(|_| too_many())?
         };
         self.places.push(place);
+        self.attend();
         Ok(id)
+    }
+
+    /// Has a flow begin: with its SYN, or with its first data.
+    fn begin(&mut self, place: u32) {
+        if self.transport.connects() {
+            self.greet(place);
+        } else {
+            self.pump(place);
+        }
     }
 
     fn place(&self, flow: FlowId) -> Option<u32> {
@@ -185,9 +218,19 @@ impl World {
         fits
     }
 
-    /// A hop with a meter, a scheduler or a capture before it.
+    /// A hop with a meter, a scheduler, a capture or a busy switch before it.
     #[cold]
     fn special(&mut self, link: usize, mut packet: Packet) -> bool {
+        if !self.inspect(&mut packet) {
+            return true;
+        }
+        let kept = self.serve(link, packet);
+        self.sense(link);
+        kept
+    }
+
+    /// Meter, scheduler and capture.
+    fn serve(&mut self, link: usize, mut packet: Packet) -> bool {
         let flow = &mut self.flows[packet.flow as usize];
         if packet.hop == 1
             && packet.flags & frame::ACK == 0
@@ -255,6 +298,10 @@ impl World {
         self.arrived += u64::from(packet.size);
         let flow = &mut self.flows[place as usize];
         flow.in_flight -= 1;
+        if packet.flags & frame::SYN != 0 {
+            self.greeted(packet);
+            return self.settle(place);
+        }
         if packet.flags & frame::ACK != 0 {
             let block = (packet.block.0 != packet.block.1).then_some(packet.block);
             let echo = packet.flags & frame::ECE != 0;
@@ -268,6 +315,9 @@ impl World {
         let len = u64::from(packet.size - self.transport.header);
         if packet.flags & frame::DATAGRAM != 0 {
             flow.received += len;
+            if let Some(held) = &mut self.held {
+                held.arrived(now, packet);
+            }
             return self.settle(place);
         }
         let seq = unwrap(flow.receiver.delivered(), packet.seq);
@@ -316,6 +366,9 @@ impl World {
         let is_datagram = self.transport.protocol == Protocol::Datagram;
         let now = self.now;
         let mut deadline = NEVER;
+        if self.flows[place as usize].opening.is_some() {
+            return;
+        }
         loop {
             let flow = &mut self.flows[place as usize];
             if flow.pace != 0 && flow.pace_at > now {
@@ -329,11 +382,14 @@ impl World {
             if flow.pace != 0 {
                 flow.pace_at = now.max(flow.pace_at) + link::span(u64::from(size), flow.pace);
             }
-            let flags = match (is_datagram, flow.sender.is_ecn_capable()) {
+            let mut flags = match (is_datagram, flow.sender.is_ecn_capable()) {
                 (true, _) => frame::DATAGRAM,
                 (false, true) => frame::ECT,
                 (false, false) => 0,
             };
+            if segment.seq + u64::from(segment.len) == flow.fin_at {
+                flags |= frame::FIN;
+            }
             self.inject(Packet {
                 time: 0,
                 seq: low(segment.seq),
@@ -360,14 +416,26 @@ impl World {
             self.port_ready(number);
             return None;
         };
+        let Some(number) = number.checked_sub(self.wires.spare) else {
+            self.switch_event(number);
+            return None;
+        };
         let (place, side) = (number / 2, number % 2);
         let flow = &mut self.flows[place];
         flow.timers[side] = NEVER;
         let place = slot_number(place);
+        if side == 0 && flow.opening.is_some() {
+            self.greet_again(place);
+            return self.settle(place);
+        }
         if side == 0 {
             flow.sender.on_deadline(self.now);
-            self.pump(place);
-            return self.settle(place);
+            if self.held.is_some() {
+                self.leak(self.flows[place as usize].queue);
+            } else {
+                self.pump(place);
+            }
+            return self.settle(place).or_else(|| self.held.as_ref()?.notice());
         }
         let acknowledgement = flow.receiver.on_deadline(self.now);
         if let Some(due) = flow.receiver.deadline() {
@@ -432,7 +500,9 @@ impl World {
             }
         }
         let waiting = self.wires.schedulers.iter().flatten().map(|s| s.bytes());
-        let carried = self.wires.links.iter().map(Link::carried).chain(waiting).sum::<u64>();
+        let held = self.switches.iter().map(|switches| switches.carried());
+        let links = self.wires.links.iter().map(Link::carried);
+        let carried = links.chain(waiting).chain(held).sum::<u64>();
         if self.injected != self.arrived + self.dropped + carried {
             return Err(format!(
                 "{} bytes entered the network, but {} arrived, {} were dropped and {carried} are \
@@ -457,7 +527,9 @@ impl engine::Streams for World {
         if let Some(place) = self.place(id) {
             let flow = &mut self.flows[place as usize];
             flow.open = true;
+            flow.fin_at = u64::MAX;
             flow.watch();
+            self.begin(place);
         }
         Ok(id)
     }
@@ -478,6 +550,12 @@ impl engine::Streams for World {
             let flow = &mut self.flows[place as usize];
             flow.open = false;
             flow.watch();
+            if self.transport.connects() {
+                flow.fin_at = flow.size;
+                if flow.sender.sent() == flow.size {
+                    self.part(place);
+                }
+            }
             // All may have arrived already.
             self.schedule_timer(place, 0, self.now);
         }
@@ -518,6 +596,9 @@ impl engine::World for World {
     }
 
     fn run(&mut self, limit: Time) -> Notice {
+        if let Some(notice) = self.held.as_ref().and_then(Held::notice) {
+            return notice;
+        }
         let links = self.wires.links.len();
         while let Some((time, slot)) = self.wires.events.pop(limit) {
             self.now = time.as_nanos();
@@ -537,8 +618,9 @@ impl engine::World for World {
                 return ended;
             }
             if self.wires.events.popped() >= self.pause_at {
-                self.pause_at += PAUSE;
-                return Notice::Pause;
+                self.pause_at = self.wires.events.popped() + PAUSE;
+                let reports = self.switches.as_ref().is_some_and(|s| !s.reports.is_empty());
+                return if reports { Notice::Measured } else { Notice::Pause };
             }
         }
         Notice::Limit
@@ -557,10 +639,14 @@ impl engine::World for World {
     ) -> Result<FlowId, RunError> {
         let id = self.enter(network, src, dst, size)?;
         let place = self.places[id.index()];
-        self.pump(place);
+        if self.held.is_some() {
+            self.hold_back(place);
+        }
         if size == Bytes::ZERO {
             // Nothing will arrive to end it.
             self.schedule_timer(place, 0, self.now);
+        } else if self.held.is_none() {
+            self.begin(place);
         }
         Ok(id)
     }
@@ -579,6 +665,28 @@ impl engine::World for World {
         }
     }
 
+    fn grant(&mut self, network: &Network, src: NodeId, dst: NodeId, via: Option<NodeId>) {
+        self.let_go_over(network, src, dst, via);
+    }
+
+    fn pace_pair(&mut self, src: NodeId, dst: NodeId, rate: Rate) {
+        self.set_leak(src, dst, link::cost(rate.as_bps()));
+    }
+
+    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
+        self.set_cap(link, flow, cap);
+    }
+
+    fn space(&mut self, link: LinkId, gap: Option<Span>) {
+        self.set_gap(link, gap);
+    }
+
+    fn measured(&mut self) -> Vec<Measured> {
+        let switches = self.switches.as_mut().map(|s| std::mem::take(&mut s.reports));
+        let hosts = self.held.as_mut().map(Held::take_reports);
+        [switches, hosts].into_iter().flatten().flatten().collect()
+    }
+
     fn state(&self, flow: FlowId) -> Option<FlowState> {
         let flow = &self.flows[self.place(flow)? as usize];
         Some(flow.state(self.transport.protocol == Protocol::Datagram))
@@ -586,7 +694,13 @@ impl engine::World for World {
 
     fn queue_length(&mut self, link: LinkId) -> u32 {
         let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.packets());
-        self.wires.links[link.index()].queue_length(self.now) + waiting
+        let held = self.held.as_ref().map_or(0, |held| held.waiting(link.index()));
+        self.wires.links[link.index()].queue_length(self.now) + waiting + held
+    }
+
+    fn queued(&mut self, link: LinkId) -> Bytes {
+        let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.bytes());
+        Bytes::new(self.wires.links[link.index()].queued(self.now) + waiting)
     }
 
     fn check(&mut self) -> Result<(), RunError> {
@@ -606,6 +720,7 @@ impl engine::World for World {
         outcome.links = (0u32..).zip(&self.wires.links).map(record).collect();
         outcome.hops = outcome.links.iter().map(|link| link.packets).sum();
         outcome.events = self.wires.events.popped();
+        outcome.held = self.held.take().map(Held::into_record).unwrap_or_default();
         self.audit().map_err(RunError::Invariant)?;
         self.taps.finish()
     }

@@ -5,8 +5,11 @@
 //! * Jobs from a trace: [`Sample`] scales a SWIM trace to a small cluster, [`coflow::jobs`] takes
 //!   a coflow trace as it is.
 //! * Generators: [`Shuffle`], [`Poisson`], [`Incast`], [`permutation`], [`all_to_all`].
+//! * [`Gather`]: fan-out requests, an application of its own.
+//! * [`Cluster`] runs jobs with their maps and reduces in containers.
 //! * [`Tasks`] turns the bytes of a shuffle into tasks on hosts and flows between them;
 //!   [`load`] stretches arrivals until the busiest link carries a given load.
+//! * [`stream`]: topologies of operators that pass tuples on, as an application.
 //!
 //! Sizes count payload. Chance comes from [`engine::random`] streams, whose names are listed with
 //! each generator. Jobs come in order of arrival and are numbered from 0 in that order.
@@ -14,8 +17,10 @@
 
 pub mod cdf;
 mod class;
+mod cluster;
 pub mod coflow;
 mod error;
+mod gather;
 mod incast;
 mod lines;
 pub mod load;
@@ -24,19 +29,22 @@ mod poisson;
 mod sample;
 mod shuffle;
 mod size;
+pub mod stream;
 pub mod swim;
 mod tasks;
 
 pub use cdf::Cdf;
 pub use class::by_rank;
+pub use cluster::{Cluster, Running};
 pub use error::{Error, ParameterError, TraceError};
+pub use gather::{Death, Gather, Overload};
 pub use incast::Incast;
 pub use pattern::{all_to_all, permutation};
 pub use poisson::{Flows, Pattern, Poisson};
-pub use sample::{Sample, Sampled};
+pub use sample::{Drafted, Sample, Sampled};
 pub use shuffle::Shuffle;
 pub use size::SizeDistribution;
-pub use tasks::{Plan, Tasks, apportion};
+pub use tasks::{Draft, Plan, Tasks, apportion};
 
 /// Most flows that one workload holds in memory, about a gigabyte. [`Poisson`] flows are drawn one
 /// by one and not bound by it.

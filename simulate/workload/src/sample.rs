@@ -6,13 +6,12 @@
 
 use std::io::BufRead;
 
-use model::{Job, JobId, NodeId};
+use model::{Job, NodeId};
 use units::Bytes;
 
 use crate::error::require;
 use crate::swim::{Entry, Reader};
-use crate::tasks::Placer;
-use crate::{Error, Tasks, by_rank};
+use crate::{Draft, Error, Tasks, by_rank};
 
 /// Most jobs in one sample.
 pub(crate) const MOST_JOBS: u32 = 1_000_000;
@@ -28,6 +27,15 @@ pub struct Sample {
     pub sample: u32,
     /// How a job's bytes become tasks.
     pub tasks: Tasks,
+}
+
+/// The jobs of one sample without their tasks' places.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drafted {
+    /// The jobs; the first arrives at 0, the others as long after it as in the trace.
+    pub drafts: Vec<Draft>,
+    /// How many whole samples the trace holds.
+    pub samples: u64,
 }
 
 /// The jobs of one sample.
@@ -54,6 +62,15 @@ impl Sample {
         hosts: &[NodeId],
         seed: u64,
     ) -> Result<Sampled, Error> {
+        let Drafted { drafts, samples } = self.drafts(trace, hosts.len())?;
+        Ok(Sampled { jobs: self.tasks.place(&drafts, hosts, seed)?, samples })
+    }
+
+    /// The same for a cluster of so many `nodes`, without places.
+    ///
+    /// # Errors
+    /// As [`Sample::take`].
+    pub fn drafts<R: BufRead>(&self, trace: Reader<R>, nodes: usize) -> Result<Drafted, Error> {
         self.tasks.validate()?;
         require(self.trace_nodes > 0, "trace_nodes", || {
             "0; give the number of nodes the trace was taken on".to_owned()
@@ -61,7 +78,6 @@ impl Sample {
         require((1..=MOST_JOBS).contains(&self.jobs), "jobs", || {
             format!("{} is outside the range from 1 to {MOST_JOBS}", self.jobs)
         })?;
-        let mut placer = Placer::new(hosts, seed)?;
 
         let first = u64::from(self.sample) * u64::from(self.jobs);
         let window = first..first + u64::from(self.jobs);
@@ -85,28 +101,21 @@ impl Sample {
             )
         })?;
 
-        let nodes = hosts.len() as u128;
+        let nodes = nodes as u128;
         let scale = |bytes: Bytes| {
             let of = u128::from(self.trace_nodes);
             let scaled = (u128::from(bytes.get()) * nodes + of / 2) / of;
             Bytes::new(u64::try_from(scaled).unwrap_or(u64::MAX))
         };
         let shuffled = |entry: &Entry| scale(entry.shuffle).max(Bytes::new(1));
-        let planned = |entry: &Entry| (scale(entry.map_input), shuffled(entry));
-        self.tasks.require_room(entries.iter().map(planned))?;
         let classes = by_rank(&entries.iter().map(shuffled).collect::<Vec<_>>());
         let start = entries[0].submit;
-        let jobs = (0u32..).zip(entries.iter().zip(classes));
-        let jobs = jobs.map(|(id, (entry, class))| {
-            let (input, shuffle) = planned(entry);
-            let plan = self.tasks.plan(input, shuffle);
-            Job {
-                id: JobId(id),
-                arrival: units::Time::ZERO + entry.submit.since(start),
-                class: Some(class),
-                flows: placer.flows(&self.tasks, &plan),
-            }
+        let drafts = entries.iter().zip(classes).map(|(entry, class)| Draft {
+            arrival: units::Time::ZERO + entry.submit.since(start),
+            class: Some(class),
+            input: scale(entry.map_input),
+            shuffle: shuffled(entry),
         });
-        Ok(Sampled { jobs: jobs.collect(), samples })
+        Ok(Drafted { drafts: drafts.collect(), samples })
     }
 }

@@ -2,7 +2,7 @@
 //! hand.
 
 use engine::random::Stream;
-use model::{Job, JobClass, JobId, NodeId};
+use model::{Job, JobClass, NodeId};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use rand_distr::Exp1;
@@ -11,8 +11,7 @@ use units::{Bytes, Span, Time};
 use crate::class::{SHARES, ranked};
 use crate::error::{require, require_bytes};
 use crate::sample::MOST_JOBS;
-use crate::tasks::Placer;
-use crate::{ParameterError, Tasks, apportion};
+use crate::{Draft, ParameterError, Tasks, apportion};
 
 /// Shuffle jobs of three classes, arriving as a Poisson process.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,8 +31,8 @@ pub struct Shuffle {
 }
 
 impl Shuffle {
-    /// Draws the jobs. The first arrives at 0. Streams: `class`, `size`, `arrival`, `placement`,
-    /// `map-end`.
+    /// Draws the jobs and places their tasks. The first arrives at 0. Streams: `class`, `size`,
+    /// `arrival`, `placement`, `map-end`.
     ///
     /// The sizes drawn for a class are scaled to its share of all bytes, so the shares are met to
     /// the octet; where a class gets no job, the others keep their proportion. No job shuffles
@@ -42,6 +41,14 @@ impl Shuffle {
     /// # Errors
     /// A parameter outside its range.
     pub fn jobs(&self, hosts: &[NodeId], seed: u64) -> Result<Vec<Job>, ParameterError> {
+        self.tasks.place(&self.drafts(seed)?, hosts, seed)
+    }
+
+    /// The jobs without their tasks' places.
+    ///
+    /// # Errors
+    /// A parameter outside its range.
+    pub fn drafts(&self, seed: u64) -> Result<Vec<Draft>, ParameterError> {
         self.tasks.validate()?;
         require((1..=MOST_JOBS).contains(&self.jobs), "jobs", || {
             format!("{} is outside the range from 1 to {MOST_JOBS}", self.jobs)
@@ -50,28 +57,18 @@ impl Shuffle {
         require((1.0..=1e6).contains(&self.spread), "spread", || {
             format!("{} is outside the range from 1 to 1000000", self.spread)
         })?;
-        let mut placer = Placer::new(hosts, seed)?;
-
         let mut classes: Vec<JobClass> = ranked(self.jobs as usize).collect();
         classes.shuffle(&mut Stream::named(seed, "class"));
         let sizes = self.sizes(&classes, &mut Stream::named(seed, "size"));
-        self.tasks.require_room(sizes.iter().map(|&size| (size, size)))?;
         let mut arrivals = Stream::named(seed, "arrival");
         let mut arrival = Time::ZERO;
-        let jobs = (0u32..).zip(classes.into_iter().zip(sizes));
-        let jobs = jobs.map(|(id, (class, size))| {
-            let plan = self.tasks.plan(size, size);
-            let job = Job {
-                id: JobId(id),
-                arrival,
-                class: Some(class),
-                flows: placer.flows(&self.tasks, &plan),
-            };
+        let drafts = classes.into_iter().zip(sizes).map(|(class, size)| {
+            let draft = Draft { arrival, class: Some(class), input: size, shuffle: size };
             let gaps: f64 = arrivals.sample(Exp1);
             arrival += Span::from_secs_f64(gaps * self.mean_gap.as_secs_f64());
-            job
+            draft
         });
-        Ok(jobs.collect())
+        Ok(drafts.collect())
     }
 
     fn sizes(&self, classes: &[JobClass], stream: &mut Stream) -> Vec<Bytes> {

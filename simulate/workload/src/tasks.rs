@@ -5,10 +5,10 @@
 //! of the cluster, every map sending a part to every reduce.
 
 use engine::random::Stream;
-use model::{Flow, NodeId, TaskId};
+use model::{Flow, Job, JobClass, JobId, NodeId, TaskId};
 use rand::RngExt;
 use rand::seq::SliceRandom;
-use units::{Bytes, Span};
+use units::{Bytes, Span, Time};
 
 use crate::error::{require, require_bytes, require_hosts};
 use crate::{MOST_FLOWS, ParameterError};
@@ -119,6 +119,44 @@ impl Tasks {
         let received = apportion(shuffle, &zipf(reduces, self.skew));
         let sizes = received.into_iter().map(|part| apportion(part, &even));
         Plan { maps, reduces, sizes: sizes.collect() }
+    }
+}
+
+/// A job before its tasks have hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// When it is submitted.
+    pub arrival: Time,
+    /// Size class.
+    pub class: Option<JobClass>,
+    /// Read by its maps.
+    pub input: Bytes,
+    /// Moved from maps to reduces; at least one octet.
+    pub shuffle: Bytes,
+}
+
+impl Tasks {
+    /// The flows of `drafts`, numbered in their order, between tasks on `hosts`. Streams:
+    /// `placement`, `map-end`.
+    ///
+    /// # Errors
+    /// A parameter outside its range.
+    pub fn place(
+        &self,
+        drafts: &[Draft],
+        hosts: &[NodeId],
+        seed: u64,
+    ) -> Result<Vec<Job>, ParameterError> {
+        self.validate()?;
+        let mut placer = Placer::new(hosts, seed)?;
+        self.require_room(drafts.iter().map(|draft| (draft.input, draft.shuffle)))?;
+        let jobs = (0u32..).zip(drafts).map(|(id, draft)| Job {
+            id: JobId(id),
+            arrival: draft.arrival,
+            class: draft.class,
+            flows: placer.flows(self, &self.plan(draft.input, draft.shuffle)),
+        });
+        Ok(jobs.collect())
     }
 }
 

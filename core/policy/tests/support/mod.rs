@@ -100,14 +100,22 @@ impl Desk {
         out
     }
 
+    /// Tells something, and has the policy decide what is due at once.
+    pub fn settle(&mut self, now: Time, observation: impl Into<Observation>) {
+        self.tell(now, observation);
+        while self.policy.deadline().is_some_and(|deadline| deadline <= now) {
+            self.tick(now);
+        }
+    }
+
     pub fn is_slow(&self, flow: u32) -> bool {
         self.limits.contains_key(&FlowId(flow))
     }
 
     /// Carries directives out; each must change something, keep the lease and not be zero.
     fn obey(&mut self, out: &Directives) {
-        for &directive in out {
-            let Directive::Pace { flow, limit, lease } = directive else {
+        for directive in out {
+            let &Directive::Pace { flow, limit, lease } = directive else {
                 panic!("no policy here asks for priorities");
             };
             assert_eq!(lease, LEASE);

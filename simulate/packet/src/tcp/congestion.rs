@@ -19,7 +19,7 @@ enum Rule {
     NewReno,
     Cubic(Cubic),
     Dctcp(Dctcp),
-    /// Datagrams: no window.
+    /// No window of its own.
     Open,
 }
 
@@ -47,6 +47,9 @@ struct Dctcp {
     reduced_until: u64,
 }
 
+/// More than is ever in flight, with room to grow.
+const UNBOUNDED: u64 = u64::MAX / 2;
+
 /// CUBIC's C (RFC 9438, section 4.1: 0.4) and β (section 4.6: 0.7).
 const CUBIC_C: f64 = 0.4;
 const CUBIC_BETA: f64 = 0.7;
@@ -68,11 +71,11 @@ impl Congestion {
                 window_end: 0,
                 reduced_until: 0,
             }),
-            Protocol::Datagram => Rule::Open,
+            Protocol::Granted | Protocol::Datagram => Rule::Open,
         };
-        let window = if protocol == Protocol::Datagram { u64::MAX / 2 } else { initial * mss };
+        let window = if matches!(rule, Rule::Open) { UNBOUNDED } else { initial * mss };
         let start = (protocol == Protocol::Cubic).then(|| Box::new(HyStart::new()));
-        Self { window, threshold: u64::MAX / 2, mss, rule, start }
+        Self { window, threshold: UNBOUNDED, mss, rule, start }
     }
 
     pub(crate) const fn is_ecn_capable(&self) -> bool {
@@ -151,7 +154,8 @@ impl Congestion {
         self.start = None;
         self.threshold = match &mut self.rule {
             // RFC 5681, equation 4; RFC 8257, section 3.4.
-            Rule::NewReno | Rule::Dctcp(_) | Rule::Open => (flight / 2).max(least),
+            Rule::NewReno | Rule::Dctcp(_) => (flight / 2).max(least),
+            Rule::Open => UNBOUNDED,
             Rule::Cubic(cubic) => cubic.on_loss(flight, self.mss).max(least),
         };
     }

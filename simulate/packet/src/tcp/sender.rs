@@ -110,6 +110,13 @@ impl Sender {
         }
     }
 
+    /// The handshake is over: what it told of the window, and how long it took, ns.
+    pub(crate) fn establish(&mut self, transport: &Transport, window: u64, round_trip: u64) {
+        self.receive_window = window;
+        self.rtt = Rtt::new(transport.min_rto.as_nanos());
+        self.rtt.sample(round_trip);
+    }
+
     /// Whether everything was sent and, unless datagrams, acknowledged.
     pub(crate) const fn is_done(&self) -> bool {
         if self.is_datagram { self.next == self.size } else { self.una == self.size }
@@ -320,6 +327,12 @@ impl Sender {
             return if rests { self.blocked(now, len) } else { None };
         }
         Some(self.send(now, self.next, len))
+    }
+
+    /// The next datagram, of at most `most` octets of payload.
+    pub(crate) fn datagram(&mut self, now: u64, most: u16) -> Option<Segment> {
+        self.mss = most;
+        self.poll(now)
     }
 
     /// The window has no place for the next segment of `len` octets, and perhaps nothing is in

@@ -41,6 +41,7 @@ fn world(size: u64) -> World {
         host_queue: Discipline::Fifo,
         switch_queue: Discipline::Fifo,
         control_delay: Span::ZERO,
+        processing: Span::ZERO,
         until: Time::NEVER,
         captures: Vec::new(),
         monitors: Vec::new(),

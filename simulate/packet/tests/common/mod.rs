@@ -65,6 +65,7 @@ pub fn setup(topology: Topology, transport: Transport, jobs: Vec<Job>) -> Setup<
         host_queue: Discipline::Fifo,
         switch_queue: Discipline::Fifo,
         control_delay: Span::ZERO,
+        processing: Span::ZERO,
         until: Time::NEVER,
         captures: Vec::new(),
         monitors: Vec::new(),

@@ -1,10 +1,12 @@
 //! `watermaster bench`: how fast the simulator is, on workloads that other simulators were measured
-//! with. The workloads are ordinary scenarios, built in so that any binary can be measured.
+//! with, and what decisions cost. The workloads are ordinary scenarios, built in so that any binary can be measured.
+
+mod decide;
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use experiment::run::{Prepared, Task};
 use experiment::scenario::Scenario;
 use rustix::time::{ClockId, clock_gettime};
@@ -34,14 +36,14 @@ enum Workload {
 impl Workload {
     const fn scenario(self) -> (&'static str, &'static str) {
         match self {
-            Self::W1 => ("w1", include_str!("../../scenarios/bench/w1.toml")),
-            Self::W1Long => ("w1-long", include_str!("../../scenarios/bench/w1-long.toml")),
-            Self::W2 => ("w2", include_str!("../../scenarios/bench/w2.toml")),
+            Self::W1 => ("w1", include_str!("../../../scenarios/bench/w1.toml")),
+            Self::W1Long => ("w1-long", include_str!("../../../scenarios/bench/w1-long.toml")),
+            Self::W2 => ("w2", include_str!("../../../scenarios/bench/w2.toml")),
             Self::Permutation128 => {
-                ("permutation-128", include_str!("../../scenarios/bench/permutation-128.toml"))
+                ("permutation-128", include_str!("../../../scenarios/bench/permutation-128.toml"))
             }
             Self::Permutation1024 => {
-                ("permutation-1024", include_str!("../../scenarios/bench/permutation-1024.toml"))
+                ("permutation-1024", include_str!("../../../scenarios/bench/permutation-1024.toml"))
             }
         }
     }
@@ -53,9 +55,15 @@ impl Workload {
 /// hops per second of processor time, the most memory of a process that runs nothing else, and the
 /// goodput of the simulated network.
 #[derive(Args)]
-#[command(after_help = "Example:\n  watermaster bench w1-long --json\n\n\
-                        Instructions per hop: make bench")]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Example:\n  watermaster bench w1-long --json\n\n\
+                        Instructions per hop: make bench"
+)]
 pub(crate) struct Bench {
+    #[command(subcommand)]
+    other: Option<Other>,
+
     /// One workload [default: each in a process of its own]
     #[arg(value_enum)]
     workload: Option<Workload>,
@@ -67,6 +75,12 @@ pub(crate) struct Bench {
     /// Print a JSON object for each workload, one on a line
     #[arg(long)]
     json: bool,
+}
+
+/// What else is measured.
+#[derive(Subcommand)]
+enum Other {
+    Decide(decide::Decide),
 }
 
 /// What was measured of one workload.
@@ -88,6 +102,9 @@ struct Measured {
 
 impl Bench {
     pub(crate) fn execute(self) -> Result<(), Failure> {
+        if let Some(Other::Decide(decide)) = &self.other {
+            return decide.execute();
+        }
         if !self.json {
             print(&format!(
                 "{:<17} {:>11} {:>11} {:>8} {:>11} {:>10} {:>12}\n",

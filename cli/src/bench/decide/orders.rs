@@ -1,0 +1,50 @@
+//! Policies that decide at each arrival and departure: one flow ends and another begins among 10,000
+//! of 200 jobs between 1,000 hosts.
+
+use model::{Declared, FlowId, JobId};
+use units::{Bytes, Rate, Span};
+
+use super::{Bench, Decision, Dice, timed_us};
+use crate::failure::Failure;
+
+const HOSTS: u32 = 1000;
+const JOBS: u32 = 200;
+const FLOWS: u32 = 10_000;
+
+pub(super) fn smsf() -> Result<Decision, Failure> {
+    case("smsf")
+}
+
+pub(super) fn fair() -> Result<Decision, Failure> {
+    case("fair")
+}
+
+fn case(name: &str) -> Result<Decision, Failure> {
+    let mut bench = Bench::star(name, HOSTS, Rate::from_mbps(1000))?;
+    let mut dice = Dice(1);
+    let mut next = move |bench: &Bench, flow: u32| {
+        let ends = (dice.roll(HOSTS), dice.roll(HOSTS));
+        let size = Bytes::new(1_000_000 + u64::from(dice.roll(100_000_000)));
+        bench.request(flow % JOBS, flow, ends, size)
+    };
+    for job in (0..JOBS).map(JobId) {
+        bench.declare(Declared::JobStart { job });
+    }
+    for flow in 0..FLOWS {
+        let request = next(&bench, flow);
+        bench.declare(request);
+    }
+    let mut oldest = 0;
+    Ok(Box::new(move || {
+        let flow = FlowId(oldest);
+        let ended = Declared::FlowComplete { job: JobId(oldest % JOBS), flow };
+        let begun = next(&bench, oldest + FLOWS);
+        oldest += 1;
+        bench.now += Span::from_millis(1);
+        timed_us(|| {
+            bench.declare(ended);
+            bench.declare(begun);
+            bench.out.len()
+        })
+    }))
+}

@@ -1,0 +1,169 @@
+//! `watermaster reproduce`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use experiment::report::write_results;
+use experiment::reproduce::{Cache, Plan, Reproduction, Selection, run};
+
+use crate::failure::{Failure, print};
+use crate::input::{quoted, threads};
+use crate::progress::Count;
+
+/// Run the scenarios of published figures and hold ours against the published
+///
+/// Prints for each figure our means, with the 95 % interval over the repetitions, beside what is
+/// published, and writes results.md and results.html, with a plot of each figure. What was run once is
+/// kept and not run again until its scenario, its trace or the simulator changes, so that a run that
+/// was stopped goes on where it was.
+#[derive(Args)]
+#[command(after_help = "Examples:\n  \
+    watermaster reproduce --quick\n  \
+    watermaster reproduce phurti/6.4 --trace FB-2009_samples_24_times_1hr_0.tsv")]
+pub(crate) struct Reproduce {
+    /// Only the figures of this text, or only this figure [default: all]
+    #[arg(value_name = "TEXT[/FIGURE]")]
+    figure: Option<String>,
+
+    /// Fewer points and repetitions
+    #[arg(long)]
+    quick: bool,
+
+    /// Print one JSON array instead of tables
+    #[arg(long)]
+    json: bool,
+
+    /// The folder with a folder of scenarios for each text
+    #[arg(long, value_name = "DIR", default_value = "scenarios")]
+    scenarios: PathBuf,
+
+    /// A trace file that figures need, or a folder with some; repeatable [default: the folder traces
+    /// beside that of the scenarios]
+    #[arg(long, value_name = "PATH")]
+    trace: Vec<PathBuf>,
+
+    /// Where results of single runs are kept
+    #[arg(long, value_name = "DIR", default_value = "out/cache")]
+    cache: PathBuf,
+
+    /// Directory for the files [default: out/reproduce; with --json none]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+
+    /// Runs at the same time; results don't depend on it [default: one a core]
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+}
+
+impl Reproduce {
+    pub(crate) fn execute(self) -> Result<(), Failure> {
+        let selection = self.selection()?;
+        let plan = Plan::new(&self.scenarios, &selection).map_err(Failure::misused)?;
+        if plan.figures.is_empty() {
+            return Err(self.nothing(&selection));
+        }
+        let cache = Cache::open(&self.cache).map_err(Failure::misused)?;
+        let bar = Count::new(plan.units.len());
+        let results =
+            run(&plan.units, &cache, threads(self.jobs), &|tick| bar.update(tick.unit, tick.done));
+        drop(bar);
+        let reproduction = Reproduction::new(&plan, &results, self.quick);
+        let failed = results.iter().filter(|result| result.is_err()).count();
+
+        let default = (!self.json).then(|| Path::new("out").join("reproduce"));
+        if let Some(out) = self.out.clone().or(default) {
+            self.write(&out, &reproduction)?;
+        }
+        if self.json {
+            print(&reproduction.to_json().map_err(Failure::failed)?)?;
+        } else {
+            print(&reproduction.text())?;
+        }
+        match failed {
+            0 => Ok(()),
+            _ => Err(Failure::failed(format_args!("{failed} of {} runs failed", results.len()))),
+        }
+    }
+
+    fn selection(&self) -> Result<Selection, Failure> {
+        let chosen = self.figure.as_deref();
+        let (text, number) = match chosen.map(|chosen| chosen.split_once('/').ok_or(chosen)) {
+            None => (None, None),
+            Some(Ok((text, number))) => (Some(text.to_owned()), Some(number.to_owned())),
+            Some(Err(text)) => (Some(text.to_owned()), None),
+        };
+        let mut traces = BTreeMap::new();
+        let beside = self.scenarios.parent().unwrap_or(Path::new("")).join("traces");
+        if beside.is_dir() {
+            add_traces(&beside, &mut traces)?;
+        }
+        for path in &self.trace {
+            add_traces(path, &mut traces)?;
+        }
+        Ok(Selection { text, number, quick: self.quick, traces })
+    }
+
+    /// That no figure was chosen, and which there are.
+    fn nothing(&self, selection: &Selection) -> Failure {
+        let all = Selection { quick: true, ..Selection::default() };
+        let known = Plan::new(&self.scenarios, &all).map(|plan| {
+            let names = plan.figures.iter().map(|f| format!("{}/{}", f.text, f.number));
+            names.collect::<Vec<_>>().join(", ")
+        });
+        let folder = self.scenarios.display();
+        match (known, &selection.text) {
+            (Ok(known), Some(_)) if !known.is_empty() => Failure::misused(format_args!(
+                "{}: there is no such figure; there are {known}",
+                self.figure.as_deref().unwrap_or_default()
+            )),
+            _ => Failure::misused(format_args!(
+                "{folder}: no scenario in its folders has a [figure]; name another with --scenarios"
+            )),
+        }
+    }
+
+    fn write(&self, out: &Path, reproduction: &Reproduction) -> Result<(), Failure> {
+        let fail = |error| {
+            Failure::misused(format_args!(
+                "--out {}: {error}; name a directory that can be written",
+                out.display()
+            ))
+        };
+        fs::create_dir_all(out).map_err(fail)?;
+        let mut command = "watermaster reproduce".to_owned();
+        if let Some(figure) = &self.figure {
+            command += &format!(" {}", quoted(figure));
+        }
+        if self.quick {
+            command += " --quick";
+        }
+        let page = out.join("results.md");
+        reproduction.write_markdown(&page, &command).map_err(Failure::failed)?;
+        write_results(&out.join("results.html"), reproduction, &command).map_err(Failure::failed)
+    }
+}
+
+/// Adds the trace file `path`, or all files of the folder `path`, under their names.
+fn add_traces(path: &Path, traces: &mut BTreeMap<String, PathBuf>) -> Result<(), Failure> {
+    let fail = |error| {
+        Failure::misused(format_args!(
+            "--trace {}: {error}; name a file or a folder",
+            path.display()
+        ))
+    };
+    let path = std::path::absolute(path).map_err(fail)?;
+    let mut files = vec![path.clone()];
+    if fs::metadata(&path).map_err(fail)?.is_dir() {
+        let entries = fs::read_dir(&path).map_err(fail)?.map(|entry| Ok(entry?.path()));
+        files = entries.collect::<Result<_, _>>().map_err(fail)?;
+    }
+    let named = files.into_iter().filter_map(|file| {
+        let name = file.file_name()?.to_str()?.to_owned();
+        Some((name, file))
+    });
+    traces.extend(named);
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Fan-out requests: a front end wants many small objects at once, each of which several servers
+//! hold. Objects are numbered within their request, as they stand in it.
+
+use alloc::vec::Vec;
+
+use units::{Bytes, Rate, Span};
+
+use crate::{JobId, NodeId};
+
+/// What a front end wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The request, which is a job like others.
+    pub id: JobId,
+    /// The front end.
+    pub front: NodeId,
+    /// Payload of each object, octets.
+    pub sizes: Vec<u32>,
+    /// The servers that hold each object, [`copies`](Self::copies) of them in turn. The first of an
+    /// object is the one that is asked unless there is a reason to ask another.
+    pub holders: Vec<NodeId>,
+    /// How many servers hold each object.
+    pub copies: usize,
+}
+
+impl Request {
+    /// The servers that hold `object`; none when there is no such object.
+    pub fn holders(&self, object: usize) -> &[NodeId] {
+        let start = object.saturating_mul(self.copies);
+        self.holders.get(start..start.saturating_add(self.copies)).unwrap_or(&[])
+    }
+
+    /// Payload of `object`; nothing when there is no such object.
+    pub fn size(&self, object: usize) -> Bytes {
+        self.sizes.get(object).map_or(Bytes::ZERO, |size| Bytes::new(u64::from(*size)))
+    }
+}
+
+/// A server that collects the objects of a swarm and passes them on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hub {
+    /// Where it runs.
+    pub node: NodeId,
+    /// The hub that it sends to; `None` is the front end. Never itself or one below it.
+    pub parent: Option<u32>,
+}
+
+/// How an object comes to the front end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The server that is asked for it.
+    pub holder: NodeId,
+    /// The hub, by its place among the hubs, that asks for it; `None`: the front end itself.
+    pub hub: Option<u32>,
+}
+
+/// How a request is gathered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gathering {
+    /// The hubs; those without a parent send to the front end.
+    pub hubs: Vec<Hub>,
+    /// The way of each object.
+    pub ways: Vec<Way>,
+    /// Whether a hub puts several objects into a packet.
+    pub packed: bool,
+}
+
+/// What a policy wants of the application that gathers a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Gather it so.
+    Gather(Gathering),
+    /// Have at most so many queries of the front end unanswered; without this order, any number.
+    Outstanding(u32),
+    /// The speed of each hub, frame bytes. Never zero.
+    Speeds(Vec<Rate>),
+    /// These objects come another way from now on.
+    Redirect(Vec<(u32, Way)>),
+    /// A hub died: the node takes its place; without one its children send to its parent.
+    Replace {
+        /// The hub, by its place among the hubs.
+        hub: u32,
+        /// Who takes its place.
+        node: Option<NodeId>,
+    },
+}
+
+/// How far the gathering of a request has come, as its front end measured it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Time since the last sample, or since the request began.
+    pub span: Span,
+    /// Objects that reached the front end meanwhile.
+    pub arrived: Vec<u32>,
+    /// Frame bytes that each hub sent meanwhile.
+    pub received: Vec<Bytes>,
+    /// Frame bytes queued at the aggregation router's port towards the front end's rack.
+    pub queued: Bytes,
+    /// Room at that port.
+    pub buffer: Bytes,
+}

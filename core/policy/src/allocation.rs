@@ -1,0 +1,231 @@
+//! From what flows need to their rates: link by link, the least of a flow's shares, and what is
+//! left in proportion ("On SDN-Enabled Online and Dynamic Bandwidth Allocation for Stream
+//! Analytics", algorithm 1 and section VI-C).
+//!
+//! The first links of a path fork what senders have, the last joins what a receiver gets. Flat
+//! tables, rebuilt when flows or paths change; a step allocates nothing. Rates are frame bits per
+//! second.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use model::LinkId;
+use units::Rate;
+
+use crate::Share;
+use crate::split::{Claim, MOST, level};
+
+/// Most passes of backfilling; in a big switch more gain nothing worth naming.
+const PASSES: usize = 4;
+/// Bits behind the point of a factor of growth.
+const POINT: u32 = 16;
+/// The rate of a flow that no bottleneck limits.
+pub(crate) const UNLIMITED: u64 = u64::MAX;
+
+/// Where on its path a link is to a flow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Before the last.
+    Fork,
+    /// The last.
+    Join,
+}
+
+/// What a flow needs in the time ahead, bit/s, each at most [`MOST`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Need {
+    /// What it would send if nothing held it back.
+    pub(crate) demand: u64,
+    /// What its receiver processes.
+    pub(crate) consumption: u64,
+    /// What waits at its receiver, over the time ahead.
+    pub(crate) waiting: u64,
+}
+
+/// Which links count, and how they are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// A link is a bottleneck when the demand for it reaches this part of it.
+    pub bottleneck: Share,
+    /// The part of an even share that a flow gets though it shows no need.
+    pub floor: Share,
+    /// The part of a link that is given away.
+    pub usable: Share,
+}
+
+/// The links, the flows over them, and their rates. Flows are numbered from 0.
+#[derive(Debug, Default)]
+pub(crate) struct Allocation {
+    /// The links of each flow; none where no path leads to its receiver.
+    paths: Table,
+    /// The flows of each link that it forks, and those that it joins: whose last link it is.
+    members: [Table; 2],
+    /// What may be given away of each link, bit/s.
+    capacities: Vec<u64>,
+    /// The rate of each flow, bit/s.
+    rates: Vec<u64>,
+    claims: Vec<Claim>,
+    order: Vec<usize>,
+    shares: Vec<Rate>,
+    growth: Vec<u64>,
+}
+
+/// Lists of numbers, one after the other.
+#[derive(Debug, Default)]
+struct Table {
+    starts: Vec<usize>,
+    entries: Vec<u32>,
+}
+
+impl Table {
+    fn of(&self, list: usize) -> &[u32] {
+        &self.entries[self.range(list)]
+    }
+
+    fn range(&self, list: usize) -> Range<usize> {
+        self.starts[list]..self.starts[list + 1]
+    }
+
+    fn len(&self) -> usize {
+        self.starts.len().saturating_sub(1)
+    }
+
+    fn clear(&mut self) {
+        self.starts.clear();
+        self.starts.push(0);
+        self.entries.clear();
+    }
+
+    fn push(&mut self, list: impl Iterator<Item = u32>) {
+        self.entries.extend(list);
+        self.starts.push(self.entries.len());
+    }
+}
+
+impl Allocation {
+    /// Takes in the flows anew, by their paths over `links` links.
+    pub(crate) fn lay_out<'a>(&mut self, links: usize, paths: impl Iterator<Item = &'a [LinkId]>) {
+        self.paths.clear();
+        for path in paths {
+            self.paths.push(path.iter().map(|link| link.0).filter(|&link| (link as usize) < links));
+        }
+        let mut crossings = [Vec::new(), Vec::new()];
+        for (flow, number) in (0..self.paths.len()).zip(0u32..) {
+            if let Some((last, before)) = self.paths.of(flow).split_last() {
+                crossings[0].extend(before.iter().map(|&link| (link, number)));
+                crossings[1].push((*last, number));
+            }
+        }
+        for (members, crossings) in self.members.iter_mut().zip(&mut crossings) {
+            crossings.sort_unstable();
+            members.clear();
+            let mut crossings = crossings.iter().peekable();
+            for (_, link) in (0..links).zip(0u32..) {
+                let here = core::iter::from_fn(|| crossings.next_if(|crossing| crossing.0 == link));
+                members.push(here.map(|crossing| crossing.1));
+            }
+        }
+    }
+
+    /// The rate of each flow that `needs` so much, bit/s, over links of these capacities;
+    /// [`UNLIMITED`] where no bottleneck limits it.
+    pub(crate) fn solve(
+        &mut self,
+        division: &Division,
+        capacities: impl Iterator<Item = Rate>,
+        needs: &[Need],
+    ) -> &[u64] {
+        self.capacities.clear();
+        let usable = capacities.map(|rate| division.usable.divided(rate, 1).as_bps().min(MOST));
+        self.capacities.extend(usable);
+        self.rates.clear();
+        self.rates.resize(needs.len(), UNLIMITED);
+        for stage in [Stage::Fork, Stage::Join] {
+            for link in 0..self.capacities.len() {
+                self.divide(link, stage, division, needs);
+            }
+        }
+        for link in 0..self.capacities.len() {
+            self.trim(link);
+        }
+        for _ in 0..PASSES {
+            if !self.backfill(needs) {
+                break;
+            }
+        }
+        &self.rates
+    }
+
+    /// Divides a link among the flows that it forks or joins, if it is a bottleneck to them: problem
+    /// (3) or (4). A flow demands no more of it than it got at earlier links.
+    fn divide(&mut self, link: usize, stage: Stage, division: &Division, needs: &[Need]) {
+        let Self { members, capacities, rates, claims, order, shares, .. } = self;
+        let here = || members[stage as usize].of(link).iter().map(|&flow| flow as usize);
+        let capacity = Rate::from_bps(capacities[link]);
+        let coming = here().map(|flow| needs[flow].demand.min(rates[flow]));
+        let coming = coming.fold(0, u64::saturating_add);
+        if coming == 0 || coming < division.bottleneck.divided(capacity, 1).as_bps() {
+            return;
+        }
+        let least = division.floor.divided(capacity, here().count() as u64).as_bps();
+        claims.clear();
+        claims.extend(here().map(|flow| match stage {
+            Stage::Fork => Claim { weight: needs[flow].demand, offset: 0, least },
+            Stage::Join => {
+                Claim { weight: needs[flow].consumption, offset: needs[flow].waiting, least }
+            }
+        }));
+        shares.clear();
+        level(capacity, claims, order, shares);
+        for (flow, share) in here().zip(&*shares) {
+            rates[flow] = rates[flow].min(share.as_bps());
+        }
+    }
+
+    /// Holds the limits of all flows on a link together to its capacity.
+    fn trim(&mut self, link: usize) {
+        let Self { members, capacities, rates, .. } = self;
+        let capacity = capacities[link];
+        let limited = on(members, link).filter(|&flow| rates[flow] != UNLIMITED);
+        let sum = limited.map(|flow| rates[flow]).fold(0, u64::saturating_add);
+        if sum <= capacity {
+            return;
+        }
+        for flow in on(members, link) {
+            if rates[flow] != UNLIMITED {
+                rates[flow] = Rate::from_bps(rates[flow]).fraction(capacity, sum).as_bps();
+            }
+        }
+    }
+
+    /// Has limited flows grow in proportion to their rates, each as much as all its links allow;
+    /// whether one could. What flows without a limit demand is theirs.
+    fn backfill(&mut self, needs: &[Need]) -> bool {
+        let Self { paths, members, capacities, rates, growth, .. } = self;
+        growth.clear();
+        growth.extend((0..capacities.len()).map(|link| {
+            let (mut limited, mut left) = (0u64, capacities[link]);
+            for flow in on(members, link) {
+                if rates[flow] == UNLIMITED {
+                    left = left.saturating_sub(needs[flow].demand);
+                } else {
+                    limited = limited.saturating_add(rates[flow]);
+                }
+            }
+            (left.saturating_sub(limited) << POINT).checked_div(limited).unwrap_or(0)
+        }));
+        let mut grew = false;
+        for (flow, rate) in rates.iter_mut().enumerate().filter(|(_, rate)| **rate != UNLIMITED) {
+            let factors = paths.of(flow).iter().map(|&link| growth[link as usize]);
+            let more = (u128::from(*rate) * u128::from(factors.min().unwrap_or(0))) >> POINT;
+            *rate += u64::try_from(more).unwrap_or(0);
+            grew |= more > 0;
+        }
+        grew
+    }
+}
+
+/// The flows on a link.
+fn on(members: &[Table; 2], link: usize) -> impl Iterator<Item = usize> + '_ {
+    members.iter().flat_map(move |stage| stage.of(link)).map(|&flow| flow as usize)
+}

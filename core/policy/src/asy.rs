@@ -1,0 +1,141 @@
+//! `asy`: a rate for every pair of hosts, renormalised whenever what is offered changes.
+//!
+//! Source: sync-vs-async, section II-B. A pair with packets waiting offers the rate of its slower link,
+//! for so fast would it drain alone; a pair whose offered rate was measured offers that. What the
+//! hosts can't carry is renormalised (`renormalise`). Rates count frame bytes. Paths are left
+//! to ECMP, as in the text.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use model::{Directive, Directives, Measured, Network, NodeId, NodeKind, Observation};
+use units::{Rate, Time};
+
+use crate::renormalise::{Offer, Renormaliser};
+use crate::{FLOOR, LEASE, Policy};
+
+/// The asynchronous policy.
+#[derive(Debug, Default)]
+pub struct Asy {
+    /// The pairs that offer anything, in order of their ends.
+    pairs: Vec<Pair>,
+    /// What each node can send and receive on the links that are up; empty: to be looked up.
+    sources: Vec<Rate>,
+    destinations: Vec<Rate>,
+    solver: Renormaliser,
+    offers: Vec<Offer>,
+    rates: Vec<Rate>,
+}
+
+#[derive(Debug)]
+struct Pair {
+    ends: (NodeId, NodeId),
+    offer: Rate,
+    /// The rate that it was given last.
+    given: Rate,
+}
+
+impl Asy {
+    fn solve(&mut self, network: &Network, out: &mut Directives) {
+        if self.sources.is_empty() {
+            self.look_up(network);
+        }
+        // The floor of each pair is set aside, for it is added to what the pair gets.
+        let (mut sources, mut destinations) = (self.sources.clone(), self.destinations.clone());
+        for Pair { ends: (src, dst), .. } in &self.pairs {
+            for end in [&mut sources[src.index()], &mut destinations[dst.index()]] {
+                *end = *end - FLOOR;
+            }
+        }
+        self.offers.clear();
+        let offers = self.pairs.iter();
+        self.offers.extend(offers.map(|pair| {
+            let (src, dst) = (pair.ends.0.0, pair.ends.1.0);
+            Offer { src, dst, rate: pair.offer }
+        }));
+        self.solver.solve(&sources, &destinations, &self.offers, &mut self.rates);
+        for (pair, &rate) in self.pairs.iter_mut().zip(&self.rates) {
+            let (src, dst) = pair.ends;
+            let whole = self.sources[src.index()].min(self.destinations[dst.index()]);
+            let rate = FLOOR + if rate < whole.fraction(127, 128) { round(rate) } else { rate };
+            if pair.given != rate {
+                pair.given = rate;
+                out.push(Directive::PacePair { src, dst, rate, lease: LEASE });
+            }
+        }
+    }
+
+    fn look_up(&mut self, network: &Network) {
+        let topology = network.topology();
+        self.sources = vec![Rate::ZERO; topology.nodes().len()];
+        self.destinations = self.sources.clone();
+        for (number, link) in (0..).zip(topology.links()) {
+            if network.is_up(model::LinkId(number)) {
+                self.sources[link.from.index()] =
+                    self.sources[link.from.index()] + link.spec.capacity;
+                let received = &mut self.destinations[link.to.index()];
+                *received = *received + link.spec.capacity;
+            }
+        }
+    }
+
+    /// Notes what a pair offers; whether that is news.
+    fn offer(&mut self, network: &Network, src: NodeId, dst: NodeId, rate: Rate) -> bool {
+        let is_host = |node: NodeId| {
+            network.topology().nodes().get(node.index()).is_some_and(|n| n.kind == NodeKind::Host)
+        };
+        let place = self.pairs.binary_search_by_key(&(src, dst), |pair| pair.ends);
+        match place {
+            Ok(place) if rate == Rate::ZERO => {
+                self.pairs.remove(place);
+                true
+            }
+            Ok(place) => core::mem::replace(&mut self.pairs[place].offer, rate) != rate,
+            Err(_) if rate == Rate::ZERO || src == dst || !is_host(src) || !is_host(dst) => false,
+            Err(place) => {
+                let pair = Pair { ends: (src, dst), offer: rate, given: Rate::ZERO };
+                self.pairs.insert(place, pair);
+                true
+            }
+        }
+    }
+}
+
+/// The rate down to 7 significant bits, 0.4 % less on average: what changes by less is not told.
+/// Otherwise every change would be told to every pair that shares a link, for those of a busy network
+/// hang together.
+const fn round(rate: Rate) -> Rate {
+    let bps = rate.as_bps();
+    let drop = (u64::BITS - bps.leading_zeros()).saturating_sub(7);
+    Rate::from_bps(bps >> drop << drop)
+}
+
+impl Policy for Asy {
+    fn observe(
+        &mut self,
+        _: Time,
+        network: &Network,
+        observation: &Observation,
+        out: &mut Directives,
+    ) {
+        let changed = match *observation {
+            Observation::Measured(Measured::Queued { src, dst, .. }) => {
+                self.offer(network, src, dst, Rate::MAX)
+            }
+            Observation::Measured(Measured::Drained { src, dst }) => {
+                self.offer(network, src, dst, Rate::ZERO)
+            }
+            Observation::Measured(Measured::Offered { src, dst, rate }) => {
+                self.offer(network, src, dst, rate)
+            }
+            Observation::Measured(Measured::LinkState { .. }) => {
+                self.sources.clear();
+                true
+            }
+            _ => false,
+        };
+        if changed {
+            self.solve(network, out);
+        }
+    }
+}

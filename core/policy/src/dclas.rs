@@ -1,0 +1,130 @@
+//! `dclas` (Aalo): coflows sink through queues as they send, and nobody says how large they are.
+//!
+//! Source: Chowdhury and Stoica, "Efficient coflow scheduling without prior knowledge", SIGCOMM
+//! 2015: Discretized Coflow-Aware Least-Attained Service. A coflow that has sent so much is in queue
+//! k when that is below `first`·`factor`ᵏ; the queues divide every link by weights that fall from
+//! the first to the last, coflows within a queue go in order of arrival, the flows of a coflow are
+//! equal, and what a queue can't use goes to the others in order. Sizes aren't looked at: what was
+//! sent is what the rates granted add up to, or what was measured.
+//!
+//! Published values: 10 queues, the first up to 10 MB, each ten times the one before. The
+//! coordinator here knows at once when a coflow sinks; the published one every 10 ms.
+
+use alloc::vec::Vec;
+
+use units::{Bytes, Span, Time};
+
+use crate::allocator::{Allocator, Discipline, Division};
+use crate::coflow::Rule;
+use crate::ordered::Pause;
+use crate::{Policy, PolicyError};
+
+/// Aalo's parameters. [`Default`] gives the published values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Queues; published: 10.
+    pub queues: u32,
+    /// What a coflow sends in the first queue; published: 10 MB.
+    pub first: Bytes,
+    /// How many times as much the next queue's limit is; published: 10.
+    pub factor: u64,
+    /// Between two divisions of what single flows left.
+    pub pause: Pause,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        let first = Bytes::new(10_000_000);
+        Self { queues: 10, first, factor: 10, pause: Pause::default() }
+    }
+}
+
+impl Parameters {
+    /// Most queues.
+    pub const MOST: u32 = 64;
+
+    /// What a coflow has sent when it leaves a queue, bits.
+    fn limit(&self, queue: u32) -> f64 {
+        (0..queue).fold(self.first.get() as f64 * 8.0, |limit, _| limit * self.factor as f64)
+    }
+}
+
+/// The policy.
+///
+/// # Errors
+/// [`PolicyError::OutOfRange`]: no queue or more than [`Parameters::MOST`], a first limit of zero,
+/// a factor below two.
+pub fn new(parameters: Parameters) -> Result<impl Policy + Send, PolicyError> {
+    let fail = |parameter, range| Err(PolicyError::OutOfRange { parameter, range });
+    match parameters {
+        Parameters { queues: 0, .. } | Parameters { queues: 65.., .. } => {
+            fail("queues", "from 1 to 64")
+        }
+        Parameters { first: Bytes::ZERO, .. } => fail("first", "above zero"),
+        Parameters { factor: 0 | 1, .. } => fail("factor", "at least 2"),
+        _ => Ok(Allocator::new(LeastAttained { parameters, review: None })),
+    }
+}
+
+#[derive(Debug)]
+struct LeastAttained {
+    parameters: Parameters,
+    /// When the next coflow sinks.
+    review: Option<Time>,
+}
+
+impl Discipline for LeastAttained {
+    fn divide(&mut self, now: Time, division: Division<'_, '_>) {
+        let Division { jobs, links, .. } = division;
+        let Parameters { queues, .. } = self.parameters;
+        let mut places: Vec<(u32, usize)> = Vec::with_capacity(jobs.len());
+        for (position, job) in jobs.iter().enumerate() {
+            let sent = job.sent(now);
+            let above = |queue: &u32| *queue + 1 == queues || sent < self.parameters.limit(*queue);
+            places.push(((0..queues).find(above).unwrap_or(0), position));
+        }
+        places.sort_unstable();
+        // Weights fall by one from queue to queue; only those with coflows count.
+        let weight = |queue: u32| u64::from(queues - queue);
+        let mut present: Vec<u32> = places.iter().map(|(queue, _)| *queue).collect();
+        present.dedup();
+        let all: u64 = present.iter().map(|queue| weight(*queue)).sum();
+        let whole = links.lefts();
+        let mut unused = whole.clone();
+        for queue in present {
+            links.set_lefts(whole.iter().map(|left| part(*left, weight(queue), all)));
+            for (_, position) in places.iter().filter(|(of, _)| *of == queue) {
+                jobs[*position].grant(now, 0, Rule::Equally, links);
+            }
+            for ((unused, left), whole) in unused.iter_mut().zip(links.lefts()).zip(&whole) {
+                *unused -= part(*whole, weight(queue), all) - left;
+            }
+        }
+        links.set_lefts(unused.into_iter());
+        for (_, position) in &places {
+            jobs[*position].grant(now, 1, Rule::Equally, links);
+        }
+        let sinks = places.iter().filter(|(queue, _)| queue + 1 < queues).filter_map(|place| {
+            let job = &jobs[place.1];
+            let left = self.parameters.limit(place.0) - job.sent(now);
+            let rate = job.granted();
+            // A nanosecond later than computed, so that it has sunk for sure.
+            (rate > 0.0)
+                .then(|| now + Span::from_secs_f64(left.max(0.0) / rate) + Span::from_nanos(1))
+        });
+        self.review = sinks.min();
+    }
+
+    fn patience(&self) -> Span {
+        self.parameters.pause.span()
+    }
+
+    fn review(&self) -> Option<Time> {
+        self.review
+    }
+}
+
+/// The part `weight` of `all` of what is left, rounded down.
+fn part(left: u64, weight: u64, all: u64) -> u64 {
+    units::Rate::from_bps(left).fraction(weight, all).as_bps()
+}

@@ -1,0 +1,242 @@
+//! `sdtcp-hold`: a variant of [`sdtcp`](crate::sdtcp) that holds the queue of every port at a target,
+//! from the first SYN on, however many flows there are.
+//!
+//! Ours, for what the original leaves: its windows come only once a queue has filled, step by step,
+//! and stay a second too long; and no window says less than a segment, so that more flows than the
+//! pipe and the buffer have places must lose packets.
+//!
+//! * The N active flows of a port get a window of (C·RTT + target) / N each, at each SYN and FIN.
+//!   As senders use whole segments, they have in flight at least half of the total: with a target of
+//!   C·RTT, the default, the link is never idle.
+//! * When that is less than a segment, the window is one segment and the switch spaces the port's
+//!   acknowledgements: each lets go one segment, so that data comes at the pace of the spacing. It
+//!   is the link's own, corrected by the distance of the queue from the target.
+//! * Acknowledgements of two flows and more are never closer than four fifths of that, so that the
+//!   SYN-ACKs of a burst don't let go all their first windows at once.
+//! * Flows that statistics show to be idle don't count, until the queue exceeds twice its target: then
+//!   they may have woken, and all count. Flows held up elsewhere are made up for: while the link has
+//!   time left, the total grows.
+
+use alloc::collections::BTreeMap;
+
+use model::{Buffer, Directive, Directives, LinkId, Measured, Network, Observation};
+use units::{Bytes, Span, Time};
+
+use crate::connections::{Connections, Port};
+use crate::watch::Watch;
+use crate::{HEADER, LEASE, Policy, PolicyError, Share};
+
+/// The classes of flows, as positions of their lists.
+const ACTIVE: usize = 0;
+const IDLE: usize = 1;
+
+/// The total over C·RTT + target, in percent: it grows by a step a report up to the most, while the
+/// link is used for less than the part that counts as busy.
+const WHOLE: u64 = 100;
+const STEP: u64 = 5;
+const MOST: u64 = 300;
+const BUSY: u64 = 95;
+
+/// A distance of the queue from its target is made up for in so many periods of the reports, by
+/// spacing that differs from the link's by a quarter at most.
+const CORRECTION: u64 = 8;
+
+/// Parameters of the variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Length at which queues are held, as a part of C·RTT. A quarter of the buffer is the most.
+    pub target: Share,
+    /// Payload of a full segment.
+    pub segment: Bytes,
+    /// Time between two reports of the queues.
+    pub queues: Span,
+    /// Time between two flow statistics, by which idle flows are found.
+    pub statistics: Span,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            target: Share::literal(1_000_000),
+            segment: Bytes::new(1460),
+            queues: Span::from_millis(1),
+            statistics: Span::from_millis(100),
+        }
+    }
+}
+
+/// The policy.
+///
+/// # Errors
+/// [`PolicyError::OutOfRange`]: an empty segment, reports without pause.
+pub fn new(parameters: Parameters) -> Result<Hold, PolicyError> {
+    let out = |parameter, range| Err(PolicyError::OutOfRange { parameter, range });
+    if parameters.segment == Bytes::ZERO {
+        return out("segment", "above 0 B");
+    }
+    if parameters.queues == Span::ZERO {
+        return out("queues", "above 0 s");
+    }
+    if parameters.statistics == Span::ZERO {
+        return out("statistics", "above 0 s");
+    }
+    Ok(Hold { parameters, connections: Connections::default(), ports: BTreeMap::new() })
+}
+
+/// The policy's state: what is open, and what it said last about each port.
+#[derive(Debug)]
+pub struct Hold {
+    parameters: Parameters,
+    connections: Connections,
+    ports: BTreeMap<LinkId, Held>,
+}
+
+/// What was said about a port.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    /// The total in percent.
+    total: u64,
+    /// Idle flows count until the next statistics.
+    woken: bool,
+    cap: Option<Bytes>,
+    gap: Option<Span>,
+}
+
+impl Policy for Hold {
+    fn observe(
+        &mut self,
+        now: Time,
+        network: &Network,
+        observation: &Observation,
+        out: &mut Directives,
+    ) {
+        let Observation::Measured(measured) = observation else {
+            return;
+        };
+        match measured {
+            Measured::Opened { flow, src, dst } => {
+                // A SYN that was lost once has come again.
+                let mut links = self.connections.wake(*flow);
+                let segment = self.parameters.segment;
+                links.extend(self.connections.open(now, network, *flow, (*src, *dst), segment));
+                for link in links {
+                    self.decide(network, link, None, out);
+                }
+            }
+            Measured::Closed { flow } => {
+                for link in self.connections.close(*flow) {
+                    self.decide(network, link, None, out);
+                }
+            }
+            Measured::Carried { flows } => {
+                let class = |grew| if grew { ACTIVE } else { IDLE };
+                let changed = self.connections.carried(now, flows, |flow| class(flow.grew));
+                self.ports.values_mut().for_each(|held| held.woken = false);
+                for link in changed {
+                    self.decide(network, link, None, out);
+                }
+            }
+            Measured::LinkState { .. } => {
+                for link in self.connections.reroute(network, self.parameters.segment) {
+                    self.decide(network, link, None, out);
+                }
+            }
+            Measured::QueueLength { link, queue, sent } => {
+                self.decide(network, *link, Some((*queue, *sent)), out);
+            }
+            _ => {}
+        }
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        let Parameters { queues, statistics, .. } = self.parameters;
+        let (queues, statistics) = (Some(queues), Some(statistics));
+        Some(Watch { queues, statistics, ..Watch::default() })
+    }
+}
+
+impl Hold {
+    /// Says what is new for a port, whose queue, and what it took in, was perhaps just reported.
+    fn decide(
+        &mut self,
+        network: &Network,
+        link: LinkId,
+        report: Option<(Bytes, Bytes)>,
+        out: &mut Directives,
+    ) {
+        let Some(port) = self.connections.port(link) else {
+            if self.ports.remove(&link).is_some() {
+                out.push(Directive::Window { link, flow: None, cap: None, lease: LEASE });
+                out.push(Directive::Space { link, gap: None, lease: LEASE });
+            }
+            return;
+        };
+        let said = self.ports.entry(link).or_insert(Held {
+            total: WHOLE,
+            woken: false,
+            cap: None,
+            gap: None,
+        });
+        let now = self.parameters.port(network, link, port, report, said);
+        if now.cap != said.cap {
+            out.push(Directive::Window { link, flow: None, cap: now.cap, lease: LEASE });
+        }
+        if now.gap != said.gap {
+            out.push(Directive::Space { link, gap: now.gap, lease: LEASE });
+        }
+        *said = now;
+    }
+}
+
+impl Parameters {
+    fn port(
+        &self,
+        network: &Network,
+        link: LinkId,
+        port: &Port,
+        report: Option<(Bytes, Bytes)>,
+        said: &Held,
+    ) -> Held {
+        let spec = network.topology().link(link).spec;
+        let frame = self.segment + HEADER;
+        let pipe = spec.capacity.bytes_in(port.round_trip());
+        let room = match spec.buffer {
+            Buffer::Packets(packets) => frame * u64::from(packets),
+            Buffer::Bytes(bytes) => bytes,
+            Buffer::Unlimited => Bytes::MAX,
+        };
+        let target = self.target.of_bytes(pipe).min(Bytes::new(room.get() / 4)).max(frame);
+        let woken = said.woken || report.is_some_and(|(queue, _)| queue > target * 2);
+        let counted = if woken { port.count() } else { port.flows[ACTIVE].len() as u64 };
+        let active = counted.max(1);
+        let even = spec.capacity.time_for(frame);
+        let whole = pipe + target;
+        if whole >= self.segment * active {
+            let possible = spec.capacity.bytes_in(self.queues);
+            let is_busy = |sent: Bytes| sent * WHOLE >= possible * BUSY;
+            let total = match report {
+                Some((queue, _)) if queue > target => said.total.saturating_sub(STEP).max(WHOLE),
+                Some((_, sent)) if !is_busy(sent) => (said.total + STEP).min(MOST),
+                _ => said.total,
+            };
+            let fair = Bytes::new((whole * total).get() / WHOLE / active);
+            let gap = (active > 1).then(|| Span::from_nanos(even.as_nanos() / 5 * 4));
+            return Held { total, woken, cap: Some(fair), gap };
+        }
+        let gap = match report {
+            None => said.gap.filter(|_| said.cap == Some(self.segment)).unwrap_or(even),
+            Some((queue, _)) => {
+                // What the link sends until the queue shall be where it belongs, 1 at the least.
+                let sent = spec.capacity.bytes_in(self.queues).get().saturating_mul(CORRECTION);
+                let sent = sent.max(1);
+                let (short, long) = ((target - queue).get(), (queue - target).get());
+                let part = |bytes: u64| u128::from(bytes.min(sent / 4));
+                let even = u128::from(even.as_nanos());
+                // Data at the rate of the link, more or less what is missing or too much.
+                let ns = even * u128::from(sent) / (u128::from(sent) + part(short) - part(long));
+                Span::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+            }
+        };
+        Held { total: WHOLE, woken, cap: Some(self.segment), gap: Some(gap) }
+    }
+}

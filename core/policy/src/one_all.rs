@@ -1,0 +1,33 @@
+//! `one-all`: the front end asks for all objects at once; the answers meet at its port.
+//!
+//! Source: SICC, section 4, the baseline.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use model::{
+    Declared, Directive, Directives, Gathering, Network, Observation, Order, Request, Way,
+};
+use units::Time;
+
+use crate::Policy;
+
+/// The policy; it has no state.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OneAll;
+
+impl Policy for OneAll {
+    fn observe(&mut self, _: Time, _: &Network, observation: &Observation, out: &mut Directives) {
+        if let Observation::Declared(Declared::Gather(request)) = observation {
+            out.push(ask_all(request));
+        }
+    }
+}
+
+/// The order to ask the first holder of every object of `request`, without hubs.
+pub(crate) fn ask_all(request: &Request) -> Directive {
+    let first = request.holders.chunks_exact(request.copies.max(1)).filter_map(|all| all.first());
+    let ways: Vec<Way> = first.map(|holder| Way { holder: *holder, hub: None }).collect();
+    let order = Order::Gather(Gathering { hubs: Vec::new(), ways, packed: false });
+    Directive::Gather { request: request.id, order: Arc::new(order) }
+}

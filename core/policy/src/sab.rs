@@ -1,0 +1,99 @@
+//! `sab`: each port divides its buffer evenly among its flows, as their windows.
+//!
+//! Source: Zhang, Ren, Yue, Shu, "Sharing Bandwidth by Allocating Switch Buffer in Data Center
+//! Networks", as SDTCP (sections 2.1 and 5.1) describes and runs it: the window of each of N flows
+//! is (C·RTT + ε·B) / N, with ε = 0.5 of the buffer B. With segments of fixed size it is at least
+//! one segment. The switches decide by themselves, at each SYN and FIN.
+
+use model::{Buffer, Directive, Directives, LinkId, Measured, Network, Observation};
+use units::{Bytes, Time};
+
+use crate::connections::Connections;
+use crate::watch::Watch;
+use crate::{HEADER, LEASE, Policy, PolicyError, Share};
+
+/// SAB's parameters. [`Default`] gives those that SDTCP's text compares with (section 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// ε: the part of a buffer that is divided; published: 0.5.
+    pub buffer_share: Share,
+    /// Payload of a full segment, below which no window goes.
+    pub segment: Bytes,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self { buffer_share: Share::literal(500_000), segment: Bytes::new(1460) }
+    }
+}
+
+/// The policy.
+///
+/// # Errors
+/// [`PolicyError::OutOfRange`]: an empty segment.
+pub fn new(parameters: Parameters) -> Result<Sab, PolicyError> {
+    if parameters.segment == Bytes::ZERO {
+        return Err(PolicyError::OutOfRange { parameter: "segment", range: "above 0 B" });
+    }
+    Ok(Sab { parameters, connections: Connections::default() })
+}
+
+/// The policy's state: what is open.
+#[derive(Debug)]
+pub struct Sab {
+    parameters: Parameters,
+    connections: Connections,
+}
+
+impl Policy for Sab {
+    fn observe(
+        &mut self,
+        now: Time,
+        network: &Network,
+        observation: &Observation,
+        out: &mut Directives,
+    ) {
+        match observation {
+            Observation::Measured(Measured::Opened { flow, src, dst }) => {
+                let segment = self.parameters.segment;
+                for link in self.connections.open(now, network, *flow, (*src, *dst), segment) {
+                    self.divide(network, link, out);
+                }
+            }
+            Observation::Measured(Measured::Closed { flow }) => {
+                for link in self.connections.close(*flow) {
+                    self.divide(network, link, out);
+                }
+            }
+            Observation::Measured(Measured::LinkState { .. }) => {
+                for link in self.connections.reroute(network, self.parameters.segment) {
+                    self.divide(network, link, out);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        Some(Watch { local: true, ..Watch::default() })
+    }
+}
+
+impl Sab {
+    fn divide(&self, network: &Network, link: LinkId, out: &mut Directives) {
+        let Parameters { buffer_share, segment } = self.parameters;
+        let cap = self.connections.port(link).map(|port| {
+            let spec = network.topology().link(link).spec;
+            let pipe = spec.capacity.bytes_in(port.round_trip());
+            let buffer = match spec.buffer {
+                Buffer::Packets(packets) => (segment + HEADER) * u64::from(packets),
+                Buffer::Bytes(bytes) => bytes,
+                // No part of an endless buffer would do; half of this keeps the link busy.
+                Buffer::Unlimited => pipe * 2,
+            };
+            let total = pipe + buffer_share.of_bytes(buffer);
+            Bytes::new(total.get() / port.count().max(1)).max(segment)
+        });
+        out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
+    }
+}

@@ -1,0 +1,166 @@
+//! `sdtcp`: when a switch queue fills, background flows get smaller windows, so that bursts fit.
+//!
+//! Source: SDTCP, section 3: flows are background or burst flows by their volume and age (3.3), and
+//! each congestion notification sets the windows of the port's flows (3.4), equations 3 to 8.
+//! Windows are octets of payload, as in the text, which counts no headers.
+//!
+//! Where the text is silent: a flow that opens while its port is congested gets its window with the
+//! next notification, if one comes; the round trip of a port's flows is the mean over their paths
+//! with empty queues.
+
+use model::{Congestion, Directive, Directives, LinkId, Measured, Network, Observation};
+use units::{Bytes, Span, Time};
+
+use crate::connections::Connections;
+use crate::trigger::Thresholds;
+use crate::watch::Watch;
+use crate::{LEASE, Policy, PolicyError, Share};
+
+/// The classes of flows, as positions of their lists.
+const BURST: usize = 0;
+const BACKGROUND: usize = 1;
+
+/// SDTCP's parameters. [`Default`] gives the published values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// When a port is congested.
+    pub thresholds: Thresholds,
+    /// A background flow has carried more than this; published: 1 MB.
+    pub background_size: Bytes,
+    /// And is older than this; published: 1 s.
+    pub background_age: Span,
+    /// μ at CN-L: the part of its fair share that a background flow keeps; published: 2/3.
+    pub low_share: Share,
+    /// μ at CN-M; published: 1/2.
+    pub medium_share: Share,
+    /// Payload of a full segment, below which no window goes; published: 1460 B.
+    pub segment: Bytes,
+    /// Time between two flow statistics. The text gives none.
+    pub statistics: Span,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        Self {
+            thresholds: Thresholds::default(),
+            background_size: Bytes::new(1_000_000),
+            background_age: Span::from_secs(1),
+            low_share: Share::literal(666_667),
+            medium_share: Share::literal(500_000),
+            segment: Bytes::new(1460),
+            statistics: Span::from_millis(100),
+        }
+    }
+}
+
+/// The policy.
+///
+/// # Errors
+/// [`PolicyError::OutOfRange`]: thresholds that don't rise, an empty segment, statistics without
+/// pause.
+pub fn new(parameters: Parameters) -> Result<Sdtcp, PolicyError> {
+    parameters.thresholds.validate()?;
+    let out = |parameter, range| Err(PolicyError::OutOfRange { parameter, range });
+    if parameters.segment == Bytes::ZERO {
+        return out("segment", "above 0 B");
+    }
+    if parameters.statistics == Span::ZERO {
+        return out("statistics", "above 0 s");
+    }
+    Ok(Sdtcp { parameters, connections: Connections::default() })
+}
+
+/// The policy's state: what is open.
+#[derive(Debug)]
+pub struct Sdtcp {
+    parameters: Parameters,
+    connections: Connections,
+}
+
+impl Policy for Sdtcp {
+    fn observe(
+        &mut self,
+        now: Time,
+        network: &Network,
+        observation: &Observation,
+        out: &mut Directives,
+    ) {
+        let Observation::Measured(measured) = observation else {
+            return;
+        };
+        match measured {
+            Measured::Congested { link, level, queue } => {
+                self.congested(network, *link, *level, *queue, out);
+            }
+            Measured::Opened { flow, src, dst } => {
+                self.connections.open(now, network, *flow, (*src, *dst), self.parameters.segment);
+            }
+            Measured::Closed { flow } => {
+                self.connections.close(*flow);
+            }
+            Measured::LinkState { .. } => {
+                self.connections.reroute(network, self.parameters.segment);
+            }
+            Measured::Carried { flows } => {
+                let Parameters { background_size, background_age, .. } = self.parameters;
+                self.connections.carried(now, flows, |flow| {
+                    if flow.carried > background_size && flow.age > background_age {
+                        BACKGROUND
+                    } else {
+                        BURST
+                    }
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        let Parameters { thresholds, statistics, .. } = self.parameters;
+        let (congestion, statistics) = (Some(thresholds), Some(statistics));
+        Some(Watch { congestion, statistics, ..Watch::default() })
+    }
+}
+
+impl Sdtcp {
+    fn congested(
+        &self,
+        network: &Network,
+        link: LinkId,
+        level: Congestion,
+        queue: Bytes,
+        out: &mut Directives,
+    ) {
+        if level == Congestion::Recovered {
+            out.push(Directive::Window { link, flow: None, cap: None, lease: LEASE });
+            return;
+        }
+        let Some(port) = self.connections.port(link) else {
+            return;
+        };
+        let Parameters { low_share, medium_share, segment, .. } = self.parameters;
+        let capacity = network.topology().link(link).spec.capacity;
+        // Equation 2: what all flows together have in flight.
+        let total = capacity.bytes_in(port.round_trip()) + queue;
+        let [burst, background] = &port.flows;
+        let (some, many) = (burst.len() as u64, background.len() as u64);
+        let fair = share(total, port.count());
+        let background_cap = match level {
+            Congestion::Low => low_share.of_bytes(fair).max(segment),
+            Congestion::Medium => medium_share.of_bytes(fair).max(segment),
+            Congestion::High | Congestion::Recovered => segment,
+        };
+        let entry =
+            |flow, cap| Directive::Window { link, flow: Some(flow), cap: Some(cap), lease: LEASE };
+        out.extend(background.iter().map(|flow| entry(*flow, background_cap)));
+        if level == Congestion::High {
+            let cap = share(total - segment * many, some).max(segment);
+            out.extend(burst.iter().map(|flow| entry(*flow, cap)));
+        }
+    }
+}
+
+/// An equal part of `total` for each of `count`; everything when there is none.
+fn share(total: Bytes, count: u64) -> Bytes {
+    Bytes::new(total.get() / count.max(1))
+}

@@ -1,0 +1,367 @@
+//! One request as `sicc` gathers it.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use model::{Buffer, Gathering, Hub, LinkSpec, Network, NodeId, Order, Request, Sample, Way};
+use units::{Bytes, Rate, Span};
+
+use super::redirect::{Load, redirect};
+use super::speed::{demand, shares};
+use super::tree::{self, Swarm};
+use super::{Choice, Parameters, Racks};
+
+/// A full packet on Ethernet, octets.
+const PACKET: Bytes = Bytes::new(1500);
+/// IP and TCP header, octets.
+const HEADER: Bytes = Bytes::new(40);
+
+/// What is known of a front end as a request begins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Front {
+    /// The switch port towards it, and the rate of its own.
+    down: LinkSpec,
+    up: Rate,
+    /// What it receives already.
+    received: Rate,
+    /// Requests under way, the new one included.
+    requests: usize,
+}
+
+impl Front {
+    pub(super) fn new(network: &Network, front: NodeId, received: Rate, requests: usize) -> Self {
+        let topology = network.topology();
+        let up = topology.out(front).first().map(|link| topology.link(*link));
+        let down = up.and_then(|up| topology.link_between(up.to, up.from));
+        let down = down.map(|link| topology.link(link).spec);
+        let nothing = LinkSpec {
+            capacity: Rate::ZERO,
+            delay: Span::ZERO,
+            buffer: Buffer::Unlimited,
+            mark: None,
+        };
+        let up = up.map_or(Rate::ZERO, |link| link.spec.capacity);
+        Self { down: down.unwrap_or(nothing), up, received, requests }
+    }
+}
+
+/// Who belongs to which hub.
+#[derive(Debug)]
+enum Swarms {
+    /// By rack; `None` where none of the request's servers is.
+    Racks(Vec<Option<u32>>),
+    /// By server, dealt out (-NPS).
+    Dealt(BTreeMap<NodeId, u32>),
+}
+
+impl Swarms {
+    fn hub(&self, racks: &Racks, server: NodeId) -> Option<u32> {
+        match self {
+            Self::Racks(hubs) => *hubs.get(racks.of(server)? as usize)?,
+            Self::Dealt(hubs) => hubs.get(&server).copied(),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    request: Arc<Request>,
+    swarms: Swarms,
+    hubs: Vec<Hub>,
+    backups: Vec<Option<NodeId>>,
+    dead: Vec<NodeId>,
+    /// The hub above each hub, or itself, that sends to the front end.
+    roots: Vec<u32>,
+    ways: Vec<Way>,
+    /// Objects that have not reached the front end.
+    pending: Vec<bool>,
+    speeds: Vec<Rate>,
+    /// B_p, B_d, and what came in last (B_a).
+    planned: Rate,
+    capacity: Rate,
+    received: Rate,
+}
+
+impl State {
+    /// The beginning of a request of which `holders` are asked.
+    pub(super) fn new(
+        parameters: &Parameters,
+        choice: Choice,
+        racks: &Racks,
+        request: Arc<Request>,
+        holders: &[NodeId],
+        front: &Front,
+    ) -> (Self, Gathering) {
+        let mut counts = vec![0u32; racks.nodes()];
+        for holder in holders {
+            if let Some(count) = counts.get_mut(holder.index()) {
+                *count += 1;
+            }
+        }
+        let asked = || {
+            let servers = (0u32..).map(NodeId).zip(&counts);
+            servers.filter(|(_, count)| **count > 0).map(|(server, count)| (server, *count))
+        };
+        let swarms = tree::swarms(racks, asked());
+        let packet = if parameters.pack { PACKET } else { mean(&request.sizes) + HEADER };
+        let most = match (parameters.tree, parameters.hubs) {
+            (false, _) => u32::MAX,
+            (true, Some(hubs)) => hubs,
+            (true, None) => tree::most_hubs(&front.down, front.up, packet, front.requests),
+        };
+        let places: Vec<_> = swarms.iter().map(|s| (racks.router(s.rack), s.objects)).collect();
+        let parents = tree::merge(&places, most);
+        let hubs: Vec<Hub> =
+            swarms.iter().zip(parents).map(|(s, parent)| Hub { node: s.hub, parent }).collect();
+        let backups = swarms.iter().map(|swarm| swarm.backup).collect();
+        let swarms = if parameters.proximity {
+            let mut by_rack = vec![None; racks.count()];
+            for (hub, swarm) in (0u32..).zip(&swarms) {
+                by_rack[swarm.rack as usize] = Some(hub);
+            }
+            Swarms::Racks(by_rack)
+        } else {
+            Swarms::Dealt(deal(&swarms, asked().map(|(server, _)| server)))
+        };
+        let way = |holder: &NodeId| Way { holder: *holder, hub: swarms.hub(racks, *holder) };
+        let ways: Vec<Way> = holders.iter().map(way).collect();
+        let gathering =
+            Gathering { hubs: hubs.clone(), ways: ways.clone(), packed: parameters.pack };
+        let capacity = front.down.capacity;
+        let mut state = Self {
+            pending: vec![true; ways.len()],
+            speeds: vec![crate::FLOOR; hubs.len()],
+            roots: roots(&hubs),
+            planned: (capacity - front.received).max(crate::FLOOR),
+            capacity,
+            received: Rate::ZERO,
+            dead: Vec::new(),
+            request,
+            swarms,
+            hubs,
+            backups,
+            ways,
+        };
+        let left = state.left();
+        state.divide(choice, &left, |_, _| Rate::MAX);
+        (state, gathering)
+    }
+
+    pub(super) fn front(&self) -> NodeId {
+        self.request.front
+    }
+
+    /// What came in lately.
+    pub(super) const fn received(&self) -> Rate {
+        self.received
+    }
+
+    /// The speeds as an order; `None` when there are no hubs.
+    pub(super) fn speeds(&self) -> Option<Order> {
+        (!self.speeds.is_empty()).then(|| Order::Speeds(self.speeds.clone()))
+    }
+
+    /// Octets that each hub and those below it have not sent; zero for hubs below another.
+    fn left(&self) -> Vec<Bytes> {
+        let mut left = vec![Bytes::ZERO; self.hubs.len()];
+        for (object, way) in self.ways.iter().enumerate().filter(|(i, _)| self.pending[*i]) {
+            if let Some(hub) = way.hub {
+                left[self.roots[hub as usize] as usize] += self.request.size(object);
+            }
+        }
+        left
+    }
+
+    /// Divides what is planned among the hubs that send to the front end and have something `left`,
+    /// given what each wants, by its place and its part if all were as now. Hubs below another
+    /// send at the speed of the one above that sends to the front end, as far as their parent's
+    /// link, taken to be like the front end's, carries all its children.
+    fn divide(&mut self, choice: Choice, left: &[Bytes], wants: impl Fn(usize, Rate) -> Rate) {
+        let active: Vec<usize> = (0..left.len()).filter(|hub| left[*hub] > Bytes::ZERO).collect();
+        let weight = |hub: usize| match choice {
+            Choice::First => 1,
+            Choice::Joint => left[hub].get(),
+        };
+        let weights = active.iter().map(|hub| weight(*hub)).sum::<u64>();
+        let wanted = |hub: &usize| {
+            let part = self.planned.fraction(weight(*hub), weights);
+            (wants(*hub, part), weight(*hub))
+        };
+        let hubs: Vec<(Rate, u64)> = active.iter().map(wanted).collect();
+        for (hub, share) in active.iter().zip(shares(self.planned, &hubs)) {
+            self.speeds[*hub] = share;
+        }
+        let mut siblings = vec![0u64; self.hubs.len()];
+        for parent in self.hubs.iter().filter_map(|hub| hub.parent) {
+            siblings[parent as usize] += 1;
+        }
+        for (hub, place) in self.hubs.iter().zip(0..) {
+            if let Some(parent) = hub.parent {
+                let root = self.speeds[self.roots[place] as usize];
+                let part = self.capacity.fraction(1, siblings[parent as usize]);
+                self.speeds[place] = root.min(part).max(crate::FLOOR);
+            }
+        }
+    }
+
+    /// Takes in what has arrived, and says what changes.
+    pub(super) fn advance(
+        &mut self,
+        parameters: &Parameters,
+        choice: Choice,
+        racks: &Racks,
+        sample: &Sample,
+    ) -> Vec<Order> {
+        for object in &sample.arrived {
+            if let Some(pending) = self.pending.get_mut(*object as usize) {
+                *pending = false;
+            }
+        }
+        let got = |hub: usize| sample.received.get(hub).copied().unwrap_or(Bytes::ZERO);
+        let real = |hub: usize| Rate::of(got(hub), sample.span);
+        self.received = Rate::of((0..self.hubs.len()).map(got).sum(), sample.span);
+        let mut orders = Vec::new();
+        let left = self.left();
+        if parameters.redirect {
+            // One that has sent all it had is as fast as it was allowed to be.
+            let speed = |hub: usize, left: &Bytes| match *left {
+                Bytes::ZERO => self.speeds[hub].max(real(hub)),
+                _ => real(hub).max(crate::FLOOR),
+            };
+            let load = |(hub, left): (_, &Bytes)| Load { bytes: *left, speed: speed(hub, left) };
+            let loads: Vec<Load> = left.iter().enumerate().map(load).collect();
+            let moves = self.redirect(racks, &loads, sample.span);
+            if !moves.is_empty() {
+                orders.push(Order::Redirect(moves));
+            }
+        }
+        if parameters.speed {
+            let before = self.speeds.clone();
+            self.planned = parameters.yielding.planned(
+                self.planned,
+                self.received,
+                self.capacity,
+                sample.queued,
+                sample.buffer,
+            );
+            let left = self.left();
+            self.divide(choice, &left, |hub, part| demand(before[hub], real(hub), part));
+            orders.extend((self.speeds != before).then(|| self.speeds()).flatten());
+        }
+        orders
+    }
+
+    fn redirect(&mut self, racks: &Racks, loads: &[Load], slack: Span) -> Vec<(u32, Way)> {
+        let roots: Vec<usize> =
+            (0..self.hubs.len()).filter(|hub| self.roots[*hub] as usize == *hub).collect();
+        let place = |hub: u32| roots.binary_search(&(self.roots[hub as usize] as usize)).ok();
+        let mut loads: Vec<Load> = roots.iter().map(|root| loads[*root]).collect();
+        let objects: Vec<(u32, Bytes, usize)> = (0u32..)
+            .zip(&self.ways)
+            .filter(|(object, _)| self.pending[*object as usize])
+            .filter_map(|(object, way)| {
+                Some((object, self.request.size(object as usize), place(way.hub?)?))
+            })
+            .collect();
+        let replicas = |object: u32| {
+            let holders = self.request.holders(object as usize).iter();
+            let alive = holders.filter(|holder| !self.dead.contains(holder));
+            alive.filter_map(|&holder| {
+                let hub = self.swarms.hub(racks, holder)?;
+                Some((Way { holder, hub: Some(hub) }, place(hub)?))
+            })
+        };
+        let elsewhere = |object| replicas(object).map(|(_, hub)| hub);
+        let moves = redirect(&mut loads, slack, &objects, elsewhere);
+        let ways: Vec<(u32, Way)> = moves
+            .into_iter()
+            .filter_map(|(object, to)| {
+                let (way, _) = replicas(object).find(|(_, hub)| *hub == to)?;
+                Some((object, way))
+            })
+            .collect();
+        for (object, way) in &ways {
+            self.ways[*object as usize] = *way;
+        }
+        ways
+    }
+
+    /// A hub died: its backup takes over, and what it alone was asked for comes from replicas.
+    pub(super) fn replace(&mut self, racks: &Racks, hub: u32) -> Vec<Order> {
+        let Some(lost) = self.hubs.get(hub as usize).copied() else { return Vec::new() };
+        self.dead.push(lost.node);
+        let backup = self.backups[hub as usize].take();
+        let node = backup.filter(|node| !self.dead.contains(node));
+        if let Some(node) = node {
+            self.hubs[hub as usize].node = node;
+        } else {
+            self.swarms.remove(hub);
+            for child in self.hubs.iter_mut().filter(|child| child.parent == Some(hub)) {
+                child.parent = lost.parent;
+            }
+            self.roots = roots(&self.hubs);
+        }
+        let mut moves = Vec::new();
+        for (object, way) in (0u32..).zip(&mut self.ways) {
+            let asked = self.dead.contains(&way.holder) || (node.is_none() && way.hub == Some(hub));
+            if !asked || !self.pending[object as usize] {
+                continue;
+            }
+            let mut holders = self.request.holders(object as usize).iter();
+            if let Some(&holder) = holders.find(|holder| !self.dead.contains(holder)) {
+                *way = Way { holder, hub: self.swarms.hub(racks, holder) };
+                moves.push((object, *way));
+            }
+        }
+        let mut orders = vec![Order::Replace { hub, node }];
+        if !moves.is_empty() {
+            orders.push(Order::Redirect(moves));
+        }
+        orders
+    }
+}
+
+impl Swarms {
+    /// Has nobody belong to `hub` any more.
+    fn remove(&mut self, hub: u32) {
+        match self {
+            Self::Racks(hubs) => {
+                for one in hubs.iter_mut().filter(|one| **one == Some(hub)) {
+                    *one = None;
+                }
+            }
+            Self::Dealt(hubs) => hubs.retain(|_, one| *one != hub),
+        }
+    }
+}
+
+/// Swarms of as many servers each as `swarms` have, whatever the rack: hubs keep themselves, the
+/// rest is dealt out in the order of a hash.
+fn deal(swarms: &[Swarm], servers: impl Iterator<Item = NodeId>) -> BTreeMap<NodeId, u32> {
+    let mut dealt: BTreeMap<NodeId, u32> =
+        swarms.iter().zip(0u32..).map(|(swarm, hub)| (swarm.hub, hub)).collect();
+    let mut rest: Vec<NodeId> = servers.filter(|server| !dealt.contains_key(server)).collect();
+    rest.sort_by_key(|server| (u64::from(server.0).wrapping_mul(0x9e37_79b9_7f4a_7c15), *server));
+    let room = (0u32..).zip(swarms);
+    let seats = room.flat_map(|(hub, swarm)| (1..swarm.servers).map(move |_| hub));
+    dealt.extend(rest.into_iter().zip(seats));
+    dealt
+}
+
+/// The hub above each, or itself, that sends to the front end.
+fn roots(hubs: &[Hub]) -> Vec<u32> {
+    let root = |mut hub: u32| {
+        while let Some(parent) = hubs[hub as usize].parent {
+            hub = parent;
+        }
+        hub
+    };
+    (0u32..).zip(hubs).map(|(hub, _)| root(hub)).collect()
+}
+
+fn mean(sizes: &[u32]) -> Bytes {
+    let sum = sizes.iter().map(|size| u64::from(*size)).sum::<u64>();
+    Bytes::new(sum.checked_div(sizes.len() as u64).unwrap_or_default())
+}

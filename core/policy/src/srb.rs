@@ -1,0 +1,69 @@
+//! `srb`, ours, the successor of `smsf`: the job whose busiest link has least left to carry goes
+//! first, unless another order is better for all together.
+//!
+//! Three things differ from `smsf`. The bottleneck is looked for among links, not among pairs of
+//! hosts: many small flows into one host are a bottleneck, and so is a link between switches. It is
+//! that of what remains. And jobs aren't admitted or held back: each has everything that those
+//! before it leave, in proportion to what remains of its flows, so that those which share a
+//! bottleneck end together and nothing is idle that anyone could use.
+//!
+//! The order is renewed at each arrival and end of a job. It begins with the smallest remaining
+//! bottleneck and with [`bssf`]; each is [`improve`]d by the completion times that it would give if
+//! nothing more came, and the better one is taken. Beyond [`MOST`] jobs the rest keep the first of
+//! these orders. Jobs older than the guard's threshold always have a ration of their own.
+
+use alloc::vec::Vec;
+
+pub use crate::allocator::Ration;
+
+use units::Span;
+
+use crate::allocator::Allocator;
+use crate::coflow::Rule;
+use crate::order::{Demand, bssf, by_bottleneck, improve, total};
+use crate::ordered::{Order, Ordered, Pause};
+use crate::{Policy, Share};
+
+/// Most jobs that the search for a better order looks at.
+pub const MOST: usize = 48;
+
+/// Our parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameters {
+    /// Between two divisions of what single flows left.
+    pub pause: Pause,
+    /// The starvation guard: jobs older than 100 s, as Phurti's, have 1 % for themselves.
+    pub guard: Ration,
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        let guard = Ration { threshold: Span::from_secs(100), share: Share::default() };
+        Self { pause: Pause::default(), guard }
+    }
+}
+
+/// The policy.
+pub fn new(parameters: Parameters) -> impl Policy + Send {
+    Allocator::new(Ordered::<SmallestRemaining>::new(parameters.pause, Some(parameters.guard)))
+}
+
+#[derive(Debug)]
+struct SmallestRemaining;
+
+impl Order for SmallestRemaining {
+    const RULES: &'static [Rule] = &[Rule::ByRemaining];
+
+    fn order(jobs: &[Demand]) -> Vec<usize> {
+        let mut first = by_bottleneck(jobs);
+        let rest = first.split_off(first.len().min(MOST));
+        let looked_at: Vec<Demand> = first.iter().map(|&job| jobs[job].clone()).collect();
+        let mut orders = [(0..first.len()).collect(), bssf(&looked_at)];
+        for order in &mut orders {
+            improve(&looked_at, order);
+        }
+        let [one, other] = orders;
+        let best = if total(&looked_at, &other) < total(&looked_at, &one) { other } else { one };
+        best.into_iter().map(|position| first[position]).chain(rest).collect()
+    }
+}

@@ -1,0 +1,37 @@
+//! `srpt`, as pFabric: each flow on its own, the one with least left to send first, at the rate of
+//! its slowest link.
+//!
+//! Source: Alizadeh et al., "pFabric: minimal near-optimal datacenter transport", SIGCOMM 2013: its
+//! priorities by remaining size, and the greedy assignment of which it is an approximation. Here
+//! the rates are that assignment, made anew in every instant in which a flow comes or ends, for all
+//! flows: meant for small numbers of them. `sff` is the same by declared size.
+
+use alloc::vec::Vec;
+
+use model::FlowId;
+use units::Time;
+
+use crate::Policy;
+use crate::allocator::{Allocator, Discipline, Division};
+
+/// The policy.
+pub fn new() -> impl Policy + Send {
+    Allocator::new(LeastLeft)
+}
+
+#[derive(Debug)]
+struct LeastLeft;
+
+impl Discipline for LeastLeft {
+    fn divide(&mut self, now: Time, division: Division<'_, '_>) {
+        let Division { jobs, links, .. } = division;
+        let mut flows: Vec<(f64, FlowId, usize)> = Vec::new();
+        for (position, job) in jobs.iter_mut().enumerate() {
+            flows.extend(job.remaining(now).map(|(flow, left)| (left, flow, position)));
+        }
+        flows.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        for (_, flow, position) in flows {
+            jobs[position].grant_left(now, flow, links);
+        }
+    }
+}

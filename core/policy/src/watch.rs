@@ -1,0 +1,20 @@
+//! What a policy wants switches to report.
+
+use units::Span;
+
+use crate::trigger::Thresholds;
+
+/// The instruments that a policy decides from. Each world sees to it that its switches report as
+/// asked; where a policy asks for none, switches do nothing but forward.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// Congestion notifications of every port ([`model::Measured::Congested`]).
+    pub congestion: Option<Thresholds>,
+    /// Time between two flow statistics ([`model::Measured::Carried`]).
+    pub statistics: Option<Span>,
+    /// Time between two reports of the queues that are not empty, and of each once when it has
+    /// become so ([`model::Measured::QueueLength`]).
+    pub queues: Option<Span>,
+    /// The decisions are the switch's own: nothing is sent anywhere, and no time passes.
+    pub local: bool,
+}

@@ -1,0 +1,89 @@
+//! A figure of a text: which runs of a scenario it takes and what it plots.
+
+use std::fmt;
+
+use crate::scenario::Override;
+
+/// Makes a scenario a figure of a text. A scenario may be several figures, which share its runs, and
+/// a figure may have several scenarios, its panels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// Short name of the text, such as `phurti`.
+    pub text: String,
+    /// Its number in the text, such as `6.4`.
+    pub number: String,
+    /// What tells this scenario from the others of the same figure; empty when it is the only one.
+    pub panel: String,
+    /// The keys that change along the x axis, all at once; none when nothing does.
+    pub vary: Vec<String>,
+    /// Their values, an entry for each point of the x axis, whose value is that of the first key.
+    pub over: Vec<Vec<Setting>>,
+    /// The points of a quick run, all among `over`.
+    pub quick: Vec<Vec<Setting>>,
+    /// Repetitions of every point.
+    pub seeds: u32,
+    /// The keys that the number of a repetition, from 1, is given to.
+    pub repeat: Vec<String>,
+    /// What is plotted: metrics, or one distribution.
+    pub metrics: Vec<String>,
+    /// What the x axis shows.
+    pub x: String,
+    /// What the y axis shows; empty: the metric's name.
+    pub y: String,
+    /// Name of the trace without which it can't be run.
+    pub trace: Option<String>,
+}
+
+/// One value of a key.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Setting {
+    /// A number.
+    Number(f64),
+    /// A text, such as a quantity with its unit.
+    Text(String),
+    /// `true` or `false`.
+    Flag(bool),
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+            Self::Flag(flag) => flag.fmt(f),
+        }
+    }
+}
+
+impl Figure {
+    /// Most repetitions in a quick run.
+    const QUICK_SEEDS: u32 = 2;
+
+    /// What it is called: `text/number`.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.text, self.number)
+    }
+
+    /// The points of the x axis in a quick or whole run; one without values when nothing varies.
+    pub fn points(&self, quick: bool) -> Vec<&[Setting]> {
+        let points = if quick { &self.quick } else { &self.over };
+        if points.is_empty() { vec![&[]] } else { points.iter().map(Vec::as_slice).collect() }
+    }
+
+    /// The repetitions of each point in a quick or whole run.
+    pub fn repetitions(&self, quick: bool) -> u32 {
+        if quick { self.seeds.min(Self::QUICK_SEEDS) } else { self.seeds }
+    }
+
+    /// What makes the scenario that of repetition `repetition`, from 1, at `point`.
+    pub fn overrides(&self, point: &[Setting], repetition: u32) -> Vec<Override> {
+        let varied = self.vary.iter().zip(point).map(|(key, value)| match value {
+            Setting::Text(text) => Override::text("figure.over", key, text),
+            other => Override::value_of("figure.over", key, other),
+        });
+        let repeated =
+            self.repeat.iter().map(|key| Override::value_of("figure.repeat", key, repetition));
+        // A scenario in which nothing is random keeps the seed that it names.
+        varied.chain(repeated.filter(|_| self.seeds > 1)).collect()
+    }
+}

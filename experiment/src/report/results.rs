@@ -1,0 +1,200 @@
+//! One self-contained page about a reproduction: each figure laid out like the text's, ours beside
+//! the published.
+
+use std::path::Path;
+
+use crate::figure::Setting;
+use crate::files::{WriteError, write_whole};
+use crate::metrics::{Unit, distributions};
+use crate::published::Verdict;
+use crate::reproduce::{Drawn, FigureResult, Measure, PanelResult, Reproduction};
+
+use super::cdf::{self, Curve, Quantity};
+use super::html::{Figure, escape, page};
+use super::plot::{self, Series, Subject, Value};
+
+/// Writes the page to the file `path`; `command` gives it again.
+///
+/// # Errors
+/// A file that can't be written; no part of it is left.
+pub fn write(path: &Path, reproduction: &Reproduction, command: &str) -> Result<(), WriteError> {
+    let page = render(reproduction, command);
+    write_whole(path, |file| file.write_all(page.as_bytes()))
+}
+
+/// The page as one HTML document.
+pub fn render(reproduction: &Reproduction, command: &str) -> String {
+    let mut body = format!(
+        "<header>\n<h1>Published figures, reproduced</h1>\n<pre><code>{}</code></pre>\n</header>\n<main>\n",
+        escape(command)
+    );
+    if reproduction.quick {
+        body += "<p>A quick run: few points and repetitions.</p>\n";
+    }
+    body += "<p>Filled marks and bars are ours, with the 95 % interval over the repetitions; \
+             hollow marks are published.</p>\n";
+    let headline: Vec<_> = reproduction.headline().collect();
+    if !headline.is_empty() {
+        body += "<h2>The most important results</h2>\n";
+        body += &table(headline.into_iter().map(|(figure, measure)| {
+            (format!("{} {}: {}", figure.text, figure.number, measure.name), measure)
+        }));
+    }
+    let mut text = "";
+    for figure in &reproduction.figures {
+        if text != figure.text {
+            text = &figure.text;
+            body += &format!("<h2>{}</h2>\n", escape(text));
+        }
+        body += &section(figure);
+    }
+    page("Published figures, reproduced", &(body + "</main>\n"))
+}
+
+fn section(figure: &FigureResult) -> String {
+    let title = figure.panels.first().map_or("", |panel| panel.title.as_str());
+    let mut html = format!(
+        "<section id=\"{0}-{1}\">\n<h3>Figure {1}: {2} <span class=\"verdict {3}\">{4}</span></h3>\n",
+        escape(&figure.text),
+        escape(&figure.number),
+        escape(title),
+        class(figure.verdict),
+        figure.verdict_name(),
+    );
+    html += "<div class=\"figures\">\n";
+    for plot in figure.panels.iter().flat_map(plots) {
+        html += &plot.html();
+    }
+    html += "</div>\n";
+    if !figure.measures.is_empty() {
+        html += &table(figure.measures.iter().map(|measure| (measure.name.clone(), measure)));
+    }
+    if !figure.reason.is_empty() {
+        html += &format!("<p class=\"source\">{}</p>\n", escape(&figure.reason));
+    }
+    html + "</section>\n"
+}
+
+/// The verdicts carry a class for their colour, so that this table is written by hand.
+fn table<'a>(rows: impl Iterator<Item = (String, &'a Measure)>) -> String {
+    let rows: String = rows
+        .map(|(name, measure)| {
+            format!(
+                "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td>\
+                 <td class=\"verdict {}\">{}</td><td>{}</td></tr>\n",
+                escape(&name),
+                escape(&measure.ours_shown()),
+                escape(&measure.published_shown()),
+                class(measure.verdict),
+                measure.verdict.name(),
+                escape(&measure.published.source),
+            )
+        })
+        .collect();
+    format!(
+        "<div class=\"scroll\"><table class=\"published\"><thead><tr><th scope=\"col\">measure</th>\
+         <th scope=\"col\">ours</th><th scope=\"col\">published</th><th scope=\"col\">verdict</th>\
+         <th scope=\"col\">source</th></tr></thead><tbody>{rows}</tbody></table></div>\n"
+    )
+}
+
+fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::None => "",
+        Verdict::Holds => "holds",
+        Verdict::DirectionHolds => "direction",
+        Verdict::Differs => "differs",
+    }
+}
+
+fn plots(panel: &PanelResult) -> Vec<Figure> {
+    let Some(first) = panel.points.first() else {
+        return Vec::new();
+    };
+    let title = match panel.figure.panel.as_str() {
+        "" => panel.title.clone(),
+        name => format!("{} ({name})", panel.title),
+    };
+    let classes = super::classes(
+        first.result.results.iter().map(|result| result.policy.as_str()),
+        first.result.baseline.as_deref(),
+    );
+    let metrics = &panel.figure.metrics;
+    if distributions().any(|name| metrics.iter().any(|metric| metric == name)) {
+        return panel
+            .points
+            .iter()
+            .filter_map(|point| curves(panel, &title, point, &classes))
+            .collect();
+    }
+    let subject = |unit, y| Subject {
+        title: &title,
+        caption: &panel.source,
+        x: &panel.figure.x,
+        y: if panel.figure.y.is_empty() { y } else { &panel.figure.y },
+        unit,
+    };
+    let value = |point: &Drawn, policy: usize, metric: &String| {
+        let Some(result) = point.result.results.get(policy) else {
+            return Value::default();
+        };
+        Value {
+            mean: result.metrics.get(metric).copied(),
+            half: result.interval95.get(metric).copied().unwrap_or_default(),
+            published: result.published.get(metric).map(|published| published.value),
+        }
+    };
+    let policies = || first.result.results.iter().zip(&classes).enumerate();
+    // A line for each policy along the axis; without an axis the metrics stand side by side.
+    if panel.figure.vary.is_empty() {
+        let places: Vec<Setting> = metrics.iter().map(|name| Setting::Text(name.clone())).collect();
+        let series: Vec<Series> = policies()
+            .map(|(policy, (result, class))| Series {
+                class: class.clone(),
+                name: result.policy.clone(),
+                values: metrics.iter().map(|metric| value(first, policy, metric)).collect(),
+            })
+            .collect();
+        let name = metrics.first().map_or("", String::as_str);
+        return plot::figure(&subject(Unit::of(name), "value"), &places, &series)
+            .into_iter()
+            .collect();
+    }
+    let places: Vec<Setting> = panel.points.iter().filter_map(|point| point.x.clone()).collect();
+    let plots = metrics.iter().filter_map(|metric| {
+        let series: Vec<Series> = policies()
+            .map(|(policy, (result, class))| Series {
+                class: class.clone(),
+                name: result.policy.clone(),
+                values: panel.points.iter().map(|point| value(point, policy, metric)).collect(),
+            })
+            .collect();
+        plot::figure(&subject(Unit::of(metric), metric), &places, &series)
+    });
+    plots.collect()
+}
+
+fn curves(panel: &PanelResult, title: &str, point: &Drawn, classes: &[String]) -> Option<Figure> {
+    let metric = panel.figure.metrics.first()?;
+    let title = match &point.x {
+        Some(x) => format!("{title}, {} {x}", panel.figure.x),
+        None => title.to_owned(),
+    };
+    let results = point.result.results.iter().zip(classes).zip(&point.samples);
+    let curves: Vec<Curve> = results
+        .map(|((result, class), sample)| Curve {
+            class: class.clone(),
+            name: result.policy.clone(),
+            sample: sample.clone(),
+        })
+        .collect();
+    let signed = metric.contains("_increase_");
+    let quantity = Quantity {
+        title,
+        caption: panel.source.clone(),
+        label: if panel.figure.y.is_empty() { metric.clone() } else { panel.figure.y.clone() },
+        unit: Unit::of(metric),
+        signed: signed.then(|| ["less".to_owned(), "more".to_owned()]),
+    };
+    cdf::figure(quantity, &curves)
+}

@@ -1,0 +1,62 @@
+//! Results on disk, a file for each unit, so that what was run once needn't be run again. A file
+//! opens with a hash of the rest: what a crash or a full disk left behind is no result.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hasher};
+use std::path::{Path, PathBuf};
+
+use super::runs::Measured;
+use crate::files::{WriteError, write_whole};
+
+/// A folder of results by key.
+#[derive(Clone, Debug)]
+pub struct Cache(PathBuf);
+
+impl Cache {
+    /// The cache in the folder `path`, which is made when it doesn't exist.
+    ///
+    /// # Errors
+    /// The folder can't be made.
+    pub fn open(path: &Path) -> Result<Self, WriteError> {
+        let fail =
+            |source: std::io::Error| WriteError { path: path.to_owned(), source: source.into() };
+        fs::create_dir_all(path).map_err(fail)?;
+        Ok(Self(path.to_owned()))
+    }
+
+    /// The result called `key`; `None` when there is none or it is damaged.
+    pub fn get(&self, key: &str) -> Option<Measured> {
+        let text = fs::read_to_string(self.file(key)).ok()?;
+        let (hash, body) = text.split_once('\n')?;
+        if hash != hash_of(body) {
+            return None;
+        }
+        serde_json::from_str(body).ok()
+    }
+
+    /// Keeps `measured` as `key`; gives it as [`Cache::get`] will, so that later runs of a plan
+    /// don't differ from the first in a last digit.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn put(&self, key: &str, measured: &Measured) -> Result<Measured, WriteError> {
+        let path = self.file(key);
+        let fail =
+            |source: serde_json::Error| WriteError { path: path.clone(), source: source.into() };
+        let body = serde_json::to_string(measured).map_err(fail)?;
+        write_whole(&path, |file| {
+            file.write_all(format!("{}\n{body}", hash_of(&body)).as_bytes())
+        })?;
+        serde_json::from_str(&body).map_err(fail)
+    }
+
+    fn file(&self, key: &str) -> PathBuf {
+        self.0.join(format!("{key}.json"))
+    }
+}
+
+fn hash_of(body: &str) -> String {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(body.as_bytes());
+    format!("{:016x}", hasher.finish())
+}

@@ -1,0 +1,130 @@
+//! The results as a page of documentation.
+
+use std::path::Path;
+
+use super::judged::{FigureResult, Measure, Reproduction};
+use crate::files::{WriteError, write_whole};
+use crate::metrics::{Unit, human};
+use crate::published::{Bound, Verdict};
+
+impl Measure {
+    /// Ours as a person reads it, with its interval.
+    pub fn ours_shown(&self) -> String {
+        let key = self.published.key();
+        let ours = self.ours.map_or_else(|| "–".to_owned(), |value| human(&key, value));
+        match self.interval {
+            Some(half) => format!("{ours} ± {}", Unit::of(&key).show(half)),
+            None => ours,
+        }
+    }
+
+    /// The published value as a person reads it, with its bound and tolerance.
+    pub fn published_shown(&self) -> String {
+        let key = self.published.key();
+        let bound = match self.published.bound {
+            Bound::Both => "",
+            Bound::AtLeast => "at least ",
+            Bound::AtMost => "at most ",
+        };
+        let tolerance = Unit::of(&key).show(self.published.tolerance);
+        format!("{bound}{} ± {tolerance}", human(&key, self.published.value))
+    }
+}
+
+impl Reproduction {
+    /// Writes the page to the file `path`; `command` gives it again.
+    ///
+    /// # Errors
+    /// A file that can't be written; no part of it is left.
+    pub fn write_markdown(&self, path: &Path, command: &str) -> Result<(), WriteError> {
+        let page = self.markdown(command);
+        write_whole(path, |file| file.write_all(page.as_bytes()))
+    }
+
+    /// The page.
+    pub fn markdown(&self, command: &str) -> String {
+        let mut page = format!(
+            "# Results: published figures, and ours\n\n\
+             Written by `{command}`. Each scenario holds what is published, with a tolerance; `a ± b` of ours is a mean\n\
+             with half of its 95 % interval over the repetitions, of the published the tolerance. [metrics.md](metrics.md)\n\
+             explains the names and the verdicts.\n\n"
+        );
+        if self.quick {
+            page += "A quick run: few points and repetitions.\n\n";
+        }
+        page += &self.counts();
+        let headline: Vec<_> = self.headline().collect();
+        if !headline.is_empty() {
+            page += "\n## The most important results\n\n";
+            page += "| text | figure | measure | published | ours | verdict |\n|---|---|---|---|---|---|\n";
+            for (figure, measure) in headline {
+                page += &format!("| {} | {} | {}\n", figure.text, figure.number, cells(measure));
+            }
+        }
+        let mut text = "";
+        for figure in &self.figures {
+            if text != figure.text {
+                text = &figure.text;
+                page += &format!("\n## {text}\n");
+            }
+            page += &section(figure);
+        }
+        page
+    }
+
+    /// How many figures and values have which verdict.
+    fn counts(&self) -> String {
+        let mut table =
+            "| | holds | direction holds | differs | not run or nothing published |\n|---|---|---|---|---|\n".to_owned();
+        let figures: Vec<Verdict> = self.figures.iter().map(|figure| figure.verdict).collect();
+        let values = self.figures.iter().flat_map(|figure| &figure.measures);
+        let values: Vec<Verdict> = values.map(|measure| measure.verdict).collect();
+        for (name, verdicts) in [("figures", figures), ("published values", values)] {
+            let count = |verdict| verdicts.iter().filter(|&&other| other == verdict).count();
+            let [holds, direction, differs, none] =
+                [Verdict::Holds, Verdict::DirectionHolds, Verdict::Differs, Verdict::None]
+                    .map(count);
+            table += &format!("| {name} | {holds} | {direction} | {differs} | {none} |\n");
+        }
+        table
+    }
+}
+
+fn section(figure: &FigureResult) -> String {
+    let title = figure.panels.first().map_or("", |panel| panel.title.as_str());
+    let mut page = format!(
+        "\n### {} {}: {}\n\n**{}**",
+        figure.text,
+        figure.number,
+        cell(title),
+        figure.verdict_name()
+    );
+    for panel in &figure.panels {
+        page += &format!(" · {}", cell(&panel.source));
+    }
+    page += "\n";
+    if !figure.measures.is_empty() {
+        page += "\n| measure | published | ours | verdict |\n|---|---|---|---|\n";
+        for measure in &figure.measures {
+            page += &format!("| {}\n", cells(measure));
+        }
+    }
+    if !figure.reason.is_empty() {
+        page += &format!("\n{}\n", cell(&figure.reason));
+    }
+    page
+}
+
+fn cells(measure: &Measure) -> String {
+    let (published, ours) = (measure.published_shown(), measure.ours_shown());
+    let name = cell(&measure.name);
+    format!("{name} | {published} | {ours} | {} |", measure.verdict.name())
+}
+
+/// A scenario's text within a line of a table.
+fn cell(text: &str) -> String {
+    let plain = text.chars().filter(|c| !c.is_control());
+    plain
+        .flat_map(|c| matches!(c, '|' | '<' | '*' | '`').then_some('\\').into_iter().chain([c]))
+        .collect()
+}

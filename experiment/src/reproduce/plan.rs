@@ -1,0 +1,245 @@
+//! Which figures there are and which runs each takes. Figures that need the same run share it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::figure::{Figure, Setting};
+use crate::metrics;
+use crate::published::Published;
+use crate::scenario::{Content, Override, Scenario, ScenarioError};
+
+/// What to reproduce, and how.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Only this text.
+    pub text: Option<String>,
+    /// Only the figure of this number.
+    pub number: Option<String>,
+    /// The few points and repetitions of a quick run.
+    pub quick: bool,
+    /// Trace files by name.
+    pub traces: BTreeMap<String, PathBuf>,
+}
+
+/// Why nothing can be planned.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The folder of scenarios can't be read.
+    #[error("{}: {source}; name the folder of the scenarios", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A scenario is none.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A file that a scenario names can't be read.
+    #[error("{scenario}: {source}")]
+    File {
+        /// The scenario.
+        scenario: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// All figures that were chosen, and the runs that they take, each once.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// By text and number.
+    pub figures: Vec<FigurePlan>,
+    /// All runs.
+    pub units: Vec<Unit>,
+}
+
+/// A figure.
+#[derive(Clone, Debug)]
+pub struct FigurePlan {
+    /// Short name of the text.
+    pub text: String,
+    /// Number in the text.
+    pub number: String,
+    /// Its scenarios, by file name.
+    pub panels: Vec<PanelPlan>,
+}
+
+/// A figure's scenario.
+#[derive(Clone, Debug)]
+pub struct PanelPlan {
+    /// What it plots.
+    pub figure: Figure,
+    /// One line for people.
+    pub title: String,
+    /// Text and section.
+    pub source: String,
+    /// The file.
+    pub path: PathBuf,
+    /// Label of the policy that others are compared with.
+    pub baseline: String,
+    /// The points of its axis; none when it can't be run.
+    pub points: Vec<PointPlan>,
+    /// Why it can't be run.
+    pub missing: Option<String>,
+}
+
+/// A point of an axis.
+#[derive(Clone, Debug)]
+pub struct PointPlan {
+    /// Its x value; `None` where nothing varies.
+    pub x: Option<Setting>,
+    /// What is published of it.
+    pub published: Vec<Published>,
+    /// Its repetitions: positions in [`Plan::units`].
+    pub units: Vec<usize>,
+}
+
+/// A scenario with one repetition's values, to be run under all its policies.
+#[derive(Clone, Debug)]
+pub struct Unit {
+    /// The scenario file.
+    pub path: PathBuf,
+    /// What changes it.
+    pub overrides: Vec<Override>,
+    /// The distributions that figures plot of it.
+    pub distributions: Vec<String>,
+    /// Equal for equal results.
+    pub key: String,
+}
+
+impl Plan {
+    /// Reads all scenarios in the folders of `folder` and plans those that are figures.
+    ///
+    /// # Errors
+    /// See [`PlanError`]; a missing trace is none.
+    pub fn new(folder: &Path, selection: &Selection) -> Result<Self, PlanError> {
+        let mut plan = Self::default();
+        let mut figures: BTreeMap<(String, Vec<Part>), FigurePlan> = BTreeMap::new();
+        for directory in entries(folder)?.iter().filter(|path| path.is_dir()) {
+            for path in entries(directory)? {
+                if path.extension() != Some(OsStr::new("toml")) {
+                    continue;
+                }
+                let scenario = Scenario::load(&path, &[])?;
+                for figure in &scenario.figures {
+                    if !selection.chooses(figure) {
+                        continue;
+                    }
+                    let panel = plan.panel(&path, &scenario, figure, selection)?;
+                    let place = (figure.text.clone(), natural(&figure.number));
+                    let entry = figures.entry(place).or_insert_with(|| FigurePlan {
+                        text: figure.text.clone(),
+                        number: figure.number.clone(),
+                        panels: Vec::new(),
+                    });
+                    entry.panels.push(panel);
+                }
+            }
+        }
+        plan.figures = figures.into_values().collect();
+        Ok(plan)
+    }
+
+    fn panel(
+        &mut self,
+        path: &Path,
+        scenario: &Scenario,
+        figure: &Figure,
+        selection: &Selection,
+    ) -> Result<PanelPlan, PlanError> {
+        let mut panel = PanelPlan {
+            figure: figure.clone(),
+            title: scenario.title.clone(),
+            source: scenario.source.clone(),
+            path: path.to_owned(),
+            baseline: scenario.baseline.clone(),
+            points: Vec::new(),
+            missing: None,
+        };
+        let mut trace = None;
+        if let Some(name) = &figure.trace {
+            let Some(file) = selection.traces.get(name) else {
+                panel.missing = Some(format!("needs the trace {name}, which isn't here"));
+                return Ok(panel);
+            };
+            let file = file.to_string_lossy();
+            trace = Some(Override::text("--trace", "workload.trace.file", &file));
+        }
+        let plotted = scenario.figures.iter().flat_map(|figure| &figure.metrics);
+        let mut distributions: Vec<String> =
+            plotted.filter(|name| metrics::distributions().any(|d| d == *name)).cloned().collect();
+        distributions.sort();
+        distributions.dedup();
+        for point in figure.points(selection.quick) {
+            let mut units = Vec::new();
+            let mut published = Vec::new();
+            for repetition in 1..=figure.repetitions(selection.quick) {
+                let overrides: Vec<Override> =
+                    trace.iter().cloned().chain(figure.overrides(point, repetition)).collect();
+                if repetition == 1 {
+                    published = Scenario::load(path, &overrides)?.published;
+                    published.retain(|p| p.figure == figure.number);
+                }
+                let content = Content::load(path, &overrides)?;
+                let key = content.key(&distributions).map_err(|source| PlanError::File {
+                    scenario: path.display().to_string(),
+                    source,
+                })?;
+                units.push(self.unit(Unit {
+                    path: path.to_owned(),
+                    overrides,
+                    distributions: distributions.clone(),
+                    key,
+                }));
+            }
+            panel.points.push(PointPlan { x: point.first().cloned(), published, units });
+        }
+        Ok(panel)
+    }
+
+    /// The position of a unit that gives the same results, which is added when there is none.
+    fn unit(&mut self, unit: Unit) -> usize {
+        let same = self.units.iter().position(|other| other.key == unit.key);
+        same.unwrap_or_else(|| {
+            self.units.push(unit);
+            self.units.len() - 1
+        })
+    }
+}
+
+impl Selection {
+    fn chooses(&self, figure: &Figure) -> bool {
+        let is = |chosen: &Option<String>, name| chosen.as_deref().is_none_or(|only| only == name);
+        is(&self.text, &figure.text) && is(&self.number, &figure.number)
+    }
+}
+
+/// What is in a directory, by name.
+fn entries(path: &Path) -> Result<Vec<PathBuf>, PlanError> {
+    let fail = |source| PlanError::Folder { path: path.to_owned(), source };
+    let entries = fs::read_dir(path).map_err(fail)?;
+    let mut paths =
+        entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>().map_err(fail)?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// A part of a figure's number: digits count as a number, so that 9 comes before 10.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Part {
+    Number(u64),
+    Text(String),
+}
+
+fn natural(number: &str) -> Vec<Part> {
+    let parts = number.split_inclusive(|c: char| !c.is_ascii_digit()).flat_map(|part| {
+        let digits = part.trim_end_matches(|c: char| !c.is_ascii_digit());
+        let rest = part.get(digits.len()..).unwrap_or_default();
+        let number = digits.parse().ok().map(Part::Number);
+        number.into_iter().chain((!rest.is_empty()).then(|| Part::Text(rest.to_owned())))
+    });
+    parts.collect()
+}

@@ -1,0 +1,93 @@
+//! All that the results of a scenario depend on.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::hash::{DefaultHasher, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::document::{Document, Node, Table};
+use super::{Override, ScenarioError, load_text};
+
+/// Keys that say how results are shown and judged, not what they are.
+const WITHOUT: [&str; 6] = ["name", "title", "source", "measures", "figure", "published"];
+
+/// A scenario file with its overrides applied, without what changes no result.
+#[derive(Clone, Debug)]
+pub struct Content {
+    text: String,
+    /// Files that it names.
+    files: Vec<PathBuf>,
+}
+
+impl Content {
+    /// Reads the scenario file at `path`, which needs no more than to be TOML, and applies
+    /// `overrides` in order.
+    ///
+    /// # Errors
+    /// The file can't be read, or an override can't be applied.
+    pub fn load(path: &Path, overrides: &[Override]) -> Result<Self, ScenarioError> {
+        let (file, text) = load_text(path)?;
+        let document = Document::read(&file, &text, overrides)?;
+        let mut content = Self { text: String::new(), files: Vec::new() };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        if let Node::Table(root) = &document.root.node {
+            let mut root = root.clone();
+            root.retain(|key, _| !WITHOUT.contains(&key.as_str()));
+            content.table(&root, folder);
+        }
+        Ok(content)
+    }
+
+    /// A name for its results, `with` more that they depend on: the same for equal contents, files
+    /// and sources of the program.
+    ///
+    /// # Errors
+    /// A file that can't be read.
+    pub fn key(&self, with: &[String]) -> io::Result<String> {
+        let mut hasher = DefaultHasher::new();
+        hasher.write(env!("WATERMASTER_SOURCES").as_bytes());
+        hasher.write(self.text.as_bytes());
+        for file in &self.files {
+            hasher.write(&fs::read(file)?);
+        }
+        hasher.write(format!("{with:?}").as_bytes());
+        Ok(format!("{:016x}", hasher.finish()))
+    }
+
+    fn table(&mut self, table: &Table, folder: &Path) {
+        self.text.push('{');
+        for (key, (_, item)) in table {
+            // Writing to a text can't fail.
+            let _ = write!(self.text, "{key:?}:");
+            self.node(&item.node, folder);
+        }
+        self.text.push('}');
+    }
+
+    fn node(&mut self, node: &Node, folder: &Path) {
+        let _ = match node {
+            // Whatever names a file may be read: what is in it counts, not where it is.
+            Node::Text(text) if !text.contains('\0') && folder.join(text).is_file() => {
+                self.files.push(folder.join(text));
+                write!(self.text, "file,")
+            }
+            Node::Text(text) => write!(self.text, "{text:?},"),
+            Node::Integer(number) => write!(self.text, "{number},"),
+            Node::Float(number) => write!(self.text, "{number:?},"),
+            Node::Bool(flag) => write!(self.text, "{flag},"),
+            Node::Date => write!(self.text, "date,"),
+            Node::List(items) => {
+                self.text.push('[');
+                for item in items {
+                    self.node(&item.node, folder);
+                }
+                write!(self.text, "],")
+            }
+            Node::Table(table) => {
+                self.table(table, folder);
+                Ok(())
+            }
+        };
+    }
+}

@@ -1,0 +1,176 @@
+//! Fan-out requests from scenario to outcome: every object arrives, exactly once counted, whoever
+//! decides and whatever dies.
+
+#![allow(clippy::unwrap_used)] // a test may panic
+
+use std::path::Path;
+
+use engine::Outcome;
+use units::Span;
+use watermaster_experiment::Prepared;
+use watermaster_experiment::scenario::{Override, Scenario};
+
+const TEXT: &str = r#"
+name = "gather"
+title = "Fan-out requests"
+baseline = "one-all"
+
+[topology]
+kind = "racks"
+racks = 12
+hosts_per_rack = 10
+racks_per_router = 4
+access = { capacity = "1 Gbit/s", delay = "5 us", buffer = "100 KB", nic = "unlimited" }
+uplink = { capacity = "2.5 Gbit/s", delay = "5 us", buffer = "200 KB" }
+core = { capacity = "10 Gbit/s", delay = "5 us", buffer = "200 KB" }
+
+[transport]
+min_rto = "10 ms"
+
+[workload]
+kind = "gather"
+requests = 3
+objects = 300
+period = "1 ms"
+
+[[policy]]
+name = "one-all"
+
+[[policy]]
+name = "sw"
+
+[[policy]]
+name = "sicc"
+
+[[policy]]
+name = "sicc-joint"
+
+[[policy]]
+name = "sicc"
+label = "tree"
+hubs = 2
+
+[[policy]]
+name = "sicc"
+label = "bare"
+proximity = false
+tree = false
+speed = false
+redirect = false
+pack = false
+"#;
+
+fn read(changes: &[&str]) -> Result<Scenario, String> {
+    let overrides: Vec<Override> = changes.iter().map(|change| change.parse().unwrap()).collect();
+    Scenario::read("s.toml", TEXT, Path::new(""), &overrides).map_err(|error| error.to_string())
+}
+
+/// What comes out under each policy.
+fn outcomes(changes: &[&str]) -> Vec<(String, Outcome)> {
+    let prepared = Prepared::new(read(changes).unwrap()).unwrap();
+    let labels: Vec<String> = prepared.scenario.labels().map(str::to_owned).collect();
+    let runs = prepared.tasks(&labels, None).map(|task| {
+        let run = task.run(&mut |_| ()).unwrap();
+        (run.policy, run.outcome)
+    });
+    runs.collect()
+}
+
+fn is_whole(label: &str, outcome: &Outcome, requests: usize, objects: usize) {
+    assert_eq!(outcome.jobs.len(), requests, "{label}");
+    assert!(outcome.jobs.iter().all(|job| job.end.is_some()), "{label}: objects are missing");
+    let queries = &outcome.completions[0];
+    assert_eq!(queries.count(), (requests * objects) as u64, "{label}: an object counts once");
+    let longest = outcome.jobs.iter().filter_map(|job| job.completion()).max();
+    assert_eq!(queries.percentile(100), longest, "{label}: the last ends it");
+}
+
+#[test]
+fn every_object_arrives_under_every_policy() {
+    let runs = outcomes(&[]);
+    for (label, outcome) in &runs {
+        is_whole(label, outcome, 3, 300);
+    }
+    let again = outcomes(&[]);
+    for ((label, one), (_, other)) in runs.iter().zip(again) {
+        assert_eq!(one.completions, other.completions, "{label}: equal runs");
+        assert_eq!(one.flows, other.flows, "{label}: equal runs");
+    }
+    let of = |label: &str| &runs.iter().find(|(name, _)| name == label).unwrap().1;
+    // Every request names the same objects under every policy.
+    for (label, outcome) in &runs {
+        let sizes = |outcome: &Outcome| outcome.jobs.iter().map(|job| job.size).collect::<Vec<_>>();
+        assert_eq!(sizes(outcome), sizes(of("sicc")), "{label}");
+    }
+    assert!(of("one-all").links.iter().any(|link| link.dropped > 0), "incast");
+    assert!(of("sicc").links.iter().all(|link| link.dropped == 0), "no incast");
+}
+
+/// A query of one object on the only other host: both packets cross two links.
+#[test]
+fn a_single_query_takes_its_two_packets() {
+    let one = ["topology.racks=1", "topology.racks_per_router=1", "topology.hosts_per_rack=2"];
+    let rest = [
+        "workload.requests=1",
+        "workload.objects=1",
+        "workload.copies=1",
+        "workload.smallest=\"1000 B\"",
+    ];
+    for (label, outcome) in outcomes(&[&one[..], &rest].concat()) {
+        // 60 B and 1040 B at 1 Gbit/s on two links of 5 us each; before the answer, 40 B acknowledge
+        // the query. A hub asks itself at once.
+        let took = Span::from_nanos(2 * (480 + 5000) + 320 + 2 * (8320 + 5000));
+        assert_eq!(outcome.completions[0].mean(), Some(took), "{label}");
+    }
+}
+
+#[test]
+fn no_object_is_lost_when_a_hub_dies() {
+    for hub in [0, 3, 11] {
+        for after in ["0 us", "20 us", "150 us", "400 us", "1.2 ms"] {
+            let (hub, after) = (hub.to_string(), format!("\"{after}\""));
+            let death =
+                format!("workload.death={{ hub = {hub}, after = {after}, detection = \"1 ms\" }}");
+            for (label, outcome) in outcomes(&[&death]) {
+                is_whole(&format!("{label}, hub {hub} dead at {after}"), &outcome, 3, 300);
+            }
+        }
+    }
+}
+
+#[test]
+fn overloaded_hubs_are_helped_by_speed_control_and_redirection() {
+    let overload = "workload.overload={ probability = 0.5, speed = 0.1 }";
+    let off = ["policy.tree.speed=false", "policy.tree.redirect=false", "policy.tree.hubs=100"];
+    let runs = outcomes(&[&[overload], &off[..]].concat());
+    let mean = |label: &str| {
+        let outcome = &runs.iter().find(|(name, _)| name == label).unwrap().1;
+        is_whole(label, outcome, 3, 300);
+        let times = outcome.jobs.iter().filter_map(|job| job.completion());
+        times.map(|time| time.as_nanos()).sum::<u64>() / 3
+    };
+    assert!(2 * mean("sicc") < mean("tree"), "{} {}", mean("sicc"), mean("tree"));
+}
+
+#[test]
+fn scenarios_that_cannot_work_are_refused() {
+    for (change, message) in [
+        ("policy.sw.name=tcp", "doesn't say how to gather requests"),
+        ("world=fluid", "needs packets"),
+        ("workload.front=h999", "h999"),
+        ("workload.fronts=121", "out of range"),
+        ("workload.overload={ probability = 2, speed = 0.1 }", "out of range"),
+        ("workload.death={ hub = 0 }", "after"),
+        ("workload.period=\"0 s\"", "out of range"),
+        ("workload.objekts=4", "unknown key"),
+    ] {
+        let error = match read(&[change]) {
+            Err(error) => error,
+            Ok(_) => panic!("{change} is accepted"),
+        };
+        assert!(error.contains(message), "{change}: {error}");
+    }
+    let scenario = read(&["workload.smallest=\"2 kB\""]).unwrap();
+    let error = Prepared::new(scenario).unwrap_err().to_string();
+    assert!(error.contains("smallest") && error.contains("above the largest"), "{error}");
+}

@@ -1,0 +1,268 @@
+//! Figures from scenario files to verdicts: what is planned, run, cached and told.
+#![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::SystemTime;
+
+use tempfile::TempDir;
+use watermaster_experiment::Verdict;
+use watermaster_experiment::report::render_results;
+use watermaster_experiment::reproduce::{Cache, Measured, Plan, Reproduction, Selection, run};
+
+const BASE: &str = r#"
+source = "A text, section 1"
+
+[topology]
+kind = "star"
+hosts = 3
+access = { capacity = "100 Mbit/s", delay = "33 us" }
+
+[workload]
+kind = "incast"
+receiver = "h0"
+senders = 2
+bytes = "100 KB"
+
+[[policy]]
+name = "tcp"
+
+[[policy]]
+name = "fifo"
+"#;
+
+/// `senders` on the x axis, twice each; the transfer of 100 KB takes about 8 ms.
+const AXIS: &str = r#"
+[figure]
+text = "text"
+number = "10"
+vary = "workload.senders"
+over = [1, 2]
+quick = [2]
+seeds = 2
+metric = "fct_mean_s"
+
+[[published]]
+policy = "tcp"
+metric = "fct_mean_s"
+at = 1
+value = 0.0085
+tolerance = 0.001
+headline = true
+
+[[published]]
+policy = "fifo"
+metric = "fct_mean_s"
+value = 1
+bound = "at most"
+tolerance = 0
+
+[[published]]
+policy = "fifo"
+metric = "fct_mean_s"
+against = "tcp"
+at = 2
+value = 5
+tolerance = 0.1
+reason = "Nothing makes it five times slower."
+"#;
+
+const CURVES: &str = r#"
+[figure]
+text = "text"
+number = "9"
+metric = "fct_s"
+y = "time of a flow"
+"#;
+
+struct Desk(TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        let desk = Self(TempDir::new().unwrap());
+        fs::create_dir_all(desk.0.path().join("scenarios/text")).unwrap();
+        desk
+    }
+
+    fn scenario(&self, name: &str, figure: &str) {
+        let text = format!("name = \"{name}\"\ntitle = \"{name} & more\"\n{BASE}{figure}");
+        fs::write(self.0.path().join(format!("scenarios/text/{name}.toml")), text).unwrap();
+    }
+
+    fn plan(&self, selection: &Selection) -> Plan {
+        Plan::new(&self.0.path().join("scenarios"), selection).unwrap()
+    }
+
+    fn cache(&self) -> Cache {
+        Cache::open(&self.0.path().join("cache")).unwrap()
+    }
+
+    fn run(&self, plan: &Plan) -> Vec<Result<Measured, String>> {
+        run(&plan.units, &self.cache(), 2, &|tick| assert!((0.0..=1.0).contains(&tick.done)))
+    }
+
+    /// When each cached result was written.
+    fn written(&self) -> BTreeMap<String, SystemTime> {
+        let entries = fs::read_dir(self.0.path().join("cache")).unwrap().map(Result::unwrap);
+        let times = entries.map(|entry| {
+            (
+                entry.file_name().into_string().unwrap(),
+                entry.metadata().unwrap().modified().unwrap(),
+            )
+        });
+        times.collect()
+    }
+}
+
+#[test]
+fn a_figure_is_judged_at_its_points_and_as_a_whole() {
+    let desk = Desk::new();
+    desk.scenario("axis", AXIS);
+    desk.scenario("curves", CURVES);
+    let plan = desk.plan(&Selection::default());
+    let names: Vec<&str> = plan.figures.iter().map(|figure| figure.number.as_str()).collect();
+    assert_eq!(names, ["9", "10"], "as numbers, not as texts");
+    // Two points of two repetitions, and the curves; the base value is the second point, whose
+    // seeds are 1 and 2, but it plots a distribution.
+    assert_eq!(plan.units.len(), 5);
+    let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
+    let [curves, axis] = &reproduction.figures[..] else { panic!("two figures") };
+    assert_eq!((curves.verdict, curves.measures.len()), (Verdict::None, 0));
+    assert_eq!(curves.panels[0].points[0].samples[0].values().len(), 2);
+
+    let told: Vec<(&str, Verdict)> =
+        axis.measures.iter().map(|m| (m.name.as_str(), m.verdict)).collect();
+    let expected = [
+        ("tcp fct_mean_s at 1", Verdict::Holds),
+        ("fifo fct_mean_s against tcp at 2", Verdict::Differs),
+        ("fifo fct_mean_s", Verdict::Holds),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(
+        (axis.verdict, axis.reason.as_str()),
+        (Verdict::Differs, "Nothing makes it five times slower.")
+    );
+    // The whole is the mean of the points.
+    let at = |point: usize| axis.panels[0].points[point].result.results[1].metrics["fct_mean_s"];
+    assert!((axis.measures[2].ours.unwrap() - f64::midpoint(at(0), at(1))).abs() < 1e-12);
+    assert_eq!(reproduction.headline().count(), 1);
+
+    let json: serde_json::Value = serde_json::from_str(&reproduction.to_json().unwrap()).unwrap();
+    let keys = |value: &serde_json::Value| -> Vec<String> {
+        value.as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(keys(&json[1]), ["figure", "measures", "reason", "text", "verdict"]);
+    assert_eq!(keys(&json[1]["measures"][0]), ["name", "ours", "published", "verdict"]);
+    assert_eq!(
+        (&json[1]["measures"][1]["published"], &json[1]["verdict"]),
+        (&5.0.into(), &"differs".into())
+    );
+
+    let markdown = reproduction.markdown("watermaster reproduce");
+    assert!(
+        markdown.contains("| text | 10 | tcp fct_mean_s at 1 | 8.50 ms ± 1.00 ms | "),
+        "{markdown}"
+    );
+    let page = render_results(&reproduction, "watermaster reproduce");
+    assert!(page.contains("axis &amp; more") && page.contains("time of a flow (ms)"));
+    assert!(
+        !page.contains("http:") && !page.contains("https:") && !page.contains("NaN"),
+        "self-contained"
+    );
+    // Each of the two policies has a line with two marks, and the published point is drawn.
+    assert_eq!(page.matches("class=\"mark p").count(), 4);
+    assert_eq!(page.matches("class=\"told p").count(), 1);
+}
+
+#[test]
+fn a_quick_run_takes_its_points_and_a_choice_its_figure() {
+    let desk = Desk::new();
+    desk.scenario("axis", AXIS);
+    desk.scenario("curves", CURVES);
+    let quick = Selection { quick: true, number: Some("10".into()), ..Selection::default() };
+    let plan = desk.plan(&quick);
+    assert_eq!((plan.figures.len(), plan.units.len()), (1, 2));
+    let reproduction = Reproduction::new(&plan, &desk.run(&plan), true);
+    let names: Vec<&str> =
+        reproduction.figures[0].measures.iter().map(|m| m.name.as_str()).collect();
+    assert_eq!(names, ["fifo fct_mean_s against tcp at 2", "fifo fct_mean_s"]);
+    let other = Selection { text: Some("other".into()), ..Selection::default() };
+    assert!(desk.plan(&other).figures.is_empty());
+}
+
+#[test]
+fn results_are_kept_until_something_that_they_depend_on_changes() {
+    let desk = Desk::new();
+    desk.scenario("axis", AXIS);
+    let plan = desk.plan(&Selection::default());
+    let first = desk.run(&plan);
+    let written = desk.written();
+    assert_eq!(written.len(), 4);
+    assert_eq!(desk.run(&plan), first);
+    assert_eq!(desk.written(), written, "nothing is run twice");
+
+    // Damage, as a full disk or a crash may leave it: that one is run again, with the same result.
+    let damaged = desk.0.path().join("cache").join(written.keys().next().unwrap());
+    let text = fs::read_to_string(&damaged).unwrap();
+    for text in [&text[..text.len() / 2], "", &text.replacen("0.0", "0.1", 1)] {
+        fs::write(&damaged, text).unwrap();
+        assert_eq!(desk.run(&plan), first);
+    }
+
+    // Other words and other published values change no result, another size does.
+    desk.scenario("axis", &AXIS.replace("value = 5", "value = 6"));
+    let keys = |plan: &Plan| -> Vec<String> { plan.units.iter().map(|u| u.key.clone()).collect() };
+    assert_eq!(keys(&desk.plan(&Selection::default())), keys(&plan));
+    let path = desk.0.path().join("scenarios/text/axis.toml");
+    let larger = fs::read_to_string(&path).unwrap().replace("100 KB", "200 KB");
+    fs::write(&path, larger).unwrap();
+    let other = keys(&desk.plan(&Selection::default()));
+    assert!(other.iter().all(|key| !keys(&plan).contains(key)));
+}
+
+#[test]
+fn figures_share_runs_and_panels_share_a_figure() {
+    let desk = Desk::new();
+    desk.scenario(
+        "axis-a",
+        &AXIS
+            .replace("metric = \"fct_mean_s\"\n\n", "metric = \"fct_mean_s\"\npanel = \"one\"\n\n"),
+    );
+    desk.scenario("axis-b", &AXIS.replace("seeds = 2", "seeds = 3\npanel = \"two\""));
+    let plan = desk.plan(&Selection::default());
+    assert_eq!((plan.figures.len(), plan.figures[0].panels.len(), plan.units.len()), (1, 2, 6));
+    let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
+    let measures = &reproduction.figures[0].measures;
+    assert!(measures[0].name.starts_with("one: ") && measures[5].name.starts_with("two: "));
+}
+
+#[test]
+fn what_cannot_be_run_is_said_and_leaves_the_rest_alone() {
+    let desk = Desk::new();
+    desk.scenario("axis", AXIS);
+    desk.scenario("curves", &CURVES.replace("metric", "trace = \"big.tsv\"\nmetric"));
+    // The points of both are run once, for the file that comes first; the third is lost with its file.
+    let crowded = AXIS.replace("over = [1, 2]", "over = [1, 2, 3]").replace("\"10\"", "\"11\"");
+    desk.scenario("crowded", &crowded);
+    let plan = desk.plan(&Selection::default());
+    fs::remove_file(desk.0.path().join("scenarios/text/crowded.toml")).unwrap();
+    let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
+    let [curves, axis, crowded] = &reproduction.figures[..] else { panic!("three figures") };
+    assert_eq!((curves.verdict, curves.verdict_name()), (Verdict::None, "not run"));
+    assert_eq!(curves.reason, "not run: needs the trace big.tsv, which isn't here");
+    assert_eq!(axis.measures.len(), 3);
+    assert_eq!((crowded.verdict, crowded.panels[0].points.len()), (Verdict::Differs, 2));
+    assert!(
+        crowded.reason.contains("failed: ") && crowded.reason.contains("no such file"),
+        "{}",
+        crowded.reason
+    );
+    assert!(render_results(&reproduction, "").contains("not run"));
+}
+
+#[test]
+fn a_folder_that_is_not_there_is_named() {
+    let error = Plan::new(Path::new("no-such-folder"), &Selection::default()).unwrap_err();
+    assert!(error.to_string().starts_with("no-such-folder: "), "{error}");
+}

@@ -1,0 +1,273 @@
+//! Packets that wait at their host, in a queue for each destination, until directives let them go.
+//!
+//! Source: sync-vs-async, sections II and III-B. A grant lets the packet at the head of a queue go
+//! at once, perhaps over a switch of the controller's choice; a rate has the queue leak, each packet
+//! leaving when its last bit has. Packets of one queue leave in order of arrival. A queue that ran empty forgets its rate: what comes next
+//! waits for the next directive. Hosts tell the controller when packets queue up and when a
+//! queue has run empty.
+
+use std::collections::VecDeque;
+
+use engine::{HeldRecord, Notice};
+use model::{FlowId, Measured, Network, NodeId};
+use units::{Bytes, Span};
+
+use super::World;
+use crate::frame::{self, Packet};
+use crate::link;
+use crate::tcp::low;
+use crate::wires::{DELIVER, Path, SPECIAL, Wires, slot_number};
+
+/// No queue.
+const NOWHERE: u32 = u32::MAX;
+
+/// All queues of all hosts.
+#[derive(Default)]
+pub(super) struct Held {
+    /// The queue of each pair that has one, by source and destination; a row begins empty.
+    places: Vec<Vec<u32>>,
+    queues: Vec<Queue>,
+    /// Packets that wait for each link, as the first of their path.
+    waiting: Vec<u32>,
+    reports: Vec<Measured>,
+    record: HeldRecord,
+}
+
+/// The packets from one host to another.
+struct Queue {
+    src: NodeId,
+    dst: NodeId,
+    /// Flows with packets, by arrival; places in the world's table.
+    flows: VecDeque<u32>,
+    /// Whether it leaks.
+    leaks: bool,
+    /// Cost of an octet at the rate that was last set.
+    cost: u64,
+    /// When the last bit of the packet at the head has leaked, or of the last that left, ns.
+    finish: u64,
+    /// The rows of paths over each switch that was asked for.
+    detours: Vec<(NodeId, u32)>,
+}
+
+impl Held {
+    pub(super) fn new(nodes: usize, links: usize) -> Self {
+        Self { places: vec![Vec::new(); nodes], waiting: vec![0; links], ..Self::default() }
+    }
+
+    /// The queue of a pair.
+    fn place(&self, src: NodeId, dst: NodeId) -> Option<usize> {
+        let place = *self.places.get(src.index())?.get(dst.index())?;
+        (place != NOWHERE).then_some(place as usize)
+    }
+
+    /// Packets that wait for a link.
+    pub(super) fn waiting(&self, link: usize) -> u32 {
+        self.waiting[link]
+    }
+
+    /// Notes that a packet arrived at `now`.
+    #[inline]
+    pub(super) fn arrived(&mut self, now: u64, packet: &Packet) {
+        let since = low(now).wrapping_sub(packet.block.1);
+        self.record.latency.push(Span::from_nanos(since.into()));
+    }
+
+    /// Whether hosts have something to tell.
+    pub(super) fn notice(&self) -> Option<Notice> {
+        (!self.reports.is_empty()).then_some(Notice::Measured)
+    }
+
+    pub(super) fn take_reports(&mut self) -> Vec<Measured> {
+        std::mem::take(&mut self.reports)
+    }
+
+    pub(super) fn into_record(self) -> HeldRecord {
+        self.record
+    }
+}
+
+impl World {
+    /// Has the packets of a flow that has just begun wait.
+    pub(super) fn hold_back(&mut self, place: u32) {
+        let flow = &mut self.flows[place as usize];
+        let (id, src, dst, size) = (flow.id, flow.source, flow.destination, flow.size);
+        let path = self.wires.paths[2 * place as usize];
+        let (packets, bytes, ideal) = self.packets(id, size, &path);
+        let Some(held) = &mut self.held else { return };
+        held.record.ideal.push(Span::from_nanos(ideal));
+        let number = held.place(src, dst).unwrap_or_else(|| {
+            held.queues.push(Queue {
+                src,
+                dst,
+                flows: VecDeque::new(),
+                leaks: false,
+                cost: 0,
+                finish: 0,
+                detours: Vec::new(),
+            });
+            let number = held.queues.len() - 1;
+            let nodes = held.places.len();
+            let row = &mut held.places[src.index()];
+            row.resize(nodes, NOWHERE);
+            row[dst.index()] = slot_number(number);
+            number
+        });
+        self.flows[place as usize].queue = number;
+        if packets > 0 {
+            held.queues[number].flows.push_back(place);
+            held.waiting[(path[0] & !SPECIAL) as usize] += packets;
+            held.reports.push(Measured::Queued { src, dst, packets, bytes: Bytes::new(bytes) });
+        }
+    }
+
+    /// The packets of a flow of `size` octets, their frame octets, and when the last arrives that
+    /// starts now and meets nobody, ns from now.
+    fn packets(&self, id: FlowId, size: u64, path: &Path) -> (u32, u64, u64) {
+        let (mut packets, mut bytes, mut left, mut last) = (0, 0, size, 0);
+        let mut free = [0; 16];
+        while left > 0 {
+            let payload = u64::from(self.payload(id, packets)).min(left);
+            let frame = payload + u64::from(self.transport.header);
+            left -= payload;
+            packets += 1;
+            bytes += frame;
+            last = 0;
+            for (free, element) in free.iter_mut().zip(path).take_while(|(_, e)| **e != DELIVER) {
+                let (sent, delay) = self.wires.links[(element & !SPECIAL) as usize].times(frame);
+                *free = last.max(*free) + sent;
+                last = *free + delay;
+            }
+        }
+        (packets, bytes, last)
+    }
+
+    /// Payload of a flow's packet of this number, when as much is left.
+    fn payload(&self, flow: FlowId, number: u32) -> u16 {
+        let full = self.transport.mss + self.transport.header;
+        self.transport.lengths.of(full, flow, number) - self.transport.header
+    }
+
+    /// The flow of the packet at the head of a queue, the packet's payload and its frame octets.
+    fn head(&self, number: usize) -> Option<(u32, u16, u64)> {
+        let place = *self.held.as_ref()?.queues.get(number)?.flows.front()?;
+        let flow = &self.flows[place as usize];
+        let left = flow.size - flow.sender.sent();
+        let payload =
+            self.payload(flow.id, flow.released).min(u16::try_from(left).unwrap_or(u16::MAX));
+        Some((place, payload, u64::from(payload) + u64::from(self.transport.header)))
+    }
+
+    /// The first link of a flow's path.
+    fn uplink(&self, place: u32) -> usize {
+        (self.wires.paths[2 * place as usize][0] & !SPECIAL) as usize
+    }
+
+    /// Lets the packet at the head of a queue go, if there is one.
+    fn let_go(&mut self, number: usize, detour: Option<u32>) {
+        let Some((place, payload, _)) = self.head(number) else { return };
+        let (now, link) = (self.now, self.uplink(place));
+        let flow = &mut self.flows[place as usize];
+        let (Some(segment), Some(held)) = (flow.sender.datagram(now, payload), &mut self.held)
+        else {
+            return;
+        };
+        flow.released += 1;
+        held.waiting[link] -= 1;
+        let queue = &mut held.queues[number];
+        if flow.sender.is_done() {
+            queue.flows.pop_front();
+            if queue.flows.is_empty() {
+                queue.leaks = false;
+                held.reports.push(Measured::Drained { src: queue.src, dst: queue.dst });
+            }
+        }
+        self.inject(Packet {
+            time: 0,
+            seq: low(segment.seq),
+            block: (detour.unwrap_or_default(), low(now)),
+            flow: place,
+            size: segment.len + self.transport.header,
+            flags: frame::DATAGRAM | if detour.is_some() { frame::DETOUR } else { 0 },
+            hop: 0,
+            window: 0,
+        });
+    }
+
+    /// Lets as many packets of a queue go as have leaked by now, and sees to the next. A packet is
+    /// handed to the link so that the link sends its last bit just when that has leaked: at the
+    /// link's own rate nothing is delayed, and no queue sends more than its rate in any
+    /// time.
+    pub(super) fn leak(&mut self, number: usize) {
+        while let Some((place, _, size)) = self.head(number) {
+            let (sending, _) = self.wires.links[self.uplink(place)].times(size);
+            let Some(queue) = self.held.as_ref().map(|held| &held.queues[number]) else { return };
+            if !queue.leaks {
+                return;
+            }
+            let ready = queue.finish.saturating_sub(sending);
+            if ready > self.now {
+                return self.schedule_timer(place, 0, ready);
+            }
+            self.let_go(number, None);
+            let next = self.head(number);
+            if let (Some((_, _, size)), Some(held)) = (next, &mut self.held) {
+                let queue = &mut held.queues[number];
+                queue.finish += link::span(size, queue.cost);
+            }
+        }
+    }
+
+    /// A pair's rate, in the cost of an octet.
+    pub(super) fn set_leak(&mut self, src: NodeId, dst: NodeId, cost: u64) {
+        let Some(held) = &self.held else { return };
+        let Some(number) = held.place(src, dst) else { return };
+        let (now, head) = (self.now, self.head(number));
+        let (Some((_, _, size)), Some(held)) = (head, &mut self.held) else { return };
+        let queue = &mut held.queues[number];
+        if queue.leaks {
+            // What has not leaked yet leaks at the new rate.
+            let left = u128::from(queue.finish.saturating_sub(now));
+            let scaled = left * u128::from(cost) / u128::from(queue.cost.max(1));
+            queue.finish = now + u64::try_from(scaled).unwrap_or(u64::MAX >> 1);
+        } else {
+            queue.finish = queue.finish.max(now) + link::span(size, cost);
+        }
+        (queue.leaks, queue.cost) = (true, cost);
+        self.leak(number);
+    }
+
+    /// Lets one packet of a pair go, over the switch `via`.
+    pub(super) fn let_go_over(
+        &mut self,
+        network: &Network,
+        src: NodeId,
+        dst: NodeId,
+        via: Option<NodeId>,
+    ) {
+        let Some(held) = &self.held else { return };
+        let Some(number) = held.place(src, dst) else { return };
+        let detours = &held.queues[number].detours;
+        let known = via.and_then(|via| detours.iter().find(|(over, _)| *over == via));
+        let detour = match (known, via) {
+            (Some((_, row)), _) => Some(*row),
+            (None, Some(via)) => self.detour(network, number, via),
+            (None, None) => None,
+        };
+        self.let_go(number, detour);
+    }
+
+    /// A new row for the path of a pair over a switch; `None` when there is no such path.
+    fn detour(&mut self, network: &Network, number: usize, via: NodeId) -> Option<u32> {
+        let queue = &self.held.as_ref()?.queues[number];
+        let mut links = Vec::new();
+        let there = network.path(queue.src, via, 0, &mut links);
+        if !(there && network.path(via, queue.dst, 0, &mut links)) {
+            return None;
+        }
+        let path = Wires::elements(&links, |link| self.is_special(link))?;
+        let row = u32::try_from(self.wires.detours.len()).ok()?;
+        self.wires.detours.push(path);
+        self.held.as_mut()?.queues[number].detours.push((via, row));
+        Some(row)
+    }
+}

@@ -1,0 +1,256 @@
+//! The world's switches at work: see [`Switches`](crate::switches::Switches).
+
+use engine::Slot;
+use model::window::rewritten;
+use model::{FlowId, LinkId, Measured};
+use units::{Bytes, Span, Time};
+
+use super::World;
+use crate::frame::{self, Packet};
+use crate::switches::NONE;
+use crate::wires::{DELIVER, SPECIAL, slot_number};
+
+/// Events of switches, after those of links and ports: of each link the next acknowledgement that
+/// may pass and the deadline of its trigger, then statistics, then reports of queues.
+impl World {
+    /// Events that switches need with so many links.
+    pub(super) const fn switch_events(links: usize) -> usize {
+        2 * links + 2
+    }
+
+    fn switch_slot(&self, number: usize) -> Slot {
+        Slot(slot_number(2 * self.wires.links.len() + number))
+    }
+
+    /// A packet before a switch port. Whether it goes on now; else it waits.
+    pub(super) fn inspect(&mut self, packet: &mut Packet) -> bool {
+        let Some(switches) = &mut self.switches else {
+            return true;
+        };
+        let flow = &mut self.flows[packet.flow as usize];
+        let (id, src, dst) = (flow.id, flow.source, flow.destination);
+        let Some(passage) = &mut flow.passage else {
+            return true;
+        };
+        if packet.flags & frame::ACK != 0 {
+            let toll = passage.tolls[packet.hop as usize];
+            if toll == NONE {
+                return true;
+            }
+            let port = &mut switches.ports[toll as usize];
+            let waits = port.gap.is_some() && (port.ready > self.now || !port.waiting.is_empty());
+            if waits {
+                port.waiting.push_back(*packet);
+                if port.waiting.len() == 1 {
+                    let ready = port.ready;
+                    self.await_gate(toll as usize, ready);
+                }
+                return false;
+            }
+            self.release(toll, packet);
+            return true;
+        }
+        if packet.hop == 1 {
+            passage.carried += u64::from(packet.size);
+            if packet.flags & frame::SYN != 0 {
+                self.report(Measured::Opened { flow: id, src, dst });
+            } else if packet.flags & frame::FIN != 0 {
+                self.report(Measured::Closed { flow: id });
+            }
+        }
+        true
+    }
+
+    /// Lets an acknowledgement pass a port, with the window that the port's entries leave it.
+    fn release(&mut self, toll: u32, packet: &mut Packet) {
+        let Some(switches) = &mut self.switches else {
+            return;
+        };
+        let passage = self.flows[packet.flow as usize].passage.as_ref();
+        if let Some(cap) = passage.and_then(|passage| switches.entry(passage, toll)) {
+            // The window of a SYN has no scale (RFC 7323, section 2.2).
+            let is_syn = packet.flags & frame::SYN != 0;
+            let scale = if is_syn { 0 } else { self.transport.window_scale() };
+            let segment = Bytes::new(u64::from(self.transport.mss));
+            packet.window = rewritten(packet.window, scale, cap, segment);
+        }
+        let port = &mut switches.ports[toll as usize];
+        port.ready = self.now + port.gap.unwrap_or(0);
+    }
+
+    fn await_gate(&mut self, link: usize, at: u64) {
+        let slot = self.switch_slot(link);
+        self.wires.events.schedule(slot, Time::from_nanos(at.max(self.now)));
+    }
+
+    /// The next acknowledgement that waits at a port may pass.
+    fn open_gate(&mut self, link: usize) {
+        let waiting = |world: &mut Self| {
+            let port = &mut world.switches.as_mut()?.ports[link];
+            port.waiting.pop_front()
+        };
+        let Some(mut packet) = waiting(self) else {
+            return;
+        };
+        self.release(slot_number(link), &mut packet);
+        let element = self.wires.element(&packet);
+        let out = (element & !SPECIAL) as usize;
+        if element != DELIVER && !self.serve(out, packet) {
+            self.drop(&packet);
+        }
+        self.sense(out);
+        let port = self.switches.as_ref().map(|switches| &switches.ports[link]);
+        if let Some(ready) = port.and_then(|port| (!port.waiting.is_empty()).then_some(port.ready))
+        {
+            self.await_gate(link, ready);
+        }
+    }
+
+    /// A packet was offered to a port.
+    pub(super) fn sense(&mut self, link: usize) {
+        let Some(port) = self.switches.as_mut().map(|switches| &mut switches.ports[link]) else {
+            return;
+        };
+        if !port.is_switch {
+            return;
+        }
+        let waiting = self.wires.schedulers[link].as_ref();
+        let (packets, bytes) = waiting.map_or((0, 0), |queue| (queue.packets(), queue.bytes()));
+        let packets = packets + self.wires.links[link].queue_length(self.now);
+        let bytes = bytes + self.wires.links[link].queued(self.now);
+        let message = port.sense(Time::from_nanos(self.now), packets);
+        let deadline = port.trigger.as_ref().and_then(|trigger| trigger.deadline());
+        if let Some(deadline) = deadline.filter(|_| !port.armed) {
+            port.armed = true;
+            let slot = self.switch_slot(self.wires.links.len() + link);
+            self.wires.events.schedule(slot, deadline);
+        }
+        if let Some(level) = message {
+            let (link, queue) = (LinkId(slot_number(link)), Bytes::new(bytes));
+            self.report(Measured::Congested { link, level, queue });
+        }
+    }
+
+    fn report(&mut self, measured: Measured) {
+        if let Some(switches) = &mut self.switches {
+            switches.reports.push(measured);
+            self.pause_at = 0;
+        }
+    }
+
+    /// An event of a switch.
+    pub(super) fn switch_event(&mut self, number: usize) {
+        let links = self.wires.links.len();
+        if number < links {
+            self.open_gate(number);
+        } else if number < 2 * links {
+            let link = number - links;
+            if let Some(switches) = &mut self.switches {
+                switches.ports[link].armed = false;
+            }
+            self.sense(link);
+        } else if number == 2 * links {
+            self.count();
+        } else {
+            self.report_queues();
+        }
+    }
+
+    /// Has statistics and reports come again as long as there are flows.
+    pub(super) fn attend(&mut self) {
+        let live = self.flows.len() > self.free.len();
+        let events = 2 * self.wires.links.len();
+        let (counts, reports) = (self.switch_slot(events), self.switch_slot(events + 1));
+        let now = Time::from_nanos(self.now);
+        let Some(switches) = self.switches.as_mut().filter(|_| live) else {
+            return;
+        };
+        if let Some(period) = switches.watch.statistics.filter(|_| !switches.counting) {
+            switches.counting = true;
+            self.wires.events.schedule(counts, now + period);
+        }
+        if let Some(period) = switches.watch.queues.filter(|_| !switches.reporting) {
+            switches.reporting = true;
+            self.wires.events.schedule(reports, now + period);
+        }
+    }
+
+    /// Flow statistics.
+    fn count(&mut self) {
+        if let Some(switches) = &mut self.switches {
+            switches.counting = false;
+        }
+        let live = self.flows.iter().filter(|flow| self.place(flow.id).is_some());
+        let count = |passage: &crate::switches::Passage| Bytes::new(passage.carried);
+        let mut flows: Vec<(FlowId, Bytes)> =
+            live.filter_map(|flow| Some((flow.id, count(flow.passage.as_ref()?)))).collect();
+        flows.sort_unstable();
+        if !flows.is_empty() {
+            self.report(Measured::Carried { flows });
+        }
+        self.attend();
+    }
+
+    /// Reports the queues of ports that forwarded something since the report before.
+    fn report_queues(&mut self) {
+        let Some(switches) = &mut self.switches else {
+            return;
+        };
+        switches.reporting = false;
+        for link in 0..self.wires.links.len() {
+            let taken = self.wires.links[link].bytes;
+            let port = self.switches.as_mut().map(|switches| &mut switches.ports[link]);
+            let Some(port) = port.filter(|port| port.is_switch && port.told != taken) else {
+                continue;
+            };
+            let sent = Bytes::new(taken - port.told);
+            port.told = taken;
+            let waiting = self.wires.schedulers[link].as_ref().map_or(0, |queue| queue.bytes());
+            let queue = Bytes::new(self.wires.links[link].queued(self.now) + waiting);
+            let link = LinkId(slot_number(link));
+            self.report(Measured::QueueLength { link, queue, sent });
+        }
+        self.attend();
+    }
+
+    /// See [`engine::World::cap`].
+    pub(super) fn set_cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
+        let Some(switches) = &mut self.switches else {
+            return;
+        };
+        let Some(port) = switches.ports.get_mut(link.index()) else {
+            return;
+        };
+        let Some(id) = flow else {
+            port.cap = cap;
+            if cap.is_none() {
+                for passage in self.flows.iter_mut().filter_map(|flow| flow.passage.as_mut()) {
+                    passage.entries.retain(|(at, _)| *at != link.0);
+                }
+            }
+            return;
+        };
+        let place = self.place(id);
+        let flow = place.and_then(|place| self.flows.get_mut(place as usize));
+        if let Some(passage) = flow.and_then(|flow| flow.passage.as_mut()) {
+            passage.entries.retain(|(at, _)| *at != link.0);
+            passage.entries.extend(cap.map(|cap| (link.0, cap)));
+        }
+    }
+
+    /// See [`engine::World::space`].
+    pub(super) fn set_gap(&mut self, link: LinkId, gap: Option<Span>) {
+        let Some(port) =
+            self.switches.as_mut().and_then(|switches| switches.ports.get_mut(link.index()))
+        else {
+            return;
+        };
+        let last = port.ready.saturating_sub(port.gap.unwrap_or(0));
+        port.gap = gap.map(Span::as_nanos);
+        port.ready = last.saturating_add(port.gap.unwrap_or(0));
+        if !port.waiting.is_empty() {
+            let ready = port.ready;
+            self.await_gate(link.index(), ready);
+        }
+    }
+}

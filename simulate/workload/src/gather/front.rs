@@ -1,0 +1,505 @@
+//! The application: front ends, hubs and servers together.
+//!
+//! A query is a flow that names its objects, an answer one of the objects themselves. A speed, and
+//! the word that a hub died, come without a packet of their own: the one rides on what hubs are
+//! sent anyway, the other is found after a time that the scenario gives.
+
+use std::sync::Arc;
+
+use engine::random::Stream;
+use engine::{Actions, Application, Completions, Streams};
+use model::{
+    Buffer, Declared, Directive, FlowId, JobId, LinkId, Measured, Network, NodeId, NodeKind, Order,
+    Way,
+};
+use rand::RngExt;
+use units::{Bytes, Span, Time};
+
+use super::active::{Active, grouped};
+use super::hub::{Hub, Line};
+use super::{Asker, Gather};
+
+/// What a flow carries.
+#[derive(Debug)]
+struct Message {
+    request: u32,
+    what: What,
+    objects: Vec<u32>,
+    /// Whether it answers what came after a timeout.
+    is_late: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    /// A hub's objects, to its parent.
+    Line(u32),
+    /// To a hub: objects to get, and objects not to send, which those above it hear too.
+    Swarm(u32),
+    Cancel(u32),
+    /// A server is asked, by a hub or by the front end, and answers.
+    Query(NodeId, Option<u32>),
+    Answer(Option<u32>),
+}
+
+/// Timers of a request; all but the first are for a hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Timer {
+    Sample,
+    Send,
+    Die,
+    Detect,
+}
+
+impl Timer {
+    const ALL: [Self; 4] = [Self::Sample, Self::Send, Self::Die, Self::Detect];
+
+    const fn token(self, request: u32, hub: u32) -> u64 {
+        (request as u64) << 32 | (hub as u64 & 0x3fff_ffff) << 2 | self as u64
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // the parts that `token` put together
+    const fn of(token: u64) -> (Self, u32, u32) {
+        (Self::ALL[(token & 3) as usize], (token >> 32) as u32, (token as u32) >> 2)
+    }
+}
+
+pub(super) struct Fronts {
+    plan: Gather,
+    hosts: Vec<NodeId>,
+    askers: Vec<Asker>,
+    /// How many front ends have begun.
+    begun: usize,
+    /// Requests by number; gone when complete.
+    active: Vec<Option<Box<Active>>>,
+    /// By flow; gone when it ended.
+    messages: Vec<Option<Message>>,
+    overload: Stream,
+}
+
+impl Fronts {
+    pub(super) fn new(plan: Gather, hosts: Vec<NodeId>, seed: u64) -> Self {
+        let asker = |(number, node): (usize, &NodeId)| Asker {
+            node: *node,
+            left: plan.requests,
+            random: Stream::named(seed, &format!("objects-{number}")),
+        };
+        Self {
+            askers: plan.fronts.iter().enumerate().map(asker).collect(),
+            plan,
+            hosts,
+            begun: 0,
+            active: Vec::new(),
+            messages: Vec::new(),
+            overload: Stream::named(seed, "overload"),
+        }
+    }
+
+    fn active(&mut self, request: u32) -> Option<&mut Active> {
+        self.active.get_mut(request as usize)?.as_deref_mut()
+    }
+
+    /// The front end begins its next request, if there is one.
+    fn begin<W: Streams>(&mut self, asker: usize, actions: &mut Actions<'_, W>) {
+        let number = u32::try_from(self.active.len()).unwrap_or(u32::MAX);
+        let Some(request) = self.askers[asker].next(&self.plan, &self.hosts, JobId(number)) else {
+            return;
+        };
+        let size = (0..request.sizes.len()).map(|object| request.size(object)).sum();
+        let record = actions.begin_job(request.id, None, size);
+        actions.tell(Declared::Gather(Arc::clone(&request)));
+        actions.later(self.plan.period, Timer::Sample.token(number, 0));
+        if let Some(death) = self.plan.death {
+            actions.later(death.after, Timer::Die.token(number, death.hub));
+        }
+        let active = Active::new(request, asker, record, actions.now());
+        self.active.push(Some(Box::new(active)));
+    }
+
+    /// Ends a request that has everything, and has its front end go on.
+    fn finish<W: Streams>(&mut self, request: u32, actions: &mut Actions<'_, W>) {
+        let place = &mut self.active[request as usize];
+        let Some(done) = place.take_if(|active| active.is_complete()) else { return };
+        actions.end_job(done.record);
+        actions.tell(Declared::JobComplete { job: JobId(request) });
+        done.hubs.iter().filter_map(|hub| hub.line.as_ref()).for_each(|l| actions.close(l.flow));
+        self.begin(done.asker, actions);
+    }
+
+    /// Sends a message of so many octets; what stays on a host arrives at once.
+    fn send<W: Streams>(
+        &mut self,
+        (from, to): (NodeId, NodeId),
+        size: Bytes,
+        message: Message,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        if from == to {
+            return self.deliver(message, actions);
+        }
+        let flow = actions.start(JobId(message.request), from, to, size)?;
+        self.note(flow, message);
+        Ok(())
+    }
+
+    fn note(&mut self, flow: FlowId, message: Message) {
+        let place = flow.index();
+        if self.messages.len() <= place {
+            self.messages.resize_with(place + 1, || None);
+        }
+        self.messages[place] = Some(message);
+    }
+
+    /// Octets of a query that names `objects`.
+    fn naming(&self, objects: &[u32]) -> Bytes {
+        Bytes::new(u64::from(self.plan.query)) * objects.len() as u64
+    }
+
+    /// Asks the holders of `objects` on behalf of a hub, or of the front end, which asks for each
+    /// alone: a window counts queries.
+    fn ask<W: Streams>(
+        &mut self,
+        request: u32,
+        hub: Option<u32>,
+        objects: Vec<u32>,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        let Some(active) = self.active(request) else { return Ok(()) };
+        let from = active.end(hub);
+        // A hub's own objects come first.
+        let groups = grouped(objects, |object| {
+            let holder = active.ways[object as usize].holder;
+            (holder != from, holder, hub.map_or(object, |_| 0))
+        });
+        for ((_, holder, _), objects) in groups {
+            let (size, what) = (self.naming(&objects), What::Query(holder, hub));
+            let message = Message { request, what, objects, is_late: false };
+            self.send((from, holder), size, message, actions)?;
+        }
+        Ok(())
+    }
+
+    /// Has the front end ask for what its window allows.
+    fn ask_on<W: Streams>(
+        &mut self,
+        request: u32,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        while let Some(active) = self.active(request)
+            && active.unanswered < active.most_unanswered
+            && let Some(object) = active.to_ask.pop_front()
+        {
+            active.unanswered += 1;
+            self.ask(request, None, vec![object], actions)?;
+        }
+        Ok(())
+    }
+
+    /// Tells each hub which of `objects` it is to get, as their ways say; those without a hub the
+    /// front end gets itself.
+    fn fetch<W: Streams>(
+        &mut self,
+        request: u32,
+        objects: impl IntoIterator<Item = u32>,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        let Some(active) = self.active(request) else { return Ok(()) };
+        let mut groups = grouped(objects, |object| active.ways[object as usize].hub);
+        active.to_ask.extend(groups.remove(&None).unwrap_or_default());
+        let hubs = groups.into_iter().filter_map(|(hub, objects)| Some((hub?, objects)));
+        for (hub, objects) in hubs {
+            self.instruct(request, hub, What::Swarm(hub), objects, actions)?;
+        }
+        self.ask_on(request, actions)
+    }
+
+    /// Sends a hub a message about `objects`.
+    fn instruct<W: Streams>(
+        &mut self,
+        request: u32,
+        hub: u32,
+        what: What,
+        objects: Vec<u32>,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        let size = self.naming(&objects);
+        let Some(active) = self.active(request) else { return Ok(()) };
+        let ends = (active.request.front, active.end(Some(hub)));
+        self.send(ends, size, Message { request, what, objects, is_late: false }, actions)
+    }
+
+    /// A message has arrived.
+    fn deliver<W: Streams>(
+        &mut self,
+        message: Message,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        let Message { request, what, objects, is_late } = message;
+        let Some(active) = self.active(request) else { return Ok(()) };
+        match what {
+            What::Line(_) => {}
+            What::Swarm(hub) => {
+                let node = &mut active.hubs[hub as usize];
+                if !node.is_dead {
+                    objects.iter().for_each(|object| node.expect(*object));
+                    return self.ask(request, Some(hub), objects, actions);
+                }
+            }
+            What::Cancel(hub) => {
+                let objects = objects.into_iter().collect();
+                let mut above = active.hubs[hub as usize].parent;
+                while let Some(parent) = above {
+                    let parent = &mut active.hubs[parent as usize];
+                    parent.drop(&objects);
+                    above = parent.parent;
+                }
+                active.hubs[hub as usize].cancel(objects);
+            }
+            What::Query(holder, hub) => {
+                if !active.dead.contains(&holder) {
+                    let ends = (holder, active.end(hub));
+                    let sizes = objects.iter().map(|object| active.request.size(*object as usize));
+                    let (size, what) = (sizes.sum(), What::Answer(hub));
+                    let answer = Message { request, what, objects, is_late };
+                    return self.send(ends, size, answer, actions);
+                }
+            }
+            What::Answer(None) => {
+                let new = objects.iter().filter(|object| active.arrive(**object)).count();
+                active.unanswered = active.unanswered.saturating_sub(1);
+                count(active.age(actions.now()), new, actions);
+                actions.tell(Measured::Answered { request: JobId(request), late: is_late });
+                self.finish(request, actions);
+                return self.ask_on(request, actions);
+            }
+            What::Answer(Some(hub)) => {
+                let node = &mut active.hubs[hub as usize];
+                node.collect(&objects);
+                self.wake(request, hub, actions);
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets the timer of a hub that has something to send and none set.
+    fn wake<W: Streams>(&mut self, request: u32, hub: u32, actions: &mut Actions<'_, W>) {
+        let Some(active) = self.active(request) else { return };
+        let node = &mut active.hubs[hub as usize];
+        if !node.is_waiting
+            && let Some(wait) = node.wait(actions.now())
+        {
+            node.is_waiting = true;
+            actions.later(wait, Timer::Send.token(request, hub));
+        }
+    }
+
+    /// A hub sends its next packet.
+    fn send_on<W: Streams>(
+        &mut self,
+        request: u32,
+        hub: u32,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        let Some(active) = self.active(request) else { return Ok(()) };
+        let ends = (active.end(Some(hub)), active.end(active.hubs[hub as usize].parent));
+        let (wanted, packed) = (Arc::clone(&active.request), active.packed);
+        let node = &mut active.hubs[hub as usize];
+        let Some((objects, size)) = node.packet(actions.now(), &wanted, packed) else {
+            return Ok(());
+        };
+        let is_new = node.line.is_none();
+        let line = match &mut node.line {
+            Some(line) => line,
+            none => none.insert(Line::new(actions.open(JobId(request), ends.0, ends.1)?)),
+        };
+        let (flow, mark) = (line.flow, line.send(objects, size));
+        actions.write(flow, size);
+        if let Some(mark) = mark {
+            actions.mark(flow, mark);
+        }
+        if is_new {
+            // What was lost isn't sent again faster than the hub may send.
+            actions.limit(flow, Some(node.speed()));
+            let what = What::Line(hub);
+            self.note(flow, Message { request, what, objects: Vec::new(), is_late: false });
+        }
+        self.wake(request, hub, actions);
+        Ok(())
+    }
+
+    /// Obeys the policy.
+    fn obey<W: Streams>(
+        &mut self,
+        request: u32,
+        order: &Order,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        let overload = self.plan.overload;
+        let random = &mut self.overload;
+        let place = self.active.get_mut(request as usize);
+        let Some(active) = place.and_then(Option::as_deref_mut) else { return Ok(()) };
+        match order {
+            Order::Gather(gathering) => {
+                let hub = |hub: &model::Hub| {
+                    let is_slow = overload.filter(|o| random.random_bool(o.probability));
+                    Hub::new(hub.node, hub.parent, is_slow.map(|overload| overload.speed))
+                };
+                let hubs = gathering.hubs.iter().map(hub).collect();
+                active.begin(hubs, gathering.ways.clone(), gathering.packed);
+                let all = 0..u32::try_from(active.ways.len()).unwrap_or(u32::MAX);
+                self.fetch(request, all, actions)
+            }
+            Order::Outstanding(queries) => {
+                active.most_unanswered = (*queries).max(1);
+                self.ask_on(request, actions)
+            }
+            Order::Speeds(speeds) => {
+                for (hub, speed) in active.hubs.iter_mut().zip(speeds) {
+                    hub.accelerate(*speed);
+                    if let Some(line) = &hub.line {
+                        actions.limit(line.flow, Some(hub.speed()));
+                    }
+                }
+                Ok(())
+            }
+            Order::Redirect(moves) => {
+                let wanted = moves.iter().filter(|(object, _)| !active.has(*object));
+                let moves: Vec<(u32, Way)> = wanted.copied().collect();
+                let mut left = Vec::new();
+                for &(object, way) in &moves {
+                    let before = std::mem::replace(&mut active.ways[object as usize], way);
+                    left.extend(before.hub.filter(|_| before.hub != way.hub).map(|h| (h, object)));
+                }
+                left.sort_unstable();
+                for group in left.chunk_by(|a, b| a.0 == b.0) {
+                    let (hub, objects) = (group[0].0, group.iter().map(|(_, o)| *o).collect());
+                    self.instruct(request, hub, What::Cancel(hub), objects, actions)?;
+                }
+                self.fetch(request, moves.into_iter().map(|(object, _)| object), actions)
+            }
+            Order::Replace { hub, node } => {
+                let lines = active.replace(*hub, *node);
+                lines.into_iter().for_each(|flow| actions.close(flow));
+                let hubs = u32::try_from(active.hubs.len()).unwrap_or(u32::MAX);
+                let again = if node.is_some() { active.wanted_of(*hub) } else { Vec::new() };
+                (0..hubs).for_each(|hub| self.wake(request, hub, actions));
+                self.fetch(request, again, actions)
+            }
+        }
+    }
+
+    /// Tells the policy how far a request has come.
+    fn sample<W: Streams>(&mut self, request: u32, actions: &mut Actions<'_, W>) {
+        let period = self.plan.period;
+        let Some(active) = self.active(request) else { return };
+        if !active.hubs.is_empty() {
+            let port = port(actions.network(), active.request.front);
+            let (queued, room) =
+                port.map_or_else(Default::default, |(link, room)| (actions.queued(link), room));
+            let sample = Arc::new(active.sample(actions.now(), queued, room));
+            actions.tell(Measured::Gathering { request: JobId(request), sample });
+        }
+        actions.later(period, Timer::Sample.token(request, 0));
+    }
+}
+
+/// Counts queries that were answered when their request was so old.
+fn count<W: Streams>(took: Span, queries: usize, actions: &mut Actions<'_, W>) {
+    if let Some(all) = actions.outcome().completions.first_mut() {
+        (0..queries).for_each(|_| all.add(took));
+    }
+}
+
+/// The aggregation router's port towards the rack of a front end, and its room where that is a
+/// number of octets.
+fn port(network: &Network, front: NodeId) -> Option<(LinkId, Bytes)> {
+    let topology = network.topology();
+    let edge = topology.link(*topology.out(front).first()?).to;
+    let above = topology.out(edge).iter().map(|link| topology.link(*link).to);
+    let router =
+        above.into_iter().find(|n| topology.nodes()[n.index()].kind == NodeKind::Switch)?;
+    let link = topology.link_between(router, edge)?;
+    match topology.link(link).spec.buffer {
+        Buffer::Bytes(room) => Some((link, room)),
+        _ => None,
+    }
+}
+
+impl<W: Streams> Application<W> for Fronts {
+    fn arrival(&mut self) -> Option<Time> {
+        (self.begun < self.askers.len()).then_some(Time::ZERO)
+    }
+
+    fn arrive(&mut self, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
+        if self.begun == 0 {
+            actions.outcome().completions.push(Completions::new("queries", Time::ZERO));
+        }
+        self.begun += 1;
+        self.begin(self.begun - 1, actions);
+        Ok(())
+    }
+
+    fn due(&mut self, token: u64, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
+        let (timer, request, hub) = Timer::of(token);
+        match timer {
+            Timer::Sample => self.sample(request, actions),
+            Timer::Send => return self.send_on(request, hub, actions),
+            Timer::Die => {
+                let detection = self.plan.death.map_or(Span::ZERO, |death| death.detection);
+                if let Some(active) = self.active(request)
+                    && active.kill(hub)
+                {
+                    actions.later(detection, Timer::Detect.token(request, hub));
+                }
+            }
+            Timer::Detect => {
+                if self.active(request).is_some() {
+                    actions.tell(Measured::HubLost { request: JobId(request), hub });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn reached(
+        &mut self,
+        flow: FlowId,
+        delivered: Bytes,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        let message = self.messages.get(flow.index()).and_then(Option::as_ref);
+        let Some(&Message { request, what: What::Line(hub), .. }) = message else {
+            return Ok(());
+        };
+        let Some(active) = self.active(request) else { return Ok(()) };
+        let took = active.age(actions.now());
+        let (new, parent, mark) = active.pass_on(hub, flow, delivered);
+        count(took, new, actions);
+        if let Some(mark) = mark {
+            actions.mark(flow, mark);
+        }
+        if let Some(parent) = parent {
+            self.wake(request, parent, actions);
+        }
+        self.finish(request, actions);
+        Ok(())
+    }
+
+    fn ended(&mut self, flow: FlowId, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
+        let Some(mut message) = self.messages.get_mut(flow.index()).and_then(Option::take) else {
+            return Ok(());
+        };
+        message.is_late |= actions.flow(flow).timeouts > 0;
+        self.deliver(message, actions)
+    }
+
+    fn directed(
+        &mut self,
+        directive: &Directive,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        match directive {
+            Directive::Gather { request, order } => self.obey(request.0, order, actions),
+            _ => Ok(()),
+        }
+    }
+}

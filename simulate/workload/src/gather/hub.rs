@@ -1,0 +1,177 @@
+//! A hub: it queues the objects that it gets, its own first, and sends them on at its speed.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use model::{FlowId, NodeId, Request};
+use units::{Bytes, Rate, Span, Time};
+
+/// IP and TCP header of a packet, octets.
+pub(super) const HEADER: Bytes = Bytes::new(40);
+/// Payload of a full packet on Ethernet, octets.
+const FULL: u64 = 1460;
+
+/// The connection from a hub to its parent, or to the front end.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) flow: FlowId,
+    written: Bytes,
+    /// Packets on their way: what has arrived when they have, and their objects.
+    packets: VecDeque<(Bytes, Vec<u32>)>,
+}
+
+impl Line {
+    pub(super) const fn new(flow: FlowId) -> Self {
+        Self { flow, written: Bytes::ZERO, packets: VecDeque::new() }
+    }
+
+    /// Takes a packet of `size`; the mark to set, when it is the only one on its way.
+    pub(super) fn send(&mut self, objects: Vec<u32>, size: Bytes) -> Option<Bytes> {
+        self.written += size;
+        self.packets.push_back((self.written, objects));
+        (self.packets.len() == 1).then_some(self.written)
+    }
+
+    /// The objects of the next packet that has arrived when `delivered` octets have.
+    pub(super) fn arrived(&mut self, delivered: Bytes) -> Option<Vec<u32>> {
+        let arrived = self.packets.front().is_some_and(|(end, _)| *end <= delivered);
+        arrived.then(|| self.packets.pop_front())?.map(|(_, objects)| objects)
+    }
+
+    /// The next mark.
+    pub(super) fn mark(&self) -> Option<Bytes> {
+        self.packets.front().map(|(end, _)| *end)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Hub {
+    pub(super) node: NodeId,
+    pub(super) parent: Option<u32>,
+    pub(super) is_dead: bool,
+    /// What it was told, and what it can at most: once it has been told a first speed.
+    speed: Rate,
+    most: Rate,
+    /// The part of its first speed that an overloaded hub reaches.
+    overload: Option<f64>,
+    /// Objects to send, and all it ever had.
+    queue: VecDeque<u32>,
+    kept: Vec<u32>,
+    /// Objects that its swarm may still answer with in vain.
+    cancelled: BTreeSet<u32>,
+    pub(super) line: Option<Line>,
+    /// When its speed lets it send again, and whether a timer is set for it.
+    ready: Time,
+    pub(super) is_waiting: bool,
+}
+
+impl Hub {
+    pub(super) const fn new(node: NodeId, parent: Option<u32>, overload: Option<f64>) -> Self {
+        Self {
+            node,
+            parent,
+            is_dead: false,
+            speed: Rate::MAX,
+            most: Rate::MAX,
+            overload,
+            queue: VecDeque::new(),
+            kept: Vec::new(),
+            cancelled: BTreeSet::new(),
+            line: None,
+            ready: Time::ZERO,
+            is_waiting: false,
+        }
+    }
+
+    /// Obeys a speed; the first tells an overloaded hub what it can at most.
+    pub(super) fn accelerate(&mut self, speed: Rate) {
+        if let Some(part) = self.overload.take() {
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most the speed
+            let most = (speed.as_bps() as f64 * part) as u64;
+            self.most = Rate::from_bps(most.max(1));
+        }
+        self.speed = speed;
+    }
+
+    /// What it sends at.
+    pub(super) fn speed(&self) -> Rate {
+        self.speed.min(self.most)
+    }
+
+    /// Gets an object from a child.
+    pub(super) fn take(&mut self, object: u32) {
+        self.queue.push_back(object);
+        self.kept.push(object);
+    }
+
+    /// Gets objects from a server.
+    pub(super) fn collect(&mut self, objects: &[u32]) {
+        for object in objects {
+            if !self.cancelled.contains(object) {
+                self.take(*object);
+            }
+        }
+    }
+
+    /// Is to get an object, again perhaps.
+    pub(super) fn expect(&mut self, object: u32) {
+        self.cancelled.remove(&object);
+    }
+
+    /// Is not to send these objects, as far as it hasn't.
+    pub(super) fn drop(&mut self, objects: &BTreeSet<u32>) {
+        self.queue.retain(|object| !objects.contains(object));
+        self.kept.retain(|object| !objects.contains(object));
+    }
+
+    /// Is not to get these objects from its swarm any more.
+    pub(super) fn cancel(&mut self, objects: BTreeSet<u32>) {
+        self.drop(&objects);
+        self.cancelled.extend(objects);
+    }
+
+    /// Sends what it ever had and is still wanted again, perhaps to another parent; the connection
+    /// that it had, to close.
+    pub(super) fn start_over(&mut self, wanted: impl Fn(u32) -> bool) -> Option<FlowId> {
+        self.queue = self.kept.iter().copied().filter(|object| wanted(*object)).collect();
+        self.line.take().map(|line| line.flow)
+    }
+
+    /// Another node takes the place of this one, which died.
+    pub(super) fn replace(&mut self, node: NodeId) -> Option<FlowId> {
+        let line = self.line.take().map(|line| line.flow);
+        let (parent, speed) = (self.parent, self.speed);
+        *self = Self { speed, ..Self::new(node, parent, None) };
+        line
+    }
+
+    /// How long until it may send; `None` when it has nothing to.
+    pub(super) fn wait(&self, now: Time) -> Option<Span> {
+        (!self.queue.is_empty() && !self.is_dead).then(|| self.ready.since(now))
+    }
+
+    /// The next packet, of several objects if `packed`: the objects and their payload.
+    pub(super) fn packet(
+        &mut self,
+        now: Time,
+        request: &Request,
+        packed: bool,
+    ) -> Option<(Vec<u32>, Bytes)> {
+        self.is_waiting = false;
+        let (mut objects, mut size) = (Vec::new(), Bytes::ZERO);
+        while let Some(&object) = self.queue.front() {
+            let more = request.size(object as usize);
+            let fits = objects.is_empty() || (packed && (size + more).get() <= FULL);
+            if !fits {
+                break;
+            }
+            self.queue.pop_front();
+            objects.push(object);
+            size += more;
+        }
+        if objects.is_empty() || self.is_dead {
+            return None;
+        }
+        self.ready = now + self.speed().time_for(size + HEADER);
+        Some((objects, size))
+    }
+}

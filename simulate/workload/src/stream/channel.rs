@@ -1,0 +1,98 @@
+//! The tuples between two instances: on their way, and arrived but not processed.
+
+use std::collections::VecDeque;
+
+use model::{FlowId, StreamSample};
+use units::Bytes;
+
+/// One tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tuple {
+    /// When its source emitted it, ns.
+    pub(super) birth: u64,
+    pub(super) key: u32,
+    /// Octets on a connection.
+    pub(super) size: u32,
+}
+
+/// From one instance to another. Amounts are octets since the start.
+#[derive(Debug, Default)]
+pub(super) struct Channel {
+    /// The connection; `None` between two instances on one host.
+    pub(super) flow: Option<FlowId>,
+    /// Up to where, in births, the sender is through: nothing older will come.
+    pub(super) clock: u64,
+    /// Tuples that have not arrived whole, and those that have and wait.
+    transit: VecDeque<Tuple>,
+    queue: VecDeque<Tuple>,
+    pub(super) written: u64,
+    /// What the transport delivered, and of that what the receiving instance took.
+    pub(super) delivered: u64,
+    pub(super) taken: u64,
+    /// The end of the last tuple that arrived whole, and of the last that was processed.
+    arrived: u64,
+    pub(super) processed: u64,
+    /// What was written since [`Channel::flush`].
+    fresh: u64,
+}
+
+impl Channel {
+    pub(super) fn push(&mut self, tuple: Tuple) {
+        let size = u64::from(tuple.size);
+        self.written += size;
+        if self.flow.is_some() {
+            self.fresh += size;
+            self.transit.push_back(tuple);
+        } else {
+            (self.delivered, self.taken, self.arrived) = (self.written, self.written, self.written);
+            self.queue.push_back(tuple);
+        }
+    }
+
+    /// What is to be handed to the connection.
+    pub(super) fn flush(&mut self) -> Bytes {
+        Bytes::new(std::mem::take(&mut self.fresh))
+    }
+
+    /// Has the tuples arrive that are whole now.
+    pub(super) fn arrive(&mut self) {
+        while let Some(tuple) = self.transit.front()
+            && self.arrived + u64::from(tuple.size) <= self.taken
+        {
+            self.arrived += u64::from(tuple.size);
+            self.queue.push_back(*tuple);
+            self.transit.pop_front();
+        }
+    }
+
+    /// The birth of the next tuple to process, if it is here.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.queue.front().map(|tuple| tuple.birth)
+    }
+
+    /// Up to where, in births, all is here.
+    pub(super) fn progress(&self) -> u64 {
+        self.queue.front().or(self.transit.front()).map_or(self.clock, |tuple| tuple.birth)
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Tuple> {
+        let tuple = self.queue.pop_front()?;
+        self.processed += u64::from(tuple.size);
+        Some(tuple)
+    }
+
+    /// What the sender is held up by: what waits to be delivered, or on one host to be processed.
+    pub(super) const fn backlog(&self) -> u64 {
+        self.written - if self.flow.is_some() { self.delivered } else { self.processed }
+    }
+
+    /// How it stands, for a policy; `None` on one host.
+    pub(super) fn sample(&self) -> Option<StreamSample> {
+        Some(StreamSample {
+            flow: self.flow?,
+            delivered: Bytes::new(self.delivered),
+            sender_queue: Bytes::new(self.written - self.delivered),
+            receiver_queue: Bytes::new(self.delivered - self.processed),
+        })
+    }
+}
