@@ -10,6 +10,8 @@
 
 use alloc::vec::Vec;
 
+use model::Congestion;
+
 use crate::flow::TableId;
 use crate::oxm::{Field, Kind, Oxm};
 use crate::packet::{BufferId, PacketIn, PacketInReason};
@@ -25,48 +27,33 @@ const CAP_WINDOW: u16 = 1;
 /// The largest shift that TCP knows (RFC 7323, 2.3).
 const MAX_SHIFT: u8 = 14;
 
-/// How full a port's queue is, as its switch says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
-    /// It has stayed short for the recovery time (CR).
-    Recovered,
-    /// It has passed the low threshold (CN-L).
-    Low,
-    /// It has passed the middle threshold (CN-M).
-    Modest,
-    /// It has passed the high threshold (CN-H).
-    High,
-}
-
-impl Level {
-    /// Every level with its reason. The reasons lie below 32, so that the masks of asynchronous
-    /// configuration (7.3.10) reach them, and above all that later versions use.
-    const REASONS: [(Self, PacketInReason); 4] = [
-        (Self::Recovered, PacketInReason(24)),
-        (Self::Low, PacketInReason(25)),
-        (Self::Modest, PacketInReason(26)),
-        (Self::High, PacketInReason(27)),
-    ];
-
-    /// The reason of its Packet-In.
-    pub fn reason(self) -> PacketInReason {
-        let entry = Self::REASONS.iter().find(|(level, _)| *level == self);
-        entry.expect("every level has a reason").1
-    }
-}
+/// Every level with its reason. The reasons lie below 32, so that the masks of asynchronous
+/// configuration (7.3.10) reach them, and above all that later versions use.
+const REASONS: [(Congestion, PacketInReason); 4] = [
+    (Congestion::Recovered, PacketInReason(24)),
+    (Congestion::Low, PacketInReason(25)),
+    (Congestion::Medium, PacketInReason(26)),
+    (Congestion::High, PacketInReason(27)),
+];
 
 /// A switch says that the queue of a port has passed a threshold, or recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Congestion {
+pub struct Notice {
     /// Which threshold.
-    pub level: Level,
+    pub level: Congestion,
     /// The port whose queue it is.
     pub port: PortNo,
     /// Bytes in the queue.
     pub queue_bytes: u32,
 }
 
-impl Congestion {
+impl Notice {
+    /// The reason of its Packet-In.
+    pub fn reason(&self) -> PacketInReason {
+        let entry = REASONS.iter().find(|(level, _)| *level == self.level);
+        entry.expect("every level has a reason").1
+    }
+
     /// The match that carries the notice.
     pub fn fields(&self) -> [Oxm<'static>; 2] {
         [
@@ -80,7 +67,7 @@ impl Congestion {
         PacketIn {
             buffer: BufferId::NONE,
             total_len: 0,
-            reason: self.level.reason(),
+            reason: self.reason(),
             table: TableId(0),
             cookie: u64::MAX,
             fields: List::of(fields),
@@ -90,7 +77,7 @@ impl Congestion {
 
     /// The notice in a Packet-In, if it is one.
     pub fn of(packet: &PacketIn<'_>) -> Option<Self> {
-        let (level, _) = *Level::REASONS.iter().find(|(_, reason)| *reason == packet.reason)?;
+        let (level, _) = *REASONS.iter().find(|(_, reason)| *reason == packet.reason)?;
         let number = |kind| u32::try_from(packet.fields.field(kind)?.value).ok();
         let (port, queue_bytes) = (PortNo(number(Kind::InPort)?), number(Kind::QueueBytes)?);
         Some(Self { level, port, queue_bytes })

@@ -3,9 +3,10 @@
 
 mod support;
 
+use model::Congestion;
 use proptest::prelude::*;
 use units::Span;
-use watermaster_openflow::sdtcp::{CapWindow, Congestion, Level};
+use watermaster_openflow::sdtcp::{CapWindow, Notice};
 use watermaster_openflow::*;
 
 fn encoded(message: &Message<'_>) -> Vec<u8> {
@@ -82,7 +83,7 @@ fn a_flow_entry_that_caps_windows() {
 /// Example: port 5 holds 45000 bytes, past the low threshold.
 #[test]
 fn a_notice_of_congestion() {
-    let notice = Congestion { level: Level::Low, port: PortNo(5), queue_bytes: 45_000 };
+    let notice = Notice { level: Congestion::Low, port: PortNo(5), queue_bytes: 45_000 };
     let fields = notice.fields();
     let bytes = encoded(&Message::PacketIn(notice.packet_in(&fields)));
     let expected: &[&[u8]] = &[
@@ -97,17 +98,17 @@ fn a_notice_of_congestion() {
     ];
     assert_eq!(bytes, expected.concat());
     let (_, Message::PacketIn(packet)) = Message::decode(&bytes).unwrap() else { panic!() };
-    assert_eq!(Congestion::of(&packet), Some(notice));
+    assert_eq!(Notice::of(&packet), Some(notice));
     // A packet that an action sent is none.
-    assert_eq!(Congestion::of(&PacketIn { reason: PacketInReason::ACTION, ..packet }), None);
+    assert_eq!(Notice::of(&PacketIn { reason: PacketInReason::ACTION, ..packet }), None);
 }
 
 #[test]
 fn every_level_has_its_reason() {
-    for level in [Level::Recovered, Level::Low, Level::Modest, Level::High] {
-        let notice = Congestion { level, port: PortNo(1), queue_bytes: 0 };
+    for level in [Congestion::Recovered, Congestion::Low, Congestion::Medium, Congestion::High] {
+        let notice = Notice { level, port: PortNo(1), queue_bytes: 0 };
         let fields = notice.fields();
-        assert_eq!(Congestion::of(&notice.packet_in(&fields)), Some(notice));
+        assert_eq!(Notice::of(&notice.packet_in(&fields)), Some(notice));
     }
 }
 

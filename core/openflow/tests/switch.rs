@@ -4,9 +4,10 @@
 mod support;
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
+use model::Congestion;
 use proptest::prelude::*;
 use units::{Span, Time};
-use watermaster_openflow::sdtcp::{CapWindow, Congestion, Level};
+use watermaster_openflow::sdtcp::{CapWindow, Notice};
 use watermaster_openflow::switch::{Output, Switch};
 use watermaster_openflow::*;
 
@@ -84,13 +85,13 @@ fn windows_of_acknowledgements_are_capped() {
 #[test]
 fn congestion_is_told_to_who_wants_to_hear() {
     let mut switch = switch();
-    let notice = Congestion { level: Level::Modest, port: PortNo(2), queue_bytes: 90_000 };
+    let notice = Notice { level: Congestion::Medium, port: PortNo(2), queue_bytes: 90_000 };
     let mut out = Output::default();
     switch.notify(&notice, &mut out);
     let (xid, Message::PacketIn(packet)) = Message::decode(&out.messages[0]).unwrap() else {
         panic!()
     };
-    assert_eq!((xid, Congestion::of(&packet)), (0, Some(notice)));
+    assert_eq!((xid, Notice::of(&packet)), (0, Some(notice)));
     let quiet = AsyncConfig {
         packet_in: !(1 << 26),
         packet_in_slave: 0,
@@ -103,7 +104,7 @@ fn congestion_is_told_to_who_wants_to_hear() {
     switch.handle(Time::ZERO, 1, &Message::SetAsync(quiet), &mut out);
     switch.notify(&notice, &mut out);
     assert_eq!(out, Output::default());
-    switch.notify(&Congestion { level: Level::High, ..notice }, &mut out);
+    switch.notify(&Notice { level: Congestion::High, ..notice }, &mut out);
     assert_eq!(out.messages.len(), 1);
 }
 

@@ -27,7 +27,7 @@ use crate::multipart::{BucketStats, PortStats};
 use crate::oxm::Oxm;
 use crate::packet::{BufferId, PacketOut};
 use crate::port::{Port, PortNo, PortReason, PortStatus};
-use crate::sdtcp::Congestion;
+use crate::sdtcp::Notice;
 use crate::wire::List;
 
 use frame::Frame;
@@ -165,9 +165,9 @@ impl Switch {
     }
 
     /// Tells the controller how full a queue is.
-    pub fn notify(&self, congestion: &Congestion, out: &mut Output) {
-        let fields = congestion.fields();
-        self.unasked(&Message::PacketIn(congestion.packet_in(&fields)), out);
+    pub fn notify(&self, notice: &Notice, out: &mut Output) {
+        let fields = notice.fields();
+        self.unasked(&Message::PacketIn(notice.packet_in(&fields)), out);
     }
 
     /// Does what a message asks for.
