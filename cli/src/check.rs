@@ -48,6 +48,14 @@ impl Check {
 
     fn check(&self, path: &Path) -> Result<String, Failure> {
         let scenario = Scenario::load(path, &self.changes).map_err(Failure::misused)?;
+        // Every point of a figure's axis is read too.
+        for figure in &scenario.figures {
+            for point in figure.points(false) {
+                let point = figure.overrides(point, 1);
+                let changes: Vec<Override> = self.changes.iter().cloned().chain(point).collect();
+                Scenario::load(path, &changes).map_err(Failure::misused)?;
+            }
+        }
         let prepared = prepare(scenario)?;
         let scenario = &prepared.scenario;
         let topology = &scenario.topology;

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bound;
 mod check;
 mod completions;
 mod doctor;
@@ -42,6 +43,7 @@ enum Command {
     Check(check::Check),
     Reproduce(reproduce::Reproduce),
     Bench(bench::Bench),
+    Bound(bound::Bound),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
 }
@@ -53,6 +55,7 @@ fn main() -> ExitCode {
         Command::Check(command) => command.execute(),
         Command::Reproduce(command) => command.execute(),
         Command::Bench(command) => command.execute(),
+        Command::Bound(command) => command.execute(),
         Command::Doctor(command) => command.execute(),
         Command::Completions(command) => command.execute(),
     };

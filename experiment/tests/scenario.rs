@@ -427,3 +427,58 @@ fn bad_figures_are_refused_with_place_fault_and_remedy() {
         "{error}"
     );
 }
+
+const STREAM: &str = r#"name = "stream"
+title = "A source and a sink"
+until = "1 s"
+
+[topology]
+kind = "star"
+hosts = 3
+access = { capacity = "10 Mbit/s", delay = "50 us" }
+
+[workload]
+kind = "stream"
+
+[[workload.operator]]
+name = "source"
+on = "h0"
+rate = 100
+size = "1 kB"
+
+[[workload.operator]]
+name = "sink"
+on = ["h1", "h2"]
+from = [{ operator = "source", grouping = "shuffle" }]
+
+[[policy]]
+name = "app-aware"
+interval = "2 s"
+
+[[policy]]
+name = "static"
+rates = ["1 Mbit/s"]
+"#;
+
+#[test]
+fn streams_and_their_policies() {
+    let scenario = read(STREAM, &[]).unwrap();
+    let parameters = &scenario.policies[0].parameters.app_aware;
+    assert_eq!(parameters.interval, Span::from_secs(2));
+    assert_eq!(parameters.horizon, Span::from_secs(2), "queues are to drain within the next");
+    assert_eq!(scenario.policies[1].parameters.fixed, [Rate::from_mbps(1)]);
+    for (change, refused) in [
+        ("world=fluid", "workload: needs packets"),
+        ("workload.operator.sink.from.0.operator=sauce", "did you mean \"source\"?"),
+        ("workload.operator.sink.from.0.grouping=random", "is unknown"),
+        ("workload.operator.sink.name=source", "is an operator already"),
+        ("workload.operator.sink.on=h7", "workload.operator"),
+        ("workload.send_queue=7 Mbit/s", "workload.send_queue"),
+        ("policy.app-aware.interval=0 s", "interval"),
+    ] {
+        let refusal = refusal(STREAM, &[change]);
+        assert!(refusal.contains(refused), "{change}: {refusal}");
+    }
+    let endless = STREAM.replace("until = \"1 s\"\n", "");
+    assert!(refusal(&endless, &[]).contains("add until"));
+}

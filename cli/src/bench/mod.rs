@@ -31,6 +31,9 @@ enum Workload {
     /// TCP permutation on a fat-tree of 1024 hosts
     #[value(name = "permutation-1024")]
     Permutation1024,
+    /// 10,000 flows at once on a switch of 1000 hosts, at flow level
+    #[value(name = "fluid-10000")]
+    Fluid10000,
 }
 
 impl Workload {
@@ -44,6 +47,9 @@ impl Workload {
             }
             Self::Permutation1024 => {
                 ("permutation-1024", include_str!("../../../scenarios/bench/permutation-1024.toml"))
+            }
+            Self::Fluid10000 => {
+                ("fluid-10000", include_str!("../../../scenarios/bench/fluid-10000.toml"))
             }
         }
     }
@@ -94,6 +100,8 @@ struct Measured {
     /// Processor time of one run, user and system, s.
     cpu_s: f64,
     hops_per_cpu_s: f64,
+    /// Starts and ends of flows in one run, over its processor time.
+    flow_events_per_cpu_s: f64,
     /// Most memory that the process held.
     peak_rss_bytes: u64,
     /// Payload delivered over the time to the end of the last flow.
@@ -107,8 +115,15 @@ impl Bench {
         }
         if !self.json {
             print(&format!(
-                "{:<17} {:>11} {:>11} {:>8} {:>11} {:>10} {:>12}\n",
-                "workload", "hops", "events", "cpu s", "Mhops/s", "peak MiB", "goodput Mb/s"
+                "{:<17} {:>11} {:>11} {:>8} {:>11} {:>12} {:>10} {:>12}\n",
+                "workload",
+                "hops",
+                "events",
+                "cpu s",
+                "Mhops/s",
+                "kflowevts/s",
+                "peak MiB",
+                "goodput Mb/s"
             ))?;
         }
         match self.workload {
@@ -128,12 +143,13 @@ impl Bench {
             return print(&(line + "\n"));
         }
         print(&format!(
-            "{:<17} {:>11} {:>11} {:>8.3} {:>11.2} {:>10.1} {:>12.1}\n",
+            "{:<17} {:>11} {:>11} {:>8.3} {:>11.2} {:>12.1} {:>10.1} {:>12.1}\n",
             measured.name,
             measured.hops,
             measured.events,
             measured.cpu_s,
             measured.hops_per_cpu_s / 1e6,
+            measured.flow_events_per_cpu_s / 1e3,
             measured.peak_rss_bytes as f64 / f64::from(1 << 20),
             measured.goodput_bps / 1e6,
         ))
@@ -179,13 +195,16 @@ fn measure(workload: Workload, runs: Option<u32>) -> Result<Measured, Failure> {
     };
     let cpu_s = (cpu_s() - start_s) / f64::from(done);
     let delivered: u64 = outcome.flows.iter().map(|flow| flow.delivered.get()).sum();
-    let end = outcome.flows.iter().filter_map(|flow| flow.end).max().unwrap_or_default();
+    let ended = || outcome.flows.iter().filter_map(|flow| flow.end);
+    let flow_events = outcome.flows.len() + ended().count();
+    let end = ended().max().unwrap_or_default();
     Ok(Measured {
         name: name.to_owned(),
         hops: outcome.hops,
         events: outcome.events,
         cpu_s,
         hops_per_cpu_s: outcome.hops as f64 / cpu_s,
+        flow_events_per_cpu_s: flow_events as f64 / cpu_s,
         peak_rss_bytes: peak_rss_bytes()?,
         goodput_bps: delivered as f64 * 8.0 / end.as_secs_f64(),
     })

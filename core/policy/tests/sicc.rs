@@ -230,7 +230,7 @@ proptest! {
         let mut after = before.clone();
         let pending: Vec<_> = objects.iter().map(|(object, _)| *object).collect();
         let other = |object: u32| [objects[object as usize].1];
-        let moves = redirect(&mut after, Span::ZERO, &pending, other);
+        let moves = redirect(&mut after, &pending, other);
         let slowest = |loads: &[Load]| loads.iter().map(|l| l.speed.time_for(l.bytes)).max();
         prop_assert!(slowest(&after) <= slowest(&before));
         let mut counted = before;
@@ -354,13 +354,10 @@ fn redirection_by_hand() {
         2 => vec![2, 1],
         _ => vec![1, 2],
     };
-    let moves = redirect(&mut loads, Span::ZERO, &objects, replicas);
+    let moves = redirect(&mut loads, &objects, replicas);
     // Object 1 has no other hub. After object 0, hub 2 has least; after 2, either: the first.
     assert_eq!(moves, [(0, 1), (2, 2), (3, 1)]);
     assert_eq!(loads, [load(1000, 1), load(6000, 8), load(5000, 8)]);
-    // 18.7 ms behind: less than the slack.
-    let mut loads = [load(4000, 1), load(4000, 8), load(4000, 8)];
-    assert!(redirect(&mut loads, Span::from_millis(20), &objects, replicas).is_empty());
 }
 
 /// `objects` of 20 to 1000 octets on `copies` hosts each, from a small generator of its own.

@@ -75,6 +75,7 @@ fn total(counts: impl Iterator<Item = u64>) -> f64 {
 
 const TABLE: &[(&str, Metric)] = &[
     ("jct_mean_s", |v| v.jct(None).mean()),
+    ("cct_mean_s", |v| v.jct(None).mean()),
     ("jct_p50_s", |v| v.jct(None).percentile(50)),
     ("jct_p95_s", |v| v.jct(None).percentile(95)),
     ("jct_p99_s", |v| v.jct(None).percentile(99)),

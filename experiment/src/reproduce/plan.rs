@@ -118,7 +118,12 @@ impl Plan {
     pub fn new(folder: &Path, selection: &Selection) -> Result<Self, PlanError> {
         let mut plan = Self::default();
         let mut figures: BTreeMap<(String, Vec<Part>), FigurePlan> = BTreeMap::new();
-        for directory in entries(folder)?.iter().filter(|path| path.is_dir()) {
+        // Those of a text are in the folder of its name.
+        let chosen = |path: &PathBuf| match &selection.text {
+            Some(text) => path.file_name() == Some(OsStr::new(text)),
+            None => true,
+        };
+        for directory in entries(folder)?.iter().filter(|path| path.is_dir() && chosen(path)) {
             for path in entries(directory)? {
                 if path.extension() != Some(OsStr::new("toml")) {
                     continue;

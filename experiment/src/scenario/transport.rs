@@ -50,6 +50,7 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
         held: fields.or("held", base.held, Value::flag)?,
         lengths: fields.or("lengths", base.lengths, |v| v.choice(LENGTHS))?,
         handshake: fields.or("handshake", base.handshake, Value::flag)?,
+        ictcp: fields.or("ictcp", base.ictcp, Value::flag)?,
     };
     fields.done()?;
     let packet = packet(&transport);

@@ -1,7 +1,7 @@
 //! Outcomes made by hand, shared by the tests of this folder.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use engine::{FlowRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
+use engine::{Completions, FlowRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
 use model::build::{Access, star};
 use model::{Buffer, FlowId, JobClass, JobId, LinkId, LinkSpec, NodeId, Topology};
 use units::{Bytes, Rate, Span, Time};
@@ -135,7 +135,14 @@ pub fn by_hand() -> Outcome {
     let interval = Span::from_millis(1);
     let queues = vec![QueueRecord { link: LinkId(0), interval, packets: vec![1, 6, 2, 3] }];
     let reactions = vec![Span::from_micros(70), Span::from_micros(90)];
-    Outcome { flows, jobs, links, queues, reactions, end: ms(13_000), ..Outcome::default() }
+    let mut tuples = Completions::new("tuples", Time::ZERO);
+    // The largest value of its bin, twice: its percentiles are exact.
+    for ns in [(1 << 30) - 1, (1 << 30) - 1, 3_000_000_000] {
+        tuples.add(Span::from_nanos(ns));
+    }
+    let completions = vec![tuples];
+    let end = ms(13_000);
+    Outcome { flows, jobs, links, queues, reactions, completions, end, ..Outcome::default() }
 }
 
 /// The baseline of [`by_hand`]: completion times of 4, 3, 8 and 20 s against 2, 3, 10 and none.

@@ -7,7 +7,7 @@ use units::Bytes;
 use crate::frame::{self, Packet};
 use crate::meter::Meter;
 use crate::switches::Passage;
-use crate::tcp::{Receiver, Sender};
+use crate::tcp::{Receiver, Sender, ictcp};
 use crate::world::Opening;
 use crate::{Frame, Transport};
 
@@ -49,6 +49,8 @@ pub(crate) struct Flow {
     pub(crate) opening: Option<Opening>,
     /// Where its last data carries a FIN, octets; nowhere without a handshake.
     pub(crate) fin_at: u64,
+    /// What its receiver grants, under ICTCP.
+    pub(crate) grant: Option<Box<ictcp::Grant>>,
     /// What switches know of it, where they do more than forward.
     pub(crate) passage: Option<Box<Passage>>,
 }
@@ -86,6 +88,7 @@ impl Flow {
             released: 0,
             opening: None,
             fin_at: if transport.connects() { size } else { u64::MAX },
+            grant: None,
             passage: None,
         }
     }

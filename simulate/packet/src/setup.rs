@@ -7,6 +7,7 @@ use model::{LinkId, Network};
 use policy::Policy;
 use units::{Bytes, Span, Time};
 
+use crate::tcp::ictcp;
 use crate::{Discipline, Lengths, World};
 
 /// One run: a network, what moves over it, and who decides.
@@ -100,12 +101,20 @@ pub struct Transport {
     /// Whether connections open by SYN and SYN-ACK and close by FIN. Without, they are there when
     /// their flow starts.
     pub handshake: bool,
+    /// Whether receivers hold windows to what their link has left (ICTCP).
+    pub ictcp: bool,
 }
 
 impl Transport {
     /// Whether flows open and close connections.
     pub(crate) fn connects(&self) -> bool {
         self.handshake && self.protocol != Protocol::Datagram
+    }
+
+    /// Most octets that a receiver advertises at first.
+    pub(crate) fn first_window(&self) -> u64 {
+        let room = self.receive_window.get();
+        if self.ictcp { room.min(ictcp::LEAST * u64::from(self.mss)) } else { room }
     }
 
     /// Shift of the window field: the least that can say the whole receive window (RFC 7323).
@@ -165,6 +174,7 @@ impl Default for Transport {
             held: false,
             lengths: Lengths::Full,
             handshake: false,
+            ictcp: false,
         }
     }
 }

@@ -4,6 +4,7 @@ mod handshake;
 mod held;
 #[cfg(test)]
 mod reading;
+mod receiving;
 mod switching;
 
 use engine::{FlowState, LinkRecord, Notice, Outcome};
@@ -18,7 +19,7 @@ use crate::frame::{self, Packet};
 use crate::link::{self, Link};
 use crate::meter::Meter;
 use crate::switches::Switches;
-use crate::tcp::{Acknowledgement, low, unwrap};
+use crate::tcp::{Acknowledgement, ictcp, low, unwrap};
 use crate::wires::{DELIVER, SPECIAL, Wires, arrival_slot, slot_number};
 use crate::{Enforcement, Protocol, RunError, Setup, Transport};
 use held::Held;
@@ -46,6 +47,8 @@ pub struct World {
     /// Where packets wait at their hosts to be let go.
     held: Option<Held>,
     switches: Option<Box<Switches>>,
+    /// Receiving hosts, by node, under ICTCP.
+    receivers: Option<Vec<Option<ictcp::Host>>>,
 }
 
 impl World {
@@ -85,6 +88,7 @@ impl World {
             pause_at: PAUSE,
             held,
             switches: watch.map(|watch| Box::new(Switches::new(topology, watch))),
+            receivers: transport.ictcp.then(|| vec![None; topology.nodes().len()]),
         })
     }
 
@@ -159,6 +163,7 @@ impl World {
             u32::try_from(self.flows.len() - 1).map_err(|_| too_many())?
         };
         self.places.push(place);
+        self.expect(network, place);
         self.attend();
         Ok(id)
     }
@@ -321,6 +326,9 @@ impl World {
             return self.settle(place);
         }
         let seq = unwrap(flow.receiver.delivered(), packet.seq);
+        if let Some(hosts) = &mut self.receivers {
+            receiving::receive(hosts, flow, now, len, &self.transport);
+        }
         let marked = packet.flags & frame::CE != 0;
         let (before, after) = flow.receiver.on_data(now, seq, len, marked);
         let due = flow.receiver.deadline();
@@ -478,6 +486,9 @@ impl World {
         flow.ended |= complete;
         if flow.ended && flow.in_flight == 0 && flow.sender.is_done() {
             self.places[flow.id.index()] = u32::MAX;
+            if let Some(hosts) = &mut self.receivers {
+                receiving::leave(hosts, flow);
+            }
             self.free.push(place);
             for side in 0..2 {
                 let slot = self.wires.timer_slot(place, side);

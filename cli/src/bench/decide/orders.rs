@@ -44,6 +44,7 @@ fn case(name: &str) -> Result<Decision, Failure> {
         timed_us(|| {
             bench.declare(ended);
             bench.declare(begun);
+            bench.pass(Span::ZERO);
             bench.out.len()
         })
     }))

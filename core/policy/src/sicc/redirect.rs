@@ -26,19 +26,16 @@ impl Load {
 /// one's replicas. Returns object and new hub; `loads` are then as expected.
 ///
 /// The hub that needs longest gives first, an object goes where least time remains, and never where
-/// it would take longer than where it is. Only a hub that is behind the mean by more than `slack`
-/// gives, unlike in the text: speeds are measured over a while, and what differs by less than that
-/// while is noise, of which redirecting would make packets.
+/// it would take longer than where it is.
 pub fn redirect<I: IntoIterator<Item = usize>>(
     loads: &mut [Load],
-    slack: Span,
     objects: &[(u32, Bytes, usize)],
     elsewhere: impl Fn(u32) -> I,
 ) -> Vec<(u32, usize)> {
     let total: u128 = loads.iter().map(|load| u128::from(load.remaining().as_nanos())).sum();
     let mean = total.checked_div(loads.len() as u128).unwrap_or_default();
     let mean = Span::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX));
-    let behind = |hub: &usize| loads[*hub].remaining() > mean + slack;
+    let behind = |hub: &usize| loads[*hub].remaining() > mean;
     let mut slow: Vec<usize> = (0..loads.len()).filter(behind).collect();
     slow.sort_by_key(|hub| core::cmp::Reverse(loads[*hub].remaining()));
     let mut by_hub: Vec<&(u32, Bytes, usize)> =

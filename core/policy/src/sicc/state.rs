@@ -15,6 +15,8 @@ use super::{Choice, Parameters, Racks};
 
 /// A full packet on Ethernet, octets.
 const PACKET: Bytes = Bytes::new(1500);
+/// What tells a speed: eight full packets.
+const ENOUGH: Bytes = Bytes::new(8 * PACKET.get());
 /// IP and TCP header, octets.
 const HEADER: Bytes = Bytes::new(40);
 
@@ -78,6 +80,9 @@ pub(super) struct State {
     /// Objects that have not reached the front end.
     pending: Vec<bool>,
     speeds: Vec<Rate>,
+    /// What each hub sent and for how long since its real speed was last known; and that speed.
+    seen: Vec<(Bytes, Span)>,
+    real: Vec<Option<Rate>>,
     /// B_p, B_d, and what came in last (B_a).
     planned: Rate,
     capacity: Rate,
@@ -133,6 +138,8 @@ impl State {
         let mut state = Self {
             pending: vec![true; ways.len()],
             speeds: vec![crate::FLOOR; hubs.len()],
+            seen: vec![(Bytes::ZERO, Span::ZERO); hubs.len()],
+            real: vec![None; hubs.len()],
             roots: roots(&hubs),
             planned: (capacity - front.received).max(crate::FLOOR),
             capacity,
@@ -219,20 +226,16 @@ impl State {
                 *pending = false;
             }
         }
-        let got = |hub: usize| sample.received.get(hub).copied().unwrap_or(Bytes::ZERO);
-        let real = |hub: usize| Rate::of(got(hub), sample.span);
-        self.received = Rate::of((0..self.hubs.len()).map(got).sum(), sample.span);
+        self.received = Rate::of(sample.received.iter().copied().sum(), sample.span);
         let mut orders = Vec::new();
         let left = self.left();
+        self.measure(sample, &left);
         if parameters.redirect {
-            // One that has sent all it had is as fast as it was allowed to be.
-            let speed = |hub: usize, left: &Bytes| match *left {
-                Bytes::ZERO => self.speeds[hub].max(real(hub)),
-                _ => real(hub).max(crate::FLOOR),
-            };
-            let load = |(hub, left): (_, &Bytes)| Load { bytes: *left, speed: speed(hub, left) };
-            let loads: Vec<Load> = left.iter().enumerate().map(load).collect();
-            let moves = self.redirect(racks, &loads, sample.span);
+            let speeds = self.real.iter().zip(&self.speeds);
+            let loads = left.iter().zip(speeds.map(|(real, assigned)| real.unwrap_or(*assigned)));
+            let loads: Vec<Load> =
+                loads.map(|(left, speed)| Load { bytes: *left, speed }).collect();
+            let moves = self.redirect(racks, &loads);
             if !moves.is_empty() {
                 orders.push(Order::Redirect(moves));
             }
@@ -247,13 +250,35 @@ impl State {
                 sample.buffer,
             );
             let left = self.left();
-            self.divide(choice, &left, |hub, part| demand(before[hub], real(hub), part));
+            let real = self.real.clone();
+            let wants = |hub: usize, part| {
+                real[hub].map_or(Rate::MAX, |real| demand(before[hub], real, part))
+            };
+            self.divide(choice, &left, wants);
             orders.extend((self.speeds != before).then(|| self.speeds()).flatten());
         }
         orders
     }
 
-    fn redirect(&mut self, racks: &Racks, loads: &[Load], slack: Span) -> Vec<(u32, Way)> {
+    /// Learns how fast hubs are: each over as many samples as [`ENOUGH`] takes at its speed, for
+    /// over less time the packets that happen to fall into it decide. One that sent nothing may
+    /// have been about to send a packet; one that has nothing `left` tells nothing.
+    fn measure(&mut self, sample: &Sample, left: &[Bytes]) {
+        for (hub, (bytes, span)) in self.seen.iter_mut().enumerate() {
+            if left[hub] == Bytes::ZERO {
+                (*bytes, *span) = (Bytes::ZERO, Span::ZERO);
+                continue;
+            }
+            *bytes += sample.received.get(hub).copied().unwrap_or(Bytes::ZERO);
+            *span += sample.span;
+            if *span >= self.speeds[hub].time_for(ENOUGH) {
+                self.real[hub] = Some(Rate::of((*bytes).max(PACKET), *span).max(crate::FLOOR));
+                (*bytes, *span) = (Bytes::ZERO, Span::ZERO);
+            }
+        }
+    }
+
+    fn redirect(&mut self, racks: &Racks, loads: &[Load]) -> Vec<(u32, Way)> {
         let roots: Vec<usize> =
             (0..self.hubs.len()).filter(|hub| self.roots[*hub] as usize == *hub).collect();
         let place = |hub: u32| roots.binary_search(&(self.roots[hub as usize] as usize)).ok();
@@ -274,7 +299,7 @@ impl State {
             })
         };
         let elsewhere = |object| replicas(object).map(|(_, hub)| hub);
-        let moves = redirect(&mut loads, slack, &objects, elsewhere);
+        let moves = redirect(&mut loads, &objects, elsewhere);
         let ways: Vec<(u32, Way)> = moves
             .into_iter()
             .filter_map(|(object, to)| {

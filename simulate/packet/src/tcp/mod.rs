@@ -6,6 +6,7 @@
 mod buffer;
 mod congestion;
 mod hystart;
+pub(crate) mod ictcp;
 mod ranges;
 mod receiver;
 mod rtt;

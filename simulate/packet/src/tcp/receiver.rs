@@ -33,7 +33,9 @@ pub(crate) struct Receiver {
     /// Whether the last data packet was marked (RFC 8257, section 3.2: DCTCP.CE).
     marked: bool,
     scale: u8,
-    /// The window field while the application reads at once.
+    /// Most that is advertised, octets, and the field that says it while the application reads at
+    /// once.
+    limit: u64,
     window: u16,
     /// What an application that reads at its own pace leaves unread.
     buffer: Option<Box<Buffer>>,
@@ -42,7 +44,7 @@ pub(crate) struct Receiver {
 impl Receiver {
     pub(crate) fn new(transport: &Transport) -> Self {
         let scale = transport.window_scale();
-        Self {
+        let mut receiver = Self {
             next: 0,
             held: Ranges::default(),
             delay: transport.delayed_ack.map_or(0, |delay| delay.as_nanos()),
@@ -50,9 +52,19 @@ impl Receiver {
             due: None,
             marked: false,
             scale,
-            window: field(transport.receive_window.get(), scale),
+            limit: 0,
+            window: 0,
             buffer: None,
-        }
+        };
+        receiver.grant(transport.first_window());
+        receiver
+    }
+
+    /// Advertises at most `limit` octets from now on, rounded up to what the scale can say: rounded
+    /// down, a number of whole segments would be one less.
+    pub(crate) fn grant(&mut self, limit: u64) {
+        self.limit = limit.next_multiple_of(1 << self.scale);
+        self.window = field(self.limit, self.scale);
     }
 
     /// From now on the application reads by [`Receiver::read`] only.
@@ -133,7 +145,7 @@ impl Receiver {
         self.due = None;
         let window = match &mut self.buffer {
             None => self.window,
-            Some(buffer) => field(buffer.window(self.next), self.scale),
+            Some(buffer) => field(buffer.window(self.next).min(self.limit), self.scale),
         };
         Acknowledgement { seq: low(self.next), block, echo: self.marked, window }
     }

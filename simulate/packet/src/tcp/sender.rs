@@ -90,7 +90,7 @@ impl Sender {
             max: 0,
             size,
             congestion: Congestion::new(transport.protocol, mss, initial),
-            receive_window: if is_datagram { u64::MAX } else { transport.receive_window.get() },
+            receive_window: if is_datagram { u64::MAX } else { transport.first_window() },
             scale: transport.window_scale(),
             timer: NEVER,
             rtt,
@@ -115,6 +115,11 @@ impl Sender {
         self.receive_window = window;
         self.rtt = Rtt::new(transport.min_rto.as_nanos());
         self.rtt.sample(round_trip);
+    }
+
+    /// Smoothed round trip, ns. With timestamps (RFC 7323) the receiver knows it too.
+    pub(crate) const fn round_trip(&self) -> u64 {
+        self.rtt.smoothed()
     }
 
     /// Whether everything was sent and, unless datagrams, acknowledged.

@@ -49,8 +49,7 @@ impl World {
     pub(super) fn greeted(&mut self, packet: &Packet) {
         let place = packet.flow;
         if packet.flags & frame::ACK == 0 {
-            let window = self.transport.receive_window.get();
-            let window = u16::try_from(window).unwrap_or(u16::MAX);
+            let window = u16::try_from(self.transport.first_window()).unwrap_or(u16::MAX);
             self.control(place, frame::SYN | frame::ACK, 0, window);
             return;
         }
