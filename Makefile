@@ -2,7 +2,7 @@
 WATERMASTER := target/release/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: demo test lint deny bench fidelity phurti reproduce reproduce-quick results fuzz release
+.PHONY: demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release
 
 ## demo: build, run the main scenario under tcp, fifo, sff and smsf, name the report (TRACE=FILE: a SWIM trace)
 demo: release
@@ -33,6 +33,10 @@ bench: release
 	$(WATERMASTER) bench
 	$(WATERMASTER) bench decide
 	docs/performance/instructions.sh $(WATERMASTER)
+
+## conformance: OpenFlow against Open vSwitch and os-ken (installs both when they are missing)
+conformance:
+	checks/conformance.sh
 
 ## fidelity: the transports against closed forms, other simulators and the kernel's own TCP (root)
 fidelity: release

@@ -16,6 +16,8 @@ use core::panic::PanicInfo;
 
 use model::build::{Access, star};
 use model::{Buffer, Declared, JobId, LinkSpec, Network};
+use openflow::switch::{Output, Switch};
+use openflow::{Config, Message, Session, Side};
 use units::{Rate, Span, Time};
 
 /// Refuses every request; nothing here is ever run.
@@ -59,5 +61,19 @@ pub extern "C" fn watermaster_decide() -> usize {
             policy.observe(Time::ZERO, &network, &observation, &mut out);
         }
     }
-    out.len()
+    out.len() + conversation()
+}
+
+/// A controller's session with a switch model.
+fn conversation() -> usize {
+    let mut session = Session::new(Config::new(Side::Controller), Time::ZERO);
+    let mut switch = Switch::new(1, 1);
+    let mut answers = Output::default();
+    if let Ok((xid, message)) = Message::decode(session.output()) {
+        switch.handle(Time::ZERO, xid, &message, &mut answers);
+    }
+    for answer in &answers.messages {
+        session.receive(Time::ZERO, answer);
+    }
+    usize::from(session.poll(Time::ZERO).is_some())
 }
