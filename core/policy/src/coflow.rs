@@ -365,8 +365,9 @@ impl Coflow {
         self.flows.iter().map(granted).sum()
     }
 
-    /// Appends to `out` the limits that have changed.
-    pub(crate) fn tell(&mut self, now: Time, links: &mut Links, out: &mut Directives) {
+    /// Appends to `out` the limits that have changed by more than `aside`, which every flow has for
+    /// itself on its links whatever it was granted. So rounding moves no limit.
+    pub(crate) fn tell(&mut self, now: Time, aside: Rate, links: &mut Links, out: &mut Directives) {
         let is_old = self.is_old;
         let ration = |of: &Use| if is_old { links.table[of.link.index()].ration } else { 0 };
         let is_even = self.uses.iter().all(|of| of.ration == ration(of));
@@ -382,15 +383,17 @@ impl Coflow {
         for flow in &mut self.flows {
             let ration = flow.path.iter().map(|link| links.table[link.index()].ration);
             let ration = ration.min().filter(|_| self.is_old).unwrap_or(0);
-            let granted = flow.granted.iter().sum::<u64>();
-            let rate =
-                if flow.path.is_empty() { 0 } else { granted.max(ration).max(FLOOR.as_bps()) };
-            if rate != flow.rate {
+            let granted = flow.granted.iter().sum::<u64>().max(ration);
+            let rate = if flow.path.is_empty() { 0 } else { granted.max(FLOOR.as_bps()) };
+            // No faster than what it was granted and what is set aside for it.
+            let is_close = flow.rate <= granted + aside.as_bps()
+                && rate <= flow.rate.saturating_add(aside.as_bps());
+            if !is_close || (rate == 0) != (flow.rate == 0) {
                 flow.rate = rate;
                 out.push(pace(flow.id, (rate > 0).then_some(Rate::from_bps(rate))));
             }
             for link in &flow.path {
-                self.uses[links.table[link.index()].place as usize].rate += rate;
+                self.uses[links.table[link.index()].place as usize].rate += flow.rate;
             }
         }
     }

@@ -51,7 +51,7 @@ struct Member {
     other: u32,
     /// Whether this is the link that holds the class back.
     holds: bool,
-    flows: u64,
+    flows: u32,
 }
 
 #[derive(Debug)]
@@ -280,7 +280,7 @@ impl Shares {
                     taken += u128::from(most) * u128::from(member.flows);
                     below = below.max(most);
                 } else {
-                    growing += member.flows;
+                    growing += u64::from(member.flows);
                     above = above.min(most);
                 }
             }
@@ -301,7 +301,9 @@ impl Shares {
         let mut held = std::mem::take(&mut self.held);
         let link = &self.links[number as usize];
         held.clear();
-        held.extend(link.members.iter().map(|member| (self.most(number, member), member.flows)));
+        held.extend(
+            link.members.iter().map(|member| (self.most(number, member), u64::from(member.flows))),
+        );
         let mut growing = link.flows;
         let level = loop {
             let level = left / growing;
