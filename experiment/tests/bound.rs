@@ -85,6 +85,7 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
 
 /// The linear program over ordering variables: for each pair a share of going first, for each job a
 /// completion time that no link's load before it allows to be sooner.
+#[allow(clippy::needless_range_loop, reason = "two rows are written at once")]
 fn ordering_program(jobs: &[Work]) -> f64 {
     let mut problem = Problem::new(OptimizationDirection::Minimize);
     let ends: Vec<_> = jobs.iter().map(|_| problem.add_var(1.0, (0.0, f64::INFINITY))).collect();

@@ -6,10 +6,10 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::*;
-use engine::{FlowRecord, Outcome};
-use model::JobClass;
+use engine::{FlowRecord, Outcome, QueueRecord};
+use model::{JobClass, Topology, build};
 use proptest::prelude::*;
-use units::{Bytes, Rate, Time};
+use units::{Bytes, Rate, Span, Time};
 use watermaster_experiment::metrics::{
     Sample, Summary, distributions, human, measure, names, transmit,
 };
@@ -23,6 +23,7 @@ fn every_metric_by_hand() {
     let expected = [
         // Completion times 2, 3 and 10 s.
         ("jct_mean_s", 5.0),
+        ("cct_mean_s", 5.0),
         ("jct_p50_s", 3.0),
         ("jct_p95_s", 10.0),
         ("jct_p99_s", 10.0),
@@ -46,6 +47,17 @@ fn every_metric_by_hand() {
         ("fct_p50_s", 3.0),
         ("fct_p95_s", 10.0),
         ("fct_p99_s", 10.0),
+        // 2, 3 and 10 s over ideals of 1, 1 and 5 s: 2, 3 and 2.
+        ("fct_normalized_mean_ratio", 7.0 / 3.0),
+        ("fct_normalized_cv_ratio", (2.0_f64 / 9.0).sqrt() / (7.0 / 3.0)),
+        ("fct_normalized_p99_ratio", 3.0),
+        // Of 1/2, 1/3 and 1/2.
+        ("flow_rate_jain_ratio", (16.0 / 9.0) / (3.0 * 22.0 / 36.0)),
+        ("network_latency_mean_s", 0.003),
+        ("network_latency_p50_s", 0.002),
+        ("network_latency_p99_s", 0.006),
+        // One host receives, over 100 Mbit/s.
+        ("throughput_ratio", 0.067_692_3),
         // 11 MB in 13 s, rounded down.
         ("goodput_bps", 6_769_230.0),
         // All flows have an end; no endless one adds to them.
@@ -98,8 +110,42 @@ fn every_metric_by_hand() {
         let ours = metrics.get(name).copied().unwrap_or(f64::NAN);
         assert!((ours - value).abs() < 1e-9, "{name}: {ours}, by hand {value}");
     }
-    let tested: BTreeSet<_> = expected.into_iter().map(|(name, _)| name).collect();
+    let (spines, queues) = queues_by_place();
+    let metrics = measure(&spines, &queues, None);
+    let placed = [
+        ("queue_hosts_mean_packets", 2.0),
+        ("queue_hosts_p99_packets", 3.0),
+        ("queue_leaves_mean_packets", 20.0),
+        ("queue_leaves_p99_packets", 30.0),
+        ("queue_spines_mean_packets", 200.0),
+        ("queue_spines_p99_packets", 300.0),
+    ];
+    for (name, value) in placed {
+        assert_eq!(metrics.get(name), Some(&value), "{name}");
+    }
+    let tested: BTreeSet<_> = expected.into_iter().chain(placed).map(|(name, _)| name).collect();
     assert_eq!(tested, names().collect(), "every metric is tested here");
+}
+
+/// Two leaves with a host each and one spine; a port of each was watched.
+fn queues_by_place() -> (Topology, Outcome) {
+    let topology = build::leaf_spine(2, 1, 1, &access(), &access().link).unwrap();
+    let port = |from: &str, to: &str| {
+        let (from, to) = (topology.node_named(from).unwrap(), topology.node_named(to).unwrap());
+        let link = topology.out(from).iter().find(|link| topology.link(**link).to == to);
+        *link.unwrap()
+    };
+    let record = |link, packets: [u32; 3]| QueueRecord {
+        link,
+        interval: Span::from_millis(1),
+        packets: packets.to_vec(),
+    };
+    let queues = vec![
+        record(port("h0", "leaf0"), [1, 2, 3]),
+        record(port("leaf0", "h0"), [10, 20, 30]),
+        record(port("spine0", "leaf0"), [100, 200, 300]),
+    ];
+    (topology, Outcome { queues, ..Outcome::default() })
 }
 
 /// Two flows of 1 MB from 2 to 3 s and from 3 to 4 s; an endless one moved 10 MB until 2 s, 13 MB until

@@ -67,6 +67,10 @@ pub(crate) struct Allocation {
     claims: Vec<Claim>,
     order: Vec<usize>,
     shares: Vec<Rate>,
+    /// Of each link: the rates limited on it, what flows without a limit leave, and by how much
+    /// limited rates can grow.
+    limited: Vec<u64>,
+    left: Vec<u64>,
     growth: Vec<u64>,
 }
 
@@ -145,11 +149,18 @@ impl Allocation {
                 self.divide(link, stage, division, needs);
             }
         }
-        for link in 0..self.capacities.len() {
-            self.trim(link);
+        self.add_up(needs);
+        if self.limited.iter().zip(&self.capacities).any(|(limited, capacity)| limited > capacity) {
+            for link in 0..self.capacities.len() {
+                self.trim(link);
+            }
+            self.add_up(needs);
         }
-        for _ in 0..PASSES {
-            if !self.backfill(needs) {
+        for pass in 0..PASSES {
+            if pass > 0 {
+                self.add_up(needs);
+            }
+            if !self.backfill() {
                 break;
             }
         }
@@ -198,20 +209,31 @@ impl Allocation {
         }
     }
 
-    /// Has limited flows grow in proportion to their rates, each as much as all its links allow;
-    /// whether one could. What flows without a limit demand is theirs.
-    fn backfill(&mut self, needs: &[Need]) -> bool {
-        let Self { paths, members, capacities, rates, growth, .. } = self;
-        growth.clear();
-        growth.extend((0..capacities.len()).map(|link| {
-            let (mut limited, mut left) = (0u64, capacities[link]);
-            for flow in on(members, link) {
-                if rates[flow] == UNLIMITED {
-                    left = left.saturating_sub(needs[flow].demand);
+    /// Adds up what is limited on every link, and what flows without a limit leave there, whose
+    /// demand is theirs.
+    fn add_up(&mut self, needs: &[Need]) {
+        let Self { paths, capacities, rates, limited, left, .. } = self;
+        left.clone_from(capacities);
+        limited.clear();
+        limited.resize(capacities.len(), 0);
+        for (flow, (&rate, need)) in rates.iter().zip(needs).enumerate() {
+            for &link in paths.of(flow) {
+                let link = link as usize;
+                if rate == UNLIMITED {
+                    left[link] = left[link].saturating_sub(need.demand);
                 } else {
-                    limited = limited.saturating_add(rates[flow]);
+                    limited[link] = limited[link].saturating_add(rate);
                 }
             }
+        }
+    }
+
+    /// Has limited flows grow in proportion to their rates, each as much as all its links allow;
+    /// whether one could.
+    fn backfill(&mut self) -> bool {
+        let Self { paths, rates, limited, left, growth, .. } = self;
+        growth.clear();
+        growth.extend(left.iter().zip(&*limited).map(|(left, &limited)| {
             (left.saturating_sub(limited) << POINT).checked_div(limited).unwrap_or(0)
         }));
         let mut grew = false;

@@ -194,7 +194,7 @@ impl<D: Discipline> Allocator<D> {
         let is_new = core::mem::take(&mut self.is_new);
         discipline.divide(now, Division { jobs: &mut jobs, links, is_new });
         for job in jobs {
-            job.tell(now, links, out);
+            job.tell(now, D::ASIDE, links, out);
         }
         self.divided = now;
         self.due = None;

@@ -3,7 +3,7 @@
 //!
 //! Source: "On SDN-Enabled Online and Dynamic Bandwidth Allocation for Stream Analytics", algorithm
 //! one. [`app-aware`](new) is as published: it supposes that the next interval will be like the last.
-//! [`app-aware-fast`](fast) decides many times a second on a [forecast](crate::forecast), and speaks
+//! [`app-aware-fast`](fast) decides many times a second on a forecast (`forecast`), and speaks
 //! only when a rate changes by more than a little. Amounts are payload, rates count frames; both
 //! problems weigh flows against each other, so that the headers, a like part of all, cancel out.
 //!

@@ -2,7 +2,7 @@
 //! by any rule that keeps to it.
 //!
 //! Source: Agarwal, Rajakrishnan, Narayan, Agarwal, Shmoys and Vahdat, "Sincronia: near-optimal
-//! network design for coflows", SIGCOMM 2018: the order [`bssf`](crate::order::bssf), made anew of
+//! network design for coflows", SIGCOMM 2018: the order [`order::bssf`](crate::order::bssf), made anew of
 //! what remains at each arrival and end of a coflow, without its epochs. Published for priorities
 //! in the switches; here rates do what these would: each coflow has everything that those before it
 //! leave, in proportion to what remains of its flows. All coflows weigh the same.

@@ -38,6 +38,8 @@ pub(crate) struct Coflow {
     sent: f64,
     /// Whether what the stage granted may stand while as much is left for it as there was.
     stands: [bool; STAGES],
+    /// Whether the stage granted nothing.
+    is_idle: [bool; STAGES],
     /// Whether rates may have changed since they were told.
     is_moved: bool,
 }
@@ -70,10 +72,14 @@ impl Flow {
 #[derive(Debug)]
 struct Use {
     link: LinkId,
+    /// Flows of the job.
+    flows: u64,
     /// Bits to send at `synced`.
     load: f64,
     /// Sum of the limits in force, bit/s.
     rate: u64,
+    /// What the guard had for each old flow when limits were told last, bit/s.
+    ration: u64,
     /// By stage: what was left before it, and after.
     before: [u64; STAGES],
     after: [u64; STAGES],
@@ -127,6 +133,7 @@ impl Coflow {
             is_stale: false,
             sent: 0.0,
             stands: [false; STAGES],
+            is_idle: [true; STAGES],
             is_moved: true,
         }
     }
@@ -272,6 +279,7 @@ impl Coflow {
                 let place = &mut links.table[link.index()].place;
                 match self.uses.get_mut(*place as usize).filter(|of| of.link == link) {
                     Some(of) => {
+                        of.flows += 1;
                         of.load += flow.left();
                         of.rate += flow.rate;
                     }
@@ -280,7 +288,8 @@ impl Coflow {
                         *place = u32::try_from(self.uses.len()).unwrap_or(u32::MAX);
                         let (load, rate) = (flow.left(), flow.rate);
                         let (before, after) = ([0; STAGES], [0; STAGES]);
-                        self.uses.push(Use { link, load, rate, before, after });
+                        let (flows, ration) = (1, 0);
+                        self.uses.push(Use { link, flows, load, rate, ration, before, after });
                     }
                 }
             }
@@ -289,12 +298,22 @@ impl Coflow {
     }
 
     /// Grants rates to all flows out of what is left. What was granted before stands when nothing
-    /// changed that it depends on: rates in proportion to what remains stay so.
+    /// changed that it depends on: rates in proportion to what remains stay so. A link that has less
+    /// than a floor left is full, whatever rounding left of it: nothing is granted on it.
     pub(crate) fn grant(&mut self, now: Time, stage: usize, rule: Rule, links: &mut Links) {
         self.refresh(now, links);
-        let same = |of: &Use| links.left(of.link) == of.before[stage];
+        let is_full = |left: u64| left < FLOOR.as_bps();
+        let is_stuck =
+            rule == Rule::Together && self.uses.iter().any(|of| is_full(links.left(of.link)));
+        if is_stuck && self.is_idle[stage] {
+            return;
+        }
+        let same = |of: &Use| {
+            let (left, before) = (links.left(of.link), of.before[stage]);
+            left == before || is_full(left) && is_full(before)
+        };
         if self.stands[stage] && self.uses.iter().all(same) {
-            for of in &self.uses {
+            for of in self.uses.iter().filter(|of| !is_full(of.before[stage])) {
                 links.table[of.link.index()].left = of.after[stage];
             }
             return;
@@ -303,16 +322,19 @@ impl Coflow {
         for of in &mut self.uses {
             of.before[stage] = links.left(of.link);
         }
+        let mut flows = Stage { flows: &mut self.flows, stage, rule };
         match rule {
-            Rule::Together => links.pace(&mut Stage { flows: &mut self.flows, stage, rule }),
+            Rule::Together if is_stuck => (0..flows.count()).for_each(|flow| flows.grant(flow, 0)),
+            Rule::Together => links.pace(&mut flows),
             Rule::ByRemaining | Rule::Equally => {
                 let used = self.uses.iter().map(|of| of.link);
-                links.fill(used, &mut Stage { flows: &mut self.flows, stage, rule });
+                links.fill(used, FLOOR.as_bps(), &mut flows);
             }
         }
         for of in &mut self.uses {
             of.after[stage] = links.left(of.link);
         }
+        self.is_idle[stage] = self.uses.iter().all(|of| of.before[stage] == of.after[stage]);
         self.stands[stage] = true;
         self.is_moved = true;
     }
@@ -343,38 +365,43 @@ impl Coflow {
         self.flows.iter().map(granted).sum()
     }
 
-    /// Appends to `out` the limits that have changed.
-    pub(crate) fn tell(&mut self, now: Time, links: &mut Links, out: &mut Directives) {
-        if !core::mem::take(&mut self.is_moved) && !self.is_old {
+    /// Appends to `out` the limits that have changed by more than `aside`, which every flow has for
+    /// itself on its links whatever it was granted. So rounding moves no limit.
+    pub(crate) fn tell(&mut self, now: Time, aside: Rate, links: &mut Links, out: &mut Directives) {
+        let is_old = self.is_old;
+        let ration = |of: &Use| if is_old { links.table[of.link.index()].ration } else { 0 };
+        let is_even = self.uses.iter().all(|of| of.ration == ration(of));
+        if !core::mem::take(&mut self.is_moved) && is_even {
             return;
         }
         self.sync(now);
         for (place, of) in (0u32..).zip(&mut self.uses) {
-            links.table[of.link.index()].place = place;
-            of.rate = 0;
+            let link = &mut links.table[of.link.index()];
+            (of.rate, of.ration) = (0, if is_old { link.ration } else { 0 });
+            link.place = place;
         }
         for flow in &mut self.flows {
             let ration = flow.path.iter().map(|link| links.table[link.index()].ration);
             let ration = ration.min().filter(|_| self.is_old).unwrap_or(0);
-            let granted = flow.granted.iter().sum::<u64>();
-            let rate =
-                if flow.path.is_empty() { 0 } else { granted.max(ration).max(FLOOR.as_bps()) };
-            if rate != flow.rate {
+            let granted = flow.granted.iter().sum::<u64>().max(ration);
+            let rate = if flow.path.is_empty() { 0 } else { granted.max(FLOOR.as_bps()) };
+            // No faster than what it was granted and what is set aside for it.
+            let is_close = flow.rate <= granted + aside.as_bps()
+                && rate <= flow.rate.saturating_add(aside.as_bps());
+            if !is_close || (rate == 0) != (flow.rate == 0) {
                 flow.rate = rate;
                 out.push(pace(flow.id, (rate > 0).then_some(Rate::from_bps(rate))));
             }
             for link in &flow.path {
-                self.uses[links.table[link.index()].place as usize].rate += rate;
+                self.uses[links.table[link.index()].place as usize].rate += flow.rate;
             }
         }
     }
 
-    /// Counts the flows of the job on every link among those of old jobs.
+    /// Counts the flows of the job on every link among those of old jobs. The job is up to date.
     pub(crate) fn count_old(&self, links: &mut Links) {
-        for flow in self.flows.iter().filter(|flow| !flow.has_ended) {
-            for link in &flow.path {
-                links.table[link.index()].old += 1;
-            }
+        for of in &self.uses {
+            links.table[of.link.index()].old += of.flows;
         }
     }
 }

@@ -165,14 +165,15 @@ impl Links {
     /// weight, and those on a link that fills up stop there. That is weighted max-min fairness on
     /// what is left (Bertsekas and Gallager, Data Networks, section 6.5.2, with weights).
     ///
-    /// Rates are rounded down to whole bit/s and so never exceed what is left in sum. `used` are the
-    /// links of the flows, each once.
+    /// Rates are rounded down to whole bit/s and so never exceed what is left in sum. A link that
+    /// has less than `least` left counts as full. `used` are the links of the flows, each once.
     pub(crate) fn fill<F: Growing>(
         &mut self,
         used: impl Iterator<Item = LinkId> + Clone,
+        least: u64,
         flows: &mut F,
     ) {
-        self.gather(used.clone(), flows);
+        self.gather(used.clone(), least, flows);
         let Self { table, members, stopped, queue } = self;
         queue.clear();
         queue.extend(used.map(|link| Reverse((Level::of(&table[link.index()]), link))));
@@ -207,14 +208,27 @@ impl Links {
         }
     }
 
-    /// Lists the flows of every link.
-    fn gather<F: Growing>(&mut self, used: impl Iterator<Item = LinkId> + Clone, flows: &F) {
+    /// Lists the flows of every link, but grants nothing to those on a full one.
+    fn gather<F: Growing>(
+        &mut self,
+        used: impl Iterator<Item = LinkId> + Clone,
+        least: u64,
+        flows: &mut F,
+    ) {
         let Self { table, members, stopped, .. } = self;
         for link in used.clone() {
             let link = &mut table[link.index()];
             (link.weight, link.growing) = (0.0, 0);
         }
+        stopped.clear();
         for flow in 0..flows.count() {
+            let is_full = |link: &LinkId| table[link.index()].left < least;
+            let stops = flows.path(flow).iter().any(is_full);
+            stopped.push(stops);
+            if stops {
+                flows.grant(flow, 0);
+                continue;
+            }
             let weight = flows.weight(flow);
             for link in flows.path(flow) {
                 let link = &mut table[link.index()];
@@ -231,14 +245,15 @@ impl Links {
         members.clear();
         members.resize(entries as usize, 0);
         for (number, flow) in (0u32..).zip(0..flows.count()) {
+            if stopped[flow] {
+                continue;
+            }
             for link in flows.path(flow) {
                 let link = &mut table[link.index()];
                 members[link.end as usize] = number;
                 link.end += 1;
             }
         }
-        stopped.clear();
-        stopped.resize(flows.count(), false);
     }
 }
 

@@ -17,7 +17,7 @@ use units::Rate;
 
 /// Most sweeps over rows and columns.
 const SWEEPS: u32 = 8;
-/// A sweep that brings the total this near to what the sources could send at most, or raises it by
+/// A sweep that brings the total this near to what the first had the sources send, or raises it by
 /// no more than this part, is the last.
 const ENOUGH: f32 = 1.0 / 128.0;
 /// Most that a factor grows in a sweep, so that no number of sweeps leaves the range of `f32`.
@@ -35,11 +35,14 @@ pub struct Offer {
 }
 
 /// Renormalises rate matrices, keeping its tables from one to the next.
+///
+/// What a sweep reads at random is kept small, so that it stays in the first level of the cache:
+/// the columns' factors and sums. The entries pass by in order.
 #[derive(Clone, Debug, Default)]
 pub struct Renormaliser {
     /// The last row and the last column are for offers that lack an end.
-    rows: Vec<Line>,
-    columns: Vec<Line>,
+    rows: Lines,
+    columns: Lines,
     /// End of each row among the entries.
     ends: Vec<usize>,
     entries: Vec<Entry>,
@@ -60,145 +63,142 @@ impl Renormaliser {
         self.take_in(sources, destinations, offers);
         let (most, mut total) = self.sweep();
         for _ in 1..SWEEPS {
-            let (_, next) = self.sweep();
-            let done = next >= most * (1.0 - ENOUGH) || next <= total * (1.0 + ENOUGH);
-            total = next;
-            if done {
+            if total >= most * (1.0 - ENOUGH) {
+                break;
+            }
+            self.columns.scale();
+            let before = core::mem::replace(&mut total, self.sweep().1);
+            if total <= before * (1.0 + ENOUGH) {
                 break;
             }
         }
-        self.each(|entry, row, column| entry.offer * least(row.factor * column.factor, 1.0));
-        // A sum below capacity grows, one above shrinks, and the smaller factor fits both ends.
-        for line in self.rows.iter_mut().chain(&mut self.columns) {
-            line.factor = line.capacity / narrow(line.sum);
-        }
-        self.each(|entry, row, column| {
-            least(entry.rate * least(row.factor, column.factor), entry.offer)
-        });
-        self.round_down(sources, destinations, offers, rates);
+        self.round_down(rates);
     }
 
     /// The matrix of `offers`.
     fn take_in(&mut self, sources: &[Rate], destinations: &[Rate], offers: &[Offer]) {
-        let lines = |lines: &mut Vec<Line>, capacities: &[Rate]| {
-            lines.clear();
-            let all = capacities.iter().chain(&[Rate::ZERO]);
-            lines.extend(all.map(|&rate| Line { capacity: single(rate), factor: 1.0, sum: 0.0 }));
-        };
-        lines(&mut self.rows, sources);
-        lines(&mut self.columns, destinations);
         let Self { rows, columns, ends, entries } = self;
+        rows.set(sources);
+        columns.set(destinations);
+        let lost = u32::try_from(destinations.len()).expect("32 bits count all nodes");
         ends.clear();
         entries.clear();
-        for offer in offers {
-            let row = (offer.src as usize).min(sources.len());
-            let column = (offer.dst as usize).min(destinations.len());
-            while ends.len() < row {
-                ends.push(entries.len());
-            }
-            let most = rows[row].capacity.min(columns[column].capacity);
-            let offer = single(offer.rate).min(most);
-            // No topology has more nodes than 32 bits count.
-            #[allow(clippy::cast_possible_truncation)]
-            entries.push(Entry { column: column as u32, offer, rate: 0.0 });
+        for offers in offers.chunk_by(|a, b| a.src == b.src) {
+            let row = (offers[0].src as usize).min(sources.len());
+            ends.resize(row, entries.len());
+            let capacity = rows.capacities[row];
+            entries.extend(offers.iter().map(|offer| {
+                let column = offer.dst.min(lost);
+                let most = least(capacity, columns.capacities[column as usize]);
+                Entry { column, offer: least(below(offer.rate), most) }
+            }));
         }
-        ends.resize(rows.len(), entries.len());
+        ends.resize(sources.len() + 1, entries.len());
     }
-    /// Scales every row to its capacity, then every column; returns what the rows had to send at
-    /// most, and what the columns carry.
+
+    /// Scales every row to its capacity and adds up what the columns carry then; returns what the
+    /// rows had to send at most, and what the columns can carry of it.
     fn sweep(&mut self) -> (f32, f32) {
+        let Self { rows, columns, ends, entries } = self;
         let mut most = 0.0;
-        for column in &mut self.columns {
-            column.sum = 0.0;
-        }
+        columns.sums.fill(0.0);
         let mut start = 0;
-        for (row, &end) in self.rows.iter_mut().zip(&self.ends) {
-            let entries = &mut self.entries[start..end];
+        for (row, &end) in ends.iter().enumerate() {
+            let entries = &entries[start..end];
             start = end;
+            let factor = rows.factors[row];
+            let sum: f32 = entries.iter().map(|entry| entry.rate(&columns.factors, factor)).sum();
+            most += least(sum, rows.capacities[row]);
+            let factor = factor * least(rows.capacities[row] / sum, GROWTH);
+            rows.factors[row] = factor;
             let mut sum = 0.0;
-            for entry in entries.iter_mut() {
-                // Until the factors are found, the rate holds offer × column factor.
-                entry.rate = entry.offer * self.columns[entry.column as usize].factor;
-                sum += least(entry.rate * row.factor, entry.offer);
-            }
-            most += least(sum, row.capacity);
-            row.factor *= least(row.capacity / sum, GROWTH);
             for entry in entries {
-                let rate = least(entry.rate * row.factor, entry.offer);
-                self.columns[entry.column as usize].sum += f64::from(rate);
+                let rate = f64::from(entry.rate(&columns.factors, factor));
+                sum += rate;
+                columns.sums[entry.column as usize] += rate;
             }
+            rows.sums[row] = sum;
         }
-        let mut total = 0.0;
-        for column in &mut self.columns {
-            let sum = narrow(column.sum);
-            total += least(sum, column.capacity);
-            column.factor *= least(column.capacity / sum, GROWTH);
-        }
-        (most, total)
+        let carried = columns.sums.iter().zip(&columns.capacities);
+        (most, carried.map(|(sum, &capacity)| least(narrow(*sum), capacity)).sum())
     }
 
-    /// Gives every entry the rate that the function says and adds the rates up.
-    fn each(&mut self, rate: impl Fn(&Entry, &Line, &Line) -> f32) {
-        for line in self.rows.iter_mut().chain(&mut self.columns) {
-            line.sum = 0.0;
-        }
-        let mut start = 0;
-        for (row, &end) in self.rows.iter_mut().zip(&self.ends) {
-            for entry in &mut self.entries[start..end] {
-                let column = &mut self.columns[entry.column as usize];
-                entry.rate = rate(entry, row, column);
-                row.sum += f64::from(entry.rate);
-                column.sum += f64::from(entry.rate);
-            }
-            start = end;
-        }
-    }
-
-    /// Whole bits per second. Rates are shrunk by what their sum exceeds the capacity, and by a
-    /// little more than it can be wrong: a sum of n rates in `f64` errs by at most n·2⁻⁵³ of itself.
-    fn round_down(
-        &mut self,
-        sources: &[Rate],
-        destinations: &[Rate],
-        offers: &[Offer],
-        rates: &mut Vec<Rate>,
-    ) {
-        const SLACK: f64 = 1.0 - 1.0 / (1u64 << 30) as f64;
-        let sides = [(&mut self.rows, sources), (&mut self.columns, destinations)];
-        for (lines, capacities) in sides {
-            for (line, capacity) in lines.iter_mut().zip(capacities) {
-                // From here on the part that the rates keep.
-                line.sum = (capacity.as_bps() as f64 / line.sum).min(1.0) * SLACK;
-            }
-        }
+    /// Whole bits per second. Rates grow or shrink by what their sums in the last sweep fall short of
+    /// the capacities of both ends or exceed them, and shrink by a little more than the sums can be
+    /// wrong: one of n rates in `f64` errs by at most n·2⁻⁵³ of itself.
+    fn round_down(&mut self, rates: &mut Vec<Rate>) {
+        let Self { rows, columns, ends, entries } = self;
+        rows.fit();
+        columns.fit();
         rates.clear();
-        rates.reserve(offers.len());
         let mut start = 0;
-        for (row, &end) in self.rows.iter().zip(&self.ends) {
-            for (entry, offer) in self.entries[start..end].iter().zip(&offers[start..end]) {
-                let part = row.sum.min(self.columns[entry.column as usize].sum);
-                #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` saturates
-                let bps = (f64::from(entry.rate) * part) as u64;
-                rates.push(Rate::from_bps(bps).min(offer.rate));
-            }
+        for (row, &end) in ends.iter().enumerate() {
+            let (factor, part) = (rows.factors[row], rows.sums[row]);
+            rates.extend(entries[start..end].iter().map(|entry| {
+                let rate = f64::from(entry.rate(&columns.factors, factor));
+                let column = columns.sums[entry.column as usize];
+                let part = if column < part { column } else { part };
+                let (scaled, offer) = (rate * part, f64::from(entry.offer));
+                let bps = if scaled < offer { scaled } else { offer };
+                #[allow(clippy::cast_possible_truncation)] // rounds down; `as` saturates
+                Rate::from_bps((bps as i64).unsigned_abs())
+            }));
             start = end;
         }
     }
 }
 
-/// A row or a column.
-#[derive(Clone, Copy, Debug)]
-struct Line {
-    capacity: f32,
-    factor: f32,
-    sum: f64,
+/// Rows or columns, by number.
+#[derive(Clone, Debug, Default)]
+struct Lines {
+    exact: Vec<Rate>,
+    capacities: Vec<f32>,
+    factors: Vec<f32>,
+    sums: Vec<f64>,
+}
+
+impl Lines {
+    /// Lines of these capacities and one of none, not scaled.
+    fn set(&mut self, capacities: &[Rate]) {
+        self.exact.clear();
+        self.exact.extend_from_slice(capacities);
+        self.exact.push(Rate::ZERO);
+        self.capacities.clear();
+        self.capacities.extend(self.exact.iter().copied().map(single));
+        self.factors.clear();
+        self.factors.resize(self.exact.len(), 1.0);
+        self.sums.clear();
+        self.sums.resize(self.exact.len(), 0.0);
+    }
+
+    /// Scales every line from its sum to its capacity.
+    fn scale(&mut self) {
+        let of = self.sums.iter().zip(&self.capacities);
+        for (factor, (sum, capacity)) in self.factors.iter_mut().zip(of) {
+            *factor *= least(capacity / narrow(*sum), GROWTH);
+        }
+    }
+
+    /// Replaces every sum by the factor that makes it the capacity, or a little less.
+    fn fit(&mut self) {
+        const SLACK: f64 = 1.0 - 1.0 / (1u64 << 30) as f64;
+        for (sum, capacity) in self.sums.iter_mut().zip(&self.exact) {
+            *sum = capacity.as_bps() as f64 / *sum * SLACK;
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     column: u32,
     offer: f32,
-    rate: f32,
+}
+
+impl Entry {
+    /// Offer × column factor × row factor, but no more than the offer.
+    fn rate(&self, factors: &[f32], row: f32) -> f32 {
+        least(self.offer * factors[self.column as usize] * row, self.offer)
+    }
 }
 
 /// The lesser of two; `b` when `a` is no number, which `0 / 0` gives. One instruction, unlike
@@ -216,4 +216,9 @@ const fn narrow(sum: f64) -> f32 {
 /// A rate in single precision.
 const fn single(rate: Rate) -> f32 {
     rate.as_bps() as f32
+}
+
+/// A rate in single precision, not rounded up: less by 2⁻²³ of it, twice what rounding adds.
+const fn below(rate: Rate) -> f32 {
+    single(rate) * (1.0 - f32::EPSILON)
 }

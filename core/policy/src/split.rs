@@ -57,47 +57,80 @@ pub fn proportional(capacity: Rate, demands: &[u64]) -> Vec<Rate> {
 /// Where no flow has weight, or the least rates alone exceed the capacity, all get the same. The
 /// rates are appended to `rates` in the order of `claims`; `order` is room to work in.
 pub fn level(capacity: Rate, claims: &[Claim], order: &mut Vec<usize>, rates: &mut Vec<Rate>) {
-    let least: u128 = claims.iter().map(|claim| u128::from(claim.least)).sum();
+    // What the level must fill, and how wide it is, where all flows of some weight are above their
+    // least; mostly they are.
+    let (mut least, mut volume, mut width, mut widest) = (0u128, 0u128, 0u128, 0);
+    for claim in claims {
+        least += u128::from(claim.least);
+        if claim.weight > 0 {
+            volume += u128::from(claim.begins());
+            width += u128::from(claim.weight);
+            widest = widest.max(claim.weight);
+        }
+    }
     let capacity_bps = u128::from(capacity.as_bps());
-    if least > capacity_bps || claims.iter().all(|claim| claim.weight == 0) {
+    if least > capacity_bps || width == 0 {
         let even = Rate::from_bps(even(capacity, claims.len()));
         rates.extend(claims.iter().map(|_| even));
         return;
     }
+    let spare = capacity_bps - least;
+    let first = rates.len();
+    let water = Height::of(spare + volume, width, widest);
+    rates.extend(claims.iter().map(|claim| Rate::from_bps(water.over(claim))));
+    if claims.iter().all(|claim| claim.weight == 0 || water.covers(claim)) {
+        return;
+    }
     order.clear();
     order.extend((0..claims.len()).filter(|&flow| claims[flow].weight > 0));
-    // Of the flows above their least: what the level must fill, and how wide it is.
-    let fill = |(volume, width): (u128, u128), flow: &usize| {
-        let claim = &claims[*flow];
-        (volume + u128::from(claim.begins()), width + u128::from(claim.weight))
-    };
-    let mut water = order.iter().fold((capacity_bps - least, 0), fill);
-    let is_above = |&flow: &usize, (volume, width): (u128, u128)| {
-        volume * u128::from(claims[flow].weight) > u128::from(claims[flow].begins()) * width
-    };
-    if !order.iter().all(|flow| is_above(flow, water)) {
-        order.sort_unstable_by(|&a, &b| claims[a].order(&claims[b]).then(a.cmp(&b)));
-        water = (capacity_bps - least, 0);
-        let mut above = 0;
-        while let Some(flow) = order.get(above)
-            && (above == 0 || is_above(flow, water))
-        {
-            water = fill(water, flow);
-            above += 1;
-        }
-        order.truncate(above);
-    }
-    // The level T = volume / width, in fixed point: off by less than a bit per second, never above.
-    let (volume, width) = water;
-    let point = volume.leading_zeros().min(64);
-    let height = (volume << point) / width;
-    let first = rates.len();
-    rates.extend(claims.iter().map(|claim| Rate::from_bps(claim.least)));
+    order.sort_unstable_by(|&a, &b| claims[a].order(&claims[b]).then(a.cmp(&b)));
+    let (mut volume, mut width) = (spare, 0);
     for &flow in &*order {
-        let Claim { weight, offset, least } = claims[flow];
-        let filled = (height * u128::from(weight)) >> point;
-        let rate = u64::try_from(filled).unwrap_or(u64::MAX).saturating_sub(offset);
-        rates[first + flow] = Rate::from_bps(rate.max(least));
+        let begins = u128::from(claims[flow].begins());
+        let weight = u128::from(claims[flow].weight);
+        if width > 0 && volume * weight <= begins * width {
+            break;
+        }
+        (volume, width) = (volume + begins, width + weight);
+    }
+    let water = Height::of(volume, width, widest);
+    for (rate, claim) in rates[first..].iter_mut().zip(claims) {
+        *rate = Rate::from_bps(water.over(claim));
+    }
+}
+
+/// A level in fixed point, rounded down. It has as many bits behind the point as the largest weight
+/// has, so that a rate by it is off by less than a bit per second, never above.
+struct Height {
+    fixed: u128,
+    point: u32,
+}
+
+impl Height {
+    fn of(volume: u128, width: u128, widest: u64) -> Self {
+        let point = u64::BITS - widest.leading_zeros();
+        let volume = volume << point;
+        // Narrow where that is enough: wide divisions take several times as long.
+        let fixed = match (u64::try_from(volume), u64::try_from(width)) {
+            (Ok(volume), Ok(width)) => u128::from(volume / width),
+            _ => volume / width,
+        };
+        Self { fixed, point }
+    }
+
+    /// How high the water stands at a flow: its rate and its offset.
+    fn at(&self, claim: &Claim) -> u64 {
+        let filled = (self.fixed * u128::from(claim.weight)) >> self.point;
+        u64::try_from(filled).unwrap_or(u64::MAX)
+    }
+
+    fn covers(&self, claim: &Claim) -> bool {
+        self.at(claim) >= claim.begins()
+    }
+
+    /// The rate of a flow.
+    fn over(&self, claim: &Claim) -> u64 {
+        self.at(claim).saturating_sub(claim.offset).max(claim.least)
     }
 }
 

@@ -67,7 +67,7 @@ pub fn weighted(capacities: &[Rate], flows: &[&[LinkId]], weights: &[f64]) -> Ve
         let mut used: Vec<LinkId> = flows.paths.iter().copied().flatten().copied().collect();
         used.sort_unstable();
         used.dedup();
-        links.fill(used.iter().copied(), flows);
+        links.fill(used.iter().copied(), 0, flows);
     })
 }
 

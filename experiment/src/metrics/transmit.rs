@@ -40,6 +40,10 @@ pub fn stretches(flow: &FlowRecord, end: Time) -> Vec<Stretch> {
 
 /// Time that the flow lived, and the part of it without a limit.
 fn lived(flow: &FlowRecord, end: Time) -> (Span, Span) {
+    if flow.limits.is_empty() {
+        let life = flow.end.unwrap_or(end).since(flow.start);
+        return (life, life);
+    }
     let mut sum = (Span::ZERO, Span::ZERO);
     for stretch in stretches(flow, end) {
         let length = stretch.to.since(stretch.from);

@@ -1,7 +1,7 @@
 //! Outcomes made by hand, shared by the tests of this folder.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use engine::{Completions, FlowRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
+use engine::{Completions, FlowRecord, HeldRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
 use model::build::{Access, star};
 use model::{Buffer, FlowId, JobClass, JobId, LinkId, LinkSpec, NodeId, Topology};
 use units::{Bytes, Rate, Span, Time};
@@ -141,8 +141,12 @@ pub fn by_hand() -> Outcome {
         tuples.add(Span::from_nanos(ns));
     }
     let completions = vec![tuples];
+    let held = HeldRecord {
+        ideal: [1, 1, 5, 1].map(Span::from_secs).to_vec(),
+        latency: [1, 2, 6].map(Span::from_millis).to_vec(),
+    };
     let end = ms(13_000);
-    Outcome { flows, jobs, links, queues, reactions, completions, end, ..Outcome::default() }
+    Outcome { flows, jobs, links, queues, reactions, completions, held, end, ..Outcome::default() }
 }
 
 /// The baseline of [`by_hand`]: completion times of 4, 3, 8 and 20 s against 2, 3, 10 and none.

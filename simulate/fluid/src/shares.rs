@@ -21,6 +21,8 @@ const FRACTION: u32 = 16;
 pub(crate) const UNLIMITED: u64 = u64::MAX;
 /// A path that is longer than two links, or a class with a limit.
 const MANY: u32 = u32::MAX;
+/// Steps of Newton's method before it is given up.
+const GUESSES: usize = 4;
 
 /// The rate in units of 2⁻¹⁶ bit/s; from 2⁴⁸ bit/s on it saturates.
 pub(crate) const fn fixed(rate: Rate) -> u64 {
@@ -49,7 +51,7 @@ struct Member {
     other: u32,
     /// Whether this is the link that holds the class back.
     holds: bool,
-    flows: u64,
+    flows: u32,
 }
 
 #[derive(Debug)]
@@ -170,21 +172,15 @@ impl Shares {
     pub(crate) fn join(&mut self, number: u32) {
         let class = &mut self.classes[number as usize];
         class.flows += 1;
-        let other = |link: u32| match class.path[..] {
-            [(a, _), (b, _)] if class.limit == UNLIMITED => {
-                if a == link {
-                    b
-                } else {
-                    a
-                }
-            }
-            _ => MANY,
+        let ends = match class.path[..] {
+            [(a, _), (b, _)] if class.limit == UNLIMITED => Some((a, b)),
+            _ => None,
         };
-        let others: Vec<u32> = class.path.iter().map(|(link, _)| other(*link)).collect();
-        for ((link, position), other) in class.path.iter_mut().zip(others) {
+        for (link, position) in &mut class.path {
             let of = &mut self.links[*link as usize];
             of.flows += 1;
             if class.flows == 1 {
+                let other = ends.map_or(MANY, |(a, b)| if a == *link { b } else { a });
                 // There are fewer classes than flows, which a u32 counts.
                 *position = u32::try_from(of.members.len()).unwrap_or(u32::MAX);
                 of.members.push(Member { class: number, other, holds: false, flows: 1 });
@@ -249,25 +245,67 @@ impl Shares {
 
     /// The level of a link, the others given; [`UNLIMITED`] when all its flows are held elsewhere.
     fn fill(&mut self, number: u32) -> u64 {
-        let Self { links, levels, classes, held, .. } = self;
-        let link = &links[number as usize];
+        let link = &self.links[number as usize];
         let capacity = u128::from(link.capacity);
-        let mut left = u64::try_from(capacity.saturating_sub(link.taken)).unwrap_or(0);
+        let left = u64::try_from(capacity.saturating_sub(link.taken)).unwrap_or(0);
         if link.members.is_empty() {
             return if link.taken <= capacity { UNLIMITED } else { left };
         }
-        let mut growing = link.flows;
-        held.clear();
-        held.extend(link.members.iter().map(|member| {
-            if member.other != MANY {
-                return (levels[member.other as usize], member.flows);
+        self.guess(number, left).unwrap_or_else(|| self.search(number, left))
+    }
+
+    /// What holds a member of a link elsewhere.
+    fn most(&self, number: u32, member: &Member) -> u64 {
+        if member.other != MANY {
+            return self.levels[member.other as usize];
+        }
+        let class = &self.classes[member.class as usize];
+        let others = class.path.iter().filter(|(other, _)| *other != number);
+        let most = others.map(|(other, _)| self.levels[*other as usize]);
+        most.fold(class.limit, u64::min)
+    }
+
+    /// The level of a link that has so much left by Newton's method, from the level that it had.
+    /// Mostly the same flows are held elsewhere as before, and one look is enough. `None` where it
+    /// comes so close to what holds a flow elsewhere that rounding decides: the search settles it.
+    fn guess(&self, number: u32, left: u64) -> Option<u64> {
+        let link = &self.links[number as usize];
+        let mut level = self.levels[number as usize];
+        for _ in 0..GUESSES {
+            let (mut taken, mut growing) = (0, 0);
+            let (mut below, mut above) = (0, UNLIMITED);
+            for member in &link.members {
+                let most = self.most(number, member);
+                if most < level {
+                    taken += u128::from(most) * u128::from(member.flows);
+                    below = below.max(most);
+                } else {
+                    growing += u64::from(member.flows);
+                    above = above.min(most);
+                }
             }
-            let class = &classes[member.class as usize];
-            let others = class.path.iter().filter(|(other, _)| *other != number);
-            let most = others.map(|(other, _)| levels[*other as usize]);
-            (most.fold(class.limit, u64::min), member.flows)
-        }));
-        loop {
+            let spare = left.checked_sub(u64::try_from(taken).ok()?)?;
+            match spare.checked_div(growing) {
+                None => return (spare >= link.flows).then_some(UNLIMITED),
+                Some(next) if below.saturating_add(link.flows) < next && next <= above => {
+                    return Some(next);
+                }
+                Some(next) => level = next,
+            }
+        }
+        None
+    }
+
+    /// The level of a link that has so much left, from below.
+    fn search(&mut self, number: u32, mut left: u64) -> u64 {
+        let mut held = std::mem::take(&mut self.held);
+        let link = &self.links[number as usize];
+        held.clear();
+        held.extend(
+            link.members.iter().map(|member| (self.most(number, member), u64::from(member.flows))),
+        );
+        let mut growing = link.flows;
+        let level = loop {
             let level = left / growing;
             let before = growing;
             held.retain(|&(most, flows)| {
@@ -279,12 +317,14 @@ impl Shares {
                 stays
             });
             if growing == 0 {
-                return UNLIMITED;
+                break UNLIMITED;
             }
             if growing == before {
-                return level;
+                break level;
             }
-        }
+        };
+        self.held = held;
+        level
     }
 
     /// Recomputes the levels that the changes since the last time touch. Stops at a link where

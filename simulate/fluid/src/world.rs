@@ -65,8 +65,13 @@ pub struct World {
     /// Classes that a flow has joined since the last recomputation.
     fresh: Vec<u32>,
     paths: Vec<Vec<u32>>,
+    /// By path: the class without a limit.
+    shared: Vec<u32>,
     path_numbers: HashMap<Vec<LinkId>, u32>,
+    /// By path and limit: the class with a limit.
     class_numbers: HashMap<(u32, u64), u32>,
+    /// The path of the flow that starts.
+    links: Vec<LinkId>,
     active: u64,
     /// Octets delivered over each link, and by how many flows.
     carried: Vec<(u128, u64)>,
@@ -88,8 +93,10 @@ impl World {
             free: Vec::new(),
             fresh: Vec::new(),
             paths: Vec::new(),
+            shared: Vec::new(),
             path_numbers: HashMap::new(),
             class_numbers: HashMap::new(),
+            links: Vec::new(),
             active: 0,
             carried: vec![(0, 0); links.len()],
             completions: 0,
@@ -99,7 +106,11 @@ impl World {
 
     /// The class of this path and limit.
     fn class(&mut self, path: u32, limit: u64) -> u32 {
-        if let Some(&class) = self.class_numbers.get(&(path, limit)) {
+        let known = match limit {
+            UNLIMITED => self.shared.get(path as usize).filter(|class| **class != GONE),
+            _ => self.class_numbers.get(&(path, limit)),
+        };
+        if let Some(&class) = known {
             return class;
         }
         let (ends, is_fresh) = (BinaryHeap::new(), false);
@@ -119,7 +130,11 @@ impl World {
         };
         let links = self.paths[path as usize].iter().copied();
         self.shares.set(number as usize, links, limit);
-        self.class_numbers.insert((path, limit), number);
+        if limit == UNLIMITED {
+            self.shared[path as usize] = number;
+        } else {
+            self.class_numbers.insert((path, limit), number);
+        }
         number
     }
 
@@ -441,16 +456,17 @@ impl engine::World for World {
     ) -> Result<FlowId, RunError> {
         let number = u32::try_from(self.flows.len()).ok().filter(|number| *number < ALONE);
         let flow = number.ok_or(RunError::TooManyFlows)?;
-        let mut links = Vec::new();
-        if !network.path(src, dst, u64::from(flow), &mut links) {
+        self.links.clear();
+        if !network.path(src, dst, u64::from(flow), &mut self.links) {
             return Err(RunError::NoPath { src, dst });
         }
-        let path = match self.path_numbers.get(&links) {
+        let path = match self.path_numbers.get(&self.links) {
             Some(&path) => path,
             None => {
                 let path = u32::try_from(self.paths.len()).map_err(|_| RunError::TooManyFlows)?;
-                self.paths.push(links.iter().map(|link| link.0).collect());
-                self.path_numbers.insert(links, path);
+                self.paths.push(self.links.iter().map(|link| link.0).collect());
+                self.shared.push(GONE);
+                self.path_numbers.insert(self.links.clone(), path);
                 path
             }
         };
