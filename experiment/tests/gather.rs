@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use engine::Outcome;
-use units::Span;
+use units::{Rate, Span};
 use watermaster_experiment::scenario::{Override, Scenario};
 use watermaster_experiment::{Prepared, metrics};
 
@@ -38,6 +38,9 @@ name = "one-all"
 
 [[policy]]
 name = "sw"
+
+[[policy]]
+name = "sw-ictcp"
 
 [[policy]]
 name = "sicc"
@@ -177,4 +180,19 @@ fn scenarios_that_cannot_work_are_refused() {
     let scenario = read(&["workload.smallest=\"2 kB\""]).unwrap();
     let error = Prepared::new(scenario).unwrap_err().to_string();
     assert!(error.contains("smallest") && error.contains("above the largest"), "{error}");
+}
+
+/// ICTCP's rule keeps the window where the link isn't full: nothing is lost, and little is given
+/// away.
+#[test]
+fn a_window_after_ictcp_loses_nothing_and_uses_its_link() {
+    let all = outcomes(&["workload.objects=3000"]);
+    let (_, outcome) = all.iter().find(|(label, _)| label == "sw-ictcp").unwrap();
+    assert!(outcome.links.iter().all(|link| link.dropped == 0), "no incast");
+    for job in &outcome.jobs {
+        // Payload alone, at 1 Gbit/s; headers are 58 octets to a mean object of 510.
+        let least = Rate::from_mbps(1000).time_for(job.size).as_secs_f64();
+        let took = job.completion().unwrap().as_secs_f64();
+        assert!(took < 1.4 * least, "{took} s where {least} s would do");
+    }
 }

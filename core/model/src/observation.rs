@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use units::{Bytes, Rate};
+use units::{Bytes, Rate, Span};
 
 use crate::{FlowId, JobId, LinkId, NodeId, Request, Sample, TaskId};
 
@@ -183,6 +183,8 @@ pub enum Measured {
         request: JobId,
         /// Whether the answer, or the query, was lost first and came after a timeout.
         late: bool,
+        /// From the query to its answer.
+        took: Span,
     },
     /// A hub of a gathering died.
     HubLost {

@@ -8,11 +8,11 @@ use units::Rate;
 
 use crate::{
     Pause, Policy, PolicyError, Share, app_aware, asy, bssf, dclas, fair, fifo, fixed, hold,
-    one_all, sab, sdtcp, sebf, sff, sicc, smsf, srb, srpt, sw, syn, tcp,
+    one_all, sab, sdtcp, sebf, sff, sicc, smsf, srb, srpt, sw, sw_ictcp, syn, tcp,
 };
 
 /// The name of every policy.
-pub const NAMES: [&str; 22] = [
+pub const NAMES: [&str; 23] = [
     "tcp",
     "fair",
     "fifo",
@@ -32,13 +32,14 @@ pub const NAMES: [&str; 22] = [
     "asy",
     "one-all",
     "sw",
+    "sw-ictcp",
     "sicc",
     "sicc-joint",
     "static",
 ];
 
 /// The policies that say how fan-out requests are gathered.
-pub const GATHERING: [&str; 4] = ["one-all", "sw", "sicc", "sicc-joint"];
+pub const GATHERING: [&str; 5] = ["one-all", "sw", "sw-ictcp", "sicc", "sicc-joint"];
 
 /// The parameters of all policies that have some; the defaults are the published ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,6 +118,7 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "asy" => Box::new(asy::Asy::default()),
         "one-all" => Box::new(one_all::OneAll),
         "sw" => Box::new(sw::SlidingWindow::default()),
+        "sw-ictcp" => Box::new(sw_ictcp::SlidingIctcp::default()),
         "sicc" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::First)),
         "sicc-joint" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::Joint)),
         "static" => Box::new(fixed::Static::new(parameters.fixed.clone())),

@@ -58,6 +58,7 @@ pub mod split;
 pub mod srb;
 pub mod srpt;
 pub mod sw;
+pub mod sw_ictcp;
 pub mod syn;
 pub mod tcp;
 mod traffic;

@@ -77,7 +77,7 @@ impl Policy for SlidingWindow {
                 self.requests.remove(job);
                 return;
             }
-            Observation::Measured(Measured::Answered { request, late }) => {
+            Observation::Measured(Measured::Answered { request, late, .. }) => {
                 let front = self.requests.get(request);
                 let Some(window) = front.and_then(|front| self.fronts.get_mut(front)) else {
                     return;
@@ -93,6 +93,7 @@ impl Policy for SlidingWindow {
     }
 }
 
-fn outstanding(request: JobId, queries: u32) -> Directive {
+/// The order to have so many queries unanswered at most.
+pub(crate) fn outstanding(request: JobId, queries: u32) -> Directive {
     Directive::Gather { request, order: Arc::new(Order::Outstanding(queries)) }
 }

@@ -109,8 +109,10 @@ fn gathering(base: u32) -> impl Strategy<Value = Observation> {
                 let sample = Sample { span, arrived, received, queued, buffer };
                 Measured::Gathering { request, sample: Arc::new(sample) }.into()
             }),
-        2 => (job(), any::<bool>())
-            .prop_map(|(request, late)| Measured::Answered { request, late }.into()),
+        2 => (job(), any::<bool>(), any::<u64>())
+            .prop_map(|(request, late, took)| {
+                Measured::Answered { request, late, took: Span::from_nanos(took) }.into()
+            }),
         1 => (job(), 0..4u32).prop_map(|(request, hub)| Measured::HubLost { request, hub }.into()),
     ]
 }

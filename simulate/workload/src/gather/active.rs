@@ -25,6 +25,8 @@ pub(super) struct Active {
     pub(super) to_ask: VecDeque<u32>,
     pub(super) most_unanswered: u32,
     pub(super) unanswered: u32,
+    /// When it asked for each.
+    pub(super) asked: Vec<Time>,
     /// Since the last sample.
     sampled: Time,
     arrived: Vec<u32>,
@@ -48,6 +50,7 @@ impl Active {
             to_ask: VecDeque::new(),
             most_unanswered: u32::MAX,
             unanswered: 0,
+            asked: vec![now; objects],
             sampled: now,
             arrived: Vec::new(),
             received: Vec::new(),

@@ -189,6 +189,7 @@ impl Fronts {
             && let Some(object) = active.to_ask.pop_front()
         {
             active.unanswered += 1;
+            active.asked[object as usize] = actions.now();
             self.ask(request, None, vec![object], actions)?;
         }
         Ok(())
@@ -266,8 +267,10 @@ impl Fronts {
             What::Answer(None) => {
                 let new = objects.iter().filter(|object| active.arrive(**object)).count();
                 active.unanswered = active.unanswered.saturating_sub(1);
+                let asked = objects.iter().map(|object| active.asked[*object as usize]).min();
+                let took = actions.now().since(asked.unwrap_or_default());
                 count(active.age(actions.now()), new, actions);
-                actions.tell(Measured::Answered { request: JobId(request), late: is_late });
+                actions.tell(Measured::Answered { request: JobId(request), late: is_late, took });
                 self.finish(request, actions);
                 return self.ask_on(request, actions);
             }
