@@ -106,13 +106,15 @@ pub(super) fn figure(quantity: Quantity, curves: &[Curve]) -> Option<Figure> {
 /// The unit in which an axis up to `most` reads well, and what values are multiplied by.
 pub(super) fn axis_unit(unit: Unit, most: f64) -> (f64, &'static str) {
     match unit {
+        Unit::Ratio if most >= 10.0 => (1.0, "times"),
         Unit::Ratio => (100.0, "%"),
         Unit::Seconds if most >= 1.0 => (1.0, "s"),
         Unit::Seconds if most >= 1e-3 => (1e3, "ms"),
         Unit::Seconds => (1e6, "µs"),
         Unit::BitsPerSecond => (1e-6, "Mbit/s"),
         Unit::PerSecond => (1.0, "1/s"),
-        Unit::Count | Unit::Packets => (1.0, "count"),
+        Unit::Count => (1.0, "count"),
+        Unit::Packets => (1.0, "packets"),
     }
 }
 

@@ -59,9 +59,17 @@ pub(super) fn figure(
     let high = every.iter().copied().reduce(f64::max)?;
     let (factor, unit) = axis_unit(subject.unit, low.abs().max(high.abs()));
     let numbers = numbers(places).filter(|_| places.len() > 1);
-    let logarithmic = numbers.is_some() && low > 0.0 && high > WIDE * low;
+    // An interval that reaches below zero, where no value is, ends at the edge of a logarithmic axis.
+    let values = series.iter().flat_map(|series| &series.values);
+    let values = values.flat_map(|v| [v.mean, v.published]).flatten();
+    let least = values.fold(f64::MAX, f64::min);
+    let logarithmic = numbers.is_some() && least > 0.0 && high > WIDE * least;
     let spread = if logarithmic { Spread::Log } else { Spread::Linear };
-    let from = if logarithmic { low } else { low.min(0.0) };
+    let from = match logarithmic {
+        true if low > 0.0 => low,
+        true => least / 2.0,
+        false => low.min(0.0),
+    };
     let y = Scale::new(spread, from * factor, high.max(from) * factor, (Y.1, Y.0));
 
     let mut drawing = Drawing::new(WIDTH, Y.1 + 46.0);

@@ -69,8 +69,8 @@ fn section(figure: &FigureResult) -> String {
     if !figure.measures.is_empty() {
         html += &table(figure.measures.iter().map(|measure| (measure.name.clone(), measure)));
     }
-    if !figure.reason.is_empty() {
-        html += &format!("<p class=\"source\">{}</p>\n", escape(&figure.reason));
+    for reason in figure.reason.lines() {
+        html += &format!("<p class=\"source\">{}</p>\n", escape(reason));
     }
     html + "</section>\n"
 }
@@ -156,9 +156,8 @@ fn plots(panel: &PanelResult) -> Vec<Figure> {
             })
             .collect();
         let name = metrics.first().map_or("", String::as_str);
-        return plot::figure(&subject(Unit::of(name), "value"), &places, &series)
-            .into_iter()
-            .collect();
+        let y = if metrics.len() == 1 { name } else { "value" };
+        return plot::figure(&subject(Unit::of(name), y), &places, &series).into_iter().collect();
     }
     let places: Vec<Setting> = panel.points.iter().filter_map(|point| point.x.clone()).collect();
     let plots = metrics.iter().filter_map(|metric| {

@@ -155,7 +155,7 @@ impl FigureResult {
         figure.verdict = figure.verdict.max(worst.unwrap_or(Verdict::None));
         let mut seen = BTreeSet::new();
         said.retain(|reason| seen.insert(reason.clone()));
-        figure.reason = said.join(" ");
+        figure.reason = said.join("\n");
         figure
     }
 

@@ -109,8 +109,8 @@ fn section(figure: &FigureResult) -> String {
             page += &format!("| {}\n", cells(measure));
         }
     }
-    if !figure.reason.is_empty() {
-        page += &format!("\n{}\n", cell(&figure.reason));
+    for reason in figure.reason.lines() {
+        page += &format!("\n{}\n", cell(reason));
     }
     page
 }

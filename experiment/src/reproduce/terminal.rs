@@ -28,8 +28,8 @@ impl Reproduction {
                 }
                 text += &finished(&table);
             }
-            if !figure.reason.is_empty() {
-                text += &printable(&figure.reason);
+            for reason in figure.reason.lines() {
+                text += &printable(reason);
                 text.push('\n');
             }
             text.push('\n');
