@@ -377,7 +377,7 @@ static __always_inline __u64 enqueue(const struct wm_port *config, __u32 octets,
 	return wait;
 }
 
-SEC("tc")
+SEC("tcx/egress")
 int leaving(struct __sk_buff *skb)
 {
 	struct wm_port *config = bpf_map_lookup_elem(&port, &zero);
@@ -413,7 +413,7 @@ int leaving(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
-SEC("tc")
+SEC("tcx/ingress")
 int returning(struct __sk_buff *skb)
 {
 	struct wm_port *config = bpf_map_lookup_elem(&port, &zero);
