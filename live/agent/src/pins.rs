@@ -58,7 +58,10 @@ impl Pins {
         }
         fs::remove_dir(&self.path).map_err(Error::file(&self.path))?;
         let marker = self.root.join(OURS);
-        if entries(&self.root)? == [marker.clone()] {
+        // Kernels put files of their own there; ours are directories.
+        let mut left = entries(&self.root)?;
+        left.retain(|path| path.is_dir());
+        if left == [marker.clone()] {
             fs::remove_dir(&marker).map_err(Error::file(&marker))?;
             unmount(&self.root, UnmountFlags::empty())
                 .map_err(|error| Error::file(&self.root)(io::Error::from(error)))?;
