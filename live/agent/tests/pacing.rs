@@ -3,11 +3,12 @@
 mod rig;
 
 use std::env;
+use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use agent::{Error, Lease, Pacer, PacerOptions, State, Stopped};
+use agent::{Connection, Error, Lease, Pacer, PacerOptions, State, Stopped};
 use rig::{Rig, eventually, lease, options, payload, root, statistics, within};
 use units::{Bytes, Rate, Span};
 
@@ -129,10 +130,8 @@ fn hold_until_killed() {
     let [pins, source, destination] = task.split(' ').collect::<Vec<_>>().try_into().unwrap();
     let options = PacerOptions { pins: pins.into(), ..PacerOptions::default() };
     let mut pacer = Pacer::start(&options).unwrap();
-    let connection = agent::Connection {
-        source: source.parse().unwrap(),
-        destination: destination.parse().unwrap(),
-    };
+    let connection =
+        Connection { source: source.parse().unwrap(), destination: destination.parse().unwrap() };
     pacer.adopt(&agent::Namespace::at(env::var("NAMESPACE").unwrap()).unwrap()).unwrap();
     loop {
         pacer.pace(&connection, Some(Rate::from_mbps(20)), lease(1000)).unwrap();
@@ -210,10 +209,8 @@ fn statistics_say_what_the_ends_see() {
     assert!(eventually(Duration::from_secs(2), || {
         statistics(&pacer, &stream.connection).in_flight > Bytes::ZERO
     }));
-    let back = agent::Connection {
-        source: stream.connection.destination,
-        destination: stream.connection.source,
-    };
+    let back =
+        Connection { source: stream.connection.destination, destination: stream.connection.source };
     let theirs = statistics(&pacer, &back);
     assert!(theirs.received >= ours.delivered, "{theirs:?}");
     assert_eq!(theirs.delivered, Bytes::ZERO);
@@ -222,12 +219,39 @@ fn statistics_say_what_the_ends_see() {
 }
 
 #[test]
+fn sockets_of_either_family_are_known_by_what_their_packets_say() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let mut pacer = Pacer::start(&options()).unwrap();
+    // As Java opens them: a socket of IPv6 whose packets are of IPv4.
+    let mapped = IpAddr::V6(rig.addresses[1].to_ipv6_mapped());
+    let six = "fd00::2".parse().unwrap();
+    for (address, segment) in [(mapped, 1448), (six, 1428)] {
+        let stream = rig.stream_to(address);
+        let Connection { source, destination } = stream.connection;
+        let [source, destination] =
+            [source, destination].map(|end| SocketAddr::new(end.ip().to_canonical(), end.port()));
+        let connection = Connection { source, destination };
+        let rate = Rate::from_mbps(40);
+        pacer.pace(&connection, Some(rate), lease(LONG)).unwrap();
+        settle();
+        let got = stream.goodput(Duration::from_secs(1));
+        assert!(within(got, rate.fraction(segment, 1500), 3), "{address}: {got}");
+        pacer.pace(&connection, None, lease(LONG)).unwrap();
+        settle();
+    }
+    assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
+}
+
+#[test]
 fn rates_that_cannot_be_held_are_refused() {
     if !root() {
         return;
     }
     let mut pacer = Pacer::start(&options()).unwrap();
-    let connection = agent::Connection {
+    let connection = Connection {
         source: "10.99.0.1:1".parse().unwrap(),
         destination: "10.99.0.2:2".parse().unwrap(),
     };

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{self, Command};
 use std::sync::Arc;
@@ -59,7 +59,8 @@ impl Rig {
                 address.octets()[3]
             ));
             // Packets of their real size, as they'd be on a wire.
-            run(&format!("ip -n {host} link set eth0 gso_max_segs 1 up"));
+            run(&format!("ip -n {host} link set eth0 gso_max_segs 1"));
+            run(&format!("ip -n {host} link set eth0 up"));
             run(&format!("ip netns exec {host} sysctl -qw net.ipv4.tcp_congestion_control=reno"));
         }
         if let Some(rate) = shape {
@@ -70,6 +71,13 @@ impl Rig {
             run(&format!("tc -n {a} qdisc add dev eth0 parent 1:1 pfifo limit 100"));
         }
         rig
+    }
+
+    /// Lets the hosts leave the cutting of segments to the wire, as real ones do.
+    pub fn offload(&self) {
+        for index in 0..2 {
+            run(&format!("ip -n {} link set eth0 gso_max_segs 64", self.host(index)));
+        }
     }
 
     fn host(&self, index: usize) -> String {
@@ -98,7 +106,12 @@ impl Rig {
 
     /// Endless data from `a` to `b`.
     pub fn stream(&self) -> Stream {
-        let address = SocketAddr::from((self.addresses[1], 0));
+        self.stream_to(self.addresses[1].into())
+    }
+
+    /// The same to an address of `b`.
+    pub fn stream_to(&self, address: IpAddr) -> Stream {
+        let address = SocketAddr::from((address, 0));
         let listener = self.namespace(1).visit(|| Ok(TcpListener::bind(address).unwrap())).unwrap();
         let to = listener.local_addr().unwrap();
         let sender = self.namespace(0).visit(|| Ok(TcpStream::connect(to).unwrap())).unwrap();
