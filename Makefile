@@ -2,7 +2,7 @@
 WATERMASTER := target/release/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing
+.PHONY: demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control
 
 ## demo: build, run the main scenario under tcp, fifo, sff and smsf, name the report (TRACE=FILE: a SWIM trace)
 demo: release
@@ -49,6 +49,10 @@ bpf-check:
 ## pacing: goodput of real connections against the rates they are held to (root)
 pacing:
 	cargo run --profile quick --locked --package watermaster-agent --example pacing
+
+## control: from a threshold to a rewritten window (root)
+control:
+	cargo run --profile quick --locked --package watermaster-agent --example control
 
 ## fidelity: the transports against closed forms, other simulators and the kernel's own TCP (root)
 fidelity: release

@@ -58,9 +58,7 @@ impl Capabilities {
             "pacing",
             "holding connections to rates at their sender, and their statistics",
             "use Linux 5.15 or later with CONFIG_CGROUP_BPF",
-            pace.as_ref()
-                .map(|_| "programs for sockets accepted".to_owned())
-                .map_err(ToString::to_string),
+            pace.as_ref().map(|_| "programs for sockets accepted".to_owned()).map_err(reason),
         ));
         found.push(capability(
             "adopt",
@@ -96,6 +94,14 @@ impl Capabilities {
                 .map(|_| "made a ring buffer".to_owned())
                 .map_err(|error| error.to_string()),
         ));
+        // Without the right to use BPF at all, that is what all the rest lacks.
+        let (first, rest) = found.split_at_mut(1);
+        if let Err(Missing { remedy, .. }) = first[0].finding {
+            rest.iter_mut()
+                .filter(|each| each.name != "cgroup2")
+                .filter_map(|each| each.finding.as_mut().err())
+                .for_each(|missing| missing.remedy = remedy);
+        }
         Self(found)
     }
 
@@ -117,7 +123,15 @@ fn capability(
 fn bpf() -> Result<String, String> {
     fs::metadata("/sys/kernel/btf/vmlinux").map_err(|error| format!("no BTF: {error}"))?;
     let object = PORT.open().and_then(|object| PORT.load(object));
-    object.map(|_| "programs accepted".to_owned()).map_err(|error| error.to_string())
+    object.map(|_| "programs accepted".to_owned()).map_err(|error| reason(&error))
+}
+
+/// An error without the advice to ask for what is being told.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Load { source, .. } => source.to_string(),
+        other => other.to_string(),
+    }
 }
 
 /// Adopts a connection of our own.
