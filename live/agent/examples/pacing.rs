@@ -2,6 +2,12 @@
 //!
 //! `make pacing`, as root. Seconds for each rate may be given; published figures use 5.
 //! What counts is what the kernel of the sender saw acknowledged, over whole seconds after the first.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests and what serves them"
+)]
 
 #[path = "../tests/rig/mod.rs"]
 mod rig;

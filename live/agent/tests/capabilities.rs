@@ -1,5 +1,11 @@
 //! What is said to be there is what the other tests use, so that with root nothing may be missing that
 //! they need.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests and what serves them"
+)]
 
 mod rig;
 

@@ -1,4 +1,10 @@
 //! Real connections in network namespaces, held to rates.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests and what serves them"
+)]
 
 mod rig;
 

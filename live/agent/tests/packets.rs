@@ -1,5 +1,11 @@
 //! Packets made by hand, run through the programs without a network: what is rewritten agrees with the
 //! model, and what contradicts itself passes untouched.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests and what serves them"
+)]
 
 mod rig;
 

@@ -1,4 +1,10 @@
 //! Programs on an interface: with packets made by hand, and with real connections.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests and what serves them"
+)]
 
 mod rig;
 
