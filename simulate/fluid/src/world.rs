@@ -9,6 +9,7 @@ use units::{Bytes, Rate, Time};
 
 use crate::RunError;
 use crate::clocks::{Clocks, due};
+use crate::ends::Ends;
 use crate::shares::{Shares, UNLIMITED, fixed, work};
 
 /// Recomputations between two [`Notice::Pause`].
@@ -20,11 +21,10 @@ const ALONE: u32 = u32::MAX - 1;
 /// A class that no link holds back yet.
 const NOWHERE: u32 = u32::MAX;
 
+/// Fills a cache line: limits come for thousands of flows at once.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Flow {
-    class: u32,
-    path: u32,
-    size: Bytes,
     /// In a class: what the class has served when the flow ends. Alone: what is left at `synced`.
     end: i128,
     /// Alone: its rate, and the time that the first of its entries in the queue is for.
@@ -33,7 +33,24 @@ struct Flow {
     queued: u64,
     /// Alone: its position in the list of such flows.
     position: u32,
+    class: u32,
+    path: u32,
+    /// Its links if there are two; the path knows them all.
+    pair: Option<[u32; 2]>,
 }
+
+impl Flow {
+    /// Its links.
+    fn links<'a>(&'a self, paths: &'a [Vec<u32>]) -> &'a [u32] {
+        match &self.pair {
+            Some(pair) => pair,
+            None => &paths[self.path as usize],
+        }
+    }
+}
+
+// A line holds it.
+const _: () = assert!(size_of::<Flow>() == 64);
 
 /// What flows of equal path and limit share besides their rate.
 #[derive(Debug)]
@@ -56,10 +73,12 @@ pub struct World {
     shares: Shares,
     clocks: Clocks,
     flows: Vec<Flow>,
+    /// What each is to move.
+    sizes: Vec<Bytes>,
     /// Flows that are alone.
     alone: Vec<u32>,
-    /// When flows that are alone may end: time, flow. Their entry is the one they have `queued`.
-    singles: BinaryHeap<Reverse<(u64, u32)>>,
+    /// When flows that are alone may end. Their entry is the one they have `queued`.
+    singles: Ends,
     classes: Vec<Class>,
     free: Vec<u32>,
     /// Classes that a flow has joined since the last recomputation.
@@ -87,8 +106,9 @@ impl World {
             shares: Shares::new(links.iter().map(|link| link.spec.capacity)),
             clocks: Clocks::new(links.len()),
             flows: Vec::new(),
+            sizes: Vec::new(),
             alone: Vec::new(),
-            singles: BinaryHeap::new(),
+            singles: Ends::default(),
             classes: Vec::new(),
             free: Vec::new(),
             fresh: Vec::new(),
@@ -196,14 +216,14 @@ impl World {
         let before = std::mem::replace(&mut flow.rate, rate);
         flow.end -= i128::from(before) * i128::from(self.now - flow.synced);
         flow.synced = self.now;
-        for &link in &self.paths[flow.path as usize] {
+        for &link in flow.links(&self.paths) {
             self.shares.take(link, before, rate);
         }
         if let Some(due) = due(self.now, u128::try_from(flow.end).unwrap_or(0), rate)
             && due < flow.queued
         {
             flow.queued = due;
-            self.singles.push(Reverse((due, number)));
+            self.singles.enter(due, number);
         }
     }
 
@@ -331,27 +351,30 @@ impl World {
     fn next(&mut self) -> Option<(u64, Next)> {
         let classes = &self.classes;
         let shared = self.clocks.next(self.now, |class| classes[class as usize].version);
+        let is_valid = |flow: &Flow, due| flow.class == ALONE && flow.queued == due;
         let single = loop {
-            let Some(&Reverse((due, flow))) = self.singles.peek() else {
+            let flows = &self.flows;
+            let valid = |due, flow| is_valid(&flows[flow as usize], due);
+            let Some((due, flow)) = self.singles.first(valid) else {
                 break None;
             };
             let state = &mut self.flows[flow as usize];
-            if state.class == ALONE && state.queued == due {
-                let left = u128::try_from(state.end).unwrap_or(0);
-                match crate::clocks::due(state.synced, left, state.rate) {
-                    Some(later) if later > due => {
-                        state.queued = later;
-                        self.singles.pop();
-                        self.singles.push(Reverse((later, flow)));
-                    }
-                    Some(_) => break Some((due, Next::Single(flow))),
-                    None => {
-                        state.queued = u64::MAX;
-                        self.singles.pop();
-                    }
-                }
-            } else {
+            if !is_valid(state, due) {
                 self.singles.pop();
+                continue;
+            }
+            let left = u128::try_from(state.end).unwrap_or(0);
+            match crate::clocks::due(state.synced, left, state.rate) {
+                Some(later) if later > due => {
+                    state.queued = later;
+                    self.singles.pop();
+                    self.singles.enter(later, flow);
+                }
+                Some(_) => break Some((due, Next::Single(flow))),
+                None => {
+                    state.queued = u64::MAX;
+                    self.singles.pop();
+                }
             }
         };
         let shared = shared.map(|(due, class)| (due, Next::Shared(class)));
@@ -365,8 +388,8 @@ impl World {
             // `enter` left the flow that the event is about on top.
             Next::Shared(class) => self.classes[class as usize].ends.pop()?.0.1,
         };
-        let Flow { size, path, .. } = self.flows[flow as usize];
-        self.account(path, size.get());
+        let size = self.sizes[flow as usize];
+        self.account(flow, size.get());
         self.leave(flow);
         self.active -= 1;
         self.completions += 1;
@@ -375,8 +398,8 @@ impl World {
     }
 
     /// Notes what a flow delivered over its path.
-    fn account(&mut self, path: u32, octets: u64) {
-        for &link in &self.paths[path as usize] {
+    fn account(&mut self, flow: u32, octets: u64) {
+        for &link in self.flows[flow as usize].links(&self.paths) {
             let (sum, flows) = &mut self.carried[link as usize];
             *sum += u128::from(octets);
             *flows += 1;
@@ -472,7 +495,9 @@ impl engine::World for World {
         };
         let (end, synced) = (0, self.now);
         let (rate, queued, position) = (0, u64::MAX, 0);
-        self.flows.push(Flow { class: GONE, path, size, end, rate, synced, queued, position });
+        let pair = <[u32; 2]>::try_from(&self.paths[path as usize][..]).ok();
+        self.flows.push(Flow { class: GONE, path, pair, end, rate, synced, queued, position });
+        self.sizes.push(size);
         self.active += 1;
         let class = self.class(path, UNLIMITED);
         self.join(flow, class, signed(work(size.get())));
@@ -480,8 +505,9 @@ impl engine::World for World {
     }
 
     fn limit(&mut self, flow: FlowId, limit: Option<Rate>) {
-        let Some(&Flow { class, path, rate, .. }) = self.flows.get(flow.index()) else { return };
-        let narrowest = self.paths[path as usize].iter().map(|link| self.shares.capacity(*link));
+        let Some(state) = self.flows.get(flow.index()) else { return };
+        let Flow { class, path, rate, .. } = *state;
+        let narrowest = state.links(&self.paths).iter().map(|link| self.shares.capacity(*link));
         let narrowest = narrowest.min().unwrap_or(UNLIMITED);
         // A limit that no link's capacity is above limits nothing.
         let limit = limit.map(fixed).filter(|limit| *limit < narrowest).unwrap_or(UNLIMITED);
@@ -506,14 +532,14 @@ impl engine::World for World {
     fn prioritize(&mut self, _: FlowId, _: u8) {}
 
     fn state(&self, flow: FlowId) -> Option<FlowState> {
-        let flow = self.flows.get(flow.index())?;
+        let (flow, size) = (self.flows.get(flow.index())?, self.sizes[flow.index()]);
         let left = match flow.class {
             GONE => return None,
             ALONE => flow.end - i128::from(flow.rate) * i128::from(self.now - flow.synced),
             class => flow.end - self.service(&self.classes[class as usize]),
         };
         let left = u128::try_from(left).unwrap_or(0).div_ceil(work(1));
-        let served = flow.size - Bytes::new(u64::try_from(left).unwrap_or(u64::MAX));
+        let served = size - Bytes::new(u64::try_from(left).unwrap_or(u64::MAX));
         Some(FlowState { sent: served, delivered: served, ..FlowState::default() })
     }
 
@@ -530,12 +556,10 @@ impl engine::World for World {
     }
 
     fn finish(mut self, outcome: &mut Outcome) -> Result<(), RunError> {
-        for number in 0..self.flows.len() {
-            let Flow { class, path, .. } = self.flows[number];
-            if class != GONE
-                && let Some(state) = self.state(FlowId(u32::try_from(number).unwrap_or(GONE)))
-            {
-                self.account(path, state.delivered.get());
+        // There are fewer than 2³² flows.
+        for number in 0..u32::try_from(self.flows.len()).unwrap_or(GONE) {
+            if let Some(state) = self.state(FlowId(number)) {
+                self.account(number, state.delivered.get());
             }
         }
         self.audit().map_err(RunError::Invariant)?;
