@@ -13,36 +13,65 @@ const SHIFT: u32 = 28;
 /// Times, each with a flow; a flow may have several.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
-    /// Those in intervals before `next`.
-    near: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Those of the interval that was opened last, the first at the end.
+    near: Vec<(u64, u32)>,
+    /// Those that were entered after it was opened.
+    late: BinaryHeap<Reverse<(u64, u32)>>,
+    /// The interval to open next, and what was entered for it and those after it.
     next: u64,
-    /// The others, by interval.
-    far: BTreeMap<u64, Vec<Reverse<(u64, u32)>>>,
+    far: BTreeMap<u64, Vec<(u64, u32)>>,
 }
 
 impl Ends {
     pub(crate) fn enter(&mut self, time: u64, flow: u32) {
         let interval = time >> SHIFT;
         if interval < self.next {
-            self.near.push(Reverse((time, flow)));
+            self.late.push(Reverse((time, flow)));
         } else {
-            self.far.entry(interval).or_default().push(Reverse((time, flow)));
+            self.far.entry(interval).or_default().push((time, flow));
         }
     }
 
-    /// The first. Some of those that aren't `valid` are left out.
-    pub(crate) fn first(&mut self, valid: impl Fn(u64, u32) -> bool) -> Option<(u64, u32)> {
-        while self.near.is_empty() {
-            let (interval, mut ends) = self.far.pop_first()?;
-            ends.retain(|Reverse((time, flow))| valid(*time, *flow));
-            self.near = BinaryHeap::from(ends);
-            self.next = interval + 1;
+    /// The first. `due` says when an entry is really due, which isn't before its time, or `None` if it
+    /// has gone stale.
+    pub(crate) fn first(
+        &mut self,
+        mut due: impl FnMut(u64, u32) -> Option<u64>,
+    ) -> Option<(u64, u32)> {
+        loop {
+            let late = self.late.peek().map(|Reverse(late)| *late);
+            let near = self.near.last().copied();
+            let Some((time, flow)) = near.into_iter().chain(late).min() else {
+                self.open(&mut due)?;
+                continue;
+            };
+            let later = due(time, flow);
+            if later == Some(time) {
+                return Some((time, flow));
+            }
+            if near == Some((time, flow)) {
+                self.near.pop();
+            } else {
+                self.late.pop();
+            }
+            if let Some(later) = later {
+                self.enter(later, flow);
+            }
         }
-        self.near.peek().map(|Reverse(first)| *first)
     }
 
-    /// Removes the first.
-    pub(crate) fn pop(&mut self) {
-        self.near.pop();
+    /// Opens the next interval that has entries.
+    fn open(&mut self, mut due: impl FnMut(u64, u32) -> Option<u64>) -> Option<()> {
+        let (interval, entries) = self.far.pop_first()?;
+        self.next = interval + 1;
+        for (time, flow) in entries {
+            match due(time, flow) {
+                Some(time) if time >> SHIFT == interval => self.near.push((time, flow)),
+                Some(later) => self.enter(later, flow),
+                None => {}
+            }
+        }
+        self.near.sort_unstable_by(|one, other| other.cmp(one));
+        Some(())
     }
 }

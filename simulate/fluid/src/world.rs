@@ -18,6 +18,8 @@ const PAUSE: u64 = 1 << 10;
 const GONE: u32 = u32::MAX;
 /// The class of a flow that has its limit for a rate.
 const ALONE: u32 = u32::MAX - 1;
+/// The class of a flow that has just started and is to share.
+const NEW: u32 = u32::MAX - 2;
 /// A class that no link holds back yet.
 const NOWHERE: u32 = u32::MAX;
 
@@ -25,7 +27,8 @@ const NOWHERE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Flow {
-    /// In a class: what the class has served when the flow ends. Alone: what is left at `synced`.
+    /// In a class: what the class has served when the flow ends. New: what it is to send. Alone: what
+    /// is left at `synced`.
     end: i128,
     /// Alone: its rate, and the time that the first of its entries in the queue is for.
     rate: u64,
@@ -81,6 +84,8 @@ pub struct World {
     singles: Ends,
     classes: Vec<Class>,
     free: Vec<u32>,
+    /// Flows that have started since the last recomputation.
+    started: Vec<u32>,
     /// Classes that a flow has joined since the last recomputation.
     fresh: Vec<u32>,
     paths: Vec<Vec<u32>>,
@@ -111,6 +116,7 @@ impl World {
             singles: Ends::default(),
             classes: Vec::new(),
             free: Vec::new(),
+            started: Vec::new(),
             fresh: Vec::new(),
             paths: Vec::new(),
             shared: Vec::new(),
@@ -241,6 +247,10 @@ impl World {
             self.flows[number as usize].queued = u64::MAX;
             return end.max(0);
         }
+        if class == NEW {
+            self.flows[number as usize].class = GONE;
+            return end;
+        }
         let left = end - self.service(&self.classes[class as usize]);
         self.flows[number as usize].class = GONE;
         self.shares.leave(class);
@@ -261,9 +271,21 @@ impl World {
         left.max(0)
     }
 
+    /// Whether something has changed since the last recomputation.
+    fn is_dirty(&self) -> bool {
+        self.shares.is_dirty() || !self.fresh.is_empty() || !self.started.is_empty()
+    }
+
     /// Brings all rates up to date.
     fn recompute(&mut self) {
         self.recomputations += 1;
+        for flow in std::mem::take(&mut self.started) {
+            let Flow { class, path, end, .. } = self.flows[flow as usize];
+            if class == NEW {
+                let class = self.class(path, UNLIMITED);
+                self.join(flow, class, end);
+            }
+        }
         while self.shares.is_dirty() || !self.fresh.is_empty() {
             while let Some(too_fast) = self.shares.recompute() {
                 self.gather(too_fast.link, too_fast.level);
@@ -351,32 +373,18 @@ impl World {
     fn next(&mut self) -> Option<(u64, Next)> {
         let classes = &self.classes;
         let shared = self.clocks.next(self.now, |class| classes[class as usize].version);
-        let is_valid = |flow: &Flow, due| flow.class == ALONE && flow.queued == due;
-        let single = loop {
-            let flows = &self.flows;
-            let valid = |due, flow| is_valid(&flows[flow as usize], due);
-            let Some((due, flow)) = self.singles.first(valid) else {
-                break None;
-            };
-            let state = &mut self.flows[flow as usize];
-            if !is_valid(state, due) {
-                self.singles.pop();
-                continue;
+        let flows = &mut self.flows;
+        let single = self.singles.first(|queued, number| {
+            let flow = &mut flows[number as usize];
+            if flow.class != ALONE || flow.queued != queued {
+                return None;
             }
-            let left = u128::try_from(state.end).unwrap_or(0);
-            match crate::clocks::due(state.synced, left, state.rate) {
-                Some(later) if later > due => {
-                    state.queued = later;
-                    self.singles.pop();
-                    self.singles.enter(later, flow);
-                }
-                Some(_) => break Some((due, Next::Single(flow))),
-                None => {
-                    state.queued = u64::MAX;
-                    self.singles.pop();
-                }
-            }
-        };
+            let left = u128::try_from(flow.end).unwrap_or(0);
+            let due = due(flow.synced, left, flow.rate).map(|due| due.max(queued));
+            flow.queued = due.unwrap_or(u64::MAX);
+            due
+        });
+        let single = single.map(|(due, flow)| (due, Next::Single(flow)));
         let shared = shared.map(|(due, class)| (due, Next::Shared(class)));
         shared.into_iter().chain(single).min()
     }
@@ -447,7 +455,7 @@ impl engine::World for World {
             if self.now >= limit {
                 return Notice::Limit;
             }
-            if self.shares.is_dirty() || !self.fresh.is_empty() {
+            if self.is_dirty() {
                 self.recompute();
                 if self.recomputations.is_multiple_of(PAUSE) {
                     return Notice::Pause;
@@ -477,7 +485,7 @@ impl engine::World for World {
         dst: NodeId,
         size: Bytes,
     ) -> Result<FlowId, RunError> {
-        let number = u32::try_from(self.flows.len()).ok().filter(|number| *number < ALONE);
+        let number = u32::try_from(self.flows.len()).ok().filter(|number| *number < NEW);
         let flow = number.ok_or(RunError::TooManyFlows)?;
         self.links.clear();
         if !network.path(src, dst, u64::from(flow), &mut self.links) {
@@ -493,14 +501,13 @@ impl engine::World for World {
                 path
             }
         };
-        let (end, synced) = (0, self.now);
+        let (end, synced) = (signed(work(size.get())), self.now);
         let (rate, queued, position) = (0, u64::MAX, 0);
         let pair = <[u32; 2]>::try_from(&self.paths[path as usize][..]).ok();
-        self.flows.push(Flow { class: GONE, path, pair, end, rate, synced, queued, position });
+        self.flows.push(Flow { class: NEW, path, pair, end, rate, synced, queued, position });
         self.sizes.push(size);
         self.active += 1;
-        let class = self.class(path, UNLIMITED);
-        self.join(flow, class, signed(work(size.get())));
+        self.started.push(flow);
         Ok(FlowId(flow))
     }
 
@@ -513,9 +520,10 @@ impl engine::World for World {
         let limit = limit.map(fixed).filter(|limit| *limit < narrowest).unwrap_or(UNLIMITED);
         match class {
             GONE => {}
+            NEW if limit == UNLIMITED => {}
             ALONE if limit == rate => {}
             ALONE if limit != UNLIMITED => self.set_rate(flow.0, limit),
-            _ if class != ALONE && self.classes[class as usize].limit == limit => {}
+            _ if class < NEW && self.classes[class as usize].limit == limit => {}
             _ => {
                 let left = self.leave(flow.0);
                 if limit == UNLIMITED {
@@ -535,6 +543,7 @@ impl engine::World for World {
         let (flow, size) = (self.flows.get(flow.index())?, self.sizes[flow.index()]);
         let left = match flow.class {
             GONE => return None,
+            NEW => flow.end,
             ALONE => flow.end - i128::from(flow.rate) * i128::from(self.now - flow.synced),
             class => flow.end - self.service(&self.classes[class as usize]),
         };
