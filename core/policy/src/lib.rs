@@ -36,6 +36,7 @@ pub mod fair;
 pub mod fifo;
 mod filling;
 pub mod fixed;
+mod flow_map;
 mod forecast;
 mod guard;
 pub mod hold;

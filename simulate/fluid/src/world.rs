@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use engine::{FlowState, LinkRecord, Notice, Outcome};
 use model::{FlowId, LinkId, Network, NodeId};
@@ -70,6 +71,34 @@ struct Class {
     ends: BinaryHeap<Reverse<(i128, u32)>>,
 }
 
+/// Hashes few small numbers fast (Fibonacci hashing); every flow's path is looked up.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(25) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
+
 /// Links with the flows that share them.
 pub struct World {
     now: u64,
@@ -91,7 +120,7 @@ pub struct World {
     paths: Vec<Vec<u32>>,
     /// By path: the class without a limit.
     shared: Vec<u32>,
-    path_numbers: HashMap<Vec<LinkId>, u32>,
+    path_numbers: HashMap<Vec<LinkId>, u32, BuildHasherDefault<Mixer>>,
     /// By path and limit: the class with a limit.
     class_numbers: HashMap<(u32, u64), u32>,
     /// The path of the flow that starts.
@@ -120,7 +149,7 @@ impl World {
             fresh: Vec::new(),
             paths: Vec::new(),
             shared: Vec::new(),
-            path_numbers: HashMap::new(),
+            path_numbers: HashMap::default(),
             class_numbers: HashMap::new(),
             links: Vec::new(),
             active: 0,
