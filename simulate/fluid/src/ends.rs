@@ -20,10 +20,18 @@ pub(crate) struct Ends {
     /// The interval to open next, and what was entered for it and those after it.
     next: u64,
     far: BTreeMap<u64, Vec<(u64, u32)>>,
+    /// The first, while it is known.
+    known: Option<(u64, u32)>,
 }
 
 impl Ends {
+    /// The entry of a flow may have become another one.
+    pub(crate) fn doubt(&mut self, flow: u32) {
+        self.known.take_if(|(_, first)| *first == flow);
+    }
+
     pub(crate) fn enter(&mut self, time: u64, flow: u32) {
+        self.known.take_if(|(first, _)| *first >= time);
         let interval = time >> SHIFT;
         if interval < self.next {
             self.late.push(Reverse((time, flow)));
@@ -38,7 +46,7 @@ impl Ends {
         &mut self,
         mut due: impl FnMut(u64, u32) -> Option<u64>,
     ) -> Option<(u64, u32)> {
-        loop {
+        while self.known.is_none() {
             let late = self.late.peek().map(|Reverse(late)| *late);
             let near = self.near.last().copied();
             let Some((time, flow)) = near.into_iter().chain(late).min() else {
@@ -47,7 +55,8 @@ impl Ends {
             };
             let later = due(time, flow);
             if later == Some(time) {
-                return Some((time, flow));
+                self.known = Some((time, flow));
+                break;
             }
             if near == Some((time, flow)) {
                 self.near.pop();
@@ -58,6 +67,7 @@ impl Ends {
                 self.enter(later, flow);
             }
         }
+        self.known
     }
 
     /// Opens the next interval that has entries.

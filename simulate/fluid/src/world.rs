@@ -247,6 +247,7 @@ impl World {
 
     /// Changes the rate of a flow that is alone.
     fn set_rate(&mut self, number: u32, rate: u64) {
+        self.singles.doubt(number);
         let flow = &mut self.flows[number as usize];
         let before = std::mem::replace(&mut flow.rate, rate);
         flow.end -= i128::from(before) * i128::from(self.now - flow.synced);
