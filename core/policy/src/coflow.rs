@@ -466,8 +466,12 @@ impl Coflow {
         let granted = one.iter().zip(&*other).map(|(one, other)| one + other);
         for ((position, granted), told) in granted.enumerate().zip(rates) {
             let path = paths.path(position);
-            let ration = path.iter().map(|link| uses[*link as usize].ration).min();
-            let granted = granted.max(ration.filter(|_| is_old).unwrap_or(0));
+            let granted = if is_old {
+                let ration = path.iter().map(|link| uses[*link as usize].ration).min();
+                granted.max(ration.unwrap_or(0))
+            } else {
+                granted
+            };
             let rate = if path.is_empty() { 0 } else { granted.max(FLOOR.as_bps()) };
             // No faster than what it was granted and what is set aside for it.
             let is_close = *told <= granted + aside && rate <= told.saturating_add(aside);

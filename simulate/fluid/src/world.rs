@@ -121,6 +121,8 @@ pub struct World {
     /// By path: the class without a limit.
     shared: Vec<u32>,
     path_numbers: HashMap<Vec<LinkId>, u32, BuildHasherDefault<Mixer>>,
+    /// The numbers of those of two links.
+    pair_numbers: HashMap<[LinkId; 2], u32, BuildHasherDefault<Mixer>>,
     /// By path and limit: the class with a limit.
     class_numbers: HashMap<(u32, u64), u32>,
     /// The path of the flow that starts.
@@ -150,6 +152,7 @@ impl World {
             paths: Vec::new(),
             shared: Vec::new(),
             path_numbers: HashMap::default(),
+            pair_numbers: HashMap::default(),
             class_numbers: HashMap::new(),
             links: Vec::new(),
             active: 0,
@@ -255,8 +258,12 @@ impl World {
         for &link in flow.links(&self.paths) {
             self.shares.take(link, before, rate);
         }
-        if let Some(due) = due(self.now, u128::try_from(flow.end).unwrap_or(0), rate)
-            && due < flow.queued
+        let left = u128::try_from(flow.end).unwrap_or(0);
+        // A multiplication tells whether it ends earlier than is queued.
+        let wait = flow.queued.saturating_sub(self.now);
+        if wait > 0
+            && left <= u128::from(rate) * u128::from(wait - 1)
+            && let Some(due) = due(self.now, left, rate)
         {
             flow.queued = due;
             self.singles.enter(due, number);
@@ -521,19 +528,27 @@ impl engine::World for World {
         if !network.path(src, dst, u64::from(flow), &mut self.links) {
             return Err(RunError::NoPath { src, dst });
         }
-        let path = match self.path_numbers.get(&self.links) {
+        let pair = <[LinkId; 2]>::try_from(&self.links[..]).ok();
+        let known = match &pair {
+            Some(pair) => self.pair_numbers.get(pair),
+            None => self.path_numbers.get(&self.links),
+        };
+        let path = match known {
             Some(&path) => path,
             None => {
                 let path = u32::try_from(self.paths.len()).map_err(|_| RunError::TooManyFlows)?;
                 self.paths.push(self.links.iter().map(|link| link.0).collect());
                 self.shared.push(GONE);
-                self.path_numbers.insert(self.links.clone(), path);
+                match pair {
+                    Some(pair) => self.pair_numbers.insert(pair, path),
+                    None => self.path_numbers.insert(self.links.clone(), path),
+                };
                 path
             }
         };
+        let pair = pair.map(|pair| pair.map(|link| link.0));
         let (end, synced) = (signed(work(size.get())), self.now);
         let (rate, queued, position) = (0, u64::MAX, 0);
-        let pair = <[u32; 2]>::try_from(&self.paths[path as usize][..]).ok();
         self.flows.push(Flow { class: NEW, path, pair, end, rate, synced, queued, position });
         self.sizes.push(size);
         self.active += 1;
