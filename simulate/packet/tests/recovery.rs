@@ -128,7 +128,7 @@ fn cubic_leaves_its_first_slow_start_before_the_buffer_overflows() {
         let mut setup = setup(topology, transport, vec![job(0, Time::ZERO, a, b, 1 << 40)]);
         setup.until = Time::ZERO + Span::from_secs(2);
         setup.monitors =
-            vec![watermaster_packet::Monitor { link: port, interval: Span::from_millis(1) }];
+            vec![watermaster_packet::Monitor { link: port, interval: Span::from_millis(1), start: Span::ZERO }];
         let outcome = outcome(setup);
         let longest = outcome.queues[0].packets.iter().copied().max().unwrap();
         (outcome.links[port.index()].dropped, longest)
