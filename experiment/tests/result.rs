@@ -69,11 +69,7 @@ fn verdict_of_one_figure() {
         (change(-0.2, 0.05), Some(0.01), Verdict::Differs),
         (change(-0.2, 0.05), Some(0.0), Verdict::Differs),
         (change(-0.2, 0.05), None, Verdict::Differs),
-        (
-            figure("smsf", "jobs_improved_ratio", 0.95, 0.02),
-            Some(0.6),
-            Verdict::DirectionHolds,
-        ),
+        (figure("smsf", "jobs_improved_ratio", 0.95, 0.02), Some(0.6), Verdict::DirectionHolds),
         (figure("smsf", "jobs_improved_ratio", 0.95, 0.02), Some(0.4), Verdict::Differs),
         // A level has no direction, wherever the baseline lies.
         (figure("smsf", "jct_mean_s", 5.0, 0.5), Some(5.5), Verdict::Holds),
