@@ -176,6 +176,8 @@ pub struct Monitor {
     pub link: LinkId,
     /// Time between two samples; above zero.
     pub interval: Span,
+    /// How long it waits before the first interval.
+    pub start: Span,
 }
 
 /// How far a run has come.
@@ -243,9 +245,9 @@ impl<'a, W: World> Driver<'a, W> {
     fn new(world: W, plan: Plan<'a, W>) -> Self {
         let mut agenda = Agenda::default();
         let mut outcome = Outcome::default();
-        for (monitor, &Monitor { link, interval }) in plan.monitors.iter().enumerate() {
+        for (monitor, &Monitor { link, interval, start }) in plan.monitors.iter().enumerate() {
             outcome.queues.push(QueueRecord { link, interval, packets: Vec::new() });
-            agenda.enter(Time::ZERO + interval, Act::Sample { monitor });
+            agenda.enter(Time::ZERO + start + interval, Act::Sample { monitor });
         }
         Self {
             samples_pending: plan.monitors.len(),
