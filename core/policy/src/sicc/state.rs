@@ -247,7 +247,9 @@ impl State {
         self.measure(sample, &left);
         if parameters.redirect {
             let speeds = self.real.iter().zip(&self.speeds);
-            let loads = left.iter().zip(speeds.map(|(real, assigned)| real.map_or(*assigned, |real| real.speed)));
+            let loads = left
+                .iter()
+                .zip(speeds.map(|(real, assigned)| real.map_or(*assigned, |real| real.speed)));
             let loads: Vec<Load> =
                 loads.map(|(left, speed)| Load { bytes: *left, speed }).collect();
             let moves = self.redirect(racks, &loads);
