@@ -18,6 +18,7 @@ use model::build::{Access, star};
 use model::{Buffer, Declared, JobId, LinkSpec, Network};
 use openflow::switch::{Output, Switch};
 use openflow::{Config, Message, Session, Side};
+use protocol::application::Declaration;
 use units::{Rate, Span, Time};
 
 /// Refuses every request; nothing here is ever run.
@@ -61,7 +62,8 @@ pub extern "C" fn watermaster_decide() -> usize {
             policy.observe(Time::ZERO, &network, &observation, &mut out);
         }
     }
-    out.len() + conversation()
+    let declaration = Declaration::JobStart { job: "job".into() };
+    out.len() + conversation() + usize::from(declaration == declaration.clone())
 }
 
 /// A controller's session with a switch model.

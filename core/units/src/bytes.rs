@@ -9,6 +9,7 @@ use crate::parse::{self, ParseUnitError};
 
 /// An amount of data in octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Bytes(u64);
 
 impl Bytes {

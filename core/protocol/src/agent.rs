@@ -1,0 +1,191 @@
+//! What agents report, and what they are told to do.
+//!
+//! An agent obeys the highest epoch it has heard of, and refuses commands of lower ones. What it is
+//! told holds for a lease, counted from when it arrives; [`Commands`] of the same epoch, even empty
+//! ones, renew all that stands. When the lease runs out, the traffic is plain TCP again.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use units::{Bytes, Rate, Span};
+
+use crate::Connection;
+
+/// From an agent to the controller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Report {
+    /// The first message of a connection.
+    Hello {
+        /// The hosts that the agent acts for: one on a real machine, several in a virtual cluster.
+        hosts: Vec<Host>,
+        /// What its kernel gives, by the names of `watermaster doctor`.
+        capabilities: Vec<String>,
+        /// The highest epoch it has obeyed; 0 before the first.
+        epoch: u64,
+    },
+    /// How connections stand, all of them sampled at the same moment.
+    Connections {
+        /// The connections.
+        connections: Vec<ConnectionReport>,
+    },
+    /// The first packet of a connection was seen.
+    Opened {
+        /// The connection.
+        connection: Connection,
+    },
+    /// The last packet of a connection was seen.
+    Closed {
+        /// The connection.
+        connection: Connection,
+    },
+    /// A watched queue passed a threshold, or recovered (SDTCP, section 3.2).
+    Congested {
+        /// The host or switch.
+        node: String,
+        /// Its interface.
+        interface: String,
+        /// How much.
+        level: Level,
+        /// Frame bytes in the queue.
+        queue_bytes: Bytes,
+    },
+    /// Commands were carried out.
+    Applied {
+        /// Their epoch.
+        epoch: u64,
+        /// Their number.
+        sequence: u64,
+    },
+    /// Commands were not carried out: they are of an epoch that is over.
+    Stale {
+        /// Their epoch.
+        epoch: u64,
+        /// The epoch that the agent obeys.
+        obeys: u64,
+    },
+}
+
+/// A host and how it is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Its name, as in the controller's topology.
+    pub name: String,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// How a connection stands, seen by the kernel at its sender. All amounts are payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionReport {
+    /// The connection.
+    pub connection: Connection,
+    /// What its receiver has acknowledged since it began.
+    pub delivered_bytes: Bytes,
+    /// What its application has written and has not been sent.
+    pub unsent_bytes: Bytes,
+    /// What is on its way.
+    pub in_flight_bytes: Bytes,
+    /// Smoothed round-trip time.
+    pub rtt_ns: Span,
+    /// Segments sent again.
+    pub retransmissions: u32,
+}
+
+/// Congestion of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// CR: not congested for some time.
+    Recovered,
+    /// CN-L.
+    Low,
+    /// CN-M.
+    Medium,
+    /// CN-H.
+    High,
+}
+
+/// From the controller to an agent: what to do from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Commands {
+    /// The controller's incarnation, higher than all before.
+    pub epoch: u64,
+    /// Counts up within an epoch.
+    pub sequence: u64,
+    /// How long all that stands holds without hearing from the controller again.
+    pub lease_ns: Span,
+    /// These are all: once they stand, whatever else stood ends. Otherwise they come in addition.
+    pub complete: bool,
+    /// One after another.
+    pub commands: Vec<Command>,
+}
+
+/// One command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Command {
+    /// Hold a connection to a rate, or let it go.
+    Pace {
+        /// The connection.
+        connection: Connection,
+        /// Most frame bytes that it may send, in bit/s; nothing lifts the limit. Never zero.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rate_bps: Option<Rate>,
+    },
+    /// Put a connection into a class of strict priority at the host's own interface.
+    Prioritize {
+        /// The connection.
+        connection: Connection,
+        /// 0 is served first.
+        level: u8,
+    },
+    /// Cap the window in acknowledgements that come back through an interface.
+    Window {
+        /// The host or switch.
+        node: String,
+        /// The interface that the data leaves by.
+        interface: String,
+        /// One connection, whose entry goes before that of the interface; nothing: all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        connection: Option<Connection>,
+        /// Most octets of payload in flight; nothing removes the entry.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cap_bytes: Option<Bytes>,
+    },
+    /// Watch the queue of an interface, or stop.
+    Watch {
+        /// The host or switch.
+        node: String,
+        /// The interface.
+        interface: String,
+        /// When to report; nothing stops.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thresholds: Option<Thresholds>,
+    },
+    /// Report connections regularly, or not at all.
+    Sample {
+        /// Time between two reports; nothing stops them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        every_ns: Option<Span>,
+    },
+}
+
+/// When a queue counts as congested, in frame bytes (SDTCP, section 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thresholds {
+    /// CN-L at or above.
+    pub low_bytes: Bytes,
+    /// CN-M at or above.
+    pub medium_bytes: Bytes,
+    /// CN-H at or above.
+    pub high_bytes: Bytes,
+    /// CR after so long below the low one.
+    pub recovery_ns: Span,
+}

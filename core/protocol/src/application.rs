@@ -1,0 +1,94 @@
+//! Northbound: what applications declare.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+use units::Bytes;
+
+use crate::Connection;
+
+/// One northbound message. Names and meanings are those of Phurti, section 5.1; amounts are payload.
+/// Jobs and flows are named as the application likes, unique within the application.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Declaration {
+    /// `JOB_START`: a job registers.
+    JobStart {
+        /// The job.
+        job: String,
+    },
+    /// `JOB_COMPLETE`: a job unregisters; what it still had in the network is forgotten.
+    JobComplete {
+        /// The job.
+        job: String,
+    },
+    /// `TASK_HOST`: a task was launched on a host.
+    TaskHost {
+        /// The job.
+        job: String,
+        /// The map or reduce task.
+        task: u32,
+        /// Where it runs: name or address of the host.
+        host: String,
+    },
+    /// `SIZE`: a map task finished and knows what each reduce task will fetch from it.
+    Size {
+        /// The job.
+        job: String,
+        /// The map task.
+        map: u32,
+        /// Payload for each reduce task.
+        reduces: Vec<Portion>,
+    },
+    /// `FLOW_REQUEST`: a transfer begins.
+    FlowRequest {
+        /// The job.
+        job: String,
+        /// The flow.
+        flow: u64,
+        /// Its packets.
+        connection: Connection,
+        /// Payload; nothing for a stream, which never ends.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        bytes: Option<Bytes>,
+    },
+    /// `FLOW_COMPLETE`: a transfer ended.
+    FlowComplete {
+        /// The job.
+        job: String,
+        /// The flow.
+        flow: u64,
+    },
+    /// How streams of the job stand, sampled at the same moment.
+    Streams {
+        /// The job.
+        job: String,
+        /// The streams.
+        samples: Vec<StreamReport>,
+    },
+}
+
+/// What one reduce task will fetch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Portion {
+    /// The reduce task.
+    pub task: u32,
+    /// Payload.
+    pub bytes: Bytes,
+}
+
+/// How a stream stands. All amounts are payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamReport {
+    /// The flow.
+    pub flow: u64,
+    /// What reached the receiver since the stream began.
+    pub delivered_bytes: Bytes,
+    /// What waits at the sender or is on its way.
+    pub sender_queue_bytes: Bytes,
+    /// What arrived and waits to be processed.
+    pub receiver_queue_bytes: Bytes,
+}

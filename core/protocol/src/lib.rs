@@ -1,0 +1,32 @@
+//! What applications, agents and the controller say to each other, version 1.
+//!
+//! Messages are plain data with a fixed JSON form: a tagged object each, fields named with their
+//! unit. An unknown field or tag is an error, never ignored. Applications and agents name things in
+//! their own words (a job by a text, a host by its address); only the controller knows indices.
+//!
+//! - [`application`]: what applications declare, in the northbound messages of Phurti, section 5.1.
+//! - [`agent`]: what agents report, and what they are told to do.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod agent;
+pub mod application;
+
+use core::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the messages, and the first part of every path they are sent to.
+pub const VERSION: u32 = 1;
+
+/// One direction of a TCP connection, as its packets show it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Connection {
+    /// Where the data comes from. Port 0: not known, any.
+    pub source: SocketAddr,
+    /// Where the data goes to. Port 0: not known, any.
+    pub destination: SocketAddr,
+}

@@ -1,0 +1,65 @@
+//! The JSON form is a promise to programs in other languages: it is spelt out here.
+
+use watermaster_protocol::agent::{Command, Commands, Report};
+use watermaster_protocol::application::Declaration;
+
+/// Reads, writes, and has what it began with.
+fn same<T>(json: &str) -> T
+where
+    T: serde::Serialize + serde::de::DeserializeOwned,
+{
+    let message: T = serde_json::from_str(json).expect(json);
+    let back = serde_json::to_value(&message).expect(json);
+    assert_eq!(back, serde_json::from_str::<serde_json::Value>(json).expect(json));
+    message
+}
+
+#[test]
+fn declarations() {
+    for json in [
+        r#"{"type":"job_start","job":"sort-1"}"#,
+        r#"{"type":"task_host","job":"sort-1","task":4,"host":"h0"}"#,
+        r#"{"type":"size","job":"sort-1","map":4,"reduces":[{"task":9,"bytes":1000}]}"#,
+        r#"{"type":"flow_request","job":"sort-1","flow":7,"bytes":1000,
+            "connection":{"source":"10.0.0.1:13562","destination":"10.0.0.2:0"}}"#,
+        r#"{"type":"flow_request","job":"tt","flow":7,
+            "connection":{"source":"[::1]:6700","destination":"[::1]:6701"}}"#,
+        r#"{"type":"flow_complete","job":"sort-1","flow":7}"#,
+        r#"{"type":"streams","job":"tt","samples":[{"flow":7,"delivered_bytes":1,
+            "sender_queue_bytes":2,"receiver_queue_bytes":3}]}"#,
+        r#"{"type":"job_complete","job":"sort-1"}"#,
+    ] {
+        same::<Declaration>(json);
+    }
+}
+
+#[test]
+fn reports_and_commands() {
+    same::<Report>(
+        r#"{"type":"hello","epoch":0,"capabilities":["pacing"],
+            "hosts":[{"name":"h0","addresses":["10.0.0.1"]}]}"#,
+    );
+    same::<Report>(
+        r#"{"type":"congested","node":"s0","interface":"p1","level":"high","queue_bytes":90000}"#,
+    );
+    let commands = same::<Commands>(
+        r#"{"epoch":3,"sequence":1,"lease_ns":10000000000,"complete":true,"commands":[
+            {"type":"pace","rate_bps":10000000,
+             "connection":{"source":"10.0.0.1:1","destination":"10.0.0.2:2"}},
+            {"type":"window","node":"s0","interface":"p1","cap_bytes":2920},
+            {"type":"sample","every_ns":1000000000}]}"#,
+    );
+    assert!(matches!(commands.commands[0], Command::Pace { rate_bps: Some(_), .. }));
+}
+
+#[test]
+fn what_is_unknown_is_refused() {
+    for json in [
+        r#"{"type":"job_start","job":"a","weight":2}"#,
+        r#"{"type":"job_begin","job":"a"}"#,
+        r#"{"type":"flow_complete","job":"a","flow":-1}"#,
+        r#"{"type":"flow_complete","job":"a"}"#,
+    ] {
+        assert!(serde_json::from_str::<Declaration>(json).is_err(), "{json}");
+    }
+}
