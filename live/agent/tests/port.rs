@@ -97,6 +97,32 @@ fn a_queue_that_fills_rises_through_the_levels_and_recovers() {
 }
 
 #[test]
+fn marks_slow_a_sender_that_understands_them() {
+    if !root() {
+        return;
+    }
+    for ecn in [false, true] {
+        let rig = Rig::new(Some("100mbit"));
+        if ecn {
+            rig.explicit_congestion();
+        }
+        let mut switch = Switch::new().unwrap();
+        let number = uplink(&rig, &mut switch, Attachment::Best);
+        let port = switch.port(number).unwrap();
+        let mark = Some(FULL * 20);
+        port.watch(Some(Watch { mark, ..watch(Rate::from_mbps(50)) })).unwrap();
+        let pacer = Pacer::start(&options()).unwrap();
+        let stream = rig.stream();
+        thread::sleep(Duration::from_millis(500));
+        let window = statistics(&pacer, &stream.connection).window;
+        assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
+        let counters = port.counters().unwrap();
+        // The virtual queue is always full: who obeys its marks halves its window to the least.
+        assert_eq!((counters.marked > 0, window < 5), (ecn, ecn), "{window} {counters:?}");
+    }
+}
+
+#[test]
 fn a_window_holds_its_sender_until_the_lease_ends() {
     if !root() {
         return;
@@ -156,6 +182,7 @@ fn a_window_holds_its_sender_until_the_lease_ends() {
         thread::sleep(Duration::from_millis(100));
         let goodput = stream.goodput(Duration::from_millis(300));
         assert!(goodput > Rate::from_bps(100_000), "{goodput} with a window of one segment");
+        port.cap(None, None, lease(LONG)).unwrap(); // what is buffered would take a minute
         let counters = port.counters().unwrap();
         assert!(counters.rewritten > 100 && counters.unscaled == 0, "{counters:?}");
         assert_eq!(pacer.stop(&[rig.namespace(0)]).unwrap(), Stopped::Clean);

@@ -80,6 +80,13 @@ impl Rig {
         }
     }
 
+    /// Lets new connections carry marks instead of losing packets.
+    pub fn explicit_congestion(&self) {
+        for index in 0..2 {
+            run(&format!("ip netns exec {} sysctl -qw net.ipv4.tcp_ecn=1", self.host(index)));
+        }
+    }
+
     fn host(&self, index: usize) -> String {
         format!("{}-{}", self.name, ["a", "b"][index])
     }
