@@ -313,7 +313,8 @@ impl Coflow {
         self.synced = self.synced.max(now);
         if age > 0.0 {
             let Accounts { size, sent, left: remains, rate, .. } = &mut self.accounts;
-            for (((sent, remains), size), rate) in sent.iter_mut().zip(remains).zip(size).zip(rate) {
+            for (((sent, remains), size), rate) in sent.iter_mut().zip(remains).zip(size).zip(rate)
+            {
                 *sent += *rate as f64 * age;
                 *remains = left(*size, *sent);
             }

@@ -21,12 +21,8 @@ pub(crate) struct Paths {
 
 impl Paths {
     /// No flows.
-    pub(crate) const NONE: Self = Self {
-        hops: Vec::new(),
-        ends: Vec::new(),
-        members: Vec::new(),
-        member_ends: Vec::new(),
-    };
+    pub(crate) const NONE: Self =
+        Self { hops: Vec::new(), ends: Vec::new(), members: Vec::new(), member_ends: Vec::new() };
 
     pub(crate) fn clear(&mut self) {
         self.hops.clear();
@@ -123,12 +119,7 @@ impl Filler {
     /// Paces the flows so that all end together, as early as what is left allows, and none takes more
     /// than that needs: Varys's Minimum Allocation for Desired Duration. Their weights are what they
     /// have to send; if one of their links is full they get nothing.
-    pub(crate) fn pace(
-        &mut self,
-        paths: &Paths,
-        weight: impl Fn(usize) -> f64,
-        rates: &mut [u64],
-    ) {
+    pub(crate) fn pace(&mut self, paths: &Paths, weight: impl Fn(usize) -> f64, rates: &mut [u64]) {
         let links = &mut self.links;
         for flow in 0..paths.count() {
             let weight = weight(flow);

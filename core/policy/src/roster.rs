@@ -34,7 +34,9 @@ impl<J> Default for Roster<J> {
 impl<J> Roster<J> {
     /// Registers a job, unless it is already.
     pub(crate) fn start(&mut self, job: JobId, record: impl FnOnce() -> J) {
-        self.jobs.entry(job).or_insert_with(|| Entry { record: record(), flows: FlowMap::default() });
+        self.jobs
+            .entry(job)
+            .or_insert_with(|| Entry { record: record(), flows: FlowMap::default() });
     }
 
     /// Forgets a job and returns the flows it still had in the network.

@@ -250,10 +250,10 @@ impl Shares {
         if link.members.is_empty() {
             return if link.taken <= capacity { UNLIMITED } else { left };
         }
-        let (level, spare) =
-            self.guess(number, left).unwrap_or_else(|| self.search(number, left));
+        let (level, spare) = self.guess(number, left).unwrap_or_else(|| self.search(number, left));
         let spare = i64::try_from(spare).unwrap_or(i64::MAX);
-        self.spares[number as usize] = spare.saturating_sub_unsigned(self.links[number as usize].flows);
+        self.spares[number as usize] =
+            spare.saturating_sub_unsigned(self.links[number as usize].flows);
         level
     }
 
