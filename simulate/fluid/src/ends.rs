@@ -40,17 +40,18 @@ impl Ends {
         }
     }
 
-    /// The first. `due` says when an entry is really due, which isn't before its time, or `None` if it
+    /// The first; perhaps none if it is later than `limit`. `due` says when an entry is really due, which isn't before its time, or `None` if it
     /// has gone stale.
     pub(crate) fn first(
         &mut self,
+        limit: u64,
         mut due: impl FnMut(u64, u32) -> Option<u64>,
     ) -> Option<(u64, u32)> {
         while self.known.is_none() {
             let late = self.late.peek().map(|Reverse(late)| *late);
             let near = self.near.last().copied();
             let Some((time, flow)) = near.into_iter().chain(late).min() else {
-                self.open(&mut due)?;
+                self.open(limit, &mut due)?;
                 continue;
             };
             let later = due(time, flow);
@@ -70,9 +71,15 @@ impl Ends {
         self.known
     }
 
-    /// Opens the next interval that has entries.
-    fn open(&mut self, mut due: impl FnMut(u64, u32) -> Option<u64>) -> Option<()> {
-        let (interval, entries) = self.far.pop_first()?;
+    /// Opens the next interval that has entries, unless it begins after `limit`: what is entered later
+    /// is mostly for intervals before it.
+    fn open(
+        &mut self,
+        limit: u64,
+        mut due: impl FnMut(u64, u32) -> Option<u64>,
+    ) -> Option<()> {
+        let first = self.far.first_entry().filter(|first| *first.key() <= limit >> SHIFT)?;
+        let (interval, entries) = first.remove_entry();
         self.next = interval + 1;
         for (time, flow) in entries {
             match due(time, flow) {

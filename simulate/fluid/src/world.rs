@@ -406,12 +406,12 @@ impl World {
         }
     }
 
-    /// The next end: when, and the flow.
-    fn next(&mut self) -> Option<(u64, Next)> {
+    /// The next end, perhaps none if it is later than `limit`: when, and the flow.
+    fn next(&mut self, limit: u64) -> Option<(u64, Next)> {
         let classes = &self.classes;
         let shared = self.clocks.next(self.now, |class| classes[class as usize].version);
         let flows = &mut self.flows;
-        let single = self.singles.first(|queued, number| {
+        let single = self.singles.first(limit, |queued, number| {
             let flow = &mut flows[number as usize];
             if flow.class != ALONE || flow.queued != queued {
                 return None;
@@ -482,7 +482,7 @@ impl engine::World for World {
     fn run(&mut self, limit: Time) -> Notice {
         let limit = limit.as_nanos();
         loop {
-            let next = self.next();
+            let next = self.next(limit);
             if let Some((due, next)) = next
                 && due <= self.now
                 && let Some(ended) = self.complete(next)

@@ -81,16 +81,16 @@ impl Link {
         }
     }
 
-    /// Offers a packet to the queue at `now`.
+    /// Offers a packet to the queue at `now`; what happens to it is noted in it.
     #[inline]
-    pub(crate) fn offer(&mut self, now: u64, mut packet: Packet) -> Taken {
+    pub(crate) fn offer(&mut self, now: u64, packet: &mut Packet) -> Taken {
         let size = u64::from(packet.size);
         let waiting = self.queue_length(now);
         if waiting >= self.room_packets || self.backlog + size > self.room_bytes {
             self.dropped += 1;
             return Taken::Dropped;
         }
-        self.mark(&mut packet, waiting);
+        self.mark(packet, waiting);
         if waiting >= self.peak {
             self.peak = waiting + 1;
         }
@@ -201,12 +201,12 @@ impl Link {
     }
 
     #[inline]
-    fn push(&mut self, packet: Packet) {
+    fn push(&mut self, packet: &Packet) {
         if self.tail.wrapping_sub(self.head) as usize == self.ring.len() {
             self.grow();
         }
         let at = self.at(self.tail);
-        self.ring[at] = packet;
+        self.ring[at] = *packet;
         self.tail = self.tail.wrapping_add(1);
     }
 

@@ -110,7 +110,7 @@ impl Wires {
 
     /// Puts a packet on a link; `false` when there is no room.
     #[inline(always)] // one call a hop
-    pub(crate) fn offer(&mut self, link: usize, now: u64, mut packet: Packet) -> bool {
+    pub(crate) fn offer(&mut self, link: usize, now: u64, packet: &mut Packet) -> bool {
         packet.hop += 1;
         match self.links[link].offer(now, packet) {
             Taken::Queued => true,

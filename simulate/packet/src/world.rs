@@ -183,14 +183,14 @@ impl World {
 
     /// Passes a packet on; accounts for it when it is dropped.
     #[inline(always)] // once a hop: the call would copy the packet
-    fn forward(&mut self, element: u32, packet: Packet) {
+    fn forward(&mut self, element: u32, packet: &mut Packet) {
         let kept = if element & SPECIAL == 0 {
             self.wires.offer(element as usize, self.now, packet)
         } else {
-            self.special((element & !SPECIAL) as usize, packet)
+            self.special((element & !SPECIAL) as usize, *packet)
         };
         if !kept {
-            self.drop(&packet);
+            self.drop(packet);
         }
     }
 
@@ -211,7 +211,7 @@ impl World {
     /// Puts a packet on a link that may be captured.
     fn offer(&mut self, link: usize, mut packet: Packet) -> bool {
         let marked = self.wires.links[link].marked;
-        let fits = self.wires.offer(link, self.now, packet);
+        let fits = self.wires.offer(link, self.now, &mut { packet });
         if fits && self.taps.has(link) {
             let port = &self.wires.links[link];
             if port.marked != marked {
@@ -360,11 +360,11 @@ impl World {
     }
 
     #[inline]
-    fn inject(&mut self, packet: Packet) {
+    fn inject(&mut self, mut packet: Packet) {
         self.injected += u64::from(packet.size);
         self.flows[packet.flow as usize].in_flight += 1;
         let element = self.wires.element(&packet);
-        self.forward(element, packet);
+        self.forward(element, &mut packet);
     }
 
     /// Sends what window and pace allow, and sees to the timer.
@@ -615,13 +615,13 @@ impl engine::World for World {
             self.now = time.as_nanos();
             let slot = slot.0 as usize;
             if slot < links {
-                let (packet, next) = self.wires.links[slot].arrive();
+                let (mut packet, next) = self.wires.links[slot].arrive();
                 if let Some(next) = next {
                     self.wires.events.insert(arrival_slot(slot), Time::from_nanos(next));
                 }
                 let element = self.wires.element(&packet);
                 if element != DELIVER {
-                    self.forward(element, packet);
+                    self.forward(element, &mut packet);
                 } else if let Some(ended) = self.deliver(&packet) {
                     return ended;
                 }
