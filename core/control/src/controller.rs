@@ -186,7 +186,9 @@ impl Controller {
         done
     }
 
-    /// When to come with [`Input::Tick`] although nothing happened.
+    /// When to come with [`Input::Tick`] although nothing happened. It may be now: policies that
+    /// divide links anew after every change ask for it so, and decide once about all that was handed
+    /// in before the tick.
     pub fn deadline(&self) -> Option<Time> {
         let applications = self.registry.applications.values();
         let ends = applications.filter_map(|application| application.ends).min();
@@ -295,9 +297,6 @@ impl Controller {
 
     fn pass_time(&mut self) {
         let now = self.now;
-        if self.policy.deadline().is_some_and(|deadline| deadline <= now) {
-            self.policy.tick(now, &self.view.network, &mut self.decided);
-        }
         let applications = self.registry.applications.iter();
         let over = applications.filter(|(_, known)| known.ends.is_some_and(|ends| ends <= now));
         let over: Vec<_> = over.map(|(name, known)| (name.clone(), known.jobs.clone())).collect();
@@ -317,6 +316,10 @@ impl Controller {
             self.renew_at = now + self.lease / RENEWALS;
             self.addressed.extend(self.agents.keys());
             self.renew_entries();
+        }
+        // Last, so that it decides about all that has come up before.
+        if self.policy.deadline().is_some_and(|deadline| deadline <= now) {
+            self.policy.tick(now, &self.view.network, &mut self.decided);
         }
     }
 

@@ -10,11 +10,14 @@ use units::{Bytes, Rate};
 
 use crate::config::Enforcement;
 use crate::controller::Controller;
+use crate::packets::{PAUSE, PROBES};
 use crate::registry::Flow;
 use crate::status::{
     AgentStatus, ApplicationStatus, Bottleneck, FlowExplanation, FlowStatus, JobExplanation,
     LinkStatus, Rival, Status, SwitchStatus,
 };
+
+use crate::switches::Switch;
 
 /// Rivals that an explanation names.
 const RIVALS: usize = 10;
@@ -27,6 +30,8 @@ struct Load {
     flows: Vec<FlowId>,
     limited: Rate,
     measured: Rate,
+    /// Flows without a limit: they take what there is.
+    unlimited: usize,
 }
 
 impl Controller {
@@ -128,6 +133,15 @@ impl Controller {
         [link.from, link.to].iter().all(|n| self.switches.get(n).is_some_and(|s| s.ready))
     }
 
+    /// Whether probes must have crossed a link by now.
+    fn should_be_seen(&self, link: LinkId) -> bool {
+        let patience = self.statistics.max(PAUSE) * PROBES;
+        let link = self.view.network.topology().link(link);
+        let ends = [link.from, link.to].map(|node| self.switches.get(&node));
+        let long = |switch: &Switch| switch.ready && self.now.since(switch.ready_since) > patience;
+        ends.iter().all(|end| end.is_some_and(long))
+    }
+
     /// What flows add up to on the links that matter.
     fn loads(&self, matters: impl Fn(LinkId) -> bool) -> BTreeMap<LinkId, Load> {
         let mut loads: BTreeMap<LinkId, Load> = BTreeMap::new();
@@ -138,6 +152,7 @@ impl Controller {
             for link in path.iter().filter(|link| matters(**link)) {
                 let load = loads.entry(*link).or_default();
                 load.flows.push(id);
+                load.unlimited += usize::from(flow.intended.is_none());
                 load.limited = load.limited + flow.intended.unwrap_or(Rate::ZERO);
                 load.measured = load.measured + flow.measured.unwrap_or(Rate::ZERO);
             }
@@ -167,7 +182,7 @@ impl Controller {
         }
         for (number, link) in (0u32..).zip(&self.view.links) {
             let id = LinkId(number);
-            if link.declared && link.seen.is_none() && self.can_be_seen(id) {
+            if link.declared && link.seen.is_none() && self.should_be_seen(id) {
                 let name = self.view.link_name(id);
                 problems.push(format!("link {name} is declared, but no probe has crossed it"));
             }
@@ -231,13 +246,15 @@ impl Controller {
         let mut path = Vec::new();
         self.view.network.path(flow.ends.0, flow.ends.1, u64::from(id.0), &mut path);
         let loads = self.loads(|link| path.contains(&link));
-        let left = |link: &&LinkId| {
-            let capacity = self.view.network.topology().link(**link).spec.capacity;
-            let load = loads.get(*link).map_or(Rate::ZERO, |load| load.limited.max(load.measured));
-            // In parts of the capacity, so that a small link that is full comes before a large one.
-            load.as_bps().saturating_mul(1000).checked_div(capacity.as_bps())
+        // How full a link is, in parts of its capacity; then how many share it.
+        let fullness = |link: &&LinkId| {
+            let capacity = self.view.network.topology().link(**link).spec.capacity.as_bps();
+            let load = loads.get(*link)?;
+            let busy = load.limited.max(load.measured).as_bps();
+            let parts = busy.saturating_mul(1000).checked_div(capacity)?.min(1000);
+            Some((if load.unlimited > 0 { 1000 } else { parts }, load.flows.len()))
         };
-        let fullest = path.iter().rev().max_by_key(left);
+        let fullest = path.iter().rev().max_by_key(fullness);
         let bottleneck = fullest.map(|link| self.bottleneck(*link, id, &loads[link]));
         Some(FlowExplanation {
             flow: self.flow_status(flow),

@@ -17,7 +17,7 @@ use crate::message::Peer;
 /// Links are not looked for more often.
 pub(crate) const PAUSE: Span = Span::from_millis(100);
 /// A discovered link that so many probes in a row didn't cross is gone.
-const PROBES: u64 = 3;
+pub(crate) const PROBES: u64 = 3;
 
 impl Controller {
     pub(crate) fn packet_in(
@@ -330,6 +330,11 @@ impl Controller {
             _ => None,
         };
         let host = self.view.host_with(frame.destination).or(by_address);
+        // Where switches have no way, packets don't go through the controller either.
+        let cut = |host| !self.view.network.path(node, host, 0, &mut Vec::new());
+        if host.is_some_and(|host| self.place(host).is_some() && cut(host)) {
+            return;
+        }
         let packet = core::mem::take(&mut self.packet);
         match host.and_then(|host| self.place(host)) {
             Some((node, port)) => self.send_out(node, port, &packet),

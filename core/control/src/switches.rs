@@ -36,6 +36,7 @@ pub(crate) struct Switch {
     pub(crate) peer: Option<Peer>,
     /// Its ports are known, so that it can be given entries.
     pub(crate) ready: bool,
+    pub(crate) ready_since: Time,
     /// It has the two tables that we need.
     pub(crate) capable: bool,
     /// How often it has connected.
@@ -267,6 +268,7 @@ impl Controller {
             return;
         };
         switch.ready = true;
+        switch.ready_since = self.now;
         switch.old_meters.clear();
         switch.old_meters_end = Some(self.now + lease + lease);
         self.ask(node, &Request::MeterConfig(MeterId::ALL), Pending::OldMeters);
