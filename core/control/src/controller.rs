@@ -81,6 +81,17 @@ pub struct Change {
     pub lease: Option<Span>,
 }
 
+impl From<Config> for Change {
+    /// Everything of a configuration that may change.
+    fn from(config: Config) -> Self {
+        Self {
+            policy: Some((config.policy_name, config.policy)),
+            limits: Some(config.limits),
+            lease: Some(config.lease),
+        }
+    }
+}
+
 impl Controller {
     /// A controller that begins at `now`. `epoch` must be higher than that of every controller
     /// before it: actuators refuse what is older.

@@ -24,7 +24,9 @@ mod frame;
 mod message;
 mod meters;
 mod packets;
+pub mod record;
 mod registry;
+mod replay;
 mod reports;
 mod rollout;
 mod status;
@@ -34,6 +36,7 @@ mod view;
 
 pub use config::{Config, ConfigError, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
 pub use controller::{Change, Controller};
+pub use replay::{Digest, Replay, replay};
 pub use message::{Closing, Input, Output, Peer, Refusal};
 pub use status::{
     AgentStatus, ApplicationStatus, Bottleneck, Counters, FlowExplanation, FlowStatus,
