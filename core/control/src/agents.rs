@@ -91,7 +91,9 @@ impl Controller {
                     self.acting.remove(host);
                 }
             }
-            for connection in agent.standing.keys() {
+            // Those that it was told to let go and has not confirmed are not among what shall stand.
+            let let_go = agent.unconfirmed.iter().map(|(_, connection, _)| connection);
+            for connection in agent.standing.keys().chain(let_go) {
                 self.confirmed.remove(connection);
             }
         }

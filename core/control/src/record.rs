@@ -229,7 +229,10 @@ fn read(content: &[u8]) -> Result<Record, &'static str> {
         return Err("is of another version");
     }
     let record = match kind {
-        0 => (|| Some(Record::Started { at: from.time()?, epoch: from.u64()?, config: from.rest() }))(),
+        0 => {
+            (|| Some(Record::Started { at: from.time()?, epoch: from.u64()?, config: from.rest() }))(
+            )
+        }
         1 => (|| Some(Record::Changed { at: from.time()?, config: from.rest() }))(),
         2 => from.u64().map(Record::Digest),
         16..=24 => (|| {
@@ -250,9 +253,7 @@ fn heard(kind: u8, from: &mut Reader<'_>) -> Option<Heard> {
         16 => Heard::SwitchConnected(Peer(from.u64()?)),
         17 => Heard::SwitchBytes(Peer(from.u64()?), from.rest()),
         18 => Heard::SwitchGone(Peer(from.u64()?)),
-        19 => {
-            Heard::Declared { application: from.text()?, declaration: Declaration::read(from)? }
-        }
+        19 => Heard::Declared { application: from.text()?, declaration: Declaration::read(from)? },
         20 => Heard::ApplicationGone(from.text()?),
         21 => Heard::AgentConnected { peer: Peer(from.u64()?), identity: from.text()? },
         22 => Heard::Reported(Peer(from.u64()?), Report::read(from)?),

@@ -285,7 +285,10 @@ impl World {
         self.input(Input::AgentConnected { peer, identity: &name });
         let hosts = vec![Host { name, addresses: vec![address(number)] }];
         let epoch = self.agents[at].0.epoch;
-        self.carry(peer, Act::FromAgent(peer, Report::Hello { hosts, capabilities: vec![], epoch }));
+        self.carry(
+            peer,
+            Act::FromAgent(peer, Report::Hello { hosts, capabilities: vec![], epoch }),
+        );
     }
 
     /// A channel is cut; the controller hears of it, at once or when the agent is back.
@@ -513,7 +516,8 @@ impl World {
         let due = self.switches[at as usize].1.as_ref().and_then(|(_, s)| s.deadline());
         if due.is_some_and(|due| due <= self.now) {
             self.to_switch(at, peer, &[]);
-            let closed = self.switches[at as usize].1.as_ref().is_some_and(|(_, s)| s.closed().is_some());
+            let closed =
+                self.switches[at as usize].1.as_ref().is_some_and(|(_, s)| s.closed().is_some());
             if closed {
                 self.cut_switch(at as usize);
             }
