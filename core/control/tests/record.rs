@@ -174,3 +174,15 @@ proptest! {
         }
     }
 }
+
+/// The seed of the fuzz target is what this test records: `CONTROL_SEED_FILE=FILE` writes it anew.
+#[test]
+fn the_fuzz_seed_is_a_record() {
+    let (bytes, ..) = recorded();
+    let file = [&[8], &bytes[..]].concat();
+    if let Some(path) = std::env::var_os("CONTROL_SEED_FILE") {
+        std::fs::write(path, &file).unwrap();
+    }
+    let seed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/control/smsf.bin");
+    assert!(std::fs::read(seed).unwrap() == file, "record the seed anew: CONTROL_SEED_FILE={seed}");
+}
