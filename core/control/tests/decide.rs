@@ -219,7 +219,7 @@ fn meters_of_a_dead_controller_end() {
     let config = |epoch: u64| (metered(shape.config("smsf", named("smsf"), true)), epoch);
     let (first, epoch) = config(1);
     let mut rig = Rig::new(&shape, first, epoch);
-    (0..2).for_each(|switch| drop(rig.plug(switch)));
+    (0..2).for_each(|switch| rig.connect(switch));
     for (job, from, bytes) in [("large", 0, 2), ("small", 1, 1)] {
         rig.start("hadoop", job);
         let connection = connection(from, 3 + from, 1000);
@@ -249,7 +249,7 @@ fn meters_of_a_dead_controller_end() {
     // The next controller finds the meter, and removes it when nothing leads to it any more.
     let (second, epoch) = config(2);
     rig.replace(second, epoch);
-    (0..2).for_each(|switch| drop(rig.plug(switch)));
+    (0..2).for_each(|switch| rig.connect(switch));
     assert!(burst(&rig, Span::ZERO) < 20, "what stands, stands until its lease ends");
     assert_eq!(meters(&rig), 1);
     rig.pass(policy::LEASE * 3);
@@ -276,7 +276,7 @@ fn meters(rig: &Rig) -> usize {
 fn windows_are_capped_at_the_switch() {
     let shape = Shape::racks(3);
     let mut rig = Rig::new(&shape, shape.config("sdtcp", named("sdtcp"), true), 1);
-    (0..2).for_each(|switch| drop(rig.plug(switch)));
+    (0..2).for_each(|switch| rig.connect(switch));
     rig.send(0, segment(0, 3, 1000, 2, 0));
     // The SYN-ACK comes back; without the option its scale is zero.
     let mut back = segment(3, 0, 5000, 18, 0);
@@ -357,8 +357,8 @@ fn what_a_peer_may_ask_for_is_limited() {
     rig.start("a", "2");
     let refused = rig.declare("a", Declaration::JobStart { job: "3".into() }).unwrap_err();
     assert!(refused.busy, "{refused}");
-    for flow in 0..3 {
-        rig.flow("a", "1", flow, connection(0, 3, 10 + flow as u16), None).unwrap();
+    for (flow, port) in (0..3).zip(10..) {
+        rig.flow("a", "1", flow, connection(0, 3, port), None).unwrap();
     }
     assert!(rig.flow("a", "2", 9, connection(0, 3, 99), None).unwrap_err().busy);
     rig.start("b", "1");

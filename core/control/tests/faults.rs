@@ -227,7 +227,7 @@ impl World {
                     self.input(Input::Reported(peer, &report));
                 }
             }
-            Act::ToSwitch(at, peer, bytes) => self.to_switch(at, peer, &bytes),
+            Act::ToSwitch(at, peer, bytes) => self.reach(at, peer, &bytes),
             Act::FromSwitch(peer, bytes) => {
                 if self.switches.iter().any(|(_, s)| s.as_ref().is_some_and(|s| s.0 == peer)) {
                     self.input(Input::SwitchBytes(peer, &bytes));
@@ -310,7 +310,7 @@ impl World {
         let session = Session::new(SessionConfig::new(Side::Switch), self.now);
         self.switches[at as usize].1 = Some((peer, session));
         self.input(Input::SwitchConnected(peer));
-        self.to_switch(at, peer, &[]);
+        self.reach(at, peer, &[]);
     }
 
     fn cut_switch(&mut self, at: usize) {
@@ -323,7 +323,7 @@ impl World {
         }
     }
 
-    fn to_switch(&mut self, at: u32, peer: Peer, bytes: &[u8]) {
+    fn reach(&mut self, at: u32, peer: Peer, bytes: &[u8]) {
         let (switch, session) = &mut self.switches[at as usize];
         let Some((_, session)) = session.as_mut().filter(|(of, _)| *of == peer) else {
             return;
@@ -502,7 +502,7 @@ impl World {
             }
             for at in (0u32..).take(self.switches.len()) {
                 if let Some(peer) = self.switches[at as usize].1.as_ref().map(|(peer, _)| *peer) {
-                    self.to_switch_idle(at, peer);
+                    self.idle(at, peer);
                 }
             }
             self.check();
@@ -512,10 +512,10 @@ impl World {
     }
 
     /// A switch speaks up when its own deadlines pass.
-    fn to_switch_idle(&mut self, at: u32, peer: Peer) {
+    fn idle(&mut self, at: u32, peer: Peer) {
         let due = self.switches[at as usize].1.as_ref().and_then(|(_, s)| s.deadline());
         if due.is_some_and(|due| due <= self.now) {
-            self.to_switch(at, peer, &[]);
+            self.reach(at, peer, &[]);
             let closed =
                 self.switches[at as usize].1.as_ref().is_some_and(|(_, s)| s.closed().is_some());
             if closed {

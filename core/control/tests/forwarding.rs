@@ -90,7 +90,7 @@ fn an_unknown_network_is_found() {
     let shape = Shape::diamond(2);
     let config = watermaster_control::Config::new("tcp", tcp());
     let mut rig = Rig::new(&shape, config, 1);
-    (0..4).for_each(|switch| drop(rig.plug(switch)));
+    (0..4).for_each(|switch| rig.connect(switch));
     rig.pass(SECOND * 3);
     for host in 0..4 {
         rig.send(host, question(host, 99));

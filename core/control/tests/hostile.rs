@@ -190,7 +190,7 @@ proptest! {
                 Word::Switch(false) => Input::SwitchGone(Peer(9)),
                 Word::Gone => Input::ApplicationGone("app"),
                 Word::Pass(ms) => {
-                    now = now + Span::from_millis(*ms);
+                    now += Span::from_millis(*ms);
                     Input::Tick
                 }
             };

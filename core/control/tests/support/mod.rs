@@ -290,6 +290,10 @@ impl Rig {
         peer
     }
 
+    pub fn connect(&mut self, switch: u32) {
+        self.plug(switch);
+    }
+
     pub fn unplug(&mut self, switch: u32) {
         if let Some((peer, _)) = self.devices[switch as usize].session.take() {
             self.input(Input::SwitchGone(peer)).unwrap();
