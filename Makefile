@@ -3,6 +3,7 @@ WATERMASTER := target/release/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
 .PHONY: demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control
+.PHONY: demo test soak lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release
 
 ## demo: build, run the main scenario under tcp, fifo, sff and smsf, name the report (TRACE=FILE: a SWIM trace)
 demo: release
@@ -15,6 +16,10 @@ release:
 test:
 	cargo test --workspace --locked
 	cargo build --locked --manifest-path checks/no-std/Cargo.toml
+
+## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N)
+soak:
+	CONTROL_SEEDS=$${CONTROL_SEEDS:-5000} cargo test --profile quick --locked -p watermaster-control --test faults
 
 ## lint: format, lints, documentation, fuzz targets that compile
 lint:

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use core::alloc::{GlobalAlloc, Layout};
 use core::panic::PanicInfo;
 
+use control::{Controller, Input};
 use model::build::{Access, star};
 use model::{Buffer, Declared, JobId, LinkSpec, Network};
 use openflow::switch::{Output, Switch};
@@ -63,7 +64,20 @@ pub extern "C" fn watermaster_decide() -> usize {
         }
     }
     let declaration = Declaration::JobStart { job: "job".into() };
-    out.len() + conversation() + usize::from(declaration == declaration.clone())
+    out.len() + conversation() + control(&declaration)
+}
+
+/// A controller that hears a declaration.
+fn control(declaration: &Declaration) -> usize {
+    let mut out = Vec::new();
+    let Ok(policy) = policy::by_name("tcp", &policy::Parameters::default()) else {
+        return 0;
+    };
+    if let Ok(mut controller) = Controller::new(control::Config::new("tcp", policy), 1, Time::ZERO) {
+        let input = Input::Declared { application: "application", declaration };
+        return usize::from(controller.input(Time::ZERO, input, &mut out).is_ok()) + out.len();
+    }
+    0
 }
 
 /// A controller's session with a switch model.

@@ -1,0 +1,465 @@
+//! Declarations in, limits at agents and switches out; lies; leases; restarts.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+mod support;
+
+use openflow::PortNo;
+use openflow::switch::Output as Answers;
+use protocol::Connection;
+use protocol::agent::{Command, Commands, ConnectionReport, Report};
+use protocol::application::{Declaration, Portion, StreamReport};
+use support::{Rig, SECOND, Shape, connection, even, metered, segment};
+use units::{Bytes, Rate, Span, Time};
+use watermaster_control::{Change, Input, Output, Peer};
+
+fn named(name: &str) -> Box<dyn policy::Policy + Send> {
+    policy::by_name(name, &policy::Parameters::default()).unwrap()
+}
+
+fn rig(name: &str) -> Rig {
+    let shape = Shape::racks(3);
+    Rig::new(&shape, shape.config(name, named(name), true), 1)
+}
+
+fn report(connection: Connection, delivered: u64, unsent: u64) -> Report {
+    Report::Connections {
+        connections: vec![ConnectionReport {
+            connection,
+            delivered_bytes: Bytes::new(delivered),
+            unsent_bytes: Bytes::new(unsent),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::from_micros(100),
+            retransmissions: 0,
+        }],
+    }
+}
+
+/// Phurti, figure 2.3, live: of two jobs across one core link, the smaller goes first.
+#[test]
+fn the_smaller_job_goes_first() {
+    let mut rig = rig("smsf");
+    let agent = rig.agent("left", &[0, 1, 2]);
+    rig.start("hadoop", "large");
+    rig.start("hadoop", "small");
+    let (large, small) = (connection(0, 3, 1000), connection(1, 4, 1001));
+    rig.flow("hadoop", "large", 1, large, Some(200_000_000)).unwrap();
+    assert!(rig.paced().is_empty());
+    rig.flow("hadoop", "small", 1, small, Some(100_000_000)).unwrap();
+    // β = 1 % of 100 Mbit/s.
+    assert_eq!(rig.agents[&agent].paced, [(large, Rate::from_mbps(1))].into());
+    let why = rig.controller.explain_flow("hadoop", "large", 1).unwrap();
+    assert_eq!(why.flow.intended_bps, Some(Rate::from_mbps(1)));
+    assert_eq!(why.flow.enforced_bps, Some(Rate::from_mbps(1)));
+    assert_eq!(why.bottleneck.as_ref().unwrap().link, "s0 -> s1");
+    assert_eq!(why.bottleneck.unwrap().rivals[0].job, "small");
+    assert!(
+        why.why.contains("holds it to 1 Mbit/s beside 1 other flow on s0 -> s1"),
+        "{}",
+        why.why
+    );
+    assert_eq!(why.by, "agent left, by pacing");
+    rig.declare("hadoop", Declaration::FlowComplete { job: "small".into(), flow: 1 }).unwrap();
+    assert!(rig.paced().is_empty());
+    let job = rig.controller.explain_job("hadoop", "large").unwrap();
+    assert_eq!((job.flows.len(), job.flows[0].flow.enforced_bps), (1, None));
+    assert_eq!(job.declared_bytes, Bytes::new(200_000_000));
+}
+
+/// The lie: a job of 300 MB says that it has 1 MB, and goes first. The detection: agents count what it
+/// delivers. The effect: it counts as what it is, and the honest job goes first.
+#[test]
+fn a_job_that_lies_about_its_size_gains_nothing() {
+    for with_sizes in [false, true] {
+        let mut rig = rig("smsf");
+        let agent = rig.agent("left", &[0, 1, 2]);
+        let (liar, honest) = (connection(0, 3, 1000), connection(1, 4, 1001));
+        rig.start("evil", "liar");
+        rig.start("good", "honest");
+        if with_sizes {
+            for (application, job, hosts, bytes) in
+                [("evil", "liar", ["h0", "h3"], 1), ("good", "honest", ["h1", "h4"], 50)]
+            {
+                for (task, host) in (0..).zip(hosts) {
+                    let (job, host) = (job.into(), host.into());
+                    rig.declare(application, Declaration::TaskHost { job, task, host }).unwrap();
+                }
+                let reduces = vec![Portion { task: 1, bytes: Bytes::new(bytes * 1_000_000) }];
+                let job = job.into();
+                rig.declare(application, Declaration::Size { job, map: 0, reduces }).unwrap();
+            }
+        }
+        rig.flow("evil", "liar", 1, liar, Some(1_000_000)).unwrap();
+        rig.flow("good", "honest", 1, honest, Some(50_000_000)).unwrap();
+        assert_eq!(rig.paced().keys().collect::<Vec<_>>(), [&honest], "the lie works at first");
+        rig.input(Input::Reported(agent, &Report::Opened { connection: liar })).unwrap();
+        let mut delivered = 0;
+        let mut found = None;
+        for second in 0..40 {
+            rig.pass(SECOND);
+            delivered += 12_000_000;
+            rig.input(Input::Reported(agent, &report(liar, delivered, 1_000_000))).unwrap();
+            if found.is_none() && rig.paced().keys().eq([&liar]) {
+                found = Some(second);
+            }
+        }
+        // 12 MB are more than 1 MB: the job counts as 24 MB, then, found again, as 72 MB.
+        assert_eq!(found, Some(2), "with sizes: {with_sizes}");
+        assert_eq!(rig.paced().keys().collect::<Vec<_>>(), [&liar]);
+        let status = &rig.controller.flows(1)[0];
+        let lie = status.contradicted.clone().unwrap();
+        assert!(lie.starts_with("declared 1 MB in all, but"), "{lie}");
+        assert!(status.bytes.unwrap() > Bytes::new(50_000_000));
+        let applications = rig.controller.status().applications;
+        assert_eq!(applications.iter().map(|a| a.contradicted).collect::<Vec<_>>(), [1, 0]);
+        let found = rig.controller.counters().contradictions;
+        assert!((2..10).contains(&found), "{found}");
+    }
+}
+
+/// The lie: a stream without data declares a backlog, to get the larger share of a link. The
+/// detection: its sender's kernel has nothing to send. The effect: the honest stream gets the link.
+#[test]
+fn a_stream_that_lies_about_its_backlog_gains_nothing() {
+    let shares = |measured: bool| {
+        let mut rig = rig("app-aware");
+        let agent = rig.agent("left", &[0, 1, 2]);
+        let (liar, honest) = (connection(0, 3, 1000), connection(1, 3, 1001));
+        for (application, connection) in [("evil", liar), ("good", honest)] {
+            rig.start(application, "stream");
+            rig.flow(application, "stream", 1, connection, None).unwrap();
+        }
+        let sample = |delivered: u64, queue: u64| Declaration::Streams {
+            job: "stream".into(),
+            samples: vec![StreamReport {
+                flow: 1,
+                delivered_bytes: Bytes::new(delivered),
+                sender_queue_bytes: Bytes::new(queue),
+                receiver_queue_bytes: Bytes::ZERO,
+            }],
+        };
+        for second in 1..20 {
+            rig.pass(SECOND);
+            if measured {
+                // Both have delivered what the link gave them; only one has more.
+                let mut reports = Vec::new();
+                for (connection, delivered, unsent) in
+                    [(liar, second * 1_000_000, 0), (honest, second * 11_000_000, 4_000_000)]
+                {
+                    let Report::Connections { connections } = report(connection, delivered, unsent)
+                    else {
+                        panic!()
+                    };
+                    reports.extend(connections);
+                }
+                let connections = reports;
+                rig.input(Input::Reported(agent, &Report::Connections { connections })).unwrap();
+            }
+            rig.declare("evil", sample(second * 1_000_000, second * 50_000_000)).unwrap();
+            rig.declare("good", sample(second * 11_000_000, second * 1_000_000)).unwrap();
+        }
+        let paced = rig.paced();
+        let status = rig.controller.explain_flow("evil", "stream", 1).unwrap();
+        let rate = |connection| paced.get(connection).copied().unwrap_or(Rate::MAX);
+        (rate(&liar), rate(&honest), status.flow.contradicted)
+    };
+    let (liar, honest, found) = shares(false);
+    assert!(
+        liar > honest && found.is_none(),
+        "the lie works while nobody measures: {liar} {honest}"
+    );
+    let (liar, honest, found) = shares(true);
+    assert!(liar < honest, "{liar} {honest}");
+    assert!(found.unwrap().contains("its sender's kernel has nothing to send"));
+}
+
+/// A controller that is no more: within the lease no limit is left. One that comes back with a
+/// higher epoch takes over; the old one is refused.
+#[test]
+fn limits_end_with_their_lease_and_epochs_with_the_next() {
+    let mut rig = rig("smsf");
+    let agent = rig.agent("left", &[0, 1, 2]);
+    let flows = |rig: &mut Rig| {
+        for (job, from, bytes) in [("large", 0, 2), ("small", 1, 1)] {
+            rig.start("hadoop", job);
+            let connection = connection(from, 3 + from, 1000);
+            rig.flow("hadoop", job, 1, connection, Some(bytes * 100_000_000)).unwrap();
+        }
+    };
+    flows(&mut rig);
+    rig.pass(SECOND * 60);
+    assert_eq!(rig.paced().len(), 1, "renewed while the controller lives");
+    let mut model = rig.agents[&agent].clone();
+    let before = model.until;
+    assert!(before <= rig.now + policy::LEASE);
+    model.expire(before);
+    assert!(model.paced.is_empty(), "nothing is left when the lease is over");
+    let shape = Shape::racks(3);
+    rig.replace(shape.config("smsf", named("smsf"), true), 2);
+    let old = rig.agents.remove(&agent).unwrap();
+    assert_eq!(old.paced.len(), 1, "what stands, stands until the new controller has spoken");
+    // The application says all again before the agent is there: its first word is complete.
+    flows(&mut rig);
+    let peer = rig.agent("left", &[0, 1, 2]);
+    assert_eq!((rig.agents[&peer].paced.len(), rig.agents[&peer].completed), (1, 1));
+    let mut now = rig.agents[&peer].clone();
+    let stale =
+        Commands { epoch: 1, sequence: 9, lease_ns: SECOND, complete: true, commands: vec![] };
+    assert_eq!(now.obey(rig.now, &stale), Report::Stale { epoch: 1, obeys: 2 });
+    assert_eq!(now.paced.len(), 1);
+    rig.input(Input::Reported(peer, &Report::Stale { epoch: 2, obeys: 7 })).unwrap();
+    assert_eq!(rig.controller.outranked(), Some(7));
+    assert!(rig.controller.status().problems[0].contains("a controller of epoch 7"));
+}
+
+/// Meters have no timeout: the entry that leads to one has. Within two leases (a switch counts whole
+/// seconds) a dead controller's limits have ended, and packets still go their way.
+#[test]
+fn meters_of_a_dead_controller_end() {
+    let shape = Shape::racks(3);
+    let config = |epoch: u64| (metered(shape.config("smsf", named("smsf"), true)), epoch);
+    let (first, epoch) = config(1);
+    let mut rig = Rig::new(&shape, first, epoch);
+    (0..2).for_each(|switch| rig.connect(switch));
+    for (job, from, bytes) in [("large", 0, 2), ("small", 1, 1)] {
+        rig.start("hadoop", job);
+        let connection = connection(from, 3 + from, 1000);
+        rig.flow("hadoop", job, 1, connection, Some(bytes * 100_000_000)).unwrap();
+    }
+    let burst = |rig: &Rig, after: Span| {
+        let mut switch = rig.switch(0).clone();
+        let mut out = Answers::default();
+        let now = rig.now + after;
+        switch.tick(now, &mut out);
+        for _ in 0..100 {
+            switch.receive(now, PortNo(2), &segment(0, 3, 1000, 16, 1400), &mut out);
+        }
+        out.frames.len()
+    };
+    let held = burst(&rig, Span::ZERO);
+    assert!((8..20).contains(&held), "{held}: ten frames at once and no more");
+    let why = rig.controller.explain_flow("hadoop", "large", 1).unwrap();
+    assert_eq!(
+        (why.flow.enforced_bps, why.by.as_str()),
+        (Some(Rate::from_mbps(1)), "switch s0, by a meter")
+    );
+    rig.pass(SECOND * 60);
+    let held = burst(&rig, Span::ZERO);
+    assert!((8..20).contains(&held), "{held}: the entry is renewed");
+    assert_eq!(burst(&rig, policy::LEASE), 100, "nobody renewed it");
+    // The next controller finds the meter, and removes it when nothing leads to it any more.
+    let (second, epoch) = config(2);
+    rig.replace(second, epoch);
+    (0..2).for_each(|switch| rig.connect(switch));
+    assert!(burst(&rig, Span::ZERO) < 20, "what stands, stands until its lease ends");
+    assert_eq!(meters(&rig), 1);
+    rig.pass(policy::LEASE * 3);
+    assert_eq!((burst(&rig, Span::ZERO), meters(&rig)), (100, 0));
+    assert_eq!(rig.controller.counters().switch_errors, 0);
+}
+
+fn meters(rig: &Rig) -> usize {
+    let mut answers = Answers::default();
+    let body = openflow::Request::MeterConfig(openflow::MeterId::ALL);
+    let request = openflow::Message::MultipartRequest { more: false, body };
+    rig.switch(0).clone().handle(Time::ZERO, 1, &request, &mut answers);
+    let (_, reply) = openflow::Message::decode(&answers.messages[0]).unwrap();
+    let openflow::Message::MultipartReply { body: openflow::Reply::MeterConfig(meters), .. } =
+        reply
+    else {
+        panic!()
+    };
+    meters.iter().count()
+}
+
+/// SDTCP through a switch that knows the extension: SYN seen, congestion told, windows capped.
+#[test]
+fn windows_are_capped_at_the_switch() {
+    let shape = Shape::racks(3);
+    let mut rig = Rig::new(&shape, shape.config("sdtcp", named("sdtcp"), true), 1);
+    (0..2).for_each(|switch| rig.connect(switch));
+    rig.send(0, segment(0, 3, 1000, 2, 0));
+    // The SYN-ACK comes back; without the option its scale is zero.
+    let mut back = segment(3, 0, 5000, 18, 0);
+    // Its destination port is where the SYN came from.
+    let at = 14 + 20 + 2;
+    back[at..at + 2].copy_from_slice(&1000_u16.to_be_bytes());
+    rig.send(3, back);
+    assert_eq!(rig.controller.flows(9).len(), 1);
+    let notice = openflow::sdtcp::Notice {
+        level: model::Congestion::High,
+        port: PortNo(1),
+        queue_bytes: 90_000,
+    };
+    let mut out = Answers::default();
+    rig.switch(0).notify(&notice, &mut out);
+    let before = rig.controller.counters();
+    rig.tell(0, &out.messages[0]);
+    let after = rig.controller.counters();
+    assert_eq!(after.directives, before.directives + 1);
+    assert_eq!(after.directives_unenforced, before.directives_unenforced);
+    assert_eq!(after.entries_added, before.entries_added + 1);
+    // FIN: forgotten.
+    rig.send(0, segment(0, 3, 1000, 17, 0));
+    assert_eq!(rig.controller.flows(9).len(), 0);
+}
+
+#[test]
+fn refusals_name_field_and_remedy() {
+    let mut rig = rig("fair");
+    let text = |done: Result<(), watermaster_control::Refusal>| done.unwrap_err().to_string();
+    let start = |job: &str| Declaration::JobStart { job: job.into() };
+    assert_eq!(text(rig.declare("a", start(""))), "job: must have 1 to 256 bytes");
+    let complete = Declaration::JobComplete { job: "x".into() };
+    assert_eq!(
+        text(rig.declare("a", complete)),
+        "job: \"x\" has not started; declare job_start first"
+    );
+    rig.start("a", "j");
+    let unknown = Connection { source: "192.0.2.1:1".parse().unwrap(), ..connection(0, 1, 1) };
+    assert!(text(rig.flow("a", "j", 1, unknown, None)).starts_with("connection.source: 192.0.2.1"));
+    rig.flow("a", "j", 1, connection(0, 1, 1), None).unwrap();
+    rig.flow("a", "j", 1, connection(0, 1, 1), None).unwrap();
+    assert!(text(rig.flow("a", "j", 1, connection(0, 1, 2), None)).contains("is in use"));
+    rig.start("b", "j");
+    let stolen = rig.flow("b", "j", 1, connection(0, 1, 1), None);
+    assert!(text(stolen).contains("another application has declared this connection"));
+    let task =
+        |task, host: &str| Declaration::TaskHost { job: "j".into(), task, host: host.into() };
+    assert!(text(rig.declare("a", task(0, "nowhere"))).starts_with("host: no host is called"));
+    assert!(
+        text(rig.declare("a", task(u32::MAX, "h0"))).starts_with("task: 4294967295 is too large")
+    );
+    rig.declare("a", task(0, "10.0.0.1")).unwrap();
+    let agent = rig.agent("left", &[0]);
+    let foreign = rig.input(Input::Reported(agent, &report(connection(1, 2, 1), 1, 1)));
+    assert!(text(foreign).starts_with("connection.source: 10.0.0.2 is not of the agent's hosts"));
+    // Somebody else may not act for the same host; the same agent may come back.
+    let other = rig.peer();
+    rig.input(Input::AgentConnected { peer: other, identity: "right" }).unwrap();
+    let hosts = vec![protocol::agent::Host { name: "h0".into(), addresses: vec![] }];
+    let hello = Report::Hello { hosts, capabilities: vec![], epoch: 0 };
+    assert!(text(rig.input(Input::Reported(other, &hello))).contains("another agent acts for h0"));
+    assert_eq!(rig.closed.len(), 1);
+    rig.agent("left", &[0]);
+    assert_eq!(rig.closed[1], "the same peer has a newer connection");
+}
+
+#[test]
+fn what_a_peer_may_ask_for_is_limited() {
+    let shape = Shape::racks(3);
+    let mut config = shape.config("fair", even(), true);
+    config.limits.jobs = 2;
+    config.limits.flows = 3;
+    config.limits.applications = 2;
+    config.limits.declarations_per_second = 20;
+    let mut rig = Rig::new(&shape, config, 1);
+    rig.start("a", "1");
+    rig.start("a", "2");
+    let refused = rig.declare("a", Declaration::JobStart { job: "3".into() }).unwrap_err();
+    assert!(refused.busy, "{refused}");
+    for (flow, port) in (0..3).zip(10..) {
+        rig.flow("a", "1", flow, connection(0, 3, port), None).unwrap();
+    }
+    assert!(rig.flow("a", "2", 9, connection(0, 3, 99), None).unwrap_err().busy);
+    rig.start("b", "1");
+    assert!(rig.declare("c", Declaration::JobStart { job: "1".into() }).unwrap_err().busy);
+    let mut taken = 0;
+    while rig.declare("b", Declaration::JobStart { job: "1".into() }).is_ok() {
+        taken += 1;
+        assert!(taken < 100);
+    }
+    assert!(taken >= 15, "{taken}");
+    rig.pass(SECOND);
+    rig.declare("b", Declaration::JobStart { job: "1".into() }).unwrap();
+    // An application that is gone is forgotten after its grace, and its limits with it.
+    let agent = rig.agent("left", &[0, 1, 2]);
+    assert_eq!(rig.agents[&agent].paced.len(), 3);
+    rig.input(Input::ApplicationGone("a")).unwrap();
+    rig.pass(SECOND * 9);
+    assert_eq!(rig.agents[&agent].paced.len(), 3);
+    rig.pass(SECOND * 2);
+    assert_eq!(rig.agents[&agent].paced.len(), 0);
+    assert_eq!(rig.controller.status().applications.len(), 1);
+}
+
+/// Another policy learns all that is declared, and its limits replace the old ones.
+#[test]
+fn a_policy_is_changed_while_flows_run() {
+    let mut rig = rig("fair");
+    let agent = rig.agent("left", &[0, 1, 2]);
+    for (job, from, bytes) in [("large", 0, 2), ("small", 1, 1)] {
+        rig.start("hadoop", job);
+        rig.flow("hadoop", job, 1, connection(from, 3 + from, 1), Some(bytes * 100_000_000))
+            .unwrap();
+    }
+    assert_eq!(rig.agents[&agent].paced.len(), 2);
+    let change =
+        |name: &str| Change { policy: Some((name.into(), named(name))), ..Change::default() };
+    let mut out = Vec::new();
+    rig.controller.reconfigure(rig.now, change("smsf"), &mut out);
+    rig.carry(out);
+    assert_eq!(rig.agents[&agent].paced, [(connection(0, 3, 1), Rate::from_mbps(1))].into());
+    let mut out = Vec::new();
+    rig.controller.reconfigure(rig.now, change("tcp"), &mut out);
+    rig.carry(out);
+    rig.pass(Span::ZERO);
+    assert!(rig.agents[&agent].paced.is_empty());
+}
+
+/// Several flows over one connection: the sum of their rates.
+#[test]
+fn a_connection_of_several_flows_gets_their_sum() {
+    let mut rig = rig("fair");
+    let agent = rig.agent("left", &[0, 1, 2]);
+    rig.start("storm", "t");
+    for flow in 0..4 {
+        rig.flow("storm", "t", flow, connection(0, 3, 1), Some(1_000_000)).unwrap();
+    }
+    let sum: Rate = (0..4)
+        .map(|f| rig.controller.explain_flow("storm", "t", f).unwrap().flow.intended_bps.unwrap())
+        .sum();
+    assert_eq!(rig.agents[&agent].paced, [(connection(0, 3, 1), sum)].into());
+}
+
+/// `asy`: rates of pairs of hosts, divided among their connections.
+#[test]
+fn a_pair_is_held_by_its_connections() {
+    let mut rig = rig("asy");
+    let agent = rig.agent("left", &[0, 1, 2]);
+    for second in 1..4 {
+        rig.pass(SECOND);
+        let mut connections = Vec::new();
+        for (from, port) in [(0, 1), (0, 2), (1, 1), (2, 1)] {
+            let Report::Connections { connections: one } =
+                report(connection(from, 3, port), second * 1_000_000, 1_000_000)
+            else {
+                panic!()
+            };
+            connections.extend(one);
+        }
+        rig.input(Input::Reported(agent, &Report::Connections { connections })).unwrap();
+    }
+    let paced = rig.agents[&agent].paced.clone();
+    assert_eq!(paced.len(), 4);
+    let total: Rate = paced.values().copied().sum();
+    assert!(total <= Rate::from_mbps(100) && total >= Rate::from_mbps(95), "{total}");
+    assert_eq!(paced[&connection(0, 3, 1)], paced[&connection(0, 3, 2)]);
+    rig.input(Input::Reported(agent, &Report::Closed { connection: connection(0, 3, 2) })).unwrap();
+    let after = &rig.agents[&agent].paced;
+    assert_eq!(after.len(), 3);
+    assert!(after[&connection(0, 3, 1)] > paced[&connection(0, 3, 1)]);
+}
+
+/// Time that goes backwards stands still: nothing ends early, nothing panics.
+#[test]
+fn clocks_may_jump() {
+    let mut rig = rig("smsf");
+    rig.agent("left", &[0]);
+    let mut out: Vec<Output> = Vec::new();
+    for seconds in [100, 3, 1_000_000, 0] {
+        rig.controller.tick(Time::ZERO + SECOND * seconds, &mut out);
+    }
+    rig.controller.tick(Time::NEVER, &mut out);
+    let commands = |o: &Output| matches!(o, Output::Agent(Peer(_), c) if c.commands.iter().all(|c| !matches!(c, Command::Pace { .. })));
+    assert!(out.iter().all(commands));
+}

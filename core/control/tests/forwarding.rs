@@ -1,0 +1,199 @@
+//! Forwarding through model switches: discovery, make-before-break, restart.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+mod support;
+
+use support::{Rig, SECOND, Shape, address, entries, ethernet, segment};
+use units::Span;
+
+fn tcp() -> Box<dyn policy::Policy + Send> {
+    policy::by_name("tcp", &policy::Parameters::default()).unwrap()
+}
+
+fn up(shape: &Shape, ports: bool) -> Rig {
+    let mut rig = Rig::new(shape, shape.config("tcp", tcp(), ports), 1);
+    for switch in 0..shape.switches {
+        rig.plug(switch);
+    }
+    rig
+}
+
+#[track_caller]
+fn arrives(rig: &mut Rig, from: u32, to: u32) {
+    rig.delivered.clear();
+    let frame = segment(from, to, 1000, 16, 100);
+    rig.send(from, frame.clone());
+    assert_eq!(rig.delivered, [(to, frame)], "{from} -> {to}");
+}
+
+#[track_caller]
+fn all_arrive(rig: &mut Rig, hosts: u32) {
+    for from in 0..hosts {
+        for to in (0..hosts).filter(|to| *to != from) {
+            arrives(rig, from, to);
+        }
+    }
+}
+
+/// Who has 10.0.0.`of`? (RFC 826)
+fn question(host: u32, of: u8) -> Vec<u8> {
+    let std::net::IpAddr::V4(sender) = address(host) else { panic!() };
+    let mut frame = [[0xff; 6], ethernet(host)].concat();
+    frame.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
+    frame.extend(ethernet(host));
+    frame.extend(sender.octets());
+    frame.extend([0, 0, 0, 0, 0, 0, 10, 0, 0, of]);
+    frame
+}
+
+/// A question for a known address goes to its host alone, without the controller.
+#[test]
+fn questions_need_no_flooding() {
+    let shape = Shape::racks(2);
+    let mut rig = up(&shape, true);
+    for switch in 0..2 {
+        rig.unplug(switch);
+    }
+    rig.send(0, question(0, 4));
+    assert_eq!(rig.delivered, [(3, question(0, 4))]);
+}
+
+#[test]
+fn every_host_reaches_every_other() {
+    let shape = Shape::diamond(3);
+    let mut rig = up(&shape, true);
+    all_arrive(&mut rig, 6);
+    let status = rig.controller.status();
+    assert!(status.switches.iter().all(|switch| switch.connected && switch.settled));
+    assert_eq!(rig.controller.counters().switch_errors, 0);
+}
+
+/// Ports that are not declared are found by probes and by what hosts send.
+#[test]
+fn ports_are_found() {
+    let shape = Shape::racks(2);
+    let mut rig = up(&shape, false);
+    rig.pass(SECOND * 3);
+    // As any host that is about to send, they ask for somebody's address.
+    for host in 0..4 {
+        rig.send(host, question(host, 99));
+    }
+    all_arrive(&mut rig, 4);
+    let status = rig.controller.status();
+    let cables = status.links.iter().filter(|link| link.seen == Some(true)).count();
+    assert_eq!((cables, status.problems.len()), (2, 0), "{:?}", status.problems);
+}
+
+/// Without any declaration, everything is found.
+#[test]
+fn an_unknown_network_is_found() {
+    let shape = Shape::diamond(2);
+    let config = watermaster_control::Config::new("tcp", tcp());
+    let mut rig = Rig::new(&shape, config, 1);
+    (0..4).for_each(|switch| rig.connect(switch));
+    rig.pass(SECOND * 3);
+    for host in 0..4 {
+        rig.send(host, question(host, 99));
+    }
+    all_arrive(&mut rig, 4);
+    let status = rig.controller.status();
+    // Four cables between switches and four to hosts, each way.
+    assert_eq!((status.switches.len(), status.links.len()), (4, 16));
+}
+
+#[test]
+fn a_link_that_fails_is_gone_around_and_comes_back() {
+    let shape = Shape::diamond(2);
+    let mut rig = up(&shape, true);
+    // Port 1 of leaf 0 leads to spine 2.
+    rig.set_port(0, 1, false);
+    all_arrive(&mut rig, 4);
+    rig.set_port(0, 2, false);
+    rig.delivered.clear();
+    rig.send(0, segment(0, 2, 1000, 16, 1));
+    assert_eq!(rig.delivered, []);
+    arrives(&mut rig, 0, 1);
+    rig.set_port(0, 1, true);
+    all_arrive(&mut rig, 4);
+    rig.set_port(0, 2, true);
+    all_arrive(&mut rig, 4);
+}
+
+/// Nothing is wiped before the new state stands: while a new controller takes over, step by step, no
+/// packet is lost; when it has, nothing of the old one is left.
+#[test]
+fn a_new_controller_takes_over_without_a_gap() {
+    let shape = Shape::diamond(2);
+    let mut rig = up(&shape, true);
+    let before = entries(rig.switch(0)).len();
+    for epoch in 2..5 {
+        rig.replace(shape.config("tcp", tcp(), true), epoch);
+        // Alone, switches forward as they were told.
+        rig.pass(SECOND * 60);
+        all_arrive(&mut rig, 4);
+        for switch in 0..4 {
+            rig.plug(switch);
+            all_arrive(&mut rig, 4);
+        }
+        for switch in 0..4 {
+            for (cookie, _) in entries(rig.switch(switch)) {
+                assert_eq!(cookie >> 48, 0x574d);
+                assert_eq!(cookie >> 16 & 0xff_ffff, epoch, "an entry of an old controller");
+            }
+        }
+        assert_eq!(entries(rig.switch(0)).len(), before);
+    }
+}
+
+/// A switch that starts anew gets everything; one that only lost its connection keeps it meanwhile.
+#[test]
+fn a_switch_comes_back() {
+    let shape = Shape::racks(2);
+    let mut rig = up(&shape, true);
+    rig.unplug(0);
+    assert!(!rig.controller.status().problems.is_empty());
+    all_arrive(&mut rig, 4);
+    rig.plug(0);
+    all_arrive(&mut rig, 4);
+    rig.unplug(1);
+    let empty = Rig::new(&shape, shape.config("tcp", tcp(), true), 9).switch(1).clone();
+    rig.swap_switch(1, empty);
+    rig.plug(1);
+    all_arrive(&mut rig, 4);
+    assert!(rig.controller.status().problems.is_empty());
+}
+
+/// A host can forge a probe: what is declared stays.
+#[test]
+fn forged_probes_change_nothing_that_is_declared() {
+    let shape = Shape::racks(2);
+    let mut rig = up(&shape, true);
+    rig.pass(SECOND * 5);
+    // LLDP of ours: chassis 2, port 2.
+    let mut forged = vec![1, 0x80, 0xc2, 0, 0, 0xe, 2, 0, 0, 0, 0, 1, 0x88, 0xcc];
+    forged.extend([2, 9, 7, 0, 0, 0, 0, 0, 0, 0, 2, 4, 5, 7, 0, 0, 0, 2, 6, 2, 0, 120, 0, 0]);
+    rig.send(0, forged);
+    let problems = rig.controller.status().problems;
+    assert!(problems[0].contains("is declared, but a probe went"), "{problems:?}");
+    all_arrive(&mut rig, 4);
+}
+
+/// A switch that sends packets without end is heard so many times a second.
+#[test]
+fn packets_of_a_switch_are_limited() {
+    let shape = Shape::racks(2);
+    let mut config = shape.config("tcp", tcp(), true);
+    config.limits.packets_per_second = 10;
+    let mut rig = Rig::new(&shape, config, 1);
+    rig.plug(0);
+    let arp = question(0, 99);
+    for _ in 0..50 {
+        rig.send(0, arp.clone());
+    }
+    let counters = rig.controller.counters();
+    assert!(counters.packets_refused >= 80, "{counters:?}");
+    rig.pass(Span::from_secs(2));
+    rig.send(0, arp);
+    let later = rig.controller.counters();
+    assert_eq!(later.packets_refused, counters.packets_refused);
+}

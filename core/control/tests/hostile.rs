@@ -1,0 +1,208 @@
+//! Peers that mean harm. The nine advisories against Ryu's parsers (faucetsdn/ryu issues 188 to 196)
+//! are lengths of zero on which a loop made no progress: each message is sent to the controller here,
+//! by a switch whose session is up. And no bytes, reports or declarations in any order make it panic.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+mod support;
+
+use proptest::prelude::*;
+use protocol::agent::{Host, Level, Report};
+use protocol::application::{Declaration, Portion, StreamReport};
+use support::{Rig, SECOND, Shape, address, connection};
+use units::{Bytes, Span, Time};
+use watermaster_control::{Controller, Input, Peer};
+
+fn message(kind: u8, xid: u8, body: &str) -> Vec<u8> {
+    let digits: Vec<u8> = body.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let hex = |pair: &[u8]| u8::from_str_radix(str::from_utf8(pair).unwrap(), 16).unwrap();
+    let body: Vec<u8> = digits.chunks(2).map(hex).collect();
+    let length = u16::try_from(body.len() + 8).unwrap().to_be_bytes();
+    let mut message = vec![4, kind, length[0], length[1], 0, 0, 0, xid];
+    message.extend(body);
+    message
+}
+
+#[test]
+fn messages_of_published_attacks_are_survived() {
+    const MATCH_ALL: &str = "0001 0004 00000000";
+    const FLOW_MOD: &str = "0000000000000000 0000000000000000 00 00 0000 0000 8000 ffffffff ffffffff ffffffff 0000 0000";
+    const MULTIPART: &str = "0000 00000000";
+    let zeros = |count: usize| "00".repeat(count);
+    let attacks = [
+        (14, format!("{FLOW_MOD} {MATCH_ALL} 0001 0000 00000000")),
+        (14, format!("{FLOW_MOD} {MATCH_ALL} 0004 0018 00000000 0000 0000 fffffffd ffff 000000000000")),
+        (23, "0000000a 00000000 00000001 0000000a 0020 000000000000 0001 0000 00000000 0001 000000000000".into()),
+        (19, format!("0001 {MULTIPART} 0000 00 00 {} {MATCH_ALL}", zeros(44))),
+        (19, format!("0001 {MULTIPART} 0040 00 00 {} {MATCH_ALL} 0004 0000 00000000", zeros(44))),
+        (19, format!("0007 {MULTIPART} 0028 00 00 00000000 0000 0001 ffffffff ffffffff 00000000 0000 0010 00000001 ffe5 000000000000")),
+        (19, format!("0007 {MULTIPART} 0028 00 00 00000000 0020 0001 ffffffff ffffffff 00000000 0019 0000 80000806 0000000000000000")),
+        (0, "0001 0000 00000010".into()),
+        (19, format!("000c {MULTIPART} 0048 01 0000000000 {} 0000 0000 00000001", zeros(56))),
+    ];
+    let shape = Shape::racks(1);
+    let policy = policy::by_name("sdtcp", &policy::Parameters::default()).unwrap();
+    let mut rig = Rig::new(&shape, shape.config("sdtcp", policy, true), 1);
+    let peer = rig.plug(0);
+    for (kind, body) in &attacks {
+        // As a message of its own, and as an answer to whatever may be open.
+        for xid in 0..=40 {
+            let bytes = message(*kind, xid, body);
+            rig.input(Input::SwitchBytes(peer, &bytes)).unwrap();
+        }
+    }
+    let status = rig.controller.status();
+    assert!(status.switches[0].connected, "the session goes on: {:?}", rig.closed);
+    // A second hello says nothing; the rest is counted.
+    assert_eq!(rig.controller.counters().malformed, 8 * 41);
+    // A header shorter than a header ends the session.
+    rig.input(Input::SwitchBytes(peer, &[4, 0, 0, 0, 0, 0, 0, 0])).unwrap();
+    assert_eq!(rig.closed, ["the peer sent a message shorter than its header"]);
+}
+
+fn declaration() -> impl Strategy<Value = Declaration> {
+    let job = || prop_oneof![Just(String::from("a")), Just(String::from("b")), Just(String::new())];
+    let number = || prop_oneof![0_u64..4, Just(u64::MAX)];
+    let task = || prop_oneof![0_u32..4, Just(u32::MAX)];
+    let amount = || number().prop_map(Bytes::new);
+    prop_oneof![
+        job().prop_map(|job| Declaration::JobStart { job }),
+        job().prop_map(|job| Declaration::JobComplete { job }),
+        (job(), task(), 0_u32..9).prop_map(|(job, task, host)| {
+            Declaration::TaskHost { job, task, host: format!("h{host}") }
+        }),
+        (job(), task(), prop::collection::vec((task(), amount()), 0..4)).prop_map(
+            |(job, map, list)| {
+                let reduces =
+                    list.into_iter().map(|(task, bytes)| Portion { task, bytes }).collect();
+                Declaration::Size { job, map, reduces }
+            }
+        ),
+        (job(), number(), 0_u32..7, 0_u32..7, 0_u16..2, prop::option::of(amount())).prop_map(
+            |(job, flow, from, to, port, bytes)| {
+                let connection = connection(from, to, port);
+                Declaration::FlowRequest { job, flow, connection, bytes }
+            }
+        ),
+        (job(), number()).prop_map(|(job, flow)| Declaration::FlowComplete { job, flow }),
+        (job(), prop::collection::vec((number(), amount(), amount()), 0..3)).prop_map(
+            |(job, list)| {
+                let samples =
+                    list.into_iter().map(|(flow, delivered_bytes, sender_queue_bytes)| {
+                        StreamReport {
+                            flow,
+                            delivered_bytes,
+                            sender_queue_bytes,
+                            receiver_queue_bytes: Bytes::MAX,
+                        }
+                    });
+                Declaration::Streams { job, samples: samples.collect() }
+            }
+        ),
+    ]
+}
+
+fn report() -> impl Strategy<Value = Report> {
+    let connection =
+        || (0_u32..7, 0_u32..7, 0_u16..2).prop_map(|(a, b, port)| connection(a, b, port));
+    prop_oneof![
+        prop::collection::vec(0_u32..9, 0..3).prop_map(|hosts| Report::Hello {
+            hosts: hosts
+                .into_iter()
+                .map(|host| Host { name: format!("h{host}"), addresses: vec![address(host)] })
+                .collect(),
+            capabilities: vec![],
+            epoch: 0,
+        }),
+        prop::collection::vec((connection(), any::<u64>(), any::<u64>()), 0..3).prop_map(|list| {
+            let connections = list.into_iter().map(|(connection, delivered, unsent)| {
+                protocol::agent::ConnectionReport {
+                    connection,
+                    delivered_bytes: Bytes::new(delivered),
+                    unsent_bytes: Bytes::new(unsent),
+                    in_flight_bytes: Bytes::MAX,
+                    rtt_ns: Span::MAX,
+                    retransmissions: u32::MAX,
+                }
+            });
+            Report::Connections { connections: connections.collect() }
+        }),
+        connection().prop_map(|connection| Report::Opened { connection }),
+        connection().prop_map(|connection| Report::Closed { connection }),
+        (0_u32..9).prop_map(|port| Report::Congested {
+            node: "s0".into(),
+            interface: format!("p{port}"),
+            level: Level::High,
+            queue_bytes: Bytes::MAX,
+        }),
+        (any::<u64>(), any::<u64>())
+            .prop_map(|(epoch, sequence)| Report::Applied { epoch, sequence }),
+        (any::<u64>(), any::<u64>()).prop_map(|(epoch, obeys)| Report::Stale { epoch, obeys }),
+    ]
+}
+
+#[derive(Clone, Debug)]
+enum Word {
+    Declared(Declaration),
+    Reported(u64, Report),
+    Agent(u64, bool),
+    Bytes(Vec<u8>),
+    Switch(bool),
+    Gone,
+    Pass(u64),
+}
+
+fn word() -> impl Strategy<Value = Word> {
+    prop_oneof![
+        4 => declaration().prop_map(Word::Declared),
+        4 => (0_u64..3, report()).prop_map(|(peer, report)| Word::Reported(peer, report)),
+        1 => (0_u64..3, any::<bool>()).prop_map(|(peer, on)| Word::Agent(peer, on)),
+        1 => prop::collection::vec(any::<u8>(), 0..40).prop_map(Word::Bytes),
+        1 => any::<bool>().prop_map(Word::Switch),
+        1 => Just(Word::Gone),
+        1 => (0_u64..20_000).prop_map(Word::Pass),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn anything_in_any_order_is_survived(
+        name in prop::sample::select(policy::NAMES.to_vec()),
+        meters: bool,
+        words in prop::collection::vec(word(), 0..60),
+    ) {
+        let shape = Shape::racks(3);
+        let policy = policy::by_name(name, &policy::Parameters::default()).unwrap();
+        let config = shape.config(name, policy, true);
+        let config = if meters { support::metered(config) } else { config };
+        let mut controller = Controller::new(config, 1, Time::ZERO).unwrap();
+        let (mut now, mut out) = (Time::ZERO, Vec::new());
+        for word in &words {
+            out.clear();
+            let input = match word {
+                Word::Declared(declaration) => Input::Declared { application: "app", declaration },
+                Word::Reported(peer, report) => Input::Reported(Peer(*peer), report),
+                Word::Agent(peer, true) => Input::AgentConnected { peer: Peer(*peer), identity: "x" },
+                Word::Agent(peer, false) => Input::AgentGone(Peer(*peer)),
+                Word::Bytes(bytes) => Input::SwitchBytes(Peer(9), bytes),
+                Word::Switch(true) => Input::SwitchConnected(Peer(9)),
+                Word::Switch(false) => Input::SwitchGone(Peer(9)),
+                Word::Gone => Input::ApplicationGone("app"),
+                Word::Pass(ms) => {
+                    now += Span::from_millis(*ms);
+                    Input::Tick
+                }
+            };
+            if let Err(refusal) = controller.input(now, input, &mut out) {
+                prop_assert!(!refusal.field.is_empty() && !refusal.reason.is_empty());
+            }
+        }
+        let _ = (controller.status(), controller.flows(9), controller.explain_job("app", "a"));
+        // What was declared and is gone leaves nothing behind.
+        controller.input(now, Input::ApplicationGone("app"), &mut out).unwrap();
+        controller.tick(now + SECOND * 11, &mut out);
+        prop_assert!(controller.explain_job("app", "a").is_none());
+        prop_assert!(controller.status().applications.is_empty());
+    }
+}

@@ -1,0 +1,533 @@
+//! A controller with model switches, cables between them, and agents that obey, in memory.
+#![allow(dead_code, clippy::unwrap_used)] // each test uses a part; a test may panic
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Topology};
+use openflow::switch::{Output as Answers, Switch};
+use openflow::{Config as SessionConfig, Event, Message, Port, PortNo, Session, Side};
+use protocol::Connection;
+use protocol::agent::{Command, Commands, Host, Report};
+use protocol::application::Declaration;
+use units::{Bytes, Rate, Span, Time};
+use watermaster_control::{
+    Config, Controller, Enforcement, HostConfig, Input, Output, Peer, PortConfig, Refusal,
+    SwitchConfig,
+};
+
+pub const SECOND: Span = Span::from_secs(1);
+
+pub fn spec(mbps: u64) -> LinkSpec {
+    LinkSpec {
+        capacity: Rate::from_mbps(mbps),
+        delay: Span::from_micros(10),
+        buffer: Buffer::Packets(100),
+        mark: None,
+    }
+}
+
+pub fn address(host: u32) -> IpAddr {
+    [10, 0, u8::try_from(host / 200).unwrap(), u8::try_from(host % 200 + 1).unwrap()].into()
+}
+
+pub fn ethernet(host: u32) -> [u8; 6] {
+    [2, 0, 0, 0, u8::try_from(host / 200).unwrap(), u8::try_from(host % 200 + 1).unwrap()]
+}
+
+pub fn connection(from: u32, to: u32, port: u16) -> Connection {
+    Connection {
+        source: SocketAddr::new(address(from), port),
+        destination: SocketAddr::new(address(to), 5000),
+    }
+}
+
+/// A shape: which switches, which cables between them, which host hangs where. Ports are numbered
+/// from 1 as cables come.
+pub struct Shape {
+    pub switches: u32,
+    pub cables: Vec<(u32, u32)>,
+    /// The switch of each host.
+    pub hosts: Vec<u32>,
+    pub mbps: u64,
+}
+
+impl Shape {
+    /// Two racks of `each` hosts with one cable between them.
+    pub fn racks(each: u32) -> Self {
+        let hosts = (0..2 * each).map(|host| host / each).collect();
+        Self { switches: 2, cables: vec![(0, 1)], hosts, mbps: 100 }
+    }
+
+    /// Two leaves with `each` hosts under two spines.
+    pub fn diamond(each: u32) -> Self {
+        let hosts = (0..2 * each).map(|host| host / each).collect();
+        let cables = vec![(0, 2), (0, 3), (1, 2), (1, 3)];
+        Self { switches: 4, cables, hosts, mbps: 100 }
+    }
+
+    /// For each switch, what each of its ports leads to: a switch's port, or a host.
+    pub fn wiring(&self) -> BTreeMap<(u32, u32), End> {
+        let mut next = vec![1; self.switches as usize];
+        let mut take = |switch: u32| {
+            let port = next[switch as usize];
+            next[switch as usize] += 1;
+            port
+        };
+        let mut wiring = BTreeMap::new();
+        for &(a, b) in &self.cables {
+            let (p, q) = (take(a), take(b));
+            wiring.insert((a, p), End::Switch(b, q));
+            wiring.insert((b, q), End::Switch(a, p));
+        }
+        for (host, &switch) in (0..).zip(&self.hosts) {
+            wiring.insert((switch, take(switch)), End::Host(host));
+        }
+        wiring
+    }
+
+    /// A configuration that declares everything; without `ports`, ports are left to be found.
+    pub fn config(
+        &self,
+        name: &str,
+        policy: Box<dyn policy::Policy + Send>,
+        ports: bool,
+    ) -> Config {
+        let mut config = Config::new(name, policy);
+        let mut topology = Topology::new();
+        for switch in 0..self.switches {
+            let node = topology.add_node(format!("s{switch}"), NodeKind::Switch).unwrap();
+            let datapath_id = u64::from(switch) + 1;
+            config.switches.push(SwitchConfig { node, datapath_id, windows: true });
+        }
+        for host in (0u32..).take(self.hosts.len()) {
+            let node = topology.add_node(format!("h{host}"), NodeKind::Host).unwrap();
+            let addresses = vec![address(host)];
+            config.hosts.push(HostConfig { node, addresses, ethernet: vec![ethernet(host)] });
+        }
+        let mut link = 0;
+        let mut done = Vec::new();
+        for ((switch, port), end) in self.wiring() {
+            if done.contains(&(switch, port)) {
+                continue;
+            }
+            let (to, back) = match end {
+                End::Switch(to, back) => (NodeId(to), Some(back)),
+                End::Host(host) => (NodeId(self.switches + host), None),
+            };
+            topology.connect(NodeId(switch), to, spec(self.mbps), spec(self.mbps)).unwrap();
+            if let End::Switch(to, back) = end {
+                done.push((to, back));
+            }
+            let mut name = |link, port: Option<u32>, interface: String| {
+                config.ports.push(PortConfig { link: LinkId(link), port, interface });
+            };
+            name(link, ports.then_some(port), format!("p{port}"));
+            if let Some(back) = back {
+                name(link + 1, ports.then_some(back), format!("p{back}"));
+            }
+            link += 2;
+        }
+        config.topology = topology;
+        config
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    Switch(u32, u32),
+    Host(u32),
+}
+
+pub fn port(number: u32, up: bool) -> Port {
+    let mut name = [0; 16];
+    name[..2].copy_from_slice(format!("p{}", number % 10).as_bytes());
+    Port {
+        port: PortNo(number),
+        hw_addr: [2, 9, 9, 9, 9, u8::try_from(number).unwrap()],
+        name,
+        config: 0,
+        state: u32::from(!up),
+        curr: 0,
+        advertised: 0,
+        supported: 0,
+        peer: 0,
+        curr_speed_kbps: 100_000,
+        max_speed_kbps: 100_000,
+    }
+}
+
+/// An agent that does what it is told, and forgets it when nobody renews it.
+#[derive(Clone, Default)]
+pub struct Obedient {
+    pub epoch: u64,
+    pub paced: BTreeMap<Connection, Rate>,
+    pub until: Time,
+    pub completed: u32,
+    pub heard: u32,
+    pub windows: u32,
+}
+
+impl Obedient {
+    /// Carries commands out; the answer.
+    pub fn obey(&mut self, now: Time, commands: &Commands) -> Report {
+        self.expire(now);
+        if commands.epoch < self.epoch {
+            return Report::Stale { epoch: commands.epoch, obeys: self.epoch };
+        }
+        self.epoch = commands.epoch;
+        self.until = now + commands.lease_ns;
+        self.heard += 1;
+        let mut paced = if commands.complete { BTreeMap::new() } else { self.paced.clone() };
+        self.completed += u32::from(commands.complete);
+        for command in &commands.commands {
+            match command {
+                Command::Pace { connection, rate_bps: Some(rate) } => {
+                    assert!(*rate > Rate::ZERO);
+                    paced.insert(*connection, *rate);
+                }
+                Command::Pace { connection, rate_bps: None } => {
+                    paced.remove(connection);
+                }
+                Command::Window { .. } => self.windows += 1,
+                _ => {}
+            }
+        }
+        self.paced = paced;
+        Report::Applied { epoch: commands.epoch, sequence: commands.sequence }
+    }
+
+    pub fn expire(&mut self, now: Time) {
+        if now >= self.until {
+            self.paced.clear();
+        }
+    }
+}
+
+struct Device {
+    switch: Switch,
+    session: Option<(Peer, Session)>,
+}
+
+/// All of it. Messages take no time here.
+pub struct Rig {
+    pub controller: Controller,
+    pub now: Time,
+    pub agents: BTreeMap<Peer, Obedient>,
+    pub delivered: Vec<(u32, Vec<u8>)>,
+    pub closed: Vec<String>,
+    devices: Vec<Device>,
+    wiring: BTreeMap<(u32, u32), End>,
+    frames: VecDeque<(u32, u32, Vec<u8>)>,
+    next: u64,
+}
+
+impl Rig {
+    pub fn new(shape: &Shape, config: Config, epoch: u64) -> Self {
+        let devices = (0..shape.switches).map(|number| {
+            let mut switch = Switch::new(u64::from(number) + 1, 2);
+            for (_, number) in shape.wiring().into_keys().filter(|(of, _)| *of == number) {
+                switch.set_port(Time::ZERO, port(number, true), &mut Answers::default());
+            }
+            Device { switch, session: None }
+        });
+        Self {
+            controller: Controller::new(config, epoch, Time::ZERO).unwrap(),
+            now: Time::ZERO,
+            agents: BTreeMap::new(),
+            delivered: Vec::new(),
+            closed: Vec::new(),
+            devices: devices.collect(),
+            wiring: shape.wiring(),
+            frames: VecDeque::new(),
+            next: 1,
+        }
+    }
+
+    pub fn peer(&mut self) -> Peer {
+        self.next += 1;
+        Peer(self.next)
+    }
+
+    pub fn input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
+        let mut out = Vec::new();
+        let done = self.controller.input(self.now, input, &mut out);
+        self.carry(out);
+        done
+    }
+
+    pub fn declare(&mut self, application: &str, declaration: Declaration) -> Result<(), Refusal> {
+        self.input(Input::Declared { application, declaration: &declaration })
+    }
+
+    pub fn start(&mut self, application: &str, job: &str) {
+        self.declare(application, Declaration::JobStart { job: job.into() }).unwrap();
+    }
+
+    pub fn flow(
+        &mut self,
+        application: &str,
+        job: &str,
+        flow: u64,
+        connection: Connection,
+        bytes: Option<u64>,
+    ) -> Result<(), Refusal> {
+        let bytes = bytes.map(Bytes::new);
+        let job = job.into();
+        let done =
+            self.declare(application, Declaration::FlowRequest { job, flow, connection, bytes });
+        self.pass(Span::ZERO);
+        done
+    }
+
+    /// Connects a switch that keeps what it has.
+    pub fn plug(&mut self, switch: u32) -> Peer {
+        let peer = self.peer();
+        let session = Session::new(SessionConfig::new(Side::Switch), self.now);
+        self.devices[switch as usize].session = Some((peer, session));
+        self.input(Input::SwitchConnected(peer)).unwrap();
+        self.speak(switch);
+        peer
+    }
+
+    pub fn connect(&mut self, switch: u32) {
+        self.plug(switch);
+    }
+
+    pub fn unplug(&mut self, switch: u32) {
+        if let Some((peer, _)) = self.devices[switch as usize].session.take() {
+            self.input(Input::SwitchGone(peer)).unwrap();
+        }
+    }
+
+    pub fn agent(&mut self, identity: &str, hosts: &[u32]) -> Peer {
+        let peer = self.peer();
+        self.agents.insert(peer, Obedient::default());
+        self.input(Input::AgentConnected { peer, identity }).unwrap();
+        let hosts = hosts
+            .iter()
+            .map(|host| Host { name: format!("h{host}"), addresses: vec![address(*host)] });
+        let hello =
+            Report::Hello { hosts: hosts.collect(), capabilities: vec!["pacing".into()], epoch: 0 };
+        self.input(Input::Reported(peer, &hello)).unwrap();
+        peer
+    }
+
+    /// Replaces the controller by another, to which nobody is connected.
+    pub fn replace(&mut self, config: Config, epoch: u64) {
+        self.controller = Controller::new(config, epoch, self.now).unwrap();
+        for device in &mut self.devices {
+            device.session = None;
+        }
+    }
+
+    pub fn switch(&self, switch: u32) -> &Switch {
+        &self.devices[switch as usize].switch
+    }
+
+    pub fn swap_switch(&mut self, switch: u32, by: Switch) {
+        self.devices[switch as usize].switch = by;
+    }
+
+    pub fn set_port(&mut self, switch: u32, number: u32, up: bool) {
+        let mut answers = Answers::default();
+        self.devices[switch as usize].switch.set_port(self.now, port(number, up), &mut answers);
+        self.answer(switch, answers);
+        self.speak(switch);
+        self.run_frames();
+    }
+
+    /// A host sends a frame.
+    pub fn send(&mut self, host: u32, frame: Vec<u8>) {
+        let at = self.wiring.iter().find(|(_, end)| **end == End::Host(host)).unwrap();
+        let (switch, port) = *at.0;
+        self.frames.push_back((switch, port, frame));
+        self.run_frames();
+    }
+
+    /// Lets time pass; the controller hears of it when it wants to.
+    pub fn pass(&mut self, span: Span) {
+        let end = self.now + span;
+        loop {
+            let session = |device: &Device| device.session.as_ref().and_then(|(_, s)| s.deadline());
+            let switches = self.devices.iter().filter_map(session).min();
+            let next = [self.controller.deadline(), switches].into_iter().flatten().min();
+            let next = next.filter(|next| *next <= end);
+            let Some(next) = next else {
+                break;
+            };
+            self.now = self.now.max(next);
+            for switch in (0u32..).take(self.devices.len()) {
+                self.speak(switch);
+            }
+            if self.controller.deadline().is_some_and(|at| at <= self.now) {
+                self.input(Input::Tick).unwrap();
+                let again = self.controller.deadline();
+                assert!(again.is_none_or(|at| at > self.now), "the deadline stays");
+            }
+        }
+        self.now = end;
+        for switch in (0u32..).take(self.devices.len()) {
+            let mut answers = Answers::default();
+            self.devices[switch as usize].switch.tick(end, &mut answers);
+            self.answer(switch, answers);
+        }
+        for agent in self.agents.values_mut() {
+            agent.expire(end);
+        }
+    }
+
+    pub fn carry(&mut self, out: Vec<Output>) {
+        let mut out = VecDeque::from(out);
+        while let Some(output) = out.pop_front() {
+            match output {
+                Output::Switch(peer, bytes) => {
+                    let is = |device: &&mut Device| {
+                        device.session.as_ref().is_some_and(|(of, _)| *of == peer)
+                    };
+                    let found = (0u32..).zip(&mut self.devices).find(|(_, device)| is(device));
+                    if let Some((switch, device)) = found {
+                        let (_, session) = device.session.as_mut().unwrap();
+                        assert_eq!(session.receive(self.now, &bytes), bytes.len());
+                        self.speak(switch);
+                    }
+                }
+                Output::Agent(peer, commands) => {
+                    if let Some(agent) = self.agents.get_mut(&peer) {
+                        let report = agent.obey(self.now, &commands);
+                        let mut more = Vec::new();
+                        let _ = self.controller.input(
+                            self.now,
+                            Input::Reported(peer, &report),
+                            &mut more,
+                        );
+                        out.extend(more);
+                    }
+                }
+                Output::CloseSwitch(peer, why) => {
+                    self.closed.push(why.to_string());
+                    for device in &mut self.devices {
+                        if device.session.as_ref().is_some_and(|(of, _)| *of == peer) {
+                            device.session = None;
+                        }
+                    }
+                }
+                Output::CloseAgent(peer, why) => {
+                    self.closed.push(why.to_string());
+                    self.agents.remove(&peer);
+                }
+            }
+        }
+        self.run_frames();
+    }
+
+    /// Has a switch hear what came and send what it has to say.
+    fn speak(&mut self, switch: u32) {
+        let Device { switch: model, session } = &mut self.devices[switch as usize];
+        let Some((peer, session)) = session else {
+            return;
+        };
+        let peer = *peer;
+        let mut answers = Answers::default();
+        while let Some(event) = session.poll(self.now) {
+            if let Event::Message { xid, message } = event {
+                model.handle(self.now, xid, &message, &mut answers);
+            }
+        }
+        let mut bytes = session.output().to_vec();
+        session.sent(bytes.len());
+        for message in std::mem::take(&mut answers.messages) {
+            bytes.extend(message);
+        }
+        self.answer(switch, answers);
+        if !bytes.is_empty() {
+            let _ = self.input(Input::SwitchBytes(peer, &bytes));
+        }
+    }
+
+    fn answer(&mut self, switch: u32, answers: Answers) {
+        for (port, frame) in answers.frames {
+            match self.wiring.get(&(switch, port.0)) {
+                Some(End::Switch(to, at)) => self.frames.push_back((*to, *at, frame)),
+                Some(End::Host(host)) => self.delivered.push((*host, frame)),
+                None => {}
+            }
+        }
+        if let Some((peer, session)) = &self.devices[switch as usize].session
+            && session.is_up()
+        {
+            let (peer, bytes) = (*peer, answers.messages.concat());
+            if !bytes.is_empty() {
+                let _ = self.input(Input::SwitchBytes(peer, &bytes));
+            }
+        }
+    }
+
+    fn run_frames(&mut self) {
+        let mut hops = 0;
+        while let Some((switch, port, frame)) = self.frames.pop_front() {
+            hops += 1;
+            assert!(hops < 10_000, "a frame goes round");
+            let mut answers = Answers::default();
+            let model = &mut self.devices[switch as usize].switch;
+            model.receive(self.now, PortNo(port), &frame, &mut answers);
+            self.answer(switch, answers);
+        }
+    }
+
+    /// A switch says something of its own.
+    pub fn tell(&mut self, switch: u32, message: &[u8]) {
+        let (peer, _) = self.devices[switch as usize].session.as_ref().unwrap();
+        self.input(Input::SwitchBytes(*peer, message)).unwrap();
+    }
+
+    /// What agents hold back.
+    pub fn paced(&self) -> BTreeMap<Connection, Rate> {
+        self.agents.values().flat_map(|agent| agent.paced.clone()).collect()
+    }
+}
+
+/// A TCP segment between two hosts.
+pub fn segment(from: u32, to: u32, source_port: u16, flags: u8, length: usize) -> Vec<u8> {
+    let (IpAddr::V4(src), IpAddr::V4(dst)) = (address(from), address(to)) else { panic!() };
+    let builder = etherparse::PacketBuilder::ethernet2(ethernet(from), ethernet(to)).ipv4(
+        src.octets(),
+        dst.octets(),
+        64,
+    );
+    let mut tcp = builder.tcp(source_port, 5000, 77, 1000);
+    tcp = if flags & 2 != 0 { tcp.syn() } else { tcp };
+    tcp = if flags & 1 != 0 { tcp.fin() } else { tcp };
+    tcp = if flags & 16 != 0 { tcp.ack(5) } else { tcp };
+    let mut bytes = Vec::new();
+    tcp.write(&mut bytes, &vec![9; length]).unwrap();
+    bytes
+}
+
+/// The entries of a switch, each as its cookie, priority and length of the list of fields.
+pub fn entries(switch: &Switch) -> Vec<(u64, u16)> {
+    let mut switch = switch.clone();
+    let mut answers = Answers::default();
+    let body = openflow::Request::Flow(openflow::FlowSelect::ALL);
+    let request = Message::MultipartRequest { more: false, body };
+    switch.handle(Time::ZERO, 1, &request, &mut answers);
+    let mut entries = Vec::new();
+    for bytes in &answers.messages {
+        if let (_, Message::MultipartReply { body: openflow::Reply::Flow(flows), .. }) =
+            Message::decode(bytes).unwrap()
+        {
+            entries.extend(flows.iter().map(|flow| (flow.cookie, flow.priority)));
+        }
+    }
+    entries
+}
+
+pub fn metered(mut config: Config) -> Config {
+    config.enforcement = Enforcement::Meters;
+    config
+}
+
+/// A policy that divides 90 % of each link among the flows over it, evenly.
+pub fn even() -> Box<dyn policy::Policy + Send> {
+    policy::by_name("fair", &policy::Parameters::default()).unwrap()
+}
