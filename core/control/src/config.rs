@@ -1,0 +1,173 @@
+//! What the controller is told before it begins.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::IpAddr;
+
+use model::{Buffer, LinkId, LinkSpec, NodeId, Topology};
+use policy::Policy;
+use units::{Rate, Span};
+
+/// Everything that the controller is told. [`Config::new`] gives defaults to all but the policy.
+pub struct Config {
+    /// Hosts, switches and links that are declared. What is discovered is added to it.
+    pub topology: Topology,
+    /// What is known of its hosts.
+    pub hosts: Vec<HostConfig>,
+    /// What is known of its switches.
+    pub switches: Vec<SwitchConfig>,
+    /// What is known of the ports that its links leave by.
+    pub ports: Vec<PortConfig>,
+    /// The name of the policy, for people.
+    pub policy_name: String,
+    /// Who decides.
+    pub policy: Box<dyn Policy + Send>,
+    /// How rates are enforced.
+    pub enforcement: Enforcement,
+    /// How long actuators obey without hearing from the controller. Whole seconds in switches,
+    /// rounded up.
+    pub lease: Span,
+    /// Time between two reports of an agent on its connections.
+    pub sample: Span,
+    /// Time between two statistics of switches where the policy asks for none; also how often
+    /// links are looked for.
+    pub statistics: Span,
+    /// How long what a gone application declared stands.
+    pub grace: Span,
+    /// What is assumed of a link that is discovered and not declared; its capacity is that of the
+    /// port where the port tells its speed.
+    pub discovered: LinkSpec,
+    /// What peers may ask of the controller.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// No declared topology, pacing, a lease of 10 s as policies give it, samples and statistics
+    /// each second, a grace of 10 s; discovered links are of 1 Gbit/s.
+    pub fn new(name: &str, policy: Box<dyn Policy + Send>) -> Self {
+        Self {
+            topology: Topology::new(),
+            hosts: Vec::new(),
+            switches: Vec::new(),
+            ports: Vec::new(),
+            policy_name: name.into(),
+            policy,
+            enforcement: Enforcement::Pacing,
+            lease: policy::LEASE,
+            sample: Span::from_secs(1),
+            statistics: Span::from_secs(1),
+            grace: Span::from_secs(10),
+            discovered: LinkSpec {
+                capacity: Rate::from_mbps(1000),
+                delay: Span::from_micros(10),
+                buffer: Buffer::Unlimited,
+                mark: None,
+            },
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// How a rate is enforced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enforcement {
+    /// By the agent at the sending host.
+    Pacing,
+    /// By a meter at the first switch of the path. TCP suffers from it: see `docs/control.md`.
+    Meters,
+}
+
+/// A host of the declared topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostConfig {
+    /// Which.
+    pub node: NodeId,
+    /// Its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Its Ethernet addresses; none where they are to be learnt.
+    pub ethernet: Vec<[u8; 6]>,
+}
+
+/// A switch of the declared topology.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchConfig {
+    /// Which.
+    pub node: NodeId,
+    /// The number that it gives in the OpenFlow handshake.
+    pub datapath_id: u64,
+}
+
+/// The port that a link of the declared topology leaves by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortConfig {
+    /// The directed link.
+    pub link: LinkId,
+    /// OpenFlow port number at a switch; `None`: not known, or a host.
+    pub port: Option<u32>,
+    /// Name of the interface, as agents use it; empty: not known.
+    pub interface: String,
+}
+
+/// What peers may ask of the controller. What goes beyond is refused, not queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections of switches.
+    pub switches: usize,
+    /// Connections of agents.
+    pub agents: usize,
+    /// Applications that have declared something.
+    pub applications: usize,
+    /// Jobs of an application.
+    pub jobs: usize,
+    /// Flows of an application.
+    pub flows: usize,
+    /// Tasks of a job, and portions that it may have declared.
+    pub tasks: usize,
+    /// Bytes of a job's name or an identity.
+    pub name_bytes: usize,
+    /// Declarations of an application in a second; as many may come at once.
+    pub declarations_per_second: u32,
+    /// Reports of an agent in a second; as many may come at once.
+    pub reports_per_second: u32,
+    /// Packets that a switch may send up in a second; as many may come at once.
+    pub packets_per_second: u32,
+    /// Hosts that are learnt without being declared.
+    pub hosts: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            switches: 1_000,
+            agents: 10_000,
+            applications: 10_000,
+            jobs: 10_000,
+            flows: 100_000,
+            tasks: 100_000,
+            name_bytes: 256,
+            declarations_per_second: 10_000,
+            reports_per_second: 1_000,
+            packets_per_second: 10_000,
+            hosts: 10_000,
+        }
+    }
+}
+
+/// A configuration that contradicts itself: the field, and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The field, such as `switches[2].datapath_id`.
+    pub field: String,
+    /// What is wrong, and the remedy.
+    pub reason: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.reason)
+    }
+}
+
+impl core::error::Error for ConfigError {}

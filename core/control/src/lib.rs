@@ -1,0 +1,26 @@
+//! The controller as a machine: messages in, messages out, time as an argument.
+//!
+//! [`Controller`] has no socket, no clock and no randomness: its owner hands in what arrives
+//! ([`Controller::input`]), sends what comes out ([`Output`]) and comes again at the
+//! [`Controller::deadline`]. Equal inputs give equal outputs, byte for byte, so that what happened
+//! can be recorded and replayed. The daemon, the simulator and the tests run this same code.
+//!
+//! Everything granted carries the controller's epoch, which grows with every start, and a lease: a
+//! controller that is no more leaves no limit behind. How it works: `docs/control.md`.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod config;
+mod controller;
+mod message;
+mod status;
+
+pub use config::{Config, ConfigError, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
+pub use controller::{Change, Controller};
+pub use message::{Closing, Input, Output, Peer, Refusal};
+pub use status::{
+    AgentStatus, ApplicationStatus, Bottleneck, Counters, FlowExplanation, FlowStatus,
+    JobExplanation, LinkStatus, Rival, Status, SwitchStatus,
+};

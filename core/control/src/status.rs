@@ -1,0 +1,233 @@
+//! What the controller tells people: its status, and why a flow has its rate.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use protocol::Connection;
+use serde::Serialize;
+use units::{Bytes, Rate, Time};
+
+/// How everything stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Status {
+    /// The controller's incarnation.
+    pub epoch: u64,
+    /// Since when it runs.
+    pub since_ns: Time,
+    /// The name of the policy.
+    pub policy: String,
+    /// `pacing` or `meters`.
+    pub enforcement: &'static str,
+    /// Switches that are declared or connected.
+    pub switches: Vec<SwitchStatus>,
+    /// Agents that are connected.
+    pub agents: Vec<AgentStatus>,
+    /// Applications that have declared something.
+    pub applications: Vec<ApplicationStatus>,
+    /// All links.
+    pub links: Vec<LinkStatus>,
+    /// What is not as it should be, in sentences.
+    pub problems: Vec<String>,
+}
+
+/// A switch.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct SwitchStatus {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub datapath_id: Option<u64>,
+    /// Whether it is connected.
+    pub connected: bool,
+    /// Whether all that was sent has been confirmed by a barrier.
+    pub settled: bool,
+    /// Flow entries that it should have.
+    pub entries: usize,
+    /// Meters that it should have.
+    pub meters: usize,
+}
+
+/// An agent.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AgentStatus {
+    /// Who it has proved to be.
+    pub identity: String,
+    /// The hosts that it acts for.
+    pub hosts: Vec<String>,
+    /// What its kernel gives.
+    pub capabilities: Vec<String>,
+    /// Connections that are held to a rate.
+    pub paced: usize,
+    /// Commands that it has not confirmed yet.
+    pub unconfirmed: u64,
+    /// When it reported last.
+    pub heard_ns: Time,
+}
+
+/// An application.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ApplicationStatus {
+    /// Who it has proved to be.
+    pub name: String,
+    /// Whether it is connected.
+    pub connected: bool,
+    /// Its jobs.
+    pub jobs: usize,
+    /// Its flows.
+    pub flows: usize,
+    /// Declarations that were refused.
+    pub refused: u64,
+    /// Flows whose declaration was contradicted by measurement.
+    pub contradicted: u64,
+}
+
+/// A directed link.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LinkStatus {
+    /// Where it leaves.
+    pub from: String,
+    /// Where it arrives.
+    pub to: String,
+    /// What it carries, frame bytes.
+    pub capacity_bps: Rate,
+    /// Whether the configuration names it.
+    pub declared: bool,
+    /// Whether it was discovered; `None` where it can't be, as to a host that was never heard.
+    pub seen: Option<bool>,
+    /// Whether it carries traffic.
+    pub up: bool,
+    /// Flows whose path it is on.
+    pub flows: usize,
+    /// What limits of them add up to, frame bytes.
+    pub limited_bps: Rate,
+    /// What was measured of them, payload.
+    pub measured_bps: Rate,
+}
+
+/// A flow in a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowStatus {
+    /// Its application.
+    pub application: String,
+    /// Its job.
+    pub job: String,
+    /// Its number there.
+    pub flow: u64,
+    /// Its packets.
+    pub connection: Connection,
+    /// What the policy wants: frame bytes in bit/s; nothing: no limit.
+    pub intended_bps: Option<Rate>,
+    /// The limit that is confirmed to stand.
+    pub enforced_bps: Option<Rate>,
+    /// What was measured between the last two reports, payload.
+    pub measured_bps: Option<Rate>,
+    /// What it was declared to be, payload; after a contradiction, what was measured.
+    pub bytes: Option<Bytes>,
+    /// What has reached its receiver, payload.
+    pub delivered_bytes: Bytes,
+    /// What was declared and measured otherwise.
+    pub contradicted: Option<String>,
+}
+
+/// Why a flow has its rate.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowExplanation {
+    /// How it stands.
+    pub flow: FlowStatus,
+    /// When it was declared.
+    pub declared_ns: Time,
+    /// Since when the intention stands.
+    pub since_ns: Time,
+    /// The rule: what the policy decided and why, in a sentence.
+    pub why: String,
+    /// Who enforces it: an agent, a meter in a switch, or nobody and why.
+    pub by: String,
+    /// The links of its path, as `from -> to`.
+    pub path: Vec<String>,
+    /// The link of its path that has the least left.
+    pub bottleneck: Option<Bottleneck>,
+}
+
+/// A link and who else is on it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bottleneck {
+    /// The link, as `from -> to`.
+    pub link: String,
+    /// What it carries, frame bytes.
+    pub capacity_bps: Rate,
+    /// What limits of the flows on it add up to, frame bytes.
+    pub limited_bps: Rate,
+    /// What was measured of them, payload.
+    pub measured_bps: Rate,
+    /// The flows on it that have most, this one left out.
+    pub rivals: Vec<Rival>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// Another flow on a link.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rival {
+    /// Its application.
+    pub application: String,
+    /// Its job.
+    pub job: String,
+    /// Its number there.
+    pub flow: u64,
+    /// What the policy wants for it: frame bytes in bit/s; nothing: no limit.
+    pub intended_bps: Option<Rate>,
+    /// What was measured, payload.
+    pub measured_bps: Option<Rate>,
+}
+
+/// Why the flows of a job have their rates.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JobExplanation {
+    /// Its application.
+    pub application: String,
+    /// The job.
+    pub job: String,
+    /// When it started.
+    pub started_ns: Time,
+    /// What it has declared to move, payload.
+    pub declared_bytes: Bytes,
+    /// Its flows.
+    pub flows: Vec<FlowExplanation>,
+}
+
+/// What has happened since the controller began. All of them only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counters {
+    /// Declarations taken.
+    pub declarations: u64,
+    /// Declarations refused.
+    pub declarations_refused: u64,
+    /// Reports of agents taken.
+    pub reports: u64,
+    /// Reports refused.
+    pub reports_refused: u64,
+    /// Packets that switches sent up.
+    pub packets_in: u64,
+    /// Those left out because a switch sent too many.
+    pub packets_refused: u64,
+    /// Messages of switches that could not be read.
+    pub malformed: u64,
+    /// Requests and changes that switches refused or didn't answer.
+    pub switch_errors: u64,
+    /// Directives of the policy.
+    pub directives: u64,
+    /// Those that nothing can enforce.
+    pub directives_unenforced: u64,
+    /// Commands sent to agents.
+    pub commands: u64,
+    /// Flow entries added or changed in switches.
+    pub entries_added: u64,
+    /// Flow entries removed from switches.
+    pub entries_removed: u64,
+    /// Commands that agents called stale: another controller has a higher epoch.
+    pub stale: u64,
+    /// Declarations that measurement contradicted.
+    pub contradictions: u64,
+    /// Changes of paths after a link failed, returned or was found.
+    pub reroutes: u64,
+}
