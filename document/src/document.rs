@@ -22,19 +22,28 @@ pub enum Place {
 /// A value and where it was written.
 #[derive(Clone, Debug)]
 pub struct Item {
+    /// Where.
     pub place: Place,
+    /// What.
     pub node: Node,
 }
 
 /// A TOML value.
 #[derive(Clone, Debug)]
 pub enum Node {
+    /// In quotes.
     Text(String),
+    /// A whole number.
     Integer(i64),
+    /// A number with a fraction.
     Float(f64),
+    /// `true` or `false`.
     Bool(bool),
+    /// Values in order.
     List(Vec<Item>),
+    /// Values by key.
     Table(Table),
+    /// A date or a time; nothing here uses one.
     Date,
 }
 
@@ -76,6 +85,7 @@ pub struct Document<'a> {
     file: &'a str,
     text: &'a str,
     overrides: &'a [Override],
+    /// The table that holds everything.
     pub root: Item,
 }
 

@@ -19,6 +19,7 @@ impl DocumentError {
         Self(message.to_string().chars().map(plain).collect())
     }
 
+    /// An error about `field`, written at `at`.
     pub fn new(at: &str, field: &str, message: impl fmt::Display) -> Self {
         if field.is_empty() {
             Self::whole(format_args!("{at}: {message}"))
@@ -102,10 +103,12 @@ impl Override {
         &self.value
     }
 
+    /// Whether the value is a text, whatever it looks like.
     pub const fn is_literal(&self) -> bool {
         self.literal
     }
 
+    /// What errors call it.
     pub fn shown(&self) -> &str {
         &self.shown
     }

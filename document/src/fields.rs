@@ -285,7 +285,7 @@ pub fn shown(text: &str) -> String {
 /// No quantity, or out of range.
 pub fn between<T>(value: &Value<'_>, least: T, most: T) -> Result<T, DocumentError>
 where
-    T: std::str::FromStr<Err: std::fmt::Display> + PartialOrd + std::fmt::Display,
+    T: FromStr<Err: fmt::Display> + PartialOrd + fmt::Display,
 {
     let quantity: T = value.quantity()?;
     if quantity >= least && quantity <= most {

@@ -181,11 +181,11 @@ fn pause(value: &Value<'_>) -> Result<Pause, DocumentError> {
 
 /// A share of a whole as a fraction, to parts per million.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the range is checked first
-pub fn share(value: &Value<'_>) -> Result<Share, DocumentError> {
+fn share(value: &Value<'_>) -> Result<Share, DocumentError> {
     let fraction = value.number(1e-6..=1.0)?;
     Share::from_ppm((fraction * 1e6).round() as u32).map_err(|error| value.error(error))
 }
 
-pub fn span(value: &Value<'_>) -> Result<Span, DocumentError> {
+fn span(value: &Value<'_>) -> Result<Span, DocumentError> {
     between(value, Span::ZERO, LONGEST)
 }

@@ -48,6 +48,10 @@ const SHAPES: &[(&str, Shape)] = &[
     ("custom", Shape::Custom),
 ];
 
+/// The table `[topology]`.
+///
+/// # Errors
+/// No topology, or one beyond the bounds above.
 pub fn read(value: &Value<'_>) -> Read<Topology> {
     let mut fields = value.fields()?;
     let shape = fields.need("kind", "\"two-racks\"")?.choice(SHAPES)?;
