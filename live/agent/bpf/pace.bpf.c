@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// Pacing and statistics of connections, at the host that holds their sockets.
+//
+// A connection looks up its limit whenever it has measured a round trip. So a new rate is obeyed with
+// the next acknowledgement, and so a limit whose lease has run out is lifted although nobody is left
+// to lift it.
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include "watermaster.h"
+
+#define UNLIMITED 0xffffffffu // SO_MAX_PACING_RATE reads it as no limit
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 65536);
+	__type(key, struct wm_connection);
+	__type(value, struct wm_limit);
+} limits SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct wm_socket);
+} sockets SEC(".maps");
+
+static __always_inline void map4(__u8 *to, __be32 address)
+{
+	__builtin_memset(to, 0, 10);
+	to[10] = to[11] = 0xff;
+	__builtin_memcpy(to + 12, &address, 4);
+}
+
+static __always_inline void name_of(struct sock_common *sk, struct wm_connection *name)
+{
+	if (sk->skc_family == AF_INET) {
+		map4(name->source, sk->skc_rcv_saddr);
+		map4(name->destination, sk->skc_daddr);
+	} else {
+		for (int i = 0; i < 4; i++) {
+			__be32 from = sk->skc_v6_rcv_saddr.in6_u.u6_addr32[i];
+			__be32 to = sk->skc_v6_daddr.in6_u.u6_addr32[i];
+			__builtin_memcpy(name->source + 4 * i, &from, 4);
+			__builtin_memcpy(name->destination + 4 * i, &to, 4);
+		}
+	}
+	name->source_port = sk->skc_num;
+	name->destination_port = bpf_ntohs(sk->skc_dport);
+}
+
+static __always_inline bool is_mapped(const struct wm_connection *name)
+{
+	const __u8 *to = name->destination;
+	__u8 other = 0;
+	for (int i = 0; i < 10; i++)
+		other |= to[i];
+	return !other && to[10] == 0xff && to[11] == 0xff;
+}
+
+// The payload per second at which full segments fill `rate` octets of frames per second.
+static __always_inline __u64 payload(struct tcp_sock *tp, const struct wm_connection *name, __u64 rate)
+{
+	__u64 segment = tp->mss_cache;
+	__u64 headers = (is_mapped(name) ? 20 : 40) + tp->inet_conn.icsk_ext_hdr_len + tp->tcp_header_len;
+	if (!segment)
+		return rate;
+	rate = rate * segment / (segment + headers);
+	// Never slower than a segment a second: what waits for its turn is not reached by a lease's end.
+	if (rate < segment)
+		rate = segment;
+	return rate < UNLIMITED - 1 ? rate : UNLIMITED - 1;
+}
+
+// What SO_MAX_PACING_RATE must become; 0: it may stay.
+static __always_inline __u32 decide(struct tcp_sock *tp, struct wm_socket *own)
+{
+	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
+	struct wm_connection name;
+	name_of(&sk->__sk_common, &name);
+
+	__u64 current = sk->sk_max_pacing_rate;
+	if (own->applied && current != own->applied)
+		own->applied = 0; // the application has set its own since
+	struct wm_limit *limit = bpf_map_lookup_elem(&limits, &name);
+	if (limit && bpf_ktime_get_ns() < limit->expires) {
+		if (!own->applied)
+			own->before = current;
+		__u64 wanted = payload(tp, &name, limit->rate);
+		if (wanted > own->before)
+			wanted = own->before;
+		if (wanted == current)
+			return 0;
+		own->applied = wanted;
+		return wanted;
+	}
+	if (!own->applied)
+		return 0;
+	own->applied = 0;
+	return own->before < UNLIMITED ? own->before : UNLIMITED;
+}
+
+SEC("sockops")
+int govern(struct bpf_sock_ops *ops)
+{
+	__u32 op = ops->op;
+	bool fresh = op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB;
+	if (!fresh && op != BPF_SOCK_OPS_RTT_CB && op != BPF_SOCK_OPS_RTO_CB)
+		return 1;
+	struct bpf_sock *sk = ops->sk;
+	if (!sk)
+		return 1;
+	struct wm_socket *own = bpf_sk_storage_get(&sockets, sk, 0, fresh ? BPF_SK_STORAGE_GET_F_CREATE : 0);
+	if (!own)
+		return 1;
+	if (op == BPF_SOCK_OPS_RTO_CB) {
+		own->timeouts++;
+		return 1;
+	}
+	if (fresh)
+		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_RTT_CB_FLAG |
+						       BPF_SOCK_OPS_RTO_CB_FLAG);
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 1;
+	__u32 rate = decide(tp, own);
+	if (rate)
+		bpf_setsockopt(ops, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	return 1;
+}
+
+// Reaches connections that were there before the program above: from then on they too ask for their
+// limit. Where that can't be had, they aren't touched, because nothing would lift their limit.
+// Writes an octet for each connection that it holds.
+SEC("iter/tcp")
+int adopt(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	if (!common)
+		return 0;
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(common);
+	if (!tp)
+		return 0;
+	__u8 state = common->skc_state;
+	if (state != TCP_ESTABLISHED && state != TCP_FIN_WAIT1 && state != TCP_CLOSE_WAIT &&
+	    state != TCP_LAST_ACK && state != TCP_CLOSING)
+		return 0;
+	int flags = 0;
+	if (bpf_getsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
+		return 0;
+	flags |= BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG;
+	if (bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
+		return 0;
+	struct wm_socket *own = bpf_sk_storage_get(&sockets, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!own)
+		return 0;
+	__u32 rate = decide(tp, own);
+	if (rate)
+		bpf_setsockopt(tp, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	__u8 one = 1;
+	bpf_seq_write(ctx->meta->seq, &one, sizeof(one));
+	return 0;
+}
+
+// Writes a record for each connection that the programs above know, of all namespaces.
+SEC("iter/bpf_sk_storage_map")
+int report(struct bpf_iter__bpf_sk_storage_map *ctx)
+{
+	struct sock *sk = ctx->sk;
+	struct wm_socket *own = ctx->value;
+	if (!sk || !own)
+		return 0;
+	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	struct wm_statistics line = {};
+	name_of(&sk->__sk_common, &line.connection);
+	line.namespace = sk->__sk_common.skc_net.net->ns.inum;
+	line.delivered = tp->bytes_acked;
+	line.received = tp->bytes_received;
+	line.pacing = own->applied;
+	line.unsent = tp->write_seq - tp->snd_nxt;
+	line.in_flight = tp->snd_nxt - tp->snd_una;
+	line.unread = tp->rcv_nxt - tp->copied_seq;
+	line.srtt_us = tp->srtt_us >> 3;
+	line.retransmissions = tp->total_retrans;
+	line.timeouts = own->timeouts;
+	line.window = tp->snd_cwnd;
+	line.segment = tp->mss_cache;
+	line.scale = BPF_CORE_READ_BITFIELD_PROBED(&tp->rx_opt, rcv_wscale);
+	line.state = sk->__sk_common.skc_state;
+	bpf_seq_write(ctx->meta->seq, &line, sizeof(line));
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

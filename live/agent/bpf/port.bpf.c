@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: GPL-2.0 OR Apache-2.0
+// A port of a switch that is a Linux interface: data leaves through it, acknowledgements return.
+//
+// On the way out: a virtual queue with thresholds (SDTCP, section 3.2), CE marks, classes of HTB, and
+// the volume of each flow. On the way in: windows of acknowledgements are capped (section 3.5).
+// Nothing here drops a packet.
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_endian.h>
+#include "watermaster.h"
+
+#define DEFAULT_SEGMENT 536 // RFC 9293, section 3.7.1
+#define MAX_SHIFT 14	    // RFC 7323, section 2.3
+
+enum { FIN = 1, SYN = 2, RST = 4, ACK = 16 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wm_port);
+} port SEC(".maps");
+
+struct queue {
+	struct bpf_spin_lock lock;
+	__u32 level;
+	__u64 busy;  // when all that is queued will have left
+	__u64 above; // until when the queue has L or more
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct queue);
+} queues SEC(".maps");
+
+struct recovery {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct recovery);
+} recoveries SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wm_counters);
+} counters SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct wm_connection);
+	__type(value, struct wm_flow);
+} flows SEC(".maps");
+
+// The entry for a connection of zeros is for all that have none of their own.
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 8192);
+	__type(key, struct wm_connection);
+	__type(value, struct wm_window);
+} windows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 8192);
+	__type(key, struct wm_connection);
+	__type(value, struct wm_class);
+} classes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 256 * 1024);
+} events SEC(".maps");
+
+static const struct wm_connection everyone;
+static const __u32 zero;
+
+static __always_inline void tell(__u32 number, __u32 kind, __u64 queue, const struct wm_connection *connection)
+{
+	struct wm_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		struct wm_counters *count = bpf_map_lookup_elem(&counters, &zero);
+		if (count)
+			count->lost++;
+		return;
+	}
+	event->at = bpf_ktime_get_ns();
+	event->queue = queue;
+	event->port = number;
+	event->kind = kind;
+	event->connection = *connection;
+	event->unused = 0;
+	bpf_ringbuf_submit(event, 0);
+}
+
+struct packet {
+	struct wm_connection connection; // as the packet is addressed
+	__u32 tcp;			 // where its header starts
+	__u32 options;			 // octets
+	__u16 window;
+	__u8 flags;
+};
+
+struct ipv4 {
+	__u8 version_length;
+	__u8 service;
+	__be16 total;
+	__be16 identification;
+	__be16 fragment;
+	__u8 ttl;
+	__u8 protocol;
+	__sum16 sum;
+	__u8 source[4];
+	__u8 destination[4];
+};
+
+struct ipv6 {
+	__u8 version;
+	__u8 label[3];
+	__be16 payload;
+	__u8 next;
+	__u8 hops;
+	__u8 source[16];
+	__u8 destination[16];
+};
+
+struct tcp {
+	__be16 source;
+	__be16 destination;
+	__be32 sequence;
+	__be32 acknowledged;
+	__u8 length;
+	__u8 flags;
+	__be16 window;
+	__sum16 sum;
+	__be16 urgent;
+};
+
+enum { NOT_TCP, MALFORMED, IS_TCP };
+
+// TCP over IPv4, or over IPv6 without extension headers; the first fragment of several isn't taken.
+static __always_inline int parse(struct __sk_buff *skb, __u32 at, struct packet *packet)
+{
+	__u32 end = skb->len;
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		struct ipv4 ip;
+		if (bpf_skb_load_bytes(skb, at, &ip, sizeof(ip)))
+			return MALFORMED;
+		__u32 length = (ip.version_length & 15) * 4;
+		__u32 total = bpf_ntohs(ip.total);
+		if (ip.version_length >> 4 != 4 || length < sizeof(ip))
+			return MALFORMED;
+		if (ip.protocol != IPPROTO_TCP || ip.fragment & bpf_htons(0x3fff))
+			return NOT_TCP;
+		// Zero is what packets too long for the field have before they are cut.
+		if (total && at + total < end)
+			end = at + total;
+		packet->tcp = at + length;
+		__builtin_memset(packet->connection.source, 0, 10);
+		__builtin_memset(packet->connection.source + 10, 0xff, 2);
+		__builtin_memcpy(packet->connection.source + 12, ip.source, 4);
+		__builtin_memset(packet->connection.destination, 0, 10);
+		__builtin_memset(packet->connection.destination + 10, 0xff, 2);
+		__builtin_memcpy(packet->connection.destination + 12, ip.destination, 4);
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6 ip;
+		if (bpf_skb_load_bytes(skb, at, &ip, sizeof(ip)) || ip.version >> 4 != 6)
+			return MALFORMED;
+		if (ip.next != IPPROTO_TCP)
+			return NOT_TCP;
+		__u32 total = bpf_ntohs(ip.payload);
+		packet->tcp = at + sizeof(ip);
+		if (total && packet->tcp + total < end)
+			end = packet->tcp + total;
+		__builtin_memcpy(packet->connection.source, ip.source, 16);
+		__builtin_memcpy(packet->connection.destination, ip.destination, 16);
+	} else {
+		return NOT_TCP;
+	}
+	struct tcp tcp;
+	if (packet->tcp + sizeof(tcp) > end || bpf_skb_load_bytes(skb, packet->tcp, &tcp, sizeof(tcp)))
+		return MALFORMED;
+	__u32 length = (tcp.length >> 4) * 4;
+	if (length < sizeof(tcp) || packet->tcp + length > end)
+		return MALFORMED;
+	packet->options = length - sizeof(tcp);
+	packet->connection.source_port = bpf_ntohs(tcp.source);
+	packet->connection.destination_port = bpf_ntohs(tcp.destination);
+	packet->flags = tcp.flags;
+	packet->window = bpf_ntohs(tcp.window);
+	return IS_TCP;
+}
+
+struct offer {
+	__u8 options[64];
+	__u32 length;
+	__u32 at;
+	__u16 segment; // 0: not said
+	__u8 scale;
+	bool scales;
+	bool broken;
+};
+
+// Takes one option; returns whether it was the last.
+static long read_option(__u32 round, struct offer *offer)
+{
+	(void)round;
+	__u32 at = offer->at, length = offer->length;
+	if (at >= length || at >= 40)
+		return 1;
+	__u8 kind = offer->options[at];
+	if (kind == 0)
+		return 1;
+	if (kind == 1) {
+		offer->at = at + 1;
+		return 0;
+	}
+	__u8 size = at + 1 < length ? offer->options[at + 1] : 0;
+	if (size < 2 || at + size > length) {
+		offer->broken = true;
+		return 1;
+	}
+	if (kind == 2 && size == 4)
+		offer->segment = offer->options[at + 2] << 8 | offer->options[at + 3];
+	if (kind == 3 && size == 3) {
+		__u8 scale = offer->options[at + 2];
+		offer->scale = scale < MAX_SHIFT ? scale : MAX_SHIFT;
+		offer->scales = true;
+	}
+	offer->at = at + size;
+	return 0;
+}
+
+// The options of a SYN. A list that breaks off says nothing: hosts too drop what they can't read.
+static __always_inline void read_options(struct __sk_buff *skb, const struct packet *packet, struct offer *offer)
+{
+	offer->length = packet->options;
+	if (offer->length == 0)
+		return;
+	if (offer->length > 40 ||
+	    bpf_skb_load_bytes(skb, packet->tcp + sizeof(struct tcp), offer->options, offer->length)) {
+		offer->broken = true;
+		return;
+	}
+	bpf_loop(40, read_option, offer, 0);
+}
+
+static __always_inline void reverse(const struct wm_connection *from, struct wm_connection *to)
+{
+	__builtin_memcpy(to->source, from->destination, 16);
+	__builtin_memcpy(to->destination, from->source, 16);
+	to->source_port = from->destination_port;
+	to->destination_port = from->source_port;
+}
+
+// The flow of a packet, known or not until now, after what its flags say.
+static __always_inline struct wm_flow *follow(struct __sk_buff *skb, const struct wm_port *config,
+					      const struct wm_connection *name, const struct packet *packet,
+					      bool from_sender)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct wm_flow *flow = bpf_map_lookup_elem(&flows, name);
+	if (!flow) {
+		struct wm_flow fresh = { .first = now };
+		bpf_map_update_elem(&flows, name, &fresh, BPF_ANY);
+		flow = bpf_map_lookup_elem(&flows, name);
+		if (!flow)
+			return 0;
+	}
+	flow->last = now;
+	if (packet->flags & SYN) {
+		bool opens = !(packet->flags & ACK);
+		struct offer offer = {};
+		read_options(skb, packet, &offer);
+		if (opens) { // a new connection, whatever had these numbers before
+			flow->first = now;
+			flow->octets = flow->packets = 0;
+			flow->flags = 0;
+			flow->segment = 0;
+		}
+		if (!offer.broken) {
+			__u32 bits = from_sender ? WM_SENDER_SYN : WM_RECEIVER_SYN;
+			if (offer.scales)
+				bits |= from_sender ? WM_SENDER_SCALE : WM_RECEIVER_SCALE;
+			flow->flags |= bits;
+			if (!from_sender) {
+				flow->scale = offer.scale;
+				flow->segment = offer.segment ? offer.segment : DEFAULT_SEGMENT;
+			}
+		}
+		if (opens && config->punt)
+			tell(config->port, WM_OPENED, 0, name);
+	} else if (packet->flags & (FIN | RST) && !(flow->flags & WM_CLOSED)) {
+		flow->flags |= WM_CLOSED;
+		if (config->punt)
+			tell(config->port, WM_CLOSED_FLOW, 0, name);
+	}
+	return flow;
+}
+
+static __always_inline __u64 to_octets(const struct wm_port *config, __u64 wait)
+{
+	return wait * config->rate / 1000000000;
+}
+
+static int recover(void *map, __u32 *key, struct recovery *recovery)
+{
+	(void)map, (void)key;
+	struct wm_port *config = bpf_map_lookup_elem(&port, &zero);
+	struct queue *queue = bpf_map_lookup_elem(&queues, &zero);
+	if (!config || !queue)
+		return 0;
+	__u64 now = bpf_ktime_get_ns(), again = 0, wait;
+	bpf_spin_lock(&queue->lock);
+	if (queue->above + config->recovery > now)
+		again = queue->above + config->recovery - now;
+	else
+		queue->level = WM_RECOVERED;
+	wait = queue->busy > now ? queue->busy - now : 0;
+	bpf_spin_unlock(&queue->lock);
+	if (again)
+		bpf_timer_start(&recovery->timer, again, 0);
+	else
+		tell(config->port, WM_RECOVERED, to_octets(config, wait), &everyone);
+	return 0;
+}
+
+// Puts a packet into the virtual queue; returns how long it waits there.
+static __always_inline __u64 enqueue(const struct wm_port *config, __u32 octets, struct wm_counters *count)
+{
+	struct queue *queue = bpf_map_lookup_elem(&queues, &zero);
+	if (!queue || !config->rate)
+		return 0;
+	__u64 cost = (__u64)octets * 1000000000 / config->rate;
+	__u64 now = bpf_ktime_get_ns(), wait;
+	__u32 level, before;
+	bool full;
+	bpf_spin_lock(&queue->lock);
+	__u64 busy = queue->busy > now ? queue->busy : now;
+	full = busy - now + cost > config->limit;
+	if (!full) // as in the real one, what finds no room takes none
+		busy += cost;
+	queue->busy = busy;
+	wait = busy - now;
+	before = queue->level;
+	level = wait >= config->threshold[2] ? WM_HIGH :
+		wait >= config->threshold[1] ? WM_MEDIUM :
+		wait >= config->threshold[0] ? WM_LOW :
+					       WM_RECOVERED;
+	if (level)
+		queue->above = busy - config->threshold[0];
+	if (level > before)
+		queue->level = level;
+	bpf_spin_unlock(&queue->lock);
+	count->over += full;
+	if (level > before) {
+		tell(config->port, level, to_octets(config, wait), &everyone);
+		if (!before) {
+			struct recovery *recovery = bpf_map_lookup_elem(&recoveries, &zero);
+			if (recovery) {
+				bpf_timer_init(&recovery->timer, &recoveries, CLOCK_MONOTONIC);
+				bpf_timer_set_callback(&recovery->timer, recover);
+				bpf_timer_start(&recovery->timer, config->recovery, 0);
+			}
+		}
+	}
+	return wait;
+}
+
+SEC("tcx/egress")
+int leaving(struct __sk_buff *skb)
+{
+	struct wm_port *config = bpf_map_lookup_elem(&port, &zero);
+	struct wm_counters *count = bpf_map_lookup_elem(&counters, &zero);
+	if (!config || !count)
+		return TC_ACT_UNSPEC;
+	__u32 packets = skb->gso_segs ? skb->gso_segs : 1;
+	__u32 length = skb->wire_len ? skb->wire_len : skb->len;
+	__u32 headers = packets * config->link_header;
+	__u32 octets = length > headers ? length - headers : 0;
+	count->packets += packets;
+	count->octets += octets;
+	__u64 wait = enqueue(config, octets, count);
+	if (config->rate && wait > config->mark && bpf_skb_ecn_set_ce(skb))
+		count->marked++;
+
+	struct packet packet = {};
+	int kind = parse(skb, config->link_header, &packet);
+	if (kind == MALFORMED)
+		count->malformed++;
+	if (kind != IS_TCP)
+		return TC_ACT_UNSPEC;
+	struct wm_flow *flow = follow(skb, config, &packet.connection, &packet, true);
+	if (flow) {
+		__sync_fetch_and_add(&flow->octets, octets);
+		__sync_fetch_and_add(&flow->packets, packets);
+	}
+	struct wm_class *class = bpf_map_lookup_elem(&classes, &packet.connection);
+	if (class && bpf_ktime_get_ns() < class->expires) {
+		skb->priority = class->class; // HTB takes a class's own number before it asks its filters
+		count->classed++;
+	}
+	return TC_ACT_UNSPEC;
+}
+
+SEC("tcx/ingress")
+int returning(struct __sk_buff *skb)
+{
+	struct wm_port *config = bpf_map_lookup_elem(&port, &zero);
+	struct wm_counters *count = bpf_map_lookup_elem(&counters, &zero);
+	if (!config || !count)
+		return TC_ACT_UNSPEC;
+	struct packet packet = {};
+	int kind = parse(skb, config->link_header, &packet);
+	if (kind == MALFORMED)
+		count->malformed++;
+	if (kind != IS_TCP)
+		return TC_ACT_UNSPEC;
+	struct wm_connection name;
+	reverse(&packet.connection, &name);
+	struct wm_flow *flow = follow(skb, config, &name, &packet, false);
+	if (!(packet.flags & ACK) || packet.flags & RST)
+		return TC_ACT_UNSPEC;
+	count->acknowledgements++;
+	struct wm_window *entry = bpf_map_lookup_elem(&windows, &name);
+	if (!entry || bpf_ktime_get_ns() >= entry->expires)
+		entry = bpf_map_lookup_elem(&windows, &everyone);
+	if (!entry || bpf_ktime_get_ns() >= entry->expires)
+		return TC_ACT_UNSPEC;
+
+	__u32 both = WM_SENDER_SYN | WM_RECEIVER_SYN;
+	if (!flow || (flow->flags & both) != both) {
+		count->unscaled++;
+		return TC_ACT_UNSPEC;
+	}
+	both = WM_SENDER_SCALE | WM_RECEIVER_SCALE;
+	bool scaled = (flow->flags & both) == both && !(packet.flags & SYN);
+	__u32 scale = scaled ? flow->scale & 15 : 0;
+	__u32 segment = flow->segment < config->segment ? flow->segment : config->segment;
+	__u64 floor = (__u64)entry->floor * segment;
+	__u64 cap = entry->octets > floor ? entry->octets : floor;
+	__u64 units = cap >> scale;
+	if (units << scale < floor)
+		units++;
+	if (units >= packet.window)
+		return TC_ACT_UNSPEC;
+	__be16 old = bpf_htons(packet.window), new = bpf_htons(units);
+	if (bpf_l4_csum_replace(skb, packet.tcp + __builtin_offsetof(struct tcp, sum), old, new, sizeof(new)) ||
+	    bpf_skb_store_bytes(skb, packet.tcp + __builtin_offsetof(struct tcp, window), &new, sizeof(new), 0))
+		return TC_ACT_UNSPEC;
+	count->rewritten++;
+	if (!entry->first)
+		entry->first = bpf_ktime_get_ns();
+	return TC_ACT_UNSPEC;
+}
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: GPL-2.0 OR Apache-2.0 */
+/*
+ * What the programs and the library share: the layout of keys, values and records. src/layout.rs says
+ * the same in Rust; sizes are compared at every load. Times are CLOCK_MONOTONIC in ns, host byte order.
+ */
+#ifndef WATERMASTER_H
+#define WATERMASTER_H
+
+/* A direction of a TCP connection, as its data packets name it. IPv4 as ::ffff:a.b.c.d. */
+struct wm_connection {
+	__u8 source[16];
+	__u8 destination[16];
+	__u16 source_port;
+	__u16 destination_port;
+};
+
+/* How fast a connection may send. */
+struct wm_limit {
+	__u64 rate; /* frame octets per second, IP header included */
+	__u64 expires;
+	__u64 epoch;
+};
+
+/* What is known of a socket beyond its own state. */
+struct wm_socket {
+	__u64 applied; /* what we have set, payload octets per second; 0: nothing */
+	__u64 before;  /* what stood there before us */
+	__u32 timeouts;
+	__u32 unused;
+};
+
+/* A line of statistics. */
+struct wm_statistics {
+	struct wm_connection connection;
+	__u32 namespace; /* inode */
+	__u64 delivered; /* octets acknowledged */
+	__u64 received;
+	__u64 pacing; /* payload octets per second; 0: not held by us */
+	__u32 unsent;
+	__u32 in_flight;
+	__u32 unread; /* received, not yet taken by the application */
+	__u32 srtt_us;
+	__u32 retransmissions;
+	__u32 timeouts;
+	__u32 window; /* congestion window, segments */
+	__u32 segment; /* octets of payload */
+	__u32 scale; /* of the window that this end advertises */
+	__u32 state;
+};
+
+/* How a port is watched. Lengths of the queue are times that it takes to send them. */
+struct wm_port {
+	__u64 rate; /* octets per second of the virtual queue; 0: none */
+	__u64 limit;
+	__u64 threshold[3]; /* L, M, H */
+	__u64 recovery;
+	__u64 mark; /* CE above this */
+	__u32 link_header; /* octets before the IP header */
+	__u32 segment; /* most payload of a packet on this interface */
+	__u32 port; /* the number in events */
+	__u32 punt; /* whether SYN and FIN are events */
+};
+
+struct wm_window {
+	__u64 expires;
+	__u64 epoch;
+	__u64 first; /* when it was first written into a packet; 0: not yet */
+	__u32 octets;
+	__u32 floor; /* segments that always fit */
+};
+
+struct wm_class {
+	__u64 expires;
+	__u64 epoch;
+	__u32 class; /* as tc writes it: 1:10 is 0x10010 */
+	__u32 unused;
+};
+
+enum {
+	WM_SENDER_SYN = 1,
+	WM_SENDER_SCALE = 2,
+	WM_RECEIVER_SYN = 4,
+	WM_RECEIVER_SCALE = 8,
+	WM_CLOSED = 16,
+};
+
+/* A flow through a port, in the direction of its data. */
+struct wm_flow {
+	__u64 first;
+	__u64 last;
+	__u64 octets; /* frames */
+	__u64 packets;
+	__u32 flags;
+	__u16 segment; /* most payload that the receiver takes */
+	__u8 scale; /* of the receiver's window */
+	__u8 unused;
+};
+
+enum {
+	WM_RECOVERED,
+	WM_LOW,
+	WM_MEDIUM,
+	WM_HIGH,
+	WM_OPENED,
+	WM_CLOSED_FLOW,
+};
+
+struct wm_event {
+	__u64 at;
+	__u64 queue; /* octets */
+	__u32 port;
+	__u32 kind;
+	struct wm_connection connection;
+	__u32 unused;
+};
+
+/* Counters of a port; one set per CPU. */
+struct wm_counters {
+	__u64 packets;
+	__u64 octets;
+	__u64 over; /* packets that found the virtual queue full */
+	__u64 marked;
+	__u64 classed;
+	__u64 acknowledgements;
+	__u64 rewritten;
+	__u64 unscaled; /* to be rewritten, but the scale isn't known */
+	__u64 malformed;
+	__u64 lost; /* events that found no room */
+};
+
+#endif

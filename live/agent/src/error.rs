@@ -1,0 +1,83 @@
+use std::io;
+use std::path::PathBuf;
+
+use protocol::Connection;
+
+/// Why the kernel wasn't made to do something.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A BPF object isn't accepted.
+    #[error("BPF program {object}: {source}; `watermaster doctor` tells what is missing")]
+    Load {
+        /// Which object.
+        object: &'static str,
+        /// What the loader said.
+        source: libbpf_rs::Error,
+    },
+    /// A BPF operation failed.
+    #[error("{doing}: {source}")]
+    Bpf {
+        /// What was tried.
+        doing: &'static str,
+        /// What the kernel said.
+        source: libbpf_rs::Error,
+    },
+    /// A file or directory.
+    #[error("{path}: {source}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// There is no cgroup v2 hierarchy.
+    #[error("no cgroup v2 is mounted; mount -t cgroup2 none /sys/fs/cgroup")]
+    NoCgroup,
+    /// What an earlier agent left has another layout.
+    #[error("{path}: left by another version of the agent ({source}); stop it with that version, or remove the directory")]
+    Incompatible {
+        /// Where it lies.
+        path: PathBuf,
+        /// What doesn't fit.
+        source: libbpf_rs::Error,
+    },
+    /// There is no such interface in the namespace.
+    #[error("no interface {0} in {1}")]
+    NoInterface(String, String),
+    /// A command of a controller that another has replaced.
+    #[error("epoch {given} is over: {standing} stands")]
+    Stale {
+        /// The epoch of the command.
+        given: u64,
+        /// The highest one seen.
+        standing: u64,
+    },
+    /// A rate that the kernel can't hold.
+    #[error("{0} can't be held: SO_MAX_PACING_RATE takes 8 bit/s to 34.3 Gbit/s")]
+    Rate(units::Rate),
+    /// A setting that makes no sense.
+    #[error("{setting}: {remedy}")]
+    Setting {
+        /// Which.
+        setting: &'static str,
+        /// What it must be.
+        remedy: &'static str,
+    },
+    /// A connection whose ends are of different families, or whose ports aren't known.
+    #[error("{} to {}: needs two addresses of one family, both with ports", .0.source, .0.destination)]
+    Unnamed(Connection),
+    /// There is no such port.
+    #[error("no port {0}")]
+    NoPort(u32),
+}
+
+impl Error {
+    pub(crate) fn bpf(doing: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Self {
+        move |source| Self::Bpf { doing, source }
+    }
+
+    pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { path, source }
+    }
+}

@@ -1,0 +1,299 @@
+//! Holding connections to rates, where their sockets are.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use libbpf_rs::query::LinkTypeInfo;
+use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, Object, OpenObject};
+use protocol::Connection;
+use units::{Bytes, Rate, Span, Time};
+
+use crate::layout::{Fields, Value, key};
+use crate::lease::Epoch;
+use crate::objects::{PACE, map, map_mut, open_map, program, program_mut};
+use crate::pins::Pins;
+use crate::{Error, Lease, Namespace, Statistics, now, statistics, unified_mount};
+
+/// What the kernel reads as no limit is the first value that can't be one.
+const MOST: u64 = u32::MAX as u64 - 1;
+
+/// Whose connections, and where what survives is kept.
+#[derive(Clone, Debug)]
+pub struct PacerOptions {
+    /// The control group whose processes' connections are governed; `None`: all.
+    pub cgroup: Option<PathBuf>,
+    /// Where a BPF file system is, or will be mounted.
+    pub pins: PathBuf,
+    /// Tells pacers of one machine apart.
+    pub name: String,
+    /// How many connections can have a limit at a time.
+    pub limits: u32,
+}
+
+impl Default for PacerOptions {
+    fn default() -> Self {
+        Self {
+            cgroup: None,
+            pins: "/run/watermaster/bpf".into(),
+            name: "agent".to_owned(),
+            limits: 65_536,
+        }
+    }
+}
+
+/// A limit that stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The connection, in the direction of its data.
+    pub connection: Connection,
+    /// Frame bytes per second.
+    pub rate: Rate,
+    /// When it ends by itself.
+    pub expires: Time,
+    /// Who set it.
+    pub epoch: u64,
+}
+
+/// How a pacer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Stopped {
+    /// No connection is held, and nothing is left.
+    Clean,
+    /// Connections in namespaces that it couldn't reach are still held. The programs stay to let
+    /// them go, each with its next acknowledgement; stop again to remove them.
+    Lingering {
+        /// How many.
+        held: usize,
+    },
+}
+
+/// Holds connections to rates. Dropped without [`Pacer::stop`], it leaves its programs to end the
+/// leases, as it does when its process is killed; the next one of the same name goes on from there.
+pub struct Pacer {
+    object: Object,
+    pins: Pins,
+    epoch: Epoch,
+    // Kept attached by its pin, and by this while there is none.
+    _link: Link,
+}
+
+impl Pacer {
+    /// Governs the connections of a control group from their beginning; those that exist already
+    /// need [`Pacer::adopt`].
+    ///
+    /// # Errors
+    /// What the kernel doesn't give or allow; [`Error::Incompatible`] when another version's maps are
+    /// in the way.
+    pub fn start(options: &PacerOptions) -> Result<Self, Error> {
+        let group = match &options.cgroup {
+            Some(path) => path.clone(),
+            None => unified_mount()?,
+        };
+        let directory = File::open(&group).map_err(Error::file(&group))?;
+        let identity = directory.metadata().map_err(Error::file(&group))?.ino();
+        let pins = Pins::at(&options.pins, &options.name)?;
+        let mut object = PACE.open()?;
+        open_map(&mut object, "limits")
+            .set_max_entries(options.limits)
+            .map_err(Error::bpf("size the map of limits"))?;
+        for name in ["limits", "sockets"] {
+            inherit(&mut object, &pins, name)?;
+        }
+        let mut object = PACE.load(object)?;
+        for name in ["limits", "sockets"] {
+            if pins.existing(name).is_none() {
+                map_mut(&mut object, name)
+                    .pin(pins.path(name))
+                    .map_err(Error::bpf("pin a map"))?;
+            }
+        }
+        let link = attach(&object, &pins, &directory, identity)?;
+        let mut pacer = Self { object, pins, epoch: Epoch::default(), _link: link };
+        let highest = pacer.limits()?.iter().map(|limit| limit.epoch).max().unwrap_or(0);
+        pacer.epoch.obey(highest)?;
+        Ok(pacer)
+    }
+
+    /// Takes over the connections of a namespace that were there before, and applies at once what
+    /// stands for them. Returns how many there are; 0 although there are some says that this kernel
+    /// can't (before 6.13): they stay untouched.
+    ///
+    /// # Errors
+    /// The namespace can't be entered.
+    pub fn adopt(&self, namespace: &Namespace) -> Result<usize, Error> {
+        namespace.visit(|| {
+            let link = program_mut(&self.object, "adopt")
+                .attach()
+                .map_err(Error::bpf("iterate over sockets"))?;
+            let mut marks = Vec::new();
+            Iter::new(&link)
+                .map_err(Error::bpf("read sockets"))?
+                .read_to_end(&mut marks)
+                .map_err(Error::file("sockets"))?;
+            Ok(marks.len())
+        })
+    }
+
+    /// Holds a connection to a rate of frame bytes, or lets it go. It may exist already, or begin
+    /// while the lease lasts. Obeyed with its next acknowledgement.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], [`Error::Rate`], [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
+    pub fn pace(
+        &mut self,
+        connection: &Connection,
+        limit: Option<Rate>,
+        lease: Lease,
+    ) -> Result<(), Error> {
+        self.epoch.obey(lease.epoch)?;
+        let key = key(connection)?;
+        let Some(rate) = limit else { return self.forget(&key) };
+        let octets = rate.bytes_in(Span::from_secs(1)).get();
+        if octets == 0 || octets > MOST {
+            return Err(Error::Rate(rate));
+        }
+        self.write(&key, octets, lease)
+    }
+
+    /// Renews all limits of the lease's epoch that still stand.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], or what the kernel says.
+    pub fn renew(&mut self, lease: Lease) -> Result<(), Error> {
+        self.epoch.obey(lease.epoch)?;
+        let now = now();
+        for limit in self.limits()? {
+            if limit.epoch == lease.epoch && limit.expires > now {
+                let octets = limit.rate.bytes_in(Span::from_secs(1)).get();
+                self.write(&key(&limit.connection)?, octets, lease)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the limits whose lease is over, which makes room; returns how many.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn sweep(&mut self) -> Result<usize, Error> {
+        let now = now();
+        let mut swept = 0;
+        for limit in self.limits()? {
+            if limit.expires <= now {
+                self.forget(&key(&limit.connection)?)?;
+                swept += 1;
+            }
+        }
+        Ok(swept)
+    }
+
+    /// The limits in the map, those that ended and weren't swept too.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn limits(&self) -> Result<Vec<Limit>, Error> {
+        let limits = map(&self.object, "limits");
+        let mut found = Vec::new();
+        for key in limits.keys() {
+            let value = limits.lookup(&key, MapFlags::ANY).map_err(Error::bpf("read a limit"))?;
+            let Some(value) = value else { continue };
+            let mut fields = Fields(&value);
+            found.push(Limit {
+                connection: Fields(&key).connection(),
+                rate: Rate::of(Bytes::new(fields.u64()), Span::from_secs(1)),
+                expires: Time::from_nanos(fields.u64()),
+                epoch: fields.u64(),
+            });
+        }
+        Ok(found)
+    }
+
+    /// The highest epoch that was obeyed.
+    pub const fn epoch(&self) -> u64 {
+        self.epoch.get()
+    }
+
+    /// How the connections stand that began since the start or were adopted, in all namespaces.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn statistics(&self) -> Result<Vec<Statistics>, Error> {
+        statistics::all(&self.object)
+    }
+
+    /// Lets all connections go, those of the given namespaces at once, and removes what it made.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn stop(self, namespaces: &[Namespace]) -> Result<Stopped, Error> {
+        for limit in self.limits()? {
+            self.forget(&key(&limit.connection)?)?;
+        }
+        for namespace in namespaces {
+            self.adopt(namespace)?;
+        }
+        let statistics = self.statistics()?;
+        let held = statistics.iter().filter(|connection| connection.pacing.is_some()).count();
+        if held > 0 {
+            return Ok(Stopped::Lingering { held });
+        }
+        self.pins.remove()?;
+        Ok(Stopped::Clean)
+    }
+
+    fn write(&self, key: &[u8], octets: u64, lease: Lease) -> Result<(), Error> {
+        let value = Value::default().u64(octets).u64(lease.expires().as_nanos()).u64(lease.epoch);
+        map(&self.object, "limits")
+            .update(key, &value.done(), MapFlags::ANY)
+            .map_err(Error::bpf("write a limit"))
+    }
+
+    fn forget(&self, key: &[u8]) -> Result<(), Error> {
+        match map(&self.object, "limits").delete(key) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                Err(Error::bpf("remove a limit")(error))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Uses the map that an earlier agent left, with what stands in it.
+fn inherit(object: &mut OpenObject, pins: &Pins, name: &'static str) -> Result<(), Error> {
+    let Some(path) = pins.existing(name) else { return Ok(()) };
+    let incompatible = |source| Error::Incompatible { path: path.clone(), source };
+    let left = MapHandle::from_pinned_path(&path).map_err(incompatible)?;
+    let mut ours = open_map(object, name);
+    if (left.key_size(), left.value_size()) != (ours.key_size(), ours.value_size()) {
+        return Err(incompatible(std::io::Error::other("other sizes").into()));
+    }
+    ours.reuse_pinned_map(&path).map_err(incompatible)
+}
+
+/// Puts the program of a loaded object in the place of an earlier agent's, or into an empty one. At no
+/// time does none govern.
+fn attach(object: &Object, pins: &Pins, group: &File, identity: u64) -> Result<Link, Error> {
+    let path = pins.path("link");
+    if path.exists() {
+        let mut left = Link::open(&path).map_err(Error::bpf("open the link left behind"))?;
+        let info = left.info().map_err(Error::bpf("look at the link left behind"))?;
+        if matches!(info.info, LinkTypeInfo::Cgroup(found) if found.cgroup_id == identity) {
+            left.update_prog(&program(object, "govern")).map_err(Error::bpf("replace a program"))?;
+            return Ok(left);
+        }
+    }
+    let mut link = program_mut(object, "govern")
+        .attach_cgroup(group.as_raw_fd())
+        .map_err(Error::bpf("attach to a control group"))?;
+    remove_if_there(&path)?;
+    link.pin(&path).map_err(Error::bpf("pin a link"))?;
+    Ok(link)
+}
+
+fn remove_if_there(path: &Path) -> Result<(), Error> {
+    if path.exists() { fs::remove_file(path).map_err(Error::file(path)) } else { Ok(()) }
+}

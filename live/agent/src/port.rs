@@ -1,0 +1,495 @@
+//! An interface as a port of a switch: its queue, the windows that pass, classes, flows.
+
+use std::os::fd::AsFd;
+
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, Object, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook,
+    TcHookBuilder,
+};
+use protocol::Connection;
+use rustix::net::{AddressFamily, SocketType, netdevice, socket};
+use units::{Bytes, Rate, Span, Time};
+
+use crate::layout::{CONNECTION, Fields, Value, key};
+use crate::lease::Epoch;
+use crate::objects::{PORT, map, open_map, program, program_mut};
+use crate::{Error, Lease, Namespace, PortNumber, now, tcx};
+
+/// The place of our filters among those of others, where there is no tcx.
+const PRIORITY: u32 = 0x574d;
+
+/// How programs are put on an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attachment {
+    /// By tcx, or where the kernel lacks it by clsact.
+    #[default]
+    Best,
+    /// By a link that ends with the process (Linux 6.6).
+    Tcx,
+    /// By filters of the clsact discipline. They outlive a killed process; leases end all the same.
+    Clsact,
+}
+
+/// What a port is.
+#[derive(Clone, Debug)]
+pub struct PortOptions {
+    /// How the programs are attached.
+    pub attachment: Attachment,
+    /// Whether packets have an Ethernet header; those of a TUN device don't.
+    pub ethernet: bool,
+    /// The most payload of a packet: the interface's MTU less 40.
+    pub segment: Bytes,
+    /// How many connections are known at a time; the one not seen for longest is forgotten. About
+    /// 300 octets each.
+    pub connections: u32,
+}
+
+impl Default for PortOptions {
+    fn default() -> Self {
+        Self {
+            attachment: Attachment::Best,
+            ethernet: true,
+            segment: Bytes::new(1460),
+            connections: 8192,
+        }
+    }
+}
+
+/// A virtual queue: what would wait if the port sent at `rate`. Amounts are frame bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// The rate that the port is shaped to.
+    pub rate: Rate,
+    /// Its buffer: what doesn't fit isn't counted, as it would be dropped.
+    pub limit: Bytes,
+    /// L: CN-L at or above.
+    pub low: Bytes,
+    /// M.
+    pub medium: Bytes,
+    /// H.
+    pub high: Bytes,
+    /// CR after so long below L.
+    pub recovery: Span,
+    /// CE is set in packets that find more than this (DCTCP's K), if they can carry it.
+    pub mark: Option<Bytes>,
+}
+
+/// A cap on windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Octets of payload in flight.
+    pub cap: Bytes,
+    /// Whether it may go down to one segment. Otherwise two always fit, because with a window of one
+    /// each segment waits for the acknowledgement before it. Where the connection's scale can't
+    /// say the amount, it is rounded up.
+    pub one_segment: bool,
+}
+
+/// A flow that passed a port, in the direction of its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The connection.
+    pub connection: Connection,
+    /// Its SYN, or the first packet that was seen.
+    pub first: Time,
+    /// The last packet, in either direction.
+    pub last: Time,
+    /// Frame bytes that left.
+    pub carried: Bytes,
+    /// Packets that left.
+    pub packets: u64,
+    /// The scale of the windows that come back; `None`: the SYNs weren't seen.
+    pub scale: Option<u8>,
+    /// Whether a FIN or RST was seen.
+    pub closed: bool,
+}
+
+/// What a port has counted since it was attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets that left.
+    pub packets: u64,
+    /// Their frame bytes.
+    pub carried: Bytes,
+    /// Packets that found the virtual queue full.
+    pub over: u64,
+    /// Packets marked with CE.
+    pub marked: u64,
+    /// Packets put into a class.
+    pub classed: u64,
+    /// Acknowledgements that came back.
+    pub acknowledgements: u64,
+    /// Those whose window was capped.
+    pub rewritten: u64,
+    /// Those whose window should have been looked at, had the scale been known.
+    pub unscaled: u64,
+    /// Packets that contradict themselves; they pass untouched.
+    pub malformed: u64,
+    /// Events for which there was no room.
+    pub lost: u64,
+}
+
+enum Attached {
+    Links { _leaving: Link, _returning: Link },
+    Filters { index: i32 },
+}
+
+/// An interface with programs on it, which are taken off when it is dropped.
+pub struct Port {
+    attached: Attached,
+    object: Object,
+    number: PortNumber,
+    interface: String,
+    namespace: Namespace,
+    options: PortOptions,
+    watch: Option<Watch>,
+    punt: bool,
+    epoch: Epoch,
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        if let Attached::Filters { index } = self.attached {
+            // The interface may be gone, and the filters with it.
+            let _ = self.namespace.visit(|| {
+                let detach = |mut hook: TcHook| hook.detach().map_err(Error::bpf("take a filter off"));
+                filters(&self.object, index).into_iter().try_for_each(detach)
+            });
+        }
+    }
+}
+
+impl Port {
+    pub(crate) fn attach(
+        number: PortNumber,
+        namespace: Namespace,
+        interface: &str,
+        options: &PortOptions,
+        events: &MapHandle,
+    ) -> Result<Self, Error> {
+        let mut object = PORT.open()?;
+        for name in ["flows", "windows", "classes"] {
+            open_map(&mut object, name)
+                .set_max_entries(options.connections)
+                .map_err(Error::bpf("size a map"))?;
+        }
+        open_map(&mut object, "events")
+            .reuse_fd(events.as_fd())
+            .map_err(Error::bpf("share the events"))?;
+        let object = PORT.load(object)?;
+        let attached = namespace.visit(|| {
+            let index = index_of(interface, &namespace)?;
+            match options.attachment {
+                Attachment::Tcx => by_links(&object, index),
+                Attachment::Clsact => by_filters(&object, index),
+                Attachment::Best => by_links(&object, index).or_else(|_| by_filters(&object, index)),
+            }
+        })?;
+        let port = Self {
+            attached,
+            object,
+            number,
+            interface: interface.to_owned(),
+            namespace,
+            options: options.clone(),
+            watch: None,
+            punt: false,
+            epoch: Epoch::default(),
+        };
+        port.configure()?;
+        Ok(port)
+    }
+
+    /// Its number in events.
+    pub const fn number(&self) -> PortNumber {
+        self.number
+    }
+
+    /// The name of the interface.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// How it is attached: [`Attachment::Tcx`] or [`Attachment::Clsact`].
+    pub const fn attachment(&self) -> Attachment {
+        match self.attached {
+            Attached::Links { .. } => Attachment::Tcx,
+            Attached::Filters { .. } => Attachment::Clsact,
+        }
+    }
+
+    /// Watches the queue, or stops.
+    ///
+    /// # Errors
+    /// [`Error::Setting`]: a rate of zero, or thresholds that don't rise.
+    pub fn watch(&mut self, watch: Option<Watch>) -> Result<(), Error> {
+        if let Some(watch) = watch {
+            let rising = watch.low < watch.medium && watch.medium < watch.high;
+            if watch.rate == Rate::ZERO || watch.limit == Bytes::ZERO {
+                let remedy = "the rate and the limit must be above zero";
+                return Err(Error::Setting { setting: "watch", remedy });
+            }
+            if watch.low == Bytes::ZERO || !rising {
+                let remedy = "must be above zero, and low below medium below high";
+                return Err(Error::Setting { setting: "thresholds", remedy });
+            }
+        }
+        self.watch = watch;
+        self.configure()
+    }
+
+    /// Whether SYN and FIN are told as events.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn punt(&mut self, punt: bool) -> Result<(), Error> {
+        self.punt = punt;
+        self.configure()
+    }
+
+    /// Caps the windows of acknowledgements that come back for a connection, or for all that have no
+    /// entry of their own; `None` removes the entry.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
+    pub fn cap(
+        &mut self,
+        connection: Option<&Connection>,
+        window: Option<Window>,
+        lease: Lease,
+    ) -> Result<(), Error> {
+        self.epoch.obey(lease.epoch)?;
+        let key = connection.map_or(Ok([0; CONNECTION]), key)?;
+        let value = window.map(|window| {
+            Value::default()
+                .u64(lease.expires().as_nanos())
+                .u64(lease.epoch)
+                .u64(0)
+                .u32(u32::try_from(window.cap.get()).unwrap_or(u32::MAX))
+                .u32(if window.one_segment { 1 } else { 2 })
+        });
+        self.put("windows", &key, value)
+    }
+
+    /// When a cap was first written into an acknowledgement; `None`: not yet, or there is no such
+    /// entry.
+    ///
+    /// # Errors
+    /// [`Error::Unnamed`], or what the kernel says.
+    pub fn capped_since(&self, connection: Option<&Connection>) -> Result<Option<Time>, Error> {
+        let key = connection.map_or(Ok([0; CONNECTION]), key)?;
+        let value = map(&self.object, "windows").lookup(&key, MapFlags::ANY);
+        let first = value.map_err(Error::bpf("read a window"))?.map_or(0, |value| {
+            let mut fields = Fields(&value);
+            let [_expires, _epoch, first] = [fields.u64(), fields.u64(), fields.u64()];
+            first
+        });
+        Ok((first > 0).then(|| Time::from_nanos(first)))
+    }
+
+    /// Puts a connection's packets into a class of the interface's HTB, `major:minor` as `tc` writes
+    /// it; `None` leaves them to the filters and the default class.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
+    pub fn classify(
+        &mut self,
+        connection: &Connection,
+        class: Option<(u16, u16)>,
+        lease: Lease,
+    ) -> Result<(), Error> {
+        self.epoch.obey(lease.epoch)?;
+        let value = class.map(|(major, minor)| {
+            Value::default()
+                .u64(lease.expires().as_nanos())
+                .u64(lease.epoch)
+                .u32(u32::from(major) << 16 | u32::from(minor))
+                .u32(0)
+        });
+        self.put("classes", &key(connection)?, value)
+    }
+
+    /// Renews all windows and classes of the lease's epoch that still stand.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], or what the kernel says.
+    pub fn renew(&mut self, lease: Lease) -> Result<(), Error> {
+        self.epoch.obey(lease.epoch)?;
+        let (now, expires) = (now().as_nanos(), lease.expires().as_nanos());
+        for name in ["windows", "classes"] {
+            let entries = map(&self.object, name);
+            for key in entries.keys() {
+                let value = entries.lookup(&key, MapFlags::ANY).map_err(Error::bpf("read"))?;
+                let Some(mut value) = value else { continue };
+                let mut fields = Fields(&value);
+                if fields.u64() > now && fields.u64() == lease.epoch {
+                    value[..8].copy_from_slice(&expires.to_ne_bytes());
+                    entries
+                        .update(&key, &value, MapFlags::EXIST)
+                        .map_err(Error::bpf("renew an entry"))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the windows and classes whose lease is over; returns how many.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn sweep(&mut self) -> Result<usize, Error> {
+        let now = now().as_nanos();
+        let mut swept = 0;
+        for name in ["windows", "classes"] {
+            let entries = map(&self.object, name);
+            let mut over = Vec::new();
+            for key in entries.keys() {
+                let value = entries.lookup(&key, MapFlags::ANY).map_err(Error::bpf("read"))?;
+                if value.is_some_and(|value| Fields(&value).u64() <= now) {
+                    over.push(key);
+                }
+            }
+            for key in &over {
+                entries.delete(key).map_err(Error::bpf("remove an entry"))?;
+            }
+            swept += over.len();
+        }
+        Ok(swept)
+    }
+
+    /// The TCP flows that passed.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn flows(&self) -> Result<Vec<Flow>, Error> {
+        let flows = map(&self.object, "flows");
+        let mut found = Vec::new();
+        for key in flows.keys() {
+            let value = flows.lookup(&key, MapFlags::ANY).map_err(Error::bpf("read a flow"))?;
+            let Some(value) = value else { continue };
+            let mut fields = Fields(&value);
+            let [first, last] = [fields.u64(), fields.u64()].map(Time::from_nanos);
+            let [carried, packets] = [fields.u64(), fields.u64()];
+            let flags = fields.u32();
+            let (_segment, scale) = (fields.u16(), fields.u8());
+            found.push(Flow {
+                connection: Fields(&key).connection(),
+                first,
+                last,
+                carried: Bytes::new(carried),
+                packets,
+                scale: (flags & 5 == 5).then_some(if flags & 10 == 10 { scale } else { 0 }),
+                closed: flags & 16 != 0,
+            });
+        }
+        Ok(found)
+    }
+
+    /// What it has counted.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn counters(&self) -> Result<Counters, Error> {
+        let counters = map(&self.object, "counters");
+        let values = counters
+            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(Error::bpf("read counters"))?
+            .unwrap_or_default();
+        let mut sum = [0u64; 10];
+        for value in &values {
+            let mut fields = Fields(value);
+            for counter in &mut sum {
+                *counter += fields.u64();
+            }
+        }
+        let [packets, carried, over, marked, classed, acknowledgements, rewritten, unscaled, ..] =
+            sum;
+        let [.., malformed, lost] = sum;
+        Ok(Counters {
+            packets,
+            carried: Bytes::new(carried),
+            over,
+            marked,
+            classed,
+            acknowledgements,
+            rewritten,
+            unscaled,
+            malformed,
+            lost,
+        })
+    }
+
+    fn configure(&self) -> Result<(), Error> {
+        let value = match self.watch {
+            None => Value::default().u64(0).u64(0).u64(0).u64(0).u64(0).u64(0).u64(u64::MAX),
+            Some(watch) => {
+                let wait = |queue| watch.rate.time_for(queue).as_nanos();
+                Value::default()
+                    .u64(watch.rate.bytes_in(Span::from_secs(1)).get().max(1))
+                    .u64(wait(watch.limit))
+                    .u64(wait(watch.low))
+                    .u64(wait(watch.medium))
+                    .u64(wait(watch.high))
+                    .u64(watch.recovery.as_nanos())
+                    .u64(watch.mark.map_or(u64::MAX, wait))
+            }
+        };
+        let value = value
+            .u32(if self.options.ethernet { 14 } else { 0 })
+            .u32(u32::try_from(self.options.segment.get()).unwrap_or(u32::MAX))
+            .u32(self.number.0)
+            .u32(self.punt.into());
+        self.put("port", &0u32.to_ne_bytes(), Some(value))
+    }
+
+    fn put(&self, name: &str, key: &[u8], value: Option<Value>) -> Result<(), Error> {
+        let entries = map(&self.object, name);
+        match value {
+            Some(value) => entries
+                .update(key, &value.done(), MapFlags::ANY)
+                .map_err(Error::bpf("write an entry of a port")),
+            None => match entries.delete(key) {
+                Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                    Err(Error::bpf("remove an entry of a port")(error))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+fn index_of(interface: &str, namespace: &Namespace) -> Result<i32, Error> {
+    let none =
+        || Error::NoInterface(interface.to_owned(), namespace.path().display().to_string());
+    let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None)
+        .map_err(|error| Error::file("socket")(error.into()))?;
+    let index = netdevice::name_to_index(&socket, interface).map_err(|_| none())?;
+    i32::try_from(index).map_err(|_| none())
+}
+
+fn by_links(object: &Object, index: i32) -> Result<Attached, Error> {
+    let attach = |name| {
+        tcx::attach(&program_mut(object, name), index).map_err(Error::bpf("attach by tcx"))
+    };
+    Ok(Attached::Links { _leaving: attach("leaving")?, _returning: attach("returning")? })
+}
+
+fn by_filters(object: &Object, index: i32) -> Result<Attached, Error> {
+    for mut hook in filters(object, index) {
+        // The discipline may be there already, and others may have filters on it: so it also stays.
+        let _ = hook.create();
+        hook.attach().map_err(Error::bpf("attach by clsact"))?;
+    }
+    Ok(Attached::Filters { index })
+}
+
+fn filters(object: &Object, index: i32) -> [TcHook; 2] {
+    [("leaving", TC_EGRESS), ("returning", TC_INGRESS)].map(|(name, point): (_, TcAttachPoint)| {
+        TcHookBuilder::new(program(object, name).as_fd())
+            .ifindex(index)
+            .replace(true)
+            .handle(1)
+            .priority(PRIORITY)
+            .hook(point)
+    })
+}

@@ -1,0 +1,107 @@
+//! How connections stand, as their sockets say.
+
+use std::io::Read;
+use std::os::fd::AsFd;
+
+use libbpf_rs::{Iter, Object};
+use protocol::Connection;
+use units::{Bytes, Rate, Span};
+
+use crate::Error;
+use crate::layout::Fields;
+use crate::objects::{map, program_mut};
+
+const RECORD: usize = 104;
+
+/// Where a connection is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Both ends may send.
+    Established,
+    /// One end has said that it is done.
+    Closing,
+    /// Nothing follows.
+    Closed,
+}
+
+/// How a connection stands at the end `connection.source`. Amounts are octets of payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statistics {
+    /// The direction that this end sends in.
+    pub connection: Connection,
+    /// The inode of its network namespace, as `stat -L /run/netns/NAME` shows it.
+    pub namespace: u32,
+    /// Where it is in its life.
+    pub state: State,
+    /// What the other end has acknowledged since the beginning.
+    pub delivered: Bytes,
+    /// What this end has received since the beginning.
+    pub received: Bytes,
+    /// What the application has written and has not been sent.
+    pub unsent: Bytes,
+    /// What was sent and is not acknowledged.
+    pub in_flight: Bytes,
+    /// What was received and the application has not read.
+    pub unread: Bytes,
+    /// Smoothed round-trip time.
+    pub round_trip: Span,
+    /// Segments sent again.
+    pub retransmissions: u32,
+    /// Retransmission timers that ended.
+    pub timeouts: u32,
+    /// Congestion window, in segments.
+    pub window: u32,
+    /// The payload of a full segment.
+    pub segment: Bytes,
+    /// The scale of the windows that this end advertises.
+    pub scale: u8,
+    /// The rate that it is held to, counted in payload.
+    pub pacing: Option<Rate>,
+}
+
+impl Statistics {
+    fn read(record: &[u8]) -> Self {
+        let mut fields = Fields(record);
+        let connection = fields.connection();
+        let namespace = fields.u32();
+        let [delivered, received] = [fields.u64(), fields.u64()].map(Bytes::new);
+        let pacing = fields.u64();
+        let [unsent, in_flight, unread] =
+            [fields.u32(), fields.u32(), fields.u32()].map(|octets| Bytes::new(octets.into()));
+        Self {
+            connection,
+            namespace,
+            delivered,
+            received,
+            unsent,
+            in_flight,
+            unread,
+            round_trip: Span::from_micros(fields.u32().into()),
+            retransmissions: fields.u32(),
+            timeouts: fields.u32(),
+            window: fields.u32(),
+            segment: Bytes::new(fields.u32().into()),
+            scale: u8::try_from(fields.u32()).unwrap_or(0),
+            state: match fields.u32() {
+                1 => State::Established,
+                7 => State::Closed,
+                _ => State::Closing,
+            },
+            pacing: (pacing > 0).then(|| Rate::of(Bytes::new(pacing), Span::from_secs(1))),
+        }
+    }
+}
+
+/// All connections that the programs of the object know.
+pub(crate) fn all(object: &Object) -> Result<Vec<Statistics>, Error> {
+    let sockets = map(object, "sockets");
+    let link = program_mut(object, "report")
+        .attach_iter(sockets.as_fd())
+        .map_err(Error::bpf("iterate over connections"))?;
+    let mut records = Vec::new();
+    Iter::new(&link)
+        .map_err(Error::bpf("read connections"))?
+        .read_to_end(&mut records)
+        .map_err(Error::file("connections"))?;
+    Ok(records.chunks_exact(RECORD).map(Statistics::read).collect())
+}
