@@ -189,7 +189,7 @@ int report(struct bpf_iter__bpf_sk_storage_map *ctx)
 	line.timeouts = own->timeouts;
 	line.window = tp->snd_cwnd;
 	line.segment = tp->mss_cache;
-	line.scale = BPF_CORE_READ_BITFIELD_PROBED(&tp->rx_opt, rcv_wscale);
+	line.scale = BPF_CORE_READ_BITFIELD(tp, rx_opt.rcv_wscale);
 	line.state = sk->__sk_common.skc_state;
 	bpf_seq_write(ctx->meta->seq, &line, sizeof(line));
 	return 0;

@@ -34,7 +34,9 @@ pub enum Error {
     #[error("no cgroup v2 is mounted; mount -t cgroup2 none /sys/fs/cgroup")]
     NoCgroup,
     /// What an earlier agent left has another layout.
-    #[error("{path}: left by another version of the agent ({source}); stop it with that version, or remove the directory")]
+    #[error(
+        "{path}: left by another version of the agent ({source}); stop it with that version, or remove the directory"
+    )]
     Incompatible {
         /// Where it lies.
         path: PathBuf,

@@ -3,8 +3,7 @@
 use std::sync::Once;
 
 use libbpf_rs::{
-    Map, MapCore, MapMut, Object, ObjectBuilder, OpenMapMut, OpenObject, Program,
-    ProgramMut,
+    Map, MapCore, MapMut, Object, ObjectBuilder, OpenMapMut, OpenObject, Program, ProgramMut,
 };
 
 use crate::Error;

@@ -106,9 +106,7 @@ impl Pacer {
         let mut object = PACE.load(object)?;
         for name in ["limits", "sockets"] {
             if pins.existing(name).is_none() {
-                map_mut(&mut object, name)
-                    .pin(pins.path(name))
-                    .map_err(Error::bpf("pin a map"))?;
+                map_mut(&mut object, name).pin(pins.path(name)).map_err(Error::bpf("pin a map"))?;
             }
         }
         let link = attach(&object, &pins, &directory, identity)?;
@@ -282,7 +280,8 @@ fn attach(object: &Object, pins: &Pins, group: &File, identity: u64) -> Result<L
         let mut left = Link::open(&path).map_err(Error::bpf("open the link left behind"))?;
         let info = left.info().map_err(Error::bpf("look at the link left behind"))?;
         if matches!(info.info, LinkTypeInfo::Cgroup(found) if found.cgroup_id == identity) {
-            left.update_prog(&program(object, "govern")).map_err(Error::bpf("replace a program"))?;
+            left.update_prog(&program(object, "govern"))
+                .map_err(Error::bpf("replace a program"))?;
             return Ok(left);
         }
     }

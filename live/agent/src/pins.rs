@@ -72,7 +72,8 @@ impl Pins {
 }
 
 fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    let read = || fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>();
+    let read =
+        || fs::read_dir(directory)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>();
     read().map_err(Error::file(directory))
 }
 

@@ -3,8 +3,8 @@
 use std::os::fd::AsFd;
 
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHook,
-    TcHookBuilder,
+    Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, TC_EGRESS, TC_INGRESS, TcAttachPoint,
+    TcHook, TcHookBuilder,
 };
 use protocol::Connection;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
@@ -79,9 +79,9 @@ pub struct Watch {
 pub struct Window {
     /// Octets of payload in flight.
     pub cap: Bytes,
-    /// Whether it may go down to one segment. Otherwise two always fit, because with a window of one
-    /// each segment waits for the acknowledgement before it. Where the connection's scale can't
-    /// say the amount, it is rounded up.
+    /// Whether it may go down to one segment. Otherwise two always fit, because a receiver delays the
+    /// acknowledgement of a single one, by 40 ms on Linux. Where the connection's scale can't say the
+    /// least amount, it is rounded up.
     pub one_segment: bool,
 }
 
@@ -152,7 +152,8 @@ impl Drop for Port {
         if let Attached::Filters { index } = self.attached {
             // The interface may be gone, and the filters with it.
             let _ = self.namespace.visit(|| {
-                let detach = |mut hook: TcHook| hook.detach().map_err(Error::bpf("take a filter off"));
+                let detach =
+                    |mut hook: TcHook| hook.detach().map_err(Error::bpf("take a filter off"));
                 filters(&self.object, index).into_iter().try_for_each(detach)
             });
         }
@@ -182,7 +183,9 @@ impl Port {
             match options.attachment {
                 Attachment::Tcx => by_links(&object, index),
                 Attachment::Clsact => by_filters(&object, index),
-                Attachment::Best => by_links(&object, index).or_else(|_| by_filters(&object, index)),
+                Attachment::Best => {
+                    by_links(&object, index).or_else(|_| by_filters(&object, index))
+                }
             }
         })?;
         let port = Self {
@@ -419,6 +422,35 @@ impl Port {
         })
     }
 
+    /// What becomes of a packet, Ethernet header and all, that leaves: for tests, on no wire.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn pass_out(&self, packet: &[u8]) -> Result<Vec<u8>, Error> {
+        self.pass("leaving", packet)
+    }
+
+    /// What becomes of a packet that comes in: for tests, on no wire.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn pass_in(&self, packet: &[u8]) -> Result<Vec<u8>, Error> {
+        self.pass("returning", packet)
+    }
+
+    fn pass(&self, name: &str, packet: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut passed = vec![0; packet.len()];
+        let input = ProgramInput {
+            data_in: Some(packet),
+            data_out: Some(&mut passed),
+            ..ProgramInput::default()
+        };
+        program_mut(&self.object, name)
+            .test_run(input)
+            .map_err(Error::bpf("run a packet through"))?;
+        Ok(passed)
+    }
+
     fn configure(&self) -> Result<(), Error> {
         let value = match self.watch {
             None => Value::default().u64(0).u64(0).u64(0).u64(0).u64(0).u64(0).u64(u64::MAX),
@@ -459,8 +491,7 @@ impl Port {
 }
 
 fn index_of(interface: &str, namespace: &Namespace) -> Result<i32, Error> {
-    let none =
-        || Error::NoInterface(interface.to_owned(), namespace.path().display().to_string());
+    let none = || Error::NoInterface(interface.to_owned(), namespace.path().display().to_string());
     let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None)
         .map_err(|error| Error::file("socket")(error.into()))?;
     let index = netdevice::name_to_index(&socket, interface).map_err(|_| none())?;
@@ -468,9 +499,8 @@ fn index_of(interface: &str, namespace: &Namespace) -> Result<i32, Error> {
 }
 
 fn by_links(object: &Object, index: i32) -> Result<Attached, Error> {
-    let attach = |name| {
-        tcx::attach(&program_mut(object, name), index).map_err(Error::bpf("attach by tcx"))
-    };
+    let attach =
+        |name| tcx::attach(&program_mut(object, name), index).map_err(Error::bpf("attach by tcx"));
     Ok(Attached::Links { _leaving: attach("leaving")?, _returning: attach("returning")? })
 }
 

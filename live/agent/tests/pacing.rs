@@ -12,7 +12,8 @@ use rig::{Rig, eventually, lease, options, payload, root, statistics, within};
 use units::{Bytes, Rate, Span};
 
 const LONG: u64 = 60_000;
-const FAST: Rate = Rate::from_mbps(300);
+/// What nothing that is held here reaches, and all else does on a busy machine too.
+const FAST: Rate = Rate::from_mbps(100);
 
 fn settle() {
     thread::sleep(Duration::from_millis(300));
@@ -27,7 +28,7 @@ fn a_rate_holds_and_a_new_one_takes_its_place() {
     let options = options();
     let mut pacer = Pacer::start(&options).unwrap();
     let stream = rig.stream();
-    for rate in [20, 100, 40].map(Rate::from_mbps) {
+    for rate in [20, 80, 40].map(Rate::from_mbps) {
         pacer.pace(&stream.connection, Some(rate), lease(LONG)).unwrap();
         settle();
         let got = stream.goodput(Duration::from_secs(1));
@@ -196,14 +197,19 @@ fn statistics_say_what_the_ends_see() {
     pacer.pace(&stream.connection, Some(Rate::from_mbps(10)), lease(LONG)).unwrap();
     settle();
     let received = || stream.received.load(std::sync::atomic::Ordering::Relaxed);
-    let (least, ours) = (received(), statistics(&pacer, &stream.connection));
-    let most = received() + ours.in_flight.get();
-    assert!((least.saturating_sub(200_000)..=most).contains(&ours.delivered.get()), "{ours:?}");
+    let (before, ours) = (received(), statistics(&pacer, &stream.connection));
+    let delivered = ours.delivered.get();
+    // What the application has read was acknowledged, but for what the kernels do in between.
+    assert!(delivered + 100_000 > before, "{before} read, {ours:?}");
+    assert!(eventually(Duration::from_secs(2), || received() >= delivered), "{ours:?}");
     assert_eq!(ours.state, State::Established);
     assert_eq!(u64::from(ours.namespace), rig.inode(0));
     assert_eq!(ours.segment, Bytes::new(1448));
     assert!(ours.unsent > Bytes::new(10_000), "the writer never waits: {ours:?}");
-    assert!(ours.in_flight > Bytes::ZERO && ours.round_trip > Span::ZERO, "{ours:?}");
+    assert!(ours.round_trip > Span::ZERO, "{ours:?}");
+    assert!(eventually(Duration::from_secs(2), || {
+        statistics(&pacer, &stream.connection).in_flight > Bytes::ZERO
+    }));
     let back = agent::Connection {
         source: stream.connection.destination,
         destination: stream.connection.source,

@@ -54,7 +54,10 @@ impl Rig {
         run(&format!("ip -n {a} link add eth0 type veth peer name eth0 netns {b}"));
         for (host, address) in [&a, &b].into_iter().zip(addresses) {
             run(&format!("ip -n {host} address add {address}/24 dev eth0"));
-            run(&format!("ip -n {host} address add fd00::{}/64 dev eth0 nodad", address.octets()[3]));
+            run(&format!(
+                "ip -n {host} address add fd00::{}/64 dev eth0 nodad",
+                address.octets()[3]
+            ));
             // Packets of their real size, as they'd be on a wire.
             run(&format!("ip -n {host} link set eth0 gso_max_segs 1 up"));
             run(&format!("ip netns exec {host} sysctl -qw net.ipv4.tcp_congestion_control=reno"));
@@ -114,11 +117,18 @@ impl Drop for Rig {
 
 /// Removes what a test that was killed has left.
 fn sweep() {
-    for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
-        let name = entry.file_name().into_string().unwrap_or_default();
-        let owner = name.strip_prefix("wma-").and_then(|rest| rest.split('-').next());
-        if owner.is_some_and(|owner| !Path::new("/proc").join(owner).exists()) {
-            let _ = Command::new("ip").args(["netns", "delete", &name]).output();
+    let remove: [(&str, &[&str], &str); 2] =
+        [("/run/netns", &["ip", "netns", "delete"], ""), ("/run", &["umount"], "/run/")];
+    for (directory, command, before) in remove {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let owner = name.strip_prefix("wma-").and_then(|rest| rest.split('-').next());
+            if owner.is_some_and(|owner| !Path::new("/proc").join(owner).exists()) {
+                let (program, arguments) = (command[0], &command[1..]);
+                let name = format!("{before}{name}");
+                let _ = Command::new(program).args(arguments).arg(&name).output();
+                let _ = fs::remove_dir(&name); // of a mount
+            }
         }
     }
 }

@@ -1,0 +1,245 @@
+//! Programs on an interface: with packets made by hand, and with real connections.
+
+mod rig;
+
+use std::thread;
+use std::time::Duration;
+
+use agent::{
+    Attachment, Connection, Error, Event, Happening, Lease, Pacer, PortNumber, PortOptions,
+    Stopped, Switch, Watch, Window, now,
+};
+use model::Congestion;
+use rig::{Rig, eventually, lease, options, root, statistics, within};
+use units::{Bytes, Rate, Span};
+
+const LONG: u64 = 60_000;
+const FULL: Bytes = Bytes::new(1500);
+
+fn watch(rate: Rate) -> Watch {
+    Watch {
+        rate,
+        limit: FULL * 100,
+        low: FULL * 30,
+        medium: FULL * 60,
+        high: FULL * 85,
+        recovery: Span::from_millis(200),
+        mark: None,
+    }
+}
+
+fn uplink(rig: &Rig, switch: &mut Switch, attachment: Attachment) -> PortNumber {
+    let options = PortOptions { attachment, ..PortOptions::default() };
+    switch.attach(rig.namespace(0), "eth0", &options).unwrap()
+}
+
+fn events(switch: &mut Switch) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Some(event) = switch.next(Span::from_millis(50)).unwrap() {
+        events.push(event);
+    }
+    events
+}
+
+#[test]
+fn a_queue_that_fills_rises_through_the_levels_and_recovers() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(Some("100mbit"));
+    let mut switch = Switch::new().unwrap();
+    let number = uplink(&rig, &mut switch, Attachment::Best);
+    switch.port(number).unwrap().watch(Some(watch(Rate::from_mbps(60)))).unwrap();
+    let stream = rig.stream();
+    thread::sleep(Duration::from_millis(700));
+    drop(stream);
+    thread::sleep(Duration::from_millis(400));
+    let told: Vec<_> = events(&mut switch)
+        .into_iter()
+        .map(|event| match event.happening {
+            Happening::Congested { level, queue } => (level, queue, event.at),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let levels: Vec<Congestion> = told.iter().map(|(level, ..)| *level).collect();
+    let (first, last) = (levels.first(), levels.last());
+    assert_eq!((first, last), (Some(&Congestion::Low), Some(&Congestion::Recovered)), "{levels:?}");
+    assert!(levels.contains(&Congestion::High), "{levels:?}");
+    // Between two recoveries it only rises, a message each.
+    for run in levels.split(|level| *level == Congestion::Recovered) {
+        assert!(run.is_sorted_by(|a, b| a < b), "{levels:?}");
+    }
+    for (level, queue, at) in &told {
+        let least = match level {
+            Congestion::Recovered => Bytes::ZERO,
+            Congestion::Low => FULL * 30,
+            Congestion::Medium => FULL * 60,
+            Congestion::High => FULL * 85,
+        };
+        // Times are rounded to nanoseconds.
+        assert!(
+            (least.get().saturating_sub(20)..=150_020).contains(&queue.get()),
+            "{level:?} {queue}"
+        );
+        assert!(*at <= now());
+    }
+    let counters = switch.port(number).unwrap().counters().unwrap();
+    assert!(
+        counters.packets > 1000 && counters.lost == 0 && counters.malformed == 0,
+        "{counters:?}"
+    );
+}
+
+#[test]
+fn a_window_holds_its_sender_until_the_lease_ends() {
+    if !root() {
+        return;
+    }
+    for attachment in [Attachment::Tcx, Attachment::Clsact] {
+        let rig = Rig::new(Some("50mbit"));
+        let mut switch = Switch::new().unwrap();
+        let number = uplink(&rig, &mut switch, attachment);
+        let port = switch.port(number).unwrap();
+        assert_eq!(port.attachment(), attachment);
+        let pacer = Pacer::start(&options()).unwrap();
+        let stream = rig.stream();
+        let in_flight = || {
+            let samples = (0..40).map(|_| {
+                thread::sleep(Duration::from_millis(5));
+                statistics(&pacer, &stream.connection).in_flight
+            });
+            samples.max().unwrap()
+        };
+        thread::sleep(Duration::from_millis(200));
+        let scale = port.flows().unwrap().into_iter().find(|f| f.connection == stream.connection);
+        let back = Connection {
+            source: stream.connection.destination,
+            destination: stream.connection.source,
+        };
+        let theirs = statistics(&pacer, &back).scale;
+        assert!(theirs > 0, "a scale of zero shows nothing");
+        assert_eq!(scale.unwrap().scale, Some(theirs));
+        let free = in_flight();
+        assert!(free > Bytes::new(15_000), "{free}");
+        // For all flows of the port; one for the flow itself goes before it.
+        let cap = Bytes::new(12_000);
+        let window = |cap, one_segment| Some(Window { cap, one_segment });
+        port.cap(None, window(cap, false), lease(LONG)).unwrap();
+        assert!(eventually(Duration::from_secs(1), || port.capped_since(None).unwrap().is_some()));
+        thread::sleep(Duration::from_millis(100));
+        let held = in_flight();
+        assert!(held <= cap && held > Bytes::new(6_000), "{held}");
+        let tighter = Bytes::new(6_000);
+        port.cap(Some(&stream.connection), window(tighter, false), lease(700)).unwrap();
+        thread::sleep(Duration::from_millis(100));
+        let held = in_flight();
+        assert!(held <= tighter && held > Bytes::new(2_000), "{held}");
+        let goodput = stream.goodput(Duration::from_millis(200));
+        assert!(goodput > Rate::from_mbps(20), "{goodput}: it stands still");
+        // The lease of its own ends, then that of all.
+        thread::sleep(Duration::from_millis(400));
+        let held = in_flight();
+        assert!(held <= cap && held > tighter, "{held}");
+        port.cap(None, None, lease(LONG)).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        let free = in_flight();
+        assert!(free > Bytes::new(15_000), "{free}");
+        // Less than a segment still lets one through, as often as the receiver acknowledges: its
+        // delayed acknowledgements take 40 ms.
+        port.cap(None, window(Bytes::new(100), true), lease(LONG)).unwrap();
+        thread::sleep(Duration::from_millis(100));
+        let goodput = stream.goodput(Duration::from_millis(300));
+        assert!(goodput > Rate::from_bps(100_000), "{goodput} with a window of one segment");
+        let counters = port.counters().unwrap();
+        assert!(counters.rewritten > 100 && counters.unscaled == 0, "{counters:?}");
+        assert_eq!(pacer.stop(&[rig.namespace(0)]).unwrap(), Stopped::Clean);
+        drop(stream);
+        switch.detach(number);
+        for direction in ["ingress", "egress"] {
+            assert_eq!(rig.tc(0, &format!("filter show dev eth0 {direction}")), "");
+        }
+    }
+}
+
+#[test]
+fn a_connection_whose_opening_was_missed_is_left_alone() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(Some("50mbit"));
+    let stream = rig.stream();
+    let mut switch = Switch::new().unwrap();
+    let number = uplink(&rig, &mut switch, Attachment::Best);
+    let port = switch.port(number).unwrap();
+    let window = Window { cap: Bytes::new(5_000), one_segment: false };
+    port.cap(None, Some(window), lease(LONG)).unwrap();
+    thread::sleep(Duration::from_millis(200));
+    let counters = port.counters().unwrap();
+    assert!(counters.rewritten == 0 && counters.unscaled > 0, "{counters:?}");
+    let flows = port.flows().unwrap();
+    let flow = flows.iter().find(|flow| flow.connection == stream.connection).unwrap();
+    assert_eq!(flow.scale, None);
+    assert!(flow.carried > Bytes::new(100_000), "{flow:?}");
+}
+
+#[test]
+fn openings_and_endings_are_told_once() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let mut switch = Switch::new().unwrap();
+    let number = uplink(&rig, &mut switch, Attachment::Best);
+    switch.port(number).unwrap().punt(true).unwrap();
+    let stream = rig.stream();
+    let connection = stream.connection;
+    thread::sleep(Duration::from_millis(50));
+    drop(stream);
+    let told: Vec<Happening> =
+        events(&mut switch).into_iter().map(|event| event.happening).collect();
+    assert_eq!(told, [Happening::Opened(connection), Happening::Closed(connection)]);
+}
+
+#[test]
+fn a_class_is_chosen_by_the_map_and_left_with_its_lease() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(Some("100mbit"));
+    rig.tc(0, "class add dev eth0 parent 1: classid 1:10 htb rate 10mbit ceil 10mbit burst 15k quantum 1514");
+    rig.tc(0, "qdisc add dev eth0 parent 1:10 pfifo limit 100");
+    let mut switch = Switch::new().unwrap();
+    let number = uplink(&rig, &mut switch, Attachment::Best);
+    let port = switch.port(number).unwrap();
+    let stream = rig.stream();
+    port.classify(&stream.connection, Some((1, 0x10)), lease(2000)).unwrap();
+    thread::sleep(Duration::from_millis(500));
+    let slow = stream.goodput(Duration::from_secs(1));
+    assert!(within(slow, rig::payload(Rate::from_mbps(10)), 6), "{slow}");
+    thread::sleep(Duration::from_millis(700));
+    let fast = stream.goodput(Duration::from_millis(500));
+    assert!(fast > Rate::from_mbps(60), "{fast}");
+    assert!(port.counters().unwrap().classed > 100);
+    assert_eq!(port.sweep().unwrap(), 1);
+}
+
+#[test]
+fn orders_of_the_past_and_senseless_settings_are_refused() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let mut switch = Switch::new().unwrap();
+    let missing = switch.attach(rig.namespace(0), "eth7", &PortOptions::default());
+    assert!(matches!(missing, Err(Error::NoInterface(..))));
+    let number = uplink(&rig, &mut switch, Attachment::Best);
+    assert!(matches!(switch.port(PortNumber(9)), Err(Error::NoPort(9))));
+    let port = switch.port(number).unwrap();
+    let window = Some(Window { cap: Bytes::new(5_000), one_segment: false });
+    port.cap(None, window, Lease { epoch: 5, span: Span::from_secs(1) }).unwrap();
+    let past = port.cap(None, None, Lease { epoch: 4, span: Span::from_secs(1) });
+    assert!(matches!(past, Err(Error::Stale { given: 4, standing: 5 })));
+    let falling = Watch { medium: FULL, ..watch(Rate::from_mbps(1)) };
+    assert!(matches!(port.watch(Some(falling)), Err(Error::Setting { .. })));
+    assert!(matches!(port.watch(Some(watch(Rate::ZERO))), Err(Error::Setting { .. })));
+}
