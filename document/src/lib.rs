@@ -6,10 +6,12 @@
 mod document;
 mod error;
 pub mod fields;
+mod file;
 pub mod policies;
 mod setting;
 pub mod topology;
 
 pub use document::{Document, Item, Node, Place, Table};
 pub use error::{DocumentError, Override};
+pub use file::text_of;
 pub use setting::Setting;

@@ -1,5 +1,6 @@
 //! Commands of a network on wires: the daemons, and questions to a controller.
 
+pub(crate) mod agent;
 pub(crate) mod certs;
 pub(crate) mod controller;
 pub(crate) mod explain;

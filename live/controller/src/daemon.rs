@@ -83,16 +83,17 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
     tasks.push(tokio::spawn(http::serve(unix, None, Arc::clone(&hub))));
     if let Some(address) = listen.http {
         let certificates = tls.then(|| Arc::clone(&certificates));
-        tasks.push(tokio::spawn(http::serve(listen::tcp(address).await?, certificates, Arc::clone(&hub))));
-        tracing::info!(%address, tls, "HTTP");
+        let listener = listen::tcp(address).await?;
+        tracing::info!(address = listener.place(), tls, "HTTP");
+        tasks.push(tokio::spawn(http::serve(listener, certificates, Arc::clone(&hub))));
     }
     for (address, tls) in [
         (listen.openflow, None),
         (listen.openflow_tls, Some(Arc::clone(&certificates))),
     ] {
         let Some(address) = address else { continue };
-        tracing::info!(%address, tls = tls.is_some(), "OpenFlow");
         let listener = listen::tcp(address).await?;
+        tracing::info!(address = listener.place(), tls = tls.is_some(), "OpenFlow");
         tasks.push(tokio::spawn(switches::serve(listener, tls, Arc::clone(&hub))));
     }
     tracing::info!(

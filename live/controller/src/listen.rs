@@ -69,6 +69,20 @@ pub fn unix(path: &Path) -> Result<Listener, ListenError> {
 }
 
 impl Listener {
+    /// Where it listens, which the system chose where the configuration says port 0.
+    pub fn place(&self) -> String {
+        match self {
+            Self::Tcp(listener) => {
+                listener.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string())
+            }
+            Self::Unix(listener) => {
+                let path = listener.local_addr().ok();
+                let path = path.and_then(|at| at.as_pathname().map(|at| at.display().to_string()));
+                path.unwrap_or_default()
+            }
+        }
+    }
+
     /// The next connection, and where it comes from.
     pub async fn accept(&self) -> (Box<dyn Stream>, String) {
         loop {

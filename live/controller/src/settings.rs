@@ -1,7 +1,5 @@
 //! The configuration file: one TOML document. `docs/operating.md` explains every key.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -102,21 +100,7 @@ impl Settings {
     /// # Errors
     /// The file can't be read or contradicts itself; the message names place, field and remedy.
     pub fn load(path: &Path) -> Read<Self> {
-        let file = path.display().to_string();
-        let unreadable = |error: std::io::Error| {
-            let what = format!("can't be read: {error}; check --config");
-            DocumentError::new(&file, "", what)
-        };
-        let mut bytes = Vec::new();
-        let opened = File::open(path).map_err(unreadable)?;
-        opened.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-        if bytes.len() as u64 > MOST_BYTES {
-            let what = format!("is larger than {MOST_BYTES} bytes; is it a configuration?");
-            return Err(DocumentError::new(&file, "", what));
-        }
-        let text = String::from_utf8(bytes).map_err(|_| {
-            DocumentError::new(&file, "", "isn't UTF-8; is it a configuration?")
-        })?;
+        let (file, text) = document::text_of(path, MOST_BYTES)?;
         Self::read(&file, &text, path.parent().unwrap_or(Path::new("")))
     }
 
