@@ -1,29 +1,79 @@
-//! The machine itself.
+//! The machine itself: what it holds, how an input goes through it, and when it wants to be asked.
 
 use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use model::{Declared, Directives, FlowId, JobId, LinkId, LinkSpec, NodeId, Observation};
 use policy::Policy;
-use units::{Span, Time};
+use protocol::Connection;
+use units::{Bytes, Rate, Span, Time};
 
-use crate::config::{Config, ConfigError, Limits};
-use crate::message::{Input, Output, Refusal};
-use crate::status::{Counters, FlowExplanation, FlowStatus, JobExplanation, Status};
+use crate::agents::Agent;
+use crate::config::{Config, ConfigError, Enforcement, Limits};
+use crate::enforce::Pair;
+use crate::message::{Input, Output, Peer, Refusal};
+use crate::registry::Registry;
+use crate::rollout::Rollout;
+use crate::status::Counters;
+use crate::switches::{Line, Switch};
+use crate::view::View;
 
 /// The controller.
 pub struct Controller {
-    config: Config,
-    epoch: u64,
-    since: Time,
-    counters: Counters,
+    pub(crate) epoch: u64,
+    pub(crate) since: Time,
+    pub(crate) now: Time,
+    pub(crate) policy_name: String,
+    pub(crate) policy: Box<dyn Policy + Send>,
+    pub(crate) enforcement: Enforcement,
+    pub(crate) lease: Span,
+    pub(crate) sample: Span,
+    pub(crate) statistics: Span,
+    pub(crate) grace: Span,
+    pub(crate) discovered: LinkSpec,
+    pub(crate) limits: Limits,
+    pub(crate) counters: Counters,
+    pub(crate) view: View,
+    pub(crate) registry: Registry,
+    /// What the policy has said and nobody has heard yet.
+    pub(crate) decided: Directives,
+    /// Connections whose limit may be wrong.
+    pub(crate) touched: BTreeSet<Connection>,
+    /// Limits that are confirmed to stand.
+    pub(crate) confirmed: BTreeMap<Connection, Rate>,
+    /// Caps of windows that the policy wants.
+    pub(crate) windows: BTreeMap<(LinkId, Option<FlowId>), Bytes>,
+    pub(crate) pairs: BTreeMap<(NodeId, NodeId), Pair>,
+    pub(crate) agents: BTreeMap<Peer, Agent>,
+    /// The agent that acts for a node.
+    pub(crate) acting: BTreeMap<NodeId, Peer>,
+    /// Agents that have something to be told.
+    pub(crate) addressed: BTreeSet<Peer>,
+    /// The highest epoch that an agent obeys instead of this one.
+    pub(crate) outranked: Option<u64>,
+    pub(crate) lines: BTreeMap<Peer, Line>,
+    pub(crate) switches: BTreeMap<NodeId, Switch>,
+    /// Switches whose experimenter action caps windows.
+    pub(crate) capping: BTreeSet<NodeId>,
+    /// Lines with something to send.
+    pub(crate) written: BTreeSet<Peer>,
+    pub(crate) rollout: Rollout,
+    /// The frame of the Packet-In at hand.
+    pub(crate) packet: Vec<u8>,
+    pub(crate) closing: Vec<Output>,
+    pub(crate) renew_at: Time,
+    pub(crate) statistics_at: Time,
+    /// When the first session wants to be polled.
+    pub(crate) sessions_at: Time,
 }
 
 /// What may change while the controller runs. What is `None` stays.
 #[derive(Default)]
 pub struct Change {
-    /// Another policy and its name. It learns all that is declared; limits of the old one stand until
-    /// the new one has decided.
+    /// Another policy and its name. It learns all that is declared; limits of the old one end as the
+    /// new one decides.
     pub policy: Option<(String, Box<dyn Policy + Send>)>,
     /// Other limits. What exceeds them already stays.
     pub limits: Option<Limits>,
@@ -37,8 +87,53 @@ impl Controller {
     ///
     /// # Errors
     /// A configuration that contradicts itself.
-    pub fn new(config: Config, epoch: u64, now: Time) -> Result<Self, ConfigError> {
-        Ok(Self { config, epoch, since: now, counters: Counters::default() })
+    pub fn new(mut config: Config, epoch: u64, now: Time) -> Result<Self, ConfigError> {
+        for (field, span) in
+            [("lease", config.lease), ("sample", config.sample), ("statistics", config.statistics)]
+        {
+            if span < SHORTEST {
+                let reason = alloc::format!("must be at least {SHORTEST}");
+                return Err(ConfigError { field: field.into(), reason });
+            }
+        }
+        let view = View::new(&mut config)?;
+        let capping = config.switches.iter().filter(|switch| switch.windows);
+        Ok(Self {
+            epoch,
+            since: now,
+            now,
+            policy_name: config.policy_name,
+            policy: config.policy,
+            enforcement: config.enforcement,
+            lease: config.lease,
+            sample: config.sample,
+            statistics: config.statistics,
+            grace: config.grace,
+            discovered: config.discovered,
+            limits: config.limits,
+            counters: Counters::default(),
+            view,
+            registry: Registry::default(),
+            decided: Vec::new(),
+            touched: BTreeSet::new(),
+            confirmed: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            pairs: BTreeMap::new(),
+            agents: BTreeMap::new(),
+            acting: BTreeMap::new(),
+            addressed: BTreeSet::new(),
+            outranked: None,
+            lines: BTreeMap::new(),
+            switches: BTreeMap::new(),
+            capping: capping.map(|switch| switch.node).collect(),
+            written: BTreeSet::new(),
+            rollout: Rollout::default(),
+            packet: Vec::new(),
+            closing: Vec::new(),
+            renew_at: now + config.lease / RENEWALS,
+            statistics_at: now,
+            sessions_at: Time::NEVER,
+        })
     }
 
     /// Takes in what happened at `now` and appends to `out` what is to be done. Time that goes
@@ -52,13 +147,53 @@ impl Controller {
         input: Input<'_>,
         out: &mut Vec<Output>,
     ) -> Result<(), Refusal> {
-        let _ = (now, input, out);
-        Ok(())
+        self.now = self.now.max(now);
+        let done = match input {
+            Input::SwitchConnected(peer) => {
+                self.switch_connected(peer);
+                Ok(())
+            }
+            Input::SwitchBytes(peer, bytes) => {
+                self.switch_bytes(peer, bytes);
+                Ok(())
+            }
+            Input::SwitchGone(peer) => {
+                self.lose_line(peer);
+                Ok(())
+            }
+            Input::Declared { application, declaration } => self.declared(application, declaration),
+            Input::ApplicationGone(application) => {
+                if let Some(known) = self.registry.applications.get_mut(application) {
+                    known.ends = Some(self.now + self.grace);
+                }
+                Ok(())
+            }
+            Input::AgentConnected { peer, identity } => {
+                self.agent_connected(peer, identity);
+                Ok(())
+            }
+            Input::Reported(peer, report) => self.reported(peer, report),
+            Input::AgentGone(peer) => {
+                self.lose_agent(peer);
+                Ok(())
+            }
+            Input::Tick => {
+                self.pass_time();
+                Ok(())
+            }
+        };
+        self.settle(out);
+        done
     }
 
     /// When to come with [`Input::Tick`] although nothing happened.
     pub fn deadline(&self) -> Option<Time> {
-        None
+        let applications = self.registry.applications.values();
+        let ends = applications.filter_map(|application| application.ends).min();
+        let statistics = (!self.switches.is_empty()).then_some(self.statistics_at);
+        let renew = (!self.agents.is_empty() || !self.switches.is_empty()).then_some(self.renew_at);
+        let sessions = Some(self.sessions_at).filter(|at| *at != Time::NEVER);
+        [self.policy.deadline(), ends, statistics, renew, sessions].into_iter().flatten().min()
     }
 
     /// Comes with [`Input::Tick`].
@@ -69,17 +204,21 @@ impl Controller {
 
     /// Changes what may change while it runs, and forgets nothing.
     pub fn reconfigure(&mut self, now: Time, change: Change, out: &mut Vec<Output>) {
-        let _ = (now, change, out);
-    }
-
-    /// How everything stands.
-    pub fn status(&self) -> Status {
-        Status {
-            epoch: self.epoch,
-            since_ns: self.since,
-            policy: self.config.policy_name.clone(),
-            ..Status::default()
+        self.now = self.now.max(now);
+        if let Some(limits) = change.limits {
+            self.limits = limits;
         }
+        if let Some(lease) = change.lease {
+            self.lease = lease.max(SHORTEST);
+            self.renew_at = self.now;
+        }
+        if let Some((name, policy)) = change.policy {
+            self.policy_name = name;
+            self.policy = policy;
+            self.introduce();
+        }
+        self.pass_time();
+        self.settle(out);
     }
 
     /// What has happened since the beginning.
@@ -87,21 +226,113 @@ impl Controller {
         self.counters
     }
 
-    /// At most `most` flows, those with the highest measured rate first.
-    pub fn flows(&self, most: usize) -> Vec<FlowStatus> {
-        let _ = most;
-        Vec::new()
+    /// The epoch of a controller that agents obey instead of this one, when there is one: then this
+    /// one should end, or begin again with a higher epoch.
+    pub fn outranked(&self) -> Option<u64> {
+        self.outranked
     }
 
-    /// Why a flow has its rate; `None` when there is no such flow.
-    pub fn explain_flow(&self, application: &str, job: &str, flow: u64) -> Option<FlowExplanation> {
-        let _ = (application, job, flow);
-        None
+    /// Tells the policy.
+    pub(crate) fn tell(&mut self, observation: impl Into<Observation>) {
+        let network = &self.view.network;
+        self.policy.observe(self.now, network, &observation.into(), &mut self.decided);
     }
 
-    /// Why the flows of a job have their rates; `None` when there is no such job.
-    pub fn explain_job(&self, application: &str, job: &str) -> Option<JobExplanation> {
-        let _ = (application, job);
-        None
+    /// Tells a new policy all that is declared, and lifts what the old one wanted.
+    fn introduce(&mut self) {
+        self.decided.clear();
+        let flows: Vec<FlowId> = self.registry.flows().map(|(id, _)| id).collect();
+        for id in &flows {
+            if let Some(flow) = self.registry.flow_mut(*id) {
+                (flow.intended, flow.level) = (None, 0);
+                self.touched.insert(flow.connection);
+            }
+        }
+        for (link, flow) in core::mem::take(&mut self.windows).into_keys() {
+            self.cap(link, flow, None);
+        }
+        for (_, pair) in core::mem::take(&mut self.pairs) {
+            self.touched.extend(pair.connections.into_keys());
+        }
+        let jobs: Vec<JobId> = self.registry.jobs().map(|(id, _)| id).collect();
+        for id in jobs {
+            self.tell(Declared::JobStart { job: id });
+            let Some(job) = self.registry.job(id) else {
+                continue;
+            };
+            let hosts = job.hosts.iter();
+            let hosts = hosts.map(|(&task, &host)| Declared::TaskHost { job: id, task, host });
+            let sizes = job.sizes.iter();
+            let sizes = sizes.map(|(&map, portions)| Declared::Size {
+                job: id,
+                map,
+                reduces: portions.clone(),
+            });
+            let told: Vec<Declared> = hosts.chain(sizes).collect();
+            for declared in told {
+                self.tell(declared);
+            }
+        }
+        for id in flows {
+            let Some(flow) = self.registry.flow(id) else {
+                continue;
+            };
+            let ((src, dst), open) = (flow.ends, flow.open);
+            if let Some((job, _)) = flow.owner {
+                let size = flow.size.unwrap_or(Bytes::MAX);
+                self.tell(Declared::FlowRequest { job, flow: id, src, dst, size });
+            }
+            if open {
+                self.tell(model::Measured::Opened { flow: id, src, dst });
+            }
+        }
+        self.rollout.is_due = true;
+        for agent in self.agents.values_mut().filter(|agent| agent.greeted) {
+            agent.complete = true;
+        }
+        self.addressed.extend(self.agents.keys());
+    }
+
+    fn pass_time(&mut self) {
+        let now = self.now;
+        if self.policy.deadline().is_some_and(|deadline| deadline <= now) {
+            self.policy.tick(now, &self.view.network, &mut self.decided);
+        }
+        let applications = self.registry.applications.iter();
+        let over = applications.filter(|(_, known)| known.ends.is_some_and(|ends| ends <= now));
+        let over: Vec<_> = over.map(|(name, known)| (name.clone(), known.jobs.clone())).collect();
+        for (name, jobs) in over {
+            for job in jobs.into_values() {
+                self.complete_job(job);
+            }
+            self.registry.applications.remove(&name);
+        }
+        if self.sessions_at <= now {
+            self.poll_sessions();
+        }
+        if self.statistics_at <= now {
+            self.ask_statistics();
+        }
+        if self.renew_at <= now {
+            self.renew_at = now + self.lease / RENEWALS;
+            self.addressed.extend(self.agents.keys());
+            self.renew_entries();
+        }
+    }
+
+    /// Has everybody hear what has been decided.
+    fn settle(&mut self, out: &mut Vec<Output>) {
+        self.obey();
+        self.roll();
+        self.enforce();
+        self.address(out);
+        self.write(out);
+        out.append(&mut self.closing);
     }
 }
+
+/// A lease is renewed so many times before it ends, so that two renewals may be lost.
+pub(crate) const RENEWALS: u64 = 3;
+
+/// Nothing repeats more often.
+const SHORTEST: Span = Span::from_millis(10);

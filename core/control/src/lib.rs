@@ -12,10 +12,25 @@
 
 extern crate alloc;
 
+mod agents;
+mod budget;
 mod config;
 mod controller;
+mod declared;
+mod enforce;
+mod entry;
+mod explain;
+mod frame;
 mod message;
+mod meters;
+mod packets;
+mod registry;
+mod reports;
+mod rollout;
 mod status;
+mod switches;
+mod truth;
+mod view;
 
 pub use config::{Config, ConfigError, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
 pub use controller::{Change, Controller};

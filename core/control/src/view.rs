@@ -1,0 +1,334 @@
+//! What the controller knows of the network: names, addresses and ports on one side, the numbers of
+//! the model on the other. Declared and discovered become one topology; where they contradict each
+//! other, what is declared wins and the contradiction is told.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use model::{Buffer, LinkId, LinkSpec, Network, NodeId, NodeKind};
+use units::{Rate, Time};
+
+use crate::config::{Config, ConfigError};
+
+/// The network and its names.
+pub(crate) struct View {
+    pub(crate) network: Network,
+    names: BTreeMap<String, NodeId>,
+    addresses: BTreeMap<IpAddr, NodeId>,
+    ethernet: BTreeMap<[u8; 6], NodeId>,
+    datapaths: BTreeMap<u64, NodeId>,
+    /// The link that leaves a switch by a port.
+    ports: BTreeMap<(NodeId, u32), LinkId>,
+    interfaces: BTreeMap<(NodeId, String), LinkId>,
+    /// By [`LinkId`].
+    pub(crate) links: Vec<LinkView>,
+    /// Hosts that were learnt.
+    pub(crate) learnt: usize,
+    /// Observed contradictions, each told once; bounded.
+    pub(crate) contradictions: BTreeMap<String, Time>,
+}
+
+/// What is known of a link beside its capacity.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LinkView {
+    pub(crate) declared: bool,
+    /// The OpenFlow port that it leaves by.
+    pub(crate) port: Option<u32>,
+    pub(crate) interface: String,
+    /// The other direction of its cable.
+    pub(crate) back: Option<LinkId>,
+    /// When a probe or a host was last seen on it.
+    pub(crate) seen: Option<Time>,
+    /// What its port says.
+    pub(crate) port_down: bool,
+    /// What was discovered and isn't seen any more.
+    pub(crate) lost: bool,
+}
+
+const CONTRADICTIONS: usize = 1000;
+
+impl View {
+    pub(crate) fn new(config: &mut Config) -> Result<Self, ConfigError> {
+        let topology = core::mem::take(&mut config.topology);
+        let error = |field: String, reason: &str| Err(ConfigError { field, reason: reason.into() });
+        let mut names = BTreeMap::new();
+        for (number, node) in (0u32..).zip(topology.nodes()) {
+            if names.insert(node.name.clone(), NodeId(number)).is_some() {
+                return error(
+                    format!("topology.{}", node.name),
+                    "the name is taken; choose another",
+                );
+            }
+        }
+        let kind = |node: NodeId| topology.nodes().get(node.index()).map(|node| node.kind);
+        let mut addresses = BTreeMap::new();
+        let mut ethernet = BTreeMap::new();
+        for (i, host) in config.hosts.iter().enumerate() {
+            if kind(host.node) != Some(NodeKind::Host) {
+                return error(format!("hosts[{i}].node"), "is no host of the topology; name one");
+            }
+            for address in &host.addresses {
+                if addresses.insert(*address, host.node).is_some() {
+                    let reason = format!("{address} belongs to two hosts; give each its own");
+                    return error(format!("hosts[{i}].addresses"), &reason);
+                }
+            }
+            for address in &host.ethernet {
+                if ethernet.insert(*address, host.node).is_some() {
+                    let reason = "an address belongs to two hosts; give each its own";
+                    return error(format!("hosts[{i}].ethernet"), reason);
+                }
+            }
+        }
+        let mut datapaths = BTreeMap::new();
+        for (i, switch) in config.switches.iter().enumerate() {
+            if kind(switch.node) != Some(NodeKind::Switch) {
+                return error(format!("switches[{i}].node"), "is no switch of the topology");
+            }
+            if datapaths.insert(switch.datapath_id, switch.node).is_some() {
+                let reason = "another switch has this number; give each its own";
+                return error(format!("switches[{i}].datapath_id"), reason);
+            }
+        }
+        let mut links = Vec::new();
+        links.resize_with(topology.links().len(), || LinkView {
+            declared: true,
+            ..LinkView::default()
+        });
+        pair(&topology, &mut links);
+        let mut view = Self {
+            network: Network::new(topology),
+            names,
+            addresses,
+            ethernet,
+            datapaths,
+            ports: BTreeMap::new(),
+            interfaces: BTreeMap::new(),
+            links,
+            learnt: 0,
+            contradictions: BTreeMap::new(),
+        };
+        for (i, port) in config.ports.iter().enumerate() {
+            let Some(link) = view.network.topology().links().get(port.link.index()) else {
+                return error(format!("ports[{i}].link"), "is no link of the topology");
+            };
+            let from = link.from;
+            if let Some(number) = port.port
+                && view.ports.insert((from, number), port.link).is_some()
+            {
+                let reason = "another link leaves by this port; give each its own";
+                return error(format!("ports[{i}].port"), reason);
+            }
+            if !port.interface.is_empty() {
+                let taken = view.interfaces.insert((from, port.interface.clone()), port.link);
+                if taken.is_some() {
+                    let reason = "another link leaves by this interface; give each its own";
+                    return error(format!("ports[{i}].interface"), reason);
+                }
+            }
+            let known = &mut view.links[port.link.index()];
+            known.port = port.port;
+            known.interface.clone_from(&port.interface);
+        }
+        Ok(view)
+    }
+
+    pub(crate) fn node_name(&self, node: NodeId) -> &str {
+        self.network.topology().nodes().get(node.index()).map_or("?", |node| node.name.as_str())
+    }
+
+    pub(crate) fn link_name(&self, link: LinkId) -> String {
+        let link = self.network.topology().link(link);
+        format!("{} -> {}", self.node_name(link.from), self.node_name(link.to))
+    }
+
+    pub(crate) fn kind(&self, node: NodeId) -> Option<NodeKind> {
+        self.network.topology().nodes().get(node.index()).map(|node| node.kind)
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Option<NodeId> {
+        self.names.get(name).copied()
+    }
+
+    pub(crate) fn host_at(&self, address: IpAddr) -> Option<NodeId> {
+        self.addresses.get(&address).copied()
+    }
+
+    pub(crate) fn host_with(&self, ethernet: [u8; 6]) -> Option<NodeId> {
+        self.ethernet.get(&ethernet).copied()
+    }
+
+    pub(crate) fn switch_of(&self, datapath_id: u64) -> Option<NodeId> {
+        self.datapaths.get(&datapath_id).copied()
+    }
+
+    pub(crate) fn datapath_of(&self, node: NodeId) -> Option<u64> {
+        self.datapaths.iter().find(|(_, known)| **known == node).map(|(number, _)| *number)
+    }
+
+    pub(crate) fn link_at(&self, switch: NodeId, port: u32) -> Option<LinkId> {
+        self.ports.get(&(switch, port)).copied()
+    }
+
+    pub(crate) fn link_by(&self, node: NodeId, interface: &str) -> Option<LinkId> {
+        self.interfaces.get(&(node, interface.into())).copied()
+    }
+
+    /// All addresses and whose they are.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = (IpAddr, NodeId)> + '_ {
+        self.addresses.iter().map(|(address, node)| (*address, *node))
+    }
+
+    pub(crate) fn addresses_of(&self, node: NodeId) -> impl Iterator<Item = IpAddr> + '_ {
+        self.addresses().filter(move |(_, of)| *of == node).map(|(address, _)| address)
+    }
+
+    /// All Ethernet addresses and whose they are.
+    pub(crate) fn ethernet(&self) -> impl Iterator<Item = ([u8; 6], NodeId)> + '_ {
+        self.ethernet.iter().map(|(address, node)| (*address, *node))
+    }
+
+    /// Something that contradicts what is known.
+    pub(crate) fn contradict(&mut self, now: Time, what: String) {
+        if self.contradictions.len() < CONTRADICTIONS || self.contradictions.contains_key(&what) {
+            self.contradictions.insert(what, now);
+        }
+    }
+
+    /// The switch of this number; one that isn't declared is added.
+    pub(crate) fn add_switch(&mut self, datapath_id: u64) -> Option<NodeId> {
+        if let Some(node) = self.switch_of(datapath_id) {
+            return Some(node);
+        }
+        let node = self.add_node(format!("s-{datapath_id:x}"), NodeKind::Switch)?;
+        self.datapaths.insert(datapath_id, node);
+        Some(node)
+    }
+
+    /// A host of this name; one that isn't known is added without a link.
+    pub(crate) fn add_host(&mut self, name: &str) -> Option<NodeId> {
+        if let Some(node) = self.named(name) {
+            return Some(node);
+        }
+        self.learnt += 1;
+        self.add_node(name.into(), NodeKind::Host)
+    }
+
+    fn add_node(&mut self, name: String, kind: NodeKind) -> Option<NodeId> {
+        let node = self.change(|topology| topology.add_node(name.clone(), kind).ok())?;
+        self.names.insert(name, node);
+        Some(node)
+    }
+
+    /// Adds both directions of a cable: from a switch's port to another switch's, or to a host.
+    pub(crate) fn add_cable(
+        &mut self,
+        from: (NodeId, u32),
+        to: (NodeId, Option<u32>),
+        spec: LinkSpec,
+    ) -> Option<LinkId> {
+        let (there, back) = self.change(|topology| {
+            let there = topology.add_link(from.0, to.0, spec).ok()?;
+            let back = LinkSpec { buffer: Buffer::Unlimited, ..spec };
+            Some((there, topology.add_link(to.0, from.0, back).ok()?))
+        })?;
+        self.links.resize_with(back.index() + 1, LinkView::default);
+        self.links[there.index()].back = Some(back);
+        self.links[back.index()].back = Some(there);
+        self.set_port(there, from.1);
+        if let Some(port) = to.1 {
+            self.set_port(back, port);
+        }
+        Some(there)
+    }
+
+    /// Grows the topology. The network is made anew, with the links that were down.
+    fn change<T>(&mut self, change: impl FnOnce(&mut model::Topology) -> Option<T>) -> Option<T> {
+        let mut topology = self.network.topology().clone();
+        let changed = change(&mut topology)?;
+        let mut network = Network::new(topology);
+        for link in (0u32..).zip(&self.links).map(|(number, _)| LinkId(number)) {
+            if !self.network.is_up(link) {
+                network.set_up(link, false);
+            }
+        }
+        self.network = network;
+        Some(changed)
+    }
+
+    /// A link leaves by this port.
+    pub(crate) fn set_port(&mut self, link: LinkId, port: u32) {
+        let from = self.network.topology().link(link).from;
+        if let Some(old) = self.links[link.index()].port.replace(port)
+            && self.link_at(from, old) == Some(link)
+        {
+            self.ports.remove(&(from, old));
+        }
+        self.ports.insert((from, port), link);
+    }
+
+    /// No link leaves by this port any more.
+    pub(crate) fn clear_port(&mut self, switch: NodeId, port: u32) {
+        if let Some(link) = self.ports.remove(&(switch, port)) {
+            self.links[link.index()].port = None;
+        }
+    }
+
+    /// An interface has this name. One that is declared stays.
+    pub(crate) fn set_interface(&mut self, link: LinkId, interface: &str) {
+        let known = &mut self.links[link.index()].interface;
+        if known.is_empty() && !interface.is_empty() {
+            known.push_str(interface);
+            let from = self.network.topology().link(link).from;
+            self.interfaces.insert((from, interface.into()), link);
+        }
+    }
+
+    /// An address is a host's. One that is another host's stays there; whether it is this host's.
+    pub(crate) fn set_address(&mut self, address: IpAddr, host: NodeId) -> bool {
+        *self.addresses.entry(address).or_insert(host) == host
+    }
+
+    /// An Ethernet address is a host's.
+    pub(crate) fn set_ethernet(&mut self, address: [u8; 6], host: NodeId) -> bool {
+        *self.ethernet.entry(address).or_insert(host) == host
+    }
+
+    /// Brings the network in line with what is known of a link. Its new state if it has changed.
+    pub(crate) fn refresh(&mut self, link: LinkId) -> Option<bool> {
+        let known = &self.links[link.index()];
+        let back = known.back.map(|back| &self.links[back.index()]);
+        let is_down = known.port_down || known.lost || back.is_some_and(|b| b.port_down || b.lost);
+        if self.network.is_up(link) != is_down {
+            return None;
+        }
+        self.network.set_up(link, !is_down);
+        Some(!is_down)
+    }
+
+    /// The capacity that a host sends into the network with.
+    pub(crate) fn access(&self, host: NodeId) -> Option<Rate> {
+        let out = self.network.topology().out(host).iter();
+        let up = out.filter(|link| self.network.is_up(**link));
+        up.map(|link| self.network.topology().link(*link).spec.capacity).max()
+    }
+}
+
+/// Finds the two directions of each cable: the n-th link each way between two nodes.
+fn pair(topology: &model::Topology, links: &mut [LinkView]) {
+    let mut open: BTreeMap<(NodeId, NodeId), Vec<LinkId>> = BTreeMap::new();
+    for (number, link) in (0u32..).zip(topology.links()) {
+        let here = LinkId(number);
+        let waiting = open.entry((link.to, link.from)).or_default();
+        if waiting.is_empty() {
+            open.entry((link.from, link.to)).or_default().push(here);
+        } else {
+            let there = waiting.remove(0);
+            links[here.index()].back = Some(there);
+            links[there.index()].back = Some(here);
+        }
+    }
+}
