@@ -2,7 +2,7 @@
 WATERMASTER := target/release/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release
+.PHONY: demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing
 
 ## demo: build, run the main scenario under tcp, fifo, sff and smsf, name the report (TRACE=FILE: a SWIM trace)
 demo: release
@@ -37,6 +37,18 @@ bench: release
 ## conformance: OpenFlow against Open vSwitch and os-ken (installs both when they are missing)
 conformance:
 	checks/conformance.sh
+
+## bpf: compile the agent's BPF programs (installs clang when it is missing)
+bpf:
+	live/agent/bpf/build.sh
+
+## bpf-check: the committed BPF objects match their source
+bpf-check:
+	live/agent/bpf/build.sh --check
+
+## pacing: goodput of real connections against the rates they are held to (root)
+pacing:
+	cargo run --profile quick --locked --package watermaster-agent --example pacing
 
 ## fidelity: the transports against closed forms, other simulators and the kernel's own TCP (root)
 fidelity: release

@@ -157,32 +157,14 @@ fn examine() -> Vec<Feature> {
         let remedy = format!("install iproute2 (tc) and, as root, modprobe sch_{name}");
         features.push(feature(format!("qdisc {name}"), purpose, remedy, finding));
     }
+    features.extend(agent::Capabilities::probe().0.into_iter().map(|capability| {
+        let (remedy, finding) = match capability.finding {
+            Ok(detail) => (String::new(), Ok(detail)),
+            Err(missing) => (missing.remedy.to_owned(), Err(missing.reason)),
+        };
+        feature(format!("agent {}", capability.name), capability.purpose, remedy, finding)
+    }));
     features.extend([
-        feature(
-            "cgroup v2",
-            "telling applications apart",
-            "mount -t cgroup2 none /sys/fs/cgroup",
-            mounted("cgroup2"),
-        ),
-        feature(
-            "BPF",
-            "pacing and window rewriting at hosts",
-            "use a kernel with CONFIG_BPF_SYSCALL",
-            read("/proc/sys/kernel/unprivileged_bpf_disabled")
-                .map(|_| "system call present".to_owned()),
-        ),
-        feature(
-            "BTF",
-            "BPF programs that fit any kernel",
-            "use a kernel with CONFIG_DEBUG_INFO_BTF",
-            exists("/sys/kernel/btf/vmlinux"),
-        ),
-        feature(
-            "bpffs",
-            "BPF maps that outlive an agent",
-            "mount -t bpf none /sys/fs/bpf",
-            mounted("bpf"),
-        ),
         feature(
             "openvswitch module",
             "switching at line rate in a live network",
@@ -271,16 +253,6 @@ fn version(name: &str) -> Finding {
 
 fn first_line(text: &str) -> Option<String> {
     text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
-}
-
-fn mounted(kind: &str) -> Finding {
-    let mounts = read("/proc/mounts")?;
-    let point = mounts.lines().find_map(|line| {
-        let mut words = line.split_whitespace().skip(1);
-        let point = words.next()?;
-        (words.next()? == kind).then(|| point.to_owned())
-    });
-    point.map(|point| format!("mounted at {point}")).ok_or_else(|| "mounted nowhere".to_owned())
 }
 
 fn exists(path: &str) -> Finding {

@@ -1,1 +1,143 @@
-//! What the kernel gives.
+//! What the kernel gives, found by trying.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+
+use libbpf_rs::Object;
+
+use crate::objects::{PACE, PORT};
+use crate::{Attachment, Error, Namespace, PortOptions, Switch, pacer, unified_mount};
+
+/// Something that an agent can do where the kernel gives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capability {
+    /// What agents tell the controller.
+    pub name: &'static str,
+    /// What it is for.
+    pub purpose: &'static str,
+    /// What was found, or what is missing.
+    pub finding: Result<String, Missing>,
+}
+
+/// Why something can't be had, and how it could.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missing {
+    /// What was found.
+    pub reason: String,
+    /// How to get it.
+    pub remedy: &'static str,
+}
+
+/// All of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities(pub Vec<Capability>);
+
+impl Capabilities {
+    /// Tries each, in a network namespace without a name that ends with the try: nothing outside is
+    /// touched.
+    pub fn probe() -> Self {
+        let mut found = vec![
+            capability(
+                "bpf",
+                "all that agents do",
+                "run as root, or give the capabilities BPF, PERFMON, NET_ADMIN and SYS_ADMIN, on a \
+                 kernel with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF",
+                bpf(),
+            ),
+            capability(
+                "cgroup2",
+                "telling whose connections are held to rates",
+                "mount -t cgroup2 none /sys/fs/cgroup",
+                unified_mount()
+                    .map(|path| format!("mounted at {}", path.display()))
+                    .map_err(|error| error.to_string()),
+            ),
+        ];
+        let pace = PACE.open().and_then(|object| PACE.load(object));
+        found.push(capability(
+            "pacing",
+            "holding connections to rates at their sender, and their statistics",
+            "use Linux 5.15 or later with CONFIG_CGROUP_BPF",
+            pace.as_ref()
+                .map(|_| "programs for sockets accepted".to_owned())
+                .map_err(ToString::to_string),
+        ));
+        found.push(capability(
+            "adopt",
+            "reaching connections that were there before the agent",
+            "use Linux 6.13 or later; until then start the agent before the applications",
+            match &pace {
+                Ok(object) => adopt(object).map_err(|error| error.to_string()),
+                Err(_) => Err("there is no pacing".to_owned()),
+            },
+        ));
+        for (name, attachment, purpose, remedy) in [
+            (
+                "tcx",
+                Attachment::Tcx,
+                "programs on interfaces that end with the agent",
+                "use Linux 6.6 or later; before, clsact takes its place",
+            ),
+            (
+                "clsact",
+                Attachment::Clsact,
+                "programs on interfaces where there is no tcx",
+                "use a kernel with CONFIG_NET_SCH_INGRESS and CONFIG_NET_CLS_BPF",
+            ),
+        ] {
+            let finding = interface(attachment).map_err(|error| error.to_string());
+            found.push(capability(name, purpose, remedy, finding));
+        }
+        found.push(capability(
+            "events",
+            "hearing of queues, openings and endings at once",
+            "use Linux 5.8 or later",
+            Switch::new()
+                .map(|_| "made a ring buffer".to_owned())
+                .map_err(|error| error.to_string()),
+        ));
+        Self(found)
+    }
+
+    /// The names of those that are there.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.0.iter().filter(|each| each.finding.is_ok()).map(|each| each.name)
+    }
+}
+
+fn capability(
+    name: &'static str,
+    purpose: &'static str,
+    remedy: &'static str,
+    finding: Result<String, String>,
+) -> Capability {
+    Capability { name, purpose, finding: finding.map_err(|reason| Missing { reason, remedy }) }
+}
+
+fn bpf() -> Result<String, String> {
+    fs::metadata("/sys/kernel/btf/vmlinux").map_err(|error| format!("no BTF: {error}"))?;
+    let object = PORT.open().and_then(|object| PORT.load(object));
+    object.map(|_| "programs accepted".to_owned()).map_err(|error| error.to_string())
+}
+
+/// Adopts a connection of our own.
+fn adopt(object: &Object) -> Result<String, Error> {
+    let pair = || {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let near = TcpStream::connect(listener.local_addr()?)?;
+        Ok((listener.accept()?, near))
+    };
+    let namespace = Namespace::private()?;
+    let _pair = namespace.visit(|| pair().map_err(Error::file("a connection over loopback")))?;
+    if pacer::adopt(object, &namespace)? == 0 {
+        let refused = std::io::Error::other("the kernel refuses callbacks set from outside");
+        return Err(Error::file("TCP_BPF_SOCK_OPS_CB_FLAGS")(refused));
+    }
+    Ok("reached a connection of its own".to_owned())
+}
+
+fn interface(attachment: Attachment) -> Result<String, Error> {
+    let options = PortOptions { attachment, connections: 16, ..PortOptions::default() };
+    Switch::new()?.attach(Namespace::private()?, "lo", &options)?;
+    Ok("put on an interface and taken off".to_owned())
+}

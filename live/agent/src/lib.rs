@@ -9,10 +9,11 @@
 //! All that is granted has a [`Lease`], which ends in the kernel's own maps: nobody has to be left
 //! alive to lift a limit. See `docs/agent.md`.
 
-//mod capabilities;
+mod capabilities;
 mod cgroup;
 mod error;
 mod event;
+mod kernel;
 mod layout;
 mod lease;
 mod namespace;
@@ -22,9 +23,8 @@ mod pins;
 mod port;
 mod statistics;
 mod switch;
-mod tcx;
 
-//pub use capabilities::{Capabilities, Capability, Missing};
+pub use capabilities::{Capabilities, Capability, Missing};
 pub use cgroup::unified_mount;
 pub use error::Error;
 pub use event::{Event, Happening};

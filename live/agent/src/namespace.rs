@@ -4,11 +4,12 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::Error;
+use crate::{Error, kernel};
 
 /// A network namespace.
 #[derive(Debug)]
@@ -41,6 +42,26 @@ impl Namespace {
     pub fn at(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let path = path.into();
         let file = File::open(&path).map_err(Error::file(&path))?;
+        Ok(Self { path, file })
+    }
+
+    /// A new one without a name, which ends with this value and the sockets made in it. Its loopback
+    /// interface is up.
+    ///
+    /// # Errors
+    /// [`Error::File`]: it can't be made, which needs the capability SYS_ADMIN.
+    pub fn private() -> Result<Self, Error> {
+        let made = thread::spawn(|| {
+            kernel::enter_new_namespace()?;
+            let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+            if !up.map_err(|error| io::Error::other(format!("ip: {error}")))?.success() {
+                return Err(io::Error::other("ip can't set an interface up"));
+            }
+            File::open("/proc/thread-self/ns/net")
+        });
+        let path = PathBuf::from("a new network namespace");
+        let made = made.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let file = made.map_err(Error::file(&path))?;
         Ok(Self { path, file })
     }
 

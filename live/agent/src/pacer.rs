@@ -123,17 +123,7 @@ impl Pacer {
     /// # Errors
     /// The namespace can't be entered.
     pub fn adopt(&self, namespace: &Namespace) -> Result<usize, Error> {
-        namespace.visit(|| {
-            let link = program_mut(&self.object, "adopt")
-                .attach()
-                .map_err(Error::bpf("iterate over sockets"))?;
-            let mut marks = Vec::new();
-            Iter::new(&link)
-                .map_err(Error::bpf("read sockets"))?
-                .read_to_end(&mut marks)
-                .map_err(Error::file("sockets"))?;
-            Ok(marks.len())
-        })
+        adopt(&self.object, namespace)
     }
 
     /// Holds a connection to a rate of frame bytes, or lets it go. It may exist already, or begin
@@ -258,6 +248,20 @@ impl Pacer {
             _ => Ok(()),
         }
     }
+}
+
+/// As [`Pacer::adopt`].
+pub(crate) fn adopt(object: &Object, namespace: &Namespace) -> Result<usize, Error> {
+    namespace.visit(|| {
+        let iterate = program_mut(object, "adopt").attach();
+        let link = iterate.map_err(Error::bpf("iterate over sockets"))?;
+        let mut marks = Vec::new();
+        Iter::new(&link)
+            .map_err(Error::bpf("read sockets"))?
+            .read_to_end(&mut marks)
+            .map_err(Error::file("sockets"))?;
+        Ok(marks.len())
+    })
 }
 
 /// Uses the map that an earlier agent left, with what stands in it.

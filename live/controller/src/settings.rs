@@ -234,8 +234,9 @@ fn read_nodes(root: &mut Fields<'_>, topology: Topology, control: &mut Config) -
         let mut fields = value.fields()?;
         let node = topology::named(&fields.need("name", "\"s0\"")?, "switch", &switches)?;
         let datapath_id = read_datapath(&fields.need("datapath_id", "\"0x1\"")?)?;
+        let windows = fields.or("windows", false, Value::flag)?;
         fields.done()?;
-        control.switches.push(SwitchConfig { node, datapath_id });
+        control.switches.push(SwitchConfig { node, datapath_id, windows });
     }
     let names = topology::names(&topology, |_| true);
     for value in root.tables("port", MOST)? {
