@@ -1,8 +1,7 @@
 //! `watermaster status`: how a controller and all it knows stand.
 
 use clap::Args;
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
+use comfy_table::{Table, TableStyle};
 use serde_json::Value;
 
 use super::{Target, list, pretty, rate, text};
@@ -102,7 +101,7 @@ pub(super) fn page(status: &Value) -> String {
 /// A table under a blank line; nothing where it has no rows.
 pub(super) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_preset(NOTHING).set_header(head.to_vec());
+    table.load_style(TableStyle::new()).set_header(head.to_vec());
     for row in rows {
         table.add_row(row);
     }

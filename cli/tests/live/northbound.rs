@@ -21,8 +21,8 @@ async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
     assert!(first.complete && first.epoch == 1, "{first:?}");
     let mut client = daemon.client().await;
     let job = json!({ "type": "job_start", "job": "j" });
-    let said = declare(&mut client, "a", &json!([job, flow(1, 4001, 1_000_000), flow(2, 4002, 9_000_000)]));
-    let (status, said) = said.await;
+    let flows = json!([job, flow(1, 4001, 1_000_000), flow(2, 4002, 9_000_000)]);
+    let (status, said) = declare(&mut client, "a", &flows).await;
     assert_eq!((status, &said["taken"]), (StatusCode::OK, &json!(3)), "{said}");
     // The larger flow yields to the smaller one: it is slow.
     let slow = loop {
