@@ -9,6 +9,7 @@ mod completions;
 mod doctor;
 mod failure;
 mod input;
+mod live;
 mod progress;
 mod reproduce;
 mod run;
@@ -46,6 +47,13 @@ enum Command {
     Bound(bound::Bound),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
+    Agent(live::agent::Agent),
+    Controller(live::controller::Controller),
+    Status(live::status::Status),
+    Top(live::top::Top),
+    Explain(live::explain::Explain),
+    Certs(live::certs::Certs),
+    Replay(live::replay::Replay),
 }
 
 fn main() -> ExitCode {
@@ -58,6 +66,13 @@ fn main() -> ExitCode {
         Command::Bound(command) => command.execute(),
         Command::Doctor(command) => command.execute(),
         Command::Completions(command) => command.execute(),
+        Command::Agent(command) => command.execute(),
+        Command::Controller(command) => command.execute(),
+        Command::Status(command) => command.execute(),
+        Command::Top(command) => command.execute(),
+        Command::Explain(command) => command.execute(),
+        Command::Certs(command) => command.execute(),
+        Command::Replay(command) => command.execute(),
     };
     done.map_or_else(Failure::report, |()| ExitCode::SUCCESS)
 }

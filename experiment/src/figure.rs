@@ -1,6 +1,6 @@
 //! A figure of a text: which runs of a scenario it takes and what it plots.
 
-use std::fmt;
+pub use document::Setting;
 
 use crate::scenario::Override;
 
@@ -32,27 +32,6 @@ pub struct Figure {
     pub y: String,
     /// Name of the trace without which it can't be run.
     pub trace: Option<String>,
-}
-
-/// One value of a key.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Setting {
-    /// A number.
-    Number(f64),
-    /// A text, such as a quantity with its unit.
-    Text(String),
-    /// `true` or `false`.
-    Flag(bool),
-}
-
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Number(number) => number.fmt(f),
-            Self::Text(text) => text.fmt(f),
-            Self::Flag(flag) => flag.fmt(f),
-        }
-    }
 }
 
 impl Figure {

@@ -1,6 +1,7 @@
 //! `watermaster bench`: how fast the simulator is, on workloads that other simulators were measured
 //! with, and what decisions cost. The workloads are ordinary scenarios, built in so that any binary can be measured.
 
+mod control;
 mod decide;
 
 use std::path::Path;
@@ -86,6 +87,7 @@ pub(crate) struct Bench {
 /// What else is measured.
 #[derive(Subcommand)]
 enum Other {
+    Control(control::Control),
     Decide(decide::Decide),
 }
 
@@ -110,8 +112,10 @@ struct Measured {
 
 impl Bench {
     pub(crate) fn execute(self) -> Result<(), Failure> {
-        if let Some(Other::Decide(decide)) = &self.other {
-            return decide.execute();
+        match self.other {
+            Some(Other::Control(control)) => return control.execute(),
+            Some(Other::Decide(decide)) => return decide.execute(),
+            None => {}
         }
         if !self.json {
             print(&format!(
@@ -218,9 +222,14 @@ fn cpu_s() -> f64 {
 
 /// Most memory that this process has held, as the kernel accounts for it.
 fn peak_rss_bytes() -> Result<u64, Failure> {
-    let status = std::fs::read_to_string("/proc/self/status").map_err(Failure::failed)?;
+    peak_of("/proc/self/status")
+}
+
+/// Most memory that the process has held whose status this is.
+fn peak_of(file: &str) -> Result<u64, Failure> {
+    let status = std::fs::read_to_string(file).map_err(Failure::failed)?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    let missing = || Failure::failed("/proc/self/status has no VmHWM: peak memory is unknown");
+    let missing = || Failure::failed(format_args!("{file} has no VmHWM: peak memory is unknown"));
     kib.map(|kib| kib * 1024).ok_or_else(missing)
 }

@@ -4,8 +4,7 @@ use units::{Rate, Span};
 use workload::Cluster;
 
 use super::ScenarioError;
-use super::fields::{Fields, Value};
-use super::transport::between;
+use super::fields::{Fields, Value, between};
 
 /// Most containers of a host, and most entries of a list of them.
 const MOST: u32 = 65_536;

@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::document::{Document, Node, Table};
+use document::{Document, Node, Table};
 use super::{Override, ScenarioError, load_text};
 
 /// Keys that say how results are shown and judged, not what they are.

@@ -5,9 +5,8 @@ use units::{Bytes, Span};
 use workload::{Death, Gather, Overload};
 
 use super::ScenarioError;
-use super::fields::{Fields, Value};
+use super::fields::{Fields, Value, between};
 use super::topology::{self, named};
-use super::transport::between;
 
 type Read<T> = Result<T, ScenarioError>;
 

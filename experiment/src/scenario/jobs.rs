@@ -4,9 +4,8 @@ use model::{Flow, Job, JobClass, JobId, TaskId};
 use units::{Bytes, Span, Time};
 
 use super::ScenarioError;
-use super::fields::Value;
+use super::fields::{Value, between};
 use super::topology::{Names, named};
-use super::transport::between;
 
 type Read<T> = Result<T, ScenarioError>;
 

@@ -7,18 +7,14 @@
 
 mod cluster;
 mod content;
-mod document;
-mod error;
-mod fields;
 mod figure;
 mod gather;
 mod jobs;
+mod monitor;
 mod policy;
 mod published;
 mod stream;
-mod topology;
 mod transport;
-mod windows;
 mod workload;
 
 use std::fs::File;
@@ -31,11 +27,11 @@ use packet::{Discipline, Enforcement, Transport};
 use units::{Span, Time};
 
 use crate::{Figure, Published, metrics};
-use document::Document;
-use fields::{Fields, Value};
+use document::fields::{Fields, Value};
+use document::{Document, fields, topology};
 
 pub use content::Content;
-pub use error::{Override, ScenarioError};
+pub use document::{DocumentError as ScenarioError, Override};
 pub use policy::PolicySpec;
 pub use workload::{Traffic, Workload};
 
@@ -204,9 +200,9 @@ impl Scenario {
         if let (World::Fluid, Some(capture)) = (world, captures.first()) {
             return Err(capture.error("the fluid world has no packets to capture; remove it"));
         }
-        let captures = topology::read_captures(&captures, &topology)?;
+        let captures = captures.iter().map(|v| read_capture(v, &topology)).collect::<Result<_, _>>()?;
         let monitors = root.tables("monitor", Self::MOST_CAPTURES)?;
-        let monitors = windows::read_monitors(&monitors, &topology)?;
+        let monitors = monitor::read_monitors(&monitors, &topology)?;
         let figures = root.or("figure", Vec::new(), figure::read)?;
         let mut published =
             root.or("published", Vec::new(), |v| published::read(v, &policies, &figures))?;
@@ -239,6 +235,15 @@ impl Scenario {
     pub fn labels(&self) -> impl Iterator<Item = &str> {
         self.policies.iter().map(|policy| policy.label.as_str())
     }
+}
+
+/// A member of `[[capture]]`.
+fn read_capture(value: &Value<'_>, topology: &Topology) -> Result<CapturePort, ScenarioError> {
+    let mut fields = value.fields()?;
+    let names = topology::names(topology, |_| true);
+    let (link, name) = topology::port(&mut fields, topology, &names)?;
+    fields.done()?;
+    Ok(CapturePort { link, name })
 }
 
 fn baseline(root: &mut Fields<'_>, policies: &[PolicySpec]) -> Result<String, ScenarioError> {

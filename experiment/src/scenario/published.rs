@@ -1,6 +1,6 @@
 //! `[[published]]`: what the text reports, to be held against what comes out.
 
-use super::document::Document;
+use document::Document;
 use super::fields::{Fields, Value, unknown};
 use super::{PolicySpec, ScenarioError};
 use crate::figure::Figure;

@@ -7,9 +7,8 @@ use units::{Bytes, Span};
 use workload::stream::{Grouping, Input, Keys, Operator, Stream};
 
 use super::ScenarioError;
-use super::fields::{Fields, Value, unknown};
+use super::fields::{Fields, Value, unknown, between};
 use super::topology::{Names, named};
-use super::transport::between;
 use super::workload::{Context, bytes, count, file, span};
 
 type Read<T> = Result<T, ScenarioError>;

@@ -4,7 +4,7 @@
 use packet::{Discipline, Enforcement, Lengths, Protocol, Transport};
 use units::{Bytes, Span};
 
-use super::fields::Value;
+use super::fields::{Value, between};
 use super::{Control, Queues, ScenarioError};
 
 const PROTOCOLS: &[(&str, Protocol)] = &[
@@ -111,15 +111,4 @@ pub(super) fn read_control(value: &Value<'_>) -> Result<Control, ScenarioError> 
     };
     fields.done()?;
     Ok(Control { delay, processing, enforcement })
-}
-
-pub(super) fn between<T>(value: &Value<'_>, least: T, most: T) -> Result<T, ScenarioError>
-where
-    T: std::str::FromStr<Err: std::fmt::Display> + PartialOrd + std::fmt::Display,
-{
-    let quantity: T = value.quantity()?;
-    if quantity >= least && quantity <= most {
-        return Ok(quantity);
-    }
-    Err(value.error(format_args!("{quantity} is out of range; write {least} to {most}")))
 }

@@ -14,9 +14,8 @@ use workload::{
 
 use super::ScenarioError;
 use super::cluster;
-use super::fields::{Fields, Value};
+use super::fields::{Fields, Value, between};
 use super::topology::{self, Names, named};
-use super::transport::between;
 use super::{gather, jobs, stream};
 
 type Read<T> = Result<T, ScenarioError>;

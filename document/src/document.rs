@@ -8,12 +8,11 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Override, ScenarioError};
-use crate::figure::Setting;
+use crate::{DocumentError, Override, Setting};
 
 /// Where a key or value was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub enum Place {
     /// Octets from the start of the file.
     File(usize),
     /// Which of the overrides.
@@ -22,29 +21,38 @@ pub(super) enum Place {
 
 /// A value and where it was written.
 #[derive(Clone, Debug)]
-pub(super) struct Item {
-    pub(super) place: Place,
-    pub(super) node: Node,
+pub struct Item {
+    /// Where.
+    pub place: Place,
+    /// What.
+    pub node: Node,
 }
 
 /// A TOML value.
 #[derive(Clone, Debug)]
-pub(super) enum Node {
+pub enum Node {
+    /// In quotes.
     Text(String),
+    /// A whole number.
     Integer(i64),
+    /// A number with a fraction.
     Float(f64),
+    /// `true` or `false`.
     Bool(bool),
+    /// Values in order.
     List(Vec<Item>),
+    /// Values by key.
     Table(Table),
+    /// A date or a time; nothing here uses one.
     Date,
 }
 
 /// Values by key, each with the place of its key.
-pub(super) type Table = BTreeMap<String, (Place, Item)>;
+pub type Table = BTreeMap<String, (Place, Item)>;
 
 impl Node {
     /// What an error calls a value of this kind.
-    pub(super) const fn kind(&self) -> &'static str {
+    pub const fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text",
             Self::Integer(_) => "an integer",
@@ -60,7 +68,7 @@ impl Node {
 impl Node {
     /// The value, where it is a single one.
     #[allow(clippy::cast_precision_loss)] // settings are compared and shown, not counted with
-    pub(super) fn setting(&self) -> Option<Setting> {
+    pub fn setting(&self) -> Option<Setting> {
         match self {
             Self::Text(text) => Some(Setting::Text(text.clone())),
             Self::Integer(integer) => Some(Setting::Number(*integer as f64)),
@@ -73,20 +81,21 @@ impl Node {
 
 /// A scenario file with its overrides applied.
 #[derive(Debug)]
-pub(super) struct Document<'a> {
+pub struct Document<'a> {
     file: &'a str,
     text: &'a str,
     overrides: &'a [Override],
-    pub(super) root: Item,
+    /// The table that holds everything.
+    pub root: Item,
 }
 
 impl<'a> Document<'a> {
     /// Reads `text`, called `file` in errors, and applies `overrides` in order.
-    pub(super) fn read(
+    pub fn read(
         file: &'a str,
         text: &'a str,
         overrides: &'a [Override],
-    ) -> Result<Self, ScenarioError> {
+    ) -> Result<Self, DocumentError> {
         let mut document = Self {
             file,
             text,
@@ -114,17 +123,17 @@ impl<'a> Document<'a> {
     }
 
     /// An error about `field`, written at `place`.
-    pub(super) fn error(
+    pub fn error(
         &self,
         place: Place,
         field: &str,
         message: impl fmt::Display,
-    ) -> ScenarioError {
-        ScenarioError::new(&self.site(place), field, message)
+    ) -> DocumentError {
+        DocumentError::new(&self.site(place), field, message)
     }
 
     /// `file:line:column`, or the override.
-    pub(super) fn site(&self, place: Place) -> String {
+    pub fn site(&self, place: Place) -> String {
         match place {
             Place::File(offset) => {
                 let end = (0..=offset.min(self.text.len()))
@@ -144,7 +153,7 @@ impl<'a> Document<'a> {
     }
 
     /// The value of an override: TOML, or else a text that needs no quotes on a command line.
-    fn override_value(&self, change: &Override, place: Place) -> Result<Item, ScenarioError> {
+    fn override_value(&self, change: &Override, place: Place) -> Result<Item, DocumentError> {
         let parsed = DeValue::parse(change.value()).ok();
         let node = match parsed.filter(|_| !change.is_literal()) {
             Some(value) => {
@@ -158,7 +167,7 @@ impl<'a> Document<'a> {
     }
 
     /// The single value that stands where `path` leads, as [`Document::replace`] follows it.
-    pub(super) fn setting(&self, path: &str) -> Option<Setting> {
+    pub fn setting(&self, path: &str) -> Option<Setting> {
         let mut at = &self.root;
         for key in path.split('.') {
             at = match &at.node {

@@ -5,16 +5,14 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use super::ScenarioError;
-use crate::figure::Setting;
+use crate::{DocumentError, Setting};
+use crate::document::{Document, Item, Node, Place, Table};
 
-use super::document::{Document, Item, Node, Place, Table};
-
-type Read<T> = Result<T, ScenarioError>;
+type Read<T> = Result<T, DocumentError>;
 
 /// A value on its way into the scenario.
 #[derive(Clone)]
-pub(super) struct Value<'a> {
+pub struct Value<'a> {
     document: &'a Document<'a>,
     path: String,
     item: &'a Item,
@@ -22,26 +20,26 @@ pub(super) struct Value<'a> {
 
 impl<'a> Value<'a> {
     /// The whole document.
-    pub(super) const fn root(document: &'a Document<'a>) -> Self {
+    pub const fn root(document: &'a Document<'a>) -> Self {
         Self { document, path: String::new(), item: &document.root }
     }
 
     /// An error about this value.
-    pub(super) fn error(&self, message: impl fmt::Display) -> ScenarioError {
+    pub fn error(&self, message: impl fmt::Display) -> DocumentError {
         self.document.error(self.item.place, &self.path, message)
     }
 
     /// Where it was written, as errors say it.
-    pub(super) fn site(&self) -> String {
+    pub fn site(&self) -> String {
         self.document.site(self.item.place)
     }
 
-    fn wrong_kind(&self, wanted: impl fmt::Display) -> ScenarioError {
+    fn wrong_kind(&self, wanted: impl fmt::Display) -> DocumentError {
         self.error(format_args!("is {}; write {wanted}", self.item.node.kind()))
     }
 
     /// A text.
-    pub(super) fn text(&self) -> Read<&'a str> {
+    pub fn text(&self) -> Read<&'a str> {
         match &self.item.node {
             Node::Text(text) => Ok(text),
             _ => Err(self.wrong_kind("a text in quotes")),
@@ -49,7 +47,7 @@ impl<'a> Value<'a> {
     }
 
     /// A name that can be part of a file name: 1 to 64 of `a-z`, `A-Z`, `0-9`, `-`, `_`.
-    pub(super) fn name(&self) -> Read<String> {
+    pub fn name(&self) -> Read<String> {
         const MOST: usize = 64;
         let text = self.text()?;
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -62,7 +60,7 @@ impl<'a> Value<'a> {
     }
 
     /// A text that is a quantity with its unit.
-    pub(super) fn quantity<T: FromStr<Err: fmt::Display>>(&self) -> Read<T> {
+    pub fn quantity<T: FromStr<Err: fmt::Display>>(&self) -> Read<T> {
         match &self.item.node {
             Node::Text(text) => text.parse().map_err(|error| self.error(error)),
             Node::Integer(_) | Node::Float(_) => {
@@ -82,7 +80,7 @@ impl<'a> Value<'a> {
     }
 
     /// An integer in `range`.
-    pub(super) fn integer<T>(&self, range: RangeInclusive<T>) -> Read<T>
+    pub fn integer<T>(&self, range: RangeInclusive<T>) -> Read<T>
     where
         T: TryFrom<i64> + PartialOrd + fmt::Display,
     {
@@ -99,7 +97,7 @@ impl<'a> Value<'a> {
     }
 
     /// A number in `range`.
-    pub(super) fn number(&self, range: RangeInclusive<f64>) -> Read<f64> {
+    pub fn number(&self, range: RangeInclusive<f64>) -> Read<f64> {
         let (least, most) = (range.start(), range.end());
         #[allow(clippy::cast_precision_loss)] // a bound check in tenths doesn't need 53 bits
         let number = match self.item.node {
@@ -117,7 +115,7 @@ impl<'a> Value<'a> {
     }
 
     /// `true` or `false`.
-    pub(super) fn flag(&self) -> Read<bool> {
+    pub fn flag(&self) -> Read<bool> {
         match self.item.node {
             Node::Bool(flag) => Ok(flag),
             _ => Err(self.wrong_kind("true or false")),
@@ -125,17 +123,17 @@ impl<'a> Value<'a> {
     }
 
     /// A single value of any kind.
-    pub(super) fn setting(&self) -> Read<Setting> {
+    pub fn setting(&self) -> Read<Setting> {
         self.item.node.setting().ok_or_else(|| self.wrong_kind("a number, a text or a flag"))
     }
 
     /// Whether it is a list.
-    pub(super) const fn is_list(&self) -> bool {
+    pub const fn is_list(&self) -> bool {
         matches!(self.item.node, Node::List(_))
     }
 
     /// One of a few texts.
-    pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Read<T> {
+    pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Read<T> {
         let text = self.text()?;
         if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == text) {
             return Ok(*choice);
@@ -145,7 +143,7 @@ impl<'a> Value<'a> {
     }
 
     /// A list of at most `most` values.
-    pub(super) fn list(&self, most: usize) -> Read<Vec<Self>> {
+    pub fn list(&self, most: usize) -> Read<Vec<Self>> {
         let Node::List(items) = &self.item.node else {
             return Err(self.wrong_kind("a list"));
         };
@@ -163,7 +161,7 @@ impl<'a> Value<'a> {
     }
 
     /// The fields of a table.
-    pub(super) fn fields(&self) -> Read<Fields<'a>> {
+    pub fn fields(&self) -> Read<Fields<'a>> {
         match &self.item.node {
             Node::Table(table) => Ok(Fields {
                 document: self.document,
@@ -178,7 +176,7 @@ impl<'a> Value<'a> {
 }
 
 /// The fields of a table; it remembers which were asked for, so that the rest can be refused.
-pub(super) struct Fields<'a> {
+pub struct Fields<'a> {
     document: &'a Document<'a>,
     path: String,
     place: Place,
@@ -188,14 +186,14 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// The field `key`, if it is there.
-    pub(super) fn get(&mut self, key: &'static str) -> Option<Value<'a>> {
+    pub fn get(&mut self, key: &'static str) -> Option<Value<'a>> {
         self.known.push(key);
         let (_, item) = self.table.get(key)?;
         Some(Value { document: self.document, path: self.below(key), item })
     }
 
     /// The field `key`, which must be there; the error shows an `example` of its value.
-    pub(super) fn need(&mut self, key: &'static str, example: &str) -> Read<Value<'a>> {
+    pub fn need(&mut self, key: &'static str, example: &str) -> Read<Value<'a>> {
         self.get(key).ok_or_else(|| {
             let what = format_args!("is missing; add {key} = {example}");
             self.document.error(self.place, &self.below(key), what)
@@ -203,7 +201,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The field `key` as `read` understands it, or `default`.
-    pub(super) fn or<T>(
+    pub fn or<T>(
         &mut self,
         key: &'static str,
         default: T,
@@ -213,7 +211,7 @@ impl<'a> Fields<'a> {
     }
 
     /// The field `key` as `read` understands it, if it is there.
-    pub(super) fn optional<T>(
+    pub fn optional<T>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&Value<'a>) -> Read<T>,
@@ -222,12 +220,12 @@ impl<'a> Fields<'a> {
     }
 
     /// The members of the list of tables `key`, none when it isn't there.
-    pub(super) fn tables(&mut self, key: &'static str, most: usize) -> Read<Vec<Value<'a>>> {
+    pub fn tables(&mut self, key: &'static str, most: usize) -> Read<Vec<Value<'a>>> {
         self.or(key, Vec::new(), |value| value.list(most))
     }
 
     /// Refuses the fields nobody asked for.
-    pub(super) fn done(self) -> Read<()> {
+    pub fn done(self) -> Read<()> {
         match self.table.iter().find(|(key, _)| !self.known.contains(&key.as_str())) {
             None => Ok(()),
             Some((key, (place, _))) => Err(self.document.error(
@@ -239,12 +237,12 @@ impl<'a> Fields<'a> {
     }
 
     /// An error about the table.
-    pub(super) fn error(&self, message: impl fmt::Display) -> ScenarioError {
+    pub fn error(&self, message: impl fmt::Display) -> DocumentError {
         self.document.error(self.place, &self.path, message)
     }
 
     /// Where each field is that was asked for and is there.
-    pub(super) fn sites(&self) -> Vec<(&'static str, String)> {
+    pub fn sites(&self) -> Vec<(&'static str, String)> {
         let known = self.known.iter();
         let present = known.filter_map(|key| {
             let (_, item) = self.table.get(*key)?;
@@ -259,7 +257,7 @@ impl<'a> Fields<'a> {
 }
 
 /// What is wrong with `text` where only `names` are known, and which of them is nearest.
-pub(super) fn unknown(text: &str, names: &[&str]) -> String {
+pub fn unknown(text: &str, names: &[&str]) -> String {
     let text = shown(text);
     let distance = |name: &&&str| strsim::osa_distance(&text, name);
     let nearest = names.iter().min_by_key(distance);
@@ -272,11 +270,26 @@ pub(super) fn unknown(text: &str, names: &[&str]) -> String {
 }
 
 /// A text as an error repeats it: cut, so that hostile input can't flood a terminal.
-pub(super) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     const MOST: usize = 60;
     let mut cut: String = text.chars().take(MOST).filter(|c| !c.is_control()).collect();
     if text.chars().nth(MOST).is_some() {
         cut.push('…');
     }
     cut
+}
+
+/// A quantity from `least` to `most`.
+///
+/// # Errors
+/// No quantity, or out of range.
+pub fn between<T>(value: &Value<'_>, least: T, most: T) -> Result<T, DocumentError>
+where
+    T: FromStr<Err: fmt::Display> + PartialOrd + fmt::Display,
+{
+    let quantity: T = value.quantity()?;
+    if quantity >= least && quantity <= most {
+        return Ok(quantity);
+    }
+    Err(value.error(format_args!("{quantity} is out of range; write {least} to {most}")))
 }

@@ -6,10 +6,10 @@ use model::build::{self, Access};
 use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Topology, TopologyError};
 use units::{Bytes, Rate, Span};
 
-use super::fields::{Fields, Value, shown};
-use super::{CapturePort, ScenarioError};
+use crate::fields::{Fields, Value, shown};
+use crate::DocumentError;
 
-type Read<T> = Result<T, ScenarioError>;
+type Read<T> = Result<T, DocumentError>;
 
 /// Most hosts. Ten times what the largest published experiment has (150,000 in 2,500 racks would be
 /// a star of that many) would no longer fit a laptop.
@@ -48,7 +48,11 @@ const SHAPES: &[(&str, Shape)] = &[
     ("custom", Shape::Custom),
 ];
 
-pub(super) fn read(value: &Value<'_>) -> Read<Topology> {
+/// The table `[topology]`.
+///
+/// # Errors
+/// No topology, or one beyond the bounds above.
+pub fn read(value: &Value<'_>) -> Read<Topology> {
     let mut fields = value.fields()?;
     let shape = fields.need("kind", "\"two-racks\"")?.choice(SHAPES)?;
     let built = match shape {
@@ -177,10 +181,10 @@ fn buffer(value: &Value<'_>) -> Read<Buffer> {
 }
 
 /// Nodes by name.
-pub(super) type Names<'a> = BTreeMap<&'a str, NodeId>;
+pub type Names<'a> = BTreeMap<&'a str, NodeId>;
 
 /// The nodes of `topology` that are to be `kept`, by name.
-pub(super) fn names(topology: &Topology, kept: impl Fn(NodeKind) -> bool) -> Names<'_> {
+pub fn names(topology: &Topology, kept: impl Fn(NodeKind) -> bool) -> Names<'_> {
     let nodes = (0u32..).zip(topology.nodes());
     nodes
         .filter(|(_, node)| kept(node.kind))
@@ -189,7 +193,7 @@ pub(super) fn names(topology: &Topology, kept: impl Fn(NodeKind) -> bool) -> Nam
 }
 
 /// `from` and `to`, names of the ends of a link that exists, with the link's name.
-fn port(fields: &mut Fields<'_>, topology: &Topology, names: &Names<'_>) -> Read<(LinkId, String)> {
+pub fn port(fields: &mut Fields<'_>, topology: &Topology, names: &Names<'_>) -> Read<(LinkId, String)> {
     let from = fields.need("from", "\"s0\"")?;
     let to = fields.need("to", "\"h0\"")?;
     let ends = (named(&from, "node", names)?, named(&to, "node", names)?);
@@ -204,7 +208,7 @@ fn port(fields: &mut Fields<'_>, topology: &Topology, names: &Names<'_>) -> Read
 }
 
 /// The node that `value` names; an error calls it a `what` and shows what names look like here.
-pub(super) fn named(value: &Value<'_>, what: &str, names: &Names<'_>) -> Read<NodeId> {
+pub fn named(value: &Value<'_>, what: &str, names: &Names<'_>) -> Read<NodeId> {
     const SHOWN: usize = 8;
     let name = value.text()?;
     names.get(name).copied().ok_or_else(|| {
@@ -217,25 +221,13 @@ pub(super) fn named(value: &Value<'_>, what: &str, names: &Names<'_>) -> Read<No
     })
 }
 
-/// The members of `[[capture]]`.
 /// The link that `from` and `to` name, two neighbours.
-pub(super) fn read_port(fields: &mut Fields<'_>, topology: &Topology) -> Read<LinkId> {
+pub fn read_port(fields: &mut Fields<'_>, topology: &Topology) -> Read<LinkId> {
     Ok(port(fields, topology, &names(topology, |_| true))?.0)
 }
 
-pub(super) fn read_captures(values: &[Value<'_>], topology: &Topology) -> Read<Vec<CapturePort>> {
-    let names = names(topology, |_| true);
-    let read = |value: &Value<'_>| {
-        let mut fields = value.fields()?;
-        let (link, name) = port(&mut fields, topology, &names)?;
-        fields.done()?;
-        Ok(CapturePort { link, name })
-    };
-    values.iter().map(read).collect()
-}
-
 /// Refuses a buffer that no full packet of `octets` fits into: its flows would try for ever.
-pub(super) fn check_buffers(value: &Value<'_>, topology: &Topology, octets: u32) -> Read<()> {
+pub fn check_buffers(value: &Value<'_>, topology: &Topology, octets: u32) -> Read<()> {
     for link in topology.links() {
         if let Buffer::Bytes(room) = link.spec.buffer
             && room < Bytes::new(u64::from(octets))

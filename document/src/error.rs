@@ -1,25 +1,26 @@
-//! What is wrong with a scenario, and changes to it from a command line.
+//! What is wrong with a document, and changes to it from a command line.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::fields::shown;
+use crate::fields::shown;
 
-/// Why a scenario can't be used: `file:line:column: field: what is wrong; remedy`, or
+/// Why a document can't be used: `file:line:column: field: what is wrong; remedy`, or
 /// `--set path=value: field: …` where an override is to blame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct ScenarioError(String);
+pub struct DocumentError(String);
 
-impl ScenarioError {
+impl DocumentError {
     /// An error that says in itself what is wrong where.
-    pub(super) fn whole(message: impl fmt::Display) -> Self {
+    pub fn whole(message: impl fmt::Display) -> Self {
         // One line, and nothing in it steers a terminal, whatever the document says.
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         Self(message.to_string().chars().map(plain).collect())
     }
 
-    pub(super) fn new(at: &str, field: &str, message: impl fmt::Display) -> Self {
+    /// An error about `field`, written at `at`.
+    pub fn new(at: &str, field: &str, message: impl fmt::Display) -> Self {
         if field.is_empty() {
             Self::whole(format_args!("{at}: {message}"))
         } else {
@@ -28,7 +29,7 @@ impl ScenarioError {
     }
 }
 
-/// `path=value`: a change to a scenario before it is read, such as
+/// `path=value`: a change to a document before it is read, such as
 /// `topology.access.capacity=1 Gbit/s` or `policy.smsf.beta=0.05`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
@@ -48,13 +49,13 @@ impl Override {
     ///
     /// # Errors
     /// A path with no key, an empty key or too many keys.
-    pub fn new(path: &str, value: &str) -> Result<Self, ScenarioError> {
+    pub fn new(path: &str, value: &str) -> Result<Self, DocumentError> {
         let (path, value) = (path.trim(), value.trim());
         let keys = path.split('.').count();
         if keys > Self::MOST_KEYS || path.split('.').any(|key| key.trim().is_empty()) {
             let at = format!("--set {}", shown(path));
             let what = "is no path; write keys with dots between, such as topology.access.delay";
-            return Err(ScenarioError::new(&at, "", what));
+            return Err(DocumentError::new(&at, "", what));
         }
         Ok(Self {
             path: path.to_owned(),
@@ -76,7 +77,7 @@ impl Override {
     }
 
     /// What `name` changes: the key at `path` becomes `value`, no text.
-    pub(crate) fn value_of(name: &str, path: &str, value: impl fmt::Display) -> Self {
+    pub fn value_of(name: &str, path: &str, value: impl fmt::Display) -> Self {
         let value = value.to_string();
         let shown = format!("{name}: {}", shown(&format!("{path} = {value}")));
         Self { path: path.to_owned(), value, literal: false, shown }
@@ -102,22 +103,24 @@ impl Override {
         &self.value
     }
 
-    pub(super) const fn is_literal(&self) -> bool {
+    /// Whether the value is a text, whatever it looks like.
+    pub const fn is_literal(&self) -> bool {
         self.literal
     }
 
-    pub(super) fn shown(&self) -> &str {
+    /// What errors call it.
+    pub fn shown(&self) -> &str {
         &self.shown
     }
 }
 
 impl FromStr for Override {
-    type Err = ScenarioError;
+    type Err = DocumentError;
 
-    fn from_str(text: &str) -> Result<Self, ScenarioError> {
+    fn from_str(text: &str) -> Result<Self, DocumentError> {
         let Some((path, value)) = text.split_once('=') else {
             let at = format!("--set {}", shown(text));
-            return Err(ScenarioError::new(&at, "", "has no =; write path=value"));
+            return Err(DocumentError::new(&at, "", "has no =; write path=value"));
         };
         Self::new(path, value)
     }

@@ -1,0 +1,32 @@
+//! `watermaster agent`: the daemon of a host.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::failure::Failure;
+
+/// Run the agent's daemon of a host (root, or the capabilities BPF, NET_ADMIN, PERFMON and SYS_ADMIN)
+///
+/// It connects to the controller and has the kernel do what that says. When either of them is gone,
+/// leases end in the kernel's own maps, and traffic is plain TCP again.
+#[derive(Args)]
+#[command(after_help = "Example:\n  watermaster agent --config /etc/watermaster/agent.toml")]
+pub(crate) struct Agent {
+    /// The configuration; docs/operating.md explains its keys
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+impl Agent {
+    pub(crate) fn execute(self) -> Result<(), Failure> {
+        let settings = agentd::settings::Settings::load(&self.config).map_err(Failure::misused)?;
+        super::controller::log("info", settings.log_json);
+        super::block_on(async {
+            agentd::run(&self.config).await.map_err(|error| match error {
+                agentd::StartError::Settings(_) => Failure::misused(error),
+                error => Failure::failed(error),
+            })
+        })
+    }
+}

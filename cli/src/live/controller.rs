@@ -1,0 +1,62 @@
+//! `watermaster controller`: the daemon.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tracing_subscriber::EnvFilter;
+
+use crate::failure::Failure;
+
+pub(crate) use ::controller::SOCKET;
+
+/// Run the controller's daemon
+///
+/// It listens for switches (OpenFlow), agents and applications (HTTP) and for commands on this machine
+/// (a Unix socket). SIGHUP has it read its configuration again, SIGTERM ends it: what it granted
+/// stands until its lease is over.
+#[derive(Args)]
+#[command(
+    after_help = "Example:\n  watermaster controller --config /etc/watermaster/controller.toml"
+)]
+pub(crate) struct Controller {
+    /// The configuration; docs/operating.md explains its keys
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+
+    /// Read the configuration, say what is wrong with it, and end
+    #[arg(long)]
+    check: bool,
+}
+
+impl Controller {
+    pub(crate) fn execute(self) -> Result<(), Failure> {
+        let settings =
+            ::controller::settings::Settings::load(&self.config).map_err(Failure::misused)?;
+        if self.check {
+            return crate::failure::print("the configuration is good\n");
+        }
+        log(&settings.log_level, settings.log_json);
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let runtime = runtime.map_err(Failure::failed)?;
+        let ran = runtime.block_on(::controller::run(&self.config, || ()));
+        // Connections that are still open end with the process.
+        runtime.shutdown_background();
+        ran.map_err(|error| match error {
+            ::controller::StartError::Settings(_) | ::controller::StartError::Control(_) => {
+                Failure::misused(error)
+            }
+            error => Failure::failed(error),
+        })
+    }
+}
+
+/// Logs to standard error, where a service manager takes them.
+pub(crate) fn log(level: &str, json: bool) {
+    let filter = EnvFilter::new(level);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if json {
+        builder.json().flatten_event(true).init();
+    } else {
+        builder.with_ansi(false).init();
+    }
+}

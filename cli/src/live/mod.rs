@@ -1,0 +1,140 @@
+//! Commands of a network on wires: the daemons, and questions to a controller.
+
+pub(crate) mod agent;
+pub(crate) mod certs;
+pub(crate) mod controller;
+pub(crate) mod explain;
+pub(crate) mod replay;
+pub(crate) mod status;
+pub(crate) mod top;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use rustls::ClientConfig;
+use serde_json::Value;
+use wire::client::{Address, Client, ClientError};
+use wire::tls;
+
+use crate::failure::Failure;
+
+/// Which controller is asked.
+#[derive(Args, Clone)]
+pub(crate) struct Target {
+    /// The controller: https://HOST:PORT, http://HOST:PORT or unix:PATH
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value_t = Address::Unix(PathBuf::from(controller::SOCKET))
+    )]
+    controller: Address,
+
+    /// The authority's certificate [needed with https]
+    #[arg(long, value_name = "FILE", requires = "certificate", requires = "key")]
+    ca: Option<PathBuf>,
+
+    /// Your own certificate, of an operator
+    #[arg(long, value_name = "FILE", requires = "ca")]
+    certificate: Option<PathBuf>,
+
+    /// Its private key
+    #[arg(long, value_name = "FILE", requires = "ca")]
+    key: Option<PathBuf>,
+}
+
+impl Target {
+    fn tls(&self) -> Result<Option<Arc<ClientConfig>>, Failure> {
+        let (Some(ca), Some(certificate), Some(key)) = (&self.ca, &self.certificate, &self.key)
+        else {
+            return Ok(None);
+        };
+        let files =
+            tls::Files { ca: ca.clone(), certificate: certificate.clone(), key: key.clone() };
+        tls::client(&files).map(|config| Some(Arc::new(config))).map_err(Failure::misused)
+    }
+
+    async fn connect(&self) -> Result<Client, Failure> {
+        Client::connect(&self.controller, self.tls()?.as_ref()).await.map_err(failed)
+    }
+
+    /// What is at `path`.
+    fn get(&self, path: &str) -> Result<Value, Failure> {
+        block_on(async { fetch(&mut self.connect().await?, path).await })
+    }
+}
+
+async fn fetch(client: &mut Client, path: &str) -> Result<Value, Failure> {
+    let body = client.get(path).await.map_err(failed)?;
+    serde_json::from_slice(&body).map_err(Failure::failed)
+}
+
+/// Waits for something that happens on one thread.
+pub(crate) fn block_on<T>(
+    future: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(Failure::failed)?.block_on(future)
+}
+
+fn failed(error: ClientError) -> Failure {
+    match error {
+        ClientError::Address(_) | ClientError::NoCertificates(_) => Failure::misused(error),
+        ClientError::Refused { status, said } => {
+            // The controller says what is wrong in one object.
+            let told: Option<Value> = serde_json::from_str(&said).ok();
+            let field = told.as_ref().and_then(|told| told["error"]["field"].as_str());
+            let reason = told.as_ref().and_then(|told| told["error"]["reason"].as_str());
+            match (field, reason) {
+                (Some(field), Some(reason)) => Failure::failed(format_args!("{field}: {reason}")),
+                _ => Failure::failed(format_args!("the controller refuses ({status}): {said}")),
+            }
+        }
+        error => Failure::failed(error),
+    }
+}
+
+/// A value as JSON for scripts.
+fn pretty(value: &Value) -> Result<String, Failure> {
+    serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Failure::failed)
+}
+
+/// A part of a path, with everything escaped that means something there.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for octet in text.bytes() {
+        if octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.' | b'~') {
+            out.push(char::from(octet));
+        } else {
+            out += &format!("%{octet:02X}");
+        }
+    }
+    out
+}
+
+/// The number at `key` as a rate; `-` where there is none.
+fn rate(value: &Value, key: &str) -> String {
+    value[key].as_u64().map_or_else(|| "-".to_owned(), rate_of)
+}
+
+/// A rate for people: three digits and a unit.
+pub(crate) fn rate_of(bps: u64) -> String {
+    const STEPS: [(f64, &str); 3] = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s")];
+    let value = bps as f64;
+    match STEPS.iter().find(|(scale, _)| value >= *scale) {
+        Some((scale, unit)) => {
+            let scaled = value / scale;
+            let digits = if scaled < 10.0 { 2 } else { usize::from(scaled < 100.0) };
+            format!("{scaled:.digits$} {unit}")
+        }
+        None => format!("{bps} bit/s"),
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or("-")
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}

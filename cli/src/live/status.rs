@@ -1,0 +1,113 @@
+//! `watermaster status`: how a controller and all it knows stand.
+
+use clap::Args;
+use comfy_table::{Table, TableStyle};
+use serde_json::Value;
+
+use super::{Target, list, pretty, rate, text};
+use crate::failure::{Failure, print};
+
+/// Show how a controller and all it knows stand
+#[derive(Args)]
+#[command(after_help = "Example:\n  watermaster status --json | jq .problems")]
+pub(crate) struct Status {
+    #[command(flatten)]
+    target: Target,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Status {
+    pub(crate) fn execute(self) -> Result<(), Failure> {
+        let status = self.target.get("/v1/status")?;
+        print(&if self.json { pretty(&status)? } else { page(&status) })
+    }
+}
+
+/// The status for people.
+pub(super) fn page(status: &Value) -> String {
+    let mut out = format!(
+        "controller {}  epoch {}  policy {}  by {}  recorder {}\n",
+        text(status, "version"),
+        status["epoch"],
+        text(status, "policy"),
+        text(status, "enforcement"),
+        text(status, "recorder"),
+    );
+    for problem in list(status, "problems") {
+        out += &format!("problem: {}\n", problem.as_str().unwrap_or_default());
+    }
+    let number = |value: &Value| value.as_u64().unwrap_or_default().to_string();
+    let yes = |value: &Value, yes: &str, no: &str| {
+        if value.as_bool() == Some(true) { yes.to_owned() } else { no.to_owned() }
+    };
+    out += &table(
+        &["switch", "datapath", "connection", "tables", "entries", "meters"],
+        list(status, "switches").iter().map(|switch| {
+            vec![
+                text(switch, "name").to_owned(),
+                switch["datapath_id"].as_u64().map_or("-".to_owned(), |id| format!("{id:#x}")),
+                yes(&switch["connected"], "up", "down"),
+                yes(&switch["settled"], "settled", "changing"),
+                number(&switch["entries"]),
+                number(&switch["meters"]),
+            ]
+        }),
+    );
+    out += &table(
+        &["agent", "hosts", "paced", "unconfirmed"],
+        list(status, "agents").iter().map(|agent| {
+            let hosts: Vec<&str> =
+                list(agent, "hosts").iter().filter_map(Value::as_str).collect();
+            vec![
+                text(agent, "identity").to_owned(),
+                hosts.join(" "),
+                number(&agent["paced"]),
+                number(&agent["unconfirmed"]),
+            ]
+        }),
+    );
+    out += &table(
+        &["application", "connection", "jobs", "flows", "refused", "contradicted"],
+        list(status, "applications").iter().map(|application| {
+            vec![
+                text(application, "name").to_owned(),
+                yes(&application["connected"], "up", "gone"),
+                number(&application["jobs"]),
+                number(&application["flows"]),
+                number(&application["refused"]),
+                number(&application["contradicted"]),
+            ]
+        }),
+    );
+    out += &table(
+        &["link", "capacity", "flows", "limited", "measured", "state"],
+        list(status, "links").iter().map(|link| {
+            vec![
+                format!("{} -> {}", text(link, "from"), text(link, "to")),
+                rate(link, "capacity_bps"),
+                number(&link["flows"]),
+                rate(link, "limited_bps"),
+                rate(link, "measured_bps"),
+                yes(&link["up"], "up", "down"),
+            ]
+        }),
+    );
+    out
+}
+
+/// A table under a blank line; nothing where it has no rows.
+pub(super) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(TableStyle::new()).set_header(head.to_vec());
+    for row in rows {
+        table.add_row(row);
+    }
+    if table.row_count() == 0 {
+        return String::new();
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
+    format!("\n{}\n", lines.join("\n"))
+}

@@ -1,0 +1,194 @@
+//! `watermaster top`: flows and links as they are now, in a terminal.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use clap::Args;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Paragraph, Row, Table};
+use serde_json::{Value, json};
+use wire::client::Client;
+
+use super::{Target, block_on, fetch, list, rate, text};
+use crate::failure::{Failure, print};
+
+/// Watch flows and links as they are now
+///
+/// q ends it. With --json it prints one object and ends.
+#[derive(Args)]
+#[command(after_help = "Example:\n  watermaster top --interval 500")]
+pub(crate) struct Top {
+    #[command(flatten)]
+    target: Target,
+
+    /// Time between two looks, ms
+    #[arg(long, value_name = "MS", default_value_t = 1000,
+          value_parser = clap::value_parser!(u64).range(50..=60_000))]
+    interval: u64,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Flows that are asked for.
+const FLOWS: usize = 200;
+
+impl Top {
+    pub(crate) fn execute(self) -> Result<(), Failure> {
+        block_on(async {
+            let mut client = self.target.connect().await?;
+            let (status, flows) = look(&mut client).await?;
+            if self.json {
+                return print(&super::pretty(&json!({ "status": status, "flows": flows }))?);
+            }
+            if !std::io::stdout().is_terminal() {
+                return Err(Failure::misused("top needs a terminal; use --json in scripts"));
+            }
+            let mut terminal = ratatui::try_init().map_err(Failure::failed)?;
+            let shown = self.show(&mut terminal, client, (status, flows)).await;
+            ratatui::restore();
+            shown
+        })
+    }
+
+    async fn show(
+        &self,
+        terminal: &mut DefaultTerminal,
+        mut client: Client,
+        mut seen: (Value, Value),
+    ) -> Result<(), Failure> {
+        let mut trouble = None;
+        loop {
+            let draw = |frame: &mut ratatui::Frame<'_>| {
+                page(frame, &seen.0, &seen.1, trouble.as_deref());
+            };
+            terminal.draw(draw).map_err(Failure::failed)?;
+            let interval = Duration::from_millis(self.interval);
+            let pressed = tokio::task::spawn_blocking(move || wait_for_end(interval)).await;
+            if pressed.map_err(Failure::failed)?.map_err(Failure::failed)? {
+                return Ok(());
+            }
+            let looked = match look(&mut client).await {
+                Ok(looked) => Ok(looked),
+                // The controller may have been started again.
+                Err(_) => match self.target.connect().await {
+                    Ok(fresh) => {
+                        client = fresh;
+                        look(&mut client).await
+                    }
+                    Err(failure) => Err(failure),
+                },
+            };
+            trouble = match looked {
+                Ok(looked) => {
+                    seen = looked;
+                    None
+                }
+                Err(_) => Some("the controller does not answer; what you see is old".to_owned()),
+            };
+        }
+    }
+}
+
+async fn look(client: &mut Client) -> Result<(Value, Value), Failure> {
+    let status = fetch(client, "/v1/status").await?;
+    Ok((status, fetch(client, &format!("/v1/flows?most={FLOWS}")).await?))
+}
+
+/// Waits for a while; true where the user wants to end.
+fn wait_for_end(interval: Duration) -> std::io::Result<bool> {
+    if !event::poll(interval)? {
+        return Ok(false);
+    }
+    Ok(match event::read()? {
+        Event::Key(key) if key.kind == KeyEventKind::Press => {
+            let stop = key.modifiers.contains(KeyModifiers::CONTROL);
+            matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
+                || (stop && key.code == KeyCode::Char('c'))
+        }
+        _ => false,
+    })
+}
+
+fn page(frame: &mut ratatui::Frame<'_>, status: &Value, flows: &Value, trouble: Option<&str>) {
+    let problems = list(status, "problems");
+    let lines = u16::try_from(problems.len().min(3) + 1 + usize::from(trouble.is_some()));
+    let links = list(status, "links");
+    let area = Layout::vertical([
+        Constraint::Length(lines.unwrap_or(4)),
+        Constraint::Percentage(40),
+        Constraint::Min(4),
+    ])
+    .split(frame.area());
+    let head = format!(
+        "epoch {}  policy {}  {} switches  {} agents  {} applications",
+        status["epoch"],
+        text(status, "policy"),
+        list(status, "switches").len(),
+        list(status, "agents").len(),
+        list(status, "applications").len()
+    );
+    let red = Style::new().fg(Color::Red);
+    let mut top = vec![Line::from(Span::styled(head, Style::new().add_modifier(Modifier::BOLD)))];
+    top.extend(trouble.map(|trouble| Line::from(Span::styled(trouble.to_owned(), red))));
+    top.extend(problems.iter().take(3).map(|problem| {
+        Line::from(Span::styled(problem.as_str().unwrap_or_default().to_owned(), red))
+    }));
+    frame.render_widget(Paragraph::new(top), area[0]);
+
+    let mut busy: Vec<&Value> = links.iter().collect();
+    busy.sort_by_key(|link| std::cmp::Reverse(link["measured_bps"].as_u64()));
+    let rows = busy.iter().map(|link| {
+        let down = link["up"].as_bool() == Some(false);
+        let row = Row::new([
+            format!("{} -> {}", text(link, "from"), text(link, "to")),
+            rate(link, "capacity_bps"),
+            rate(link, "limited_bps"),
+            rate(link, "measured_bps"),
+            link["flows"].to_string(),
+        ]);
+        if down { row.style(red) } else { row }
+    });
+    let widths = [
+        Constraint::Fill(2),
+        Constraint::Length(13),
+        Constraint::Length(13),
+        Constraint::Length(13),
+        Constraint::Length(7),
+    ];
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let table = Table::new(rows, widths)
+        .header(Row::new(["link", "capacity", "limited", "measured", "flows"]).style(bold))
+        .block(Block::bordered().title("links"));
+    frame.render_widget(table, area[1]);
+
+    let rows = flows.as_array().map_or(&[][..], Vec::as_slice).iter().map(|flow| {
+        Row::new([
+            format!("{}/{}/{}", text(flow, "application"), text(flow, "job"), flow["flow"]),
+            format!(
+                "{} -> {}",
+                text(&flow["connection"], "source"),
+                text(&flow["connection"], "destination")
+            ),
+            rate(flow, "intended_bps"),
+            rate(flow, "enforced_bps"),
+            rate(flow, "measured_bps"),
+        ])
+    });
+    let widths = [
+        Constraint::Fill(2),
+        Constraint::Fill(2),
+        Constraint::Length(13),
+        Constraint::Length(13),
+        Constraint::Length(13),
+    ];
+    let table = Table::new(rows, widths)
+        .header(Row::new(["flow", "connection", "intended", "enforced", "measured"]).style(bold))
+        .block(Block::bordered().title("flows"));
+    frame.render_widget(table, area[2]);
+}

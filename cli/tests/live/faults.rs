@@ -1,0 +1,110 @@
+//! Crashes, restarts, reloads.
+
+use std::sync::Arc;
+
+use protocol::agent::Report;
+use serde_json::json;
+
+use crate::rig::{Agent, Daemon, SMSF, config, declare};
+
+const HOST: &[(&str, &str)] = &[("h0", "10.0.0.1")];
+
+#[tokio::test]
+async fn the_epoch_rises_with_every_start_and_what_is_declared_again_stands_again() {
+    let config = config(SMSF);
+    let mut daemon = Daemon::start(&config);
+    let mut agent = Agent::connect(&daemon.address(), None, "h0", HOST, 0).await;
+    assert_eq!(agent.hear().await.unwrap().epoch, 1);
+    let declared = json!([
+        { "type": "job_start", "job": "j" },
+        { "type": "flow_request", "job": "j", "flow": 1, "bytes": 1_000_000, "connection":
+            { "source": "10.0.0.1:4001", "destination": "10.0.0.2:80" } },
+    ]);
+    let mut client = daemon.client().await;
+    assert!(declare(&mut client, "a", &declared).await.0.is_success());
+    daemon.kill();
+    assert!(agent.hear().await.is_none() || agent.hear().await.is_none(), "it is gone");
+
+    let daemon = Daemon::start_in(Arc::clone(&daemon.folder), &config);
+    let mut agent = Agent::connect(&daemon.address(), None, "h0", HOST, 1).await;
+    let mut client = daemon.client().await;
+    assert!(declare(&mut client, "a", &declared).await.0.is_success());
+    // Nothing is wiped before the new state stands: what is complete bears the flow.
+    loop {
+        let commands = agent.hear().await.unwrap();
+        assert_eq!(commands.epoch, 2);
+        if commands.complete {
+            break;
+        }
+    }
+    daemon.until("/v1/flows", |flows| flows.as_array().unwrap().len() == 1).await;
+}
+
+#[tokio::test]
+async fn an_epoch_that_is_over_is_told_and_shown() {
+    let daemon = Daemon::start(&config(SMSF));
+    let mut agent = Agent::connect(&daemon.address(), None, "h0", HOST, 0).await;
+    agent.hear().await.unwrap();
+    agent.say(&Report::Stale { epoch: 1, obeys: 7 }).await;
+    daemon
+        .until("/v1/status", |status| {
+            let problems = status["problems"].as_array().unwrap();
+            problems.iter().any(|problem| problem.as_str().unwrap().contains("epoch"))
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_second_controller_does_not_touch_the_state_of_the_first() {
+    let daemon = Daemon::start(&config(SMSF));
+    let file = daemon.path("controller.toml");
+    let second = daemon.command(&["controller", "--config", file.to_str().unwrap()]);
+    assert_eq!(second.status.code(), Some(1));
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(said.contains("another controller uses this state"), "{said}");
+    assert_eq!(daemon.get("/v1/status").await["epoch"], 1);
+}
+
+#[tokio::test]
+async fn a_damaged_epoch_stops_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("state")).unwrap();
+    std::fs::write(folder.path().join("state/epoch"), "x").unwrap();
+    let file = folder.path().join("controller.toml");
+    std::fs::write(&file, config(SMSF)).unwrap();
+    let ended = std::process::Command::new(env!("CARGO_BIN_EXE_watermaster"))
+        .args(["controller", "--config", file.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(String::from_utf8(ended.stderr).unwrap().contains("holds no epoch"));
+}
+
+#[tokio::test]
+async fn a_reload_changes_the_policy_and_a_bad_one_changes_nothing() {
+    let mut daemon = Daemon::start(&config(SMSF));
+    assert_eq!(daemon.get("/v1/status").await["policy"], "smsf");
+    let file = daemon.path("controller.toml");
+    std::fs::write(&file, config("[policy]\nname = \"fair\"\n")).unwrap();
+    daemon.signal("-HUP");
+    daemon.until("/v1/status", |status| status["policy"] == "fair").await;
+    std::fs::write(&file, config("[policy]\nname = \"unfair\"\n")).unwrap();
+    daemon.signal("-HUP");
+    let line = daemon.hears("configuration kept as it was");
+    let said = line["error"].as_str().unwrap();
+    assert!(said.contains("controller.toml:") && said.contains("did you mean \"fair\""), "{said}");
+    assert_eq!(daemon.get("/v1/status").await["policy"], "fair");
+}
+
+#[tokio::test]
+async fn a_clean_end_takes_nothing_back() {
+    let mut daemon = Daemon::start(&config(SMSF));
+    let mut agent = Agent::connect(&daemon.address(), None, "h0", HOST, 0).await;
+    agent.hear().await.unwrap();
+    daemon.signal("-TERM");
+    while let Some(commands) = agent.hear().await {
+        assert!(!commands.complete, "nothing is withdrawn: {commands:?}");
+    }
+    assert!(daemon.wait().success());
+    assert!(!daemon.path("controller.sock").exists());
+}

@@ -1,0 +1,63 @@
+//! What no honest peer sends.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use crate::rig::{Agent, Daemon, SMSF, config};
+
+const HOST: &[(&str, &str)] = &[("h0", "10.0.0.1")];
+
+#[tokio::test]
+async fn half_a_message_of_any_kind_hinders_nobody() {
+    let daemon = Daemon::start(&config(SMSF));
+    let mut held = Vec::new();
+    for half in [
+        &b"POST /v1/applications/a/declarations HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{\"type\":"[..],
+        b"GET /v1/st",
+        b"\x16\x03\x01",
+    ] {
+        let mut stream = TcpStream::connect(&daemon.http).await.unwrap();
+        stream.write_all(half).await.unwrap();
+        held.push(stream);
+    }
+    let mut switch = TcpStream::connect(daemon.openflow.as_ref().unwrap()).await.unwrap();
+    switch.write_all(&[4, 0, 0]).await.unwrap();
+    let mut agent = Agent::connect(&daemon.address(), None, "h0", HOST, 0).await;
+    agent.write(b"{\"type\":\"opened\",").await;
+    assert_eq!(daemon.get("/v1/health").await["epoch"], 1);
+    // And when the other half never comes.
+    drop((held, switch, agent));
+    daemon.until("/v1/status", |status| status["connections"].as_u64() == Some(1)).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_talks_nonsense_is_cut_off_alone() {
+    let daemon = Daemon::start(&config(&format!("[limits]\nrequest = \"4 KB\"\n{SMSF}")));
+    let mut calm = Agent::connect(&daemon.address(), None, "h1", &[("h1", "10.0.0.2")], 0).await;
+    calm.hear().await.unwrap();
+    for nonsense in [&b"{}\n"[..], b"\xff\n", b"null\n", &[b' '; 9_000], b"{\"type\":\"applied\"}\n"] {
+        let mut agent = Agent::connect(&daemon.address(), None, "h0", HOST, 0).await;
+        agent.write(nonsense).await;
+        while agent.hear().await.is_some() {}
+    }
+    let status = daemon.until("/v1/status", |status| {
+        status["agents"].as_array().unwrap().len() == 1
+    });
+    assert_eq!(status.await["agents"][0]["identity"], "h1");
+}
+
+#[tokio::test]
+async fn a_switch_that_talks_nonsense_is_cut_off() {
+    let daemon = Daemon::start(&config(SMSF));
+    for nonsense in [&[4_u8, 0, 0, 0, 0, 0, 0, 0][..], &[1, 0, 0, 8, 0, 0, 0, 1], &[0xff; 100]] {
+        let mut stream = TcpStream::connect(daemon.openflow.as_ref().unwrap()).await.unwrap();
+        stream.write_all(nonsense).await.unwrap();
+        let mut rest = Vec::new();
+        let ended = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut rest));
+        // Closed or reset: it ends.
+        let _ = ended.await.expect("the connection ends");
+    }
+    assert_eq!(daemon.get("/v1/health").await["epoch"], 1);
+}

@@ -1,0 +1,143 @@
+//! What applications say, and what they hear.
+
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::rig::{Agent, Daemon, SMSF, config, declare, get, post};
+
+fn flow(number: u64, port: u16, bytes: u64) -> Value {
+    json!({
+        "type": "flow_request", "job": "j", "flow": number, "bytes": bytes,
+        "connection": { "source": format!("10.0.0.1:{port}"), "destination": "10.0.0.2:80" },
+    })
+}
+
+#[tokio::test]
+async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
+    let daemon = Daemon::start(&config(SMSF));
+    let mut agent =
+        Agent::connect(&daemon.address(), None, "h0", &[("h0", "10.0.0.1")], 0).await;
+    let first = agent.hear().await.unwrap();
+    assert!(first.complete && first.epoch == 1, "{first:?}");
+    let mut client = daemon.client().await;
+    let job = json!({ "type": "job_start", "job": "j" });
+    let flows = json!([job, flow(1, 4001, 1_000_000), flow(2, 4002, 9_000_000)]);
+    let (status, said) = declare(&mut client, "a", &flows).await;
+    assert_eq!((status, &said["taken"]), (StatusCode::OK, &json!(3)), "{said}");
+    // The larger flow yields to the smaller one: it is slow.
+    let slow = loop {
+        let commands = agent.hear().await.unwrap();
+        let found = commands.commands.into_iter().find_map(|command| match command {
+            protocol::agent::Command::Pace { connection, rate_bps: Some(rate) }
+                if connection.source.port() == 4002 => Some(rate),
+            _ => None,
+        });
+        if let Some(rate) = found {
+            break rate;
+        }
+    };
+    assert_eq!(slow.as_bps(), 1_000_000, "1 % of the access link");
+    let why = daemon
+        .until("/v1/explain/a/j/2", |why| why["flow"]["enforced_bps"] == json!(1_000_000))
+        .await;
+    assert_eq!(why["flow"]["intended_bps"], json!(1_000_000), "{why:#}");
+    assert!(!why["why"].as_str().unwrap().is_empty());
+    let jobs = get(&mut client, "/v1/jobs").await;
+    assert_eq!(jobs[0]["flows"], json!(2), "{jobs}");
+    let explained = daemon.command(&[
+        "explain", "a/j/2", "--controller", &format!("unix:{}", daemon.path("controller.sock").display()),
+    ]);
+    let explained = String::from_utf8(explained.stdout).unwrap();
+    assert!(explained.contains("intended 1.00 Mbit/s"), "{explained}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_said_with_field_and_remedy() {
+    let daemon = Daemon::start(&config(&format!("[limits]\nrequest = \"4 KB\"\ndeclarations = 10\n{SMSF}")));
+    let mut client = daemon.client().await;
+    for (body, status, field, part) in [
+        ("{", StatusCode::BAD_REQUEST, "body", "EOF"),
+        ("[1]", StatusCode::BAD_REQUEST, "body", "invalid type"),
+        (r#"{"type":"job_begin","job":"j"}"#, StatusCode::BAD_REQUEST, "job_begin", "unknown variant"),
+        (r#"{"type":"job_start"}"#, StatusCode::BAD_REQUEST, "job", "missing field"),
+        (r#"{"type":"job_start","job":"j","x":1}"#, StatusCode::BAD_REQUEST, "x", "unknown field"),
+    ] {
+        let (given, said) = post(&mut client, "a", body.into()).await;
+        assert_eq!(given, status, "{body}");
+        assert_eq!(said["error"]["field"], field, "{body}: {said}");
+        let reason = said["error"]["reason"].as_str().unwrap();
+        assert!(reason.contains(part) && reason.contains("openapi.json"), "{reason}");
+    }
+    let many = vec![json!({ "type": "job_start", "job": "j" }); 11];
+    let (status, said) = declare(&mut client, "a", &json!(many)).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert_eq!(said["error"]["reason"], "has 11 declarations; send at most 10");
+    let (status, said) = post(&mut client, "a", vec![b' '; 5_000]).await;
+    assert_eq!((status, &said["error"]["field"]), (StatusCode::PAYLOAD_TOO_LARGE, &json!("body")));
+    // The connection was closed in the middle of too long a body.
+    let mut client = daemon.client().await;
+    let (status, said) = post(&mut client, "no%20name", b"{}".to_vec()).await;
+    assert_eq!((status, &said["error"]["field"]), (StatusCode::BAD_REQUEST, &json!("application")));
+    let (status, _) = client.ask(Method::GET, "/v2/status", Vec::new()).await.unwrap();
+    assert_eq!(status, StatusCode::NOT_FOUND);
+    let (status, _) = client.ask(Method::PUT, "/v1/status", Vec::new()).await.unwrap();
+    assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
+    // What was taken before a refusal stands.
+    let twice = json!([{ "type": "job_start", "job": "j" }, { "type": "flow_complete", "job": "none", "flow": 1 }]);
+    let (status, said) = declare(&mut client, "a", &twice).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{said}");
+    assert_eq!(said["error"]["taken"], 1);
+    assert!(!said["error"]["reason"].as_str().unwrap().is_empty());
+}
+
+/// Whatever the description names is there, with the methods that it names and no others.
+#[tokio::test]
+async fn the_description_is_of_what_is_served() {
+    let daemon = Daemon::start(&config(SMSF));
+    let mut client = daemon.client().await;
+    let description = get(&mut client, "/v1/openapi.json").await;
+    assert_eq!(description["openapi"], "3.1.0");
+    let paths = description["paths"].as_object().unwrap();
+    assert_eq!(paths.len(), 11);
+    for (path, methods) in paths {
+        let path = path.replace("{application}", "a").replace("{agent}", "x")
+            .replace("{job}", "j").replace("{flow}", "1");
+        for method in [Method::GET, Method::POST, Method::DELETE, Method::PUT] {
+            let named = methods.get(method.as_str().to_lowercase()).is_some();
+            let (status, said) = client.ask(method.clone(), &path, Vec::new()).await.unwrap();
+            let there = status != StatusCode::METHOD_NOT_ALLOWED
+                && !String::from_utf8_lossy(&said).contains("there is nothing here");
+            assert_eq!(there, named, "{method} {path}: {status}");
+        }
+    }
+    // Every message has a schema that knows its fields.
+    let schemas = description["components"]["schemas"].as_object().unwrap();
+    let known: Vec<&str> = schemas["Declaration"]["oneOf"].as_array().unwrap().iter()
+        .map(|each| each["properties"]["type"]["const"].as_str().unwrap()).collect();
+    for kind in ["job_start", "job_complete", "task_host", "size", "flow_request", "flow_complete", "streams"] {
+        assert!(known.contains(&kind), "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn an_application_that_floods_is_slowed_down_and_hinders_nobody() {
+    let daemon = Daemon::start(&config(&format!("[limits]\ndeclarations_per_second = 100\n{SMSF}")));
+    let address = daemon.address();
+    let flood = tokio::spawn(async move {
+        let mut client = wire::client::Client::connect(&address, None).await.unwrap();
+        let mut refused = 0;
+        for number in 0..2_000 {
+            let job = json!({ "type": "job_start", "job": format!("j{number}") });
+            let (status, _) = declare(&mut client, "flood", &job).await;
+            refused += usize::from(status == StatusCode::TOO_MANY_REQUESTS);
+        }
+        refused
+    });
+    let mut client = daemon.client().await;
+    for number in 0..50 {
+        let job = json!({ "type": "job_start", "job": format!("j{number}") });
+        let (status, said) = declare(&mut client, "calm", &job).await;
+        assert_eq!(status, StatusCode::OK, "{said}");
+    }
+    assert!(flood.await.unwrap() > 500, "the flood is refused");
+}

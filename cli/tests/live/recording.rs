@@ -1,0 +1,84 @@
+//! Recordings, their replay, and a disk that is full.
+
+use serde_json::json;
+
+use crate::rig::{Agent, Daemon, SMSF, config, declare};
+
+fn recorder() -> String {
+    config(&format!("[recorder]\ndirectory = \"records\"\n{SMSF}"))
+}
+
+fn declared(flow: u64) -> serde_json::Value {
+    json!({ "type": "flow_request", "job": "j", "flow": flow, "bytes": 1_000_000 + flow, "connection":
+        { "source": format!("10.0.0.1:{}", 4000 + flow), "destination": "10.0.0.2:80" } })
+}
+
+#[tokio::test]
+async fn a_replay_decides_what_was_decided_then() {
+    let mut daemon = Daemon::start(&recorder());
+    let mut agent =
+        Agent::connect(&daemon.address(), None, "h0", &[("h0", "10.0.0.1")], 0).await;
+    agent.hear().await.unwrap();
+    let mut client = daemon.client().await;
+    declare(&mut client, "a", &json!([{ "type": "job_start", "job": "j" }])).await;
+    for flow in 0..200 {
+        assert!(declare(&mut client, "a", &declared(flow)).await.0.is_success());
+    }
+    // A reload is a part of the story.
+    std::fs::write(daemon.path("controller.toml"), recorder().replace("smsf", "fair")).unwrap();
+    daemon.signal("-HUP");
+    daemon.until("/v1/status", |status| status["policy"] == "fair").await;
+    assert!(declare(&mut client, "a", &declared(200)).await.0.is_success());
+    daemon.signal("-TERM");
+    assert!(daemon.wait().success());
+    let file = daemon.path("records/epoch-000001.000.record");
+    let replayed = daemon.command(&["replay", file.to_str().unwrap(), "--json"]);
+    let said = String::from_utf8(replayed.stdout).unwrap();
+    assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
+    let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+    assert!(last["inputs"].as_u64() > Some(200) && last["outputs"].as_u64() > Some(100), "{last}");
+    assert_eq!((&last["differs_after"], &last["cut"]), (&json!(null), &json!(false)));
+
+    // One octet of a declaration changed: the digest tells.
+    let mut bytes = std::fs::read(&file).unwrap();
+    let at = bytes.windows(7).rposition(|part| part == b"1000100").unwrap();
+    bytes[at] = b'9';
+    std::fs::write(&file, &bytes).unwrap();
+    let replayed = daemon.command(&["replay", file.to_str().unwrap(), "--quiet"]);
+    assert_eq!(replayed.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&replayed.stderr).contains("differs"));
+
+    // Cut as by a crash.
+    std::fs::write(&file, &bytes[..bytes.len() - 3]).unwrap();
+    let replayed = daemon.command(&["replay", file.to_str().unwrap(), "--quiet"]);
+    assert!(String::from_utf8_lossy(&replayed.stdout).contains("ends within a frame"));
+}
+
+#[tokio::test]
+async fn a_full_disk_stops_the_recording_and_nothing_else() {
+    let folder = std::sync::Arc::new(tempfile::tempdir().unwrap());
+    // A disk that is full: the kernel's own.
+    let records = folder.path().join("records");
+    std::fs::create_dir(&records).unwrap();
+    std::os::unix::fs::symlink("/dev/full", records.join("epoch-000001.000.record")).unwrap();
+    let mut daemon = Daemon::start_in(folder, &recorder());
+    let mut client = daemon.client().await;
+    let job = json!({ "type": "job_start", "job": "j" });
+    let (status, said) = declare(&mut client, "a", &job).await;
+    assert!(status.is_success(), "{said}");
+    let line = daemon.hears("recording stopped");
+    assert_eq!(line["level"], "ERROR");
+    assert!(line["error"].as_str().unwrap().contains("No space left"), "{line}");
+    // What comes afterwards is taken all the same.
+    for flow in 0..100 {
+        let (status, said) = declare(&mut client, "a", &declared(flow)).await;
+        assert!(status.is_success(), "{said}");
+    }
+    let status = daemon.get("/v1/status").await;
+    assert_eq!(status["recorder"], "stopped");
+    assert!(status["problems"].to_string().contains("recorder"), "{status}");
+    assert_eq!(status["applications"][0]["flows"], 100);
+    let metrics = daemon.client().await.get("/metrics").await.unwrap();
+    let metrics = String::from_utf8(metrics.to_vec()).unwrap();
+    assert!(metrics.contains("watermaster_recorder_stopped 1"), "{metrics}");
+}

@@ -1,0 +1,128 @@
+//! Who gets in, and what each may do.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use hyper::{Method, StatusCode};
+use serde_json::json;
+use wire::client::{Address, Client};
+
+use crate::rig::{Daemon, SMSF, certificates, config, declare, shows};
+
+fn start() -> Daemon {
+    let folder = std::sync::Arc::new(tempfile::tempdir().unwrap());
+    let who = ["--application", "a", "--application", "b", "--agent", "h0", "--operator", "me"];
+    certificates(&folder.path().join("certs"), &who);
+    let tls = "[tls]\nca = \"certs/ca.crt\"\ncertificate = \"certs/controller-main.crt\"\n\
+               key = \"certs/controller-main.key\"\n[limits]\nconnections_per_identity = 3\n";
+    Daemon::start_in(folder, &config(&format!("{tls}{SMSF}")))
+}
+
+#[tokio::test]
+async fn who_shows_no_certificate_of_the_authority_is_refused() {
+    let daemon = start();
+    let address = Address::Tls(daemon.http.clone());
+    // Plain HTTP to a port that speaks TLS.
+    let plain = Client::connect(&Address::Tcp(daemon.http.clone()), None).await.unwrap().get("/v1/health").await;
+    assert!(plain.is_err());
+    // No certificate at all.
+    let certs = daemon.path("certs");
+    let mut roots = rustls::RootCertStore::empty();
+    let pem = std::fs::read(certs.join("ca.crt")).unwrap();
+    use rustls::pki_types::pem::PemObject as _;
+    roots.add(rustls::pki_types::CertificateDer::from_pem_slice(&pem).unwrap()).unwrap();
+    let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+    let nobody = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    assert!(refused(&address, std::sync::Arc::new(nobody)).await);
+    // A certificate of the same name, of another authority.
+    let other = daemon.path("other");
+    certificates(&other, &["--application", "a"]);
+    std::fs::copy(certs.join("ca.crt"), other.join("ca.crt")).unwrap();
+    assert!(refused(&address, shows(&other, "application-a")).await);
+    // The right one.
+    assert!(!refused(&address, shows(&certs, "application-a")).await);
+}
+
+async fn refused(address: &Address, config: std::sync::Arc<rustls::ClientConfig>) -> bool {
+    // With TLS 1.3 the client learns at its first request that it isn't wanted.
+    match Client::connect(address, Some(&config)).await {
+        Ok(mut client) => client.get("/v1/health").await.is_err(),
+        Err(_) => true,
+    }
+}
+
+#[tokio::test]
+async fn each_may_do_what_its_certificate_says() {
+    let daemon = start();
+    let address = Address::Tls(daemon.http.clone());
+    let certs = daemon.path("certs");
+    let job = json!({ "type": "job_start", "job": "j" });
+    let mut a = Client::connect(&address, Some(&shows(&certs, "application-a"))).await.unwrap();
+    assert_eq!(declare(&mut a, "a", &job).await.0, StatusCode::OK);
+    let (status, said) = declare(&mut a, "b", &job).await;
+    assert_eq!(status, StatusCode::FORBIDDEN);
+    assert_eq!(said["error"]["reason"], "you are application a; show a certificate of application b");
+    for path in ["/v1/status", "/v1/flows", "/v1/jobs", "/metrics", "/v1/explain/b/j"] {
+        let (status, _) = a.ask(Method::GET, path, Vec::new()).await.unwrap();
+        assert_eq!(status, StatusCode::FORBIDDEN, "{path}");
+    }
+    let mut agent = Client::connect(&address, Some(&shows(&certs, "agent-h0"))).await.unwrap();
+    assert_eq!(declare(&mut agent, "a", &job).await.0, StatusCode::FORBIDDEN);
+    assert_eq!(declare(&mut agent, "h0", &job).await.0, StatusCode::FORBIDDEN);
+    let other = Client::connect(&address, Some(&shows(&certs, "agent-h0"))).await.unwrap();
+    assert!(other.exchange("/v1/agents/h1/exchange").await.is_err());
+    let mut me = Client::connect(&address, Some(&shows(&certs, "operator-me"))).await.unwrap();
+    assert!(me.get("/v1/status").await.is_ok());
+    assert_eq!(declare(&mut me, "a", &job).await.0, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn an_identity_has_so_many_connections() {
+    let daemon = start();
+    let address = Address::Tls(daemon.http.clone());
+    let a = shows(&daemon.path("certs"), "application-a");
+    let mut held = Vec::new();
+    for _ in 0..3 {
+        let mut client = Client::connect(&address, Some(&a)).await.unwrap();
+        client.get("/v1/health").await.unwrap();
+        held.push(client);
+    }
+    assert!(refused(&address, a.clone()).await, "a fourth");
+    let b = shows(&daemon.path("certs"), "application-b");
+    assert!(!refused(&address, b).await, "others are not hindered");
+    drop(held);
+    let start = std::time::Instant::now();
+    while refused(&address, a.clone()).await {
+        assert!(start.elapsed() < crate::rig::PATIENCE, "places come back");
+    }
+}
+
+#[test]
+fn certificates_stay_and_keys_are_private() {
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path(), &["--agent", "h1"]);
+    let key = folder.path().join("agent-h1.key");
+    assert_eq!(std::fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+    let before = std::fs::read(&key).unwrap();
+    certificates(folder.path(), &["--agent", "h1", "--agent", "h2"]);
+    assert_eq!(std::fs::read(&key).unwrap(), before, "what is there stays");
+    assert!(folder.path().join("agent-h2.crt").exists());
+    let run = |more: &[&str]| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_watermaster"))
+            .args(["certs", "--directory"])
+            .arg(folder.path())
+            .args(more)
+            .output()
+            .unwrap()
+    };
+    // Other addresses than the certificate that is there.
+    let other = run(&["--controller", "main=10.9.9.9"]);
+    assert_eq!(other.status.code(), Some(2));
+    let said = String::from_utf8(other.stderr).unwrap();
+    assert!(said.contains("is for other names") && said.contains("--force"), "{said}");
+    assert!(run(&["--agent", "h1", "--force"]).status.success());
+    assert_ne!(std::fs::read(&key).unwrap(), before);
+}

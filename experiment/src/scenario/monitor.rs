@@ -1,0 +1,27 @@
+//! `[[monitor]]`: queues to watch.
+
+use engine::Monitor;
+use model::Topology;
+use units::Span;
+
+use super::fields::{Value, between};
+use super::{ScenarioError, topology};
+
+type Read<T> = Result<T, ScenarioError>;
+
+/// The tables `[[monitor]]`: `from`, `to`, `interval`.
+pub(super) fn read_monitors(values: &[Value<'_>], topology: &Topology) -> Read<Vec<Monitor>> {
+    let read = |value: &Value<'_>| {
+        let mut fields = value.fields()?;
+        let link = topology::read_port(&mut fields, topology)?;
+        let interval = fields.or("interval", Span::from_millis(1), |v| {
+            between(v, Span::from_micros(1), Span::from_secs(3600))
+        })?;
+        let start = fields.or("start", Span::ZERO, |v| {
+            transport::between(v, Span::ZERO, Span::from_secs(3600))
+        })?;
+        fields.done()?;
+        Ok(Monitor { link, interval, start })
+    };
+    values.iter().map(read).collect()
+}

@@ -1,0 +1,166 @@
+//! The agent's configuration file. `docs/operating.md` explains every key.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use document::fields::{Fields, Value, between};
+use document::{Document, DocumentError};
+use protocol::agent::Host;
+use units::{Bytes, Rate};
+use wire::client::Address;
+use wire::tls;
+
+type Read<T> = Result<T, DocumentError>;
+
+/// Largest configuration file, in octets.
+const MOST_BYTES: u64 = 1 << 20;
+/// Most hosts and interfaces of an agent.
+const MOST: usize = 4096;
+
+/// All that an agent's daemon is told.
+pub struct Settings {
+    /// Its name, as in its certificate.
+    pub name: String,
+    /// Where the controller is.
+    pub controller: Address,
+    /// Its certificates.
+    pub tls: Option<tls::Files>,
+    /// Logs as JSON instead of text.
+    pub log_json: bool,
+    /// Whose connections, and where what survives is kept.
+    pub pacer: agent::PacerOptions,
+    /// The hosts that it acts for.
+    pub hosts: Vec<Acting>,
+    /// The interfaces that it acts at.
+    pub ports: Vec<Interface>,
+}
+
+/// A host that an agent acts for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acting {
+    /// Its name and addresses, as the controller knows them.
+    pub host: Host,
+    /// Its network namespace; `None`: the agent's own.
+    pub namespace: Option<String>,
+}
+
+/// An interface that an agent acts at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The host or switch that it belongs to, as the controller knows it.
+    pub node: String,
+    /// Its name.
+    pub interface: String,
+    /// Its network namespace; `None`: the agent's own.
+    pub namespace: Option<String>,
+    /// What it is shaped to, frame bytes.
+    pub rate: Rate,
+    /// Its buffer, frame bytes.
+    pub buffer: Bytes,
+    /// HTB classes by priority, the first one served first.
+    pub classes: Vec<(u16, u16)>,
+}
+
+impl Settings {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// The file can't be read or contradicts itself; the message names place, field and remedy.
+    pub fn load(path: &Path) -> Read<Self> {
+        let (file, text) = document::text_of(path, MOST_BYTES)?;
+        Self::read(&file, &text, path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// Reads `text`, called `file` in errors; paths in it are relative to `folder`.
+    ///
+    /// # Errors
+    /// The text contradicts itself; the message names place, field and remedy.
+    pub fn read(file: &str, text: &str, folder: &Path) -> Read<Self> {
+        let document = Document::read(file, text, &[])?;
+        let mut root = Value::root(&document).fields()?;
+        let name = root.need("name", "\"h1\"")?.name()?;
+        let value = root.need("controller", "\"https://10.0.0.1:7443\"")?;
+        let controller: Address = value.text()?.parse().map_err(|error| value.error(error))?;
+        let tls = root.optional("tls", |value| {
+            let mut fields = value.fields()?;
+            let mut file = |key, example| Ok(folder.join(fields.need(key, example)?.text()?));
+            let files = tls::Files {
+                ca: file("ca", "\"ca.crt\"")?,
+                certificate: file("certificate", "\"agent-h1.crt\"")?,
+                key: file("key", "\"agent-h1.key\"")?,
+            };
+            fields.done()?;
+            Ok(files)
+        })?;
+        if matches!(controller, Address::Tls(_)) && tls.is_none() {
+            return Err(value.error("needs certificates; add a [tls] table"));
+        }
+        let formats = [("text", false), ("json", true)];
+        let log_json = root.or("log", false, |v| v.choice(&formats))?;
+        let pacer = read_pacer(&mut root, &name)?;
+        let hosts = root.need("host", "a [[host]] table")?.list(MOST)?;
+        let hosts = hosts.iter().map(read_host).collect::<Read<_>>()?;
+        let ports = root.tables("interface", MOST)?;
+        let ports = ports.iter().map(read_interface).collect::<Read<_>>()?;
+        root.done()?;
+        Ok(Self { name, controller, tls, log_json, pacer, hosts, ports })
+    }
+}
+
+fn read_pacer(root: &mut Fields<'_>, name: &str) -> Read<agent::PacerOptions> {
+    let default = agent::PacerOptions::default();
+    Ok(agent::PacerOptions {
+        cgroup: root.optional("cgroup", |v| Ok(PathBuf::from(v.text()?)))?,
+        pins: root.optional("pins", |v| Ok(PathBuf::from(v.text()?)))?.unwrap_or(default.pins),
+        name: name.to_owned(),
+        limits: root.or("limits", default.limits, |v| v.integer(1..=1 << 24))?,
+    })
+}
+
+fn read_host(value: &Value<'_>) -> Read<Acting> {
+    let mut fields = value.fields()?;
+    let name = fields.need("name", "\"h1\"")?.name()?;
+    let addresses = fields.need("addresses", "[\"10.0.0.1\"]")?.list(64)?;
+    let address = |v: &Value<'_>| {
+        let parsed: Result<IpAddr, _> = v.text()?.parse();
+        parsed.map_err(|_| v.error("is no IP address; write \"10.0.0.1\""))
+    };
+    let addresses = addresses.iter().map(address).collect::<Read<_>>()?;
+    let namespace = read_namespace(&mut fields)?;
+    fields.done()?;
+    Ok(Acting { host: Host { name, addresses }, namespace })
+}
+
+fn read_namespace(fields: &mut Fields<'_>) -> Read<Option<String>> {
+    fields.optional("namespace", Value::name)
+}
+
+fn read_interface(value: &Value<'_>) -> Read<Interface> {
+    let mut fields = value.fields()?;
+    let interface = Interface {
+        node: fields.need("node", "\"s1\"")?.name()?,
+        interface: fields.need("interface", "\"eth0\"")?.text()?.to_owned(),
+        namespace: read_namespace(&mut fields)?,
+        rate: between(
+            &fields.need("rate", "\"100 Mbit/s\"")?,
+            Rate::from_bps(1_000),
+            Rate::from_mbps(100_000_000),
+        )?,
+        buffer: between(
+            &fields.need("buffer", "\"150 KB\"")?,
+            Bytes::new(1_500),
+            Bytes::new(1 << 32),
+        )?,
+        classes: fields.tables("classes", 64)?.iter().map(read_class).collect::<Read<_>>()?,
+    };
+    fields.done()?;
+    Ok(interface)
+}
+
+/// `1:10`, as `tc` writes it: hexadecimal.
+fn read_class(value: &Value<'_>) -> Read<(u16, u16)> {
+    let parts = value.text()?.split_once(':');
+    let number = |text| u16::from_str_radix(text, 16).ok();
+    let class = parts.and_then(|(major, minor)| Some((number(major)?, number(minor)?)));
+    class.ok_or_else(|| value.error("is no class; write \"1:10\" as tc does"))
+}

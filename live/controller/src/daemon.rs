@@ -1,0 +1,178 @@
+//! The daemon as a whole: start, reload, end.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use document::DocumentError;
+use rustls::ServerConfig;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{mpsc, watch};
+use wire::clock::Clock;
+use wire::tls;
+
+use crate::epoch::{State, StateError};
+use crate::hub::Hub;
+use crate::metrics::Measures;
+use crate::owner::{Event, Owner, WAITING};
+use crate::recorder::{self, Recorder};
+use crate::settings::{self, Listen, Settings};
+use crate::{http, listen, switches};
+
+/// Why a daemon could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration.
+    #[error(transparent)]
+    Settings(#[from] DocumentError),
+    /// The state.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The certificates.
+    #[error(transparent)]
+    Tls(#[from] tls::TlsError),
+    /// What the machine says of the configuration.
+    #[error("{0}; correct the configuration")]
+    Control(#[from] control::ConfigError),
+    /// The recorder's folder.
+    #[error(transparent)]
+    Recorder(#[from] recorder::RecorderError),
+    /// An address or a socket that can't be listened on.
+    #[error(transparent)]
+    Listen(#[from] listen::ListenError),
+    /// A thread or a signal that the system doesn't give.
+    #[error("the system refuses: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// Runs a controller until SIGTERM or SIGINT; SIGHUP has it read its configuration again.
+/// `ready` is called when all sockets listen.
+///
+/// At the end nothing is taken back: what was granted stands until its lease is over.
+///
+/// # Errors
+/// It can't start.
+pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
+    let settings = Settings::load(path)?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let certificates = settings.tls.as_ref().map(tls::server).transpose()?;
+    let certificates = Arc::new(RwLock::new(certificates.map(Arc::new)));
+    let state = State::open(&settings.state)?;
+    let clock = Clock::start();
+    let measures = Arc::new(Measures::default());
+    let recorder = settings.recorder.as_ref();
+    let recorder = recorder
+        .map(|wanted| Recorder::start(wanted, &settings, state.epoch, Arc::clone(&measures)))
+        .transpose()?;
+    let (sender, events) = mpsc::channel(WAITING);
+    let kept = Kept::of(&settings);
+    let (listen, tls, bounds) = (settings.listen.clone(), settings.tls.is_some(), settings.bounds);
+    let policy = settings.control.policy_name.clone();
+    let owner = Owner::new(settings, state.epoch, clock, recorder, Arc::clone(&measures))?;
+    let owner = std::thread::Builder::new().name("machine".to_owned()).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+        runtime.block_on(owner.run(events));
+        Ok::<(), std::io::Error>(())
+    })?;
+    let (stop, stopped) = watch::channel(false);
+    let hub = Arc::new(Hub::new(sender, bounds, measures, state.epoch, stopped));
+
+    let mut tasks = Vec::new();
+    let unix = listen::unix(&listen.socket)?;
+    tasks.push(tokio::spawn(http::serve(unix, None, Arc::clone(&hub))));
+    if let Some(address) = listen.http {
+        let certificates = tls.then(|| Arc::clone(&certificates));
+        let listener = listen::tcp(address).await?;
+        tracing::info!(address = listener.place(), tls, "HTTP");
+        tasks.push(tokio::spawn(http::serve(listener, certificates, Arc::clone(&hub))));
+    }
+    for (address, tls) in [
+        (listen.openflow, None),
+        (listen.openflow_tls, Some(Arc::clone(&certificates))),
+    ] {
+        let Some(address) = address else { continue };
+        let listener = listen::tcp(address).await?;
+        tracing::info!(address = listener.place(), tls = tls.is_some(), "OpenFlow");
+        tasks.push(tokio::spawn(switches::serve(listener, tls, Arc::clone(&hub))));
+    }
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        epoch = state.epoch,
+        policy,
+        socket = %listen.socket.display(),
+        "controller ready"
+    );
+    ready();
+
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => break,
+            _ = interrupt.recv() => break,
+            _ = hangup.recv() => {
+                match reload(path, &certificates, &hub).await {
+                    Ok(fresh) if fresh == kept => tracing::info!("configuration read again"),
+                    Ok(_) => tracing::warn!(
+                        "configuration read again; other addresses, state, recorder or topology \
+                         need a restart"
+                    ),
+                    Err(error) => tracing::error!(%error, "configuration kept as it was"),
+                }
+            }
+        }
+    }
+    tracing::info!("ending; what was granted stands until its lease is over");
+    // No task may be left that holds the channel, then the machine's thread ends.
+    let _ = stop.send(true);
+    for task in &tasks {
+        task.abort();
+    }
+    drop(hub);
+    let _ = std::fs::remove_file(&listen.socket);
+    let ended = tokio::task::spawn_blocking(move || owner.join());
+    if tokio::time::timeout(std::time::Duration::from_secs(5), ended).await.is_err() {
+        tracing::warn!("a connection outlives the daemon's patience; cut off");
+    }
+    Ok(())
+}
+
+/// What can't change while the daemon runs.
+#[derive(PartialEq)]
+struct Kept {
+    listen: Listen,
+    state: PathBuf,
+    recorder: Option<settings::Recorder>,
+    nodes: Vec<model::Node>,
+    links: Vec<model::Link>,
+}
+
+impl Kept {
+    fn of(settings: &Settings) -> Self {
+        Self {
+            listen: settings.listen.clone(),
+            state: settings.state.clone(),
+            recorder: settings.recorder.clone(),
+            nodes: settings.control.topology.nodes().to_vec(),
+            links: settings.control.topology.links().to_vec(),
+        }
+    }
+}
+
+/// Reads the configuration again and puts into effect what can change while it runs.
+async fn reload(
+    path: &Path,
+    certificates: &RwLock<Option<Arc<ServerConfig>>>,
+    hub: &Hub,
+) -> Result<Kept, StartError> {
+    let settings = Settings::load(path)?;
+    if let Some(files) = &settings.tls {
+        let fresh = Arc::new(tls::server(files)?);
+        // A poisoned lock still holds whole certificates.
+        *certificates.write().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
+    }
+    hub.set_bounds(settings.bounds);
+    let kept = Kept::of(&settings);
+    // The machine lives as long as the daemon.
+    let _ = hub.tell(Event::Reload(Box::new(settings))).await;
+    Ok(kept)
+}

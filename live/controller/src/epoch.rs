@@ -1,0 +1,82 @@
+//! The epoch: a number in the state directory, higher at every start.
+//!
+//! Whatever a controller grants bears its epoch, and actuators refuse what is of a lower one than
+//! they have obeyed. So the number must be on disk before the first word is said, and must never be
+//! guessed: a state that can't be read stops the start.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// The state directory, held by this process alone.
+#[derive(Debug)]
+pub struct State {
+    /// Held locked until the end.
+    _lock: File,
+    /// This start's epoch.
+    pub epoch: u64,
+}
+
+/// A state directory that can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// A file can't be read or written.
+    #[error("{}: {error}; the controller needs a state directory that it may write to", file.display())]
+    File {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Another controller runs.
+    #[error("{}: another controller uses this state; stop it, or give this one a state of its own", .0.display())]
+    Taken(PathBuf),
+    /// The epoch isn't a number.
+    #[error(
+        "{}: holds no epoch; write into it a number above every epoch that agents have obeyed \
+         (their logs tell)", .0.display()
+    )]
+    Damaged(PathBuf),
+}
+
+impl State {
+    /// Takes the directory and raises the epoch in it, durably.
+    ///
+    /// # Errors
+    /// Another controller has it, it can't be written, or the epoch in it can't be read.
+    pub fn open(directory: &Path) -> Result<Self, StateError> {
+        let wrong = |file: &Path| {
+            let file = file.to_owned();
+            move |error| StateError::File { file, error }
+        };
+        fs::create_dir_all(directory).map_err(wrong(directory))?;
+        let lock_file = directory.join("lock");
+        let lock = File::create(&lock_file).map_err(wrong(&lock_file))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(StateError::Taken(directory.to_owned()));
+            }
+            Err(error) => return Err(wrong(&lock_file)(error.into())),
+        }
+        let file = directory.join("epoch");
+        let last = match fs::read_to_string(&file) {
+            Ok(text) => text.trim().parse::<u64>().ok(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Some(0),
+            Err(error) => return Err(wrong(&file)(error)),
+        };
+        let epoch = last.and_then(|last| last.checked_add(1));
+        let epoch = epoch.ok_or_else(|| StateError::Damaged(file.clone()))?;
+        let beside = directory.join("epoch.new");
+        let written = File::create(&beside).and_then(|mut out| {
+            writeln!(out, "{epoch}")?;
+            out.sync_all()?;
+            fs::rename(&beside, &file)?;
+            File::open(directory)?.sync_all()
+        });
+        written.map_err(wrong(&file))?;
+        Ok(Self { _lock: lock, epoch })
+    }
+}

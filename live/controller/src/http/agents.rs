@@ -1,0 +1,94 @@
+//! Agents: one connection each, upgraded to lines of JSON. Upwards come reports, downwards commands;
+//! an empty line is a sign of life. The connection ends with the one who ends it first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::{Path, Request, State};
+use axum::http::header::{CONNECTION, UPGRADE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use protocol::agent::Report;
+use tokio::io::BufReader;
+use tokio::time::timeout;
+use wire::EXCHANGE;
+use wire::identity::{Role, is_name};
+use wire::lines::Lines;
+
+use super::answers::{Wrong, may_act};
+use crate::hub::{Admission, Hub};
+use crate::outlet::outlet;
+use crate::owner::Event;
+
+/// An agent that says nothing for so long is taken for dead.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// `GET /v1/agents/{agent}/exchange` with `Upgrade: watermaster-agent/1`.
+pub async fn exchange(
+    State(hub): State<Arc<Hub>>,
+    Extension(admission): Extension<Arc<Admission>>,
+    Path(agent): Path<String>,
+    mut request: Request,
+) -> Result<Response, Wrong> {
+    if !is_name(&agent) {
+        let reason = "is no name; use 1 to 64 letters, digits, -, _ and .";
+        return Err(Wrong::new(StatusCode::BAD_REQUEST, "agent", reason));
+    }
+    may_act(&admission, Role::Agent, &agent)?;
+    if request.headers().get(UPGRADE).is_none_or(|asked| asked != EXCHANGE) {
+        let reason = format!("is missing; send Connection: upgrade and Upgrade: {EXCHANGE}");
+        return Err(Wrong::new(StatusCode::UPGRADE_REQUIRED, "Upgrade", reason));
+    }
+    let upgrade = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        let Ok(upgraded) = upgrade.await else { return };
+        tokio::select! {
+            ended = converse(upgraded, &agent, &hub) => {
+                if let Err(reason) = ended {
+                    tracing::warn!(agent, reason, "agent connection ended");
+                }
+            }
+            () = hub.stopped() => {}
+        }
+        // The connection counts until here.
+        drop(admission);
+    });
+    let headers =
+        [(CONNECTION, HeaderValue::from_static("upgrade")), (UPGRADE, HeaderValue::from_static(EXCHANGE))];
+    Ok((StatusCode::SWITCHING_PROTOCOLS, headers).into_response())
+}
+
+async fn converse(upgraded: Upgraded, agent: &str, hub: &Hub) -> Result<(), String> {
+    let peer = hub.peer();
+    let (outlet, drain) = outlet();
+    let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
+    if hub.tell(Event::AgentConnected(peer, agent.to_owned(), outlet)).await.is_err() {
+        return Ok(());
+    }
+    let receive = async {
+        let mut lines = Lines::new(BufReader::new(reader), hub.bounds().request);
+        loop {
+            let next = timeout(SILENCE, lines.next::<Report>()).await;
+            let next = next.map_err(|_| "it has been silent for too long".to_owned())?;
+            match next.map_err(|error| error.to_string())? {
+                None => return Err("the agent closed it".to_owned()),
+                Some(None) => {}
+                Some(Some(report)) => {
+                    if hub.tell(Event::Reported(peer, report)).await.is_err() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    };
+    let ended = tokio::select! {
+        ended = receive => ended,
+        sent = drain.run(writer) => sent.map_err(|error| error.to_string()),
+    };
+    // There may be no machine any more to tell.
+    let _ = hub.tell(Event::AgentGone(peer)).await;
+    ended
+}

@@ -1,0 +1,96 @@
+//! Answers of every kind: what was asked for, or one object that says what is wrong and what to do.
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use wire::identity::Role;
+
+use crate::hub::{Admission, Ending};
+
+/// Something is wrong with a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Wrong {
+    #[serde(skip)]
+    pub status: StatusCode,
+    /// The field at fault; empty where none is.
+    pub field: String,
+    /// What is wrong with it, and the remedy.
+    pub reason: String,
+    /// So many declarations of the request were taken before; the next one is at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub taken: Option<usize>,
+}
+
+impl Wrong {
+    pub fn new(status: StatusCode, field: &str, reason: impl Into<String>) -> Self {
+        Self { status, field: field.to_owned(), reason: reason.into(), taken: None }
+    }
+}
+
+impl From<Ending> for Wrong {
+    fn from(_: Ending) -> Self {
+        let reason = "the controller is ending; ask again in a moment";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "", reason)
+    }
+}
+
+impl IntoResponse for Wrong {
+    fn into_response(self) -> Response {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            error: &'a Wrong,
+        }
+        let mut response = json(&Body { error: &self });
+        *response.status_mut() = self.status;
+        if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// A value as JSON.
+pub fn json<T: Serialize>(value: &T) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(body) => ([(CONTENT_TYPE, "application/json")], body).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+/// No such path.
+pub async fn nowhere() -> Wrong {
+    let reason = "there is nothing here; /v1/openapi.json tells what there is";
+    Wrong::new(StatusCode::NOT_FOUND, "path", reason)
+}
+
+/// A path, but not this method.
+pub async fn no_method() -> Wrong {
+    let reason = "can't be used here; /v1/openapi.json tells what can";
+    Wrong::new(StatusCode::METHOD_NOT_ALLOWED, "method", reason)
+}
+
+/// Whether the peer may act as `name` in a role. Who came by the Unix socket, or without TLS where
+/// the configuration allows it, may do everything.
+pub fn may_act(admission: &Admission, role: Role, name: &str) -> Result<(), Wrong> {
+    match admission.identity() {
+        None => Ok(()),
+        Some(identity) if identity.role == role && identity.name == name => Ok(()),
+        Some(identity) => {
+            let reason = format!("you are {identity}; show a certificate of {role} {name}");
+            Err(Wrong::new(StatusCode::FORBIDDEN, role.name(), reason))
+        }
+    }
+}
+
+/// Whether the peer may see everything.
+pub fn may_see_all(admission: &Admission) -> Result<(), Wrong> {
+    match admission.identity() {
+        None => Ok(()),
+        Some(identity) if identity.role == Role::Operator => Ok(()),
+        Some(identity) => {
+            let reason = format!("you are {identity}; show a certificate of an operator");
+            Err(Wrong::new(StatusCode::FORBIDDEN, "operator", reason))
+        }
+    }
+}

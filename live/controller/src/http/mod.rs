@@ -1,0 +1,110 @@
+//! HTTP with JSON: northbound, agents and questions, under `/v1`. `openapi.json` describes it.
+
+mod agents;
+mod answers;
+mod applications;
+mod measured;
+mod queries;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::routing::{delete, get, post};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tower::ServiceExt as _;
+use wire::Stream;
+
+use crate::hub::{Admission, Hub};
+use crate::listen::{Certificates, Listener, identify};
+
+pub use applications::declarations;
+
+/// How long a connection may be silent between requests, or take over a request's head.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// The description that is served.
+pub const OPENAPI: &str = include_str!("../../openapi.json");
+
+fn router(hub: &Arc<Hub>) -> Router {
+    Router::new()
+        .route("/v1/applications/{application}/declarations", post(applications::declare))
+        .route("/v1/applications/{application}", delete(applications::leave))
+        .route("/v1/agents/{agent}/exchange", get(agents::exchange))
+        .route("/v1/status", get(queries::status))
+        .route("/v1/flows", get(queries::flows))
+        .route("/v1/jobs", get(queries::jobs))
+        .route("/v1/explain/{application}/{job}", get(queries::explain_job))
+        .route("/v1/explain/{application}/{job}/{flow}", get(queries::explain_flow))
+        .route("/v1/health", get(queries::health))
+        .route("/v1/openapi.json", get(queries::openapi))
+        .route("/metrics", get(measured::metrics))
+        .fallback(answers::nowhere)
+        .method_not_allowed_fallback(answers::no_method)
+        // Handlers bound their bodies themselves, by a limit that can change.
+        .layer(DefaultBodyLimit::disable())
+        .with_state(Arc::clone(hub))
+}
+
+/// Accepts connections until the daemon ends.
+pub async fn serve(listener: Listener, certificates: Option<Certificates>, hub: Arc<Hub>) {
+    let router = router(&hub);
+    loop {
+        let (stream, from) = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = hub.stopped() => return,
+        };
+        let Some(admission) = hub.admit() else {
+            tracing::warn!(from, "connection refused: too many connections");
+            continue;
+        };
+        let (certificates, hub, router) = (certificates.clone(), Arc::clone(&hub), router.clone());
+        tokio::spawn(async move {
+            tokio::select! {
+                ended = connection(stream, certificates, admission, router) => {
+                    if let Err(reason) = ended {
+                        tracing::warn!(from, reason, "connection ended");
+                    }
+                }
+                () = hub.stopped() => {}
+            }
+        });
+    }
+}
+
+async fn connection(
+    stream: Box<dyn Stream>,
+    certificates: Option<Certificates>,
+    mut admission: Admission,
+    router: Router,
+) -> Result<(), String> {
+    let (stream, identity) = identify(stream, certificates.as_ref()).await?;
+    if !admission.identify(identity) {
+        return Err("too many connections of this identity".to_owned());
+    }
+    let admission = Arc::new(admission);
+    let service = tower::service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&admission));
+        let answered = router.clone().oneshot(request);
+        async move { Ok::<_, Infallible>(answered.await.unwrap_or_else(|never| match never {})) }
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE)
+        .max_headers(64)
+        .max_buf_size(64 << 10)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
+        .with_upgrades()
+        .await;
+    match served {
+        // A peer that goes away or says nothing for long is no news.
+        Err(error) if error.is_timeout() || error.is_incomplete_message() => Ok(()),
+        Err(error) if error.is_parse() => Err(format!("it does not speak HTTP: {error}")),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

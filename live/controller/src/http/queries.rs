@@ -1,0 +1,159 @@
+//! How everything stands, and why.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Extension;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
+use control::Status;
+use serde::{Deserialize, Serialize};
+use units::Rate;
+use wire::identity::Role;
+
+use super::answers::{Wrong, json, may_act, may_see_all};
+use crate::hub::{Admission, Hub};
+
+type Answer = Result<Response, Wrong>;
+
+/// Flows that are told of unless more are asked for.
+const FLOWS: usize = 1_000;
+
+/// How the daemon and the machine in it stand.
+#[derive(Serialize)]
+struct Whole {
+    /// The program's version.
+    version: &'static str,
+    /// Connections now.
+    connections: usize,
+    /// `off`, `on`, or `stopped`.
+    recorder: &'static str,
+    #[serde(flatten)]
+    status: Status,
+}
+
+pub async fn status(
+    State(hub): State<Arc<Hub>>,
+    Extension(admission): Extension<Arc<Admission>>,
+) -> Answer {
+    may_see_all(&admission)?;
+    let mut status = hub.ask(control::Controller::status).await?;
+    let recorder = hub.measures.recorder();
+    if recorder == crate::metrics::Recording::Stopped {
+        status.problems.push(
+            "the recorder has stopped: its disk is full, slow or broken; the log says which"
+                .to_owned(),
+        );
+    }
+    Ok(json(&Whole {
+        version: env!("CARGO_PKG_VERSION"),
+        connections: hub.connections(),
+        recorder: recorder.name(),
+        status,
+    }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Most {
+    most: Option<usize>,
+}
+
+pub async fn flows(
+    State(hub): State<Arc<Hub>>,
+    Extension(admission): Extension<Arc<Admission>>,
+    Query(Most { most }): Query<Most>,
+) -> Answer {
+    may_see_all(&admission)?;
+    let most = most.unwrap_or(FLOWS).min(1_000_000);
+    Ok(json(&hub.ask(move |controller| controller.flows(most)).await?))
+}
+
+/// A job in a list.
+#[derive(Serialize)]
+struct Job {
+    application: String,
+    job: String,
+    /// Flows that it has now.
+    flows: usize,
+    /// Those that are held to a rate.
+    limited: usize,
+    /// What was measured of them, payload.
+    measured_bps: Rate,
+}
+
+pub async fn jobs(
+    State(hub): State<Arc<Hub>>,
+    Extension(admission): Extension<Arc<Admission>>,
+) -> Answer {
+    may_see_all(&admission)?;
+    let flows = hub.ask(|controller| controller.flows(usize::MAX)).await?;
+    let mut jobs: BTreeMap<(String, String), Job> = BTreeMap::new();
+    for flow in flows {
+        let job = jobs.entry((flow.application, flow.job)).or_insert_with_key(|(a, j)| Job {
+            application: a.clone(),
+            job: j.clone(),
+            flows: 0,
+            limited: 0,
+            measured_bps: Rate::ZERO,
+        });
+        job.flows += 1;
+        job.limited += usize::from(flow.intended_bps.is_some());
+        let measured = flow.measured_bps.unwrap_or(Rate::ZERO);
+        job.measured_bps = Rate::from_bps(job.measured_bps.as_bps().saturating_add(measured.as_bps()));
+    }
+    Ok(json(&jobs.into_values().collect::<Vec<_>>()))
+}
+
+/// An application may ask about its own.
+fn may_ask(admission: &Admission, application: &str) -> Result<(), Wrong> {
+    may_see_all(admission).or_else(|wrong| {
+        may_act(admission, Role::Application, application).map_err(|_| wrong)
+    })
+}
+
+pub async fn explain_job(
+    State(hub): State<Arc<Hub>>,
+    Extension(admission): Extension<Arc<Admission>>,
+    Path((application, job)): Path<(String, String)>,
+) -> Answer {
+    may_ask(&admission, &application)?;
+    let found = hub.ask(move |controller| controller.explain_job(&application, &job)).await?;
+    found.map(|found| json(&found)).ok_or_else(|| unknown("job"))
+}
+
+pub async fn explain_flow(
+    State(hub): State<Arc<Hub>>,
+    Extension(admission): Extension<Arc<Admission>>,
+    Path((application, job, flow)): Path<(String, String, u64)>,
+) -> Answer {
+    may_ask(&admission, &application)?;
+    let found =
+        hub.ask(move |controller| controller.explain_flow(&application, &job, flow)).await?;
+    found.map(|found| json(&found)).ok_or_else(|| unknown("flow"))
+}
+
+fn unknown(what: &str) -> Wrong {
+    let reason = "is not known, or has ended; /v1/flows lists what there is";
+    Wrong::new(StatusCode::NOT_FOUND, what, reason)
+}
+
+#[derive(Serialize)]
+struct Health {
+    epoch: u64,
+    declared: u64,
+}
+
+/// Anybody who may connect may ask whether it works; the answer went through the machine.
+pub async fn health(State(hub): State<Arc<Hub>>) -> Answer {
+    let counters = hub.ask(control::Controller::counters).await?;
+    hub.measures.asked.fetch_add(1, Ordering::Relaxed);
+    Ok(json(&Health { epoch: hub.epoch, declared: counters.declarations }))
+}
+
+pub async fn openapi() -> Response {
+    ([(CONTENT_TYPE, "application/json")], super::OPENAPI).into_response()
+}

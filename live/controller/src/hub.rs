@@ -1,0 +1,212 @@
+//! What all connections share: the way to the machine, and who is connected how often.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use control::{Controller, Peer};
+use tokio::sync::{mpsc, oneshot, watch};
+use wire::identity::Identity;
+
+use crate::metrics::Measures;
+use crate::owner::Event;
+use crate::settings::Bounds;
+
+/// Shared by all connections.
+pub struct Hub {
+    events: mpsc::Sender<Event>,
+    bounds: RwLock<Bounds>,
+    peers: AtomicU64,
+    connected: Mutex<Connected>,
+    /// What is measured of the daemon.
+    pub measures: Arc<Measures>,
+    /// The machine's incarnation.
+    pub epoch: u64,
+    stopped: watch::Receiver<bool>,
+}
+
+#[derive(Default)]
+struct Connected {
+    all: usize,
+    by_identity: HashMap<Option<Identity>, usize>,
+    /// Connections that have spoken for an application.
+    applications: HashMap<Arc<str>, usize>,
+}
+
+/// The daemon is ending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ending;
+
+impl Hub {
+    /// With nobody connected.
+    pub fn new(
+        events: mpsc::Sender<Event>,
+        bounds: Bounds,
+        measures: Arc<Measures>,
+        epoch: u64,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
+        Self {
+            events,
+            bounds: RwLock::new(bounds),
+            peers: AtomicU64::new(1),
+            connected: Mutex::default(),
+            measures,
+            epoch,
+            stopped,
+        }
+    }
+
+    /// Tells the machine, as soon as it has room.
+    ///
+    /// # Errors
+    /// There is no machine any more.
+    pub async fn tell(&self, event: Event) -> Result<(), Ending> {
+        self.events.send(event).await.map_err(|_| Ending)
+    }
+
+    /// Asks the machine.
+    ///
+    /// # Errors
+    /// There is no machine any more.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Controller) -> T + Send + 'static,
+    ) -> Result<T, Ending> {
+        let (sender, receiver) = oneshot::channel();
+        let question = move |controller: &Controller| {
+            // Who asked may have gone.
+            let _ = sender.send(question(controller));
+        };
+        self.tell(Event::Ask(Box::new(question))).await?;
+        receiver.await.map_err(|_| Ending)
+    }
+
+    /// A number that no connection had before.
+    pub fn peer(&self) -> Peer {
+        Peer(self.peers.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What the daemon limits.
+    pub fn bounds(&self) -> Bounds {
+        *self.bounds.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Other limits, for what comes from now on.
+    pub fn set_bounds(&self, bounds: Bounds) {
+        *self.bounds.write().unwrap_or_else(PoisonError::into_inner) = bounds;
+    }
+
+    /// Ends with the daemon.
+    pub async fn stopped(&self) {
+        let mut stopped = self.stopped.clone();
+        // Its sender gone is an end as well.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    }
+
+    fn connected(&self) -> MutexGuard<'_, Connected> {
+        self.connected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Connections now.
+    pub fn connections(&self) -> usize {
+        self.connected().all
+    }
+
+    /// Room for a connection not yet identified.
+    pub fn admit(self: &Arc<Self>) -> Option<Admission> {
+        let mut connected = self.connected();
+        if connected.all >= self.bounds().connections {
+            return None;
+        }
+        connected.all += 1;
+        Some(Admission { hub: Arc::clone(self), identity: None, applications: Mutex::default() })
+    }
+}
+
+/// A connection's place; dropping it gives it back.
+pub struct Admission {
+    hub: Arc<Hub>,
+    identity: Option<Option<Identity>>,
+    applications: Mutex<Vec<Arc<str>>>,
+}
+
+impl Admission {
+    /// Counts the connection as `identity`'s; false where that has too many.
+    pub fn identify(&mut self, identity: Option<Identity>) -> bool {
+        let most = match identity {
+            Some(_) => self.hub.bounds().connections_per_identity,
+            // Without certificates all look the same.
+            None => usize::MAX,
+        };
+        let mut connected = self.hub.connected();
+        let count = connected.by_identity.entry(identity.clone()).or_default();
+        let room = *count < most;
+        *count += 1;
+        drop(connected);
+        self.identity = Some(identity);
+        room
+    }
+
+    /// Who it has proved to be; `None`: it may do everything.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref().and_then(Option::as_ref)
+    }
+
+    /// Notes that the connection speaks for an application.
+    pub fn speaks_for(&self, application: &str) -> Arc<str> {
+        let mut spoken = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = spoken.iter().find(|known| ***known == *application) {
+            return Arc::clone(known);
+        }
+        let name: Arc<str> = application.into();
+        spoken.push(Arc::clone(&name));
+        *self.hub.connected().applications.entry(Arc::clone(&name)).or_default() += 1;
+        name
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        let spoken = std::mem::take(&mut self.applications);
+        let spoken = spoken.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut connected = self.hub.connected();
+        connected.all -= 1;
+        if let Some(identity) = self.identity.take()
+            && let Some(count) = connected.by_identity.get_mut(&identity)
+        {
+            *count -= 1;
+            if *count == 0 {
+                connected.by_identity.remove(&identity);
+            }
+        }
+        let mut gone = Vec::new();
+        for application in spoken {
+            if let Some(count) = connected.applications.get_mut(&application) {
+                *count -= 1;
+                if *count == 0 {
+                    connected.applications.remove(&application);
+                    gone.push(application);
+                }
+            }
+        }
+        drop(connected);
+        if gone.is_empty() {
+            return;
+        }
+        // Room may have to be waited for, which a drop can't.
+        let hub = Arc::clone(&self.hub);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                for application in gone {
+                    let Ok(room) = hub.events.reserve().await else { return };
+                    // A new connection notes itself before it declares: what it declares then
+                    // comes after this.
+                    if !hub.connected().applications.contains_key(&application) {
+                        room.send(Event::ApplicationGone(application));
+                    }
+                }
+            });
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The controller's daemon: sockets, certificates, records and measures around the machine in
+//! `control`.
+//!
+//! - [`settings`] is the configuration file; [`run`] is the whole daemon.
+//! - [`owner`] is the one thread that holds the machine; everybody else puts what happened into its
+//!   channel and waits while that is full.
+//! - [`switches`] speaks OpenFlow's bytes over TCP and TLS, [`http`] JSON with applications, agents
+//!   and people; [`listen`] and [`hub`] are what they share: who comes in, who is connected.
+//! - [`epoch`] is what the daemon must not forget, [`recorder`] what it may, [`replay`] puts a
+//!   recording into the machine again, [`metrics`] is what is measured.
+#![forbid(unsafe_code)]
+
+pub mod epoch;
+pub mod http;
+pub mod hub;
+pub mod listen;
+pub mod metrics;
+pub mod outlet;
+pub mod owner;
+pub mod record;
+pub mod recorder;
+pub mod replay;
+pub mod settings;
+pub mod switches;
+
+mod daemon;
+
+pub use daemon::{StartError, run};
+
+/// Where commands on the same machine find the controller.
+pub const SOCKET: &str = "/run/watermaster/controller.sock";

@@ -1,0 +1,131 @@
+//! Sockets that listen, and connections that come in by them.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use wire::Stream;
+use wire::identity::Identity;
+
+/// How long a peer may take to prove who it is.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Rest after the system refuses a connection, as when no file descriptor is left.
+const REST: Duration = Duration::from_millis(100);
+
+/// Certificates that can be replaced while connections come in.
+pub type Certificates = Arc<RwLock<Option<Arc<ServerConfig>>>>;
+
+/// An address or a path that can't be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("can't listen on {place}: {error}; is another controller running there?")]
+pub struct ListenError {
+    place: String,
+    error: io::Error,
+}
+
+/// What listens.
+pub enum Listener {
+    /// On an address.
+    Tcp(TcpListener),
+    /// On a path.
+    Unix(UnixListener),
+}
+
+/// Listens on an address.
+///
+/// # Errors
+/// It is taken, or not this machine's.
+pub async fn tcp(address: SocketAddr) -> Result<Listener, ListenError> {
+    let listener = TcpListener::bind(address).await;
+    listener
+        .map(Listener::Tcp)
+        .map_err(|error| ListenError { place: address.to_string(), error })
+}
+
+/// Listens on a path that its owner and group may use. A socket that a dead controller left is
+/// replaced: the lock on the state keeps two from running.
+///
+/// # Errors
+/// The path is taken by something else, or can't be made.
+pub fn unix(path: &Path) -> Result<Listener, ListenError> {
+    let wrong = |error| ListenError { place: path.display().to_string(), error };
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(wrong)?;
+    }
+    if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        fs::remove_file(path).map_err(wrong)?;
+    }
+    let listener = UnixListener::bind(path).map_err(wrong)?;
+    fs::set_permissions(path, Permissions::from_mode(0o660)).map_err(wrong)?;
+    Ok(Listener::Unix(listener))
+}
+
+impl Listener {
+    /// Where it listens, which the system chose where the configuration says port 0.
+    pub fn place(&self) -> String {
+        match self {
+            Self::Tcp(listener) => {
+                listener.local_addr().map_or_else(|error| error.to_string(), |at| at.to_string())
+            }
+            Self::Unix(listener) => {
+                let path = listener.local_addr().ok();
+                let path = path.and_then(|at| at.as_pathname().map(|at| at.display().to_string()));
+                path.unwrap_or_default()
+            }
+        }
+    }
+
+    /// The next connection, and where it comes from.
+    pub async fn accept(&self) -> (Box<dyn Stream>, String) {
+        loop {
+            let accepted = match self {
+                Self::Tcp(listener) => listener.accept().await.map(|(stream, from)| {
+                    // Small messages must not wait for one another.
+                    let _ = stream.set_nodelay(true);
+                    (Box::new(stream) as Box<dyn Stream>, from.to_string())
+                }),
+                Self::Unix(listener) => listener
+                    .accept()
+                    .await
+                    .map(|(stream, _)| (Box::new(stream) as Box<dyn Stream>, "unix".to_owned())),
+            };
+            match accepted {
+                Ok(accepted) => return accepted,
+                Err(error) => {
+                    tracing::error!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(REST).await;
+                }
+            }
+        }
+    }
+}
+
+/// Has the peer prove who it is; without certificates there is nothing to prove.
+///
+/// # Errors
+/// It can't, or takes too long.
+pub async fn identify(
+    stream: Box<dyn Stream>,
+    certificates: Option<&Certificates>,
+) -> Result<(Box<dyn Stream>, Option<Identity>), String> {
+    let Some(certificates) = certificates else { return Ok((stream, None)) };
+    let config = certificates.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let config = config.ok_or("no certificates")?;
+    let handshake = timeout(HANDSHAKE, TlsAcceptor::from(config).accept(stream));
+    let stream = handshake
+        .await
+        .map_err(|_| "it did not finish the TLS handshake in time".to_owned())?
+        .map_err(|error| error.to_string())?;
+    let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
+    let shown = shown.ok_or("it showed no certificate")?;
+    let identity = Identity::of_certificate(shown).map_err(|error| error.to_string())?;
+    Ok((Box::new(stream), Some(identity)))
+}

@@ -1,0 +1,178 @@
+//! What Prometheus is told: the machine's counters, how much there is of everything, and how long
+//! declarations take.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+use control::{Counters, Status};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use prometheus_client::encoding::{EncodeMetric as _, DescriptorEncoder};
+
+/// What is measured while the daemon runs.
+#[derive(Debug)]
+pub struct Measures {
+    /// From a request at the machine to all that follows from it handed to the sockets.
+    declare: Histogram,
+    recorder: AtomicU8,
+    /// Octets recorded.
+    pub recorded_bytes: AtomicU64,
+    /// Questions after health.
+    pub asked: AtomicU64,
+}
+
+/// How recording stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recording {
+    /// Not wanted.
+    Off,
+    /// It records.
+    On,
+    /// It had to stop.
+    Stopped,
+}
+
+impl Recording {
+    /// Its name in the status.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::On => "on",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+impl Default for Measures {
+    fn default() -> Self {
+        let buckets = (0..16_i32).map(|power| 1e-5 * 2_f64.powi(power));
+        Self {
+            declare: Histogram::new(buckets),
+            recorder: AtomicU8::new(0),
+            recorded_bytes: AtomicU64::new(0),
+            asked: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Measures {
+    /// The machine took so long over a request with declarations.
+    pub fn declared(&self, took: Duration) {
+        self.declare.observe(took.as_secs_f64());
+    }
+
+    /// Recording has begun or had to stop.
+    pub fn set_recorder(&self, recording: Recording) {
+        self.recorder.store(recording as u8, Ordering::Relaxed);
+    }
+
+    /// How recording stands.
+    pub fn recorder(&self) -> Recording {
+        match self.recorder.load(Ordering::Relaxed) {
+            0 => Recording::Off,
+            1 => Recording::On,
+            _ => Recording::Stopped,
+        }
+    }
+
+    /// All of it as OpenMetrics text.
+    ///
+    /// # Errors
+    /// None that is known: the text goes to memory.
+    pub fn encode(
+        &self,
+        counters: &Counters,
+        status: &Status,
+        connections: usize,
+    ) -> Result<String, fmt::Error> {
+        let mut registry = Registry::with_prefix("watermaster");
+        registry.register_with_unit(
+            "declare",
+            "From a request at the machine to its consequences handed to the sockets",
+            Unit::Seconds,
+            self.declare.clone(),
+        );
+        registry.register_collector(Box::new(Snapshot {
+            counters: counted(counters, self),
+            gauges: stands(status, connections, self),
+        }));
+        let mut text = String::new();
+        encode(&mut text, &registry)?;
+        Ok(text)
+    }
+}
+
+#[derive(Debug)]
+struct Snapshot {
+    counters: Vec<(&'static str, &'static str, u64)>,
+    gauges: Vec<(&'static str, &'static str, u64)>,
+}
+
+impl prometheus_client::collector::Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        for (name, help, value) in &self.counters {
+            let counter = ConstCounter::new(*value);
+            let kind = counter.metric_type();
+            counter.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
+        }
+        for (name, help, value) in &self.gauges {
+            let gauge = ConstGauge::new(i64::try_from(*value).unwrap_or(i64::MAX));
+            let kind = gauge.metric_type();
+            gauge.encode(encoder.encode_descriptor(name, help, None, kind)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn counted(c: &Counters, measures: &Measures) -> Vec<(&'static str, &'static str, u64)> {
+    vec![
+        ("declarations", "Declarations taken", c.declarations),
+        ("declarations_refused", "Declarations refused", c.declarations_refused),
+        ("reports", "Reports of agents taken", c.reports),
+        ("reports_refused", "Reports refused", c.reports_refused),
+        ("packets_in", "Packets that switches sent up", c.packets_in),
+        ("packets_refused", "Packets beyond the limit of a switch", c.packets_refused),
+        ("malformed", "Messages of switches that could not be read", c.malformed),
+        ("switch_errors", "What switches refused or did not answer", c.switch_errors),
+        ("directives", "Directives of the policy", c.directives),
+        ("directives_unenforced", "Directives that nothing can enforce", c.directives_unenforced),
+        ("commands", "Commands sent to agents", c.commands),
+        ("entries_added", "Flow entries added or changed", c.entries_added),
+        ("entries_removed", "Flow entries removed", c.entries_removed),
+        ("stale", "Commands that agents called stale", c.stale),
+        ("contradictions", "Declarations that measurement contradicted", c.contradictions),
+        ("reroutes", "Changes of paths", c.reroutes),
+        (
+            "recorded_bytes",
+            "Octets of inputs recorded",
+            measures.recorded_bytes.load(Ordering::Relaxed),
+        ),
+    ]
+}
+
+fn stands(
+    status: &Status,
+    connections: usize,
+    measures: &Measures,
+) -> Vec<(&'static str, &'static str, u64)> {
+    let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    let connected = status.switches.iter().filter(|switch| switch.connected).count();
+    let flows = status.applications.iter().map(|application| application.flows).sum();
+    let stopped = measures.recorder() == Recording::Stopped;
+    vec![
+        ("epoch", "The incarnation of the controller", status.epoch),
+        ("connections", "Connections of all kinds", count(connections)),
+        ("switches", "Switches that are declared or connected", count(status.switches.len())),
+        ("switches_connected", "Switches that are connected", count(connected)),
+        ("agents", "Agents that are connected", count(status.agents.len())),
+        ("applications", "Applications that declared something", count(status.applications.len())),
+        ("flows", "Flows of all applications", count(flows)),
+        ("problems", "Things that are not as they should be", count(status.problems.len())),
+        ("recorder_stopped", "Whether recording had to stop", u64::from(stopped)),
+    ]
+}

@@ -1,0 +1,269 @@
+//! The one thread that owns the machine.
+//!
+//! Everybody else puts what happened into one bounded channel and waits while it is full: what was
+//! accepted is never dropped, and who says too much is slowed down at the socket. What the machine
+//! answers goes to the peers' outlets.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use control::{Closing, ConfigError, Controller, Input, Output, Peer, Refusal};
+use policy::Parameters;
+use protocol::agent::Report;
+use protocol::application::Declaration;
+use tokio::sync::{mpsc, oneshot};
+use units::Time;
+use wire::clock::Clock;
+use wire::lines;
+
+use crate::metrics::Measures;
+use crate::outlet::Outlet;
+use crate::recorder::Recorder;
+use crate::replay::change;
+use crate::settings::Settings;
+
+/// Events that may wait for the machine.
+pub const WAITING: usize = 1024;
+/// Events that are dealt with before the clock is looked at again.
+const BATCH: usize = 256;
+
+/// Something that happened.
+pub enum Event {
+    /// A switch connected.
+    SwitchConnected(Peer, Outlet),
+    /// It sent bytes.
+    SwitchBytes(Peer, Vec<u8>),
+    /// Its connection ended.
+    SwitchGone(Peer),
+    /// An agent connected.
+    AgentConnected(Peer, String, Outlet),
+    /// It reported.
+    Reported(Peer, Report),
+    /// Its connection ended.
+    AgentGone(Peer),
+    /// An application declared something.
+    Declared(Arc<str>, Vec<Declaration>, oneshot::Sender<Answer>),
+    /// The last connection of an application ended.
+    ApplicationGone(Arc<str>),
+    /// Somebody wants to know something.
+    Ask(Box<dyn FnOnce(&Controller) + Send>),
+    /// The configuration was read again.
+    Reload(Box<Settings>),
+}
+
+/// What became of declarations: so many were taken, in order; the next one was refused, if any.
+#[derive(Debug)]
+pub struct Answer {
+    /// How many were taken.
+    pub taken: usize,
+    /// Why the next one wasn't.
+    pub refusal: Option<Refusal>,
+}
+
+/// The machine and those it speaks to.
+pub struct Owner {
+    controller: Controller,
+    epoch: u64,
+    /// The policy that decides now.
+    policy: (String, Parameters),
+    clock: Clock,
+    recorder: Option<Recorder>,
+    measures: Arc<Measures>,
+    switches: HashMap<Peer, Outlet>,
+    agents: HashMap<Peer, Outlet>,
+    out: Vec<Output>,
+}
+
+impl Owner {
+    /// Makes a machine of `settings` that begins at zero of `clock`.
+    ///
+    /// # Errors
+    /// Settings that the machine finds contradictory.
+    pub fn new(
+        settings: Settings,
+        epoch: u64,
+        clock: Clock,
+        recorder: Option<Recorder>,
+        measures: Arc<Measures>,
+    ) -> Result<Self, ConfigError> {
+        let policy = (settings.control.policy_name.clone(), settings.parameters);
+        Ok(Self {
+            controller: Controller::new(settings.control, epoch, Time::ZERO)?,
+            epoch,
+            policy,
+            clock,
+            recorder,
+            measures,
+            switches: HashMap::new(),
+            agents: HashMap::new(),
+            out: Vec::new(),
+        })
+    }
+
+    /// Works until all who could tell something have gone.
+    pub async fn run(mut self, mut events: mpsc::Receiver<Event>) {
+        let mut batch = Vec::with_capacity(BATCH);
+        loop {
+            let deadline = self.controller.deadline().map(|time| self.clock.instant(time));
+            let due = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                count = events.recv_many(&mut batch, BATCH) => {
+                    if count == 0 {
+                        break;
+                    }
+                    for event in batch.drain(..) {
+                        self.handle(event);
+                    }
+                }
+                () = due => {}
+            }
+            if let Some(recorder) = &mut self.recorder {
+                recorder.flush();
+            }
+            // A busy channel must not keep the machine from its own deadlines.
+            let now = self.clock.now();
+            if self.controller.deadline().is_some_and(|deadline| deadline <= now) {
+                self.input(now, Input::Tick);
+            }
+        }
+        if let Some(recorder) = self.recorder.take() {
+            recorder.finish();
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        let start = Instant::now();
+        let now = self.clock.now();
+        match event {
+            Event::SwitchConnected(peer, outlet) => {
+                self.switches.insert(peer, outlet);
+                self.input(now, Input::SwitchConnected(peer));
+            }
+            Event::SwitchBytes(peer, bytes) => {
+                if self.switches.contains_key(&peer) {
+                    self.input(now, Input::SwitchBytes(peer, &bytes));
+                }
+            }
+            Event::SwitchGone(peer) => {
+                if self.switches.remove(&peer).is_some() {
+                    self.input(now, Input::SwitchGone(peer));
+                }
+            }
+            Event::AgentConnected(peer, identity, outlet) => {
+                self.agents.insert(peer, outlet);
+                let refused =
+                    self.input(now, Input::AgentConnected { peer, identity: &identity });
+                if let Some(refusal) = refused {
+                    tracing::warn!(agent = identity, %refusal, "agent refused");
+                    self.agents.remove(&peer);
+                }
+            }
+            Event::Reported(peer, report) => {
+                if self.agents.contains_key(&peer)
+                    && let Some(refusal) = self.input(now, Input::Reported(peer, &report))
+                {
+                    tracing::debug!(peer = peer.0, %refusal, "report refused");
+                }
+            }
+            Event::AgentGone(peer) => {
+                if self.agents.remove(&peer).is_some() {
+                    self.input(now, Input::AgentGone(peer));
+                }
+            }
+            Event::Declared(application, declarations, answer) => {
+                let mut taken = 0;
+                let mut refusal = None;
+                for declaration in &declarations {
+                    let input = Input::Declared { application: &application, declaration };
+                    refusal = self.input(now, input);
+                    if refusal.is_some() {
+                        break;
+                    }
+                    taken += 1;
+                }
+                self.measures.declared(start.elapsed());
+                // Who asked may have gone; what was declared stands.
+                let _ = answer.send(Answer { taken, refusal });
+            }
+            Event::ApplicationGone(application) => {
+                self.input(now, Input::ApplicationGone(&application));
+            }
+            Event::Ask(question) => question(&self.controller),
+            Event::Reload(settings) => self.reload(now, *settings),
+        }
+    }
+
+    fn reload(&mut self, now: Time, settings: Settings) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.begin(now, &settings, self.epoch);
+        }
+        let mut out = std::mem::take(&mut self.out);
+        self.controller.reconfigure(now, change(settings, &mut self.policy), &mut out);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.decided(&out);
+        }
+        self.send(now, out);
+    }
+
+    /// Hands one input to the machine and its outputs to the peers; gives back a refusal.
+    fn input(&mut self, now: Time, input: Input<'_>) -> Option<Refusal> {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(now, &input);
+        }
+        let mut out = std::mem::take(&mut self.out);
+        let refusal = self.controller.input(now, input, &mut out).err();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.decided(&out);
+        }
+        self.send(now, out);
+        refusal
+    }
+
+    /// Sends what came out. Who can't be reached is gone, which is an input again.
+    fn send(&mut self, now: Time, mut out: Vec<Output>) {
+        let mut gone = Vec::new();
+        for output in out.drain(..) {
+            match output {
+                Output::Switch(peer, bytes) => {
+                    if self.switches.get(&peer).is_some_and(|outlet| !outlet.send(bytes)) {
+                        self.switches.remove(&peer);
+                        gone.push(Input::SwitchGone(peer));
+                    }
+                }
+                Output::CloseSwitch(peer, why) => {
+                    closing("switch", peer, &why);
+                    self.switches.remove(&peer);
+                }
+                Output::Agent(peer, commands) => {
+                    let Some(outlet) = self.agents.get(&peer) else { continue };
+                    let mut line = Vec::new();
+                    let sent = lines::append(&commands, &mut line).is_ok() && outlet.send(line);
+                    if !sent {
+                        self.agents.remove(&peer);
+                        gone.push(Input::AgentGone(peer));
+                    }
+                }
+                Output::CloseAgent(peer, why) => {
+                    closing("agent", peer, &why);
+                    self.agents.remove(&peer);
+                }
+            }
+        }
+        self.out = out;
+        for input in gone {
+            tracing::warn!(?input, "cut off: it does not read, or has gone");
+            self.input(now, input);
+        }
+    }
+}
+
+fn closing(kind: &str, peer: Peer, why: &Closing) {
+    tracing::warn!(kind, peer = peer.0, reason = %why, "connection closed by the controller");
+}

@@ -1,0 +1,348 @@
+//! The configuration file: one TOML document. `docs/operating.md` explains every key.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use control::{Config, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
+use document::fields::{Fields, Value, between};
+use document::{Document, DocumentError, policies, topology};
+use model::{NodeKind, Topology};
+use policy::Parameters;
+use units::{Bytes, Span};
+use wire::tls;
+
+type Read<T> = Result<T, DocumentError>;
+
+/// Largest configuration file, in octets.
+const MOST_BYTES: u64 = 4 << 20;
+/// Most entries of a list.
+const MOST: usize = 1 << 17;
+/// Payload of a full segment on Ethernet, for policies that count in segments.
+const SEGMENT: Bytes = Bytes::new(1460);
+
+/// All that a controller's daemon is told.
+pub struct Settings {
+    /// What errors call the file.
+    pub file: String,
+    /// The file itself, which a recording keeps.
+    pub text: String,
+    /// Where it keeps its epoch.
+    pub state: PathBuf,
+    /// Logs as JSON instead of text.
+    pub log_json: bool,
+    /// What is logged, such as `info` or `watermaster_controller=debug`.
+    pub log_level: String,
+    /// Where it listens.
+    pub listen: Listen,
+    /// Its certificates.
+    pub tls: Option<tls::Files>,
+    /// The policy's parameters.
+    pub parameters: Parameters,
+    /// What the daemon itself limits.
+    pub bounds: Bounds,
+    /// Where inputs are recorded.
+    pub recorder: Option<Recorder>,
+    /// What the machine inside is told.
+    pub control: Config,
+}
+
+/// Where a daemon listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// HTTP: with TLS where there are certificates.
+    pub http: Option<SocketAddr>,
+    /// OpenFlow without TLS.
+    pub openflow: Option<SocketAddr>,
+    /// OpenFlow with TLS.
+    pub openflow_tls: Option<SocketAddr>,
+    /// The Unix socket for commands on this machine.
+    pub socket: PathBuf,
+}
+
+/// What the daemon itself limits; the machine inside has limits of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Connections of all kinds.
+    pub connections: usize,
+    /// Connections of one identity.
+    pub connections_per_identity: usize,
+    /// Octets of a request, and of a line that an agent sends.
+    pub request: usize,
+    /// Declarations in a request.
+    pub declarations: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            connections: 20_000,
+            connections_per_identity: 64,
+            request: 1 << 20,
+            declarations: 1_000,
+        }
+    }
+}
+
+/// Where inputs are recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorder {
+    /// The folder of the recordings.
+    pub directory: PathBuf,
+    /// A recording ends at so many octets.
+    pub most: u64,
+    /// So many recordings are kept.
+    pub files: usize,
+}
+
+impl Settings {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// The file can't be read or contradicts itself; the message names place, field and remedy.
+    pub fn load(path: &Path) -> Read<Self> {
+        let (file, text) = document::text_of(path, MOST_BYTES)?;
+        Self::read(&file, &text, path.parent().unwrap_or(Path::new("")))
+    }
+
+    /// Reads `text`, called `file` in errors; paths in it are relative to `folder`.
+    ///
+    /// # Errors
+    /// The text contradicts itself; the message names place, field and remedy.
+    pub fn read(file: &str, text: &str, folder: &Path) -> Read<Self> {
+        let document = Document::read(file, text, &[])?;
+        let mut root = Value::root(&document).fields()?;
+        let state = path(&root.need("state", "\"/var/lib/watermaster\"")?, folder)?;
+        let (log_json, log_level) = read_log(&mut root)?;
+        let tls = root.optional("tls", |value| read_tls(value, folder))?;
+        let insecure = root.or("insecure", false, Value::flag)?;
+        let listen =
+            read_listen(&root.need("listen", "a [listen] table")?, folder, &tls, insecure)?;
+        let topology = root.optional("topology", topology::read)?.unwrap_or_default();
+        let policy = root.need("policy", "a [policy] table with name = \"smsf\"")?;
+        let (parameters, mut control) = read_policy(&policy)?;
+        read_nodes(&mut root, topology, &mut control)?;
+        root.or("control", (), |value| read_control(value, &mut control))?;
+        let mut bounds = Bounds::default();
+        root.or("limits", (), |value| read_limits(value, &mut control.limits, &mut bounds))?;
+        let recorder = root.optional("recorder", |value| read_recorder(value, folder))?;
+        root.done()?;
+        let (file, text) = (file.to_owned(), text.to_owned());
+        Ok(Self { file, text, state, log_json, log_level, listen, tls, parameters, bounds, recorder, control })
+    }
+}
+
+fn path(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
+    let text = value.text()?;
+    if text.is_empty() || text.contains('\0') {
+        return Err(value.error("is no path; write one such as \"/var/lib/watermaster\""));
+    }
+    Ok(folder.join(text))
+}
+
+fn read_log(root: &mut Fields<'_>) -> Read<(bool, String)> {
+    let Some(value) = root.get("log") else { return Ok((false, "info".to_owned())) };
+    let mut fields = value.fields()?;
+    let json =
+        fields.or("format", false, |v| v.choice(&[("text", false), ("json", true)]))?;
+    let level = fields.or("level", "info".to_owned(), |v| {
+        let text = v.text()?;
+        match text.parse::<tracing_subscriber::EnvFilter>() {
+            Ok(_) => Ok(text.to_owned()),
+            Err(error) => Err(v.error(format_args!("{error}; write \"info\" or \"debug\""))),
+        }
+    })?;
+    fields.done()?;
+    Ok((json, level))
+}
+
+fn read_tls(value: &Value<'_>, folder: &Path) -> Read<tls::Files> {
+    let mut fields = value.fields()?;
+    let files = tls::Files {
+        ca: path(&fields.need("ca", "\"ca.crt\"")?, folder)?,
+        certificate: path(&fields.need("certificate", "\"controller-main.crt\"")?, folder)?,
+        key: path(&fields.need("key", "\"controller-main.key\"")?, folder)?,
+    };
+    fields.done()?;
+    Ok(files)
+}
+
+fn read_listen(
+    value: &Value<'_>,
+    folder: &Path,
+    tls: &Option<tls::Files>,
+    insecure: bool,
+) -> Read<Listen> {
+    let mut fields = value.fields()?;
+    let address = |value: &Value<'_>| {
+        let text = value.text()?;
+        text.parse::<SocketAddr>().map_err(|_| {
+            value.error(format_args!("\"{}\" is no address; write \"0.0.0.0:7443\"",
+                document::fields::shown(text)))
+        })
+    };
+    // Without certificates anyone could say anything.
+    let guarded = |value: &Value<'_>| {
+        let address = address(value)?;
+        if insecure || address.ip().is_loopback() {
+            return Ok(address);
+        }
+        Err(value.error(
+            "would be open to everyone; add a [tls] table, listen on 127.0.0.1, or write \
+             insecure = true",
+        ))
+    };
+    let with_tls = |value: &Value<'_>| match tls {
+        Some(_) => address(value),
+        None => Err(value.error("needs certificates; add a [tls] table")),
+    };
+    let listen = Listen {
+        http: fields.optional("http", |v| if tls.is_some() { address(v) } else { guarded(v) })?,
+        openflow: fields.optional("openflow", guarded)?,
+        openflow_tls: fields.optional("openflow_tls", with_tls)?,
+        socket: fields
+            .optional("socket", |v| path(v, folder))?
+            .unwrap_or_else(|| PathBuf::from(crate::SOCKET)),
+    };
+    fields.done()?;
+    Ok(listen)
+}
+
+fn read_policy(value: &Value<'_>) -> Read<(Parameters, Config)> {
+    let mut fields = value.fields()?;
+    let name = policies::read_name(&mut fields)?;
+    let parameters = policies::read(&mut fields, name, SEGMENT)?;
+    fields.done()?;
+    let policy = policy::by_name(name, &parameters).map_err(|error| value.error(error))?;
+    Ok((parameters, Config::new(name, policy)))
+}
+
+/// `[[host]]`, `[[switch]]` and `[[port]]`: what is known of the nodes and links of the topology.
+fn read_nodes(root: &mut Fields<'_>, topology: Topology, control: &mut Config) -> Read<()> {
+    let hosts = topology::names(&topology, |kind| kind == NodeKind::Host);
+    for value in root.tables("host", MOST)? {
+        let mut fields = value.fields()?;
+        let node = topology::named(&fields.need("name", "\"h0\"")?, "host", &hosts)?;
+        let addresses = fields.need("addresses", "[\"10.0.0.1\"]")?.list(64)?;
+        let addresses = addresses.iter().map(read_ip).collect::<Read<_>>()?;
+        let ethernet = fields.tables("ethernet", 64)?;
+        let ethernet = ethernet.iter().map(read_ethernet).collect::<Read<_>>()?;
+        fields.done()?;
+        control.hosts.push(HostConfig { node, addresses, ethernet });
+    }
+    let switches = topology::names(&topology, |kind| kind == NodeKind::Switch);
+    for value in root.tables("switch", MOST)? {
+        let mut fields = value.fields()?;
+        let node = topology::named(&fields.need("name", "\"s0\"")?, "switch", &switches)?;
+        let datapath_id = read_datapath(&fields.need("datapath_id", "\"0x1\"")?)?;
+        let windows = fields.or("windows", false, Value::flag)?;
+        fields.done()?;
+        control.switches.push(SwitchConfig { node, datapath_id, windows });
+    }
+    let names = topology::names(&topology, |_| true);
+    for value in root.tables("port", MOST)? {
+        let mut fields = value.fields()?;
+        let (link, _) = topology::port(&mut fields, &topology, &names)?;
+        let port = fields.optional("number", |v| v.integer(1..=0xffff_ff00_u32))?;
+        let interface =
+            fields.or("interface", String::new(), |v| Ok(v.text()?.to_owned()))?;
+        fields.done()?;
+        control.ports.push(PortConfig { link, port, interface });
+    }
+    drop((hosts, switches, names));
+    control.topology = topology;
+    Ok(())
+}
+
+fn read_ip(value: &Value<'_>) -> Read<IpAddr> {
+    value.text()?.parse().map_err(|_| value.error("is no IP address; write \"10.0.0.1\""))
+}
+
+fn read_ethernet(value: &Value<'_>) -> Read<[u8; 6]> {
+    let mut octets = [0; 6];
+    let mut parts = value.text()?.split(':');
+    let read = octets.iter_mut().all(|octet| {
+        let part = parts.next().filter(|part| part.len() == 2);
+        let number = part.and_then(|part| u8::from_str_radix(part, 16).ok());
+        number.map(|number| *octet = number).is_some()
+    });
+    if read && parts.next().is_none() {
+        Ok(octets)
+    } else {
+        Err(value.error("is no Ethernet address; write \"02:00:00:00:00:01\""))
+    }
+}
+
+fn read_datapath(value: &Value<'_>) -> Read<u64> {
+    let text = value.text()?;
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16).map_err(|_| {
+        value.error("is no datapath number; write it in hexadecimal as \"0x1\"")
+    })
+}
+
+fn read_control(value: &Value<'_>, control: &mut Config) -> Read<()> {
+    let mut fields = value.fields()?;
+    let span = |v: &Value<'_>| between(v, Span::from_millis(10), Span::from_secs(3_600));
+    control.enforcement = fields.or("enforcement", control.enforcement, |v| {
+        v.choice(&[("pacing", Enforcement::Pacing), ("meters", Enforcement::Meters)])
+    })?;
+    control.lease = fields.or("lease", control.lease, |v| {
+        between(v, Span::from_secs(1), Span::from_secs(3_600))
+    })?;
+    control.sample = fields.or("sample", control.sample, span)?;
+    control.statistics = fields.or("statistics", control.statistics, span)?;
+    control.grace = fields.or("grace", control.grace, span)?;
+    fields.done()
+}
+
+fn read_limits(value: &Value<'_>, limits: &mut Limits, bounds: &mut Bounds) -> Read<()> {
+    let mut fields = value.fields()?;
+    let f = &mut fields;
+    for (key, limit) in [
+        ("switches", &mut limits.switches),
+        ("agents", &mut limits.agents),
+        ("applications", &mut limits.applications),
+        ("jobs", &mut limits.jobs),
+        ("flows", &mut limits.flows),
+        ("tasks", &mut limits.tasks),
+        ("hosts", &mut limits.hosts),
+        ("connections", &mut bounds.connections),
+        ("connections_per_identity", &mut bounds.connections_per_identity),
+        ("declarations", &mut bounds.declarations),
+    ] {
+        *limit = f.or(key, *limit, count)?;
+    }
+    for (key, limit) in [
+        ("declarations_per_second", &mut limits.declarations_per_second),
+        ("reports_per_second", &mut limits.reports_per_second),
+        ("packets_per_second", &mut limits.packets_per_second),
+    ] {
+        *limit = f.or(key, *limit, |v| v.integer(1..=1_000_000_000))?;
+    }
+    limits.name_bytes = f.or("name", limits.name_bytes, octets)?;
+    bounds.request = f.or("request", bounds.request, octets)?;
+    fields.done()
+}
+
+fn count(value: &Value<'_>) -> Read<usize> {
+    let most = 1_u32 << 30;
+    Ok(usize::try_from(value.integer(1..=most)?).unwrap_or(usize::MAX))
+}
+
+fn octets(value: &Value<'_>) -> Read<usize> {
+    let bytes = between(value, Bytes::new(16), Bytes::new(1 << 30))?;
+    Ok(usize::try_from(bytes.get()).unwrap_or(usize::MAX))
+}
+
+fn read_recorder(value: &Value<'_>, folder: &Path) -> Read<Recorder> {
+    let mut fields = value.fields()?;
+    let recorder = Recorder {
+        directory: path(&fields.need("directory", "\"/var/lib/watermaster/records\"")?, folder)?,
+        most: fields
+            .or("size", Bytes::new(100 << 20), |v| between(v, Bytes::new(1 << 12), Bytes::new(1 << 50)))?
+            .get(),
+        files: fields.or("files", 8, |v| v.integer(1..=10_000_u32)).map(|files| files as usize)?,
+    };
+    fields.done()?;
+    Ok(recorder)
+}

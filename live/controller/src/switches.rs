@@ -1,0 +1,80 @@
+//! OpenFlow connections: bytes in, bytes out. What they mean is the machine's business.
+
+use std::sync::Arc;
+
+use tokio::io::AsyncReadExt as _;
+use wire::Stream;
+use wire::identity::Role;
+
+use crate::hub::{Admission, Hub};
+use crate::listen::{Certificates, Listener, identify};
+use crate::outlet::outlet;
+use crate::owner::Event;
+
+/// Most octets handed over at once.
+const CHUNK: usize = 64 << 10;
+
+/// Accepts switches until the daemon ends.
+pub async fn serve(listener: Listener, certificates: Option<Certificates>, hub: Arc<Hub>) {
+    loop {
+        let (stream, from) = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = hub.stopped() => return,
+        };
+        let Some(admission) = hub.admit() else {
+            tracing::warn!(from, "switch refused: too many connections");
+            continue;
+        };
+        let (certificates, hub) = (certificates.clone(), Arc::clone(&hub));
+        tokio::spawn(async move {
+            if let Err(reason) = connection(stream, certificates, admission, &hub).await {
+                tracing::warn!(from, reason, "switch connection ended");
+            }
+        });
+    }
+}
+
+async fn connection(
+    stream: Box<dyn Stream>,
+    certificates: Option<Certificates>,
+    mut admission: Admission,
+    hub: &Hub,
+) -> Result<(), String> {
+    let (stream, identity) = identify(stream, certificates.as_ref()).await?;
+    if let Some(identity) = &identity
+        && identity.role != Role::Switch
+    {
+        return Err(format!("{identity} is no switch"));
+    }
+    if !admission.identify(identity) {
+        return Err("too many connections of this switch".to_owned());
+    }
+    let peer = hub.peer();
+    let (outlet, drain) = outlet();
+    let (mut reader, writer) = tokio::io::split(stream);
+    if hub.tell(Event::SwitchConnected(peer, outlet)).await.is_err() {
+        return Ok(());
+    }
+    let receive = async {
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let read = match reader.read(&mut chunk).await {
+                Ok(0) => return Err("the switch closed it".to_owned()),
+                Ok(read) => read,
+                Err(error) => return Err(error.to_string()),
+            };
+            let bytes = chunk.get(..read).unwrap_or_default().to_vec();
+            if hub.tell(Event::SwitchBytes(peer, bytes)).await.is_err() {
+                return Ok(());
+            }
+        }
+    };
+    let ended = tokio::select! {
+        ended = receive => ended,
+        sent = drain.run(writer) => sent.map_err(|error| error.to_string()),
+        () = hub.stopped() => Ok(()),
+    };
+    // There may be no machine any more to tell.
+    let _ = hub.tell(Event::SwitchGone(peer)).await;
+    ended
+}

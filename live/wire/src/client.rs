@@ -1,0 +1,230 @@
+//! Asks a controller over HTTP/1.1 on one connection.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, UPGRADE};
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::{EXCHANGE, Stream};
+
+/// Longest answer that is read, in octets.
+const MOST_ANSWER: usize = 64 << 20;
+/// How long a connection may take to be made.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where a controller listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// `host:port`, without TLS.
+    Tcp(String),
+    /// `host:port`, with TLS.
+    Tls(String),
+}
+
+impl FromStr for Address {
+    type Err = ClientError;
+
+    fn from_str(text: &str) -> Result<Self, ClientError> {
+        let wrong = || ClientError::Address(text.to_owned());
+        if let Some(path) = text.strip_prefix("unix:") {
+            return Ok(Self::Unix(PathBuf::from(path)));
+        }
+        let (tls, rest) = match (text.strip_prefix("https://"), text.strip_prefix("http://")) {
+            (Some(rest), _) => (true, rest),
+            (_, Some(rest)) => (false, rest),
+            _ => return Err(wrong()),
+        };
+        let rest = rest.trim_end_matches('/');
+        let (host, port) = rest.rsplit_once(':').ok_or_else(wrong)?;
+        if host.is_empty() || port.parse::<u16>().is_err() || rest.contains('/') {
+            return Err(wrong());
+        }
+        Ok(if tls { Self::Tls(rest.to_owned()) } else { Self::Tcp(rest.to_owned()) })
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(host) => write!(f, "http://{host}"),
+            Self::Tls(host) => write!(f, "https://{host}"),
+        }
+    }
+}
+
+/// Why a controller could not be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// No address.
+    #[error("\"{0}\" is no address; write https://HOST:PORT, http://HOST:PORT or unix:PATH")]
+    Address(String),
+    /// An address with TLS, and no certificates.
+    #[error("{0} needs certificates; name them, `watermaster certs` makes them")]
+    NoCertificates(Address),
+    /// No connection.
+    #[error("can't connect to {0}: {1}; does the controller run there?")]
+    Connect(Address, std::io::Error),
+    /// The connection failed.
+    #[error("the connection to the controller failed: {0}")]
+    Http(#[from] hyper::Error),
+    /// The connection failed within the answer, or the answer is too long.
+    #[error("the answer can't be read: {0}")]
+    Answer(String),
+    /// The controller said no.
+    #[error("the controller refuses ({status}): {said}")]
+    Refused {
+        /// The HTTP status.
+        status: StatusCode,
+        /// What it said.
+        said: String,
+    },
+}
+
+/// Opens a connection.
+///
+/// # Errors
+/// Nobody listens, or the two ends don't trust each other.
+pub async fn connect(
+    address: &Address,
+    tls: Option<&Arc<ClientConfig>>,
+) -> Result<Box<dyn Stream>, ClientError> {
+    let failed = |error| ClientError::Connect(address.clone(), error);
+    let open = async {
+        Ok::<Box<dyn Stream>, ClientError>(match address {
+            Address::Unix(path) => Box::new(UnixStream::connect(path).await.map_err(failed)?),
+            Address::Tcp(host) => {
+                let stream = TcpStream::connect(host).await.map_err(failed)?;
+                stream.set_nodelay(true).map_err(failed)?;
+                Box::new(stream)
+            }
+            Address::Tls(host) => {
+                let config = tls.ok_or_else(|| ClientError::NoCertificates(address.clone()))?;
+                let name = host.rsplit_once(':').map_or(host.as_str(), |(name, _)| name);
+                let name = name.trim_start_matches('[').trim_end_matches(']').to_owned();
+                let name = ServerName::try_from(name)
+                    .map_err(|_| ClientError::Address(address.to_string()))?;
+                let stream = TcpStream::connect(host).await.map_err(failed)?;
+                stream.set_nodelay(true).map_err(failed)?;
+                let connector = TlsConnector::from(Arc::clone(config));
+                Box::new(connector.connect(name, stream).await.map_err(failed)?)
+            }
+        })
+    };
+    let late = std::io::Error::from(std::io::ErrorKind::TimedOut);
+    timeout(PATIENCE, open).await.map_err(|_| failed(late))?
+}
+
+/// One connection, one request after another.
+pub struct Client {
+    sender: SendRequest<Full<Bytes>>,
+    host: String,
+}
+
+impl Client {
+    /// Connects.
+    ///
+    /// # Errors
+    /// As [`connect`].
+    pub async fn connect(
+        address: &Address,
+        tls: Option<&Arc<ClientConfig>>,
+    ) -> Result<Self, ClientError> {
+        let stream = connect(address, tls).await?;
+        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+        tokio::spawn(async move {
+            // Its failure shows at the next request.
+            let _ = connection.with_upgrades().await;
+        });
+        let host = match address {
+            Address::Unix(_) => "localhost".to_owned(),
+            Address::Tcp(host) | Address::Tls(host) => host.clone(),
+        };
+        Ok(Self { sender, host })
+    }
+
+    async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        upgrade: bool,
+        body: Vec<u8>,
+    ) -> Result<Response<hyper::body::Incoming>, ClientError> {
+        self.sender.ready().await?;
+        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.host);
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        if upgrade {
+            request = request.header(CONNECTION, "upgrade").header(UPGRADE, EXCHANGE);
+        }
+        let request = request
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| ClientError::Answer(error.to_string()))?;
+        Ok(self.sender.send_request(request).await?)
+    }
+
+    /// Asks; gives the status and what was said.
+    ///
+    /// # Errors
+    /// A broken connection.
+    pub async fn ask(
+        &mut self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
+        let response = self.send(method, path, false, body).await?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MOST_ANSWER).collect().await;
+        let body = body.map_err(|error| ClientError::Answer(error.to_string()))?;
+        Ok((status, body.to_bytes()))
+    }
+
+    /// Asks for what is at `path`.
+    ///
+    /// # Errors
+    /// A broken connection, or the controller refuses.
+    pub async fn get(&mut self, path: &str) -> Result<Bytes, ClientError> {
+        let (status, body) = self.ask(Method::GET, path, Vec::new()).await?;
+        if status.is_success() { Ok(body) } else { Err(refused(status, &body)) }
+    }
+
+    /// Turns the connection into an exchange of lines.
+    ///
+    /// # Errors
+    /// A broken connection, or the controller refuses.
+    pub async fn exchange(
+        mut self,
+        path: &str,
+    ) -> Result<TokioIo<hyper::upgrade::Upgraded>, ClientError> {
+        let response = self.send(Method::GET, path, true, Vec::new()).await?;
+        let status = response.status();
+        if status != StatusCode::SWITCHING_PROTOCOLS {
+            let body = Limited::new(response.into_body(), MOST_ANSWER).collect().await;
+            let body = body.map_err(|error| ClientError::Answer(error.to_string()))?;
+            return Err(refused(status, &body.to_bytes()));
+        }
+        Ok(TokioIo::new(hyper::upgrade::on(response).await?))
+    }
+}
+
+fn refused(status: StatusCode, body: &[u8]) -> ClientError {
+    let said: String = String::from_utf8_lossy(body).chars().take(500).collect();
+    ClientError::Refused { status, said: said.trim().to_owned() }
+}

@@ -1,0 +1,70 @@
+//! Lines of JSON, one value each. An empty line is a sign of life.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
+
+/// Why a line could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LineError {
+    /// The connection failed, or ended within a line.
+    #[error("the connection failed: {0}")]
+    Io(#[from] std::io::Error),
+    /// The line is longer than the bound.
+    #[error("a line is longer than {0} bytes")]
+    TooLong(usize),
+    /// The line isn't what it should be.
+    #[error("a line can't be read: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// Reads the lines of a connection.
+#[derive(Debug)]
+pub struct Lines<R> {
+    reader: R,
+    line: Vec<u8>,
+    most: usize,
+}
+
+impl<R: AsyncBufRead + Unpin> Lines<R> {
+    /// Lines of at most `most` octets.
+    pub const fn new(reader: R, most: usize) -> Self {
+        Self { reader, line: Vec::new(), most }
+    }
+
+    /// The next value; `None` at the end of the connection. An empty line gives `Some(None)`.
+    ///
+    /// May be cancelled: what was read of a line stays.
+    ///
+    /// # Errors
+    /// A broken connection, a line that is too long or not the value expected.
+    #[allow(clippy::option_option)] // the end, a sign of life, a value
+    pub async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<Option<T>>, LineError> {
+        let room = (self.most + 1).saturating_sub(self.line.len());
+        let room = u64::try_from(room).unwrap_or(u64::MAX);
+        (&mut self.reader).take(room).read_until(b'\n', &mut self.line).await?;
+        if self.line.is_empty() {
+            return Ok(None);
+        }
+        if self.line.last() != Some(&b'\n') {
+            if self.line.len() > self.most {
+                return Err(LineError::TooLong(self.most));
+            }
+            return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
+        }
+        let line = self.line.trim_ascii();
+        let value = if line.is_empty() { Ok(None) } else { serde_json::from_slice(line).map(Some) };
+        self.line.clear();
+        Ok(Some(value?))
+    }
+}
+
+/// Appends `value` as a line.
+///
+/// # Errors
+/// A value that JSON can't express.
+pub fn append<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    serde_json::to_writer(&mut *out, value)?;
+    out.push(b'\n');
+    Ok(())
+}

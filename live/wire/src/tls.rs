@@ -1,0 +1,94 @@
+//! Both ends of TLS. Each end shows a certificate of the same authority; nobody else gets in.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+
+/// Where the certificates are, PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Files {
+    /// The authority, which must have signed what the peer shows.
+    pub ca: PathBuf,
+    /// Our own certificate, and those between it and the authority.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// Certificates that can't be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {reason}", file.display())]
+pub struct TlsError {
+    file: PathBuf,
+    reason: String,
+}
+
+impl TlsError {
+    fn new(file: &Path, reason: impl Into<String>) -> Self {
+        Self { file: file.to_owned(), reason: reason.into() }
+    }
+}
+
+struct Loaded {
+    roots: Arc<RootCertStore>,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let wrong = |error| {
+        TlsError::new(file, format!("{error}; name a PEM file, `watermaster certs` makes them"))
+    };
+    let read = CertificateDer::pem_file_iter(file).map_err(wrong)?;
+    let found = read.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    if found.is_empty() {
+        return Err(TlsError::new(file, "holds no certificate; name a PEM file"));
+    }
+    Ok(found)
+}
+
+fn load(files: &Files) -> Result<Loaded, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for root in certificates(&files.ca)? {
+        roots.add(root).map_err(|error| TlsError::new(&files.ca, error.to_string()))?;
+    }
+    let key = PrivateKeyDer::from_pem_file(&files.key)
+        .map_err(|error| TlsError::new(&files.key, format!("{error}; name a PEM private key")))?;
+    Ok(Loaded { roots: Arc::new(roots), chain: certificates(&files.certificate)?, key })
+}
+
+/// The end that listens: a peer without a certificate of the authority is refused.
+///
+/// # Errors
+/// A file that can't be used.
+pub fn server(files: &Files) -> Result<ServerConfig, TlsError> {
+    let loaded = load(files)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = WebPkiClientVerifier::builder_with_provider(loaded.roots, provider.clone())
+        .build()
+        .map_err(|error| TlsError::new(&files.ca, error.to_string()))?;
+    ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError::new(&files.certificate, error.to_string()))?
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(loaded.chain, loaded.key)
+        .map_err(|error| TlsError::new(&files.certificate, error.to_string()))
+}
+
+/// The end that connects.
+///
+/// # Errors
+/// A file that can't be used.
+pub fn client(files: &Files) -> Result<ClientConfig, TlsError> {
+    let loaded = load(files)?;
+    ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| TlsError::new(&files.certificate, error.to_string()))?
+        .with_root_certificates(loaded.roots)
+        .with_client_auth_cert(loaded.chain, loaded.key)
+        .map_err(|error| TlsError::new(&files.certificate, error.to_string()))
+}
