@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::{Application, Jobs};
+use engine::{Application, Jobs, Streams};
 use model::{Job, Network, NodeId, NodeKind, Topology};
 use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
@@ -106,8 +106,8 @@ enum Source {
 }
 
 impl Traffic {
-    /// What runs on the hosts of the packet world.
-    pub fn in_packets(&self) -> Box<dyn Application<packet::World> + '_> {
+    /// What runs on the hosts of a world whose flows can grow.
+    pub fn in_streams<W: Streams + 'static>(&self) -> Box<dyn Application<W> + '_> {
         match &self.0 {
             Source::Gather { gather, hosts, seed } => gather.application(hosts, *seed),
             Source::Stream { stream, seed } => match StreamRun::new(stream, *seed) {
