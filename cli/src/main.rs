@@ -9,6 +9,7 @@ mod completions;
 mod doctor;
 mod failure;
 mod input;
+mod lab;
 mod progress;
 mod reproduce;
 mod run;
@@ -44,6 +45,8 @@ enum Command {
     Reproduce(reproduce::Reproduce),
     Bench(bench::Bench),
     Bound(bound::Bound),
+    #[command(subcommand)]
+    Lab(lab::Command),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
 }
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Reproduce(command) => command.execute(),
         Command::Bench(command) => command.execute(),
         Command::Bound(command) => command.execute(),
+        Command::Lab(command) => command.execute(),
         Command::Doctor(command) => command.execute(),
         Command::Completions(command) => command.execute(),
     };

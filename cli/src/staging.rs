@@ -126,7 +126,7 @@ pub(crate) fn clean_up_on_interrupt() -> Result<(), Failure> {
         if let Some(leftover) = unfinished.take() {
             leftover.remove();
         }
-        lab::abandon();
+        ::lab::abandon();
         // The lock is held to the end: no file is moved any more.
         std::process::exit(INTERRUPTED);
     };

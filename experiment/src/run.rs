@@ -185,14 +185,15 @@ impl Task<'_> {
             }
             let lab = self.lab()?;
             let network = prepared.network.clone();
-            let world = lab::World::new(lab, &network, transport, lab::Control::Direct)?;
+            let (control, until) = (lab::Control::Direct, prepared.scenario.until);
+            let world = lab::World::new(lab, &network, transport, control, until)?;
             let plan = Plan {
                 network,
                 application: prepared.traffic.in_streams(),
                 policy,
                 control_delay: prepared.scenario.control.delay,
                 processing: prepared.scenario.control.processing,
-                until: prepared.scenario.until,
+                until,
                 monitors: prepared.scenario.monitors.clone(),
             };
             engine::drive(world, plan, progress)

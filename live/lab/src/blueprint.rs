@@ -286,7 +286,7 @@ impl Blueprint {
                 Buffer::Bytes(bytes) => format!("bfifo limit {}", bytes.get()),
                 Buffer::Unlimited => "pfifo limit 1000000".to_owned(),
             };
-            lines.push(format!("qdisc add dev {dev} root handle 1: htb default 2"));
+            lines.push(format!("qdisc replace dev {dev} root handle 1: htb default 2"));
             if lane {
                 let least = rate.fraction(1, 100);
                 let rest = Rate::from_bps(rate.as_bps() - least.as_bps());

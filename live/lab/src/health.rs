@@ -59,6 +59,12 @@ pub(crate) struct LinkSeen {
     stood_bytes: Bytes,
 }
 
+/// A rate for people, of four digits.
+pub(crate) fn short(rate: Rate) -> Rate {
+    let unit = 10_u64.pow(rate.as_bps().checked_ilog10().unwrap_or(0).saturating_sub(3));
+    Rate::from_bps(rate.as_bps() / unit * unit)
+}
+
 /// How timers kept their time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timers {
@@ -146,8 +152,10 @@ fn watch(
             }
         }
         previous = (now, counts);
-        if look % SECOND == 0 {
-            let span = span(now - second.0);
+        // The rest of a second counts unless it is too short to say anything.
+        let passed = now - second.0;
+        if look % SECOND == 0 || (last && passed >= STOOD) {
+            let span = span(passed);
             for (link, count) in &previous.1 {
                 let (Some(own), Some(was)) = (seen.links.get_mut(link), second.1.get(link)) else {
                     continue;
@@ -196,21 +204,26 @@ impl Seen {
             let of = |node: model::NodeId| topology.nodes()[node.index()].name.as_str();
             format!("{}-{}", of(link.from), of(link.to))
         };
+        // To a tenth of a millisecond.
+        let latest = timers.latest.as_nanos().next_multiple_of(100_000);
+        let latest = Span::from_nanos(latest);
         let mut faults = Vec::new();
         let mut busiest: Option<(f64, String)> = None;
         for (&link, own) in &self.links {
             let capacity = topology.link(link).spec.capacity;
             let part = own.fastest.as_bps() as f64 / capacity.as_bps() as f64;
             if busiest.as_ref().is_none_or(|(most, _)| part > *most) {
-                let text = format!("busiest link {}, {} of {capacity}", name(link), own.fastest);
+                let fastest = short(own.fastest);
+                let text = format!("busiest link {}, {fastest} of {capacity}", name(link));
                 busiest = Some((part, text));
             }
             let reached = Rate::of(own.stood_bytes, span(own.stood));
             let enough = reached.as_bps() as f64 >= REACHED * capacity.as_bps() as f64;
             if own.stood >= STOOD && !enough {
                 faults.push(format!(
-                    "while packets waited for {}, it carried {reached} of {capacity}",
-                    name(link)
+                    "while packets waited for {}, it carried {} of {capacity}",
+                    name(link),
+                    short(reached)
                 ));
             }
         }
@@ -224,8 +237,8 @@ impl Seen {
         }
         if timers.late * 100 > timers.all {
             faults.push(format!(
-                "{} of {} timers were more than {LATE} late, the latest by {}",
-                timers.late, timers.all, timers.latest
+                "{} of {} timers were more than {LATE} late, the latest by {latest}",
+                timers.late, timers.all
             ));
         }
         let mean = |of: fn(&(f64, f64)) -> f64| {
@@ -236,7 +249,7 @@ impl Seen {
             measured.push(format!("processors {:.0} % idle", mean(|part| part.0)));
             measured.push(format!("{:.0} % in soft interrupts", mean(|part| part.1)));
         }
-        measured.push(format!("latest timer by {}", timers.latest));
+        measured.push(format!("latest timer by {latest}"));
         Verdict { faults, measured: measured.join(", ") }
     }
 }

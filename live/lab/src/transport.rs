@@ -78,7 +78,6 @@ impl Transport {
         // The kernel keeps part of a buffer for what isn't payload.
         let receive = 2 * self.receive_window.get();
         vec![
-            ("tcp_congestion_control", self.congestion_control.to_owned()),
             ("tcp_no_metrics_save", flag(true)),
             ("tcp_ecn", flag(self.ecn)),
             ("tcp_sack", flag(self.sack)),
@@ -94,7 +93,9 @@ impl Transport {
     pub(crate) fn metrics(&self) -> String {
         let rto = self.min_rto.as_nanos().div_ceil(Span::from_millis(1).as_nanos()).max(1);
         let quick = if self.delayed_ack { "" } else { " quickack 1" };
-        format!("rto_min {rto}ms initcwnd {}{quick}", self.initial_window)
+        // By route, because a namespace's default may only be one that everybody is allowed.
+        let (control, window) = (self.congestion_control, self.initial_window);
+        format!("rto_min {rto}ms initcwnd {window} congctl {control}{quick}")
     }
 }
 
@@ -129,6 +130,6 @@ mod tests {
 
     #[test]
     fn a_timeout_is_never_shorter_than_asked() {
-        assert_eq!(transport().metrics(), "rto_min 201ms initcwnd 10 quickack 1");
+        assert_eq!(transport().metrics(), "rto_min 201ms initcwnd 10 congctl reno quickack 1");
     }
 }

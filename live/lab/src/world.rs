@@ -22,7 +22,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::flow::{Flow, Step};
 use crate::health::{Timers, Verdict, Watch};
 use crate::probe::Probe;
-use crate::{Directory, Error, Lab, Transport, namespace};
+use crate::{Directory, Error, Lab, Transport, health, namespace};
 
 /// Where receivers listen.
 const PORT: u16 = 5001;
@@ -30,6 +30,8 @@ const PORT: u16 = 5001;
 const BACKLOG: i32 = 65_535;
 /// What is read or written at once.
 const CHUNK: usize = 256 << 10;
+/// Sockets that are ready at each host.
+const SPARE: usize = 8;
 /// Between two [`Notice::Pause`].
 const PAUSE: Duration = Duration::from_millis(100);
 /// A run in which nothing arrives for so long, though something is to, has hung.
@@ -55,6 +57,7 @@ pub struct World {
     lab: Lab,
     transport: Transport,
     control: Control,
+    until: Time,
     home: File,
     /// By node; hosts only.
     hosts: BTreeMap<NodeId, Host>,
@@ -86,6 +89,8 @@ pub struct World {
 struct Host {
     namespace: File,
     listener: OwnedFd,
+    /// Sockets that were made beforehand: entering a namespace takes a while.
+    spare: Vec<OwnedFd>,
 }
 
 /// What an event is about.
@@ -124,6 +129,7 @@ fn fail(what: impl Into<String>) -> impl FnOnce(Errno) -> Error {
 
 impl World {
     /// Has the hosts of `lab` speak `transport`, and tries whether the machine is fast enough for it.
+    /// When no flow is left and the run's end `until` is all that remains, time doesn't wait for it.
     ///
     /// # Errors
     /// What the kernel doesn't have; sockets that can't be made.
@@ -132,6 +138,7 @@ impl World {
         network: &Network,
         transport: Transport,
         control: Control,
+        until: Time,
     ) -> Result<Self, Error> {
         lab.speak(&transport)?;
         raise_limits();
@@ -167,6 +174,7 @@ impl World {
             lab,
             transport,
             control,
+            until,
         };
         let hosts: Vec<NodeId> = world.lab.blueprint.topology.hosts().collect();
         for host in hosts {
@@ -174,6 +182,7 @@ impl World {
         }
         let calibration = world.calibrate(network)?;
         world.notes.push(calibration);
+        world.stock()?;
         world.watch = Some(Watch::start(&world.lab)?);
         world.start = Instant::now();
         world.paused = world.start;
@@ -220,7 +229,7 @@ impl World {
             Ok(listener)
         })?;
         self.attend(&listener, Source::Listener(host), EventFlags::IN)?;
-        self.hosts.insert(host, Host { namespace, listener });
+        self.hosts.insert(host, Host { namespace, listener, spare: Vec::new() });
         Ok(())
     }
 
@@ -247,6 +256,7 @@ impl World {
         self.reset()?;
         let carried = Rate::of(after.1 - before.1, after.0.since(before.0));
         let name = |node: NodeId| topology.nodes()[node.index()].name.as_str();
+        let carried = health::short(carried);
         let slow = (carried.as_bps() as f64) < REACHED * rate.as_bps() as f64;
         let verdict = if slow { "; THE MACHINE IS TOO SLOW for this scenario" } else { "" };
         Ok(format!(
@@ -306,9 +316,12 @@ impl World {
     ) -> Result<FlowId, Error> {
         let number = u32::try_from(self.flows.len());
         let id = FlowId(number.map_err(|_| Error::State("too many flows".into()))?);
-        let host = self.hosts.get(&src).ok_or_else(|| Error::State("no such host".into()))?;
+        let host = self.hosts.get_mut(&src).ok_or_else(|| Error::State("no such host".into()))?;
         let address = |node: NodeId| self.lab.blueprint.address(node);
-        let sender = Self::inside(&self.home, &host.namespace, tcp_socket)?;
+        let sender = match host.spare.pop() {
+            Some(sender) => sender,
+            None => Self::inside(&self.home, &host.namespace, tcp_socket)?,
+        };
         sockopt::set_tcp_nodelay(&sender, true).map_err(fail("TCP_NODELAY"))?;
         bind(&sender, &SocketAddr::from((address(src), 0))).map_err(fail("bind"))?;
         let there = SocketAddrV4::new(address(dst), PORT);
@@ -329,6 +342,16 @@ impl World {
             self.end(id);
         }
         Ok(id)
+    }
+
+    /// Makes sockets for flows to come.
+    fn stock(&mut self) -> Result<(), Error> {
+        for host in self.hosts.values_mut() {
+            while host.spare.len() < SPARE {
+                host.spare.push(Self::inside(&self.home, &host.namespace, tcp_socket)?);
+            }
+        }
+        Ok(())
     }
 
     /// Takes the connections that have come in at a host.
@@ -477,7 +500,7 @@ impl engine::World for World {
                 self.timers.note(now.since(limit));
                 return Notice::Limit;
             }
-            if limit == Time::NEVER && self.live == 0 {
+            if limit >= self.until && self.live == 0 {
                 return Notice::Limit;
             }
             if let Err(fault) = self.wait_until(limit) {
@@ -550,7 +573,8 @@ impl engine::World for World {
     }
 
     fn check(&mut self) -> Result<(), Error> {
-        self.fault.take().map_or(Ok(()), Err)
+        self.fault.take().map_or(Ok(()), Err)?;
+        self.stock()
     }
 
     fn finish(mut self, outcome: &mut Outcome) -> Result<(), Error> {
