@@ -478,8 +478,12 @@ fn payload_capacity(context: &Context<'_>) -> Rate {
 fn incast(fields: &mut Fields<'_>, names: &Names<'_>, ends: bool) -> Read<Recipe> {
     let receiver = named(&fields.need("receiver", "\"h0\"")?, "host", names)?;
     let senders = count(&fields.need("senders", "40")?)?;
-    let bytes = bytes(&fields.need("bytes", "\"512 KB\"")?)?;
-    let once = Incast::once(receiver, senders, bytes);
+    let each = match fields.get("total") {
+        // A block that the senders hold in equal parts.
+        Some(total) => Bytes::new(bytes(&total)?.get().div_ceil(senders.into())),
+        None => bytes(&fields.need("bytes", "\"512 KB\", or give a total")?)?,
+    };
+    let once = Incast::once(receiver, senders, each);
     Ok(Recipe::Incast(Incast {
         jitter: fields.or("jitter", once.jitter, span)?,
         start: fields.or("start", once.start, span)?,

@@ -43,15 +43,6 @@ pub(crate) fn create(path: &Path) -> Result<(), Error> {
     fs::create_dir(path).map_err(fail(path))
 }
 
-/// Makes a group within it.
-pub(crate) fn create_child(path: &Path, name: &str) -> Result<PathBuf, Error> {
-    let child = path.join(name);
-    match fs::create_dir(&child) {
-        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(fail(&child)(error)),
-        _ => Ok(child),
-    }
-}
-
 /// Starts a program that is in the group from its first instruction on, with its words written to
 /// the file `log`.
 pub(crate) fn spawn(path: &Path, command: &Command, log: &Path) -> Result<Child, Error> {

@@ -3,6 +3,7 @@
 //! the kernel's own TCP; time is that of the wall clock.
 //!
 //! - [`Lab`]: builds, takes over and removes a cluster, and only what it made itself.
+//! - [`Northbound`]: what applications declare, passed on to a controller.
 //! - [`World`]: a lab in which [`engine::drive`] runs the applications of the simulator.
 //!
 //! Rates and link counts are those of frames as scenarios count them: IP packets, without Ethernet.
@@ -18,6 +19,7 @@ mod journal;
 #[allow(clippy::module_inception)]
 mod lab;
 mod namespace;
+mod northbound;
 mod ovs;
 mod probe;
 mod socket;
@@ -29,6 +31,7 @@ pub use directory::Directory;
 pub use error::Error;
 pub use health::Verdict;
 pub use journal::{Journal, Phase, Process};
+pub use northbound::{Account, Controller, Northbound};
 pub use lab::{Lab, Order, Removed, abandon, down};
 pub use transport::Transport;
 pub use world::{Control, World};
