@@ -157,7 +157,7 @@ fn watch(
         previous = (now, counts);
         // The rest of a second counts unless it is too short to say anything.
         let passed = now - second.0;
-        if look % SECOND == 0 || (last && passed >= STOOD) {
+        if look % SECOND == 0 || (last && passed >= INTERVAL / 2) {
             let span = span(passed);
             for (link, count) in &previous.1 {
                 let (Some(own), Some(was)) = (seen.links.get_mut(link), second.1.get(link)) else {
