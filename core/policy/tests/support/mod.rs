@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use model::build::{Access, dumbbell, star};
+use model::build::{Access, dumbbell, fat_tree, leaf_spine, racks, star};
 use model::{
     Buffer, Declared, Directive, Directives, FlowId, JobId, LinkId, LinkSpec, Network, NodeId,
     Observation, TaskId,
 };
+use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_policy::{LEASE, Policy};
 
@@ -26,6 +27,22 @@ pub fn big_switch(hosts: u32, capacity: Rate) -> Network {
 /// Phurti's figure 3.1: N1 to N3 on S1, N4 to N6 on S2, one cable between, all of one capacity.
 pub fn two_racks(capacity: Rate) -> Network {
     Network::new(dumbbell(3, 3, &access(capacity), &spec(capacity)).unwrap())
+}
+
+/// A network of each kind, access and fabric of different capacity.
+pub fn any_network() -> impl Strategy<Value = Network> {
+    let parts = (0..5u32, 1..5u32, 1..4u32, 1..4u32, 10..2_000u64, 10..2_000u64);
+    parts.prop_map(|(kind, a, b, c, edge, fabric)| {
+        let (edge, fabric) = (access(Rate::from_mbps(edge)), spec(Rate::from_mbps(fabric)));
+        let topology = match kind {
+            0 => star(a + 1, &edge),
+            1 => dumbbell(a, b, &edge, &fabric),
+            2 => leaf_spine(b, c, a + 1, &edge, &fabric),
+            3 => racks(a, b, c + 1, &edge, &fabric, &fabric),
+            _ => fat_tree(4, &edge, &fabric),
+        };
+        Network::new(topology.unwrap())
+    })
 }
 
 /// The host with that number.
