@@ -1,4 +1,5 @@
 //! `watermaster lab` on this machine. Needs root; elsewhere the tests say why they do nothing.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -43,7 +44,8 @@ fn a_lab_is_built_entered_listed_and_removed() {
     let up = done(&["lab", "up", SCENARIO, "--name", &name]);
     assert!(up.contains("h0") && up.contains("10.0.0."), "{up}");
     assert_eq!(namespaces(&name).len(), 8);
-    let listed: serde_json::Value = serde_json::from_str(&done(&["lab", "list", "--json"])).unwrap();
+    let listed: serde_json::Value =
+        serde_json::from_str(&done(&["lab", "list", "--json"])).unwrap();
     let own = listed.as_array().unwrap().iter().find(|lab| lab["name"] == *name).unwrap();
     assert_eq!(own["state"], "up");
     let inside = done(&["lab", "shell", &name, "h0", "--", "ip", "-br", "address", "show", "eth0"]);

@@ -20,7 +20,8 @@ use crate::sweep::{Values, product, values};
 /// What the two worlds may differ by.
 const TOLERANCE: f64 = 0.15;
 /// What is compared where a scenario names nothing.
-const MEASURES: &[&str] = &["jct_mean_s", "fct_mean_s", "makespan_s", "goodput_bps", "timeouts_count"];
+const MEASURES: &[&str] =
+    &["jct_mean_s", "fct_mean_s", "makespan_s", "goodput_bps", "timeouts_count"];
 
 /// Run scenarios in the simulator and in the lab, and compare metric by metric
 ///
@@ -173,7 +174,8 @@ fn show(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return "nothing that both worlds measure\n".to_owned();
     };
-    let set: Vec<String> = first.set.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    let set: Vec<String> =
+        first.set.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let mut text = format!("{} {}\n", first.scenario, set.join(", "));
     text += &format!(
         " {:<14} {:<28} {:>14} {:>14} {:>7}\n",

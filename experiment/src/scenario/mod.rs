@@ -94,7 +94,8 @@ pub enum World {
 }
 
 impl World {
-    const NAMED: &[(&str, Self)] = &[("packet", Self::Packet), ("fluid", Self::Fluid), ("lab", Self::Lab)];
+    const NAMED: &[(&str, Self)] =
+        &[("packet", Self::Packet), ("fluid", Self::Fluid), ("lab", Self::Lab)];
 
     /// Its name in scenarios and results.
     pub const fn name(self) -> &'static str {

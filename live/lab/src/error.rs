@@ -4,7 +4,9 @@
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Namespaces need privileges.
-    #[error("a lab needs root, for network namespaces; run it with sudo, or use world = \"packet\"")]
+    #[error(
+        "a lab needs root, for network namespaces; run it with sudo, or use world = \"packet\""
+    )]
     NotRoot,
     /// What the topology asks for and a lab doesn't have.
     #[error("topology: {0}")]

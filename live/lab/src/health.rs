@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
-use model::{LinkId, Topology};
+use model::{Buffer, LinkId, Topology};
 use serde::Serialize;
 use units::{Bytes, Rate, Span};
 
@@ -21,7 +21,9 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const SECOND: u32 = 10;
 /// A link whose queue stands must reach so much of its rate.
 const REACHED: f64 = 0.95;
-/// A queue must have stood for so long in all to say anything.
+/// A queue stands when it is half full at two looks in a row, or this full where it is never full.
+const DEEP: u32 = 50;
+/// It must have stood for so long in all to say anything.
 const STOOD: Duration = Duration::from_millis(500);
 /// A second with less of the processors idle is one in which they were saturated.
 const IDLE: f64 = 0.02;
@@ -52,6 +54,8 @@ pub(crate) struct LinkSeen {
     pub(crate) last: Count,
     /// Most packets in the queue at a look.
     pub(crate) peak: u32,
+    /// So many packets in the queue are a queue that stands.
+    deep: u32,
     /// Most frame bytes in a second, as a rate.
     fastest: Rate,
     /// How long the queue stood, and frame bytes that left meanwhile.
@@ -102,7 +106,12 @@ impl Verdict {
         format!(
             "THE MACHINE WAS TOO SLOW, don't trust these figures: {} ({}); ask for less, such as a \
              tenth of the rates, or let nothing else run",
-            self.faults.iter().chain(&self.doubts).map(String::as_str).collect::<Vec<_>>().join("; "),
+            self.faults
+                .iter()
+                .chain(&self.doubts)
+                .map(String::as_str)
+                .collect::<Vec<_>>()
+                .join("; "),
             self.measured
         )
     }
@@ -113,7 +122,12 @@ impl Watch {
         let probe = Probe::open(lab)?;
         let stop = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&stop);
-        let before = probe.read()?;
+        let topology = &lab.blueprint.topology;
+        let before = probe.read()?.into_iter().map(|(link, count)| {
+            let deep = deep(topology.link(link).spec.buffer);
+            (link, LinkSeen { before: count, last: count, deep, ..LinkSeen::default() })
+        });
+        let before = before.collect();
         let thread = std::thread::spawn(move || watch(&probe, before, &flag));
         Ok(Self { stop, thread })
     }
@@ -127,16 +141,13 @@ impl Watch {
 
 fn watch(
     probe: &Probe,
-    before: BTreeMap<LinkId, Count>,
+    links: BTreeMap<LinkId, LinkSeen>,
     stop: &AtomicBool,
 ) -> Result<Seen, Error> {
-    let mut seen = Seen::default();
+    let before: BTreeMap<_, _> = links.iter().map(|(link, own)| (*link, own.before)).collect();
+    let mut seen = Seen { links, seconds: Vec::new() };
     let mut second = (Instant::now(), before.clone(), processors());
-    let mut previous = (Instant::now(), before.clone());
-    for (link, count) in before {
-        let own = LinkSeen { before: count, last: count, ..LinkSeen::default() };
-        seen.links.insert(link, own);
-    }
+    let mut previous = (Instant::now(), before);
     for look in 1_u32.. {
         let last = stop.load(Ordering::Relaxed);
         if !last {
@@ -149,7 +160,7 @@ fn watch(
             };
             own.last = *count;
             own.peak = own.peak.max(count.waiting);
-            if was.waiting > 1 && count.waiting > 1 {
+            if was.waiting.min(count.waiting) >= own.deep {
                 own.stood += now - previous.0;
                 own.stood_bytes += count.bytes - was.bytes;
             }
@@ -174,6 +185,16 @@ fn watch(
         }
     }
     Ok(seen)
+}
+
+/// Packets in a queue of room for `buffer` that say that it stands.
+fn deep(buffer: Buffer) -> u32 {
+    const PACKET: u64 = 1500;
+    match buffer {
+        Buffer::Packets(packets) => (packets / 2).max(1),
+        Buffer::Bytes(bytes) => u32::try_from(bytes.get() / PACKET / 2).unwrap_or(DEEP).max(1),
+        Buffer::Unlimited => DEEP,
+    }
 }
 
 fn span(duration: Duration) -> Span {
@@ -260,8 +281,8 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
+    use model::LinkSpec;
     use model::build::{Access, star};
-    use model::{Buffer, LinkSpec};
 
     use super::*;
 

@@ -160,12 +160,16 @@ impl Journal {
         let journal: Self =
             serde_json::from_slice(&text).map_err(|error| fail(error.to_string()))?;
         let prefix = format!("wm-{name}-");
-        let own = journal.namespaces.iter().all(|namespace| {
-            namespace.starts_with(&prefix) && check_name(namespace).is_ok()
-        });
+        let own = journal
+            .namespaces
+            .iter()
+            .all(|namespace| namespace.starts_with(&prefix) && check_name(namespace).is_ok());
         if journal.version != VERSION || journal.name != name || !own {
-            return Err(fail("was not written by this version; see what it names, then remove it \
-                             by hand".into()));
+            return Err(fail(
+                "was not written by this version; see what it names, then remove it \
+                             by hand"
+                    .into(),
+            ));
         }
         Ok(Some(journal))
     }

@@ -187,7 +187,8 @@ impl Lab {
                 links.push(format!("link set {} mtu {mtu}", end.interface));
             }
             let hosts = nodes.iter().filter(|node| self.kind(**node) == NodeKind::Host);
-            links.extend(hosts.clone().map(|h| self.blueprint.route_line(*h, &transport.metrics())));
+            links
+                .extend(hosts.clone().map(|h| self.blueprint.route_line(*h, &transport.metrics())));
             batch("ip", Some(&name), &links)?;
             shape.extend(self.blueprint.shape_lines(&nodes, mtu, !transport.handshake));
             batch("tc", Some(&name), &shape)?;

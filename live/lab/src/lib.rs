@@ -31,7 +31,7 @@ pub use directory::Directory;
 pub use error::Error;
 pub use health::Verdict;
 pub use journal::{Journal, Phase, Process};
-pub use northbound::{Account, Controller, Northbound};
 pub use lab::{Lab, Order, Removed, abandon, down};
+pub use northbound::{Account, Controller, Northbound};
 pub use transport::Transport;
 pub use world::{Control, World};

@@ -44,11 +44,7 @@ pub(crate) fn run(program: &str, arguments: &[&str], input: &str) -> Result<Stri
 }
 
 /// Runs `lines` by `ip -batch` or `tc -batch`, in a namespace where one is given.
-pub(crate) fn batch(
-    program: &str,
-    namespace: Option<&str>,
-    lines: &[String],
-) -> Result<(), Error> {
+pub(crate) fn batch(program: &str, namespace: Option<&str>, lines: &[String]) -> Result<(), Error> {
     if lines.is_empty() {
         return Ok(());
     }
@@ -115,9 +111,8 @@ pub(crate) fn mark(name: &str) -> Result<Mark, Error> {
     let Ok(text) = run("ip", &["-n", name, "-j", "link", "show"], "") else {
         // A crash between the file and the mount leaves a file alone, of which `ip` says that it is
         // no namespace. `ip netns delete` removes it.
-        let mounted = rustix::fs::statfs(path(name)).map_err(|e| {
-            Error::Namespace(name.to_owned(), e.into())
-        })?;
+        let mounted = rustix::fs::statfs(path(name))
+            .map_err(|e| Error::Namespace(name.to_owned(), e.into()))?;
         const NSFS: u64 = 0x6e73_6673;
         let is_namespace = u64::try_from(mounted.f_type) == Ok(NSFS);
         return Ok(if is_namespace { Mark::By(String::new()) } else { Mark::Blank });

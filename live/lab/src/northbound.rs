@@ -290,7 +290,7 @@ mod tests {
 
     /// Answers one request after another with `status`; gives what they said until nobody holds the
     /// sender any more.
-    fn controller(status: &'static str) -> (Controller, std::sync::mpsc::Receiver<(String, Vec<Declaration>)>) {
+    fn controller(status: &'static str) -> (Controller, Receiver<(String, Vec<Declaration>)>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (heard, hear) = std::sync::mpsc::channel();
@@ -358,7 +358,8 @@ mod tests {
         let job = || "job7".to_owned();
         let connection = protocol::Connection { source, destination };
         assert_eq!(said[1], Declaration::TaskHost { job: job(), task: 3, host: "h0".into() });
-        let request = Declaration::FlowRequest { job: job(), flow: 0, connection, bytes: Some(size) };
+        let request =
+            Declaration::FlowRequest { job: job(), flow: 0, connection, bytes: Some(size) };
         assert_eq!(said[3], request);
         let Declaration::Streams { job: of, samples } = &said[4] else { panic!("{said:?}") };
         assert_eq!((of, samples[0].delivered_bytes), (&job(), Bytes::new(10)));

@@ -187,9 +187,8 @@ fn count(attributes: &[u8]) -> Option<Count> {
     let queue = attribute(statistics, TCA_STATS_QUEUE)?;
     let (bytes, packets) = (u64_at(basic, 0)?, u64::from(u32_at(basic, 8)?));
     let (waiting, queued) = (u32_at(queue, 0)?, u64::from(u32_at(queue, 4)?));
-    let frames = |bytes: u64, packets: u64| {
-        Bytes::new(bytes.saturating_sub(packets * blueprint::ETHERNET))
-    };
+    let frames =
+        |bytes: u64, packets: u64| Bytes::new(bytes.saturating_sub(packets * blueprint::ETHERNET));
     Some(Count {
         bytes: frames(bytes, packets),
         packets,
@@ -232,8 +231,7 @@ mod tests {
             let header = words(&[0, index, 0x1_0000, parent, 0]);
             message(RTM_NEWQDISC, &[header, statistics.clone()].concat())
         };
-        let datagram =
-            [discipline(7, ROOT), discipline(7, 0x1_0001), discipline(8, ROOT)].concat();
+        let datagram = [discipline(7, ROOT), discipline(7, 0x1_0001), discipline(8, ROOT)].concat();
         let links = BTreeMap::from([(7, LinkId(4))]);
         let mut counts = BTreeMap::new();
         assert!(parse(&datagram, &links, &mut counts).unwrap());

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use engine::{FlowState, LinkRecord, Notice, Outcome};
 use model::{FlowId, LinkId, Network, NodeId};
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen,
@@ -308,12 +308,7 @@ impl World {
         Time::from_nanos(passed)
     }
 
-    fn enter(
-        &mut self,
-        src: NodeId,
-        dst: NodeId,
-        size: Option<Bytes>,
-    ) -> Result<FlowId, Error> {
+    fn enter(&mut self, src: NodeId, dst: NodeId, size: Option<Bytes>) -> Result<FlowId, Error> {
         let number = u32::try_from(self.flows.len());
         let id = FlowId(number.map_err(|_| Error::State("too many flows".into()))?);
         let host = self.hosts.get_mut(&src).ok_or_else(|| Error::State("no such host".into()))?;
@@ -473,10 +468,7 @@ fn raise_limits() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     // A refusal shows when a socket can't be made.
-    let _ = setrlimit(
-        Resource::Nofile,
-        Rlimit { current: limit.maximum, maximum: limit.maximum },
-    );
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 impl engine::World for World {
@@ -675,7 +667,9 @@ mod tests {
     fn an_event_says_whom_it_is_about() {
         for number in [0, 7, u32::MAX >> 2] {
             let flow = FlowId(number);
-            assert!(matches!(Source::of(Source::Sender(flow).data()), Source::Sender(f) if f == flow));
+            assert!(
+                matches!(Source::of(Source::Sender(flow).data()), Source::Sender(f) if f == flow)
+            );
             let data = Source::Receiver(flow).data();
             assert!(matches!(Source::of(data), Source::Receiver(f) if f == flow));
             let node = NodeId(number);

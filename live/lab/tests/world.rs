@@ -1,5 +1,6 @@
 //! The world of a lab, driven as the simulators are. Needs root; elsewhere the tests say why they do
 //! nothing.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use engine::{Notice, Streams as _, World as _};
 use lab::{Control, Lab, Order, Transport, World};
