@@ -124,7 +124,7 @@ fn only_its_own_namespaces_go() {
     ip(&["netns", "add", &own]);
     ip(&["netns", "add", &alike]);
     let removed = lab::down(&order.name).unwrap();
-    assert_eq!(removed.left, [own.clone()]);
+    assert_eq!(removed.left, std::slice::from_ref(&own));
     assert_eq!(removed.namespaces.len(), 2);
     assert!(exists(&own) && exists(&alike));
     drop(lab);
