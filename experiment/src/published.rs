@@ -90,11 +90,9 @@ impl Verdict {
 /// Judges `ours`, our value of the published metric.
 ///
 /// The direction is the side of the *point of no effect* on which a value lies: zero for a change
-/// against the baseline, one half for `jobs_improved_ratio`, none for the time in TRANSMIT, and for
-/// every other metric `baseline`, our value of it under the baseline policy. A value on the point
-/// itself has no direction, and neither has any when there is no such point (the baseline's own
-/// figures; runs without one).
-pub fn judge(published: &Published, ours: Option<f64>, baseline: Option<f64>) -> Verdict {
+/// against another policy, one half for `jobs_improved_ratio`. A value on the point itself has no
+/// direction, and neither has a level, a policy's own value beside no other.
+pub fn judge(published: &Published, ours: Option<f64>) -> Verdict {
     let Some(ours) = ours else {
         return Verdict::Differs;
     };
@@ -112,9 +110,7 @@ pub fn judge(published: &Published, ours: Option<f64>, baseline: Option<f64>) ->
         _ if published.against.is_some() => Some(0.0),
         name if is_change(name) => Some(0.0),
         "jobs_improved_ratio" => Some(0.5),
-        // A baseline without limits is at 100 %, which everything lies below.
-        name if name.contains("transmit") => None,
-        _ => baseline,
+        _ => None,
     };
     match neutral {
         Some(neutral) if (ours - neutral) * (published.value - neutral) > 0.0 => {

@@ -39,12 +39,8 @@ impl RunResult {
                 sums
             })
             .collect();
-        let is_baseline = |result: &PolicyResult| Some(&result.policy) == first.baseline.as_ref();
-        let baseline = results.iter().find(|result| is_baseline(result));
-        let baseline = baseline.map(|result| result.metrics.clone());
         for result in &mut results {
-            let other = baseline.as_ref().filter(|_| !is_baseline(result));
-            result.judge(other);
+            result.judge();
         }
         Some(Self { results, ..first.clone() })
     }

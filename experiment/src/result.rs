@@ -81,13 +81,11 @@ fn values<S: Serializer>(
 }
 
 impl PolicyResult {
-    /// Judges the metrics against the published figures; `baseline` are those of the baseline
-    /// policy, where it is another.
-    pub(crate) fn judge(&mut self, baseline: Option<&Metrics>) {
+    /// Judges the metrics against the published figures.
+    pub(crate) fn judge(&mut self) {
         let judged = self.published.iter().map(|(name, figure)| {
             let ours = self.metrics.get(name).copied();
-            let neutral = baseline.and_then(|metrics| metrics.get(name)).copied();
-            (name.clone(), judge(figure, ours, neutral))
+            (name.clone(), judge(figure, ours))
         });
         self.verdicts = judged.collect();
         let worst = self.verdicts.values().max();
@@ -150,8 +148,7 @@ impl RunResult {
                 verdict: Verdict::None,
                 verdicts: BTreeMap::new(),
             };
-            let other = base.filter(|(other, _)| other != policy);
-            result.judge(other.map(|(_, metrics)| metrics));
+            result.judge();
             result
         });
         let results = results.collect();

@@ -149,7 +149,11 @@ impl Task<'_> {
         let mut monitors = scenario.monitors.clone();
         if let Some(interval) = scenario.queues.sample {
             let links = 0..u32::try_from(scenario.topology.links().len()).unwrap_or(u32::MAX);
-            monitors.extend(links.map(|link| Monitor { link: LinkId(link), interval }));
+            monitors.extend(links.map(|link| Monitor {
+                link: LinkId(link),
+                interval,
+                start: units::Span::ZERO,
+            }));
         }
         let setup = Setup {
             network: self.prepared.network.clone(),

@@ -53,6 +53,8 @@ fn every_metric_by_hand() {
         ("fct_normalized_p99_ratio", 3.0),
         // Of 1/2, 1/3 and 1/2.
         ("flow_rate_jain_ratio", (16.0 / 9.0) / (3.0 * 22.0 / 36.0)),
+        // One host has sent 10 MB and another 1 MB: 11² / (2 · (100 + 1)).
+        ("sender_throughput_jain_ratio", 121.0 / 202.0),
         ("network_latency_mean_s", 0.003),
         ("network_latency_p50_s", 0.002),
         ("network_latency_p99_s", 0.006),

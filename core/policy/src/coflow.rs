@@ -11,7 +11,8 @@ use alloc::vec::Vec;
 use model::{Directives, FlowId, LinkId, Network, NodeId};
 use units::{Bytes, Rate, Time};
 
-use crate::links::{Growing, Links};
+use crate::filling::{Paths, position};
+use crate::links::Links;
 use crate::{FLOOR, pace};
 
 /// A division may go over all jobs so many times.
@@ -31,10 +32,15 @@ pub(crate) struct Coflow {
     synced: Time,
     /// By number.
     flows: Vec<Flow>,
-    /// The links of the flows, each once, unless flows have come, gone or moved.
+    accounts: Accounts,
+    /// The links of all flows, in any order.
+    routes: Vec<LinkId>,
+    /// The links of the flows, each once, by number, and which flows use which of them, unless flows
+    /// have come, gone or moved.
     uses: Vec<Use>,
+    paths: Paths,
     is_stale: bool,
-    /// Sent by all flows up to `synced`, bits.
+    /// Sent by flows that have ended, bits.
     sent: f64,
     /// Whether what the stage granted may stand while as much is left for it as there was.
     stands: [bool; STAGES],
@@ -44,28 +50,76 @@ pub(crate) struct Coflow {
     is_moved: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Flow {
     id: FlowId,
     ends: (NodeId, NodeId),
-    /// Empty when no path leads from end to end.
-    path: Vec<LinkId>,
-    /// Bits.
-    size: f64,
-    /// Bits at the coflow's `synced`.
-    sent: f64,
-    /// By stage, bit/s.
-    granted: [u64; STAGES],
-    /// The limit in force, bit/s; zero is none.
-    rate: u64,
+    /// The range of its links in the routes; empty when no path leads from end to end.
+    route: (u32, u32),
     has_ended: bool,
 }
 
 impl Flow {
-    /// Bits that remain.
-    fn left(&self) -> f64 {
-        (self.size - self.sent).max(self.size * OVERDUE).max(1.0)
+    fn route<'a>(&self, routes: &'a [LinkId]) -> &'a [LinkId] {
+        &routes[self.route.0 as usize..self.route.1 as usize]
     }
+}
+
+/// What each flow has to send and may send, by its position: a column for each quantity, as all flows
+/// are gone through again and again.
+#[derive(Debug, Default)]
+struct Accounts {
+    /// Bits.
+    size: Vec<f64>,
+    /// Bits at the coflow's `synced`.
+    sent: Vec<f64>,
+    /// Bits that remained then.
+    left: Vec<f64>,
+    /// By stage, bit/s.
+    granted: [Vec<u64>; STAGES],
+    /// The limit in force, bit/s; zero is none, or that the flow has ended.
+    rate: Vec<u64>,
+}
+
+impl Accounts {
+    /// Places a flow that has all of its size to send, in an entry of its own or in that of one that
+    /// has ended.
+    fn enter(&mut self, place: usize, size: f64, is_new: bool) {
+        let removed = if is_new { place..place } else { place..place + 1 };
+        self.size.splice(removed.clone(), [size]);
+        self.sent.splice(removed.clone(), [0.0]);
+        self.left.splice(removed.clone(), [left(size, 0.0)]);
+        for granted in &mut self.granted {
+            granted.splice(removed.clone(), [0]);
+        }
+        self.rate.splice(removed, [0]);
+    }
+
+    /// Takes over the account at `from`.
+    fn keep(&mut self, from: usize, to: usize) {
+        for column in [&mut self.size, &mut self.sent, &mut self.left] {
+            column[to] = column[from];
+        }
+        let [one, other] = &mut self.granted;
+        for column in [one, other, &mut self.rate] {
+            column[to] = column[from];
+        }
+    }
+
+    fn truncate(&mut self, count: usize) {
+        for column in [&mut self.size, &mut self.sent, &mut self.left] {
+            column.truncate(count);
+        }
+        let [one, other] = &mut self.granted;
+        for column in [one, other, &mut self.rate] {
+            column.truncate(count);
+        }
+    }
+}
+
+/// Bits that remain of a flow.
+const fn left(size: f64, sent: f64) -> f64 {
+    (size - sent).max(size * OVERDUE).max(1.0)
 }
 
 /// What the job does on a link.
@@ -85,6 +139,13 @@ struct Use {
     after: [u64; STAGES],
 }
 
+impl Use {
+    const fn new(link: LinkId) -> Self {
+        let (before, after) = ([0; STAGES], [0; STAGES]);
+        Self { link, flows: 0, load: 0.0, rate: 0, ration: 0, before, after }
+    }
+}
+
 /// How a stage divides what is left among the flows of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
@@ -96,31 +157,6 @@ pub(crate) enum Rule {
     Equally,
 }
 
-/// Flows while a stage grants them rates.
-struct Stage<'a> {
-    flows: &'a mut [Flow],
-    stage: usize,
-    rule: Rule,
-}
-
-impl Growing for Stage<'_> {
-    fn count(&self) -> usize {
-        self.flows.len()
-    }
-
-    fn path(&self, flow: usize) -> &[LinkId] {
-        &self.flows[flow].path
-    }
-
-    fn weight(&self, flow: usize) -> f64 {
-        if self.rule == Rule::Equally { 1.0 } else { self.flows[flow].left() }
-    }
-
-    fn grant(&mut self, flow: usize, rate: u64) {
-        self.flows[flow].granted[self.stage] = rate;
-    }
-}
-
 impl Coflow {
     pub(crate) const fn new(arrival: u64, submitted: Time) -> Self {
         Self {
@@ -129,7 +165,16 @@ impl Coflow {
             is_old: false,
             synced: submitted,
             flows: Vec::new(),
+            accounts: Accounts {
+                size: Vec::new(),
+                sent: Vec::new(),
+                left: Vec::new(),
+                granted: [const { Vec::new() }; STAGES],
+                rate: Vec::new(),
+            },
+            routes: Vec::new(),
             uses: Vec::new(),
+            paths: Paths::NONE,
             is_stale: false,
             sent: 0.0,
             stands: [false; STAGES],
@@ -145,13 +190,9 @@ impl Coflow {
 
     /// Bits sent so far.
     pub(crate) fn sent(&self, now: Time) -> f64 {
-        self.sent + self.rate() * self.age(now)
-    }
-
-    /// Bit/s of all flows together.
-    pub(crate) fn rate(&self) -> f64 {
-        let here = self.flows.iter().filter(|flow| !flow.has_ended);
-        here.map(|flow| flow.rate as f64).sum()
+        let here = self.flows.iter().zip(&self.accounts.sent).filter(|(flow, _)| !flow.has_ended);
+        let rates: f64 = self.accounts.rate.iter().map(|rate| *rate as f64).sum();
+        self.sent + here.map(|(_, sent)| sent).sum::<f64>() + rates * self.age(now)
     }
 
     /// For each link with flows of the job, the time that it takes for what remains of them, s.
@@ -167,22 +208,32 @@ impl Coflow {
     /// Each flow with what remains of it, bits. The job is up to date.
     pub(crate) fn remaining(&mut self, now: Time) -> impl Iterator<Item = (FlowId, f64)> {
         self.sync(now);
-        self.flows.iter().map(|flow| (flow.id, flow.left()))
+        self.flows.iter().zip(&self.accounts.left).map(|(flow, left)| (flow.id, *left))
     }
 
     /// The path of each flow, by number. The job is up to date.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &[LinkId]> {
-        self.flows.iter().map(|flow| &flow.path[..])
+        self.flows.iter().map(|flow| flow.route(&self.routes))
     }
 
     fn position(&self, id: FlowId) -> Result<usize, usize> {
-        self.flows.binary_search_by_key(&id, |flow| flow.id)
+        match self.flows.last() {
+            Some(last) if last.id < id => Err(self.flows.len()),
+            _ => self.flows.binary_search_by_key(&id, |flow| flow.id),
+        }
     }
 
     /// Flows have come, gone or moved.
     const fn change(&mut self) {
         self.is_stale = true;
         self.stands = [false; STAGES];
+    }
+
+    /// Appends the links from end to end to the routes; their range.
+    fn route(&mut self, network: &Network, id: FlowId, ends: (NodeId, NodeId)) -> (u32, u32) {
+        let start = position(self.routes.len());
+        network.path(ends.0, ends.1, u64::from(id.0), &mut self.routes);
+        (start, position(self.routes.len()))
     }
 
     /// A new flow. Its number is in use by no other.
@@ -195,14 +246,16 @@ impl Coflow {
         links: &mut Links,
     ) {
         self.sync(now);
-        let (size, path) = (bits(size), route(network, id, ends));
-        let (granted, rate) = ([0; STAGES], 0);
-        let flow = Flow { id, ends, path, size, sent: 0.0, granted, rate, has_ended: false };
-        links.enter(&flow.path);
-        match self.position(id) {
+        let route = self.route(network, id, ends);
+        let flow = Flow { id, ends, route, has_ended: false };
+        links.enter(flow.route(&self.routes));
+        let place = self.position(id);
+        let is_new = place.is_err();
+        match place {
             Ok(ended) => self.flows[ended] = flow,
             Err(place) => self.flows.insert(place, flow),
         }
+        self.accounts.enter(place.unwrap_or_else(|place| place), bits(size), is_new);
         self.change();
     }
 
@@ -211,30 +264,31 @@ impl Coflow {
         let age = self.age(now);
         if let Ok(position) = self.position(id) {
             let flow = &mut self.flows[position];
-            links.leave(&flow.path);
-            self.sent += flow.rate as f64 * age;
+            links.leave(flow.route(&self.routes));
             flow.has_ended = true;
+            let rate = core::mem::take(&mut self.accounts.rate[position]);
+            self.sent += self.accounts.sent[position] + rate as f64 * age;
             self.change();
         }
     }
 
     /// The job has ended. Returns its flows that are still held to a limit.
     pub(crate) fn withdraw(&self, links: &mut Links) -> impl Iterator<Item = FlowId> {
-        let here = self.flows.iter().filter(|flow| !flow.has_ended);
-        for flow in here.clone() {
-            links.leave(&flow.path);
+        for flow in self.flows.iter().filter(|flow| !flow.has_ended) {
+            links.leave(flow.route(&self.routes));
         }
-        here.filter(|flow| flow.rate > 0).map(|flow| flow.id)
+        let limited = self.flows.iter().zip(&self.accounts.rate).filter(|(_, rate)| **rate > 0);
+        limited.map(|(flow, _)| flow.id)
     }
 
     /// So much of a flow has arrived.
     pub(crate) fn measure(&mut self, now: Time, id: FlowId, delivered: Bytes) {
         self.sync(now);
         if let Ok(position) = self.position(id) {
-            let flow = &mut self.flows[position];
-            let sent = bits(delivered).min(flow.size);
-            self.sent += sent - flow.sent;
-            flow.sent = sent;
+            let size = self.accounts.size[position];
+            let sent = bits(delivered).min(size);
+            self.accounts.sent[position] = sent;
+            self.accounts.left[position] = left(size, sent);
             self.change();
         }
     }
@@ -242,10 +296,13 @@ impl Coflow {
     /// The topology has changed.
     pub(crate) fn reroute(&mut self, now: Time, network: &Network, links: &mut Links) {
         self.sync(now);
-        for flow in self.flows.iter_mut().filter(|flow| !flow.has_ended) {
-            links.leave(&flow.path);
-            flow.path = route(network, flow.id, flow.ends);
-            links.enter(&flow.path);
+        self.sweep();
+        let routes = core::mem::take(&mut self.routes);
+        for position in 0..self.flows.len() {
+            let flow = self.flows[position];
+            links.leave(flow.route(&routes));
+            self.flows[position].route = self.route(network, flow.id, flow.ends);
+            links.enter(self.flows[position].route(&self.routes));
         }
         self.change();
     }
@@ -255,15 +312,31 @@ impl Coflow {
         let age = self.age(now);
         self.synced = self.synced.max(now);
         if age > 0.0 {
-            for flow in self.flows.iter_mut().filter(|flow| !flow.has_ended) {
-                let sent = flow.rate as f64 * age;
-                flow.sent += sent;
-                self.sent += sent;
+            let Accounts { size, sent, left: remains, rate, .. } = &mut self.accounts;
+            for (((sent, remains), size), rate) in sent.iter_mut().zip(remains).zip(size).zip(rate) {
+                *sent += *rate as f64 * age;
+                *remains = left(*size, *sent);
             }
             for of in &mut self.uses {
                 of.load = (of.load - of.rate as f64 * age).max(1.0);
             }
         }
+    }
+
+    /// Forgets flows that have ended.
+    fn sweep(&mut self) {
+        let mut kept = 0;
+        for position in 0..self.flows.len() {
+            if !self.flows[position].has_ended {
+                if kept < position {
+                    self.flows[kept] = self.flows[position];
+                    self.accounts.keep(position, kept);
+                }
+                kept += 1;
+            }
+        }
+        self.flows.truncate(kept);
+        self.accounts.truncate(kept);
     }
 
     /// Brings the list of flows and that of links up to date.
@@ -272,28 +345,37 @@ impl Coflow {
             return;
         }
         self.sync(now);
-        self.flows.retain(|flow| !flow.has_ended);
-        self.uses.clear();
-        for flow in &self.flows {
-            for &link in &flow.path {
-                let place = &mut links.table[link.index()].place;
-                match self.uses.get_mut(*place as usize).filter(|of| of.link == link) {
-                    Some(of) => {
-                        of.flows += 1;
-                        of.load += flow.left();
-                        of.rate += flow.rate;
-                    }
-                    None => {
-                        // A coflow has fewer links than flows have hops, and a u32 counts those.
-                        *place = u32::try_from(self.uses.len()).unwrap_or(u32::MAX);
-                        let (load, rate) = (flow.left(), flow.rate);
-                        let (before, after) = ([0; STAGES], [0; STAGES]);
-                        let (flows, ration) = (1, 0);
-                        self.uses.push(Use { link, flows, load, rate, ration, before, after });
-                    }
-                }
+        self.sweep();
+        let Self { flows, accounts, routes, uses, paths, .. } = self;
+        uses.clear();
+        for link in flows.iter().flat_map(|flow| flow.route(routes)).copied() {
+            let place = &mut links.table[link.index()].place;
+            if uses.get(*place as usize).is_none_or(|of| of.link != link) {
+                *place = position(uses.len());
+                uses.push(Use::new(link));
             }
         }
+        uses.sort_unstable_by_key(|of| of.link);
+        for (place, of) in (0u32..).zip(&*uses) {
+            links.table[of.link.index()].place = place;
+        }
+        let mut kept = Vec::with_capacity(routes.len());
+        paths.clear();
+        for ((flow, left), rate) in flows.iter_mut().zip(&accounts.left).zip(&accounts.rate) {
+            let start = kept.len();
+            kept.extend_from_slice(flow.route(routes));
+            flow.route = (position(start), position(kept.len()));
+            let places = kept[start..].iter().map(|link| links.table[link.index()].place);
+            for place in places.clone() {
+                let of = &mut uses[place as usize];
+                of.flows += 1;
+                of.load += left;
+                of.rate += rate;
+            }
+            paths.add(places);
+        }
+        paths.turn(uses.len());
+        *routes = kept;
         self.is_moved = true;
     }
 
@@ -322,17 +404,18 @@ impl Coflow {
         for of in &mut self.uses {
             of.before[stage] = links.left(of.link);
         }
-        let mut flows = Stage { flows: &mut self.flows, stage, rule };
+        let Links { table, filler } = links;
+        let (rates, left) = (&mut self.accounts.granted[stage][..], &self.accounts.left);
+        filler.open(self.uses.iter().map(|of| of.before[stage]));
         match rule {
-            Rule::Together if is_stuck => (0..flows.count()).for_each(|flow| flows.grant(flow, 0)),
-            Rule::Together => links.pace(&mut flows),
-            Rule::ByRemaining | Rule::Equally => {
-                let used = self.uses.iter().map(|of| of.link);
-                links.fill(used, FLOOR.as_bps(), &mut flows);
-            }
+            Rule::Together if is_stuck => rates.fill(0),
+            Rule::Together => filler.pace(&self.paths, |flow| left[flow], rates),
+            Rule::ByRemaining => filler.fill(&self.paths, FLOOR.as_bps(), |flow| left[flow], rates),
+            Rule::Equally => filler.fill(&self.paths, FLOOR.as_bps(), |_| 1.0, rates),
         }
-        for of in &mut self.uses {
-            of.after[stage] = links.left(of.link);
+        for (of, left) in self.uses.iter_mut().zip(filler.lefts()) {
+            of.after[stage] = left;
+            table[of.link.index()].left = left;
         }
         self.is_idle[stage] = self.uses.iter().all(|of| of.before[stage] == of.after[stage]);
         self.stands[stage] = true;
@@ -340,11 +423,9 @@ impl Coflow {
     }
 
     /// Grants each flow, by number, what `rate` says.
-    pub(crate) fn grant_each(&mut self, now: Time, mut rate: impl FnMut() -> u64) {
+    pub(crate) fn grant_each(&mut self, now: Time, rate: impl FnMut() -> u64) {
         self.sync(now);
-        for flow in &mut self.flows {
-            flow.granted[0] = rate();
-        }
+        self.accounts.granted[0].fill_with(rate);
         self.is_moved = true;
     }
 
@@ -352,22 +433,24 @@ impl Coflow {
     pub(crate) fn grant_left(&mut self, now: Time, id: FlowId, links: &mut Links) {
         self.sync(now);
         if let Ok(position) = self.position(id) {
-            let flow = &mut self.flows[position];
-            flow.granted[0] = links.left_on(&flow.path);
-            links.take(&flow.path, flow.granted[0]);
+            let path = self.flows[position].route(&self.routes);
+            let rate = links.left_on(path);
+            links.take(path, rate);
+            self.accounts.granted[0][position] = rate;
             self.is_moved = true;
         }
     }
 
     /// Bit/s granted to all flows together; at least their floors.
     pub(crate) fn granted(&self) -> f64 {
-        let granted = |flow: &Flow| flow.granted.iter().sum::<u64>().max(FLOOR.as_bps()) as f64;
-        self.flows.iter().map(granted).sum()
+        let [one, other] = &self.accounts.granted;
+        let granted = one.iter().zip(other).map(|(one, other)| one + other);
+        granted.map(|granted| granted.max(FLOOR.as_bps()) as f64).sum()
     }
 
     /// Appends to `out` the limits that have changed by more than `aside`, which every flow has for
     /// itself on its links whatever it was granted. So rounding moves no limit.
-    pub(crate) fn tell(&mut self, now: Time, aside: Rate, links: &mut Links, out: &mut Directives) {
+    pub(crate) fn tell(&mut self, now: Time, aside: Rate, links: &Links, out: &mut Directives) {
         let is_old = self.is_old;
         let ration = |of: &Use| if is_old { links.table[of.link.index()].ration } else { 0 };
         let is_even = self.uses.iter().all(|of| of.ration == ration(of));
@@ -375,26 +458,32 @@ impl Coflow {
             return;
         }
         self.sync(now);
-        for (place, of) in (0u32..).zip(&mut self.uses) {
-            let link = &mut links.table[of.link.index()];
-            (of.rate, of.ration) = (0, if is_old { link.ration } else { 0 });
-            link.place = place;
+        for of in &mut self.uses {
+            of.ration = ration(of);
         }
-        for flow in &mut self.flows {
-            let ration = flow.path.iter().map(|link| links.table[link.index()].ration);
-            let ration = ration.min().filter(|_| self.is_old).unwrap_or(0);
-            let granted = flow.granted.iter().sum::<u64>().max(ration);
-            let rate = if flow.path.is_empty() { 0 } else { granted.max(FLOOR.as_bps()) };
+        let (uses, paths, aside) = (&mut self.uses, &self.paths, aside.as_bps());
+        let Accounts { granted: [one, other], rate: rates, .. } = &mut self.accounts;
+        let granted = one.iter().zip(&*other).map(|(one, other)| one + other);
+        for ((position, granted), told) in granted.enumerate().zip(rates) {
+            let path = paths.path(position);
+            let granted = if is_old {
+                let ration = path.iter().map(|link| uses[*link as usize].ration).min();
+                granted.max(ration.unwrap_or(0))
+            } else {
+                granted
+            };
+            let rate = if path.is_empty() { 0 } else { granted.max(FLOOR.as_bps()) };
             // No faster than what it was granted and what is set aside for it.
-            let is_close = flow.rate <= granted + aside.as_bps()
-                && rate <= flow.rate.saturating_add(aside.as_bps());
-            if !is_close || (rate == 0) != (flow.rate == 0) {
-                flow.rate = rate;
-                out.push(pace(flow.id, (rate > 0).then_some(Rate::from_bps(rate))));
+            let is_close = *told <= granted + aside && rate <= told.saturating_add(aside);
+            if is_close && (rate == 0) == (*told == 0) {
+                continue;
             }
-            for link in &flow.path {
-                self.uses[links.table[link.index()].place as usize].rate += flow.rate;
+            for link in path {
+                let of = &mut uses[*link as usize];
+                of.rate = of.rate - *told + rate;
             }
+            *told = rate;
+            out.push(pace(self.flows[position].id, (rate > 0).then_some(Rate::from_bps(rate))));
         }
     }
 
@@ -408,10 +497,4 @@ impl Coflow {
 
 fn bits(bytes: Bytes) -> f64 {
     bytes.get() as f64 * 8.0
-}
-
-fn route(network: &Network, id: FlowId, ends: (NodeId, NodeId)) -> Vec<LinkId> {
-    let mut path = Vec::new();
-    network.path(ends.0, ends.1, u64::from(id.0), &mut path);
-    path
 }

@@ -8,8 +8,8 @@
 //! and differ in the rank only: `scheduler` listens to the applications, `admission` decides who
 //! transmits, `guard` keeps long jobs from starving.
 //! [`fair`], [`sebf`], [`bssf`], [`srb`], [`dclas`] and [`srpt`] give every flow a rate: `allocator`
-//! listens and tells, `coflow` keeps account of a job's flows, `links` fills links, [`order`] says
-//! which job goes first.
+//! listens and tells, `coflow` keeps account of a job's flows, `links` of what is left of links,
+//! `filling` divides it, [`order`] says which job goes first.
 //! [`app_aware`] divides links among streams: `forecast` says what each needs, `allocation` goes link
 //! by link, [`split`] divides one.
 //! [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
@@ -34,7 +34,9 @@ mod connections;
 pub mod dclas;
 pub mod fair;
 pub mod fifo;
+mod filling;
 pub mod fixed;
+mod flow_map;
 mod forecast;
 mod guard;
 pub mod hold;

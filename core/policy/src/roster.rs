@@ -3,15 +3,17 @@
 //! This is where messages that contradict earlier ones end: a job that starts twice, a flow of an
 //! unknown job, a number that is in use, a flow that ends twice or for another job.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 
 use model::{FlowId, JobId, Network, NodeId};
+
+use crate::flow_map::FlowMap;
 
 /// Registered jobs, each with a policy's own record `J` of it.
 #[derive(Debug)]
 pub(crate) struct Roster<J> {
     jobs: BTreeMap<JobId, Entry<J>>,
-    owners: BTreeMap<FlowId, JobId>,
+    owners: FlowMap<JobId>,
 }
 
 /// A registered job.
@@ -20,26 +22,26 @@ pub(crate) struct Entry<J> {
     /// What the policy remembers of it.
     pub(crate) record: J,
     /// Its flows in the network.
-    pub(crate) flows: BTreeSet<FlowId>,
+    pub(crate) flows: FlowMap<()>,
 }
 
 impl<J> Default for Roster<J> {
     fn default() -> Self {
-        Self { jobs: BTreeMap::new(), owners: BTreeMap::new() }
+        Self { jobs: BTreeMap::new(), owners: FlowMap::default() }
     }
 }
 
 impl<J> Roster<J> {
     /// Registers a job, unless it is already.
     pub(crate) fn start(&mut self, job: JobId, record: impl FnOnce() -> J) {
-        self.jobs.entry(job).or_insert_with(|| Entry { record: record(), flows: BTreeSet::new() });
+        self.jobs.entry(job).or_insert_with(|| Entry { record: record(), flows: FlowMap::default() });
     }
 
     /// Forgets a job and returns the flows it still had in the network.
-    pub(crate) fn complete(&mut self, job: JobId) -> BTreeSet<FlowId> {
+    pub(crate) fn complete(&mut self, job: JobId) -> FlowMap<()> {
         let flows = self.jobs.remove(&job).map(|entry| entry.flows);
         let flows = flows.unwrap_or_default();
-        for flow in &flows {
+        for flow in flows.keys() {
             self.owners.remove(flow);
         }
         flows
@@ -54,23 +56,23 @@ impl<J> Roster<J> {
         flow: FlowId,
         ends: (NodeId, NodeId),
     ) -> Option<&mut Entry<J>> {
-        if !exists(network, ends.0) || !exists(network, ends.1) || self.owners.contains_key(&flow) {
+        if !exists(network, ends.0) || !exists(network, ends.1) || self.owners.get(flow).is_some() {
             return None;
         }
         let entry = self.jobs.get_mut(&job)?;
-        entry.flows.insert(flow);
+        entry.flows.insert(flow, ());
         self.owners.insert(flow, job);
         Some(entry)
     }
 
     /// Removes a flow of a job; whether it was there.
     pub(crate) fn leave(&mut self, job: JobId, flow: FlowId) -> bool {
-        if self.owners.get(&flow) != Some(&job) {
+        if self.owners.get(flow) != Some(job) {
             return false;
         }
-        self.owners.remove(&flow);
+        self.owners.remove(flow);
         let entry = self.jobs.get_mut(&job);
-        entry.is_some_and(|entry| entry.flows.remove(&flow))
+        entry.is_some_and(|entry| entry.flows.remove(flow).is_some())
     }
 
     /// A registered job.
@@ -80,7 +82,7 @@ impl<J> Roster<J> {
 
     /// The job of a flow.
     pub(crate) fn owner(&self, flow: FlowId) -> Option<JobId> {
-        self.owners.get(&flow).copied()
+        self.owners.get(flow)
     }
 
     /// All registered jobs.

@@ -9,7 +9,7 @@ use core::cmp::{Ordering, Reverse};
 use model::LinkId;
 use units::Rate;
 
-use crate::links::{Growing, Links};
+use crate::filling::{Filler, Paths, position};
 
 /// The max-min fair rate of each flow, given each link's capacity and the links of each flow.
 ///
@@ -63,53 +63,32 @@ pub fn max_min(capacities: &[Rate], flows: &[&[LinkId]]) -> Vec<Rate> {
 /// Rates are whole bits per second, rounded down, and never exceed a capacity in sum. Links are those
 /// of `capacities`; a flow without links gets nothing.
 pub fn weighted(capacities: &[Rate], flows: &[&[LinkId]], weights: &[f64]) -> Vec<Rate> {
-    divide(capacities, flows, weights, |links, flows| {
-        let mut used: Vec<LinkId> = flows.paths.iter().copied().flatten().copied().collect();
-        used.sort_unstable();
-        used.dedup();
-        links.fill(used.iter().copied(), 0, flows);
+    divide(capacities, flows, |filler, paths, rates| {
+        filler.fill(paths, 0, |flow| weights[flow], rates);
     })
 }
 
 /// The least rates at which flows with so much to send all end together, as early as the links allow
 /// (Varys's MADD); rounding and links as in [`weighted`].
 pub fn together(capacities: &[Rate], flows: &[&[LinkId]], sizes: &[f64]) -> Vec<Rate> {
-    divide(capacities, flows, sizes, |links, flows| links.pace(flows))
+    divide(capacities, flows, |filler, paths, rates| filler.pace(paths, |flow| sizes[flow], rates))
 }
 
 fn divide(
     capacities: &[Rate],
     flows: &[&[LinkId]],
-    weights: &[f64],
-    by: impl FnOnce(&mut Links, &mut Plain<'_>),
+    by: impl FnOnce(&mut Filler, &Paths, &mut [u64]),
 ) -> Vec<Rate> {
-    let mut flows = Plain { paths: flows, weights, rates: vec![Rate::ZERO; flows.len()] };
-    by(&mut Links::of(capacities), &mut flows);
-    flows.rates
-}
-
-struct Plain<'a> {
-    paths: &'a [&'a [LinkId]],
-    weights: &'a [f64],
-    rates: Vec<Rate>,
-}
-
-impl Growing for Plain<'_> {
-    fn count(&self) -> usize {
-        self.paths.len()
+    let mut paths = Paths::NONE;
+    for flow in flows {
+        paths.add(flow.iter().map(|link| position(link.index())));
     }
-
-    fn path(&self, flow: usize) -> &[LinkId] {
-        self.paths[flow]
-    }
-
-    fn weight(&self, flow: usize) -> f64 {
-        self.weights[flow]
-    }
-
-    fn grant(&mut self, flow: usize, rate: u64) {
-        self.rates[flow] = Rate::from_bps(rate);
-    }
+    paths.turn(capacities.len());
+    let mut filler = Filler::default();
+    filler.open(capacities.iter().map(|capacity| capacity.as_bps()));
+    let mut rates = vec![0; flows.len()];
+    by(&mut filler, &paths, &mut rates);
+    rates.into_iter().map(Rate::from_bps).collect()
 }
 
 /// What a link has left for its flows that still grow; ordered by the level at which it fills up.

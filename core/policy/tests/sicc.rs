@@ -563,6 +563,33 @@ fn an_overloaded_hub_is_relieved() {
 
 /// What an application gets wrong: no such servers, fewer holders than objects, no objects.
 #[test]
+fn hubs_that_keep_up_share_what_others_leave_at_once() {
+    let network = network(8, 4, 10);
+    let request = request(&network, 7, 300, 3);
+    let parameters = Parameters { redirect: false, ..Parameters::default() };
+    let (mut policy, gathering, mut speeds) = begun(&network, parameters, Choice::First, &request);
+    let span = Span::from_micros(100);
+    // A speed is known after some 0.8 ms; in the middle of it six of eight hubs end.
+    for period in 0..20u32 {
+        let ends = |hub: Option<u32>| period == 4 && hub.unwrap() >= 2;
+        let ways = (0u32..).zip(&gathering.ways);
+        let arrived = ways.filter(|(_, way)| ends(way.hub)).map(|(object, _)| object).collect();
+        let received = speeds.iter().map(|speed| speed.bytes_in(span)).collect();
+        let (queued, buffer) = (Bytes::ZERO, Bytes::new(200_000));
+        let sample = Arc::new(Sample { span, arrived, received, queued, buffer });
+        let advanced = Measured::Gathering { request: request.id, sample }.into();
+        let mut out = Directives::new();
+        policy.observe(Time::ZERO, &network, &advanced, &mut out);
+        for order in orders(&out) {
+            let Order::Speeds(new) = order else { panic!("{order:?}") };
+            speeds.clone_from(new);
+        }
+        let even = GIGABIT.fraction(1, if period < 4 { 8 } else { 2 });
+        assert_eq!(speeds[..2], [even; 2], "after period {period}");
+    }
+}
+
+#[test]
 fn a_hostile_request_does_no_harm() {
     let network = network(2, 2, 3);
     let nowhere = Request {

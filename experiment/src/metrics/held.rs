@@ -1,11 +1,11 @@
 //! What the comparison of timeslots and rates looks at: completion times beside those of an empty network,
 //! queues by their place, time in the network (sync-vs-async, section III).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::FlowRecord;
 use model::{NodeId, NodeKind};
-use units::Span;
+use units::{Bytes, Span};
 
 use super::{Sample, View};
 
@@ -48,6 +48,16 @@ impl View<'_> {
         let into = self.topology.links().iter().filter(|link| receivers.contains(&link.to));
         let capacity: f64 = into.map(|link| link.spec.capacity.as_bps() as f64).sum();
         Some(self.goodput()? / capacity)
+    }
+
+    /// Payload delivered of each host that flows come from. Over any common time or capacity it is
+    /// the host's throughput, and Jain's index is the same.
+    pub(super) fn sender_delivered(&self) -> Sample {
+        let mut senders: BTreeMap<NodeId, Bytes> = BTreeMap::new();
+        for flow in &self.run.flows {
+            *senders.entry(flow.src).or_default() += flow.delivered;
+        }
+        senders.into_values().map(|bytes| bytes.get() as f64).collect()
     }
 
     /// Packets in the queues at a place, those in transmission included: a value for each queue and

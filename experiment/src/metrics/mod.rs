@@ -102,6 +102,7 @@ const TABLE: &[(&str, Metric)] = &[
     ("fct_normalized_cv_ratio", |v| v.fct_normalized().variation()),
     ("fct_normalized_p99_ratio", |v| v.fct_normalized().percentile(99)),
     ("flow_rate_jain_ratio", |v| v.rate_normalized().jain()),
+    ("sender_throughput_jain_ratio", |v| v.sender_delivered().jain()),
     ("goodput_bps", |v| v.goodput()),
     ("throughput_ratio", |v| v.receiver_throughput()),
     ("burst_goodput_bps", |v| v.burst_goodput(false)),

@@ -21,37 +21,38 @@ pub struct Stretch {
 /// The life of `flow` in stretches without gaps, in order; an unfinished flow lives until `end`,
 /// the end of the run. Neighbours differ in state; a life of no length has none.
 pub fn stretches(flow: &FlowRecord, end: Time) -> Vec<Stretch> {
-    let last = flow.end.unwrap_or(end);
     let mut stretches: Vec<Stretch> = Vec::new();
-    let mut add = |from: Time, to: Time, free| match stretches.last_mut() {
-        _ if from >= to => {}
-        Some(previous) if previous.free == free => previous.to = to,
-        _ => stretches.push(Stretch { from, to, free }),
-    };
-    let (mut at, mut free) = (flow.start, true);
-    for &(time, limit) in &flow.limits {
-        let time = time.clamp(at, last.max(at));
-        add(at, time, free);
-        (at, free) = (time, limit.is_none());
-    }
-    add(at, last, free);
+    each(flow, end, |stretch| match stretches.last_mut() {
+        Some(previous) if previous.free == stretch.free => previous.to = stretch.to,
+        _ => stretches.push(stretch),
+    });
     stretches
+}
+
+/// Goes through [`stretches`]; neighbours may be alike.
+fn each(flow: &FlowRecord, end: Time, mut act: impl FnMut(Stretch)) {
+    let last = flow.end.unwrap_or(end);
+    let (mut from, mut free) = (flow.start, true);
+    let ends = flow.limits.iter().map(|&(time, limit)| (time, limit.is_none()));
+    for (to, next) in ends.chain([(last, true)]) {
+        let to = to.clamp(from, last.max(from));
+        if from < to {
+            act(Stretch { from, to, free });
+        }
+        (from, free) = (to, next);
+    }
 }
 
 /// Time that the flow lived, and the part of it without a limit.
 fn lived(flow: &FlowRecord, end: Time) -> (Span, Span) {
-    if flow.limits.is_empty() {
-        let life = flow.end.unwrap_or(end).since(flow.start);
-        return (life, life);
-    }
     let mut sum = (Span::ZERO, Span::ZERO);
-    for stretch in stretches(flow, end) {
+    each(flow, end, |stretch| {
         let length = stretch.to.since(stretch.from);
         sum.0 += length;
         if stretch.free {
             sum.1 += length;
         }
-    }
+    });
     sum
 }
 
@@ -68,11 +69,14 @@ pub fn of_flow(flow: &FlowRecord, end: Time) -> Option<f64> {
 /// without a limit over the time that they lived, each summed over its flows.
 pub fn of_jobs(outcome: &Outcome) -> BTreeMap<JobId, f64> {
     let mut sums: BTreeMap<JobId, (Span, Span)> = BTreeMap::new();
-    for flow in &outcome.flows {
-        let (life, free) = lived(flow, outcome.end);
-        let sum = sums.entry(flow.job).or_default();
-        sum.0 += life;
-        sum.1 += free;
+    // Flows of a job mostly follow each other.
+    for flows in outcome.flows.chunk_by(|one, other| one.job == other.job) {
+        let sum = sums.entry(flows[0].job).or_default();
+        for flow in flows {
+            let (life, free) = lived(flow, outcome.end);
+            sum.0 += life;
+            sum.1 += free;
+        }
     }
     let ratios = sums.into_iter();
     ratios.filter_map(|(job, sum)| Some((job, ratio(sum)?))).collect()

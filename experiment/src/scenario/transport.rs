@@ -47,6 +47,7 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
             between(v, Bytes::new(1_000), Bytes::new(1 << 30))
         })?,
         sack: fields.or("sack", base.sack, Value::flag)?,
+        limited_transmit: fields.or("limited_transmit", base.limited_transmit, Value::flag)?,
         held: fields.or("held", base.held, Value::flag)?,
         lengths: fields.or("lengths", base.lengths, |v| v.choice(LENGTHS))?,
         handshake: fields.or("handshake", base.handshake, Value::flag)?,

@@ -109,6 +109,7 @@ pub fn by_hand() -> Outcome {
         },
         // Unfinished: 3 s to 13 s, limited throughout.
         FlowRecord {
+            src: NodeId(3),
             delivered: Bytes::new(1_000_000),
             limits: vec![(ms(3_000), slow)],
             limits_set: 1,

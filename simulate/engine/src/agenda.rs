@@ -1,7 +1,7 @@
 //! What happens at times given in advance, apart from the world's own events.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use model::{Directives, Observation};
 use units::Time;
@@ -23,6 +23,8 @@ pub(crate) enum Act {
 /// Acts in order of time; of those at the same time, what was entered first comes first.
 #[derive(Default)]
 pub(crate) struct Agenda {
+    /// What was entered in order of time, as most is.
+    queue: VecDeque<Entry>,
     heap: BinaryHeap<Entry>,
     entered: u64,
 }
@@ -54,20 +56,33 @@ impl Ord for Entry {
 
 impl Agenda {
     pub(crate) fn enter(&mut self, time: Time, act: Act) {
-        self.heap.push(Entry { due: Reverse((time, self.entered)), act });
+        let entry = Entry { due: Reverse((time, self.entered)), act };
         self.entered += 1;
+        if self.queue.back().is_none_or(|last| last.due.0.0 <= time) {
+            self.queue.push_back(entry);
+        } else {
+            self.heap.push(entry);
+        }
+    }
+
+    /// Whether the queue's first goes before the heap's.
+    fn is_queued(&self) -> bool {
+        let queued = self.queue.front();
+        queued.is_some_and(|queued| self.heap.peek().is_none_or(|other| queued > other))
     }
 
     /// When the first act is due.
     pub(crate) fn next(&self) -> Time {
-        self.heap.peek().map_or(Time::NEVER, |entry| entry.due.0.0)
+        let first = if self.is_queued() { self.queue.front() } else { self.heap.peek() };
+        first.map_or(Time::NEVER, |entry| entry.due.0.0)
     }
 
     pub(crate) fn pop(&mut self) -> Option<Act> {
-        self.heap.pop().map(|entry| entry.act)
+        let first = if self.is_queued() { self.queue.pop_front() } else { self.heap.pop() };
+        first.map(|entry| entry.act)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.heap.len()
+        self.queue.len() + self.heap.len()
     }
 }

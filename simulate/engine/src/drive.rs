@@ -9,6 +9,7 @@ use units::{Bytes, Rate, Span, Time};
 
 use crate::agenda::{Act, Agenda};
 use crate::application::note_background;
+use crate::limits::Limits;
 use crate::{Actions, Application, FlowRecord, Outcome, QueueRecord};
 
 /// A network on which flows run, as the driver sees it.
@@ -175,6 +176,8 @@ pub struct Monitor {
     pub link: LinkId,
     /// Time between two samples; above zero.
     pub interval: Span,
+    /// How long it waits before the first interval.
+    pub start: Span,
 }
 
 /// How far a run has come.
@@ -215,6 +218,7 @@ struct Driver<'a, W> {
     agenda: Agenda,
     outcome: Outcome,
     directives: Directives,
+    limits: Limits,
     progress: Progress,
     samples_pending: usize,
 }
@@ -241,9 +245,9 @@ impl<'a, W: World> Driver<'a, W> {
     fn new(world: W, plan: Plan<'a, W>) -> Self {
         let mut agenda = Agenda::default();
         let mut outcome = Outcome::default();
-        for (monitor, &Monitor { link, interval }) in plan.monitors.iter().enumerate() {
+        for (monitor, &Monitor { link, interval, start }) in plan.monitors.iter().enumerate() {
             outcome.queues.push(QueueRecord { link, interval, packets: Vec::new() });
-            agenda.enter(Time::ZERO + interval, Act::Sample { monitor });
+            agenda.enter(Time::ZERO + start + interval, Act::Sample { monitor });
         }
         Self {
             samples_pending: plan.monitors.len(),
@@ -258,6 +262,7 @@ impl<'a, W: World> Driver<'a, W> {
             agenda,
             outcome,
             directives: Directives::new(),
+            limits: Limits::default(),
             progress: Progress::default(),
         }
     }
@@ -311,6 +316,7 @@ impl<'a, W: World> Driver<'a, W> {
     fn ended(&mut self, flow: FlowId, state: &FlowState) -> Result<(), W::Error> {
         let record = &mut self.outcome.flows[flow.index()];
         record.end = Some(self.world.now());
+        record.limits_set = self.limits.end(flow);
         note(record, state);
         self.progress.ended += 1;
         self.progress.delivered += record.delivered;
@@ -393,18 +399,21 @@ impl<'a, W: World> Driver<'a, W> {
     fn obey(&mut self, directive: Directive) -> Result<(), W::Error> {
         match directive {
             Directive::Pace { flow, limit, .. } => {
-                let now = self.world.now();
-                match self.outcome.flows.get_mut(flow.index()) {
-                    Some(record) if record.end.is_none() => {
-                        record.limits_set = record.limits_set.saturating_add(1);
-                        let is_limited = record.limits.last().is_some_and(|(_, l)| l.is_some());
-                        if is_limited != limit.is_some() {
-                            record.limits.push((now, limit));
-                        }
-                        self.world.limit(flow, limit);
-                    }
-                    _ => {}
+                if flow.index() >= self.outcome.flows.len() {
+                    return Ok(());
                 }
+                let Some(was_limited) = self.limits.set(flow, limit.is_some()) else {
+                    return Ok(());
+                };
+                if was_limited != limit.is_some() {
+                    let limits = &mut self.outcome.flows[flow.index()].limits;
+                    if limits.is_empty() {
+                        // Most flows are limited once.
+                        limits.reserve_exact(1);
+                    }
+                    limits.push((self.world.now(), limit));
+                }
+                self.world.limit(flow, limit);
             }
             Directive::Prioritize { flow, level, .. } => self.world.prioritize(flow, level),
             Directive::Grant { src, dst, via, .. } => {
@@ -438,6 +447,7 @@ impl<'a, W: World> Driver<'a, W> {
             if let Some(state) = self.world.state(record.id) {
                 note(record, &state);
             }
+            record.limits_set = self.limits.end(record.id);
         }
         if self.until != Time::NEVER {
             self.world.advance(self.until);

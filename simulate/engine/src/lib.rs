@@ -7,6 +7,7 @@ mod application;
 mod completions;
 mod drive;
 mod jobs;
+mod limits;
 mod outcome;
 mod queue;
 pub mod random;

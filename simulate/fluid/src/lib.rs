@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod clocks;
+mod ends;
 mod shares;
 mod world;
 

@@ -73,6 +73,9 @@ struct Link {
 pub(crate) struct Shares {
     links: Vec<Link>,
     levels: Vec<u64>,
+    /// Of links without a level: what is left beyond a unit for each flow, while nothing changes but
+    /// the levels of others. As long as it isn't below zero no level is needed.
+    spares: Vec<i64>,
     classes: Vec<Class>,
     /// Links to look at, the lowest level first.
     queue: BinaryHeap<Reverse<(u64, u32)>>,
@@ -102,8 +105,8 @@ impl Shares {
             is_changed: false,
         };
         let links: Vec<Link> = capacities.map(link).collect();
-        let levels = vec![UNLIMITED; links.len()];
-        Self { links, levels, ..Self::default() }
+        let (levels, spares) = (vec![UNLIMITED; links.len()], vec![0; links.len()]);
+        Self { links, levels, spares, ..Self::default() }
     }
 
     /// Sets path and limit of the class at `place`, which has no flows, or adds it at the end.
@@ -161,11 +164,7 @@ impl Shares {
     }
 
     fn look_at(&mut self, link: u32) {
-        let of = &mut self.links[link as usize];
-        if !of.is_queued {
-            of.is_queued = true;
-            self.queue.push(Reverse((self.levels[link as usize], link)));
-        }
+        queue(&mut self.links, &mut self.queue, link, self.levels[link as usize]);
     }
 
     /// Adds a flow to a class.
@@ -251,7 +250,11 @@ impl Shares {
         if link.members.is_empty() {
             return if link.taken <= capacity { UNLIMITED } else { left };
         }
-        self.guess(number, left).unwrap_or_else(|| self.search(number, left))
+        let (level, spare) =
+            self.guess(number, left).unwrap_or_else(|| self.search(number, left));
+        let spare = i64::try_from(spare).unwrap_or(i64::MAX);
+        self.spares[number as usize] = spare.saturating_sub_unsigned(self.links[number as usize].flows);
+        level
     }
 
     /// What holds a member of a link elsewhere.
@@ -268,7 +271,7 @@ impl Shares {
     /// The level of a link that has so much left by Newton's method, from the level that it had.
     /// Mostly the same flows are held elsewhere as before, and one look is enough. `None` where it
     /// comes so close to what holds a flow elsewhere that rounding decides: the search settles it.
-    fn guess(&self, number: u32, left: u64) -> Option<u64> {
+    fn guess(&self, number: u32, left: u64) -> Option<(u64, u64)> {
         let link = &self.links[number as usize];
         let mut level = self.levels[number as usize];
         for _ in 0..GUESSES {
@@ -286,9 +289,9 @@ impl Shares {
             }
             let spare = left.checked_sub(u64::try_from(taken).ok()?)?;
             match spare.checked_div(growing) {
-                None => return (spare >= link.flows).then_some(UNLIMITED),
+                None => return (spare >= link.flows).then_some((UNLIMITED, spare)),
                 Some(next) if below.saturating_add(link.flows) < next && next <= above => {
-                    return Some(next);
+                    return Some((next, spare));
                 }
                 Some(next) => level = next,
             }
@@ -297,7 +300,7 @@ impl Shares {
     }
 
     /// The level of a link that has so much left, from below.
-    fn search(&mut self, number: u32, mut left: u64) -> u64 {
+    fn search(&mut self, number: u32, mut left: u64) -> (u64, u64) {
         let mut held = std::mem::take(&mut self.held);
         let link = &self.links[number as usize];
         held.clear();
@@ -324,7 +327,7 @@ impl Shares {
             }
         };
         self.held = held;
-        level
+        (level, left)
     }
 
     /// Recomputes the levels that the changes since the last time touch. Stops at a link where
@@ -346,26 +349,43 @@ impl Shares {
             if !std::mem::replace(&mut link.is_changed, true) {
                 self.changed.push(number);
             }
-            for place in 0..self.links[number as usize].members.len() {
-                let member = self.links[number as usize].members[place];
-                let mut tell = |other: u32| {
-                    let own = self.levels[other as usize];
-                    if other != number && before.min(own) != level.min(own) {
-                        let of = &mut self.links[other as usize];
-                        if !std::mem::replace(&mut of.is_queued, true) {
-                            self.queue.push(Reverse((own, other)));
-                        }
-                    }
-                };
-                if member.other != MANY {
-                    tell(member.other);
-                } else {
-                    let path = &self.classes[member.class as usize].path;
-                    path.iter().for_each(|(other, _)| tell(*other));
-                }
+            let members = std::mem::take(&mut self.links[number as usize].members);
+            for member in &members {
+                self.tell(number, member, before, level);
             }
+            self.links[number as usize].members = members;
         }
         None
+    }
+
+    /// Has the other links of a member looked at if the change of level makes them a difference.
+    #[inline(always)] // once for each class that a link shares with others
+    fn tell(&mut self, number: u32, member: &Member, before: u64, level: u64) {
+        let Member { other, flows, .. } = *member;
+        if other == MANY {
+            let path = &self.classes[member.class as usize].path;
+            for &(other, _) in path.iter().filter(|(other, _)| *other != number) {
+                let own = self.levels[other as usize];
+                if before.min(own) != level.min(own) {
+                    queue(&mut self.links, &mut self.queue, other, own);
+                }
+            }
+            return;
+        }
+        let own = self.levels[other as usize];
+        if own == UNLIMITED && before != UNLIMITED && level != UNLIMITED {
+            let spare = &mut self.spares[other as usize];
+            let change = before.wrapping_sub(level).cast_signed().checked_mul(i64::from(flows));
+            let left = change.and_then(|change| spare.checked_add(change));
+            // Below zero or unknown: it is to be filled anew.
+            *spare = left.unwrap_or(-1);
+            if *spare >= 0 {
+                return;
+            }
+        }
+        if before.min(own) != level.min(own) {
+            queue(&mut self.links, &mut self.queue, other, own);
+        }
     }
 
     /// The links whose level has changed, which are forgotten.
@@ -375,5 +395,12 @@ impl Shares {
             self.links[*link as usize].is_changed = false;
         }
         changed
+    }
+}
+
+/// Has a link of this level looked at.
+fn queue(links: &mut [Link], queue: &mut BinaryHeap<Reverse<(u64, u32)>>, link: u32, level: u64) {
+    if !std::mem::replace(&mut links[link as usize].is_queued, true) {
+        queue.push(Reverse((level, link)));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 
 use engine::{FlowState, LinkRecord, Notice, Outcome};
 use model::{FlowId, LinkId, Network, NodeId};
@@ -9,6 +10,7 @@ use units::{Bytes, Rate, Time};
 
 use crate::RunError;
 use crate::clocks::{Clocks, due};
+use crate::ends::Ends;
 use crate::shares::{Shares, UNLIMITED, fixed, work};
 
 /// Recomputations between two [`Notice::Pause`].
@@ -17,15 +19,17 @@ const PAUSE: u64 = 1 << 10;
 const GONE: u32 = u32::MAX;
 /// The class of a flow that has its limit for a rate.
 const ALONE: u32 = u32::MAX - 1;
+/// The class of a flow that has just started and is to share.
+const NEW: u32 = u32::MAX - 2;
 /// A class that no link holds back yet.
 const NOWHERE: u32 = u32::MAX;
 
+/// Fills a cache line: limits come for thousands of flows at once.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 struct Flow {
-    class: u32,
-    path: u32,
-    size: Bytes,
-    /// In a class: what the class has served when the flow ends. Alone: what is left at `synced`.
+    /// In a class: what the class has served when the flow ends. New: what it is to send. Alone: what
+    /// is left at `synced`.
     end: i128,
     /// Alone: its rate, and the time that the first of its entries in the queue is for.
     rate: u64,
@@ -33,7 +37,24 @@ struct Flow {
     queued: u64,
     /// Alone: its position in the list of such flows.
     position: u32,
+    class: u32,
+    path: u32,
+    /// Its links if there are two; the path knows them all.
+    pair: Option<[u32; 2]>,
 }
+
+impl Flow {
+    /// Its links.
+    fn links<'a>(&'a self, paths: &'a [Vec<u32>]) -> &'a [u32] {
+        match &self.pair {
+            Some(pair) => pair,
+            None => &paths[self.path as usize],
+        }
+    }
+}
+
+// A line holds it.
+const _: () = assert!(size_of::<Flow>() == 64);
 
 /// What flows of equal path and limit share besides their rate.
 #[derive(Debug)]
@@ -50,24 +71,58 @@ struct Class {
     ends: BinaryHeap<Reverse<(i128, u32)>>,
 }
 
+/// Hashes few small numbers fast (Fibonacci hashing); every flow's path is looked up.
+#[derive(Default)]
+struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(25) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write_usize(&mut self, number: usize) {
+        self.write_u64(number as u64);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+}
+
 /// Links with the flows that share them.
 pub struct World {
     now: u64,
     shares: Shares,
     clocks: Clocks,
     flows: Vec<Flow>,
+    /// What each is to move.
+    sizes: Vec<Bytes>,
     /// Flows that are alone.
     alone: Vec<u32>,
-    /// When flows that are alone may end: time, flow. Their entry is the one they have `queued`.
-    singles: BinaryHeap<Reverse<(u64, u32)>>,
+    /// When flows that are alone may end. Their entry is the one they have `queued`.
+    singles: Ends,
     classes: Vec<Class>,
     free: Vec<u32>,
+    /// Flows that have started since the last recomputation.
+    started: Vec<u32>,
     /// Classes that a flow has joined since the last recomputation.
     fresh: Vec<u32>,
     paths: Vec<Vec<u32>>,
     /// By path: the class without a limit.
     shared: Vec<u32>,
-    path_numbers: HashMap<Vec<LinkId>, u32>,
+    path_numbers: HashMap<Vec<LinkId>, u32, BuildHasherDefault<Mixer>>,
+    /// The numbers of those of two links.
+    pair_numbers: HashMap<[LinkId; 2], u32, BuildHasherDefault<Mixer>>,
     /// By path and limit: the class with a limit.
     class_numbers: HashMap<(u32, u64), u32>,
     /// The path of the flow that starts.
@@ -87,14 +142,17 @@ impl World {
             shares: Shares::new(links.iter().map(|link| link.spec.capacity)),
             clocks: Clocks::new(links.len()),
             flows: Vec::new(),
+            sizes: Vec::new(),
             alone: Vec::new(),
-            singles: BinaryHeap::new(),
+            singles: Ends::default(),
             classes: Vec::new(),
             free: Vec::new(),
+            started: Vec::new(),
             fresh: Vec::new(),
             paths: Vec::new(),
             shared: Vec::new(),
-            path_numbers: HashMap::new(),
+            path_numbers: HashMap::default(),
+            pair_numbers: HashMap::default(),
             class_numbers: HashMap::new(),
             links: Vec::new(),
             active: 0,
@@ -192,18 +250,23 @@ impl World {
 
     /// Changes the rate of a flow that is alone.
     fn set_rate(&mut self, number: u32, rate: u64) {
+        self.singles.doubt(number);
         let flow = &mut self.flows[number as usize];
         let before = std::mem::replace(&mut flow.rate, rate);
         flow.end -= i128::from(before) * i128::from(self.now - flow.synced);
         flow.synced = self.now;
-        for &link in &self.paths[flow.path as usize] {
+        for &link in flow.links(&self.paths) {
             self.shares.take(link, before, rate);
         }
-        if let Some(due) = due(self.now, u128::try_from(flow.end).unwrap_or(0), rate)
-            && due < flow.queued
+        let left = u128::try_from(flow.end).unwrap_or(0);
+        // A multiplication tells whether it ends earlier than is queued.
+        let wait = flow.queued.saturating_sub(self.now);
+        if wait > 0
+            && left <= u128::from(rate) * u128::from(wait - 1)
+            && let Some(due) = due(self.now, left, rate)
         {
             flow.queued = due;
-            self.singles.push(Reverse((due, number)));
+            self.singles.enter(due, number);
         }
     }
 
@@ -220,6 +283,10 @@ impl World {
             self.flows[number as usize].class = GONE;
             self.flows[number as usize].queued = u64::MAX;
             return end.max(0);
+        }
+        if class == NEW {
+            self.flows[number as usize].class = GONE;
+            return end;
         }
         let left = end - self.service(&self.classes[class as usize]);
         self.flows[number as usize].class = GONE;
@@ -241,9 +308,21 @@ impl World {
         left.max(0)
     }
 
+    /// Whether something has changed since the last recomputation.
+    fn is_dirty(&self) -> bool {
+        self.shares.is_dirty() || !self.fresh.is_empty() || !self.started.is_empty()
+    }
+
     /// Brings all rates up to date.
     fn recompute(&mut self) {
         self.recomputations += 1;
+        for flow in std::mem::take(&mut self.started) {
+            let Flow { class, path, end, .. } = self.flows[flow as usize];
+            if class == NEW {
+                let class = self.class(path, UNLIMITED);
+                self.join(flow, class, end);
+            }
+        }
         while self.shares.is_dirty() || !self.fresh.is_empty() {
             while let Some(too_fast) = self.shares.recompute() {
                 self.gather(too_fast.link, too_fast.level);
@@ -331,29 +410,18 @@ impl World {
     fn next(&mut self) -> Option<(u64, Next)> {
         let classes = &self.classes;
         let shared = self.clocks.next(self.now, |class| classes[class as usize].version);
-        let single = loop {
-            let Some(&Reverse((due, flow))) = self.singles.peek() else {
-                break None;
-            };
-            let state = &mut self.flows[flow as usize];
-            if state.class == ALONE && state.queued == due {
-                let left = u128::try_from(state.end).unwrap_or(0);
-                match crate::clocks::due(state.synced, left, state.rate) {
-                    Some(later) if later > due => {
-                        state.queued = later;
-                        self.singles.pop();
-                        self.singles.push(Reverse((later, flow)));
-                    }
-                    Some(_) => break Some((due, Next::Single(flow))),
-                    None => {
-                        state.queued = u64::MAX;
-                        self.singles.pop();
-                    }
-                }
-            } else {
-                self.singles.pop();
+        let flows = &mut self.flows;
+        let single = self.singles.first(|queued, number| {
+            let flow = &mut flows[number as usize];
+            if flow.class != ALONE || flow.queued != queued {
+                return None;
             }
-        };
+            let left = u128::try_from(flow.end).unwrap_or(0);
+            let due = due(flow.synced, left, flow.rate).map(|due| due.max(queued));
+            flow.queued = due.unwrap_or(u64::MAX);
+            due
+        });
+        let single = single.map(|(due, flow)| (due, Next::Single(flow)));
         let shared = shared.map(|(due, class)| (due, Next::Shared(class)));
         shared.into_iter().chain(single).min()
     }
@@ -365,8 +433,8 @@ impl World {
             // `enter` left the flow that the event is about on top.
             Next::Shared(class) => self.classes[class as usize].ends.pop()?.0.1,
         };
-        let Flow { size, path, .. } = self.flows[flow as usize];
-        self.account(path, size.get());
+        let size = self.sizes[flow as usize];
+        self.account(flow, size.get());
         self.leave(flow);
         self.active -= 1;
         self.completions += 1;
@@ -375,8 +443,8 @@ impl World {
     }
 
     /// Notes what a flow delivered over its path.
-    fn account(&mut self, path: u32, octets: u64) {
-        for &link in &self.paths[path as usize] {
+    fn account(&mut self, flow: u32, octets: u64) {
+        for &link in self.flows[flow as usize].links(&self.paths) {
             let (sum, flows) = &mut self.carried[link as usize];
             *sum += u128::from(octets);
             *flows += 1;
@@ -424,7 +492,7 @@ impl engine::World for World {
             if self.now >= limit {
                 return Notice::Limit;
             }
-            if self.shares.is_dirty() || !self.fresh.is_empty() {
+            if self.is_dirty() {
                 self.recompute();
                 if self.recomputations.is_multiple_of(PAUSE) {
                     return Notice::Pause;
@@ -454,42 +522,53 @@ impl engine::World for World {
         dst: NodeId,
         size: Bytes,
     ) -> Result<FlowId, RunError> {
-        let number = u32::try_from(self.flows.len()).ok().filter(|number| *number < ALONE);
+        let number = u32::try_from(self.flows.len()).ok().filter(|number| *number < NEW);
         let flow = number.ok_or(RunError::TooManyFlows)?;
         self.links.clear();
         if !network.path(src, dst, u64::from(flow), &mut self.links) {
             return Err(RunError::NoPath { src, dst });
         }
-        let path = match self.path_numbers.get(&self.links) {
+        let pair = <[LinkId; 2]>::try_from(&self.links[..]).ok();
+        let known = match &pair {
+            Some(pair) => self.pair_numbers.get(pair),
+            None => self.path_numbers.get(&self.links),
+        };
+        let path = match known {
             Some(&path) => path,
             None => {
                 let path = u32::try_from(self.paths.len()).map_err(|_| RunError::TooManyFlows)?;
                 self.paths.push(self.links.iter().map(|link| link.0).collect());
                 self.shared.push(GONE);
-                self.path_numbers.insert(self.links.clone(), path);
+                match pair {
+                    Some(pair) => self.pair_numbers.insert(pair, path),
+                    None => self.path_numbers.insert(self.links.clone(), path),
+                };
                 path
             }
         };
-        let (end, synced) = (0, self.now);
+        let pair = pair.map(|pair| pair.map(|link| link.0));
+        let (end, synced) = (signed(work(size.get())), self.now);
         let (rate, queued, position) = (0, u64::MAX, 0);
-        self.flows.push(Flow { class: GONE, path, size, end, rate, synced, queued, position });
+        self.flows.push(Flow { class: NEW, path, pair, end, rate, synced, queued, position });
+        self.sizes.push(size);
         self.active += 1;
-        let class = self.class(path, UNLIMITED);
-        self.join(flow, class, signed(work(size.get())));
+        self.started.push(flow);
         Ok(FlowId(flow))
     }
 
     fn limit(&mut self, flow: FlowId, limit: Option<Rate>) {
-        let Some(&Flow { class, path, rate, .. }) = self.flows.get(flow.index()) else { return };
-        let narrowest = self.paths[path as usize].iter().map(|link| self.shares.capacity(*link));
+        let Some(state) = self.flows.get(flow.index()) else { return };
+        let Flow { class, path, rate, .. } = *state;
+        let narrowest = state.links(&self.paths).iter().map(|link| self.shares.capacity(*link));
         let narrowest = narrowest.min().unwrap_or(UNLIMITED);
         // A limit that no link's capacity is above limits nothing.
         let limit = limit.map(fixed).filter(|limit| *limit < narrowest).unwrap_or(UNLIMITED);
         match class {
             GONE => {}
+            NEW if limit == UNLIMITED => {}
             ALONE if limit == rate => {}
             ALONE if limit != UNLIMITED => self.set_rate(flow.0, limit),
-            _ if class != ALONE && self.classes[class as usize].limit == limit => {}
+            _ if class < NEW && self.classes[class as usize].limit == limit => {}
             _ => {
                 let left = self.leave(flow.0);
                 if limit == UNLIMITED {
@@ -506,14 +585,15 @@ impl engine::World for World {
     fn prioritize(&mut self, _: FlowId, _: u8) {}
 
     fn state(&self, flow: FlowId) -> Option<FlowState> {
-        let flow = self.flows.get(flow.index())?;
+        let (flow, size) = (self.flows.get(flow.index())?, self.sizes[flow.index()]);
         let left = match flow.class {
             GONE => return None,
+            NEW => flow.end,
             ALONE => flow.end - i128::from(flow.rate) * i128::from(self.now - flow.synced),
             class => flow.end - self.service(&self.classes[class as usize]),
         };
         let left = u128::try_from(left).unwrap_or(0).div_ceil(work(1));
-        let served = flow.size - Bytes::new(u64::try_from(left).unwrap_or(u64::MAX));
+        let served = size - Bytes::new(u64::try_from(left).unwrap_or(u64::MAX));
         Some(FlowState { sent: served, delivered: served, ..FlowState::default() })
     }
 
@@ -530,12 +610,10 @@ impl engine::World for World {
     }
 
     fn finish(mut self, outcome: &mut Outcome) -> Result<(), RunError> {
-        for number in 0..self.flows.len() {
-            let Flow { class, path, .. } = self.flows[number];
-            if class != GONE
-                && let Some(state) = self.state(FlowId(u32::try_from(number).unwrap_or(GONE)))
-            {
-                self.account(path, state.delivered.get());
+        // There are fewer than 2³² flows.
+        for number in 0..u32::try_from(self.flows.len()).unwrap_or(GONE) {
+            if let Some(state) = self.state(FlowId(number)) {
+                self.account(number, state.delivered.get());
             }
         }
         self.audit().map_err(RunError::Invariant)?;

@@ -70,7 +70,7 @@ pub enum RunError {
 /// See [`RunError`].
 pub fn run(setup: Setup<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
     let links = setup.network.topology().links().len();
-    for &Monitor { link, interval } in &setup.monitors {
+    for &Monitor { link, interval, .. } in &setup.monitors {
         if interval == units::Span::ZERO || link.index() >= links {
             return Err(RunError::Monitor { link, interval });
         }

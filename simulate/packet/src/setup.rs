@@ -93,6 +93,8 @@ pub struct Transport {
     pub receive_window: Bytes,
     /// Selective acknowledgements (RFC 2018, recovery by RFC 6675).
     pub sack: bool,
+    /// A new segment for each of the first two duplicate acknowledgements (RFC 3042).
+    pub limited_transmit: bool,
     /// Of datagrams: whether packets wait at their host, in a queue for each destination, until
     /// directives let them go.
     pub held: bool,
@@ -171,6 +173,7 @@ impl Default for Transport {
             delayed_ack: None,
             receive_window: Bytes::new(4 << 20),
             sack: true,
+            limited_transmit: true,
             held: false,
             lengths: Lengths::Full,
             handshake: false,

@@ -182,7 +182,7 @@ impl World {
     }
 
     /// Passes a packet on; accounts for it when it is dropped.
-    #[inline]
+    #[inline(always)] // once a hop: the call would copy the packet
     fn forward(&mut self, element: u32, packet: Packet) {
         let kept = if element & SPECIAL == 0 {
             self.wires.offer(element as usize, self.now, packet)

@@ -179,10 +179,14 @@ fn dctcp_holds_the_queue_about_k() {
     };
     let mut setup = setup(topology, transport, jobs);
     setup.until = Time::ZERO + Span::from_millis(300);
-    setup.monitors =
-        vec![watermaster_packet::Monitor { link: port, interval: Span::from_micros(50) }];
+    setup.monitors = vec![watermaster_packet::Monitor {
+        link: port,
+        interval: Span::from_micros(50),
+        start: Span::from_millis(50),
+    }];
     let outcome = outcome(setup);
-    let steady = &outcome.queues[0].packets[1_000..];
+    let steady = &outcome.queues[0].packets;
+    assert!((4_999..=5_000).contains(&steady.len()), "{} samples of 250 ms", steady.len());
     let mean = steady.iter().map(|p| f64::from(*p)).sum::<f64>() / steady.len() as f64;
     let most = *steady.iter().max().unwrap();
     assert!((10.0..25.0).contains(&mean), "mean queue {mean}");
@@ -218,8 +222,11 @@ fn cubic_returns_to_its_plateau_in_the_time_of_the_formula() {
     let transport = Transport { protocol: Protocol::Cubic, ..newreno() };
     let mut setup = setup(topology, transport, vec![job(0, Time::ZERO, a, receiver, 1 << 40)]);
     setup.until = Time::ZERO + Span::from_secs(150);
-    setup.monitors =
-        vec![watermaster_packet::Monitor { link: port, interval: Span::from_millis(50) }];
+    setup.monitors = vec![watermaster_packet::Monitor {
+        link: port,
+        interval: Span::from_millis(50),
+        start: Span::ZERO,
+    }];
     let outcome = outcome(setup);
     // Times at which the full queue was left: local maxima of the queue at its limit.
     let queue = &outcome.queues[0].packets;

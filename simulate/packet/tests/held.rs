@@ -175,7 +175,7 @@ fn held_packets_wait() {
     let topology = network();
     let (a, b) = (host(&topology, "h0"), host(&topology, "h1"));
     let link = topology.out(a)[0];
-    let monitors = vec![watermaster_packet::Monitor { link, interval: SLOT }];
+    let monitors = vec![watermaster_packet::Monitor { link, interval: SLOT, start: Span::ZERO }];
     let until = Time::ZERO + SLOT * 10;
     let jobs = vec![job(0, Time::ZERO, a, b, 7 * FULL)];
     let waiting = outcome(Setup { monitors, until, ..setup(network(), held(), jobs) });

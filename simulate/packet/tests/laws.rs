@@ -173,7 +173,10 @@ fn a_broken_setup_is_an_error() {
     let no_window = Transport { initial_window: 0, ..Transport::default() };
     assert!(error(setup(star(), no_window, flow(1, 2))).contains("initial_window 0"));
     let mut blind = setup(star(), Transport::default(), flow(1, 2));
-    blind.monitors =
-        vec![watermaster_packet::Monitor { link: model::LinkId(99), interval: Span::ZERO }];
+    blind.monitors = vec![watermaster_packet::Monitor {
+        link: model::LinkId(99),
+        interval: Span::ZERO,
+        start: Span::ZERO,
+    }];
     assert!(error(blind).contains("link 99"));
 }

@@ -63,6 +63,9 @@ fn limited_transmit_makes_up_the_missing_duplicates() {
     assert_eq!((outcome.flows[0].timeouts, outcome.flows[0].retransmissions), (0, 2));
     let got = rounds(&outcome);
     assert!((5.5..5.6).contains(&got), "{got} round trips");
+    // Without, the duplicate for 2 releases nothing, and the timer must run out.
+    let outcome = flow(Transport { limited_transmit: false, ..transport }, 1, 6);
+    assert_eq!(outcome.flows[0].timeouts, 1);
 }
 
 #[test]
@@ -127,8 +130,11 @@ fn cubic_leaves_its_first_slow_start_before_the_buffer_overflows() {
         let port = topology.link_between(host(&topology, "s0"), b).unwrap();
         let mut setup = setup(topology, transport, vec![job(0, Time::ZERO, a, b, 1 << 40)]);
         setup.until = Time::ZERO + Span::from_secs(2);
-        setup.monitors =
-            vec![watermaster_packet::Monitor { link: port, interval: Span::from_millis(1) }];
+        setup.monitors = vec![watermaster_packet::Monitor {
+            link: port,
+            interval: Span::from_millis(1),
+            start: Span::ZERO,
+        }];
         let outcome = outcome(setup);
         let longest = outcome.queues[0].packets.iter().copied().max().unwrap();
         (outcome.links[port.index()].dropped, longest)

@@ -67,6 +67,21 @@ impl Swarms {
     }
 }
 
+/// What a hub sent in some time, and might have.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    sent: Bytes,
+    assigned: Bytes,
+    span: Span,
+}
+
+/// How fast a hub is, and what it was assigned in that time.
+#[derive(Clone, Copy, Debug)]
+struct Real {
+    speed: Rate,
+    assigned: Rate,
+}
+
 #[derive(Debug)]
 pub(super) struct State {
     request: Arc<Request>,
@@ -80,9 +95,9 @@ pub(super) struct State {
     /// Objects that have not reached the front end.
     pending: Vec<bool>,
     speeds: Vec<Rate>,
-    /// What each hub sent and for how long since its real speed was last known; and that speed.
-    seen: Vec<(Bytes, Span)>,
-    real: Vec<Option<Rate>>,
+    /// What each hub sent since its real speed was last known; and that speed.
+    seen: Vec<Seen>,
+    real: Vec<Option<Real>>,
     /// B_p, B_d, and what came in last (B_a).
     planned: Rate,
     capacity: Rate,
@@ -138,7 +153,7 @@ impl State {
         let mut state = Self {
             pending: vec![true; ways.len()],
             speeds: vec![crate::FLOOR; hubs.len()],
-            seen: vec![(Bytes::ZERO, Span::ZERO); hubs.len()],
+            seen: vec![Seen::default(); hubs.len()],
             real: vec![None; hubs.len()],
             roots: roots(&hubs),
             planned: (capacity - front.received).max(crate::FLOOR),
@@ -232,7 +247,9 @@ impl State {
         self.measure(sample, &left);
         if parameters.redirect {
             let speeds = self.real.iter().zip(&self.speeds);
-            let loads = left.iter().zip(speeds.map(|(real, assigned)| real.unwrap_or(*assigned)));
+            let loads = left
+                .iter()
+                .zip(speeds.map(|(real, assigned)| real.map_or(*assigned, |real| real.speed)));
             let loads: Vec<Load> =
                 loads.map(|(left, speed)| Load { bytes: *left, speed }).collect();
             let moves = self.redirect(racks, &loads);
@@ -252,7 +269,7 @@ impl State {
             let left = self.left();
             let real = self.real.clone();
             let wants = |hub: usize, part| {
-                real[hub].map_or(Rate::MAX, |real| demand(before[hub], real, part))
+                real[hub].map_or(Rate::MAX, |real| demand(real.assigned, real.speed, part))
             };
             self.divide(choice, &left, wants);
             orders.extend((self.speeds != before).then(|| self.speeds()).flatten());
@@ -264,16 +281,19 @@ impl State {
     /// over less time the packets that happen to fall into it decide. One that sent nothing may
     /// have been about to send a packet; one that has nothing `left` tells nothing.
     fn measure(&mut self, sample: &Sample, left: &[Bytes]) {
-        for (hub, (bytes, span)) in self.seen.iter_mut().enumerate() {
+        for (hub, seen) in self.seen.iter_mut().enumerate() {
             if left[hub] == Bytes::ZERO {
-                (*bytes, *span) = (Bytes::ZERO, Span::ZERO);
+                *seen = Seen::default();
                 continue;
             }
-            *bytes += sample.received.get(hub).copied().unwrap_or(Bytes::ZERO);
-            *span += sample.span;
-            if *span >= self.speeds[hub].time_for(ENOUGH) {
-                self.real[hub] = Some(Rate::of((*bytes).max(PACKET), *span).max(crate::FLOOR));
-                (*bytes, *span) = (Bytes::ZERO, Span::ZERO);
+            seen.sent += sample.received.get(hub).copied().unwrap_or(Bytes::ZERO);
+            seen.assigned += self.speeds[hub].bytes_in(sample.span);
+            seen.span += sample.span;
+            if seen.assigned >= ENOUGH {
+                let speed = Rate::of(seen.sent.max(PACKET), seen.span).max(crate::FLOOR);
+                let assigned = Rate::of(seen.assigned, seen.span);
+                self.real[hub] = Some(Real { speed, assigned });
+                *seen = Seen::default();
             }
         }
     }

@@ -64,6 +64,7 @@ pub(crate) struct Sender {
     /// A segment to send at once, whatever the window: again, or to probe a small window.
     resend: Option<u64>,
     sack: bool,
+    limited_transmit: bool,
     sacked: Ranges,
     /// Where to look for the next hole to fill (RFC 6675: HighRxt).
     high_resent: u64,
@@ -100,6 +101,7 @@ impl Sender {
             recover: 0,
             resend: None,
             sack: transport.sack,
+            limited_transmit: transport.limited_transmit,
             sacked: Ranges::default(),
             high_resent: 0,
             resent: VecDeque::new(),
@@ -382,7 +384,7 @@ impl Sender {
 
     fn usable_window(&self) -> u64 {
         let mut window = self.congestion.window;
-        if self.duplicates > 0 && self.phase == Phase::Open {
+        if self.limited_transmit && self.duplicates > 0 && self.phase == Phase::Open {
             // Limited transmit (RFC 3042): a segment for each of the first two duplicates.
             window += u64::from(self.duplicates.min(DUPLICATES - 1)) * u64::from(self.mss);
         }

@@ -356,12 +356,16 @@ impl Fronts {
                 self.ask_on(request, actions)
             }
             Order::Speeds(speeds) => {
-                for (hub, speed) in active.hubs.iter_mut().zip(speeds) {
-                    hub.accelerate(*speed);
-                    if let Some(line) = &hub.line {
-                        actions.limit(line.flow, Some(hub.speed()));
+                let mut changed = Vec::new();
+                for ((place, hub), speed) in (0u32..).zip(&mut active.hubs).zip(speeds) {
+                    if hub.accelerate(actions.now(), *speed) {
+                        changed.push(place);
+                        if let Some(line) = &hub.line {
+                            actions.limit(line.flow, Some(hub.speed()));
+                        }
                     }
                 }
+                changed.into_iter().for_each(|hub| self.wake(request, hub, actions));
                 Ok(())
             }
             Order::Redirect(moves) => {

@@ -82,14 +82,25 @@ impl Hub {
         }
     }
 
-    /// Obeys a speed; the first tells an overloaded hub what it can at most.
-    pub(super) fn accelerate(&mut self, speed: Rate) {
+    /// Obeys a speed, at once: what is left of the wait for the packet before is waited for at it.
+    /// The first tells an overloaded hub what it can at most. Whether it changes what it sends at.
+    pub(super) fn accelerate(&mut self, now: Time, speed: Rate) -> bool {
+        let before = self.speed();
+        let owed = before.bytes_in(self.ready.since(now));
         if let Some(part) = self.overload.take() {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most the speed
             let most = (speed.as_bps() as f64 * part) as u64;
             self.most = Rate::from_bps(most.max(1));
         }
         self.speed = speed;
+        if self.speed() == before {
+            return false;
+        }
+        if self.ready > now {
+            self.ready = now + self.speed().time_for(owed);
+        }
+        self.is_waiting = false;
+        true
     }
 
     /// What it sends at.
@@ -149,13 +160,17 @@ impl Hub {
         (!self.queue.is_empty() && !self.is_dead).then(|| self.ready.since(now))
     }
 
-    /// The next packet, of several objects if `packed`: the objects and their payload.
+    /// The next packet, of several objects if `packed`: the objects and their payload. `None` when
+    /// there is none, or it is too early, for a timer that was set at another speed.
     pub(super) fn packet(
         &mut self,
         now: Time,
         request: &Request,
         packed: bool,
     ) -> Option<(Vec<u32>, Bytes)> {
+        if now < self.ready {
+            return None;
+        }
         self.is_waiting = false;
         let (mut objects, mut size) = (Vec::new(), Bytes::ZERO);
         while let Some(&object) = self.queue.front() {
