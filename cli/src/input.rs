@@ -32,6 +32,10 @@ pub(crate) struct Input {
     #[arg(long = "set", value_name = "PATH=VALUE")]
     changes: Vec<Override>,
 
+    /// Run it in this world instead: packet, fluid, or lab, the kernel's own TCP on this machine
+    #[arg(long, value_name = "WORLD")]
+    world: Option<String>,
+
     /// Take the jobs from this trace: SWIM for kind = "shuffle", coflow-benchmark for "coflow"
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -50,6 +54,7 @@ impl Input {
     pub(crate) fn load(&self, more: &[Override]) -> Result<Scenario, Failure> {
         let mut changes = self.changes.clone();
         changes.extend(self.seed.map(Override::seed));
+        changes.extend(self.world.as_deref().map(|name| Override::text("--world", "world", name)));
         if let Some(trace) = &self.trace {
             changes.push(trace_override(trace)?);
         }
@@ -88,6 +93,9 @@ impl Input {
         }
         if let Some(seed) = self.seed {
             option("--seed", seed.to_string());
+        }
+        if let Some(world) = &self.world {
+            option("--world", world.clone());
         }
         for change in &self.changes {
             option("--set", format!("{}={}", change.path(), change.value()));

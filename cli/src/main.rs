@@ -9,6 +9,7 @@ mod completions;
 mod doctor;
 mod failure;
 mod input;
+mod lab;
 mod live;
 mod progress;
 mod reproduce;
@@ -45,6 +46,8 @@ enum Command {
     Reproduce(reproduce::Reproduce),
     Bench(bench::Bench),
     Bound(bound::Bound),
+    #[command(subcommand)]
+    Lab(lab::Command),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
     Agent(live::agent::Agent),
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Reproduce(command) => command.execute(),
         Command::Bench(command) => command.execute(),
         Command::Bound(command) => command.execute(),
+        Command::Lab(command) => command.execute(),
         Command::Doctor(command) => command.execute(),
         Command::Completions(command) => command.execute(),
         Command::Agent(command) => command.execute(),

@@ -117,7 +117,8 @@ impl Drop for Staging {
     }
 }
 
-/// Makes an interrupt (Ctrl-C, termination, a closed terminal) leave nothing behind.
+/// Makes an interrupt (Ctrl-C, termination, a closed terminal) leave nothing behind, neither files
+/// nor labs.
 pub(crate) fn clean_up_on_interrupt() -> Result<(), Failure> {
     const INTERRUPTED: i32 = 130;
     let clean = || {
@@ -125,6 +126,7 @@ pub(crate) fn clean_up_on_interrupt() -> Result<(), Failure> {
         if let Some(leftover) = unfinished.take() {
             leftover.remove();
         }
+        ::lab::abandon();
         // The lock is held to the end: no file is moved any more.
         std::process::exit(INTERRUPTED);
     };

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, print};
 use crate::input::{Input, MOST_RUNS, prepare};
+use crate::staging::clean_up_on_interrupt;
 
 /// Run a scenario for every combination of some of its values
 ///
@@ -33,9 +34,9 @@ pub(crate) struct Sweep {
 }
 
 /// The overrides of one key, one for each value.
-type Values = Vec<Override>;
+pub(crate) type Values = Vec<Override>;
 
-fn values(text: &str) -> Result<Values, String> {
+pub(crate) fn values(text: &str) -> Result<Values, String> {
     let (path, values) = text.split_once('=').ok_or("has no =; write PATH=A,B,C")?;
     let each = values.split(',').map(|value| Override::new(path, value));
     each.collect::<Result<_, _>>().map_err(|error| error.to_string())
@@ -71,6 +72,7 @@ impl Sweep {
     }
 
     pub(crate) fn execute(self) -> Result<(), Failure> {
+        clean_up_on_interrupt()?;
         let combinations = product(&self.vary)?;
         let repetitions = product(&self.over)?;
         if combinations.len().saturating_mul(repetitions.len()) > MOST_RUNS {
@@ -173,7 +175,7 @@ fn compare(points: &[Point], policy: &str) -> Result<String, Failure> {
 }
 
 /// Every way to choose a value of each key; one empty way of no keys.
-fn product(keys: &[Values]) -> Result<Vec<Values>, Failure> {
+pub(crate) fn product(keys: &[Values]) -> Result<Vec<Values>, Failure> {
     let mut all = vec![Vec::new()];
     for values in keys {
         if all.len().saturating_mul(values.len()) > MOST_RUNS {

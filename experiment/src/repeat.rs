@@ -25,7 +25,10 @@ impl RunResult {
                         values.entry(name).or_default().push(*value);
                     }
                 }
-                let mut sums = PolicyResult { metrics: Metrics::new(), ..result.clone() };
+                let all = runs.iter().flat_map(|run| &run.results);
+                let own = all.filter(|repeat| repeat.policy == result.policy);
+                let notes = own.flat_map(|repeat| repeat.notes.clone()).collect();
+                let mut sums = PolicyResult { metrics: Metrics::new(), notes, ..result.clone() };
                 for (name, values) in values {
                     if let Some(summary) = Summary::of(&values) {
                         sums.metrics.insert(name.clone(), summary.mean);

@@ -60,6 +60,9 @@ pub struct PolicyResult {
     /// confidence interval. Empty of a single run.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub interval95: Metrics,
+    /// What the world says that whoever reads the figures must know.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// What is published; as JSON only the figures themselves.
     #[serde(serialize_with = "values")]
     pub published: BTreeMap<String, Published>,
@@ -107,7 +110,11 @@ impl RunResult {
             let other = other.map(|base| &base.outcome);
             (run.policy.clone(), metrics::measure(topology, &run.outcome, other))
         });
-        Self::judged(origin, measured.collect(), baseline, published)
+        let mut result = Self::judged(origin, measured.collect(), baseline, published);
+        for (own, run) in result.results.iter_mut().zip(runs) {
+            own.notes.clone_from(&run.outcome.notes);
+        }
+        result
     }
 
     /// The result of what was `measured` under each policy, judged as [`RunResult::new`] does.
@@ -136,6 +143,7 @@ impl RunResult {
                 policy: policy.clone(),
                 metrics,
                 interval95: Metrics::new(),
+                notes: Vec::new(),
                 published: figures,
                 verdict: Verdict::None,
                 verdicts: BTreeMap::new(),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use engine::{Monitor, Outcome, Plan, Progress};
 use model::{LinkId, Network};
-use packet::{Capture, Setup};
+use packet::{Capture, Protocol, Setup, Transport};
 use policy::Policy;
 
 use crate::scenario::{PolicySpec, Scenario, ScenarioError, Traffic, World};
@@ -31,6 +31,14 @@ pub enum Failure {
         /// What the world said.
         source: fluid::RunError,
     },
+    /// The lab refuses it or stopped.
+    #[error("{policy}: {source}")]
+    Lab {
+        /// Label of the policy.
+        policy: String,
+        /// What the lab said.
+        source: lab::Error,
+    },
     /// A policy refuses its parameters.
     #[error(transparent)]
     Policy(#[from] policy::PolicyError),
@@ -45,6 +53,8 @@ pub struct Prepared {
     pub network: Network,
     /// Its jobs.
     pub traffic: Traffic,
+    /// The lab that stands and is to be used; `None`: one for each run.
+    pub standing: Option<String>,
 }
 
 impl Prepared {
@@ -55,7 +65,7 @@ impl Prepared {
     pub fn new(scenario: Scenario) -> Result<Self, ScenarioError> {
         let network = Network::new(scenario.topology.clone());
         let traffic = scenario.workload.prepare(&network, scenario.seed)?;
-        Ok(Self { scenario, network, traffic })
+        Ok(Self { scenario, network, traffic, standing: None })
     }
 
     /// A run for each policy whose label is among `labels`, in the order of the scenario. Captures
@@ -121,6 +131,7 @@ impl Task<'_> {
         let outcome = match self.prepared.scenario.world {
             World::Packet => self.packet(progress),
             World::Fluid => self.fluid(progress),
+            World::Lab => self.in_lab(progress),
         }?;
         Ok(Run { policy: self.policy.label.clone(), outcome })
     }
@@ -147,7 +158,7 @@ impl Task<'_> {
         let setup = Setup {
             network: self.prepared.network.clone(),
             transport: self.policy.transport,
-            application: self.prepared.traffic.in_packets(),
+            application: self.prepared.traffic.in_streams(),
             policy: Some(self.policy.build()?),
             enforcement: scenario.control.enforcement,
             host_queue: scenario.queues.host,
@@ -160,6 +171,53 @@ impl Task<'_> {
         };
         packet::run(setup, progress)
             .map_err(|source| Failure::Packet { policy: self.policy.label.clone(), source })
+    }
+
+    fn in_lab(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
+        let prepared = self.prepared;
+        let policy: Option<Box<dyn Policy>> = match self.policy.name {
+            // Nobody need listen to what leads to nothing.
+            "tcp" => None,
+            _ => Some(self.policy.build()?),
+        };
+        let run = || {
+            let transport = in_kernel(&self.policy.transport)?;
+            if policy.as_ref().is_some_and(|policy| policy.watch().is_some()) {
+                let what = "the policy acts at switches, which those of the lab can't yet; use \
+                            world = \"packet\"";
+                return Err(lab::Error::Transport(what.into()));
+            }
+            let lab = self.lab()?;
+            let network = prepared.network.clone();
+            let (control, until) = (lab::Control::Direct, prepared.scenario.until);
+            let world = lab::World::new(lab, &network, transport, control, until)?;
+            let plan = Plan {
+                network,
+                application: prepared.traffic.in_streams(),
+                policy,
+                control_delay: prepared.scenario.control.delay,
+                processing: prepared.scenario.control.processing,
+                until,
+                monitors: prepared.scenario.monitors.clone(),
+            };
+            engine::drive(world, plan, progress)
+        };
+        run().map_err(|source| Failure::Lab { policy: self.policy.label.clone(), source })
+    }
+
+    /// The lab to run in: the one that stands, or one of this run.
+    fn lab(&self) -> Result<lab::Lab, lab::Error> {
+        let scenario = &self.prepared.scenario;
+        if let Some(name) = &self.prepared.standing {
+            return lab::Lab::attach(name, &scenario.topology);
+        }
+        let order = lab::Order {
+            name: format!("run{}", std::process::id()),
+            switches: scenario.switches,
+            passing: true,
+            ..lab::Order::default()
+        };
+        lab::Lab::up(&scenario.topology, &order)
     }
 
     fn fluid(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
@@ -183,7 +241,39 @@ impl Task<'_> {
     }
 }
 
-/// Runs all `tasks` on at most `threads` threads. The runs are in the order of the tasks and the
+/// What the kernel calls a transport.
+///
+/// # Errors
+/// One that it has nothing of.
+pub fn in_kernel(transport: &Transport) -> Result<lab::Transport, lab::Error> {
+    let congestion_control = match transport.protocol {
+        Protocol::NewReno => "reno",
+        Protocol::Cubic => "cubic",
+        Protocol::Dctcp => "dctcp",
+        Protocol::Granted | Protocol::Datagram => {
+            return Err(lab::Error::Transport(
+                "hosts of the lab speak newreno, cubic or dctcp; use world = \"packet\"".into(),
+            ));
+        }
+    };
+    if transport.ictcp {
+        return Err(lab::Error::Transport("no kernel has ictcp; use world = \"packet\"".into()));
+    }
+    Ok(lab::Transport {
+        congestion_control,
+        mss: transport.mss,
+        header: transport.header,
+        initial_window: transport.initial_window,
+        min_rto: transport.min_rto,
+        delayed_ack: transport.delayed_ack.is_some(),
+        receive_window: transport.receive_window,
+        sack: transport.sack,
+        ecn: transport.protocol == Protocol::Dctcp,
+        handshake: transport.handshake,
+    })
+}
+
+/// Runs all `tasks` on at most `threads` threads, those in the lab one after another. The runs are in the order of the tasks and the
 /// same whatever the number of threads. `progress` hears which task has come how far.
 ///
 /// # Errors
@@ -193,6 +283,9 @@ pub fn run_all(
     threads: usize,
     progress: &(dyn Fn(usize, Progress) + Sync),
 ) -> Result<Vec<Run>, Failure> {
+    // Two labs at once would take each other's processors.
+    let in_lab = |task: &Task<'_>| task.prepared.scenario.world == World::Lab;
+    let threads = if tasks.iter().any(in_lab) { 1 } else { threads };
     let next = AtomicUsize::new(0);
     let finished = Mutex::new(Vec::with_capacity(tasks.len()));
     let work = || {

@@ -30,6 +30,11 @@ pub const DEFAULT_METRICS: &[&str] = &[
 /// given.
 pub fn render(result: &RunResult, shown: &[&str], width: Option<u16>) -> String {
     let mut text = compare(result, shown, width);
+    for own in &result.results {
+        for note in &own.notes {
+            text.push_str(&format!("{}: {}\n", printable(&own.policy), printable(note)));
+        }
+    }
     if result.results.iter().any(|r| !r.published.is_empty()) {
         text.push_str("\nBeside the published figures:\n");
         text.push_str(&beside_published(result, width));

@@ -16,8 +16,7 @@ fn declared(flow: u64) -> serde_json::Value {
 #[tokio::test]
 async fn a_replay_decides_what_was_decided_then() {
     let mut daemon = Daemon::start(&recorder());
-    let mut agent =
-        Agent::connect(&daemon.address(), None, "h0", &[("h0", "10.0.0.1")], 0).await;
+    let mut agent = Agent::connect(&daemon.address(), None, "h0", &[("h0", "10.0.0.1")], 0).await;
     agent.hear().await.unwrap();
     let mut client = daemon.client().await;
     declare(&mut client, "a", &json!([{ "type": "job_start", "job": "j" }])).await;

@@ -87,6 +87,11 @@ pub fn render(report: &Report<'_>) -> String {
 
     body += "<h2>Results</h2>\n";
     body += &comparison(report.result, DEFAULT_METRICS);
+    for result in &report.result.results {
+        for note in &result.notes {
+            body += &format!("<p>{}: {}</p>\n", escape(&result.policy), escape(note));
+        }
+    }
     body += &beside_published(report.result);
     body += "<h2>Plots</h2>\n";
     if report.result.results.iter().any(|r| !r.interval95.is_empty()) {

@@ -58,6 +58,8 @@ pub struct Scenario {
     pub queues: Queues,
     /// How directives reach the flows.
     pub control: Control,
+    /// What forwards in the lab.
+    pub switches: lab::Switches,
     /// What moves.
     pub workload: Workload,
     /// Who decides, one run each.
@@ -75,7 +77,7 @@ pub struct Scenario {
     pub measures: Vec<String>,
 }
 
-/// A simulated world.
+/// Where it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum World {
     /// Packet by packet.
@@ -83,16 +85,20 @@ pub enum World {
     Packet,
     /// Flows that share links max-min fairly; transport and queues play no part in it.
     Fluid,
+    /// The kernel's own TCP between network namespaces of this machine, in real time.
+    Lab,
 }
 
 impl World {
-    const NAMED: &[(&str, Self)] = &[("packet", Self::Packet), ("fluid", Self::Fluid)];
+    const NAMED: &[(&str, Self)] =
+        &[("packet", Self::Packet), ("fluid", Self::Fluid), ("lab", Self::Lab)];
 
     /// Its name in scenarios and results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Packet => "packet",
             Self::Fluid => "fluid",
+            Self::Lab => "lab",
         }
     }
 }
@@ -177,6 +183,7 @@ impl Scenario {
             .or("transport", Transport::default(), |v| transport::read(v, Transport::default()))?;
         let queues = root.or("queues", Queues::default(), transport::read_queues)?;
         let control = root.or("control", transport::CONTROL, transport::read_control)?;
+        let switches = root.or("lab", lab::Switches::default(), read_lab)?;
         let context = workload::Context {
             topology: &topology,
             transport: &transport,
@@ -200,7 +207,13 @@ impl Scenario {
         if let (World::Fluid, Some(capture)) = (world, captures.first()) {
             return Err(capture.error("the fluid world has no packets to capture; remove it"));
         }
-        let captures = captures.iter().map(|v| read_capture(v, &topology)).collect::<Result<_, _>>()?;
+        if let (World::Lab, Some(capture)) = (world, captures.first()) {
+            let what = "the lab captures nothing by itself; remove it, and run tcpdump by \
+                        watermaster lab shell";
+            return Err(capture.error(what));
+        }
+        let captures =
+            captures.iter().map(|v| read_capture(v, &topology)).collect::<Result<_, _>>()?;
         let monitors = root.tables("monitor", Self::MOST_CAPTURES)?;
         let monitors = monitor::read_monitors(&monitors, &topology)?;
         let figures = root.or("figure", Vec::new(), figure::read)?;
@@ -221,6 +234,7 @@ impl Scenario {
             topology,
             queues,
             control,
+            switches,
             workload,
             policies,
             captures,
@@ -244,6 +258,15 @@ fn read_capture(value: &Value<'_>, topology: &Topology) -> Result<CapturePort, S
     let (link, name) = topology::port(&mut fields, topology, &names)?;
     fields.done()?;
     Ok(CapturePort { link, name })
+}
+
+/// `[lab]`.
+fn read_lab(value: &Value<'_>) -> Result<lab::Switches, ScenarioError> {
+    let known = &[("bridge", lab::Switches::Bridge), ("ovs", lab::Switches::Ovs)];
+    let mut fields = value.fields()?;
+    let switches = fields.or("switches", lab::Switches::default(), |v| v.choice(known))?;
+    fields.done()?;
+    Ok(switches)
 }
 
 fn baseline(root: &mut Fields<'_>, policies: &[PolicySpec]) -> Result<String, ScenarioError> {

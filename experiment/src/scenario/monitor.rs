@@ -17,9 +17,8 @@ pub(super) fn read_monitors(values: &[Value<'_>], topology: &Topology) -> Read<V
         let interval = fields.or("interval", Span::from_millis(1), |v| {
             between(v, Span::from_micros(1), Span::from_secs(3600))
         })?;
-        let start = fields.or("start", Span::ZERO, |v| {
-            transport::between(v, Span::ZERO, Span::from_secs(3600))
-        })?;
+        let start =
+            fields.or("start", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(3600)))?;
         fields.done()?;
         Ok(Monitor { link, interval, start })
     };

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::{Application, Jobs};
+use engine::{Application, Jobs, Streams};
 use model::{Job, Network, NodeId, NodeKind, Topology};
 use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
@@ -105,8 +105,8 @@ enum Source {
 }
 
 impl Traffic {
-    /// What runs on the hosts of the packet world.
-    pub fn in_packets(&self) -> Box<dyn Application<packet::World> + '_> {
+    /// What runs on the hosts of a world whose flows can grow.
+    pub fn in_streams<W: Streams + 'static>(&self) -> Box<dyn Application<W> + '_> {
         match &self.0 {
             Source::Gather { gather, hosts, seed } => gather.application(hosts, *seed),
             Source::Stream { stream, seed } => match StreamRun::new(stream, *seed) {
@@ -477,8 +477,12 @@ fn payload_capacity(context: &Context<'_>) -> Rate {
 fn incast(fields: &mut Fields<'_>, names: &Names<'_>, ends: bool) -> Read<Recipe> {
     let receiver = named(&fields.need("receiver", "\"h0\"")?, "host", names)?;
     let senders = count(&fields.need("senders", "40")?)?;
-    let bytes = bytes(&fields.need("bytes", "\"512 KB\"")?)?;
-    let once = Incast::once(receiver, senders, bytes);
+    let each = match fields.get("total") {
+        // A block that the senders hold in equal parts.
+        Some(total) => Bytes::new(bytes(&total)?.get().div_ceil(senders.into())),
+        None => bytes(&fields.need("bytes", "\"512 KB\", or give a total")?)?,
+    };
+    let once = Incast::once(receiver, senders, each);
     Ok(Recipe::Incast(Incast {
         jitter: fields.or("jitter", once.jitter, span)?,
         start: fields.or("start", once.start, span)?,

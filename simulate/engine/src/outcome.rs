@@ -32,6 +32,8 @@ pub struct Outcome {
     pub hops: u64,
     /// Events that the world handled.
     pub events: u64,
+    /// What whoever reads the figures must know, in sentences; empty where nothing is special.
+    pub notes: Vec<String>,
 }
 
 /// One flow of a run.

@@ -73,11 +73,7 @@ impl Ends {
 
     /// Opens the next interval that has entries, unless it begins after `limit`: what is entered later
     /// is mostly for intervals before it.
-    fn open(
-        &mut self,
-        limit: u64,
-        mut due: impl FnMut(u64, u32) -> Option<u64>,
-    ) -> Option<()> {
+    fn open(&mut self, limit: u64, mut due: impl FnMut(u64, u32) -> Option<u64>) -> Option<()> {
         let first = self.far.first_entry().filter(|first| *first.key() <= limit >> SHIFT)?;
         let (interval, entries) = first.remove_entry();
         self.next = interval + 1;

@@ -1,0 +1,199 @@
+//! `watermaster lab compare`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use experiment::RunResult;
+use experiment::metrics::human;
+use experiment::run::{Prepared, run_all};
+use experiment::scenario::Override;
+use serde::Serialize;
+
+use super::load;
+use crate::failure::{Failure, print};
+use crate::input::threads;
+use crate::progress::Bar;
+use crate::staging::clean_up_on_interrupt;
+use crate::sweep::{Values, product, values};
+
+/// What the two worlds may differ by.
+const TOLERANCE: f64 = 0.15;
+/// What is compared where a scenario names nothing.
+const MEASURES: &[&str] =
+    &["jct_mean_s", "fct_mean_s", "makespan_s", "goodput_bps", "timeouts_count"];
+
+/// Run scenarios in the simulator and in the lab, and compare metric by metric
+///
+/// Each in both worlds under its policies; what differs by more than 15 % is flagged. With --repeat
+/// the means over seeds are compared.
+#[derive(Args)]
+#[command(after_help = "Example:\n  \
+    sudo watermaster lab compare scenarios/lab/incast.toml --policy cubic \\\n    \
+    --vary workload.senders=10,20,40,60 --repeat 3")]
+pub(crate) struct Compare {
+    /// The scenario files
+    #[arg(required = true)]
+    scenarios: Vec<PathBuf>,
+
+    /// Only these policies, by label
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    policy: Vec<String>,
+
+    /// Change a key of every scenario; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    changes: Vec<Override>,
+
+    /// Values of a key, each compared; repeatable
+    #[arg(long, value_name = "PATH=A,B,…", value_parser = values)]
+    vary: Vec<Values>,
+
+    /// Run each so many times, with seeds that count up, and compare means
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    repeat: u64,
+
+    /// Print one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+/// One metric in both worlds.
+#[derive(Serialize)]
+struct Row {
+    scenario: String,
+    set: BTreeMap<String, String>,
+    policy: String,
+    metric: String,
+    simulator: f64,
+    lab: f64,
+    /// Lab by simulator; nothing where that is no number.
+    ratio: Option<f64>,
+    /// Within the tolerance.
+    agrees: bool,
+    /// What the lab says of the run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<String>,
+}
+
+impl Compare {
+    pub(super) fn execute(self) -> Result<(), Failure> {
+        clean_up_on_interrupt()?;
+        let combinations = product(&self.vary)?;
+        let mut rows = Vec::new();
+        for path in &self.scenarios {
+            for set in &combinations {
+                let changes: Vec<Override> = self.changes.iter().chain(set).cloned().collect();
+                let in_world = |world: &str| {
+                    let world = Override::text("world", "world", world);
+                    let seed = load(path, &changes)?.scenario.seed;
+                    let seeds = (0..self.repeat).map(|more| {
+                        let seed = Override::seed(seed.saturating_add(more));
+                        let all = changes.iter().cloned().chain([world.clone(), seed]);
+                        load(path, &all.collect::<Vec<_>>())
+                    });
+                    self.run(&seeds.collect::<Result<Vec<_>, _>>()?)
+                };
+                let (simulator, lab) = (in_world("packet")?, in_world("lab")?);
+                let measures = load(path, &changes)?.scenario.measures;
+                let measures: Vec<&str> = match &measures[..] {
+                    [] => MEASURES.to_vec(),
+                    some => some.iter().map(String::as_str).collect(),
+                };
+                let set: BTreeMap<String, String> =
+                    set.iter().map(|c| (c.path().to_owned(), c.value().to_owned())).collect();
+                let fresh = beside(&simulator, &lab, &measures, &set);
+                if !self.json {
+                    print(&show(&fresh))?;
+                }
+                rows.extend(fresh);
+            }
+        }
+        if self.json {
+            let json = serde_json::to_string_pretty(&rows).map_err(Failure::failed)?;
+            return print(&(json + "\n"));
+        }
+        let apart = rows.iter().filter(|row| !row.agrees).count();
+        print(&format!("{} of {} figures agree within 15 %\n", rows.len() - apart, rows.len()))
+    }
+
+    /// The mean over `repeats` under the policies asked for.
+    fn run(&self, repeats: &[Prepared]) -> Result<RunResult, Failure> {
+        let mut results = Vec::new();
+        for prepared in repeats {
+            let all: Vec<String> = prepared.scenario.labels().map(str::to_owned).collect();
+            if let Some(label) = self.policy.iter().find(|label| !all.contains(label)) {
+                return Err(Failure::misused(format_args!(
+                    "--policy {label}: {} has no such policy; use one of {}",
+                    prepared.scenario.name,
+                    all.join(", ")
+                )));
+            }
+            let labels = if self.policy.is_empty() { all } else { self.policy.clone() };
+            let tasks: Vec<_> = prepared.tasks(&labels, None).collect();
+            let bar = Bar::new(&tasks);
+            let runs = run_all(&tasks, threads(None), &|task, now| bar.update(task, &now));
+            results.push(prepared.result(&runs.map_err(Failure::failed)?));
+        }
+        RunResult::mean_of(&results).ok_or_else(|| Failure::misused("nothing to run"))
+    }
+}
+
+/// The `measures` of both worlds, policy by policy.
+fn beside(
+    simulator: &RunResult,
+    lab: &RunResult,
+    measures: &[&str],
+    set: &BTreeMap<String, String>,
+) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (ours, theirs) in simulator.results.iter().zip(&lab.results) {
+        let mut notes = theirs.notes.clone();
+        for &metric in measures {
+            let values = (ours.metrics.get(metric), theirs.metrics.get(metric));
+            let (Some(&simulator), Some(&measured)) = values else { continue };
+            let ratio = Some(measured / simulator).filter(|ratio| ratio.is_finite());
+            let close = |ratio: f64| (1.0 - TOLERANCE..=1.0 + TOLERANCE).contains(&ratio);
+            rows.push(Row {
+                scenario: lab.origin.scenario.clone(),
+                set: set.clone(),
+                policy: ours.policy.clone(),
+                metric: metric.to_owned(),
+                simulator,
+                lab: measured,
+                ratio,
+                // No timeouts in either is agreement.
+                agrees: simulator == measured || ratio.is_some_and(close),
+                notes: std::mem::take(&mut notes),
+            });
+        }
+    }
+    rows
+}
+
+fn show(rows: &[Row]) -> String {
+    let Some(first) = rows.first() else {
+        return "nothing that both worlds measure\n".to_owned();
+    };
+    let set: Vec<String> =
+        first.set.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+    let mut text = format!("{} {}\n", first.scenario, set.join(", "));
+    text += &format!(
+        " {:<14} {:<28} {:>14} {:>14} {:>7}\n",
+        "policy", "metric", "simulator", "lab", "ratio"
+    );
+    for row in rows {
+        let ratio = row.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"));
+        let (simulator, lab) = (human(&row.metric, row.simulator), human(&row.metric, row.lab));
+        let flag = if row.agrees { "" } else { "  apart" };
+        text += &format!(
+            " {:<14} {:<28} {simulator:>14} {lab:>14} {ratio:>7}{flag}\n",
+            row.policy, row.metric
+        );
+    }
+    for row in rows {
+        for note in &row.notes {
+            text += &format!("{}: {note}\n", row.policy);
+        }
+    }
+    text + "\n"
+}

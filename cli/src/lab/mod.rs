@@ -1,0 +1,295 @@
+//! `watermaster lab`.
+
+mod compare;
+
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command as Program;
+
+use ::lab::{Error, Journal, Lab, Order, Phase, Switches};
+use clap::{Args, Subcommand};
+use experiment::run::{Prepared, in_kernel, run_all};
+use experiment::scenario::{Override, Scenario};
+use experiment::table;
+use serde::Serialize;
+
+use crate::failure::{Failure, print};
+use crate::input::prepare;
+use crate::progress::Bar;
+use crate::staging::clean_up_on_interrupt;
+
+/// Virtual clusters on this machine: network namespaces, shaped links, and the kernel's own TCP
+#[derive(Subcommand)]
+#[command(after_help = "Example:\n  \
+    sudo watermaster lab up scenarios/lab/two-shuffles.toml --name demo\n  \
+    sudo watermaster lab run demo\n  \
+    sudo watermaster lab shell demo h0 -- ping -c 3 10.0.0.4\n  \
+    sudo watermaster lab down demo")]
+pub(crate) enum Command {
+    Up(Up),
+    Run(Run),
+    Compare(compare::Compare),
+    Down(Down),
+    Shell(Shell),
+    List(List),
+}
+
+impl Command {
+    pub(crate) fn execute(self) -> Result<(), Failure> {
+        match self {
+            Self::Up(command) => command.execute(),
+            Self::Run(command) => command.execute(),
+            Self::Compare(command) => command.execute(),
+            Self::Down(command) => command.execute(),
+            Self::Shell(command) => command.execute(),
+            Self::List(command) => command.execute(),
+        }
+    }
+}
+
+/// What the user can mend is misuse; the rest has failed.
+fn failed(error: Error) -> Failure {
+    match error {
+        Error::Name(_)
+        | Error::None(_)
+        | Error::Taken(_)
+        | Error::Foreign(_)
+        | Error::Other(_)
+        | Error::Topology(_)
+        | Error::Transport(_) => Failure::misused(error),
+        _ => Failure::failed(error),
+    }
+}
+
+/// Prints `value` as JSON, or `text`.
+fn tell(json: bool, value: &impl Serialize, text: &str) -> Result<(), Failure> {
+    if !json {
+        return print(text);
+    }
+    let json = serde_json::to_string_pretty(value).map_err(Failure::failed)?;
+    print(&(json + "\n"))
+}
+
+/// Build a scenario's topology, and leave it standing
+#[derive(Args)]
+#[command(after_help = "Example:\n  sudo watermaster lab up scenarios/lab/two-shuffles.toml")]
+pub(crate) struct Up {
+    /// The scenario file
+    scenario: PathBuf,
+
+    /// Its name: namespaces are called wm-NAME-NODE [default: name of the scenario]
+    #[arg(long)]
+    name: Option<String>,
+
+    /// What forwards: bridge, of the kernel (with loops: its routing); or ovs, Open vSwitch
+    #[arg(long, value_name = "KIND", value_parser = ["bridge", "ovs"])]
+    switches: Option<String>,
+
+    /// Change a key of the scenario; repeatable
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    changes: Vec<Override>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A lab for scripts.
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    /// `up`, `half made`, or `orphaned`: passing, and its maker is gone.
+    state: &'static str,
+    scenario: String,
+    switches: Switches,
+    namespaces: Vec<String>,
+}
+
+impl Entry {
+    fn of(journal: Journal) -> Self {
+        let orphaned = journal.passing && !journal.maker.lives();
+        let state = match journal.phase {
+            _ if orphaned => "orphaned",
+            Phase::Up => "up",
+            Phase::Building if journal.maker.lives() => "being made",
+            Phase::Building => "half made",
+        };
+        let Journal { name, scenario, switches, namespaces, .. } = journal;
+        Self { name, state, scenario, switches, namespaces }
+    }
+}
+
+impl Up {
+    fn execute(self) -> Result<(), Failure> {
+        let mut changes = self.changes.clone();
+        if let Some(kind) = &self.switches {
+            changes.push(Override::text("--switches", "lab.switches", kind));
+        }
+        let scenario = Scenario::load(&self.scenario, &changes).map_err(Failure::misused)?;
+        let path = std::path::absolute(&self.scenario).map_err(Failure::misused)?;
+        let order = Order {
+            name: self.name.unwrap_or_else(|| scenario.name.clone()),
+            switches: scenario.switches,
+            passing: false,
+            scenario: path.display().to_string(),
+            changes: self.changes.iter().map(|c| format!("{}={}", c.path(), c.value())).collect(),
+        };
+        // An interrupt removes what is being made.
+        clean_up_on_interrupt()?;
+        let lab = Lab::up(&scenario.topology, &order).map_err(failed)?;
+        if let Some(policy) = scenario.policies.first() {
+            let spoken = in_kernel(&policy.transport).and_then(|speech| lab.speak(&speech));
+            if let Err(error) = spoken {
+                ::lab::down(lab.name()).map_err(failed)?;
+                return Err(failed(error));
+            }
+        }
+        let Some(journal) = Journal::read(lab.name()).map_err(failed)? else {
+            return Err(Failure::failed("the lab was removed meanwhile"));
+        };
+        let hosts = scenario.topology.hosts().map(|host| {
+            let name = &scenario.topology.nodes()[host.index()].name;
+            format!("  {name:<12} {}\n", lab.blueprint().address(host))
+        });
+        let text = format!("lab {} is up\n{}", lab.name(), hosts.collect::<String>());
+        tell(self.json, &Entry::of(journal), &text)
+    }
+}
+
+/// Run the scenario of a lab that stands, under policies whose pace the kernel keeps
+#[derive(Args)]
+#[command(after_help = "Example:\n  sudo watermaster lab run demo --policy tcp,smsf")]
+pub(crate) struct Run {
+    /// The lab
+    name: String,
+
+    /// Run only these policies, by label
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    policy: Vec<String>,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Run {
+    fn execute(self) -> Result<(), Failure> {
+        let none = || Failure::misused(Error::None(self.name.clone()));
+        let journal = Journal::read(&self.name).map_err(failed)?.ok_or_else(none)?;
+        let changes = journal.changes.iter().map(|text| text.parse());
+        let mut changes: Vec<Override> =
+            changes.collect::<Result<_, _>>().map_err(Failure::misused)?;
+        changes.push(Override::text("world", "world", "lab"));
+        let mut prepared = load(Path::new(&journal.scenario), &changes)?;
+        prepared.standing = Some(self.name);
+        let all: Vec<String> = prepared.scenario.labels().map(str::to_owned).collect();
+        if let Some(label) = self.policy.iter().find(|label| !all.contains(label)) {
+            return Err(Failure::misused(format_args!(
+                "--policy {label}: the scenario has no such policy; use one of {}",
+                all.join(", ")
+            )));
+        }
+        let labels = if self.policy.is_empty() { all } else { self.policy };
+        let tasks: Vec<_> = prepared.tasks(&labels, None).collect();
+        let bar = Bar::new(&tasks);
+        let runs = run_all(&tasks, 1, &|task, progress| bar.update(task, &progress))
+            .map_err(Failure::failed)?;
+        drop(bar);
+        let result = prepared.result(&runs);
+        if self.json {
+            return print(&result.to_json().map_err(Failure::failed)?);
+        }
+        let measures: Vec<&str> = prepared.scenario.measures.iter().map(String::as_str).collect();
+        let shown = if measures.is_empty() { table::DEFAULT_METRICS } else { &measures };
+        print(&table::render(&result, shown, None))
+    }
+}
+
+fn load(path: &Path, changes: &[Override]) -> Result<Prepared, Failure> {
+    prepare(Scenario::load(path, changes).map_err(Failure::misused)?)
+}
+
+/// Remove a lab: its processes and namespaces, and nothing else
+#[derive(Args)]
+#[command(after_help = "Example:\n  sudo watermaster lab down demo")]
+pub(crate) struct Down {
+    /// The lab
+    name: String,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Down {
+    fn execute(self) -> Result<(), Failure> {
+        let removed = ::lab::down(&self.name).map_err(failed)?;
+        let mut text = format!("removed {} namespaces\n", removed.namespaces.len());
+        for name in &removed.left {
+            text += &format!("left {name}: it isn't the lab's\n");
+        }
+        tell(self.json, &removed, &text)
+    }
+}
+
+/// Enter a node of a lab, or run a command there
+#[derive(Args)]
+#[command(after_help = "Examples:\n  sudo watermaster lab shell demo h0\n  \
+                        sudo watermaster lab shell demo s0 -- tc -s qdisc")]
+pub(crate) struct Shell {
+    /// The lab
+    name: String,
+
+    /// The host or switch; all of Open vSwitch is in "ovs"
+    node: String,
+
+    /// The command [default: $SHELL]
+    #[arg(last = true)]
+    command: Vec<String>,
+}
+
+impl Shell {
+    fn execute(self) -> Result<(), Failure> {
+        let none = || Failure::misused(Error::None(self.name.clone()));
+        let journal = Journal::read(&self.name).map_err(failed)?.ok_or_else(none)?;
+        let namespace = format!("wm-{}-{}", self.name, self.node);
+        if !journal.namespaces.contains(&namespace) {
+            let prefix = format!("wm-{}-", self.name);
+            let nodes: Vec<&str> =
+                journal.namespaces.iter().filter_map(|name| name.strip_prefix(&prefix)).collect();
+            return Err(Failure::misused(format_args!(
+                "lab {} has no node {}; use one of {}",
+                self.name,
+                self.node,
+                nodes.join(", ")
+            )));
+        }
+        let shell = || vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into())];
+        let command = if self.command.is_empty() { shell() } else { self.command };
+        let error = Program::new("ip").args(["netns", "exec", &namespace]).args(command).exec();
+        Err(Failure::failed(format_args!("ip netns exec: {error}; install iproute2")))
+    }
+}
+
+/// Show the labs on this machine
+#[derive(Args)]
+#[command(after_help = "Example:\n  watermaster lab list --json")]
+pub(crate) struct List {
+    /// Print one JSON array
+    #[arg(long)]
+    json: bool,
+}
+
+impl List {
+    fn execute(self) -> Result<(), Failure> {
+        let labs = Journal::all().map_err(failed)?;
+        let labs: Vec<Entry> = labs.into_iter().map(Entry::of).collect();
+        let line = |lab: &Entry| {
+            let count = lab.namespaces.len();
+            format!("{:<20} {:<10} {count:>4} namespaces  {}\n", lab.name, lab.state, lab.scenario)
+        };
+        let text: String = labs.iter().map(line).collect();
+        let text = if labs.is_empty() { "no labs\n".to_owned() } else { text };
+        tell(self.json, &labs, &text)
+    }
+}

@@ -1,0 +1,98 @@
+//! `watermaster lab` on this machine. Needs root; elsewhere the tests say why they do nothing.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+const SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/lab/two-shuffles.toml");
+
+fn watermaster(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_watermaster")).args(words).output().unwrap()
+}
+
+fn done(words: &[&str]) -> String {
+    let output = watermaster(words);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words:?}: {error}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("skipped: namespaces need root");
+    }
+    is_root
+}
+
+/// The namespaces of the lab `name`.
+fn namespaces(name: &str) -> BTreeSet<String> {
+    let Ok(entries) = std::fs::read_dir("/run/netns") else { return BTreeSet::new() };
+    let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.filter(|entry| entry.starts_with(&format!("wm-{name}-"))).collect()
+}
+
+#[test]
+fn a_lab_is_built_entered_listed_and_removed() {
+    if !is_root() {
+        return;
+    }
+    let name = format!("tcli{}", std::process::id());
+    let up = done(&["lab", "up", SCENARIO, "--name", &name]);
+    assert!(up.contains("h0") && up.contains("10.0.0."), "{up}");
+    assert_eq!(namespaces(&name).len(), 8);
+    let listed: serde_json::Value =
+        serde_json::from_str(&done(&["lab", "list", "--json"])).unwrap();
+    let own = listed.as_array().unwrap().iter().find(|lab| lab["name"] == *name).unwrap();
+    assert_eq!(own["state"], "up");
+    let inside = done(&["lab", "shell", &name, "h0", "--", "ip", "-br", "address", "show", "eth0"]);
+    assert!(inside.contains("10.0.0."), "{inside}");
+    let twice = watermaster(&["lab", "up", SCENARIO, "--name", &name]);
+    assert_eq!(twice.status.code(), Some(2));
+    let nowhere = watermaster(&["lab", "shell", &name, "h9"]);
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("use one of h0, h1"));
+    done(&["lab", "down", &name]);
+    assert_eq!(namespaces(&name), BTreeSet::new());
+    let again = watermaster(&["lab", "down", &name]);
+    assert_eq!(again.status.code(), Some(2));
+}
+
+#[test]
+fn what_a_killed_process_left_is_removed_by_down_or_by_the_next() {
+    if !is_root() {
+        return;
+    }
+    let name = format!("tkill{}", std::process::id());
+    let foreign = format!("wm-{name}-x");
+    assert!(Command::new("ip").args(["netns", "add", &foreign]).status().unwrap().success());
+    let stays = BTreeSet::from([foreign.clone()]);
+    for after in [5, 20, 40, 80, 120, 200] {
+        let mut building = Command::new(env!("CARGO_BIN_EXE_watermaster"))
+            .args(["lab", "up", SCENARIO, "--name", &name])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        sleep(Duration::from_millis(after));
+        // SIGKILL: nothing of it can clean up.
+        building.kill().unwrap();
+        building.wait().unwrap();
+        let built = Path::new("/run/watermaster/lab").join(format!("{name}.json")).exists();
+        assert!(built || namespaces(&name) == stays, "what is made is written down first");
+        if built && after % 40 == 0 {
+            done(&["lab", "down", &name]);
+            assert_eq!(namespaces(&name), stays);
+        }
+    }
+    let up = watermaster(&["lab", "up", SCENARIO, "--name", &name]);
+    // Killed after it was complete it stands, and stays.
+    let error = String::from_utf8_lossy(&up.stderr);
+    assert!(up.status.success() || error.contains("there is a lab"), "{error}");
+    assert_eq!(namespaces(&name).len(), 9);
+    done(&["lab", "down", &name]);
+    assert_eq!(namespaces(&name), stays);
+    assert!(Command::new("ip").args(["netns", "delete", &foreign]).status().unwrap().success());
+}

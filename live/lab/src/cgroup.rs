@@ -1,0 +1,106 @@
+//! The processes of a lab: a control group of its own, so that what is ended is what was started.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::Error;
+
+/// Longest that processes take to end.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where version 2 of control groups is mounted.
+fn root() -> Result<PathBuf, Error> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let of = |line: &str| {
+        let mut words = line.split(' ');
+        let (_, path, kind) = (words.next()?, words.next()?, words.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(path))
+    };
+    mounts.lines().find_map(of).ok_or_else(|| {
+        Error::State(
+            "control groups version 2 are not mounted; mount -t cgroup2 none /sys/fs/cgroup/unified"
+                .into(),
+        )
+    })
+}
+
+/// Where the group of the lab `name` will be. Nobody else has the same `token`.
+pub(crate) fn path(name: &str, token: &str) -> Result<PathBuf, Error> {
+    Ok(root()?.join(format!("watermaster-{name}-{token}")))
+}
+
+fn fail(path: &Path) -> impl Fn(std::io::Error) -> Error {
+    let path = path.display().to_string();
+    move |error| Error::State(format!("{path}: {error}"))
+}
+
+/// Makes the group; one that exists already isn't ours.
+pub(crate) fn create(path: &Path) -> Result<(), Error> {
+    fs::create_dir(path).map_err(fail(path))
+}
+
+/// Starts a program that is in the group from its first instruction on, with its words written to
+/// the file `log`.
+pub(crate) fn spawn(path: &Path, command: &Command, log: &Path) -> Result<Child, Error> {
+    let out = fs::File::create(log).map_err(fail(log))?;
+    let both = out.try_clone().map_err(fail(log))?;
+    let mut wrapped = Command::new("/bin/sh");
+    wrapped
+        .args(["-c", "echo $$ > \"$1\" && shift && exec \"$@\"", "sh"])
+        .arg(path.join("cgroup.procs"))
+        .arg(command.get_program())
+        .args(command.get_args())
+        .stdin(Stdio::null())
+        .stdout(out)
+        .stderr(both);
+    for (key, value) in command.get_envs() {
+        if let Some(value) = value {
+            wrapped.env(key, value);
+        }
+    }
+    if let Some(directory) = command.get_current_dir() {
+        wrapped.current_dir(directory);
+    }
+    std::os::unix::process::CommandExt::process_group(&mut wrapped, 0);
+    wrapped.spawn().map_err(fail(log))
+}
+
+/// Moves this process into the group.
+pub(crate) fn enter(path: &Path) -> Result<(), Error> {
+    fs::write(path.join("cgroup.procs"), std::process::id().to_string()).map_err(fail(path))
+}
+
+/// Moves this process out of the group where it is in it.
+pub(crate) fn leave(path: &Path) -> Result<(), Error> {
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let is_member = path.file_name().is_some_and(|name| own.contains(&*name.to_string_lossy()));
+    if is_member { enter(&root()?) } else { Ok(()) }
+}
+
+/// Ends every process in the group and below, and removes it.
+pub(crate) fn remove(path: &Path) -> Result<(), Error> {
+    if !path.exists() {
+        return Ok(());
+    }
+    leave(path)?;
+    let start = Instant::now();
+    loop {
+        fs::write(path.join("cgroup.kill"), "1").map_err(fail(path))?;
+        for entry in fs::read_dir(path).map_err(fail(path))?.flatten() {
+            if entry.path().is_dir() {
+                // Still busy: tried again with its parent below.
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+        match fs::remove_dir(path) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) if start.elapsed() > PATIENCE => return Err(fail(path)(error)),
+            Err(_) => sleep(Duration::from_millis(10)),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Why a lab can't do what was asked.
+
+/// Why a lab can't do what was asked. Each message says what helps.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Namespaces need privileges.
+    #[error(
+        "a lab needs root, for network namespaces; run it with sudo, or use world = \"packet\""
+    )]
+    NotRoot,
+    /// What the topology asks for and a lab doesn't have.
+    #[error("topology: {0}")]
+    Topology(String),
+    /// What the transport asks for and the kernel doesn't have.
+    #[error("transport: {0}")]
+    Transport(String),
+    /// A name that can't be part of that of a namespace.
+    #[error("\"{0}\" can't name a lab or a node of it; use letters, digits, - and _")]
+    Name(String),
+    /// A lab of this name stands.
+    #[error("there is a lab {0} already; use it, or remove it by watermaster lab down {0}")]
+    Taken(String),
+    /// A namespace of a name that is needed belongs to somebody else.
+    #[error("there is a namespace {0} that no lab has made; choose another name by --name")]
+    Foreign(String),
+    /// There is no lab of this name.
+    #[error("there is no lab {0}; see watermaster lab list")]
+    None(String),
+    /// A lab of another topology, or one that was never finished.
+    #[error("lab {0} is half made or of another topology; watermaster lab down {0}, then up again")]
+    Other(String),
+    /// A command of the system failed.
+    #[error("{0}")]
+    Command(String),
+    /// A namespace can't be entered.
+    #[error("namespace {0}: {1}; watermaster lab down, then up again")]
+    Namespace(String, #[source] std::io::Error),
+    /// A setting of the kernel can't be made.
+    #[error("/proc/sys: {0}: {1}")]
+    Setting(String, #[source] std::io::Error),
+    /// What labs are written down in, or a control group.
+    #[error("{0}")]
+    State(String),
+    /// A socket failed.
+    #[error("{0}: {1}")]
+    Socket(String, #[source] std::io::Error),
+    /// Nothing moves any more.
+    #[error("no flow has moved for {0}; is the machine's network changed meanwhile?")]
+    Stalled(units::Span),
+    /// What the kernel counted contradicts what was sent.
+    #[error("the run is inconsistent: {0}")]
+    Inconsistent(String),
+    /// A controller or an agent can't be started or reached.
+    #[error("control: {0}")]
+    Control(String),
+}

@@ -1,0 +1,208 @@
+//! One flow: a connection with both its ends in this process.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use engine::FlowState;
+use rustix::io::{Errno, ioctl_fionread};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
+use units::{Bytes, Rate};
+
+use crate::socket::{self, Info};
+
+/// Whether a connection goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Open,
+    Closed,
+}
+
+/// A connection. Amounts are octets of payload.
+pub(crate) struct Flow {
+    sender: OwnedFd,
+    /// From when it was accepted on.
+    receiver: Option<OwnedFd>,
+    /// What the application has handed over.
+    handed: u64,
+    /// Of that, what the socket has taken.
+    taken: u64,
+    /// Of that, what the receiving application has read.
+    read: u64,
+    /// Of what has arrived, what is not read yet.
+    unread: u64,
+    /// Nothing more will be handed over.
+    closed: bool,
+    /// The receiving application reads when it wants to.
+    pub(crate) held: bool,
+    /// To be told once so much has arrived.
+    pub(crate) mark: Option<u64>,
+    /// It was said that it has ended.
+    pub(crate) told: bool,
+}
+
+impl Flow {
+    /// A flow of `size`, or one that is written to.
+    pub(crate) fn new(sender: OwnedFd, size: Option<Bytes>) -> Self {
+        Self {
+            sender,
+            receiver: None,
+            handed: size.map_or(0, Bytes::get),
+            taken: 0,
+            read: 0,
+            unread: 0,
+            closed: size.is_some(),
+            held: false,
+            mark: None,
+            told: false,
+        }
+    }
+
+    pub(crate) fn accepted(&mut self, receiver: OwnedFd) {
+        self.receiver = Some(receiver);
+    }
+
+    /// Hands over `more`; whether it is still open.
+    pub(crate) fn write(&mut self, more: Bytes) -> bool {
+        if !self.closed {
+            self.handed += more.get();
+        }
+        !self.closed
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Has the socket take what it can.
+    pub(crate) fn send(&mut self, zeros: &[u8]) -> Result<(), Errno> {
+        while self.taken < self.handed {
+            let rest = usize::try_from(self.handed - self.taken).unwrap_or(usize::MAX);
+            let chunk = zeros.get(..rest).unwrap_or(zeros);
+            match send(&self.sender, chunk, SendFlags::NOSIGNAL) {
+                Ok(count) => self.taken += count as u64,
+                // Until it is connected, or has room again.
+                Err(Errno::AGAIN | Errno::NOTCONN | Errno::INPROGRESS) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes note of what has arrived, and reads it unless it is held.
+    pub(crate) fn receive(&mut self, sink: &mut [u8]) -> Result<Step, Errno> {
+        let Some(receiver) = &self.receiver else { return Ok(Step::Open) };
+        if self.held {
+            self.unread = ioctl_fionread(receiver)?;
+            return Ok(Step::Open);
+        }
+        loop {
+            match discard(receiver, sink)? {
+                Some(0) => return Ok(Step::Closed),
+                Some(count) => self.read += count,
+                None => return Ok(Step::Open),
+            }
+        }
+    }
+
+    /// The receiving application reads `bytes`, or what there is.
+    pub(crate) fn consume(&mut self, bytes: u64, sink: &mut [u8]) -> Result<(), Errno> {
+        let Some(receiver) = &self.receiver else { return Ok(()) };
+        let mut rest = bytes;
+        while rest > 0 {
+            let most = usize::try_from(rest).unwrap_or(usize::MAX).min(sink.len());
+            match discard(receiver, &mut sink[..most])? {
+                Some(0) | None => break,
+                Some(count) => {
+                    self.read += count;
+                    rest -= count;
+                }
+            }
+        }
+        self.unread = ioctl_fionread(receiver)?;
+        Ok(())
+    }
+
+    /// What has reached the receiving host, as far as is known.
+    pub(crate) const fn arrived(&self) -> u64 {
+        self.read + self.unread
+    }
+
+    pub(crate) const fn unread(&self) -> Bytes {
+        Bytes::new(self.unread)
+    }
+
+    /// Takes the mark away when it is reached.
+    pub(crate) fn reached(&mut self) -> Option<Bytes> {
+        let arrived = self.arrived();
+        self.mark.take_if(|at| *at <= arrived).map(|_| Bytes::new(arrived))
+    }
+
+    /// Whether all that was and will be handed over has arrived.
+    pub(crate) const fn is_over(&self) -> bool {
+        self.closed && self.arrived() == self.handed
+    }
+
+    pub(crate) fn pace(&self, rate: Option<Rate>) -> std::io::Result<()> {
+        socket::pace(&self.sender, rate)
+    }
+
+    /// What the kernel says of the sender.
+    pub(crate) fn info(&self) -> Option<Info> {
+        socket::info(self.sender.as_fd()).ok()
+    }
+
+    pub(crate) fn state(&self) -> FlowState {
+        let info = self.info().unwrap_or_default();
+        // Between two events more may have come.
+        let unread = match (&self.receiver, self.held) {
+            (Some(receiver), true) => ioctl_fionread(receiver).unwrap_or(self.unread),
+            _ => self.unread,
+        };
+        FlowState {
+            sent: info.sent,
+            delivered: Bytes::new(self.read + unread),
+            unread: Bytes::new(unread),
+            retransmissions: info.retransmissions,
+            timeouts: info.timeouts,
+        }
+    }
+
+    /// Whether the kernel at the receiver counted what the receiver read.
+    pub(crate) fn audit(&self) -> Result<(), String> {
+        let Some(receiver) = &self.receiver else { return Ok(()) };
+        let info = socket::info(receiver.as_fd()).map_err(|error| error.to_string())?;
+        let (kernel, own) = (info.received.get(), self.arrived());
+        // Kernels before 4.1 don't say.
+        if kernel != 0 && kernel != own {
+            return Err(format!("{own} octets were read, the kernel received {kernel}"));
+        }
+        Ok(())
+    }
+
+    /// Ends it at once, with what is under way.
+    pub(crate) fn abort(self) {
+        // Where the socket is gone already, nothing is under way.
+        let _ = sockopt::set_socket_linger(&self.sender, Some(Duration::ZERO));
+    }
+}
+
+/// Both ends part in order.
+impl Drop for Flow {
+    fn drop(&mut self) {
+        // An end that is gone already needs no more.
+        let _ = shutdown(&self.sender, Shutdown::Write);
+    }
+}
+
+/// Reads without copying (`MSG_TRUNC`, tcp(7)); `None` when there is nothing.
+fn discard(socket: impl AsFd, sink: &mut [u8]) -> Result<Option<u64>, Errno> {
+    loop {
+        return match recv(&socket, &mut *sink, RecvFlags::TRUNC) {
+            Ok((_, count)) => Ok(Some(count as u64)),
+            Err(Errno::AGAIN) => Ok(None),
+            Err(Errno::INTR) => continue,
+            Err(error) => Err(error),
+        };
+    }
+}

@@ -1,0 +1,240 @@
+//! What a lab consists of, written down before it is made: after any crash the file says what there
+//! may be to remove.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Switches};
+
+/// Where labs are written down. It doesn't outlive the machine, nor do they.
+const DIRECTORY: &str = "/run/watermaster/lab";
+const VERSION: u32 = 1;
+/// Longest name of a lab, and of one of its nodes.
+const LONGEST: usize = 64;
+
+/// How far a lab has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Being made; when its maker is gone: half made.
+    Building,
+    /// Ready.
+    Up,
+}
+
+/// A process: its number, and when it started, so that another of the same number is no match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Process {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since the machine did (`proc_pid_stat(5)`, field 22).
+    pub start: u64,
+}
+
+impl Process {
+    /// This one.
+    ///
+    /// # Errors
+    /// `/proc` isn't there.
+    pub fn own() -> Result<Self, Error> {
+        let pid = std::process::id();
+        let none = || Error::State("/proc/self/stat can't be read; mount /proc".into());
+        Ok(Self { pid, start: started(pid).ok_or_else(none)? })
+    }
+
+    /// Whether it still runs.
+    pub fn lives(&self) -> bool {
+        started(self.pid) == Some(self.start)
+    }
+}
+
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name of the program may hold anything, up to the last parenthesis.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// One lab as it is written down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Journal {
+    version: u32,
+    /// Its name.
+    pub name: String,
+    /// What its namespaces are marked with; nobody else has the same.
+    pub token: String,
+    /// How far it has come.
+    pub phase: Phase,
+    /// Who made it.
+    pub maker: Process,
+    /// Whether it ends with its maker.
+    pub passing: bool,
+    /// What forwards.
+    pub switches: Switches,
+    /// The scenario file that it was made from; empty where there was none.
+    pub scenario: String,
+    /// Changes to that, `PATH=VALUE`.
+    pub changes: Vec<String>,
+    /// Its namespaces.
+    pub namespaces: Vec<String>,
+    /// The control group of its processes.
+    pub cgroup: Option<PathBuf>,
+    /// Its folder, with what its processes write.
+    pub folder: PathBuf,
+}
+
+impl Journal {
+    /// What is to be made. Nothing is written yet.
+    ///
+    /// # Errors
+    /// A name that isn't fit for files.
+    pub(crate) fn new(name: &str, switches: Switches) -> Result<Self, Error> {
+        check_name(name)?;
+        let maker = Process::own()?;
+        let token = format!("{}.{}", maker.start, maker.pid);
+        Ok(Self {
+            version: VERSION,
+            name: name.to_owned(),
+            token,
+            phase: Phase::Building,
+            maker,
+            passing: false,
+            switches,
+            scenario: String::new(),
+            changes: Vec::new(),
+            namespaces: Vec::new(),
+            cgroup: None,
+            folder: Path::new(DIRECTORY).join(name),
+        })
+    }
+
+    /// The namespace for the room `room`.
+    pub(crate) fn namespace(&self, room: &str) -> String {
+        format!("wm-{}-{room}", self.name)
+    }
+
+    /// What its namespaces are marked with.
+    pub(crate) fn mark(&self) -> String {
+        format!("watermaster {} {}", self.name, self.token)
+    }
+
+    /// Writes it, whole or not at all.
+    pub(crate) fn write(&self) -> Result<(), Error> {
+        let path = path(&self.name);
+        let fail = |error: std::io::Error| Error::State(format!("{}: {error}", path.display()));
+        let fresh = path.with_extension("new");
+        let text = serde_json::to_vec_pretty(self).map_err(|error| fail(error.into()))?;
+        let mut file = File::create(&fresh).map_err(fail)?;
+        file.write_all(&text).and_then(|()| file.sync_all()).map_err(fail)?;
+        fs::rename(&fresh, &path).map_err(fail)
+    }
+
+    /// Forgets it: nothing of it is left.
+    pub(crate) fn remove(&self) -> Result<(), Error> {
+        let path = path(&self.name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(Error::State(format!("{}: {error}", path.display())))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the one called `name`; `None` when there is none.
+    ///
+    /// # Errors
+    /// A file that isn't one.
+    pub fn read(name: &str) -> Result<Option<Self>, Error> {
+        check_name(name)?;
+        let path = path(name);
+        let fail = |error: String| Error::State(format!("{}: {error}", path.display()));
+        let text = match fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            other => other.map_err(|error| fail(error.to_string()))?,
+        };
+        let journal: Self =
+            serde_json::from_slice(&text).map_err(|error| fail(error.to_string()))?;
+        let prefix = format!("wm-{name}-");
+        let own = journal
+            .namespaces
+            .iter()
+            .all(|namespace| namespace.starts_with(&prefix) && check_name(namespace).is_ok());
+        if journal.version != VERSION || journal.name != name || !own {
+            return Err(fail(
+                "was not written by this version; see what it names, then remove it \
+                             by hand"
+                    .into(),
+            ));
+        }
+        Ok(Some(journal))
+    }
+
+    /// All of them, by name.
+    ///
+    /// # Errors
+    /// A file that isn't one.
+    pub fn all() -> Result<Vec<Self>, Error> {
+        let entries = match fs::read_dir(DIRECTORY) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            other => other.map_err(|error| Error::State(format!("{DIRECTORY}: {error}")))?,
+        };
+        let mut names = Vec::new();
+        for entry in entries.flatten() {
+            let file = entry.file_name().to_string_lossy().into_owned();
+            names.extend(file.strip_suffix(".json").map(str::to_owned));
+        }
+        names.sort();
+        let each = names.iter().filter_map(|name| Self::read(name).transpose());
+        each.collect()
+    }
+}
+
+fn path(name: &str) -> PathBuf {
+    Path::new(DIRECTORY).join(format!("{name}.json"))
+}
+
+/// Refuses what can't be part of the name of a namespace.
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    let fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || name.len() > 2 * LONGEST || !name.chars().all(fit) {
+        return Err(Error::Name(name.chars().filter(|c| !c.is_control()).take(LONGEST).collect()));
+    }
+    Ok(())
+}
+
+/// Held while labs are made and removed: one at a time on a machine.
+pub(crate) fn lock() -> Result<File, Error> {
+    let fail = |error: std::io::Error| match error.kind() {
+        ErrorKind::PermissionDenied => Error::NotRoot,
+        _ => Error::State(format!("{DIRECTORY}: {error}")),
+    };
+    fs::create_dir_all(DIRECTORY).map_err(fail)?;
+    let file = File::create(Path::new(DIRECTORY).join(".lock")).map_err(fail)?;
+    rustix::fs::flock(&file, FlockOperation::LockExclusive).map_err(|error| fail(error.into()))?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_its_start_too() {
+        let own = Process::own().unwrap();
+        assert!(own.lives());
+        assert!(!Process { start: own.start + 1, ..own }.lives());
+    }
+
+    #[test]
+    fn names_that_could_leave_the_folder_are_refused() {
+        for name in ["", "../x", "a/b", "a b", "\u{1b}[2J", &"x".repeat(129)] {
+            assert!(Journal::read(name).is_err(), "{name}");
+        }
+        assert_eq!(Journal::new("t-1", Switches::Bridge).unwrap().namespace("h0"), "wm-t-1-h0");
+    }
+}

@@ -1,0 +1,269 @@
+//! A lab from its first namespace to its last.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use model::{NodeKind, Topology};
+use serde::Serialize;
+
+use crate::blueprint::{Blueprint, Forwarding};
+use crate::journal::{self, Journal, Phase, Process};
+use crate::namespace::{self, Inside, Mark, batch, run};
+use crate::{Error, Switches, Transport, cgroup, ovs};
+
+/// What a lab is made from, beside its topology.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Order {
+    /// Its name; each namespace is called `wm-NAME-NODE`.
+    pub name: String,
+    /// What forwards.
+    pub switches: Switches,
+    /// Whether it goes when its maker does.
+    pub passing: bool,
+    /// The scenario file, to be kept with it; may be empty.
+    pub scenario: String,
+    /// Changes to that, `PATH=VALUE`.
+    pub changes: Vec<String>,
+}
+
+/// A virtual cluster that stands.
+#[derive(Debug)]
+pub struct Lab {
+    pub(crate) journal: Journal,
+    pub(crate) blueprint: Blueprint,
+}
+
+/// What removing a lab has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Removed {
+    /// Namespaces that are gone.
+    pub namespaces: Vec<String>,
+    /// Namespaces of its names that are not its own, and stay.
+    pub left: Vec<String>,
+}
+
+impl Lab {
+    /// Builds a lab. What a killed process left half made under the same name, and what passing labs
+    /// of dead makers left, is removed first.
+    ///
+    /// # Errors
+    /// No root, a name in use, a topology that can't be built, a command that failed: what was made
+    /// until then is removed.
+    pub fn up(topology: &Topology, order: &Order) -> Result<Self, Error> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::NotRoot);
+        }
+        let blueprint = Blueprint::new(topology, order.switches)?;
+        let rooms = blueprint.rooms();
+        if let Some(room) = rooms.keys().find(|room| journal::check_name(room).is_err()) {
+            return Err(Error::Name(room.clone()));
+        }
+        let mut journal = Journal::new(&order.name, order.switches)?;
+        let lock = journal::lock()?;
+        for other in Journal::all()? {
+            let orphan = !other.maker.lives() && (other.passing || other.phase == Phase::Building);
+            if orphan {
+                remove(&other)?;
+            } else if other.name == order.name {
+                return Err(Error::Taken(order.name.clone()));
+            }
+        }
+        journal.passing = order.passing;
+        journal.scenario.clone_from(&order.scenario);
+        journal.changes.clone_from(&order.changes);
+        journal.namespaces = rooms.keys().map(|room| journal.namespace(room)).collect();
+        if blueprint.forwarding == Forwarding::Ovs {
+            journal.cgroup = Some(cgroup::path(&journal.name, &journal.token)?);
+        }
+        let foreign = journal.namespaces.iter().find(|name| namespace::path(name).exists());
+        if let Some(name) = foreign {
+            return Err(Error::Foreign(name.clone()));
+        }
+        journal.write()?;
+        let mut lab = Self { journal, blueprint };
+        if let Err(error) = lab.build() {
+            // The first fault is the one to tell.
+            let _ = remove(&lab.journal);
+            return Err(error);
+        }
+        lab.journal.phase = Phase::Up;
+        lab.journal.write()?;
+        drop(lock);
+        Ok(lab)
+    }
+
+    /// Takes over the lab `name`, which was built for `topology`.
+    ///
+    /// # Errors
+    /// There is none, or one of another topology.
+    pub fn attach(name: &str, topology: &Topology) -> Result<Self, Error> {
+        let journal = Journal::read(name)?.ok_or_else(|| Error::None(name.to_owned()))?;
+        let blueprint = Blueprint::new(topology, journal.switches)?;
+        let rooms = blueprint.rooms().into_keys().map(|room| journal.namespace(&room));
+        let same = rooms.collect::<BTreeSet<_>>() == journal.namespaces.iter().cloned().collect();
+        if !same || journal.phase != Phase::Up {
+            return Err(Error::Other(name.to_owned()));
+        }
+        Ok(Self { journal, blueprint })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.journal.name
+    }
+
+    /// Where its nodes are.
+    pub const fn blueprint(&self) -> &Blueprint {
+        &self.blueprint
+    }
+
+    pub(crate) fn namespace(&self, node: model::NodeId) -> String {
+        self.journal.namespace(self.blueprint.room(node))
+    }
+
+    fn build(&self) -> Result<(), Error> {
+        let journal = &self.journal;
+        let _ = fs::remove_dir_all(&journal.folder);
+        fs::create_dir(&journal.folder)
+            .map_err(|error| Error::State(format!("{}: {error}", journal.folder.display())))?;
+        let add: Vec<String> =
+            journal.namespaces.iter().map(|name| format!("netns add {name}")).collect();
+        batch("ip", None, &add)?;
+        let rooms = self.blueprint.rooms();
+        for (room, nodes) in &rooms {
+            let name = journal.namespace(room);
+            run("ip", &["-n", &name, "link", "set", "lo", "up", "alias", &journal.mark()], "")?;
+            let inside = Inside::enter(&name)?;
+            // Nothing but the flows crosses the cables.
+            for key in ["all", "default"] {
+                inside.set(&format!("net/ipv6/conf/{key}/disable_ipv6"), "1")?;
+                inside.set(&format!("net/ipv4/conf/{key}/rp_filter"), "0")?;
+                inside.set(&format!("net/ipv4/conf/{key}/send_redirects"), "0")?;
+            }
+            let routes = self.blueprint.forwarding == Forwarding::Routed
+                && nodes.iter().any(|node| self.kind(*node) == NodeKind::Switch);
+            if routes {
+                inside.set("net/ipv4/ip_forward", "1")?;
+                // By addresses and ports, as ECMP does.
+                inside.set("net/ipv4/fib_multipath_hash_policy", "1")?;
+            }
+        }
+        const MTU: u32 = 1500;
+        let cables = self.blueprint.cable_lines(|room| journal.namespace(room), MTU);
+        batch("ip", None, &cables)?;
+        for (room, nodes) in &rooms {
+            batch("ip", Some(&journal.namespace(room)), &self.blueprint.address_lines(nodes))?;
+        }
+        if let Some(cgroup) = &journal.cgroup {
+            cgroup::create(cgroup)?;
+            for host in self.blueprint.topology.hosts() {
+                // The user-space datapath forwards a checksum that is left to the card as it is.
+                let name = self.namespace(host);
+                run("ip", &["netns", "exec", &name, "ethtool", "-K", "eth0", "tx", "off"], "")?;
+            }
+            ovs::start(self, cgroup)?;
+        }
+        Ok(())
+    }
+
+    fn kind(&self, node: model::NodeId) -> NodeKind {
+        self.blueprint.topology.nodes()[node.index()].kind
+    }
+
+    /// Has all hosts speak `transport`, and shapes the links for its packets.
+    ///
+    /// # Errors
+    /// What this kernel doesn't have.
+    pub fn speak(&self, transport: &Transport) -> Result<(), Error> {
+        transport.check()?;
+        let mtu = transport.mtu();
+        for (room, nodes) in self.blueprint.rooms() {
+            let name = self.journal.namespace(&room);
+            let mut shape = Vec::new();
+            let mut links = Vec::new();
+            for end in nodes.iter().flat_map(|node| self.blueprint.ends(*node)) {
+                // Whatever shaped it before goes with the queue.
+                shape.push(format!("qdisc replace dev {} root pfifo", end.interface));
+                links.push(format!("link set {} mtu {mtu}", end.interface));
+            }
+            let hosts = nodes.iter().filter(|node| self.kind(**node) == NodeKind::Host);
+            links
+                .extend(hosts.clone().map(|h| self.blueprint.route_line(*h, &transport.metrics())));
+            batch("ip", Some(&name), &links)?;
+            shape.extend(self.blueprint.shape_lines(&nodes, mtu, !transport.handshake));
+            batch("tc", Some(&name), &shape)?;
+            if hosts.count() > 0 {
+                let inside = Inside::enter(&name)?;
+                for (key, value) in transport.settings() {
+                    inside.set(&format!("net/ipv4/{key}"), &value)?;
+                }
+                inside.set("net/core/somaxconn", "65535")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A lab that passes goes with its maker's interest in it.
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if self.journal.passing {
+            // Nobody is left to tell; the next lab tries again.
+            let _ = down(&self.journal.name);
+        }
+    }
+}
+
+/// Removes the lab `name`: its processes, its namespaces, its folder, and nothing else.
+///
+/// # Errors
+/// There is none, or a part resists; what is left is still written down.
+pub fn down(name: &str) -> Result<Removed, Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::NotRoot);
+    }
+    let _lock = journal::lock()?;
+    let journal = Journal::read(name)?.ok_or_else(|| Error::None(name.to_owned()))?;
+    remove(&journal)
+}
+
+/// Removes every passing lab that this process has made: for the handler of an interrupt.
+pub fn abandon() {
+    let (Ok(own), Ok(_lock)) = (Process::own(), journal::lock()) else {
+        return;
+    };
+    for journal in Journal::all().unwrap_or_default() {
+        if journal.maker == own && (journal.passing || journal.phase == Phase::Building) {
+            // The next lab tries again.
+            let _ = remove(&journal);
+        }
+    }
+}
+
+fn remove(journal: &Journal) -> Result<Removed, Error> {
+    if let Some(cgroup) = &journal.cgroup {
+        cgroup::remove(cgroup)?;
+    }
+    let mut removed = Removed::default();
+    for name in &journal.namespaces {
+        let is_own = match namespace::mark(name)? {
+            Mark::Absent => continue,
+            Mark::By(mark) => mark == journal.mark(),
+            // Made for this lab, which had looked that there was none, and not marked any more.
+            Mark::Blank => journal.phase == Phase::Building,
+        };
+        let list = if is_own { &mut removed.namespaces } else { &mut removed.left };
+        list.push(name.clone());
+    }
+    let delete: Vec<String> =
+        removed.namespaces.iter().map(|name| format!("netns delete {name}")).collect();
+    batch("ip", None, &delete)?;
+    match fs::remove_dir_all(&journal.folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(Error::State(format!("{}: {error}", journal.folder.display())));
+        }
+        _ => {}
+    }
+    journal.remove()?;
+    Ok(removed)
+}

@@ -1,0 +1,37 @@
+//! The lab: a virtual cluster on one machine. A topology becomes network namespaces, veth pairs,
+//! bridges or Open vSwitch, and shaped links with packet-limited buffers; flows are connections of
+//! the kernel's own TCP; time is that of the wall clock.
+//!
+//! - [`Lab`]: builds, takes over and removes a cluster, and only what it made itself.
+//! - [`Northbound`]: what applications declare, passed on to a controller.
+//! - [`World`]: a lab in which [`engine::drive`] runs the applications of the simulator.
+//!
+//! Rates and link counts are those of frames as scenarios count them: IP packets, without Ethernet.
+#![deny(unsafe_code)]
+
+mod blueprint;
+mod cgroup;
+mod directory;
+mod error;
+mod flow;
+mod health;
+mod journal;
+#[allow(clippy::module_inception)]
+mod lab;
+mod namespace;
+mod northbound;
+mod ovs;
+mod probe;
+mod socket;
+mod transport;
+mod world;
+
+pub use blueprint::{Blueprint, MOST_NODES, Switches};
+pub use directory::Directory;
+pub use error::Error;
+pub use health::Verdict;
+pub use journal::{Journal, Phase, Process};
+pub use lab::{Lab, Order, Removed, abandon, down};
+pub use northbound::{Account, Controller, Northbound};
+pub use transport::Transport;
+pub use world::{Control, World};

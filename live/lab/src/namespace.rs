@@ -1,0 +1,128 @@
+//! Network namespaces with names, and commands in them.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::Error;
+
+/// Where iproute2 keeps them.
+const DIRECTORY: &str = "/run/netns";
+
+/// The file of the namespace `name`.
+pub(crate) fn path(name: &str) -> PathBuf {
+    Path::new(DIRECTORY).join(name)
+}
+
+/// Runs a command with `input`, apart from the terminal's interrupts, so that a change is never cut
+/// in half.
+pub(crate) fn run(program: &str, arguments: &[&str], input: &str) -> Result<String, Error> {
+    let fail = |what: String| Error::Command(format!("{program} {}: {what}", arguments.join(" ")));
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| fail(format!("{error}; install iproute2 and, for it, ethtool")))?;
+    let mut stdin = child.stdin.take();
+    let output = std::thread::scope(|scope| {
+        // It may speak before it has heard all.
+        scope.spawn(move || stdin.take().map(|mut pipe| pipe.write_all(input.as_bytes())));
+        child.wait_with_output()
+    });
+    let output = output.map_err(|error| fail(error.to_string()))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(fail(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
+/// Runs `lines` by `ip -batch` or `tc -batch`, in a namespace where one is given.
+pub(crate) fn batch(program: &str, namespace: Option<&str>, lines: &[String]) -> Result<(), Error> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let mut arguments: Vec<&str> = namespace.into_iter().flat_map(|name| ["-n", name]).collect();
+    arguments.extend(["-batch", "-"]);
+    run(program, &arguments, &(lines.join("\n") + "\n")).map(|_| ())
+}
+
+/// While it lives, the thread that made it is in another namespace.
+pub(crate) struct Inside {
+    home: File,
+}
+
+impl Inside {
+    pub(crate) fn enter(name: &str) -> Result<Self, Error> {
+        let open = |path: &Path| {
+            File::open(path).map_err(|error| Error::Namespace(path.display().to_string(), error))
+        };
+        let home = open(Path::new("/proc/thread-self/ns/net"))?;
+        let there = open(&path(name))?;
+        let kind = Some(LinkNameSpaceType::Network);
+        move_into_link_name_space(std::os::fd::AsFd::as_fd(&there), kind)
+            .map_err(|error| Error::Namespace(name.to_owned(), error.into()))?;
+        Ok(Self { home })
+    }
+
+    /// Writes a setting below `/proc/sys` of this namespace. One that the kernel doesn't have is
+    /// left, and said by `false`.
+    pub(crate) fn set(&self, key: &str, value: &str) -> Result<bool, Error> {
+        let path = Path::new("/proc/sys").join(key);
+        match std::fs::write(&path, value) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::Setting(format!("{key} = {value}"), error)),
+        }
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // A thread that came from there may go back: nothing that could be denied.
+        let kind = Some(LinkNameSpaceType::Network);
+        let back = move_into_link_name_space(std::os::fd::AsFd::as_fd(&self.home), kind);
+        debug_assert!(back.is_ok(), "the way back is always open");
+    }
+}
+
+/// What a namespace says of who made it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// There is none of that name.
+    Absent,
+    /// Nothing was done in it yet: it has its loopback alone, and no mark.
+    Blank,
+    /// The mark on its loopback; empty: none, but somebody uses it.
+    By(String),
+}
+
+/// Reads the mark of a namespace.
+pub(crate) fn mark(name: &str) -> Result<Mark, Error> {
+    if !path(name).exists() {
+        return Ok(Mark::Absent);
+    }
+    let Ok(text) = run("ip", &["-n", name, "-j", "link", "show"], "") else {
+        // A crash between the file and the mount leaves a file alone, of which `ip` says that it is
+        // no namespace. `ip netns delete` removes it.
+        let mounted = rustix::fs::statfs(path(name))
+            .map_err(|e| Error::Namespace(name.to_owned(), e.into()))?;
+        const NSFS: u64 = 0x6e73_6673;
+        let is_namespace = u64::try_from(mounted.f_type) == Ok(NSFS);
+        return Ok(if is_namespace { Mark::By(String::new()) } else { Mark::Blank });
+    };
+    let links: Vec<serde_json::Value> = serde_json::from_str(&text)
+        .map_err(|error| Error::Command(format!("ip -j link show: {error}")))?;
+    let alias = links.iter().find_map(|link| link.get("ifalias")?.as_str());
+    Ok(match alias {
+        Some(alias) => Mark::By(alias.to_owned()),
+        None if links.len() == 1 => Mark::Blank,
+        None => Mark::By(String::new()),
+    })
+}

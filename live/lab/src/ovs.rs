@@ -1,0 +1,112 @@
+//! Open vSwitch with its user-space datapath, in folders of its own.
+
+use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use model::{NodeId, NodeKind};
+
+use crate::namespace::run;
+use crate::{Error, Lab, cgroup};
+
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+/// Longest that a daemon takes to start.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Starts the daemons in the namespace of the switches, and makes a bridge for each of them.
+pub(crate) fn start(lab: &Lab, group: &Path) -> Result<(), Error> {
+    let folder = lab.journal.folder.display().to_string();
+    let missing = |error: Error| {
+        Error::Command(format!("{error}; for Open vSwitch install openvswitch-switch"))
+    };
+    let database = format!("{folder}/conf.db");
+    run("ovsdb-tool", &["create", &database, SCHEMA], "").map_err(missing)?;
+    let socket = format!("{folder}/db.sock");
+    let remote = format!("--remote=punix:{socket}");
+    daemon(lab, group, "ovsdb-server", &[&database, &remote])?;
+    appears(&socket)?;
+    let server = format!("unix:{socket}");
+    daemon(lab, group, "ovs-vswitchd", &["--disable-system", &server])?;
+    let mut arguments = vec![format!("--db={server}"), "--timeout=10".to_owned()];
+    for (number, switch) in lab.blueprint.switches().enumerate() {
+        let bridge = lab.blueprint.bridge(switch);
+        let words = [
+            "--",
+            "add-br",
+            &bridge,
+            "--",
+            "set",
+            "bridge",
+            &bridge,
+            "datapath_type=netdev",
+            "protocols=OpenFlow13",
+            "fail_mode=standalone",
+            &format!("other_config:datapath-id={:016x}", number + 1),
+        ];
+        arguments.extend(words.map(str::to_owned));
+        for (end, port) in lab.blueprint.ends(switch).zip(1..) {
+            let interface = &end.interface;
+            let words = [
+                "--",
+                "add-port",
+                &bridge,
+                interface,
+                "--",
+                "set",
+                "interface",
+                interface,
+                &format!("ofport_request={port}"),
+            ];
+            arguments.extend(words.map(str::to_owned));
+        }
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    run("ovs-vsctl", &arguments, "").map(|_| ()).map_err(missing)
+}
+
+fn daemon(lab: &Lab, group: &Path, program: &str, arguments: &[&str]) -> Result<(), Error> {
+    let folder = &lab.journal.folder;
+    let mut command = Command::new("ip");
+    command
+        .args(["netns", "exec", &lab.journal.namespace("ovs"), program])
+        .args(arguments)
+        .arg(format!("--unixctl={}", folder.join(program).with_extension("ctl").display()))
+        .args(["--no-chdir", "-vconsole:off", "-vsyslog:off"])
+        .current_dir(folder);
+    for variable in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
+        command.env(variable, folder);
+    }
+    let log = folder.join(program).with_extension("out");
+    let mut child = cgroup::spawn(group, &command, &log)?;
+    // It outlives this process; if it ends before, its end is taken note of here.
+    std::thread::spawn(move || child.wait());
+    Ok(())
+}
+
+fn appears(path: &str) -> Result<(), Error> {
+    let start = Instant::now();
+    while !Path::new(path).exists() {
+        if start.elapsed() > PATIENCE {
+            return Err(Error::Command(format!(
+                "{path} does not appear; see the .out files beside it"
+            )));
+        }
+        sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+impl crate::Blueprint {
+    /// Switches in order of creation; as Open vSwitch's bridges, they have the datapath identifiers
+    /// from 1 on in that order, and their ports the numbers from 1 on in the order of their cables.
+    pub fn switches(&self) -> impl Iterator<Item = NodeId> {
+        let nodes = self.topology.nodes().iter().zip(0u32..);
+        nodes.filter(|(node, _)| node.kind == NodeKind::Switch).map(|(_, number)| NodeId(number))
+    }
+
+    /// The name of a switch's bridge.
+    pub fn bridge(&self, switch: NodeId) -> String {
+        format!("br{}", switch.0)
+    }
+}

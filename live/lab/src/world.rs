@@ -1,0 +1,680 @@
+//! The lab as a world: flows are connections of the kernel's TCP between namespaces, time is that of
+//! the clock on the wall.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use engine::{FlowState, LinkRecord, Notice, Outcome};
+use model::{FlowId, LinkId, Network, NodeId};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen,
+    socket_with, sockopt,
+};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use units::{Bytes, Rate, Span, Time};
+
+use crate::flow::{Flow, Step};
+use crate::health::{Timers, Verdict, Watch};
+use crate::probe::Probe;
+use crate::{Directory, Error, Lab, Transport, health, namespace};
+
+/// Where receivers listen.
+const PORT: u16 = 5001;
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 65_535;
+/// What is read or written at once.
+const CHUNK: usize = 256 << 10;
+/// Sockets that are ready at each host.
+const SPARE: usize = 8;
+/// Between two [`Notice::Pause`].
+const PAUSE: Duration = Duration::from_millis(100);
+/// A run in which nothing arrives for so long, though something is to, has hung.
+const STALLED: Span = Span::from_secs(120);
+/// What a bulk transfer is given to fill the path, and to be measured.
+const WARM: Span = Span::from_millis(150);
+const MEASURED: Span = Span::from_millis(350);
+/// What a path must carry of its rate before a run.
+const REACHED: f64 = 0.95;
+
+/// Who holds flows to the rates that a policy wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Control {
+    /// This process, which has the sockets: the policy decides here and the kernel paces.
+    #[default]
+    Direct,
+    /// Others: limits are counted, not set.
+    Elsewhere,
+}
+
+/// A lab on which flows run.
+pub struct World {
+    lab: Lab,
+    transport: Transport,
+    control: Control,
+    until: Time,
+    home: File,
+    /// By node; hosts only.
+    hosts: BTreeMap<NodeId, Host>,
+    probe: Probe,
+    epoll: OwnedFd,
+    watch: Option<Watch>,
+    timers: Timers,
+    start: Instant,
+    now: Time,
+    paused: Instant,
+    moved: Time,
+    flows: Vec<Option<Flow>>,
+    live: usize,
+    /// Flows whose connection is yet to be accepted, by address of the sender.
+    awaited: BTreeMap<SocketAddrV4, FlowId>,
+    directory: Directory,
+    notices: VecDeque<Notice>,
+    fault: Option<Error>,
+    zeros: Vec<u8>,
+    sink: Vec<u8>,
+    events: u64,
+    /// Directives that nobody here can obey.
+    ignored: u64,
+    limits: u64,
+    least_rtt: Option<Span>,
+    notes: Vec<String>,
+}
+
+struct Host {
+    namespace: File,
+    listener: OwnedFd,
+    /// Sockets that were made beforehand: entering a namespace takes a while.
+    spare: Vec<OwnedFd>,
+}
+
+/// What an event is about.
+#[derive(Clone, Copy)]
+enum Source {
+    Listener(NodeId),
+    Sender(FlowId),
+    Receiver(FlowId),
+}
+
+impl Source {
+    fn data(self) -> EventData {
+        let (kind, number) = match self {
+            Self::Listener(node) => (0, node.0),
+            Self::Sender(flow) => (1, flow.0),
+            Self::Receiver(flow) => (2, flow.0),
+        };
+        EventData::new_u64(u64::from(number) << 2 | kind)
+    }
+
+    #[allow(clippy::cast_possible_truncation)] // made of 32 bits
+    fn of(data: EventData) -> Self {
+        let number = (data.u64() >> 2) as u32;
+        match data.u64() & 3 {
+            0 => Self::Listener(NodeId(number)),
+            1 => Self::Sender(FlowId(number)),
+            _ => Self::Receiver(FlowId(number)),
+        }
+    }
+}
+
+fn fail(what: impl Into<String>) -> impl FnOnce(Errno) -> Error {
+    let what = what.into();
+    move |error| Error::Socket(what, error.into())
+}
+
+impl World {
+    /// Has the hosts of `lab` speak `transport`, and tries whether the machine is fast enough for it.
+    /// When no flow is left and the run's end `until` is all that remains, time doesn't wait for it.
+    ///
+    /// # Errors
+    /// What the kernel doesn't have; sockets that can't be made.
+    pub fn new(
+        lab: Lab,
+        network: &Network,
+        transport: Transport,
+        control: Control,
+        until: Time,
+    ) -> Result<Self, Error> {
+        lab.speak(&transport)?;
+        raise_limits();
+        let home = File::open("/proc/thread-self/ns/net")
+            .map_err(|error| Error::Namespace("/proc/thread-self/ns/net".into(), error))?;
+        let epoll = epoll::create(CreateFlags::CLOEXEC).map_err(fail("epoll"))?;
+        let probe = Probe::open(&lab)?;
+        let now = Instant::now();
+        let mut world = Self {
+            probe,
+            home,
+            hosts: BTreeMap::new(),
+            epoll,
+            watch: None,
+            timers: Timers::default(),
+            start: now,
+            now: Time::ZERO,
+            paused: now,
+            moved: Time::ZERO,
+            flows: Vec::new(),
+            live: 0,
+            awaited: BTreeMap::new(),
+            directory: Directory::default(),
+            notices: VecDeque::new(),
+            fault: None,
+            zeros: vec![0; CHUNK],
+            sink: vec![0; CHUNK],
+            events: 0,
+            ignored: 0,
+            limits: 0,
+            least_rtt: None,
+            notes: Vec::new(),
+            lab,
+            transport,
+            control,
+            until,
+        };
+        let hosts: Vec<NodeId> = world.lab.blueprint.topology.hosts().collect();
+        for host in hosts {
+            world.listen(host)?;
+        }
+        let calibration = world.calibrate(network)?;
+        world.notes.push(calibration);
+        world.stock()?;
+        world.watch = Some(Watch::start(&world.lab)?);
+        world.start = Instant::now();
+        world.paused = world.start;
+        Ok(world)
+    }
+
+    /// The addresses of flows, as they start.
+    pub fn directory(&self) -> Directory {
+        self.directory.clone()
+    }
+
+    /// The lab that it is in.
+    pub const fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// What was found before the run began.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Runs `act` with this thread in the namespace of `namespace`.
+    fn inside<T>(
+        home: &File,
+        namespace: &File,
+        act: impl FnOnce() -> Result<T, Errno>,
+    ) -> Result<T, Error> {
+        let kind = Some(LinkNameSpaceType::Network);
+        move_into_link_name_space(namespace.as_fd(), kind).map_err(fail("setns"))?;
+        let done = act();
+        move_into_link_name_space(home.as_fd(), kind).map_err(fail("setns"))?;
+        done.map_err(fail("socket"))
+    }
+
+    fn listen(&mut self, host: NodeId) -> Result<(), Error> {
+        let path = namespace::path(&self.lab.namespace(host));
+        let namespace = File::open(&path)
+            .map_err(|error| Error::Namespace(path.display().to_string(), error))?;
+        let listener = Self::inside(&self.home, &namespace, || {
+            let listener = tcp_socket()?;
+            sockopt::set_socket_reuseaddr(&listener, true)?;
+            bind(&listener, &SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)))?;
+            listen(&listener, BACKLOG)?;
+            Ok(listener)
+        })?;
+        self.attend(&listener, Source::Listener(host), EventFlags::IN)?;
+        self.hosts.insert(host, Host { namespace, listener, spare: Vec::new() });
+        Ok(())
+    }
+
+    fn attend(&self, socket: impl AsFd, source: Source, flags: EventFlags) -> Result<(), Error> {
+        epoll::add(&self.epoll, socket, source.data(), flags).map_err(fail("epoll"))
+    }
+
+    /// Measures what a bulk transfer over the longest path gets, before anything is built on it.
+    fn calibrate(&mut self, network: &Network) -> Result<String, Error> {
+        let topology = network.topology();
+        let (Some(src), Some(dst)) = (topology.hosts().next(), topology.hosts().last()) else {
+            return Ok("no hosts".into());
+        };
+        let mut path = Vec::new();
+        if src == dst || !network.path(src, dst, 0, &mut path) {
+            return Ok("calibration: the first host has no path to the last".into());
+        }
+        let (rate, delay) = self.lab.blueprint.bottleneck(&path);
+        let slowest = path.iter().find(|link| topology.link(**link).spec.capacity == rate);
+        let flow = engine::World::start(self, network, src, dst, Bytes::MAX)?;
+        let before = self.wait(WARM, slowest)?;
+        let after = self.wait(MEASURED, slowest)?;
+        let rtt = self.flows[flow.index()].as_ref().and_then(Flow::info).map(|info| info.least_rtt);
+        self.reset()?;
+        let carried = Rate::of(after.1 - before.1, after.0.since(before.0));
+        let name = |node: NodeId| topology.nodes()[node.index()].name.as_str();
+        let carried = health::short(carried);
+        let slow = (carried.as_bps() as f64) < REACHED * rate.as_bps() as f64;
+        let verdict = if slow { "; THE MACHINE IS TOO SLOW for this scenario" } else { "" };
+        Ok(format!(
+            "calibration: {} to {} carried {carried} of {rate}, least round trip {}{verdict}. \
+             The delays of links, {delay} one way here, are not emulated",
+            name(src),
+            name(dst),
+            rtt.unwrap_or_default(),
+        ))
+    }
+
+    /// Lets flows run for `span`; when that was, and the frame bytes that left by `link` until then.
+    fn wait(&mut self, span: Span, link: Option<&LinkId>) -> Result<(Time, Bytes), Error> {
+        let until = self.clock() + span;
+        while engine::World::run(self, until) != Notice::Limit {}
+        if let Some(fault) = self.fault.take() {
+            return Err(fault);
+        }
+        let count = link.and_then(|link| self.probe.read_one(*link)).unwrap_or_default();
+        Ok((self.clock(), count.bytes))
+    }
+
+    /// Forgets the flows of the calibration, and waits until their packets are gone.
+    fn reset(&mut self) -> Result<(), Error> {
+        for flow in self.flows.drain(..).flatten() {
+            flow.abort();
+        }
+        self.awaited.clear();
+        self.notices.clear();
+        self.directory = Directory::default();
+        self.live = 0;
+        let start = Instant::now();
+        while self.probe.read()?.values().any(|count| count.waiting > 0) {
+            if start.elapsed() > Duration::from_secs(10) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.timers = Timers::default();
+        self.events = 0;
+        self.now = Time::ZERO;
+        self.moved = Time::ZERO;
+        Ok(())
+    }
+
+    /// Time since the start.
+    fn clock(&self) -> Time {
+        let passed = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        Time::from_nanos(passed)
+    }
+
+    fn enter(&mut self, src: NodeId, dst: NodeId, size: Option<Bytes>) -> Result<FlowId, Error> {
+        let number = u32::try_from(self.flows.len());
+        let id = FlowId(number.map_err(|_| Error::State("too many flows".into()))?);
+        let host = self.hosts.get_mut(&src).ok_or_else(|| Error::State("no such host".into()))?;
+        let address = |node: NodeId| self.lab.blueprint.address(node);
+        let sender = match host.spare.pop() {
+            Some(sender) => sender,
+            None => Self::inside(&self.home, &host.namespace, tcp_socket)?,
+        };
+        sockopt::set_tcp_nodelay(&sender, true).map_err(fail("TCP_NODELAY"))?;
+        bind(&sender, &SocketAddr::from((address(src), 0))).map_err(fail("bind"))?;
+        let there = SocketAddrV4::new(address(dst), PORT);
+        match connect(&sender, &SocketAddr::V4(there)) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(fail(format!("connect to {there}"))(error)),
+        }
+        let own = getsockname(&sender).map_err(fail("getsockname"))?;
+        let own = SocketAddrV4::try_from(own).map_err(fail("getsockname"))?;
+        self.attend(&sender, Source::Sender(id), EventFlags::OUT | EventFlags::ET)?;
+        self.awaited.insert(own, id);
+        self.directory.enter(id, own.into(), there.into());
+        let flow = Flow::new(sender, size);
+        let ends = flow.is_over();
+        self.flows.push(Some(flow));
+        self.live += 1;
+        if ends {
+            self.end(id);
+        }
+        Ok(id)
+    }
+
+    /// Makes sockets for flows to come.
+    fn stock(&mut self) -> Result<(), Error> {
+        for host in self.hosts.values_mut() {
+            while host.spare.len() < SPARE {
+                host.spare.push(Self::inside(&self.home, &host.namespace, tcp_socket)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the connections that have come in at a host.
+    fn accept(&mut self, host: NodeId) -> Result<(), Error> {
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        loop {
+            let Some(own) = self.hosts.get(&host) else { return Ok(()) };
+            let receiver = match accept_with(&own.listener, flags) {
+                Ok(receiver) => receiver,
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::CONNABORTED | Errno::INTR) => continue,
+                Err(error) => return Err(fail("accept")(error)),
+            };
+            let peer = rustix::net::getpeername(&receiver);
+            let peer = peer.ok().flatten().and_then(|peer| SocketAddrV4::try_from(peer).ok());
+            // One that the calibration had opened and given up is nobody's.
+            let Some(id) = peer.and_then(|peer| self.awaited.remove(&peer)) else { continue };
+            self.attend(&receiver, Source::Receiver(id), EventFlags::IN | EventFlags::ET)?;
+            if let Some(Some(flow)) = self.flows.get_mut(id.index()) {
+                flow.accepted(receiver);
+            }
+            self.receive(id)?;
+        }
+    }
+
+    /// Something has arrived for a flow.
+    fn receive(&mut self, id: FlowId) -> Result<(), Error> {
+        let Some(Some(flow)) = self.flows.get_mut(id.index()) else { return Ok(()) };
+        let before = flow.arrived();
+        let step = flow.receive(&mut self.sink).map_err(fail(format!("flow {}", id.0)))?;
+        if flow.arrived() > before {
+            self.moved = self.now;
+        }
+        let (reached, over) = (flow.reached(), flow.is_over());
+        self.notices.extend(reached.map(|at| Notice::Reached(id, at)));
+        if over {
+            self.end(id);
+        } else if step == Step::Closed {
+            let gone = format!("flow {}: the connection ended before its data", id.0);
+            return Err(Error::Inconsistent(gone));
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, id: FlowId) -> Result<(), Error> {
+        match self.flows.get_mut(id.index()) {
+            Some(Some(flow)) => flow.send(&self.zeros).map_err(fail(format!("flow {}", id.0))),
+            _ => Ok(()),
+        }
+    }
+
+    /// All of a flow has arrived.
+    fn end(&mut self, id: FlowId) {
+        let Some(Some(flow)) = self.flows.get_mut(id.index()) else { return };
+        if std::mem::replace(&mut flow.told, true) {
+            return;
+        }
+        self.live -= 1;
+        let state = flow.state();
+        if let Some(info) = flow.info()
+            && info.least_rtt > Span::ZERO
+        {
+            let least = self.least_rtt.unwrap_or(info.least_rtt);
+            self.least_rtt = Some(least.min(info.least_rtt));
+        }
+        if let Err(what) = flow.audit() {
+            self.fault = Some(Error::Inconsistent(format!("flow {}: {what}", id.0)));
+        }
+        if flow.unread() == Bytes::ZERO {
+            self.flows[id.index()] = None;
+        }
+        self.notices.push_back(Notice::Ended(id, state));
+    }
+
+    fn handle(&mut self, event: &Event) -> Result<(), Error> {
+        // The fields of a packed structure are copied out.
+        let data = event.data;
+        match Source::of(data) {
+            Source::Listener(host) => self.accept(host),
+            Source::Sender(id) => self.send(id),
+            Source::Receiver(id) => self.receive(id),
+        }
+    }
+
+    fn wait_until(&mut self, until: Time) -> Result<(), Error> {
+        let rest = until.since(self.clock());
+        let pause = PAUSE.saturating_sub(self.paused.elapsed());
+        let rest = Duration::from_nanos(rest.as_nanos()).min(pause);
+        let timeout = Timespec {
+            tv_sec: i64::try_from(rest.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: rest.subsec_nanos().into(),
+        };
+        let mut events = Vec::with_capacity(1024);
+        let waited =
+            epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout));
+        match waited {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(fail("epoll")(error)),
+        }
+        self.now = self.now.max(self.clock());
+        for event in &events {
+            self.events += 1;
+            self.handle(event)?;
+        }
+        if self.live > 0 && self.now.since(self.moved) > STALLED {
+            return Err(Error::Stalled(STALLED));
+        }
+        Ok(())
+    }
+}
+
+fn tcp_socket() -> Result<OwnedFd, Errno> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)
+}
+
+/// Two sockets for each flow; what the system grants.
+fn raise_limits() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    // A refusal shows when a socket can't be made.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+impl engine::World for World {
+    type Error = Error;
+
+    fn now(&self) -> Time {
+        self.now
+    }
+
+    fn run(&mut self, limit: Time) -> Notice {
+        loop {
+            if let Some(notice) = self.notices.pop_front() {
+                return notice;
+            }
+            if self.fault.is_some() || self.paused.elapsed() >= PAUSE {
+                self.paused = Instant::now();
+                return Notice::Pause;
+            }
+            let now = self.clock();
+            if now >= limit {
+                self.timers.note(now.since(limit));
+                return Notice::Limit;
+            }
+            if limit >= self.until && self.live == 0 {
+                return Notice::Limit;
+            }
+            if let Err(fault) = self.wait_until(limit) {
+                self.fault = Some(fault);
+            }
+        }
+    }
+
+    fn advance(&mut self, time: Time) {
+        self.now = self.now.max(time).max(self.clock());
+        if self.live == 0 {
+            self.moved = self.now;
+        }
+    }
+
+    fn start(
+        &mut self,
+        _: &Network,
+        src: NodeId,
+        dst: NodeId,
+        size: Bytes,
+    ) -> Result<FlowId, Error> {
+        self.enter(src, dst, Some(size))
+    }
+
+    fn limit(&mut self, flow: FlowId, limit: Option<Rate>) {
+        self.limits += 1;
+        if self.control == Control::Elsewhere {
+            return;
+        }
+        let (mss, mtu) = (u64::from(self.transport.mss), u64::from(self.transport.mtu()));
+        if let Some(Some(flow)) = self.flows.get(flow.index())
+            && let Err(error) = flow.pace(limit.map(|limit| limit.fraction(mss, mtu)))
+        {
+            self.fault = Some(Error::Socket("SO_MAX_PACING_RATE".into(), error));
+        }
+    }
+
+    fn prioritize(&mut self, _: FlowId, _: u8) {
+        self.ignored += 1;
+    }
+
+    fn grant(&mut self, _: &Network, _: NodeId, _: NodeId, _: Option<NodeId>) {
+        self.ignored += 1;
+    }
+
+    fn pace_pair(&mut self, _: NodeId, _: NodeId, _: Rate) {
+        self.ignored += 1;
+    }
+
+    fn cap(&mut self, _: LinkId, _: Option<FlowId>, _: Option<Bytes>) {
+        self.ignored += 1;
+    }
+
+    fn space(&mut self, _: LinkId, _: Option<Span>) {
+        self.ignored += 1;
+    }
+
+    fn state(&self, flow: FlowId) -> Option<FlowState> {
+        let flow = self.flows.get(flow.index())?.as_ref()?;
+        (!flow.told).then(|| flow.state())
+    }
+
+    fn queue_length(&mut self, link: LinkId) -> u32 {
+        self.probe.read_one(link).unwrap_or_default().waiting
+    }
+
+    fn queued(&mut self, link: LinkId) -> Bytes {
+        self.probe.read_one(link).unwrap_or_default().queued
+    }
+
+    fn check(&mut self) -> Result<(), Error> {
+        self.fault.take().map_or(Ok(()), Err)?;
+        self.stock()
+    }
+
+    fn finish(mut self, outcome: &mut Outcome) -> Result<(), Error> {
+        self.check()?;
+        let Some(watch) = self.watch.take() else { return Ok(()) };
+        let seen = watch.stop()?;
+        let verdict: Verdict = seen.judge(&self.lab.blueprint.topology, &self.timers);
+        for (&link, own) in &seen.links {
+            let packets = own.last.packets - own.before.packets;
+            outcome.hops += packets;
+            outcome.links.push(LinkRecord {
+                link,
+                bytes: own.last.bytes - own.before.bytes,
+                packets,
+                dropped: own.last.dropped - own.before.dropped,
+                marked: 0,
+                metered: 0,
+                peak: own.peak,
+            });
+        }
+        outcome.events = self.events;
+        // Each octet that was delivered has left by some link.
+        let delivered: Bytes = outcome.flows.iter().map(|flow| flow.delivered).sum();
+        let carried: Bytes = outcome.links.iter().map(|link| link.bytes).sum();
+        if carried < delivered {
+            return Err(Error::Inconsistent(format!(
+                "{delivered} were delivered but the links carried {carried}"
+            )));
+        }
+        let open = outcome.flows.iter().filter(|flow| flow.end.is_none()).count();
+        if open > 0 {
+            self.notes.push(format!("{open} flows had not ended when the run did"));
+        }
+        if self.ignored > 0 {
+            self.notes.push(format!(
+                "{} directives were of kinds that the lab can't obey, and were ignored",
+                self.ignored
+            ));
+        }
+        outcome.notes.push(verdict.line());
+        outcome.notes.append(&mut self.notes);
+        Ok(())
+    }
+}
+
+impl engine::Streams for World {
+    fn open(&mut self, _: &Network, src: NodeId, dst: NodeId) -> Result<FlowId, Error> {
+        self.enter(src, dst, None)
+    }
+
+    fn write(&mut self, id: FlowId, more: Bytes) -> bool {
+        let Some(Some(flow)) = self.flows.get_mut(id.index()) else { return false };
+        let open = flow.write(more);
+        if let Err(fault) = self.send(id) {
+            self.fault = Some(fault);
+        }
+        open
+    }
+
+    fn close(&mut self, id: FlowId) {
+        if let Some(Some(flow)) = self.flows.get_mut(id.index()) {
+            flow.close();
+            if flow.is_over() {
+                self.end(id);
+            }
+        }
+    }
+
+    fn mark(&mut self, id: FlowId, at: Bytes) {
+        if let Some(Some(flow)) = self.flows.get_mut(id.index()) {
+            flow.mark = Some(at.get());
+            let reached = flow.reached();
+            self.notices.extend(reached.map(|at| Notice::Reached(id, at)));
+        }
+    }
+
+    fn hold(&mut self, id: FlowId) {
+        if let Some(Some(flow)) = self.flows.get_mut(id.index()) {
+            flow.held = true;
+        }
+    }
+
+    fn consume(&mut self, id: FlowId, bytes: Bytes) {
+        let Some(Some(flow)) = self.flows.get_mut(id.index()) else { return };
+        if let Err(error) = flow.consume(bytes.get(), &mut self.sink) {
+            self.fault = Some(fail(format!("flow {}", id.0))(error));
+        } else if flow.told && flow.unread() == Bytes::ZERO {
+            self.flows[id.index()] = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_says_whom_it_is_about() {
+        for number in [0, 7, u32::MAX >> 2] {
+            let flow = FlowId(number);
+            assert!(
+                matches!(Source::of(Source::Sender(flow).data()), Source::Sender(f) if f == flow)
+            );
+            let data = Source::Receiver(flow).data();
+            assert!(matches!(Source::of(data), Source::Receiver(f) if f == flow));
+            let node = NodeId(number);
+            let data = Source::Listener(node).data();
+            assert!(matches!(Source::of(data), Source::Listener(n) if n == node));
+        }
+    }
+}

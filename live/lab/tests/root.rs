@@ -1,0 +1,139 @@
+//! Labs on this machine. Needs root; elsewhere the tests say why they do nothing.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use std::path::Path;
+use std::process::Command;
+
+use lab::{Error, Journal, Lab, Order, Switches, Transport};
+use model::build::{Access, dumbbell, leaf_spine, star};
+use model::{Buffer, LinkSpec, Topology};
+use units::{Bytes, Rate, Span};
+
+fn is_root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    if !is_root {
+        println!("skipped: namespaces need root");
+    }
+    is_root
+}
+
+fn has_ovs() -> bool {
+    let found = Command::new("ovs-vswitchd").arg("--version").output().is_ok();
+    if !found {
+        println!("skipped: there is no ovs-vswitchd; install openvswitch-switch");
+    }
+    found
+}
+
+fn link(mbps: u64) -> LinkSpec {
+    let capacity = Rate::from_mbps(mbps);
+    LinkSpec { capacity, delay: Span::ZERO, buffer: Buffer::Packets(50), mark: None }
+}
+
+fn access() -> Access {
+    Access { link: link(20), nic: Buffer::Packets(50) }
+}
+
+fn transport() -> Transport {
+    Transport {
+        congestion_control: "reno",
+        mss: 1460,
+        header: 40,
+        initial_window: 10,
+        min_rto: Span::from_millis(200),
+        delayed_ack: false,
+        receive_window: Bytes::new(1 << 20),
+        sack: true,
+        ecn: false,
+        handshake: false,
+    }
+}
+
+fn order(name: &str, switches: Switches) -> Order {
+    Order {
+        name: format!("t{name}-{}", std::process::id()),
+        switches,
+        passing: true,
+        ..Order::default()
+    }
+}
+
+fn ip(words: &[&str]) -> String {
+    let output = Command::new("ip").args(words).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn exists(namespace: &str) -> bool {
+    Path::new("/run/netns").join(namespace).exists()
+}
+
+/// Whether `from` reaches the last host with one small packet.
+fn reaches(lab: &Lab, topology: &Topology, from: &str) {
+    let last = topology.hosts().last().unwrap();
+    let script = format!(
+        "import socket,sys;s=socket.socket(socket.AF_INET,socket.SOCK_STREAM);s.settimeout(3)\n\
+         try: s.connect(('{}',9))\nexcept ConnectionRefusedError: sys.exit(0)\nsys.exit(1)",
+        lab.blueprint().address(last)
+    );
+    let name = format!("wm-{}-{from}", lab.name());
+    ip(&["netns", "exec", &name, "python3", "-c", &script]);
+}
+
+#[test]
+fn hosts_reach_each_other_over_bridges_routes_and_open_vswitch() {
+    if !is_root() {
+        return;
+    }
+    let two_spines = leaf_spine(2, 2, 1, &access(), &link(20)).unwrap();
+    let racks = dumbbell(1, 1, &access(), &link(10)).unwrap();
+    let mut cases = vec![("br", &racks, Switches::Bridge), ("rt", &two_spines, Switches::Bridge)];
+    if has_ovs() {
+        cases.push(("ovs", &racks, Switches::Ovs));
+    }
+    for (name, topology, switches) in cases {
+        let order = order(name, switches);
+        let lab = Lab::up(topology, &order).unwrap();
+        lab.speak(&transport()).unwrap();
+        reaches(&lab, topology, "h0");
+        // Spoken to again, it is shaped anew.
+        lab.speak(&Transport { header: 52, ..transport() }).unwrap();
+        reaches(&lab, topology, "h0");
+        let taken = Lab::up(topology, &order).unwrap_err();
+        assert!(matches!(taken, Error::Taken(_)), "{taken}");
+        let journal = Journal::read(&order.name).unwrap().unwrap();
+        drop(lab);
+        assert!(Journal::read(&order.name).unwrap().is_none());
+        assert!(journal.namespaces.iter().all(|name| !exists(name)), "{name}");
+        assert!(!journal.folder.exists());
+        assert!(journal.cgroup.is_none_or(|group| !group.exists()));
+    }
+}
+
+#[test]
+fn only_its_own_namespaces_go() {
+    if !is_root() {
+        return;
+    }
+    let topology = star(2, &access()).unwrap();
+    let order = order("own", Switches::Bridge);
+    let lab = Lab::up(&topology, &order).unwrap();
+    let (own, alike) = (format!("wm-{}-h0", order.name), format!("wm-{}-h0x", order.name));
+    // Somebody has made another of the same name, and one of a name much like it.
+    ip(&["netns", "delete", &own]);
+    ip(&["netns", "add", &own]);
+    ip(&["netns", "add", &alike]);
+    let removed = lab::down(&order.name).unwrap();
+    assert_eq!(removed.left, std::slice::from_ref(&own));
+    assert_eq!(removed.namespaces.len(), 2);
+    assert!(exists(&own) && exists(&alike));
+    drop(lab);
+    // While it is there, no lab is built over it.
+    let refused = Lab::up(&topology, &order).unwrap_err();
+    assert!(matches!(refused, Error::Foreign(_)), "{refused}");
+    assert!(exists(&own) && exists(&alike));
+    ip(&["netns", "delete", &own]);
+    ip(&["netns", "delete", &alike]);
+    let none = lab::down(&order.name).unwrap_err();
+    assert!(matches!(none, Error::None(_)), "{none}");
+}

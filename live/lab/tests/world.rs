@@ -1,0 +1,147 @@
+//! The world of a lab, driven as the simulators are. Needs root; elsewhere the tests say why they do
+//! nothing.
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
+
+use engine::{Notice, Streams as _, World as _};
+use lab::{Control, Lab, Order, Transport, World};
+use model::build::{Access, star};
+use model::{Buffer, LinkSpec, Network, NodeId};
+use units::{Bytes, Rate, Span, Time};
+
+/// A world of two hosts at 20 Mbit/s; `None` without root.
+fn world(name: &str) -> Option<(World, Network, [NodeId; 2])> {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: namespaces need root");
+        return None;
+    }
+    let capacity = Rate::from_mbps(20);
+    let link = LinkSpec { capacity, delay: Span::ZERO, buffer: Buffer::Packets(50), mark: None };
+    let topology = star(2, &Access { link, nic: Buffer::Packets(50) }).unwrap();
+    let name = format!("t{name}-{}", std::process::id());
+    let order = Order { name, passing: true, ..Order::default() };
+    let lab = Lab::up(&topology, &order).unwrap();
+    let transport = Transport {
+        congestion_control: "cubic",
+        mss: 1460,
+        header: 40,
+        initial_window: 10,
+        min_rto: Span::from_millis(200),
+        delayed_ack: true,
+        receive_window: Bytes::new(1 << 18),
+        sack: true,
+        ecn: false,
+        handshake: false,
+    };
+    let hosts: Vec<NodeId> = topology.hosts().collect();
+    let network = Network::new(topology);
+    let world = World::new(lab, &network, transport, Control::Direct, Time::NEVER).unwrap();
+    Some((world, network, [hosts[0], hosts[1]]))
+}
+
+/// The next notice that isn't a pause.
+fn next(world: &mut World, limit: Time) -> Notice {
+    loop {
+        match world.run(limit) {
+            Notice::Pause => world.check().unwrap(),
+            notice => return notice,
+        }
+    }
+}
+
+fn after(world: &World, span: Span) -> Time {
+    world.now() + span
+}
+
+#[test]
+fn a_flow_takes_as_long_as_its_link_needs() {
+    let Some((mut world, network, [a, b])) = world("flow") else { return };
+    let size = Bytes::new(1_000_000);
+    let flow = world.start(&network, a, b, size).unwrap();
+    assert_eq!(world.directory().get(flow).unwrap().destination.port(), 5001);
+    let Notice::Ended(ended, state) = next(&mut world, Time::NEVER) else { panic!("no end") };
+    assert_eq!((ended, state.delivered, state.unread), (flow, size, Bytes::ZERO));
+    // 685 packets of 1500 bytes at 20 Mbit/s; a timer that is late takes longer.
+    let took = world.now().since(Time::ZERO).as_secs_f64();
+    assert!((0.40..1.5).contains(&took), "{took} s");
+    assert_eq!(world.state(flow), None);
+    assert_eq!(next(&mut world, Time::NEVER), Notice::Limit);
+
+    let mut outcome = engine::Outcome::default();
+    world.finish(&mut outcome).unwrap();
+    let carried = outcome.links.iter().find(|link| link.link.0 == 0).unwrap();
+    assert!(carried.bytes > size && carried.packets >= 685, "{carried:?}");
+    assert!(outcome.notes.iter().any(|note| note.contains("calibration: h0 to h1")));
+    assert!(outcome.notes[0].contains("achine"), "the verdict comes first: {:?}", outcome.notes);
+}
+
+#[test]
+fn a_limit_paces_and_lifting_it_lets_go() {
+    let Some((mut world, network, [a, b])) = world("pace") else { return };
+    let flow = world.start(&network, a, b, Bytes::MAX).unwrap();
+    world.limit(flow, Some(Rate::from_mbps(5)));
+    let mut delivered = |wait| {
+        let until = after(&world, Span::from_millis(wait));
+        let before = world.state(flow).unwrap().delivered;
+        while next(&mut world, until) != Notice::Limit {}
+        world.advance(until);
+        let bytes = world.state(flow).unwrap().delivered - before;
+        Rate::of(bytes, Span::from_millis(wait)).as_bps() as f64 / 1e6
+    };
+    delivered(300);
+    let paced = delivered(1000);
+    // 4.87 Mbit/s of payload.
+    assert!((4.4..5.2).contains(&paced), "{paced} Mbit/s");
+    world.limit(flow, None);
+    let mut delivered = |wait| {
+        let until = after(&world, Span::from_millis(wait));
+        let before = world.state(flow).unwrap().delivered;
+        while next(&mut world, until) != Notice::Limit {}
+        world.advance(until);
+        let bytes = world.state(flow).unwrap().delivered - before;
+        Rate::of(bytes, Span::from_millis(wait)).as_bps() as f64 / 1e6
+    };
+    delivered(300);
+    let free = delivered(500);
+    assert!(free > 12.0, "{free} Mbit/s");
+}
+
+#[test]
+fn a_stream_reaches_its_marks_and_waits_for_its_reader() {
+    let Some((mut world, network, [a, b])) = world("stream") else { return };
+    let flow = world.open(&network, a, b).unwrap();
+    world.hold(flow);
+    assert!(world.write(flow, Bytes::new(10_000)));
+    world.mark(flow, Bytes::new(4_000));
+    let limit = after(&world, Span::from_secs(5));
+    let Notice::Reached(of, at) = next(&mut world, limit) else { panic!("no mark") };
+    assert!(of == flow && at >= Bytes::new(4_000));
+    world.mark(flow, Bytes::new(10_000));
+    let Notice::Reached(..) = next(&mut world, limit) else { panic!("no mark") };
+    let state = world.state(flow).unwrap();
+    assert_eq!((state.delivered, state.unread), (Bytes::new(10_000), Bytes::new(10_000)));
+    world.consume(flow, Bytes::new(3_000));
+    assert_eq!(world.state(flow).unwrap().unread, Bytes::new(7_000));
+
+    // Nobody reads: the receive buffer fills, and the sender has to keep the rest.
+    world.write(flow, Bytes::new(4_000_000));
+    let limit = after(&world, Span::from_secs(1));
+    assert_eq!(next(&mut world, limit), Notice::Limit);
+    world.advance(limit);
+    let state = world.state(flow).unwrap();
+    assert!(state.delivered < Bytes::new(1_500_000), "{state:?}");
+    world.close(flow);
+    assert!(!world.write(flow, Bytes::new(1)));
+    let limit = after(&world, Span::from_secs(20));
+    loop {
+        world.consume(flow, Bytes::new(1_000_000));
+        let soon = after(&world, Span::from_millis(20)).min(limit);
+        match next(&mut world, soon) {
+            Notice::Ended(_, state) => {
+                assert_eq!(state.delivered, Bytes::new(4_010_000));
+                break;
+            }
+            _ => assert!(world.now() < limit, "it never ends"),
+        }
+        world.advance(soon);
+    }
+}
