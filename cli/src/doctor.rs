@@ -164,14 +164,12 @@ fn examine() -> Vec<Feature> {
         };
         feature(format!("agent {}", capability.name), capability.purpose, remedy, finding)
     }));
-    features.extend([
-        feature(
-            "openvswitch module",
-            "switching at line rate in a live network",
-            "modprobe openvswitch; without it Open vSwitch switches in user space",
-            exists("/sys/module/openvswitch"),
-        ),
-    ]);
+    features.extend([feature(
+        "openvswitch module",
+        "switching at line rate in a live network",
+        "modprobe openvswitch; without it Open vSwitch switches in user space",
+        exists("/sys/module/openvswitch"),
+    )]);
     let tools: [(&str, &'static str, &'static str); 4] = [
         ("ovs-vswitchd", "OpenFlow switches in virtual clusters", "install openvswitch-switch"),
         ("tshark", "looking at captures", "install tshark"),

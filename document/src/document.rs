@@ -123,12 +123,7 @@ impl<'a> Document<'a> {
     }
 
     /// An error about `field`, written at `place`.
-    pub fn error(
-        &self,
-        place: Place,
-        field: &str,
-        message: impl fmt::Display,
-    ) -> DocumentError {
+    pub fn error(&self, place: Place, field: &str, message: impl fmt::Display) -> DocumentError {
         DocumentError::new(&self.site(place), field, message)
     }
 

@@ -5,8 +5,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use crate::{DocumentError, Setting};
 use crate::document::{Document, Item, Node, Place, Table};
+use crate::{DocumentError, Setting};
 
 type Read<T> = Result<T, DocumentError>;
 

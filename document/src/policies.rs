@@ -3,9 +3,7 @@
 use policy::matching::MOST_SLOTS;
 use policy::syn::Order;
 use policy::trigger::Thresholds;
-use policy::{
-    Parameters, Pause, Share, app_aware, dclas, hold, sab, sdtcp, sicc, smsf, srb, syn,
-};
+use policy::{Parameters, Pause, Share, app_aware, dclas, hold, sab, sdtcp, sicc, smsf, srb, syn};
 use units::{Bytes, Span};
 
 use crate::DocumentError;

@@ -6,8 +6,8 @@ use model::build::{self, Access};
 use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Topology, TopologyError};
 use units::{Bytes, Rate, Span};
 
-use crate::fields::{Fields, Value, shown};
 use crate::DocumentError;
+use crate::fields::{Fields, Value, shown};
 
 type Read<T> = Result<T, DocumentError>;
 
@@ -193,7 +193,11 @@ pub fn names(topology: &Topology, kept: impl Fn(NodeKind) -> bool) -> Names<'_> 
 }
 
 /// `from` and `to`, names of the ends of a link that exists, with the link's name.
-pub fn port(fields: &mut Fields<'_>, topology: &Topology, names: &Names<'_>) -> Read<(LinkId, String)> {
+pub fn port(
+    fields: &mut Fields<'_>,
+    topology: &Topology,
+    names: &Names<'_>,
+) -> Read<(LinkId, String)> {
     let from = fields.need("from", "\"s0\"")?;
     let to = fields.need("to", "\"h0\"")?;
     let ends = (named(&from, "node", names)?, named(&to, "node", names)?);

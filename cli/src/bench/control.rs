@@ -57,7 +57,7 @@ pub(crate) struct Control {
     seconds: u32,
 
     /// The policy, with its defaults
-    #[arg(long, default_value = "smsf")]
+    #[arg(long, default_value = "sff")]
     policy: String,
 
     /// The core that the daemon runs on
@@ -181,7 +181,8 @@ impl Control {
         let mut applications = Vec::new();
         for number in 0..self.applications {
             let client = Client::connect(&address, None).await.map_err(Failure::failed)?;
-            let every = Duration::from_secs_f64(f64::from(self.applications) / f64::from(self.rate));
+            let every =
+                Duration::from_secs_f64(f64::from(self.applications) / f64::from(self.rate));
             let application = Application {
                 number,
                 hosts: self.hosts(),
@@ -261,7 +262,10 @@ impl Control {
         cores.set(self.core);
         let id = i32::try_from(daemon.0.id()).ok().and_then(Pid::from_raw);
         sched_setaffinity(id, &cores).map_err(|error| {
-            Failure::misused(format_args!("--core {}: {error}; name a core that is there", self.core))
+            Failure::misused(format_args!(
+                "--core {}: {error}; name a core that is there",
+                self.core
+            ))
         })?;
         let said = daemon.0.stderr.take().ok_or_else(|| Failure::failed("the daemon is mute"))?;
         let mut lines = BufReader::new(said).lines().map_while(Result::ok);

@@ -12,12 +12,10 @@ use crate::failure::{Failure, print};
 ///
 /// What is there already stays. Keys can be read by their owner alone; keep ca.key off the network.
 #[derive(Args)]
-#[command(
-    after_help = "Example:\n  watermaster certs --directory /etc/watermaster/certs \
+#[command(after_help = "Example:\n  watermaster certs --directory /etc/watermaster/certs \
                   --controller main=10.0.0.1,control.example.org --agent h1 --agent h2 \
                   --application wordcount --operator me --switch leaf1\n\n\
-                  Open vSwitch:\n  ovs-vsctl set-ssl switch-leaf1.key switch-leaf1.crt ca.crt"
-)]
+                  Open vSwitch:\n  ovs-vsctl set-ssl switch-leaf1.key switch-leaf1.crt ca.crt")]
 pub(crate) struct Certs {
     /// Where the files go
     #[arg(long, value_name = "DIR")]
@@ -53,9 +51,8 @@ impl Certs {
         let mut orders = Vec::new();
         for text in &self.controller {
             let Some((name, hosts)) = text.split_once('=') else {
-                let what = format!(
-                    "--controller {text}: how is it reached? write {text}=10.0.0.1,NAME"
-                );
+                let what =
+                    format!("--controller {text}: how is it reached? write {text}=10.0.0.1,NAME");
                 return Err(Failure::misused(what));
             };
             let reached_by = hosts.split(',').map(str::to_owned).collect();
@@ -73,14 +70,13 @@ impl Certs {
                 reached_by: Vec::new(),
             }));
         }
-        let made = certs::make(&self.directory, &orders, self.force).map_err(|error| {
-            match error {
+        let made =
+            certs::make(&self.directory, &orders, self.force).map_err(|error| match error {
                 certs::CertsError::Name(_) | certs::CertsError::Exists { .. } => {
                     Failure::misused(error)
                 }
                 error => Failure::failed(error),
-            }
-        })?;
+            })?;
         let lines: Vec<String> = made
             .iter()
             .map(|(file, made)| {

@@ -70,9 +70,7 @@ async fn fetch(client: &mut Client, path: &str) -> Result<Value, Failure> {
 }
 
 /// Waits for something that happens on one thread.
-pub(crate) fn block_on<T>(
-    future: impl Future<Output = Result<T, Failure>>,
-) -> Result<T, Failure> {
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Failure::failed)?.block_on(future)
 }

@@ -11,10 +11,8 @@ use crate::failure::{Failure, print};
 ///
 /// Prints what was decided when, and whether it is what was decided then. Exit code 1 where not.
 #[derive(Args)]
-#[command(
-    after_help = "Example:\n  watermaster replay \
-                  /var/lib/watermaster/records/epoch-000003.000.record --quiet"
-)]
+#[command(after_help = "Example:\n  watermaster replay \
+                  /var/lib/watermaster/records/epoch-000003.000.record --quiet")]
 pub(crate) struct Replay {
     /// The first part of a recording
     file: PathBuf,

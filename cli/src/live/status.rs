@@ -59,8 +59,7 @@ pub(super) fn page(status: &Value) -> String {
     out += &table(
         &["agent", "hosts", "paced", "unconfirmed"],
         list(status, "agents").iter().map(|agent| {
-            let hosts: Vec<&str> =
-                list(agent, "hosts").iter().filter_map(Value::as_str).collect();
+            let hosts: Vec<&str> = list(agent, "hosts").iter().filter_map(Value::as_str).collect();
             vec![
                 text(agent, "identity").to_owned(),
                 hosts.join(" "),

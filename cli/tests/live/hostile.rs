@@ -37,21 +37,24 @@ async fn an_agent_that_talks_nonsense_is_cut_off_alone() {
     let daemon = Daemon::start(&config(&format!("[limits]\nrequest = \"4 KB\"\n{SMSF}")));
     let mut calm = Agent::connect(&daemon.address(), None, "h1", &[("h1", "10.0.0.2")], 0).await;
     calm.hear().await.unwrap();
-    for nonsense in [&b"{}\n"[..], b"\xff\n", b"null\n", &[b' '; 9_000], b"{\"type\":\"applied\"}\n"] {
+    for nonsense in
+        [&b"{}\n"[..], b"\xff\n", b"null\n", &[b' '; 9_000], b"{\"type\":\"applied\"}\n"]
+    {
         let mut agent = Agent::connect(&daemon.address(), None, "h0", HOST, 0).await;
         agent.write(nonsense).await;
         while agent.hear().await.is_some() {}
     }
-    let status = daemon.until("/v1/status", |status| {
-        status["agents"].as_array().unwrap().len() == 1
-    });
+    let status =
+        daemon.until("/v1/status", |status| status["agents"].as_array().unwrap().len() == 1);
     assert_eq!(status.await["agents"][0]["identity"], "h1");
 }
 
 #[tokio::test]
 async fn a_switch_that_talks_nonsense_is_cut_off() {
     let daemon = Daemon::start(&config(SMSF));
-    for nonsense in [&[4_u8, 0, 0, 0, 0, 0, 0, 0][..], &[1, 0, 0, 8, 0, 0, 0, 1], &[0xff; 100]] {
+    for nonsense in
+        [&[4_u8, 0, 0, 0, 0, 0, 0, 0][..], &[1, 0, 0, 8, 0, 0, 0, 1], &[4, 9, 0, 8, 0, 0, 0, 1]]
+    {
         let mut stream = TcpStream::connect(daemon.openflow.as_ref().unwrap()).await.unwrap();
         stream.write_all(nonsense).await.unwrap();
         let mut rest = Vec::new();

@@ -5,31 +5,36 @@ use serde_json::{Value, json};
 
 use crate::rig::{Agent, Daemon, SMSF, config, declare, get, post};
 
-fn flow(number: u64, port: u16, bytes: u64) -> Value {
+fn flow(job: &str, number: u64, port: u16, bytes: u64) -> Value {
     json!({
-        "type": "flow_request", "job": "j", "flow": number, "bytes": bytes,
+        "type": "flow_request", "job": job, "flow": number, "bytes": bytes,
         "connection": { "source": format!("10.0.0.1:{port}"), "destination": "10.0.0.2:80" },
     })
 }
 
 #[tokio::test]
 async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
-    let daemon = Daemon::start(&config(SMSF));
-    let mut agent =
-        Agent::connect(&daemon.address(), None, "h0", &[("h0", "10.0.0.1")], 0).await;
+    let daemon = Daemon::start(&config("[policy]\nname = \"sff\"\n"));
+    let mut agent = Agent::connect(&daemon.address(), None, "h0", &[("h0", "10.0.0.1")], 0).await;
     let first = agent.hear().await.unwrap();
     assert!(first.complete && first.epoch == 1, "{first:?}");
     let mut client = daemon.client().await;
-    let job = json!({ "type": "job_start", "job": "j" });
-    let flows = json!([job, flow(1, 4001, 1_000_000), flow(2, 4002, 9_000_000)]);
+    let job = |job| json!({ "type": "job_start", "job": job });
+    let (small, large) = (flow("i", 1, 4001, 1_000_000), flow("j", 2, 4002, 9_000_000));
+    let flows = json!([job("i"), job("j"), small, large]);
     let (status, said) = declare(&mut client, "a", &flows).await;
-    assert_eq!((status, &said["taken"]), (StatusCode::OK, &json!(3)), "{said}");
+    assert_eq!((status, &said["taken"]), (StatusCode::OK, &json!(4)), "{said}");
     // The larger flow yields to the smaller one: it is slow.
+    let start = std::time::Instant::now();
     let slow = loop {
+        assert!(start.elapsed() < crate::rig::PATIENCE, "no directive comes");
         let commands = agent.hear().await.unwrap();
         let found = commands.commands.into_iter().find_map(|command| match command {
             protocol::agent::Command::Pace { connection, rate_bps: Some(rate) }
-                if connection.source.port() == 4002 => Some(rate),
+                if connection.source.port() == 4002 =>
+            {
+                Some(rate)
+            }
             _ => None,
         });
         if let Some(rate) = found {
@@ -43,9 +48,12 @@ async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
     assert_eq!(why["flow"]["intended_bps"], json!(1_000_000), "{why:#}");
     assert!(!why["why"].as_str().unwrap().is_empty());
     let jobs = get(&mut client, "/v1/jobs").await;
-    assert_eq!(jobs[0]["flows"], json!(2), "{jobs}");
+    assert_eq!(jobs[1]["flows"], json!(1), "{jobs}");
     let explained = daemon.command(&[
-        "explain", "a/j/2", "--controller", &format!("unix:{}", daemon.path("controller.sock").display()),
+        "explain",
+        "a/j/2",
+        "--controller",
+        &format!("unix:{}", daemon.path("controller.sock").display()),
     ]);
     let explained = String::from_utf8(explained.stdout).unwrap();
     assert!(explained.contains("intended 1.00 Mbit/s"), "{explained}");
@@ -53,12 +61,18 @@ async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
 
 #[tokio::test]
 async fn what_is_wrong_is_said_with_field_and_remedy() {
-    let daemon = Daemon::start(&config(&format!("[limits]\nrequest = \"4 KB\"\ndeclarations = 10\n{SMSF}")));
+    let daemon =
+        Daemon::start(&config(&format!("[limits]\nrequest = \"4 KB\"\ndeclarations = 10\n{SMSF}")));
     let mut client = daemon.client().await;
     for (body, status, field, part) in [
         ("{", StatusCode::BAD_REQUEST, "body", "EOF"),
         ("[1]", StatusCode::BAD_REQUEST, "body", "invalid type"),
-        (r#"{"type":"job_begin","job":"j"}"#, StatusCode::BAD_REQUEST, "job_begin", "unknown variant"),
+        (
+            r#"{"type":"job_begin","job":"j"}"#,
+            StatusCode::BAD_REQUEST,
+            "job_begin",
+            "unknown variant",
+        ),
         (r#"{"type":"job_start"}"#, StatusCode::BAD_REQUEST, "job", "missing field"),
         (r#"{"type":"job_start","job":"j","x":1}"#, StatusCode::BAD_REQUEST, "x", "unknown field"),
     ] {
@@ -100,8 +114,11 @@ async fn the_description_is_of_what_is_served() {
     let paths = description["paths"].as_object().unwrap();
     assert_eq!(paths.len(), 11);
     for (path, methods) in paths {
-        let path = path.replace("{application}", "a").replace("{agent}", "x")
-            .replace("{job}", "j").replace("{flow}", "1");
+        let path = path
+            .replace("{application}", "a")
+            .replace("{agent}", "x")
+            .replace("{job}", "j")
+            .replace("{flow}", "1");
         for method in [Method::GET, Method::POST, Method::DELETE, Method::PUT] {
             let named = methods.get(method.as_str().to_lowercase()).is_some();
             let (status, said) = client.ask(method.clone(), &path, Vec::new()).await.unwrap();
@@ -112,16 +129,29 @@ async fn the_description_is_of_what_is_served() {
     }
     // Every message has a schema that knows its fields.
     let schemas = description["components"]["schemas"].as_object().unwrap();
-    let known: Vec<&str> = schemas["Declaration"]["oneOf"].as_array().unwrap().iter()
-        .map(|each| each["properties"]["type"]["const"].as_str().unwrap()).collect();
-    for kind in ["job_start", "job_complete", "task_host", "size", "flow_request", "flow_complete", "streams"] {
+    let known: Vec<&str> = schemas["Declaration"]["oneOf"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|each| each["properties"]["type"]["const"].as_str().unwrap())
+        .collect();
+    for kind in [
+        "job_start",
+        "job_complete",
+        "task_host",
+        "size",
+        "flow_request",
+        "flow_complete",
+        "streams",
+    ] {
         assert!(known.contains(&kind), "{kind}");
     }
 }
 
 #[tokio::test]
 async fn an_application_that_floods_is_slowed_down_and_hinders_nobody() {
-    let daemon = Daemon::start(&config(&format!("[limits]\ndeclarations_per_second = 100\n{SMSF}")));
+    let daemon =
+        Daemon::start(&config(&format!("[limits]\ndeclarations_per_second = 100\n{SMSF}")));
     let address = daemon.address();
     let flood = tokio::spawn(async move {
         let mut client = wire::client::Client::connect(&address, None).await.unwrap();

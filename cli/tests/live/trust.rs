@@ -22,7 +22,11 @@ async fn who_shows_no_certificate_of_the_authority_is_refused() {
     let daemon = start();
     let address = Address::Tls(daemon.http.clone());
     // Plain HTTP to a port that speaks TLS.
-    let plain = Client::connect(&Address::Tcp(daemon.http.clone()), None).await.unwrap().get("/v1/health").await;
+    let plain = Client::connect(&Address::Tcp(daemon.http.clone()), None)
+        .await
+        .unwrap()
+        .get("/v1/health")
+        .await;
     assert!(plain.is_err());
     // No certificate at all.
     let certs = daemon.path("certs");
@@ -64,7 +68,10 @@ async fn each_may_do_what_its_certificate_says() {
     assert_eq!(declare(&mut a, "a", &job).await.0, StatusCode::OK);
     let (status, said) = declare(&mut a, "b", &job).await;
     assert_eq!(status, StatusCode::FORBIDDEN);
-    assert_eq!(said["error"]["reason"], "you are application a; show a certificate of application b");
+    assert_eq!(
+        said["error"]["reason"],
+        "you are application a; show a certificate of application b"
+    );
     for path in ["/v1/status", "/v1/flows", "/v1/jobs", "/metrics", "/v1/explain/b/j"] {
         let (status, _) = a.ask(Method::GET, path, Vec::new()).await.unwrap();
         assert_eq!(status, StatusCode::FORBIDDEN, "{path}");

@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use document::{Document, Node, Table};
 use super::{Override, ScenarioError, load_text};
+use document::{Document, Node, Table};
 
 /// Keys that say how results are shown and judged, not what they are.
 const WITHOUT: [&str; 6] = ["name", "title", "source", "measures", "figure", "published"];

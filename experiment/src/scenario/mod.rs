@@ -200,7 +200,8 @@ impl Scenario {
         if let (World::Fluid, Some(capture)) = (world, captures.first()) {
             return Err(capture.error("the fluid world has no packets to capture; remove it"));
         }
-        let captures = captures.iter().map(|v| read_capture(v, &topology)).collect::<Result<_, _>>()?;
+        let captures =
+            captures.iter().map(|v| read_capture(v, &topology)).collect::<Result<_, _>>()?;
         let monitors = root.tables("monitor", Self::MOST_CAPTURES)?;
         let monitors = monitor::read_monitors(&monitors, &topology)?;
         let figures = root.or("figure", Vec::new(), figure::read)?;

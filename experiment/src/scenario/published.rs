@@ -1,11 +1,11 @@
 //! `[[published]]`: what the text reports, to be held against what comes out.
 
-use document::Document;
 use super::fields::{Fields, Value, unknown};
 use super::{PolicySpec, ScenarioError};
 use crate::figure::Figure;
 use crate::published::Bound;
 use crate::{Published, metrics};
+use document::Document;
 
 /// Most published figures of a scenario.
 const MOST: usize = 1024;

@@ -7,7 +7,7 @@ use units::{Bytes, Span};
 use workload::stream::{Grouping, Input, Keys, Operator, Stream};
 
 use super::ScenarioError;
-use super::fields::{Fields, Value, unknown, between};
+use super::fields::{Fields, Value, between, unknown};
 use super::topology::{Names, named};
 use super::workload::{Context, bytes, count, file, span};
 

@@ -211,8 +211,10 @@ impl Hands {
             Command::Window { node, interface, connection, cap_bytes } => {
                 let (number, _) = self.find(node, interface)?;
                 // A cap of one segment is asked for by its size.
-                let window = cap_bytes
-                    .map(|cap| Window { cap, one_segment: cap <= agent::PortOptions::default().segment });
+                let window = cap_bytes.map(|cap| Window {
+                    cap,
+                    one_segment: cap <= agent::PortOptions::default().segment,
+                });
                 self.port(number)?.cap(connection.as_ref(), window, lease)?;
                 if window.is_some() {
                     kept.windows.insert((number, *connection));

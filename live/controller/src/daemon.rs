@@ -87,10 +87,9 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
         tracing::info!(address = listener.place(), tls, "HTTP");
         tasks.push(tokio::spawn(http::serve(listener, certificates, Arc::clone(&hub))));
     }
-    for (address, tls) in [
-        (listen.openflow, None),
-        (listen.openflow_tls, Some(Arc::clone(&certificates))),
-    ] {
+    for (address, tls) in
+        [(listen.openflow, None), (listen.openflow_tls, Some(Arc::clone(&certificates)))]
+    {
         let Some(address) = address else { continue };
         let listener = listen::tcp(address).await?;
         tracing::info!(address = listener.place(), tls = tls.is_some(), "OpenFlow");

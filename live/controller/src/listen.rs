@@ -45,9 +45,7 @@ pub enum Listener {
 /// It is taken, or not this machine's.
 pub async fn tcp(address: SocketAddr) -> Result<Listener, ListenError> {
     let listener = TcpListener::bind(address).await;
-    listener
-        .map(Listener::Tcp)
-        .map_err(|error| ListenError { place: address.to_string(), error })
+    listener.map(Listener::Tcp).map_err(|error| ListenError { place: address.to_string(), error })
 }
 
 /// Listens on a path that its owner and group may use. A socket that a dead controller left is

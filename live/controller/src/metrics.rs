@@ -12,7 +12,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use prometheus_client::encoding::{EncodeMetric as _, DescriptorEncoder};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 
 /// What is measured while the daemon runs.
 #[derive(Debug)]

@@ -158,8 +158,7 @@ impl Owner {
             }
             Event::AgentConnected(peer, identity, outlet) => {
                 self.agents.insert(peer, outlet);
-                let refused =
-                    self.input(now, Input::AgentConnected { peer, identity: &identity });
+                let refused = self.input(now, Input::AgentConnected { peer, identity: &identity });
                 if let Some(refusal) = refused {
                     tracing::warn!(agent = identity, %refusal, "agent refused");
                     self.agents.remove(&peer);

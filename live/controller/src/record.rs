@@ -173,9 +173,8 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Option<(Time, Content, usize)>, R
         let number = content.get(..8).ok_or_else(|| wrong("the frame is too short"))?;
         Ok((Peer(u64::from_le_bytes(array(number))), content.get(8..).unwrap_or_default()))
     };
-    let text = |bytes: &[u8]| {
-        String::from_utf8(bytes.to_vec()).map_err(|_| wrong("a name isn't UTF-8"))
-    };
+    let text =
+        |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| wrong("a name isn't UTF-8"));
     let content = match kind {
         [0] => Content::Beginning(serde_json::from_slice(content).map_err(json)?),
         [1] => Content::SwitchConnected(peer()?.0),
@@ -200,10 +199,7 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Option<(Time, Content, usize)>, R
             let (Some(count), Some(digest)) = (content.get(..8), content.get(8..16)) else {
                 return Err(wrong("the frame is too short"));
             };
-            Content::Digest(
-                u64::from_le_bytes(array(count)),
-                u64::from_le_bytes(array(digest)),
-            )
+            Content::Digest(u64::from_le_bytes(array(count)), u64::from_le_bytes(array(digest)))
         }
         _ => return Err(wrong("the frame is of an unknown kind; a newer program recorded it")),
     };

@@ -48,10 +48,7 @@ pub struct Replayed {
 ///
 /// # Errors
 /// It can't be read, or isn't a recording from its beginning.
-pub fn replay(
-    file: &Path,
-    mut tell: impl FnMut(Time, &Output),
-) -> Result<Replayed, ReplayError> {
+pub fn replay(file: &Path, mut tell: impl FnMut(Time, &Output)) -> Result<Replayed, ReplayError> {
     let wrong = |reason: String| ReplayError { file: file.to_owned(), reason };
     let bytes = whole(file).map_err(|error| wrong(format!("can't be read: {error}")))?;
     if !bytes.starts_with(record::MAGIC) {
@@ -140,13 +137,9 @@ fn input(content: &Content) -> Option<Input<'_>> {
         Content::SwitchConnected(peer) => Input::SwitchConnected(*peer),
         Content::SwitchBytes(peer, bytes) => Input::SwitchBytes(*peer, bytes),
         Content::SwitchGone(peer) => Input::SwitchGone(*peer),
-        Content::Declared(application, declaration) => {
-            Input::Declared { application, declaration }
-        }
+        Content::Declared(application, declaration) => Input::Declared { application, declaration },
         Content::ApplicationGone(application) => Input::ApplicationGone(application),
-        Content::AgentConnected(peer, identity) => {
-            Input::AgentConnected { peer: *peer, identity }
-        }
+        Content::AgentConnected(peer, identity) => Input::AgentConnected { peer: *peer, identity },
         Content::Reported(peer, report) => Input::Reported(*peer, report),
         Content::AgentGone(peer) => Input::AgentGone(*peer),
         Content::Tick => Input::Tick,

@@ -127,7 +127,19 @@ impl Settings {
         let recorder = root.optional("recorder", |value| read_recorder(value, folder))?;
         root.done()?;
         let (file, text) = (file.to_owned(), text.to_owned());
-        Ok(Self { file, text, state, log_json, log_level, listen, tls, parameters, bounds, recorder, control })
+        Ok(Self {
+            file,
+            text,
+            state,
+            log_json,
+            log_level,
+            listen,
+            tls,
+            parameters,
+            bounds,
+            recorder,
+            control,
+        })
     }
 }
 
@@ -142,8 +154,7 @@ fn path(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
 fn read_log(root: &mut Fields<'_>) -> Read<(bool, String)> {
     let Some(value) = root.get("log") else { return Ok((false, "info".to_owned())) };
     let mut fields = value.fields()?;
-    let json =
-        fields.or("format", false, |v| v.choice(&[("text", false), ("json", true)]))?;
+    let json = fields.or("format", false, |v| v.choice(&[("text", false), ("json", true)]))?;
     let level = fields.or("level", "info".to_owned(), |v| {
         let text = v.text()?;
         match text.parse::<tracing_subscriber::EnvFilter>() {
@@ -176,8 +187,10 @@ fn read_listen(
     let address = |value: &Value<'_>| {
         let text = value.text()?;
         text.parse::<SocketAddr>().map_err(|_| {
-            value.error(format_args!("\"{}\" is no address; write \"0.0.0.0:7443\"",
-                document::fields::shown(text)))
+            value.error(format_args!(
+                "\"{}\" is no address; write \"0.0.0.0:7443\"",
+                document::fields::shown(text)
+            ))
         })
     };
     // Without certificates anyone could say anything.
@@ -243,8 +256,7 @@ fn read_nodes(root: &mut Fields<'_>, topology: Topology, control: &mut Config) -
         let mut fields = value.fields()?;
         let (link, _) = topology::port(&mut fields, &topology, &names)?;
         let port = fields.optional("number", |v| v.integer(1..=0xffff_ff00_u32))?;
-        let interface =
-            fields.or("interface", String::new(), |v| Ok(v.text()?.to_owned()))?;
+        let interface = fields.or("interface", String::new(), |v| Ok(v.text()?.to_owned()))?;
         fields.done()?;
         control.ports.push(PortConfig { link, port, interface });
     }
@@ -275,9 +287,8 @@ fn read_ethernet(value: &Value<'_>) -> Read<[u8; 6]> {
 fn read_datapath(value: &Value<'_>) -> Read<u64> {
     let text = value.text()?;
     let digits = text.strip_prefix("0x").unwrap_or(text);
-    u64::from_str_radix(digits, 16).map_err(|_| {
-        value.error("is no datapath number; write it in hexadecimal as \"0x1\"")
-    })
+    u64::from_str_radix(digits, 16)
+        .map_err(|_| value.error("is no datapath number; write it in hexadecimal as \"0x1\""))
 }
 
 fn read_control(value: &Value<'_>, control: &mut Config) -> Read<()> {
@@ -286,9 +297,8 @@ fn read_control(value: &Value<'_>, control: &mut Config) -> Read<()> {
     control.enforcement = fields.or("enforcement", control.enforcement, |v| {
         v.choice(&[("pacing", Enforcement::Pacing), ("meters", Enforcement::Meters)])
     })?;
-    control.lease = fields.or("lease", control.lease, |v| {
-        between(v, Span::from_secs(1), Span::from_secs(3_600))
-    })?;
+    control.lease = fields
+        .or("lease", control.lease, |v| between(v, Span::from_secs(1), Span::from_secs(3_600)))?;
     control.sample = fields.or("sample", control.sample, span)?;
     control.statistics = fields.or("statistics", control.statistics, span)?;
     control.grace = fields.or("grace", control.grace, span)?;
@@ -339,7 +349,9 @@ fn read_recorder(value: &Value<'_>, folder: &Path) -> Read<Recorder> {
     let recorder = Recorder {
         directory: path(&fields.need("directory", "\"/var/lib/watermaster/records\"")?, folder)?,
         most: fields
-            .or("size", Bytes::new(100 << 20), |v| between(v, Bytes::new(1 << 12), Bytes::new(1 << 50)))?
+            .or("size", Bytes::new(100 << 20), |v| {
+                between(v, Bytes::new(1 << 12), Bytes::new(1 << 50))
+            })?
             .get(),
         files: fields.or("files", 8, |v| v.integer(1..=10_000_u32)).map(|files| files as usize)?,
     };

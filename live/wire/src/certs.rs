@@ -163,10 +163,9 @@ fn present(certificate: &Path, key: &Path) -> Result<bool, CertsError> {
     match (exists(certificate)?, exists(key)?) {
         (true, true) => Ok(true),
         (false, false) => Ok(false),
-        (true, false) => Err(CertsError::Exists {
-            file: certificate.to_owned(),
-            reason: "its key is missing",
-        }),
+        (true, false) => {
+            Err(CertsError::Exists { file: certificate.to_owned(), reason: "its key is missing" })
+        }
         (false, true) => {
             Err(CertsError::Exists { file: key.to_owned(), reason: "its certificate is missing" })
         }
@@ -230,12 +229,7 @@ fn read(file: &Path) -> Result<String, CertsError> {
 }
 
 /// The key first: a certificate without its key is the worse half to find.
-fn write_pair(
-    certificate: &Path,
-    pem: &str,
-    key: &Path,
-    pair: &KeyPair,
-) -> Result<(), CertsError> {
+fn write_pair(certificate: &Path, pem: &str, key: &Path, pair: &KeyPair) -> Result<(), CertsError> {
     write(key, &pair.serialize_pem(), 0o600)?;
     write(certificate, pem, 0o644)
 }

@@ -77,7 +77,8 @@ impl Identity {
             parse_x509_certificate(der).map_err(|_| Nameless("can't be read"))?;
         let subject = certificate.subject();
         let name = subject.iter_common_name().next().and_then(|name| name.as_str().ok());
-        let name = name.filter(|name| is_name(name)).ok_or(Nameless("has no usable common name"))?;
+        let name =
+            name.filter(|name| is_name(name)).ok_or(Nameless("has no usable common name"))?;
         let unit = subject.iter_organizational_unit().next().and_then(|unit| unit.as_str().ok());
         let role = Role::ALL.into_iter().find(|role| Some(role.name()) == unit);
         let role = role.ok_or(Nameless("has no role in its organizational unit"))?;

@@ -56,8 +56,10 @@ pub async fn exchange(
         // The connection counts until here.
         drop(admission);
     });
-    let headers =
-        [(CONNECTION, HeaderValue::from_static("upgrade")), (UPGRADE, HeaderValue::from_static(EXCHANGE))];
+    let headers = [
+        (CONNECTION, HeaderValue::from_static("upgrade")),
+        (UPGRADE, HeaderValue::from_static(EXCHANGE)),
+    ];
     Ok((StatusCode::SWITCHING_PROTOCOLS, headers).into_response())
 }
 

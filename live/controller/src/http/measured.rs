@@ -20,9 +20,10 @@ pub async fn metrics(
     let (counters, status) =
         hub.ask(|controller: &Controller| (controller.counters(), controller.status())).await?;
     let connections = hub.connections();
-    let text = hub.measures.encode(&counters, &status, connections).map_err(|error| {
-        Wrong::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string())
-    })?;
+    let text = hub
+        .measures
+        .encode(&counters, &status, connections)
+        .map_err(|error| Wrong::new(StatusCode::INTERNAL_SERVER_ERROR, "", error.to_string()))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(CONTENT_TYPE, kind)], text).into_response())
 }

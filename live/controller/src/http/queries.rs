@@ -103,16 +103,16 @@ pub async fn jobs(
         job.flows += 1;
         job.limited += usize::from(flow.intended_bps.is_some());
         let measured = flow.measured_bps.unwrap_or(Rate::ZERO);
-        job.measured_bps = Rate::from_bps(job.measured_bps.as_bps().saturating_add(measured.as_bps()));
+        job.measured_bps =
+            Rate::from_bps(job.measured_bps.as_bps().saturating_add(measured.as_bps()));
     }
     Ok(json(&jobs.into_values().collect::<Vec<_>>()))
 }
 
 /// An application may ask about its own.
 fn may_ask(admission: &Admission, application: &str) -> Result<(), Wrong> {
-    may_see_all(admission).or_else(|wrong| {
-        may_act(admission, Role::Application, application).map_err(|_| wrong)
-    })
+    may_see_all(admission)
+        .or_else(|wrong| may_act(admission, Role::Application, application).map_err(|_| wrong))
 }
 
 pub async fn explain_job(
