@@ -57,7 +57,7 @@ pub(crate) struct Control {
     seconds: u32,
 
     /// The policy, with its defaults
-    #[arg(long, default_value = "smsf")]
+    #[arg(long, default_value = "sff")]
     policy: String,
 
     /// The core that the daemon runs on

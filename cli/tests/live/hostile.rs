@@ -52,7 +52,9 @@ async fn an_agent_that_talks_nonsense_is_cut_off_alone() {
 #[tokio::test]
 async fn a_switch_that_talks_nonsense_is_cut_off() {
     let daemon = Daemon::start(&config(SMSF));
-    for nonsense in [&[4_u8, 0, 0, 0, 0, 0, 0, 0][..], &[1, 0, 0, 8, 0, 0, 0, 1], &[0xff; 100]] {
+    for nonsense in
+        [&[4_u8, 0, 0, 0, 0, 0, 0, 0][..], &[1, 0, 0, 8, 0, 0, 0, 1], &[4, 9, 0, 8, 0, 0, 0, 1]]
+    {
         let mut stream = TcpStream::connect(daemon.openflow.as_ref().unwrap()).await.unwrap();
         stream.write_all(nonsense).await.unwrap();
         let mut rest = Vec::new();

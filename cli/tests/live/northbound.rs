@@ -5,26 +5,29 @@ use serde_json::{Value, json};
 
 use crate::rig::{Agent, Daemon, SMSF, config, declare, get, post};
 
-fn flow(number: u64, port: u16, bytes: u64) -> Value {
+fn flow(job: &str, number: u64, port: u16, bytes: u64) -> Value {
     json!({
-        "type": "flow_request", "job": "j", "flow": number, "bytes": bytes,
+        "type": "flow_request", "job": job, "flow": number, "bytes": bytes,
         "connection": { "source": format!("10.0.0.1:{port}"), "destination": "10.0.0.2:80" },
     })
 }
 
 #[tokio::test]
 async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
-    let daemon = Daemon::start(&config(SMSF));
+    let daemon = Daemon::start(&config("[policy]\nname = \"sff\"\n"));
     let mut agent = Agent::connect(&daemon.address(), None, "h0", &[("h0", "10.0.0.1")], 0).await;
     let first = agent.hear().await.unwrap();
     assert!(first.complete && first.epoch == 1, "{first:?}");
     let mut client = daemon.client().await;
-    let job = json!({ "type": "job_start", "job": "j" });
-    let flows = json!([job, flow(1, 4001, 1_000_000), flow(2, 4002, 9_000_000)]);
+    let job = |job| json!({ "type": "job_start", "job": job });
+    let (small, large) = (flow("i", 1, 4001, 1_000_000), flow("j", 2, 4002, 9_000_000));
+    let flows = json!([job("i"), job("j"), small, large]);
     let (status, said) = declare(&mut client, "a", &flows).await;
-    assert_eq!((status, &said["taken"]), (StatusCode::OK, &json!(3)), "{said}");
+    assert_eq!((status, &said["taken"]), (StatusCode::OK, &json!(4)), "{said}");
     // The larger flow yields to the smaller one: it is slow.
+    let start = std::time::Instant::now();
     let slow = loop {
+        assert!(start.elapsed() < crate::rig::PATIENCE, "no directive comes");
         let commands = agent.hear().await.unwrap();
         let found = commands.commands.into_iter().find_map(|command| match command {
             protocol::agent::Command::Pace { connection, rate_bps: Some(rate) }
@@ -45,7 +48,7 @@ async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
     assert_eq!(why["flow"]["intended_bps"], json!(1_000_000), "{why:#}");
     assert!(!why["why"].as_str().unwrap().is_empty());
     let jobs = get(&mut client, "/v1/jobs").await;
-    assert_eq!(jobs[0]["flows"], json!(2), "{jobs}");
+    assert_eq!(jobs[1]["flows"], json!(1), "{jobs}");
     let explained = daemon.command(&[
         "explain",
         "a/j/2",

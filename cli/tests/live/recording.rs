@@ -2,10 +2,10 @@
 
 use serde_json::json;
 
-use crate::rig::{Agent, Daemon, SMSF, config, declare};
+use crate::rig::{Agent, Daemon, config, declare};
 
 fn recorder() -> String {
-    config(&format!("[recorder]\ndirectory = \"records\"\n{SMSF}"))
+    config("[recorder]\ndirectory = \"records\"\n[policy]\nname = \"sff\"\n")
 }
 
 fn declared(flow: u64) -> serde_json::Value {
@@ -24,7 +24,7 @@ async fn a_replay_decides_what_was_decided_then() {
         assert!(declare(&mut client, "a", &declared(flow)).await.0.is_success());
     }
     // A reload is a part of the story.
-    std::fs::write(daemon.path("controller.toml"), recorder().replace("smsf", "fair")).unwrap();
+    std::fs::write(daemon.path("controller.toml"), recorder().replace("sff", "fair")).unwrap();
     daemon.signal("-HUP");
     daemon.until("/v1/status", |status| status["policy"] == "fair").await;
     assert!(declare(&mut client, "a", &declared(200)).await.0.is_success());

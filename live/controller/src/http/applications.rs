@@ -103,7 +103,9 @@ pub fn declarations(body: &[u8], most: usize) -> Result<Vec<Declaration>, (Strin
     let declared: Vec<Declaration> = declared.map_err(|error| {
         let said = error.to_string();
         // The reader quotes the field that it stumbled over.
-        let field = said.split('`').nth(1).unwrap_or("body").chars().take(60).collect();
+        let quoted = said.split('`').nth(1).unwrap_or_default();
+        let named = quoted.starts_with(|c: char| c.is_ascii_alphabetic());
+        let field = if named { quoted.chars().take(60).collect() } else { "body".to_owned() };
         let said: String = said.chars().take(400).collect();
         (field, format!("{said}; /v1/openapi.json tells the form of declarations"))
     })?;
