@@ -1,5 +1,7 @@
 //! The daemon as a process: real sockets on loopback, real signals.
 
+#![allow(clippy::unwrap_used)] // in what the tests share, too
+
 mod faults;
 mod hostile;
 mod northbound;
