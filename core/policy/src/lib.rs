@@ -41,6 +41,7 @@ mod forecast;
 mod guard;
 pub mod hold;
 mod links;
+mod lists;
 pub mod matching;
 pub mod one_all;
 pub mod order;
