@@ -55,6 +55,7 @@ pub mod sdtcp;
 pub mod sebf;
 pub mod sff;
 pub mod sicc;
+mod sliding;
 pub mod smsf;
 mod spines;
 pub mod split;
