@@ -26,6 +26,8 @@ pub(crate) struct Agent {
     pub(crate) last: Option<(Peer, u64)>,
     pub(crate) epoch: u64,
     until: Time,
+    /// When it has heard nothing over its connection for the whole of a lease.
+    pub(crate) silent: Option<Time>,
     standing: BTreeMap<Connection, Standing>,
 }
 
@@ -70,17 +72,20 @@ impl Agent {
         (self.last, self.epoch) = (None, 0);
     }
 
-    /// When the lease of what stands ends.
+    /// When it wants [`Agent::expire`].
     pub(crate) fn deadline(&self) -> Option<Time> {
-        (!self.standing.is_empty()).then_some(self.until)
+        let until = (!self.standing.is_empty()).then_some(self.until);
+        [until, self.silent].into_iter().flatten().min()
     }
 
-    /// Lets all go when the lease is over.
-    pub(crate) fn expire(&mut self, now: Time, changes: &mut Vec<Change>) {
-        if self.deadline().is_some_and(|until| until <= now) {
+    /// Lets all go when the lease is over. Whether the controller has been silent for so long: it
+    /// doesn't know what has ended, and must tell all anew over another connection.
+    pub(crate) fn expire(&mut self, now: Time, changes: &mut Vec<Change>) -> bool {
+        if self.until <= now {
             let before = std::mem::take(&mut self.standing);
             self.compare(&before, changes);
         }
+        self.silent.take_if(|silent| *silent <= now).is_some()
     }
 
     fn compare(&self, before: &BTreeMap<Connection, Standing>, changes: &mut Vec<Change>) {

@@ -14,7 +14,7 @@ mod agent;
 mod applications;
 mod channels;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use control::{Config, Controller, HostConfig, Input, Output, Peer};
 use engine::random::Stream;
@@ -137,6 +137,20 @@ impl<'a> Controlled<'a> {
     /// The controller, unless it is away.
     pub const fn controller(&self) -> Option<&Controller> {
         self.controller.as_ref()
+    }
+
+    /// The hosts whose agents are connected and have heard all that was said to them: there stands
+    /// what the controller wants.
+    pub fn settled(&self) -> BTreeSet<NodeId> {
+        let on_its_way = self.due.values().filter_map(|event| match event {
+            Event::ToAgent(_, peer, _) | Event::Reported(peer, _) => Some(*peer),
+            _ => None,
+        });
+        let on_its_way: BTreeSet<Peer> = on_its_way.collect();
+        let hosts = self.hosts.iter().zip(&self.agents).filter(|(_, agent)| {
+            agent.peer.is_some_and(|peer| !on_its_way.contains(&peer))
+        });
+        hosts.map(|(host, _)| *host).collect()
     }
 
     /// How many controllers there have been.
@@ -287,6 +301,7 @@ impl<'a> Controlled<'a> {
     }
 
     fn disconnect(&mut self, agent: usize) {
+        self.agents[agent].silent = None;
         if let Some(peer) = self.agents[agent].peer.take() {
             self.channels.close(peer);
         }
@@ -352,6 +367,7 @@ impl<'a> Controlled<'a> {
         }
         let report = known.obey(now, commands, &mut self.changes);
         if known.peer == Some(peer) {
+            known.silent = Some(now + commands.lease_ns);
             self.send(now, peer, Event::Reported(peer, report));
         }
         self.direct(out);
@@ -380,8 +396,12 @@ impl<'a> Controlled<'a> {
             let event = event.remove();
             self.happen(now, event, network, out);
         }
-        for agent in &mut self.agents {
-            agent.expire(now, &mut self.changes);
+        for agent in 0..self.agents.len() {
+            if self.agents[agent].expire(now, &mut self.changes) {
+                self.lose(now, agent);
+                let back = now + part(&mut self.chance, BACKOFF);
+                self.at(back, Event::AgentReturns(agent));
+            }
         }
         self.direct(out);
     }

@@ -8,6 +8,7 @@
 //! 2. What a controller wants at one time adds up to no more than each link's capacity; so do limits,
 //!    where wishes have not changed for that long.
 //! 3. Where there has been no controller for that long, there are none.
+//! 4. Where an agent is connected and nothing is on its way, what stands is what is wanted.
 //!
 //! And every flow and every job ends.
 //!
@@ -22,6 +23,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::rc::Rc;
 
 use control::Controller;
+use ::policy::Policy;
 use engine::random::Stream;
 use model::{Declared, Directive, Directives, FlowId, LinkId, Network, NodeId, Observation};
 use rand::RngExt as _;
@@ -35,6 +37,8 @@ struct Story {
     controllers: u64,
     /// Steps at which limits stood without a controller.
     orphaned: u64,
+    /// Steps at which all that was wanted stood.
+    settled: u64,
     /// Limits that were set.
     limits: u64,
     /// Of all that was told to the world.
@@ -145,6 +149,16 @@ impl<'a> Watched<'a> {
         if now.since(wishes.changed) > self.patience {
             self.fits(network, self.in_force.iter().map(|(flow, rate)| (*flow, *rate)), "limits");
         }
+        if self.inner.deadline().is_none_or(|deadline| deadline > now) {
+            let settled = self.inner.settled();
+            let of = |(flow, _): &(FlowId, Rate)| {
+                self.ends.get(flow).is_some_and(|(src, _)| settled.contains(src))
+            };
+            let stands = self.in_force.iter().map(|(flow, rate)| (*flow, *rate)).filter(of);
+            let stands: BTreeMap<_, _> = stands.collect();
+            assert_eq!(stands, wishes.now().filter(of).collect(), "what stands isn't wanted, at {now:?}");
+            self.story.borrow_mut().settled += u64::from(!stands.is_empty());
+        }
         if let Some(alone) = self.alone {
             let forsaken = now.since(alone);
             assert!(
@@ -178,7 +192,7 @@ impl<'a> Watched<'a> {
     }
 }
 
-impl ::policy::Policy for Watched<'_> {
+impl Policy for Watched<'_> {
     fn observe(
         &mut self,
         now: Time,
@@ -226,7 +240,7 @@ fn history(seed: u64) -> (Story, Vec<Time>) {
     faults.cut = chance.random_bool(0.8).then_some(cut);
     faults.death = chance.random_bool(0.5).then_some(death);
     faults.crash = chance.random_bool(0.8).then_some(crash);
-    faults.loss = if chance.random_bool(0.5) { chance.random_range(0.0..0.3) } else { 0.0 };
+    faults.loss = if chance.random_bool(0.5) { chance.random_range(0.0..0.6) } else { 0.0 };
     let case = Case::draw(seed, name);
     let inner = Controlled::new(Box::new(|| policy(name)), lease, faults, seed);
     let story = Rc::new(RefCell::new(Story::default()));
@@ -261,10 +275,11 @@ fn faults_of_many_seeds_leave_nothing_wrong() {
         };
         all.controllers += story.controllers - 1;
         all.orphaned += story.orphaned;
+        all.settled += story.settled;
         all.limits += story.limits;
     }
     eprintln!("{} controllers replaced, {} limits set", all.controllers, all.limits);
-    assert!(all.controllers > 0 && all.orphaned > 0 && all.limits > 0, "{all:?}");
+    assert!(all.controllers > 0 && all.orphaned > 0 && all.settled > 0 && all.limits > 0, "{all:?}");
 }
 
 #[test]

@@ -56,13 +56,13 @@ impl Case {
                     dst: hosts[to],
                     from: TaskId(u32::try_from(task).unwrap()),
                     to: TaskId(100),
-                    size: Bytes::new(chance.random_range(10_000..3_000_000)),
+                    size: Bytes::new(chance.random_range(100_000..8_000_000)),
                     offset: Span::ZERO,
                 }
             };
             let flows = (0..3).map(&mut flow).collect();
             jobs.push(Job { id: JobId(id), arrival, class: None, flows });
-            arrival += Span::from_millis(chance.random_range(0..4_000));
+            arrival += Span::from_millis(chance.random_range(0..2_000));
         }
         Self { policy: policy.into(), topology, jobs }
     }
