@@ -17,6 +17,14 @@ pub(crate) struct Standing {
 /// What stood of a connection, and what stands now.
 pub(crate) type Change = (Connection, Standing, Standing);
 
+/// What stands of a connection, on whose word, and until when.
+#[derive(Clone, Copy, Default)]
+struct Grant {
+    standing: Standing,
+    epoch: u64,
+    until: Time,
+}
+
 /// The agent of a host. What stands is in the host's kernel: it outlives the agent, not its lease.
 #[derive(Default)]
 pub(crate) struct Agent {
@@ -25,77 +33,85 @@ pub(crate) struct Agent {
     /// The last connection it had in its life, and the epoch of the controller there.
     pub(crate) last: Option<(Peer, u64)>,
     pub(crate) epoch: u64,
+    /// When what it was told last ends.
     until: Time,
-    /// When it has heard nothing over its connection for the whole of a lease.
-    pub(crate) silent: Option<Time>,
-    standing: BTreeMap<Connection, Standing>,
+    grants: BTreeMap<Connection, Grant>,
 }
 
 impl Agent {
-    /// Carries commands out, adds to `changes`, and answers.
+    /// Carries commands out, adds to `changes`, and answers. Nothing when the lease ended before they
+    /// came: a controller that believes that all still stands must say it all anew, over another
+    /// connection.
     pub(crate) fn obey(
         &mut self,
         now: Time,
         commands: &Commands,
         changes: &mut Vec<Change>,
-    ) -> Report {
+    ) -> Option<Report> {
         let (epoch, sequence) = (commands.epoch, commands.sequence);
         if epoch < self.epoch {
-            return Report::Stale { epoch, obeys: self.epoch };
+            return Some(Report::Stale { epoch, obeys: self.epoch });
         }
         self.epoch = epoch;
+        if !commands.complete && self.until <= now {
+            return None;
+        }
+        let before = self.grants.clone();
         self.until = now + commands.lease_ns;
-        let before = if commands.complete {
-            std::mem::take(&mut self.standing)
-        } else {
-            self.standing.clone()
-        };
+        // What an earlier controller granted ends with its own lease: the new one speaks before
+        // applications have told it all.
+        if commands.complete {
+            self.grants.retain(|_, grant| grant.epoch < epoch);
+        }
+        for grant in self.grants.values_mut().filter(|grant| grant.epoch == epoch) {
+            grant.until = self.until;
+        }
         for command in &commands.commands {
+            let (Command::Pace { connection, .. } | Command::Prioritize { connection, .. }) =
+                command
+            else {
+                // Hosts of the simulated world have nothing for the rest.
+                continue;
+            };
+            let grant = self.grants.entry(*connection).or_default();
+            (grant.epoch, grant.until) = (epoch, self.until);
             match command {
-                Command::Pace { connection, rate_bps } => {
-                    self.standing.entry(*connection).or_default().rate = *rate_bps;
-                }
-                Command::Prioritize { connection, level } => {
-                    self.standing.entry(*connection).or_default().level = *level;
-                }
-                // What hosts of the simulated world have nothing for.
-                Command::Window { .. } | Command::Watch { .. } | Command::Sample { .. } => {}
+                Command::Pace { rate_bps, .. } => grant.standing.rate = *rate_bps,
+                Command::Prioritize { level, .. } => grant.standing.level = *level,
+                _ => {}
             }
         }
-        self.standing.retain(|_, standing| *standing != Standing::default());
+        self.grants.retain(|_, grant| grant.standing != Standing::default());
         self.compare(&before, changes);
-        Report::Applied { epoch, sequence }
+        Some(Report::Applied { epoch, sequence })
     }
 
     /// What stands, stands in the kernel; what the agent knew is gone.
     pub(crate) fn die(&mut self) {
-        (self.last, self.epoch) = (None, 0);
+        (self.last, self.epoch, self.until) = (None, 0, Time::ZERO);
     }
 
-    /// When it wants [`Agent::expire`].
+    /// When the first lease ends.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        let until = (!self.standing.is_empty()).then_some(self.until);
-        [until, self.silent].into_iter().flatten().min()
+        self.grants.values().map(|grant| grant.until).min()
     }
 
-    /// Lets all go when the lease is over. Whether the controller has been silent for so long: it
-    /// doesn't know what has ended, and must tell all anew over another connection.
-    pub(crate) fn expire(&mut self, now: Time, changes: &mut Vec<Change>) -> bool {
-        if self.until <= now {
-            let before = std::mem::take(&mut self.standing);
+    /// Lets go what is over.
+    pub(crate) fn expire(&mut self, now: Time, changes: &mut Vec<Change>) {
+        if self.deadline().is_some_and(|until| until <= now) {
+            let before = self.grants.clone();
+            self.grants.retain(|_, grant| now < grant.until);
             self.compare(&before, changes);
         }
-        self.silent.take_if(|silent| *silent <= now).is_some()
     }
 
-    fn compare(&self, before: &BTreeMap<Connection, Standing>, changes: &mut Vec<Change>) {
-        let none = Standing::default();
-        let of = |map: &BTreeMap<Connection, Standing>, connection| {
-            map.get(connection).copied().unwrap_or(none)
+    fn compare(&self, before: &BTreeMap<Connection, Grant>, changes: &mut Vec<Change>) {
+        let of = |grants: &BTreeMap<Connection, Grant>, connection| {
+            grants.get(connection).map(|grant| grant.standing).unwrap_or_default()
         };
-        let gone = before.keys().filter(|connection| !self.standing.contains_key(connection));
-        for connection in gone.chain(self.standing.keys()) {
-            let (old, new) = (of(before, connection), of(&self.standing, connection));
+        let gone = before.keys().filter(|connection| !self.grants.contains_key(connection));
+        for connection in gone.chain(self.grants.keys()) {
+            let (old, new) = (of(before, connection), of(&self.grants, connection));
             if old != new {
                 changes.push((*connection, old, new));
             }

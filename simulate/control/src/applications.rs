@@ -63,7 +63,8 @@ impl Applications {
                 said
             }
             Declared::Size { job, map, reduces } => {
-                let reduces = reduces.iter().map(|(task, bytes)| Portion { task: task.0, bytes: *bytes });
+                let reduces =
+                    reduces.iter().map(|(task, bytes)| Portion { task: task.0, bytes: *bytes });
                 let (map, reduces) = (map.0, reduces.collect());
                 let said = Declaration::Size { job: name(*job), map, reduces };
                 self.jobs.entry(*job).or_default().tasks.push(said.clone());
@@ -77,7 +78,8 @@ impl Applications {
                 self.by_connection.insert(connection, *flow);
                 let bytes = Some(*size).filter(|size| *size != Bytes::MAX);
                 let number = flow.0.into();
-                let said = Declaration::FlowRequest { job: name(*job), flow: number, connection, bytes };
+                let said =
+                    Declaration::FlowRequest { job: name(*job), flow: number, connection, bytes };
                 self.jobs.entry(*job).or_default().flows.insert(*flow, said.clone());
                 said
             }

@@ -140,16 +140,18 @@ impl<'a> Controlled<'a> {
     }
 
     /// The hosts whose agents are connected and have heard all that was said to them: there stands
-    /// what the controller wants.
+    /// what the controller wants, beside what is left of another.
     pub fn settled(&self) -> BTreeSet<NodeId> {
         let on_its_way = self.due.values().filter_map(|event| match event {
             Event::ToAgent(_, peer, _) | Event::Reported(peer, _) => Some(*peer),
             _ => None,
         });
         let on_its_way: BTreeSet<Peer> = on_its_way.collect();
-        let hosts = self.hosts.iter().zip(&self.agents).filter(|(_, agent)| {
-            agent.peer.is_some_and(|peer| !on_its_way.contains(&peer))
-        });
+        let hosts = self
+            .hosts
+            .iter()
+            .zip(&self.agents)
+            .filter(|(_, agent)| agent.peer.is_some_and(|peer| !on_its_way.contains(&peer)));
         hosts.map(|(host, _)| *host).collect()
     }
 
@@ -222,8 +224,7 @@ impl<'a> Controlled<'a> {
                 }
                 _ => {
                     self.disconnect(agent);
-                    let back = now + part(&mut self.chance, BACKOFF);
-                    self.at(back, Event::AgentReturns(agent));
+                    self.come_back(now, agent);
                 }
             }
         }
@@ -301,10 +302,14 @@ impl<'a> Controlled<'a> {
     }
 
     fn disconnect(&mut self, agent: usize) {
-        self.agents[agent].silent = None;
         if let Some(peer) = self.agents[agent].peer.take() {
             self.channels.close(peer);
         }
+    }
+
+    fn come_back(&mut self, now: Time, agent: usize) {
+        let back = now + part(&mut self.chance, BACKOFF);
+        self.at(back, Event::AgentReturns(agent));
     }
 
     /// The channel of an agent breaks. The controller hears of it now, or when the agent is back.
@@ -367,8 +372,13 @@ impl<'a> Controlled<'a> {
         }
         let report = known.obey(now, commands, &mut self.changes);
         if known.peer == Some(peer) {
-            known.silent = Some(now + commands.lease_ns);
-            self.send(now, peer, Event::Reported(peer, report));
+            match report {
+                Some(report) => self.send(now, peer, Event::Reported(peer, report)),
+                None => {
+                    self.lose(now, agent);
+                    self.come_back(now, agent);
+                }
+            }
         }
         self.direct(out);
     }
@@ -396,12 +406,8 @@ impl<'a> Controlled<'a> {
             let event = event.remove();
             self.happen(now, event, network, out);
         }
-        for agent in 0..self.agents.len() {
-            if self.agents[agent].expire(now, &mut self.changes) {
-                self.lose(now, agent);
-                let back = now + part(&mut self.chance, BACKOFF);
-                self.at(back, Event::AgentReturns(agent));
-            }
+        for agent in &mut self.agents {
+            agent.expire(now, &mut self.changes);
         }
         self.direct(out);
     }
