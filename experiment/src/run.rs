@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use controlled::Controlled;
 use engine::{Monitor, Outcome, Plan, Progress};
 use model::{LinkId, Network};
 use packet::{Capture, Protocol, Setup, Transport};
 use policy::Policy;
 
-use crate::scenario::{PolicySpec, Scenario, ScenarioError, Traffic, World};
+use crate::scenario::{PolicySpec, Scenario, ScenarioError, Simulated, Traffic, World};
 use crate::{Origin, Run, RunResult};
 
 /// Why a run stops before its end.
@@ -159,7 +160,7 @@ impl Task<'_> {
             network: self.prepared.network.clone(),
             transport: self.policy.transport,
             application: self.prepared.traffic.in_streams(),
-            policy: Some(self.policy.build()?),
+            policy: Some(self.decider()?),
             enforcement: scenario.control.enforcement,
             host_queue: scenario.queues.host,
             switch_queue: scenario.queues.switch,
@@ -171,6 +172,16 @@ impl Task<'_> {
         };
         packet::run(setup, progress)
             .map_err(|source| Failure::Packet { policy: self.policy.label.clone(), source })
+    }
+
+    /// The policy, alone or within the whole controller.
+    fn decider(&self) -> Result<Box<dyn Policy + '_>, policy::PolicyError> {
+        let scenario = &self.prepared.scenario;
+        let Some(Simulated { lease, faults }) = scenario.control.simulated else {
+            return Ok(self.policy.build()?);
+        };
+        let make = || self.policy.build().expect("it was built when the scenario was read");
+        Ok(Box::new(Controlled::new(Box::new(make), lease, faults, scenario.seed)))
     }
 
     fn in_lab(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
@@ -223,9 +234,9 @@ impl Task<'_> {
     fn fluid(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
         let scenario = &self.prepared.scenario;
         // Max-min fair rates are what this world gives by itself: nobody need compute them twice.
-        let policy: Option<Box<dyn Policy>> = match self.policy.name {
-            "fair" => None,
-            _ => Some(self.policy.build()?),
+        let policy = match (self.policy.name, scenario.control.simulated) {
+            ("fair", None) => None,
+            _ => Some(self.decider()?),
         };
         let plan = Plan {
             network: self.prepared.network.clone(),
