@@ -272,10 +272,10 @@ fn the_simulated_controller_is_for_trees_and_rates() {
     assert_eq!(read(GOOD, &[]).unwrap().control.simulated, None);
     for (change, expected) in [
         ("control.faults.loss=1", "control.faults.loss: 1 is out of range"),
-        ("control.faults.crash.every=2 s", "most is missing; add most = \"3 s\""),
+        ("control.faults.crash.every=2 s", "crash.most: is missing; add most = \"3 s\""),
         ("control.faults.crash.every=0 s", "control.faults.crash.every"),
         ("control.faults.crush=1", "crush"),
-        ("policy.smsf.name=sdtcp", "control: sdtcp decides about more than rates"),
+        ("policy.tcp.name=sdtcp", "control: sdtcp decides about more than rates"),
         ("world=lab", "control: the lab has no simulated controller"),
     ] {
         let mut more = vec![change];
