@@ -18,7 +18,8 @@ test:
 
 ## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N)
 soak:
-	CONTROL_SEEDS=$${CONTROL_SEEDS:-5000} cargo test --profile quick --locked -p watermaster-control --test faults
+	CONTROL_SEEDS=$${CONTROL_SEEDS:-5000} cargo test --profile quick --locked \
+		-p watermaster-control -p watermaster-controlled --test faults
 
 ## lint: format, lints, documentation, fuzz targets that compile
 lint:

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use controlled::Controlled;
 use engine::{Monitor, Outcome, Plan, Progress};
 use lab::Northbound;
 use model::{LinkId, Network};
@@ -11,7 +12,7 @@ use packet::{Capture, Protocol, Setup, Transport};
 use policy::{Policy, PolicyError};
 use units::Span;
 
-use crate::scenario::{PolicySpec, Scenario, ScenarioError, Traffic, World};
+use crate::scenario::{PolicySpec, Scenario, ScenarioError, Simulated, Traffic, World};
 use crate::{Origin, Run, RunResult};
 
 /// What the runs of a lab call themselves to its controller.
@@ -164,7 +165,7 @@ impl Task<'_> {
             network: self.prepared.network.clone(),
             transport: self.policy.transport,
             application: self.prepared.traffic.in_streams(),
-            policy: Some(self.policy.build()?),
+            policy: Some(self.decider()?),
             enforcement: scenario.control.enforcement,
             host_queue: scenario.queues.host,
             switch_queue: scenario.queues.switch,
@@ -176,6 +177,16 @@ impl Task<'_> {
         };
         packet::run(setup, progress)
             .map_err(|source| Failure::Packet { policy: self.policy.label.clone(), source })
+    }
+
+    /// The policy, alone or within the whole controller.
+    fn decider(&self) -> Result<Box<dyn Policy + '_>, PolicyError> {
+        let scenario = &self.prepared.scenario;
+        let Some(Simulated { lease, faults }) = scenario.control.simulated else {
+            return Ok(self.policy.build()?);
+        };
+        let make = || self.policy.build().expect("it was built when the scenario was read");
+        Ok(Box::new(Controlled::new(Box::new(make), lease, faults, scenario.seed)))
     }
 
     fn in_lab(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
@@ -301,9 +312,9 @@ impl Task<'_> {
     fn fluid(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
         let scenario = &self.prepared.scenario;
         // Max-min fair rates are what this world gives by itself: nobody need compute them twice.
-        let policy: Option<Box<dyn Policy>> = match self.policy.name {
-            "fair" => None,
-            _ => Some(self.policy.build()?),
+        let policy = match (self.policy.name, scenario.control.simulated) {
+            ("fair", None) => None,
+            _ => Some(self.decider()?),
         };
         let plan = Plan {
             network: self.prepared.network.clone(),

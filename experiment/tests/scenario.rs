@@ -259,6 +259,44 @@ fn published_figures_name_policies_and_metrics_that_exist() {
 
 /// Found by fuzzing: a text over several lines came back in the error as it was.
 #[test]
+fn the_simulated_controller_is_for_trees_and_rates() {
+    let simulated = |more: &[&str]| {
+        let mut changes = vec!["control.controller=simulated"];
+        changes.extend(more);
+        read(GOOD, &changes)
+    };
+    let control = simulated(&["control.faults.loss=0.1", "control.lease=2 s"]).unwrap().control;
+    let simulated_control = control.simulated.unwrap();
+    assert_eq!(simulated_control.lease, Span::from_secs(2));
+    assert_eq!(simulated_control.faults.loss, 0.1);
+    assert_eq!(read(GOOD, &[]).unwrap().control.simulated, None);
+    for (change, expected) in [
+        ("control.faults.loss=1", "control.faults.loss: 1 is out of range"),
+        ("control.faults.crash.every=2 s", "crash.most: is missing; add most = \"3 s\""),
+        ("control.faults.crash.every=0 s", "control.faults.crash.every"),
+        ("control.faults.crush=1", "crush"),
+        ("policy.tcp.name=sdtcp", "control: sdtcp decides about more than rates"),
+        ("world=lab", "control: the lab has no simulated controller"),
+    ] {
+        let mut more = vec![change];
+        if change.contains("sdtcp") {
+            more.push("transport.handshake=true");
+        }
+        let error = simulated(&more).unwrap_err().to_string();
+        assert!(error.contains(expected), "{change}: {error}");
+    }
+    // Alone, faults mean nothing.
+    assert!(refusal(GOOD, &["control.faults.loss=0.1"]).contains("control.faults"));
+    let fabric = GOOD.replace(
+        "kind = \"star\"\nhosts = 3",
+        "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
+         fabric = { capacity = \"1 Gbit/s\", delay = \"1 us\", buffer = \"150 KB\" }",
+    );
+    assert!(read(&fabric, &[]).is_ok());
+    assert!(refusal(&fabric, &["control.controller=simulated"]).contains("one path between"));
+}
+
+#[test]
 fn errors_are_one_line_without_control_characters() {
     let several = GOOD.replace("\"100 Mbit/s\"", "\"\"\"100\nMbit\\u001b[31m\"\"\"");
     for error in [refusal(&several, &[]), refusal(GOOD, &["until=3\ns\u{7}"])] {

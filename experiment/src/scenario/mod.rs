@@ -7,6 +7,7 @@
 
 mod cluster;
 mod content;
+mod control;
 mod figure;
 mod gather;
 mod jobs;
@@ -24,7 +25,7 @@ use std::path::Path;
 
 use engine::Monitor;
 use model::{LinkId, Topology};
-use packet::{Discipline, Enforcement, Transport};
+use packet::{Discipline, Transport};
 use units::{Span, Time};
 
 use crate::metrics::is_change;
@@ -33,6 +34,7 @@ use document::fields::{Fields, Value};
 use document::{Document, fields, topology};
 
 pub use content::Content;
+pub use control::{Control, Simulated};
 pub use document::{DocumentError as ScenarioError, Override};
 pub use lab::LabSettings;
 pub use policy::PolicySpec;
@@ -106,17 +108,6 @@ impl World {
     }
 }
 
-/// The way from a decision to the flow it is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Control {
-    /// One-way delay between hosts and controller.
-    pub delay: Span,
-    /// What the controller takes over each message, one after another.
-    pub processing: Span,
-    /// What limits a flow.
-    pub enforcement: Enforcement,
-}
-
 /// In which order output queues are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queues {
@@ -185,7 +176,7 @@ impl Scenario {
         let transport = root
             .or("transport", Transport::default(), |v| transport::read(v, Transport::default()))?;
         let queues = root.or("queues", Queues::default(), transport::read_queues)?;
-        let control = root.or("control", transport::CONTROL, transport::read_control)?;
+        let control = root.or("control", control::CONTROL, control::read)?;
         let lab = root.or("lab", LabSettings::default(), lab::read)?;
         let context = workload::Context {
             topology: &topology,
@@ -205,6 +196,11 @@ impl Scenario {
         }
         let packets = policies.iter().map(|policy| transport::packet(&policy.transport));
         topology::check_buffers(&topology_value, &topology, packets.max().unwrap_or_default())?;
+        if control.simulated.is_some()
+            && let Some(value) = root.get("control")
+        {
+            control::check(&value, world, &topology, &policies)?;
+        }
         let baseline = baseline(&mut root, &policies)?;
         let captures = root.tables("capture", Self::MOST_CAPTURES)?;
         if let (World::Fluid, Some(capture)) = (world, captures.first()) {

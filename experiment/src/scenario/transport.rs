@@ -1,11 +1,10 @@
-//! `[transport]`: what the hosts speak; `[queues]`: who goes first; `[control]`: how decisions reach
-//! the flows.
+//! `[transport]`: what the hosts speak; `[queues]`: who goes first.
 
-use packet::{Discipline, Enforcement, Lengths, Protocol, Transport};
+use packet::{Discipline, Lengths, Protocol, Transport};
 use units::{Bytes, Span};
 
 use super::fields::{Value, between};
-use super::{Control, Queues, ScenarioError};
+use super::{Queues, ScenarioError};
 
 const PROTOCOLS: &[(&str, Protocol)] = &[
     ("newreno", Protocol::NewReno),
@@ -90,25 +89,4 @@ pub(super) fn read_queues(value: &Value<'_>) -> Result<Queues, ScenarioError> {
     };
     fields.done()?;
     Ok(queues)
-}
-
-/// Control that costs no time, for texts that state none.
-pub(super) const CONTROL: Control =
-    Control { delay: Span::ZERO, processing: Span::ZERO, enforcement: Enforcement::Pacing };
-
-pub(super) fn read_control(value: &Value<'_>) -> Result<Control, ScenarioError> {
-    let mut fields = value.fields()?;
-    let delay = fields.or("delay", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
-    let processing =
-        fields.or("processing", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
-    let metered =
-        fields.or("enforcement", false, |v| v.choice(&[("pacing", false), ("meter", true)]))?;
-    let enforcement = if metered {
-        let burst = fields.need("burst", "\"15 KB\"")?;
-        Enforcement::Meter { burst: between(&burst, Bytes::new(64), Bytes::new(1 << 30))? }
-    } else {
-        Enforcement::Pacing
-    };
-    fields.done()?;
-    Ok(Control { delay, processing, enforcement })
 }

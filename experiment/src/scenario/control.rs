@@ -1,0 +1,124 @@
+//! `[control]`: who decides, the policy alone or in the whole controller, and how decisions reach the
+//! flows.
+
+use controlled::{Faults, Often};
+use model::Topology;
+use packet::Enforcement;
+use policy::GATHERING;
+use units::{Bytes, Span};
+
+use super::fields::{Value, between};
+use super::{PolicySpec, ScenarioError, World};
+
+/// The way from a decision to the flow it is about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Control {
+    /// One-way delay between hosts and controller.
+    pub delay: Span,
+    /// What the controller takes over each message, one after another.
+    pub processing: Span,
+    /// What limits a flow.
+    pub enforcement: Enforcement,
+    /// The whole controller, where policies don't decide alone.
+    pub simulated: Option<Simulated>,
+}
+
+/// The whole controller in the simulated world, with agents and channels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Simulated {
+    /// How long agents hold what they were told without hearing from the controller.
+    pub lease: Span,
+    /// What goes wrong.
+    pub faults: Faults,
+}
+
+/// Control that costs no time, for texts that state none.
+pub(super) const CONTROL: Control = Control {
+    delay: Span::ZERO,
+    processing: Span::ZERO,
+    enforcement: Enforcement::Pacing,
+    simulated: None,
+};
+
+pub(super) fn read(value: &Value<'_>) -> Result<Control, ScenarioError> {
+    let mut fields = value.fields()?;
+    let delay = fields.or("delay", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
+    let processing =
+        fields.or("processing", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
+    let metered =
+        fields.or("enforcement", false, |v| v.choice(&[("pacing", false), ("meter", true)]))?;
+    let enforcement = if metered {
+        let burst = fields.need("burst", "\"15 KB\"")?;
+        Enforcement::Meter { burst: between(&burst, Bytes::new(64), Bytes::new(1 << 30))? }
+    } else {
+        Enforcement::Pacing
+    };
+    let is_simulated =
+        fields.or("controller", false, |v| v.choice(&[("none", false), ("simulated", true)]))?;
+    let simulated = if is_simulated {
+        let lease = fields.or("lease", policy::LEASE, |v| {
+            between(v, Span::from_millis(10), Span::from_secs(3_600))
+        })?;
+        Some(Simulated { lease, faults: fields.or("faults", Faults::default(), read_faults)? })
+    } else {
+        None
+    };
+    fields.done()?;
+    Ok(Control { delay, processing, enforcement, simulated })
+}
+
+fn read_faults(value: &Value<'_>) -> Result<Faults, ScenarioError> {
+    let mut fields = value.fields()?;
+    let faults = Faults {
+        jitter: fields.or("jitter", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(60)))?,
+        loss: fields.or("loss", 0.0, |v| v.number(0.0..=0.9))?,
+        cut: fields.optional("cut", read_often)?,
+        death: fields.optional("death", read_often)?,
+        crash: fields.optional("crash", read_often)?,
+    };
+    fields.done()?;
+    Ok(faults)
+}
+
+fn read_often(value: &Value<'_>) -> Result<Often, ScenarioError> {
+    let mut fields = value.fields()?;
+    let hour = Span::from_secs(3_600);
+    let every = fields.need("every", "\"10 s\"")?;
+    let most = fields.need("most", "\"3 s\"")?;
+    let often = Often {
+        every: between(&every, Span::from_millis(10), hour)?,
+        most: between(&most, Span::ZERO, hour)?,
+    };
+    fields.done()?;
+    Ok(often)
+}
+
+/// Refuses what the simulated controller can't do.
+pub(super) fn check(
+    value: &Value<'_>,
+    world: World,
+    topology: &Topology,
+    policies: &[PolicySpec],
+) -> Result<(), ScenarioError> {
+    if world == World::Lab {
+        return Err(value.error("the lab has no simulated controller; remove controller"));
+    }
+    // A tree, with a link for each direction.
+    if topology.links().len() + 2 != topology.nodes().len() * 2 {
+        let what = "the simulated controller needs a topology with one path between any two hosts; \
+                    use a star, two racks or another tree";
+        return Err(value.error(what));
+    }
+    let refused = policies.iter().find(|spec| {
+        spec.transport.held
+            || GATHERING.contains(&spec.name)
+            || spec.build().is_ok_and(|policy| policy.watch().is_some())
+    });
+    refused.map_or(Ok(()), |spec| {
+        Err(value.error(format_args!(
+            "{} decides about more than rates and priorities, which the simulated controller can't \
+             enforce; remove controller or the policy",
+            spec.name
+        )))
+    })
+}

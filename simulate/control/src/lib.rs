@@ -1,0 +1,455 @@
+//! The whole controller in a simulated world: to the world it is a policy like others.
+//!
+//! What the world's applications say becomes messages of the northbound interface, what agents are told
+//! becomes directives. In between stand the controller as the daemon runs it, an agent for each host,
+//! and channels that are slow and lossy. Channels are cut, agents die, the controller crashes and
+//! another with a higher epoch takes its place, all by named random streams: equal seeds give equal
+//! histories. What agents hold stands until its lease ends, whatever becomes of the controller.
+//!
+//! The controller numbers flows itself, so that with several shortest paths it would reckon with another
+//! path than the world takes: this is for trees.
+#![forbid(unsafe_code)]
+
+mod agent;
+mod applications;
+mod channels;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use control::{Config, Controller, HostConfig, Input, Output, Peer};
+use engine::random::Stream;
+use model::{Declared, Directive, Directives, Network, NodeId, Observation};
+use policy::Policy;
+use protocol::agent::{Commands, Host, Report};
+use protocol::application::Declaration;
+use rand::RngExt as _;
+use units::{Span, Time};
+
+use crate::agent::{Agent, Change};
+use crate::applications::{Applications, address};
+use crate::channels::{Channels, part};
+
+/// Who speaks for all applications of the world.
+const APPLICATION: &str = "world";
+/// The channel of the applications; agents have others.
+const NORTHBOUND: Peer = Peer(0);
+/// Who finds no controller comes again after at most this long.
+const BACKOFF: Span = Span::from_secs(5);
+
+/// What goes wrong, and how often. The default: nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Faults {
+    /// Each message takes a random part of this.
+    pub jitter: Span,
+    /// The probability that a transmission of a message is lost, from 0 to less than 1. The channels
+    /// are reliable: what is lost comes a timeout later, and so does all that is behind it.
+    pub loss: f64,
+    /// The channel of an agent, or of the applications, is cut.
+    pub cut: Option<Often>,
+    /// An agent dies.
+    pub death: Option<Often>,
+    /// The controller crashes.
+    pub crash: Option<Often>,
+}
+
+/// How often something goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Often {
+    /// Mean time between two.
+    pub every: Span,
+    /// The longest that one lasts.
+    pub most: Span,
+}
+
+impl Faults {
+    /// The longest that a message can take.
+    pub fn longest_message(&self) -> Span {
+        Channels::longest(self.jitter, self.loss)
+    }
+}
+
+/// Makes the policy of a controller that starts.
+pub type Make<'a> = Box<dyn Fn() -> Box<dyn Policy + Send> + 'a>;
+
+/// Hears of every step of a controller.
+pub type Watch<'a> = Box<dyn FnMut(Time, &Controller) + 'a>;
+
+/// The controller, its agents and channels.
+pub struct Controlled<'a> {
+    make: Make<'a>,
+    lease: Span,
+    faults: Faults,
+    chance: Stream,
+    channels: Channels,
+    epoch: u64,
+    controller: Option<Controller>,
+    hosts: Vec<NodeId>,
+    agents: Vec<Agent>,
+    applications: Applications,
+    /// Whether the applications are connected.
+    heard: bool,
+    /// What they have said since they are not.
+    unheard: Vec<Declaration>,
+    /// What is on its way or will happen, in a total order.
+    due: BTreeMap<(Time, u64), Event>,
+    count: u64,
+    changes: Vec<Change>,
+    watch: Option<Watch<'a>>,
+}
+
+enum Event {
+    ToAgent(usize, Peer, Commands),
+    Reported(Peer, Report),
+    Declared(Declaration),
+    Cut,
+    Death,
+    Crash,
+    AgentReturns(usize),
+    ApplicationsReturn,
+    ControllerReturns,
+}
+
+impl<'a> Controlled<'a> {
+    /// A controller whose policy `make` makes and whose grants last a `lease`, among `faults` that
+    /// `seed` draws.
+    pub fn new(make: Make<'a>, lease: Span, faults: Faults, seed: u64) -> Self {
+        let stream = Stream::named(seed, "control channels");
+        Self {
+            make,
+            lease,
+            faults,
+            chance: Stream::named(seed, "control faults"),
+            channels: Channels::new(faults.jitter, faults.loss, stream),
+            epoch: 0,
+            controller: None,
+            hosts: Vec::new(),
+            agents: Vec::new(),
+            applications: Applications::default(),
+            heard: false,
+            unheard: Vec::new(),
+            due: BTreeMap::new(),
+            count: 0,
+            changes: Vec::new(),
+            watch: None,
+        }
+    }
+
+    /// The controller, unless it is away.
+    pub const fn controller(&self) -> Option<&Controller> {
+        self.controller.as_ref()
+    }
+
+    /// The hosts whose agents are connected and have heard all that was said to them: there stands
+    /// what the controller wants, beside what is left of another.
+    pub fn settled(&self) -> BTreeSet<NodeId> {
+        let on_its_way = self.due.values().filter_map(|event| match event {
+            Event::ToAgent(_, peer, _) | Event::Reported(peer, _) => Some(*peer),
+            _ => None,
+        });
+        let on_its_way: BTreeSet<Peer> = on_its_way.collect();
+        let hosts = self
+            .hosts
+            .iter()
+            .zip(&self.agents)
+            .filter(|(_, agent)| agent.peer.is_some_and(|peer| !on_its_way.contains(&peer)));
+        hosts.map(|(host, _)| *host).collect()
+    }
+
+    /// How many controllers there have been.
+    pub const fn controllers(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Has `watch` called whenever the controller has heard something. It calls the world's jobs and
+    /// flows by their numbers.
+    #[must_use]
+    pub fn watched(mut self, watch: Watch<'a>) -> Self {
+        self.watch = Some(watch);
+        self
+    }
+
+    fn at(&mut self, time: Time, event: Event) {
+        self.count += 1;
+        self.due.insert((time, self.count), event);
+    }
+
+    fn send(&mut self, now: Time, channel: Peer, event: Event) {
+        let arrival = self.channels.arrival(now, channel);
+        self.at(arrival, event);
+    }
+
+    /// Something happens again, some time after `from`.
+    fn again(&mut self, from: Time, often: Option<Often>, event: Event) {
+        if let Some(often) = often {
+            let time = from + part(&mut self.chance, often.every * 2);
+            self.at(time, event);
+        }
+    }
+
+    /// When something that breaks now is whole again.
+    fn whole(&mut self, now: Time, often: Option<Often>) -> Time {
+        now + often.map_or(Span::ZERO, |often| part(&mut self.chance, often.most))
+    }
+
+    fn begin(&mut self, now: Time, network: &Network) {
+        self.hosts = network.topology().hosts().collect();
+        self.agents.resize_with(self.hosts.len(), Agent::default);
+        self.start(now, network, Span::ZERO);
+        self.again(now, self.faults.cut, Event::Cut);
+        self.again(now, self.faults.death, Event::Death);
+        self.again(now, self.faults.crash, Event::Crash);
+    }
+
+    /// Hands something to the controller, if there is one, and sends what it says.
+    fn input(&mut self, now: Time, input: Input<'_>) {
+        let Some(controller) = &mut self.controller else {
+            return;
+        };
+        let mut out = Vec::new();
+        // What it refuses, it would refuse of a real peer as well.
+        let _ = controller.input(now, input, &mut out);
+        if let Some(watch) = &mut self.watch {
+            watch(now, controller);
+        }
+        for output in out {
+            let (Output::Agent(peer, _) | Output::CloseAgent(peer, _)) = output else {
+                continue;
+            };
+            let Some(agent) = self.agents.iter().position(|agent| agent.peer == Some(peer)) else {
+                continue;
+            };
+            match output {
+                Output::Agent(_, commands) => {
+                    self.send(now, peer, Event::ToAgent(agent, peer, commands));
+                }
+                _ => {
+                    self.disconnect(agent);
+                    self.come_back(now, agent);
+                }
+            }
+        }
+    }
+
+    fn happen(&mut self, now: Time, event: Event, network: &Network, out: &mut Directives) {
+        match event {
+            Event::ToAgent(agent, peer, commands) => self.tell(now, agent, peer, &commands, out),
+            Event::Reported(peer, report) => self.input(now, Input::Reported(peer, &report)),
+            Event::Declared(said) if self.heard => self.declare(now, &said),
+            Event::Declared(said) => self.unheard.push(said),
+            Event::Cut => {
+                let whole = self.whole(now, self.faults.cut);
+                let end = self.chance.random_range(0..=self.agents.len());
+                if end < self.agents.len() {
+                    self.lose(now, end);
+                    self.at(whole, Event::AgentReturns(end));
+                } else {
+                    self.heard = false;
+                    self.input(now, Input::ApplicationGone(APPLICATION));
+                    self.at(whole, Event::ApplicationsReturn);
+                }
+                self.again(now, self.faults.cut, Event::Cut);
+            }
+            Event::Death => {
+                let whole = self.whole(now, self.faults.death);
+                let agent = self.chance.random_range(0..self.agents.len().max(1));
+                if agent < self.agents.len() {
+                    self.lose(now, agent);
+                    self.agents[agent].die();
+                    self.at(whole, Event::AgentReturns(agent));
+                }
+                self.again(now, self.faults.death, Event::Death);
+            }
+            Event::Crash => {
+                self.controller = None;
+                self.heard = false;
+                (0..self.agents.len()).for_each(|agent| self.disconnect(agent));
+                let whole = self.whole(now, self.faults.crash);
+                self.at(whole, Event::ControllerReturns);
+                self.again(whole, self.faults.crash, Event::Crash);
+            }
+            Event::AgentReturns(agent) => self.connect(now, agent),
+            Event::ApplicationsReturn => self.repeat(now),
+            Event::ControllerReturns => self.start(now, network, BACKOFF),
+        }
+    }
+
+    /// A controller starts, with a higher epoch; everybody finds it within `backoff`.
+    fn start(&mut self, now: Time, network: &Network, backoff: Span) {
+        self.epoch += 1;
+        let mut config = Config::new("simulated", (self.make)());
+        config.lease = self.lease;
+        config.topology = network.topology().clone();
+        let host = |node: &NodeId| HostConfig {
+            node: *node,
+            addresses: address(&self.hosts, *node).into_iter().collect(),
+            ethernet: Vec::new(),
+        };
+        config.hosts = self.hosts.iter().map(host).collect();
+        // One application here stands for any number.
+        config.limits.declarations_per_second = u32::MAX;
+        config.limits.flows = usize::MAX;
+        config.limits.jobs = usize::MAX;
+        config.limits.tasks = usize::MAX;
+        config.limits.agents = usize::MAX;
+        let controller = Controller::new(config, self.epoch, now);
+        self.controller = Some(controller.expect("hosts of the topology, with an address each"));
+        for agent in 0..self.agents.len() {
+            let found = now + part(&mut self.chance, backoff);
+            self.at(found, Event::AgentReturns(agent));
+        }
+        let found = now + part(&mut self.chance, backoff);
+        self.at(found, Event::ApplicationsReturn);
+    }
+
+    fn disconnect(&mut self, agent: usize) {
+        if let Some(peer) = self.agents[agent].peer.take() {
+            self.channels.close(peer);
+        }
+    }
+
+    fn come_back(&mut self, now: Time, agent: usize) {
+        let back = now + part(&mut self.chance, BACKOFF);
+        self.at(back, Event::AgentReturns(agent));
+    }
+
+    /// The channel of an agent breaks. The controller hears of it now, or when the agent is back.
+    fn lose(&mut self, now: Time, agent: usize) {
+        let peer = self.agents[agent].peer;
+        self.disconnect(agent);
+        let is_told = self.chance.random_bool(0.5);
+        if let Some(peer) = peer.filter(|_| is_told) {
+            self.input(now, Input::AgentGone(peer));
+        }
+    }
+
+    fn connect(&mut self, now: Time, agent: usize) {
+        if self.agents[agent].peer.is_some() || self.controller.is_none() {
+            return;
+        }
+        self.count += 1;
+        let peer = Peer(self.count);
+        self.agents[agent].peer = Some(peer);
+        self.agents[agent].last = Some((peer, self.epoch));
+        let name = format!("agent-{agent}");
+        self.input(now, Input::AgentConnected { peer, identity: &name });
+        let addresses = address(&self.hosts, self.hosts[agent]).into_iter().collect();
+        let epoch = self.agents[agent].epoch;
+        let hosts = vec![Host { name, addresses }];
+        let hello = Report::Hello { hosts, capabilities: vec!["pacing".into()], epoch };
+        self.send(now, peer, Event::Reported(peer, hello));
+    }
+
+    /// The applications find a controller: all that holds is said again, then what it missed.
+    fn repeat(&mut self, now: Time) {
+        if self.heard || self.controller.is_none() {
+            return;
+        }
+        self.heard = true;
+        for said in self.applications.all().into_iter().chain(std::mem::take(&mut self.unheard)) {
+            self.declare(now, &said);
+        }
+    }
+
+    fn declare(&mut self, now: Time, declaration: &Declaration) {
+        self.input(now, Input::Declared { application: APPLICATION, declaration });
+    }
+
+    /// Commands reach an agent.
+    fn tell(
+        &mut self,
+        now: Time,
+        agent: usize,
+        peer: Peer,
+        commands: &Commands,
+        out: &mut Directives,
+    ) {
+        let known = &mut self.agents[agent];
+        // Nobody reads what is left in a connection once there is another to the same controller. One
+        // that thinks itself in charge still may go on.
+        let is_left = |(of, epoch)| of != peer && epoch == commands.epoch;
+        if known.last.is_none_or(is_left) {
+            return;
+        }
+        let report = known.obey(now, commands, &mut self.changes);
+        if known.peer == Some(peer) {
+            match report {
+                Some(report) => self.send(now, peer, Event::Reported(peer, report)),
+                None => {
+                    self.lose(now, agent);
+                    self.come_back(now, agent);
+                }
+            }
+        }
+        self.direct(out);
+    }
+
+    /// Has the world obey what has changed at agents.
+    fn direct(&mut self, out: &mut Directives) {
+        let lease = self.lease;
+        for (connection, old, new) in self.changes.drain(..) {
+            let Some(flow) = self.applications.flow(&connection) else {
+                continue;
+            };
+            if old.rate != new.rate {
+                out.push(Directive::Pace { flow, limit: new.rate, lease });
+            }
+            if old.level != new.level {
+                out.push(Directive::Prioritize { flow, level: new.level, lease });
+            }
+        }
+    }
+
+    /// Does all that is due. The controller's own deadline waits for a tick of the world, which comes
+    /// when all that happens at a time has been told: policies divide links once for all of it.
+    fn run(&mut self, now: Time, network: &Network, out: &mut Directives) {
+        while let Some(event) = self.due.first_entry().filter(|event| event.key().0 <= now) {
+            let event = event.remove();
+            self.happen(now, event, network, out);
+        }
+        for agent in &mut self.agents {
+            agent.expire(now, &mut self.changes);
+        }
+        self.direct(out);
+    }
+}
+
+impl Policy for Controlled<'_> {
+    fn observe(
+        &mut self,
+        now: Time,
+        network: &Network,
+        observation: &Observation,
+        out: &mut Directives,
+    ) {
+        if self.epoch == 0 {
+            self.begin(now, network);
+        }
+        self.run(now, network, out);
+        // Instruments of the world report to policies that watch it, and this doesn't.
+        if let Observation::Declared(declared) = observation {
+            for said in self.applications.say(declared, &self.hosts) {
+                match (declared, self.heard) {
+                    // How streams stood is of no use later.
+                    (Declared::Streams(_), false) => {}
+                    _ => self.send(now, NORTHBOUND, Event::Declared(said)),
+                }
+            }
+        }
+        self.run(now, network, out);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let due = self.due.first_key_value().map(|((at, _), _)| *at);
+        let controller = self.controller.as_ref().and_then(Controller::deadline);
+        let leases = self.agents.iter().filter_map(Agent::deadline).min();
+        [due, controller, leases].into_iter().flatten().min()
+    }
+
+    fn tick(&mut self, now: Time, network: &Network, out: &mut Directives) {
+        self.run(now, network, out);
+        if self.controller.as_ref().and_then(Controller::deadline).is_some_and(|at| at <= now) {
+            self.input(now, Input::Tick);
+            self.run(now, network, out);
+        }
+    }
+}

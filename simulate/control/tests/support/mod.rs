@@ -1,0 +1,82 @@
+//! Small shuffles on two racks, drawn by a seed.
+#![allow(dead_code)] // each test uses a part of it
+
+use engine::random::Stream;
+use model::build::{self, Access};
+use model::{Buffer, Flow, Job, JobId, LinkSpec, Network, TaskId, Topology};
+use packet::{Discipline, Enforcement, Jobs, Outcome, Setup, Transport, run};
+use policy::Policy;
+use rand::RngExt as _;
+use units::{Bytes, Rate, Span, Time};
+use watermaster_controlled::Faults;
+
+pub const POLICIES: [&str; 6] = ["smsf", "sff", "fifo", "fair", "srb", "sebf"];
+pub const CAPACITY: Rate = Rate::from_mbps(20);
+pub const NONE: Faults =
+    Faults { jitter: Span::ZERO, loss: 0.0, cut: None, death: None, crash: None };
+
+pub fn policy(name: &str) -> Box<dyn Policy + Send> {
+    policy::by_name(name, &policy::Parameters::default()).unwrap()
+}
+
+/// What moves where.
+pub struct Case {
+    pub policy: String,
+    pub topology: Topology,
+    pub jobs: Vec<Job>,
+}
+
+impl Case {
+    /// Jobs of some flows each, over some twenty seconds.
+    pub fn draw(seed: u64, policy: &str) -> Self {
+        let mut chance = Stream::named(seed, "case");
+        let link = LinkSpec {
+            capacity: CAPACITY,
+            delay: Span::from_micros(100),
+            buffer: Buffer::Packets(50),
+            mark: None,
+        };
+        let access = Access { link, nic: Buffer::Unlimited };
+        let racks = chance.random_range(1..4);
+        let topology = build::dumbbell(racks, racks, &access, &link).unwrap();
+        let hosts: Vec<_> = topology.hosts().collect();
+        let mut jobs = Vec::new();
+        let mut arrival = Time::ZERO;
+        for id in 0..chance.random_range(2..7) {
+            let mut flow = |task: usize| {
+                let from = chance.random_range(0..hosts.len());
+                let to = (from + chance.random_range(1..hosts.len())) % hosts.len();
+                Flow {
+                    src: hosts[from],
+                    dst: hosts[to],
+                    from: TaskId(u32::try_from(task).unwrap()),
+                    to: TaskId(100),
+                    size: Bytes::new(chance.random_range(100_000..8_000_000)),
+                    offset: Span::ZERO,
+                }
+            };
+            let flows = (0..3).map(&mut flow).collect();
+            jobs.push(Job { id: JobId(id), arrival, class: None, flows });
+            arrival += Span::from_millis(chance.random_range(0..2_000));
+        }
+        Self { policy: policy.into(), topology, jobs }
+    }
+
+    pub fn run<'a>(&self, policy: Option<Box<dyn Policy + 'a>>) -> Outcome {
+        let setup = Setup {
+            network: Network::new(self.topology.clone()),
+            transport: Transport::default(),
+            application: Box::new(Jobs::new(self.jobs.clone().into_iter())),
+            policy,
+            enforcement: Enforcement::Pacing,
+            host_queue: Discipline::Fifo,
+            switch_queue: Discipline::Fifo,
+            control_delay: Span::ZERO,
+            processing: Span::ZERO,
+            until: Time::ZERO + Span::from_secs(600),
+            captures: Vec::new(),
+            monitors: Vec::new(),
+        };
+        run(setup, &mut |_| {}).unwrap()
+    }
+}
