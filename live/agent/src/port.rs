@@ -74,6 +74,22 @@ pub struct Watch {
     pub mark: Option<Bytes>,
 }
 
+impl Watch {
+    /// A queue that tells nothing and marks nothing: its thresholds are beyond its limit.
+    pub const fn quiet(rate: Rate, limit: Bytes) -> Self {
+        let beyond = limit.get();
+        Self {
+            rate,
+            limit,
+            low: Bytes::new(beyond + 1),
+            medium: Bytes::new(beyond + 2),
+            high: Bytes::new(beyond + 3),
+            recovery: Span::ZERO,
+            mark: None,
+        }
+    }
+}
+
 /// A cap on windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
