@@ -146,6 +146,9 @@ mod tests {
 
     #[test]
     fn a_timeout_is_never_shorter_than_asked() {
-        assert_eq!(transport().metrics("reno"), "rto_min 201ms initcwnd 10 congctl reno quickack 1");
+        assert_eq!(
+            transport().metrics("reno"),
+            "rto_min 201ms initcwnd 10 congctl reno quickack 1"
+        );
     }
 }
