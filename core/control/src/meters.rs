@@ -138,6 +138,7 @@ impl Controller {
         for (node, meter) in old {
             self.remove_meter(node, meter);
         }
+        self.end_pairs();
         let patience = self.sample * 10;
         self.pairs.retain(|_, pair| pair.rate.is_some() || now.since(pair.at) <= patience);
     }

@@ -13,6 +13,9 @@ use crate::controller::Controller;
 use crate::message::{Closing, Peer, Refusal};
 use crate::registry::Flow;
 
+/// What no report speaks of for so many of them is gone.
+const PATIENCE: u64 = 4;
+
 /// What one report says of a flow, over all its connections.
 #[derive(Clone, Copy, Default)]
 struct Sum {
@@ -181,7 +184,7 @@ impl Controller {
                 let sum = pairs.entry(ends).or_default();
                 sum.delivered += report.delivered_bytes;
                 sum.queued += report.unsent_bytes;
-                self.list(ends, report.connection);
+                self.list(ends, report);
             }
         }
         self.tell_flows(&sums);
@@ -189,16 +192,19 @@ impl Controller {
         Ok(())
     }
 
-    /// Notes that a connection of a pair is alive.
-    fn list(&mut self, ends: (NodeId, NodeId), connection: Connection) {
-        let most = self.limits.flows;
+    /// Notes how a connection of a pair stands.
+    fn list(&mut self, ends: (NodeId, NodeId), report: &ConnectionReport) {
+        let (most, now) = (self.limits.flows, self.now);
         let pair = self.pairs.entry(ends).or_default();
-        if pair.connections.len() < most
-            && pair.connections.insert(connection, self.now).is_none()
-            && pair.rate.is_some()
-        {
-            self.touched.extend(pair.connections.keys());
+        if pair.connections.len() >= most && !pair.connections.contains_key(&report.connection) {
+            return;
         }
+        let carrier = pair.connections.entry(report.connection).or_default();
+        let waits = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
+        if waits || report.delivered_bytes > carrier.delivered {
+            carrier.sent = Some(now);
+        }
+        (carrier.reported, carrier.delivered) = (now, report.delivered_bytes);
     }
 
     fn tell_flows(&mut self, sums: &BTreeMap<FlowId, Sum>) {
@@ -245,15 +251,20 @@ impl Controller {
     /// it delivers. Told when it changes by more than an eighth.
     fn tell_pairs(&mut self, sums: &BTreeMap<(NodeId, NodeId), Sum>) {
         for (&(src, dst), sum) in sums {
-            let patience = self.sample * 4;
+            let patience = self.sample * PATIENCE;
             let now = self.now;
             let access = self.view.access(src).unwrap_or(Rate::ZERO);
             let Some(pair) = self.pairs.get_mut(&(src, dst)) else {
                 continue;
             };
             let before = pair.connections.len();
-            pair.connections.retain(|_, at| now.since(*at) <= patience);
-            if pair.connections.len() != before && pair.rate.is_some() {
+            pair.connections.retain(|_, carrier| now.since(carrier.reported) <= patience);
+            let mut changed = pair.connections.len() != before;
+            for carrier in pair.connections.values_mut() {
+                let counts = carrier.sent.is_some_and(|at| now.since(at) <= patience);
+                changed |= core::mem::replace(&mut carrier.counts, counts) != counts;
+            }
+            if changed && pair.rate.is_some() {
                 self.touched.extend(pair.connections.keys());
             }
             let carried = Rate::of(sum.delivered - pair.delivered, now.since(pair.at));
@@ -264,6 +275,24 @@ impl Controller {
                 pair.offered = rate;
                 self.tell(Measured::Offered { src, dst, rate });
             }
+        }
+        self.end_pairs();
+    }
+
+    /// Tells of pairs that offer nothing any more, because nobody reports a connection of them.
+    pub(crate) fn end_pairs(&mut self) {
+        let (now, patience) = (self.now, self.sample * PATIENCE);
+        let pairs = self.pairs.iter();
+        let ended = pairs.filter(|(_, pair)| {
+            pair.offered > Rate::ZERO && now.since(pair.at) > patience
+        });
+        let ended: Vec<(NodeId, NodeId)> = ended.map(|(ends, _)| *ends).collect();
+        for ends in ended {
+            if let Some(pair) = self.pairs.remove(&ends) {
+                self.touched.extend(pair.connections.into_keys());
+            }
+            let ((src, dst), rate) = (ends, Rate::ZERO);
+            self.tell(Measured::Offered { src, dst, rate });
         }
     }
 }
