@@ -69,7 +69,7 @@ const PARTS: [(&str, Option<&str>, &str, &str); 5] = [
     ("threshold to notice handed over", None, "told_ns", ""),
     ("notice to commands back", Some("told_ns"), "commanded_ns", "70 to 95 us"),
     ("commands to all windows in the kernel", Some("commanded_ns"), "stood_ns", "200 us"),
-    ("windows to the first capped acknowledgement", Some("stood_ns"), "capped_ns", ""),
+    ("commands to the first capped acknowledgement", Some("commanded_ns"), "capped_ns", ""),
     ("threshold to the first capped acknowledgement", None, "capped_ns", ""),
 ];
 

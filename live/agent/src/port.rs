@@ -337,7 +337,10 @@ impl Port {
         let (now, expires) = (now().as_nanos(), lease.expires().as_nanos());
         for name in ["windows", "classes"] {
             let entries = map(&self.object, name);
-            for key in entries.keys() {
+            // An entry that is written goes to the front of its bucket, from where going on would meet
+            // it again, for ever where there are two: so all keys first.
+            let keys: Vec<_> = entries.keys().collect();
+            for key in keys {
                 let value = entries.lookup(&key, MapFlags::ANY).map_err(Error::bpf("read"))?;
                 let Some(mut value) = value else { continue };
                 let mut fields = Fields(&value);
