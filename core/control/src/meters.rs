@@ -139,8 +139,6 @@ impl Controller {
             self.remove_meter(node, meter);
         }
         self.end_pairs();
-        let patience = self.sample * 10;
-        self.pairs.retain(|_, pair| pair.rate.is_some() || now.since(pair.at) <= patience);
     }
 
     /// Has the first switch of its path count a connection that the policy watches.

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use model::{Congestion, FlowId, Measured, NodeId, StreamSample};
 use protocol::Connection;
 use protocol::agent::{ConnectionReport, Level, Report};
-use units::{Bytes, Rate, Span};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::controller::Controller;
 use crate::message::{Closing, Peer, Refusal};
@@ -142,13 +142,7 @@ impl Controller {
 
     /// The last packet of a connection.
     pub(crate) fn closed(&mut self, connection: &Connection) {
-        if let Some((src, dst)) = self.ends(connection)
-            && let Some(pair) = self.pairs.get_mut(&(src, dst))
-            && pair.connections.remove(connection).is_some()
-        {
-            self.touched.insert(*connection);
-            self.touched.extend(pair.connections.keys());
-        }
+        self.leave_pair(connection);
         let Some(id) = self.registry.sharing(connection).first().copied() else {
             return;
         };
@@ -199,9 +193,11 @@ impl Controller {
         if pair.connections.len() >= most && !pair.connections.contains_key(&report.connection) {
             return;
         }
+        let is_new = !pair.connections.contains_key(&report.connection);
         let carrier = pair.connections.entry(report.connection).or_default();
         let waits = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
-        if waits || report.delivered_bytes > carrier.delivered {
+        // When a new one delivered what it has, nobody knows.
+        if waits || !is_new && report.delivered_bytes > carrier.delivered {
             carrier.sent = Some(now);
         }
         (carrier.reported, carrier.delivered) = (now, report.delivered_bytes);
@@ -267,7 +263,8 @@ impl Controller {
             if changed && pair.rate.is_some() {
                 self.touched.extend(pair.connections.keys());
             }
-            let carried = Rate::of(sum.delivered - pair.delivered, now.since(pair.at));
+            let since = if pair.at == Time::ZERO { sum.delivered } else { pair.delivered };
+            let carried = Rate::of(sum.delivered - since, now.since(pair.at));
             (pair.delivered, pair.at) = (sum.delivered, now);
             let rate = if sum.queued > Bytes::ZERO { access } else { carried.min(access) };
             let change = rate.max(pair.offered) - rate.min(pair.offered);
@@ -279,20 +276,36 @@ impl Controller {
         self.end_pairs();
     }
 
-    /// Tells of pairs that offer nothing any more, because nobody reports a connection of them.
+    /// A connection carries nothing any more: what it had is for the others of its pair, and where
+    /// there are none, for other pairs.
+    pub(crate) fn leave_pair(&mut self, connection: &Connection) {
+        let Some(ends) = self.ends(connection) else { return };
+        let Some(pair) = self.pairs.get_mut(&ends) else { return };
+        if pair.connections.remove(connection).is_none() {
+            return;
+        }
+        self.touched.insert(*connection);
+        self.touched.extend(pair.connections.keys());
+        if !pair.connections.values().any(|carrier| carrier.counts) {
+            self.end_pair(ends);
+        }
+    }
+
+    /// Ends pairs of which nobody reports a connection any more.
     pub(crate) fn end_pairs(&mut self) {
         let (now, patience) = (self.now, self.sample * PATIENCE);
-        let pairs = self.pairs.iter();
-        let ended = pairs.filter(|(_, pair)| {
-            pair.offered > Rate::ZERO && now.since(pair.at) > patience
-        });
+        let ended = self.pairs.iter().filter(|(_, pair)| now.since(pair.at) > patience);
         let ended: Vec<(NodeId, NodeId)> = ended.map(|(ends, _)| *ends).collect();
         for ends in ended {
-            if let Some(pair) = self.pairs.remove(&ends) {
-                self.touched.extend(pair.connections.into_keys());
-            }
-            let ((src, dst), rate) = (ends, Rate::ZERO);
-            self.tell(Measured::Offered { src, dst, rate });
+            self.end_pair(ends);
+        }
+    }
+
+    fn end_pair(&mut self, (src, dst): (NodeId, NodeId)) {
+        let Some(pair) = self.pairs.remove(&(src, dst)) else { return };
+        self.touched.extend(pair.connections.into_keys());
+        if pair.offered > Rate::ZERO {
+            self.tell(Measured::Offered { src, dst, rate: Rate::ZERO });
         }
     }
 }

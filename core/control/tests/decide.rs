@@ -477,12 +477,20 @@ fn pairs_are_of_those_who_send_and_end_with_them() {
     let about = |rate: Rate, of: Rate| rate >= of.fraction(96, 100) && rate <= of;
     assert!(about(paced(&rig, 0).unwrap(), half), "{:?}", paced(&rig, 0));
     assert_eq!(rig.agents[&agent].paced.len(), 2, "who never sends is not held");
-    // The second host's connection is closed and reported no more.
+    // The second host's connection is reported no more; then it comes back, and its flow completes.
     for second in 4..12 {
         tell(&mut rig, &[(0, 3, 1, second * 1_000_000, 500)]);
     }
     assert_eq!(paced(&rig, 1), None);
-    assert!(about(paced(&rig, 0).unwrap(), Rate::from_mbps(100)), "{:?}", paced(&rig, 0));
+    let whole = Rate::from_mbps(100);
+    assert!(about(paced(&rig, 0).unwrap(), whole), "{:?}", paced(&rig, 0));
+    rig.start("storm", "t");
+    rig.flow("storm", "t", 1, connection(1, 3, 1), Some(1_000_000)).unwrap();
+    tell(&mut rig, &[(0, 3, 1, 12_000_000, 500), (1, 3, 1, 1_000, 500)]);
+    assert!(about(paced(&rig, 0).unwrap(), half), "{:?}", paced(&rig, 0));
+    let job = "t".to_owned();
+    rig.declare("storm", Declaration::FlowComplete { job, flow: 1 }).unwrap();
+    assert!(about(paced(&rig, 0).unwrap(), whole), "{:?}", paced(&rig, 0));
 }
 
 /// Time that goes backwards stands still: nothing ends early, nothing panics.
