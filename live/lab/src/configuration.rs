@@ -238,15 +238,16 @@ mod tests {
     fn read(
         topology: &Topology,
         switches: Switches,
-    ) -> (controller::settings::Settings, agentd::settings::Settings) {
+    ) -> (::controller::settings::Settings, agentd::settings::Settings) {
         let plan = Blueprint::new(topology, switches).unwrap();
         let folder = Path::new("/run/lab");
-        let text = super::controller(&plan, &Governance::default(), "name = \"smsf\"\nbeta = 0.05");
-        let controller = controller::settings::Settings::read("c", &text, folder).unwrap();
+        let smsf = "name = \"smsf\"\nbeta = 0.05";
+        let text = controller(&plan, &Governance::default(), smsf);
+        let decides = ::controller::settings::Settings::read("c", &text, folder).unwrap();
         let socket = Address::Unix(folder.join(SOCKET));
         let namespace = |node: NodeId| format!("wm-t-{}", plan.room(node));
-        let text = super::agent(&plan, namespace, Path::new("/g"), Path::new("/p"), &socket, 1500);
-        (controller, agentd::settings::Settings::read("a", &text, folder).unwrap())
+        let text = agent(&plan, namespace, Path::new("/g"), Path::new("/p"), &socket, 1500);
+        (decides, agentd::settings::Settings::read("a", &text, folder).unwrap())
     }
 
     fn spec(buffer: Buffer) -> LinkSpec {
