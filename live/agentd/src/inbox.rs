@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn an_order_and_the_end_of_all_orders_wake_who_waits() {
         let long = Span::from_secs(20);
-        let (orders, inbox) = inbox(1).unwrap();
+        let (orders, end) = inbox(1).unwrap();
         let start = Instant::now();
         std::thread::scope(|scope| {
             scope.spawn(move || {
@@ -109,17 +109,17 @@ mod tests {
                 assert!(orders.try_send(Order::Connected).is_err(), "there is room for one");
                 std::thread::sleep(Duration::from_millis(100));
             });
-            inbox.wait(None, long);
-            assert!(matches!(inbox.take(), Ok(Order::Connected)));
-            assert!(matches!(inbox.take(), Err(TryRecvError::Empty)));
-            inbox.wait(None, long);
+            end.wait(None, long);
+            assert!(matches!(end.take(), Ok(Order::Connected)));
+            assert!(matches!(end.take(), Err(TryRecvError::Empty)));
+            end.wait(None, long);
         });
-        assert!(matches!(inbox.take(), Err(TryRecvError::Disconnected)));
+        assert!(matches!(end.take(), Err(TryRecvError::Disconnected)));
         assert!(start.elapsed() < Duration::from_secs(10));
         // Without an order it waits as long as it is told.
-        let (_orders, inbox) = super::inbox(1).unwrap();
+        let (_orders, end) = inbox(1).unwrap();
         let start = Instant::now();
-        inbox.wait(None, Span::from_millis(30));
+        end.wait(None, Span::from_millis(30));
         assert!(start.elapsed() >= Duration::from_millis(29));
     }
 }
