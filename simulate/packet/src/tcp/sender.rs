@@ -525,7 +525,7 @@ mod tests {
         for sack in [false, true] {
             let transport = Transport { sack, initial_window: 10, ..Transport::default() };
             let mut sender = Sender::new(&transport, 100 * u64::from(MSS), 1_000_000);
-            let mut hear = |sender: &mut Sender, ack: u32, beyond: u32| {
+            let hear = |sender: &mut Sender, ack: u32, beyond: u32| {
                 let block =
                     (sack && beyond > 0).then_some(((ack + 1) * MSS, (ack + 1 + beyond) * MSS));
                 sender.on_ack(1_000, ack * MSS, u16::MAX, block, false);
