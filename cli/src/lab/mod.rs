@@ -1,6 +1,7 @@
 //! `watermaster lab`.
 
 mod compare;
+mod delay;
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Up(Up),
     Run(Run),
     Compare(compare::Compare),
+    Delay(delay::Delay),
     Down(Down),
     Shell(Shell),
     List(List),
@@ -40,6 +42,7 @@ impl Command {
             Self::Up(command) => command.execute(),
             Self::Run(command) => command.execute(),
             Self::Compare(command) => command.execute(),
+            Self::Delay(command) => command.execute(),
             Self::Down(command) => command.execute(),
             Self::Shell(command) => command.execute(),
             Self::List(command) => command.execute(),

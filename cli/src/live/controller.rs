@@ -50,9 +50,9 @@ impl Controller {
     }
 }
 
-/// Logs to standard error, where a service manager takes them.
+/// Logs to standard error, where a service manager takes them. `RUST_LOG` has the last word on what.
 pub(crate) fn log(level: &str, json: bool) {
-    let filter = EnvFilter::new(level);
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if json {
         builder.json().flatten_event(true).init();

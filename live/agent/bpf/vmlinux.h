@@ -40,6 +40,7 @@ enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_SYN_RECV = 3, TCP_FIN_WAIT1 = 
 enum { ETH_P_IP = 0x0800, ETH_P_IPV6 = 0x86dd, IPPROTO_TCP = 6 };
 enum { CLOCK_MONOTONIC = 1 };
 enum { TC_ACT_UNSPEC = -1 };
+enum { TCP_CA_Open = 0, TCP_CA_Recovery = 3 };
 
 /* Opaque to the programs and touched by the kernel alone. */
 struct bpf_timer {
@@ -167,6 +168,10 @@ struct inet_sock {
 struct inet_connection_sock {
 	struct inet_sock icsk_inet;
 	__u16 icsk_ext_hdr_len;
+	struct {
+		__u8 pending;
+	} icsk_ack;
+	__u64 icsk_ca_priv[13];
 };
 struct tcp_options_received {
 	__u16 wscale_ok : 1;
@@ -187,6 +192,10 @@ struct tcp_sock {
 	__u64 bytes_received;
 	__u64 bytes_acked;
 	__u32 total_retrans;
+	__u32 snd_ssthresh;
+	__u32 delivered;
+	__u32 delivered_ce;
+	__u8 ecn_flags;
 };
 
 struct seq_file;
@@ -217,4 +226,24 @@ struct bpf_iter__bpf_sk_storage_map {
 };
 
 #pragma clang attribute pop
+
+/* Its numbers are the kernel's own affair: asked for at loading. */
+enum tcp_ca_event {
+	CA_EVENT_LOSS,
+	CA_EVENT_ECN_NO_CE,
+	CA_EVENT_ECN_IS_CE,
+};
+
+/* Filled in by name; what isn't here stays as the kernel has it. */
+struct tcp_congestion_ops {
+	__u32 (*ssthresh)(struct sock *sk);
+	void (*cong_avoid)(struct sock *sk, __u32 ack, __u32 acked);
+	void (*set_state)(struct sock *sk, __u8 state);
+	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event event);
+	void (*in_ack_event)(struct sock *sk, __u32 flags);
+	__u32 (*undo_cwnd)(struct sock *sk);
+	void (*init)(struct sock *sk);
+	char name[16];
+	__u32 flags;
+};
 #endif

@@ -1,8 +1,8 @@
 //! How long from a queue's threshold to the first acknowledgement with a capped window, with nothing
 //! between the notice and the cap but this process.
 //!
-//! `make control`, as root. The most rounds may be given, 200 otherwise; it ends early when the queue
-//! stays full for two seconds.
+//! `make control`, as root. The rounds may be given, 200 otherwise. `watermaster lab delay` measures the
+//! same with the controller between.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -19,7 +19,24 @@ use std::time::Duration;
 use agent::{Happening, PortOptions, Switch, Watch, Window, now};
 use model::Congestion;
 use rig::{Rig, eventually, lease};
-use units::{Bytes, Rate, Span};
+use units::{Bytes, Rate, Span, Time};
+
+/// What is waited for a queue.
+const PATIENCE: Span = Span::from_secs(10);
+
+/// When the queue next reached `level`, told within so long.
+fn next(switch: &mut Switch, level: Congestion, patience: Span) -> Option<Time> {
+    let end = now() + patience;
+    loop {
+        let event = switch.next(end.since(now())).expect("events");
+        match event?.happening {
+            Happening::Congested { level: told, .. } if told == level => {
+                return event.map(|e| e.at);
+            }
+            _ => {}
+        }
+    }
+}
 
 fn main() -> ExitCode {
     if !rig::root() {
@@ -48,24 +65,38 @@ fn main() -> ExitCode {
     let _streams: Vec<_> = (0..4).map(|_| rig.stream()).collect();
     let mut told = Vec::new();
     let mut written = Vec::new();
-    while written.len() < rounds {
-        let event = switch.next(Span::from_secs(2)).expect("events");
-        let port = switch.port(number).expect("the port");
-        let Some(event) = event else { break };
-        if !matches!(event.happening, Happening::Congested { level: Congestion::Low, .. }) {
-            continue;
+    let window = Window { cap: Bytes::new(2_000), one_segment: true };
+    for _ in 0..2 * rounds {
+        if written.len() == rounds {
+            break;
         }
-        told.push(now().since(event.at));
-        let window = Window { cap: Bytes::new(2_000), one_segment: true };
+        let Some(at) = next(&mut switch, Congestion::Low, PATIENCE) else {
+            eprintln!("no queue in {PATIENCE}");
+            break;
+        };
+        told.push(now().since(at));
+        let port = switch.port(number).expect("the port");
         port.cap(None, Some(window), lease(100)).expect("a cap");
         let mut since = None;
-        eventually(Duration::from_millis(100), || {
+        eventually(Duration::from_millis(50), || {
             since = port.capped_since(None).expect("a cap");
             since.is_some()
         });
-        written.extend(since.map(|since| since.since(event.at)));
-        std::thread::sleep(Duration::from_millis(60)); // recovered, and the lease not over yet
-        while switch.next(Span::ZERO).expect("events").is_some() {}
+        written.extend(since.map(|since| since.since(at)));
+        // The queue tells that it rises only after it has recovered: until then the cap stands, however
+        // long the machine takes.
+        let mut recovered = None;
+        for _ in 0..40 {
+            recovered = next(&mut switch, Congestion::Recovered, Span::from_millis(50));
+            if recovered.is_some() {
+                break;
+            }
+            switch.port(number).and_then(|port| port.renew(lease(100))).expect("a cap");
+        }
+        if recovered.is_none() {
+            eprintln!("the queue has not recovered in 2 s");
+        }
+        switch.port(number).and_then(|port| port.cap(None, None, lease(100))).expect("no cap");
     }
     println!("| from the threshold to | rounds | median | p99 |");
     println!("|---|---|---|---|");

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use libbpf_rs::Object;
 
 use crate::objects::{PACE, PORT};
-use crate::{Attachment, Error, Namespace, PortOptions, Switch, pacer, unified_mount};
+use crate::{Attachment, Dctcp, Error, Namespace, PortOptions, Switch, pacer, unified_mount};
 
 /// Something that an agent can do where the kernel gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +93,17 @@ impl Capabilities {
             Switch::new()
                 .map(|_| "made a ring buffer".to_owned())
                 .map_err(|error| error.to_string()),
+        ));
+        found.push(capability(
+            "dctcp",
+            "senders that obey marks by how many there are",
+            "modprobe tcp_dctcp, or use Linux 6.4 or later with CONFIG_BPF_JIT",
+            Dctcp::obtain()
+                .map(|dctcp| match dctcp.is_kernels() {
+                    true => "the kernel's own".to_owned(),
+                    false => "a program of ours accepted".to_owned(),
+                })
+                .map_err(|error| reason(&error)),
         ));
         // Without the right to use BPF at all, that is what all the rest lacks.
         let (first, rest) = found.split_at_mut(1);

@@ -1,9 +1,10 @@
 //! What the crates below offer only as unsafe; there is no other unsafe code.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 
-use libbpf_rs::{AsRawLibbpf, Link, ProgramMut, libbpf_sys};
+use libbpf_rs::{AsRawLibbpf, Link, ProgramMut, RingBuffer, libbpf_sys};
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// Attaches a program of a `tcx/` section, in the namespace of the calling thread, with a link that
@@ -26,4 +27,10 @@ pub(crate) fn attach_tcx(program: &ProgramMut<'_>, interface: i32) -> libbpf_rs:
 pub(crate) fn enter_new_namespace() -> io::Result<()> {
     // SAFETY: only the network namespace is left, and no table of file descriptors.
     Ok(unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?)
+}
+
+/// What is readable when a ring has something.
+pub(crate) fn descriptor<'a>(ring: &'a RingBuffer<'_>) -> BorrowedFd<'a> {
+    // SAFETY: the ring keeps it open as long as it lives, which is longer than the borrow.
+    unsafe { BorrowedFd::borrow_raw(ring.epoll_fd()) }
 }

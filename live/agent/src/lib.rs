@@ -4,6 +4,7 @@
 //!   sockets.
 //! - [`Switch`]: watches the queues of interfaces, caps the windows of acknowledgements that pass,
 //!   marks CE and chooses HTB classes, where a switch port or an uplink is a Linux interface.
+//! - [`Dctcp`]: a congestion control that obeys marks, where the kernel has none.
 //! - [`Capabilities`]: what of this the kernel gives, found by trying.
 //!
 //! All that is granted has a [`Lease`], which ends in the kernel's own maps: nobody has to be left
@@ -11,6 +12,7 @@
 
 mod capabilities;
 mod cgroup;
+mod dctcp;
 mod error;
 mod event;
 mod kernel;
@@ -26,6 +28,7 @@ mod switch;
 
 pub use capabilities::{Capabilities, Capability, Missing};
 pub use cgroup::unified_mount;
+pub use dctcp::Dctcp;
 pub use error::Error;
 pub use event::{Event, Happening};
 pub use lease::{Lease, now};

@@ -34,6 +34,9 @@ pub(crate) static PORT: Compiled = Compiled {
     ],
 };
 
+pub(crate) static DCTCP: Compiled =
+    Compiled { name: "dctcp", bytes: include_bytes!("../bpf/objects/dctcp.bpf.o"), sizes: &[] };
+
 impl Compiled {
     pub(crate) fn open(&self) -> Result<OpenObject, Error> {
         // libbpf prints on standard error by itself; what it returns says enough.

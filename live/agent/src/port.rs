@@ -74,6 +74,22 @@ pub struct Watch {
     pub mark: Option<Bytes>,
 }
 
+impl Watch {
+    /// A queue that tells nothing and marks nothing: its thresholds are beyond its limit.
+    pub const fn quiet(rate: Rate, limit: Bytes) -> Self {
+        let beyond = limit.get();
+        Self {
+            rate,
+            limit,
+            low: Bytes::new(beyond + 1),
+            medium: Bytes::new(beyond + 2),
+            high: Bytes::new(beyond + 3),
+            recovery: Span::ZERO,
+            mark: None,
+        }
+    }
+}
+
 /// A cap on windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -321,7 +337,10 @@ impl Port {
         let (now, expires) = (now().as_nanos(), lease.expires().as_nanos());
         for name in ["windows", "classes"] {
             let entries = map(&self.object, name);
-            for key in entries.keys() {
+            // An entry that is written goes to the front of its bucket, from where going on would meet
+            // it again, for ever where there are two: so all keys first.
+            let keys: Vec<_> = entries.keys().collect();
+            for key in keys {
                 let value = entries.lookup(&key, MapFlags::ANY).map_err(Error::bpf("read"))?;
                 let Some(mut value) = value else { continue };
                 let mut fields = Fields(&value);

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::mem::size_of;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapHandle, MapType, RingBuffer, RingBufferBuilder};
 use units::Span;
 
-use crate::{Error, Event, Namespace, Port, PortOptions};
+use crate::{Error, Event, Namespace, Port, PortOptions, kernel};
 
 /// Octets of events that may wait.
 const ROOM: u32 = 256 * 1024;
@@ -101,5 +102,12 @@ impl Switch {
             self.waiting.extend(self.told.try_iter());
         }
         Ok(self.waiting.pop_front())
+    }
+}
+
+/// Readable when there are events, for who waits for other things too.
+impl AsFd for Switch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        kernel::descriptor(&self.ring)
     }
 }

@@ -8,12 +8,13 @@
 
 mod rig;
 
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
 use agent::{
-    Attachment, Connection, Error, Event, Happening, Lease, Pacer, PortNumber, PortOptions,
-    Stopped, Switch, Watch, Window, now,
+    Attachment, Connection, Error, Event, Happening, Lease, Namespace, Pacer, PortNumber,
+    PortOptions, Stopped, Switch, Watch, Window, now,
 };
 use model::Congestion;
 use rig::{Rig, eventually, lease, options, root, statistics, within};
@@ -275,4 +276,25 @@ fn orders_of_the_past_and_senseless_settings_are_refused() {
     let falling = Watch { medium: FULL, ..watch(Rate::from_mbps(1)) };
     assert!(matches!(port.watch(Some(falling)), Err(Error::Setting { .. })));
     assert!(matches!(port.watch(Some(watch(Rate::ZERO))), Err(Error::Setting { .. })));
+}
+
+#[test]
+fn many_windows_are_renewed_once_each() {
+    if !root() {
+        return;
+    }
+    // So many that some share a place in the kernel's table.
+    let mut switch = Switch::new().unwrap();
+    let options = PortOptions { connections: 2_000, ..PortOptions::default() };
+    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    let port = switch.port(number).unwrap();
+    let window = Some(Window { cap: FULL * 4, one_segment: false });
+    for source in 1..=2_000 {
+        let source = SocketAddr::from(([10, 0, 0, 1], source));
+        let connection = Connection { source, destination: ([10, 0, 0, 2], 80).into() };
+        port.cap(Some(&connection), window, lease(2_000)).unwrap();
+    }
+    port.renew(lease(LONG)).unwrap();
+    thread::sleep(Duration::from_secs(2));
+    assert_eq!(port.sweep().unwrap(), 0, "one was not renewed");
 }

@@ -4,8 +4,8 @@
 //! what it sees. It never waits for the controller: what it can't tell now is sampled again.
 
 use std::collections::HashSet;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
+use std::os::fd::AsFd as _;
+use std::sync::mpsc::TryRecvError;
 
 use agent::{Error, Happening, Lease, Namespace, Pacer, PortNumber, State, Switch, Watch, Window};
 use model::Congestion;
@@ -14,10 +14,12 @@ use protocol::agent::{Command, Commands, ConnectionReport, Level, Report, Thresh
 use tokio::sync::mpsc::Sender;
 use units::{Span, Time};
 
+use crate::delay::Delays;
+use crate::inbox::Inbox;
 use crate::settings::{Interface, Settings};
 
-/// How long commands may wait while events are waited for.
-const PATIENCE: Span = Span::from_millis(1);
+/// How often the kernel is asked whether it has capped a window, while that is followed.
+const LOOK: Span = Span::from_micros(200);
 /// How often what is over is swept out.
 const SWEEP: Span = Span::from_secs(1);
 /// Connections in one report, so that its line stays within what a controller reads.
@@ -46,6 +48,7 @@ pub struct Hands {
     sampled: Time,
     swept: Time,
     reports: Sender<Report>,
+    delays: Option<Delays>,
 }
 
 fn namespace(name: Option<&str>) -> Result<Namespace, Error> {
@@ -95,6 +98,7 @@ impl Hands {
             sampled: now,
             swept: now,
             reports,
+            delays: Delays::wanted(),
         })
     }
 
@@ -104,21 +108,28 @@ impl Hands {
     }
 
     /// Works until nobody can tell it anything any more, then lets all connections go.
-    pub fn run(mut self, orders: &Receiver<Order>) {
+    pub fn run(mut self, inbox: &Inbox) {
         loop {
             let now = agent::now();
             let due = self.every.map_or(SWEEP, |every| (self.sampled + every).since(now));
-            let patience = if self.switch.is_some() { Span::ZERO } else { due.min(SWEEP) };
-            match orders.recv_timeout(Duration::from_nanos(patience.as_nanos())) {
-                Ok(order) => self.order(order),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            while let Ok(order) = orders.try_recv() {
-                self.order(order);
+            let looks = self.delays.as_ref().is_some_and(Delays::is_pending);
+            let patience = due.min(if looks { LOOK } else { SWEEP });
+            inbox.wait(self.switch.as_ref().map(|switch| switch.as_fd()), patience);
+            let ended = loop {
+                match inbox.take() {
+                    Ok(order) => self.order(order),
+                    Err(TryRecvError::Empty) => break false,
+                    Err(TryRecvError::Disconnected) => break true,
+                }
+            };
+            if ended {
+                break;
             }
             self.listen();
             self.sample();
+            if let (Some(delays), Some(switch)) = (&mut self.delays, &mut self.switch) {
+                delays.look(switch);
+            }
         }
         match self.pacer.stop(&self.namespaces) {
             Ok(agent::Stopped::Clean) => tracing::info!("all connections let go"),
@@ -149,6 +160,7 @@ impl Hands {
     /// Carries out commands. What ends, ends after what begins stands.
     fn obey(&mut self, commands: &Commands) -> Result<(), Error> {
         let (epoch, sequence) = (commands.epoch, commands.sequence);
+        let arrived = agent::now();
         if epoch < self.epoch {
             self.tell(Report::Stale { epoch, obeys: self.epoch });
             return Ok(());
@@ -163,7 +175,7 @@ impl Hands {
         let mut failed = None;
         for command in &commands.commands {
             // One that can't be carried out doesn't keep the others from it.
-            if let Err(error) = self.one(command, lease, &mut kept) {
+            if let Err(error) = self.one(command, (lease, arrived), &mut kept) {
                 tracing::error!(%error, ?command, "command not carried out");
                 failed.get_or_insert(error);
             }
@@ -180,7 +192,12 @@ impl Hands {
         }
     }
 
-    fn one(&mut self, command: &Command, lease: Lease, kept: &mut Kept) -> Result<(), Error> {
+    fn one(
+        &mut self,
+        command: &Command,
+        (lease, arrived): (Lease, Time),
+        kept: &mut Kept,
+    ) -> Result<(), Error> {
         match command {
             Command::Pace { connection, rate_bps } => {
                 if rate_bps.is_some() {
@@ -219,6 +236,9 @@ impl Hands {
                 if window.is_some() {
                     kept.windows.insert((number, *connection));
                     self.windows.insert((number, *connection));
+                    if let Some(delays) = &mut self.delays {
+                        delays.stands(number, arrived, *connection);
+                    }
                 } else {
                     self.windows.remove(&(number, *connection));
                 }
@@ -289,9 +309,8 @@ impl Hands {
     /// Tells what the ports saw.
     fn listen(&mut self) {
         let Some(switch) = &mut self.switch else { return };
-        let mut patience = PATIENCE;
         loop {
-            let event = match switch.next(patience) {
+            let event = match switch.next(Span::ZERO) {
                 Ok(Some(event)) => event,
                 Ok(None) => return,
                 Err(error) => {
@@ -299,8 +318,6 @@ impl Hands {
                     return;
                 }
             };
-            // Only the first is waited for.
-            patience = Span::ZERO;
             let report = match event.happening {
                 Happening::Opened(connection) => Report::Opened { connection },
                 Happening::Closed(connection) => Report::Closed { connection },
@@ -315,8 +332,12 @@ impl Hands {
                     }
                 }
             };
+            let crossed =
+                matches!(&report, Report::Congested { level, .. } if *level != Level::Recovered);
             if self.reports.try_send(report).is_err() {
                 tracing::debug!("an event could not be told");
+            } else if let (true, Some(delays)) = (crossed, &mut self.delays) {
+                delays.crossed(event.port, event.at);
             }
         }
     }

@@ -5,13 +5,15 @@
 //! maps; when the agent is gone, they end there too.
 #![forbid(unsafe_code)]
 
+mod delay;
 mod hands;
+mod inbox;
 pub mod settings;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::TrySendError;
 use std::time::Duration;
 
 use document::DocumentError;
@@ -27,6 +29,7 @@ use wire::lines::{self, Lines};
 use wire::tls;
 
 use hands::{Hands, Order};
+use inbox::{Orders, inbox};
 use settings::Settings;
 
 /// Longest line of commands that is read.
@@ -66,7 +69,7 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let config = settings.tls.as_ref().map(tls::client).transpose()?.map(Arc::new);
-    let (orders, ordered) = sync_channel(WAITING);
+    let (orders, ordered) = inbox(WAITING)?;
     let (reports, mut told) = channel(WAITING);
     let (started, start) = tokio::sync::oneshot::channel();
     let epoch = Arc::new(AtomicU64::new(0));
@@ -102,7 +105,7 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
 async fn converse(
     settings: &Settings,
     config: Option<&Arc<ClientConfig>>,
-    orders: &SyncSender<Order>,
+    orders: &Orders,
     told: &mut Receiver<Report>,
     epoch: &AtomicU64,
 ) {
@@ -127,7 +130,7 @@ async fn converse(
 async fn once(
     settings: &Settings,
     config: Option<&Arc<ClientConfig>>,
-    orders: &SyncSender<Order>,
+    orders: &Orders,
     told: &mut Receiver<Report>,
     epoch: &AtomicU64,
 ) -> Option<String> {
@@ -207,7 +210,7 @@ async fn once(
 }
 
 /// Hands an order over, waiting for room; `None` where nobody obeys any more.
-async fn order(orders: &SyncSender<Order>, order: Order) -> Option<()> {
+async fn order(orders: &Orders, order: Order) -> Option<()> {
     let mut order = order;
     loop {
         order = match orders.try_send(order) {

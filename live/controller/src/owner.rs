@@ -170,6 +170,10 @@ impl Owner {
                 {
                     tracing::debug!(peer = peer.0, %refusal, "report refused");
                 }
+                if matches!(report, Report::Congested { .. }) {
+                    let decided_ns = start.elapsed().as_nanos();
+                    tracing::debug!(target: "delay", decided_ns, "congestion answered");
+                }
             }
             Event::AgentGone(peer) => {
                 if self.agents.remove(&peer).is_some() {

@@ -31,13 +31,15 @@ pub struct Governance {
     pub sample: Span,
     /// How long what a gone application declared stands.
     pub grace: Span,
+    /// Whether the daemons log how long their answers to congestion take.
+    pub trace: bool,
 }
 
 impl Default for Governance {
     fn default() -> Self {
         let span = Span::from_secs;
         let (lease, sample, grace) = (span(10), span(1), span(10));
-        Self { enforcement: Enforcement::default(), lease, sample, grace }
+        Self { enforcement: Enforcement::default(), lease, sample, grace, trace: false }
     }
 }
 
@@ -54,7 +56,7 @@ const ENDLESS: Bytes = Bytes::new(1 << 32);
 
 /// The controller's file, with `policy` as the body of its table.
 pub(crate) fn controller(plan: &Blueprint, governance: &Governance, policy: &str) -> String {
-    let Governance { enforcement, lease, sample, grace } = governance;
+    let Governance { enforcement, lease, sample, grace, .. } = governance;
     let with_switches = plan.forwarding == Forwarding::Ovs;
     let openflow =
         if with_switches { format!("openflow = \"{OPENFLOW}\"\n") } else { String::new() };

@@ -61,6 +61,7 @@ pub struct Daemons {
     switches: Option<String>,
     /// What is to be connected until all is ready.
     expected: Expected,
+    trace: bool,
     controller: Option<Child>,
     agent: Option<Child>,
     _membership: Membership,
@@ -128,6 +129,7 @@ impl Daemons {
                 nodes: if with_ovs { hosts } else { hosts + switches },
                 switches: if with_ovs { switches } else { 0 },
             },
+            trace: governance.trace,
             controller: None,
             agent: None,
             _membership: membership,
@@ -166,6 +168,9 @@ impl Daemons {
             None => Command::new(&self.program),
         };
         let configuration = self.folder.join(name).with_extension("toml");
+        if self.trace {
+            command.env("RUST_LOG", "info,delay=debug");
+        }
         command.arg(name).arg("--config").arg(configuration).current_dir(&self.folder);
         let child = cgroup::spawn(&group, &command, &self.log(daemon))?;
         *self.child(daemon) = Some(child);
@@ -277,7 +282,8 @@ impl Daemons {
         }
     }
 
-    fn log(&self, daemon: Daemon) -> PathBuf {
+    /// Where a daemon's log stands, as long as the lab does.
+    pub fn log(&self, daemon: Daemon) -> PathBuf {
         self.folder.join(daemon.name()).with_extension("out")
     }
 

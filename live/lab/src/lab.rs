@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use agent::Dctcp;
 use model::{NodeKind, Topology};
 use serde::Serialize;
 use wire::client::Address;
@@ -194,12 +195,16 @@ impl Lab {
         self.blueprint.topology.nodes()[node.index()].kind
     }
 
-    /// Has all hosts speak `transport`, and shapes the links for its packets.
+    /// Has all hosts speak `transport`, and shapes the links for its packets. New connections speak
+    /// it as long as what is returned lives.
     ///
     /// # Errors
     /// What this kernel doesn't have.
-    pub fn speak(&self, transport: &Transport) -> Result<(), Error> {
+    pub fn speak(&self, transport: &Transport) -> Result<Option<Dctcp>, Error> {
         transport.check()?;
+        let dctcp = transport.obtain()?;
+        let control = dctcp.as_ref().map_or(transport.congestion_control, Dctcp::name);
+        let metrics = transport.metrics(control);
         let mtu = transport.mtu();
         for (room, nodes) in self.blueprint.rooms() {
             let name = self.journal.namespace(&room);
@@ -211,8 +216,7 @@ impl Lab {
                 links.push(format!("link set {} mtu {mtu}", end.interface));
             }
             let hosts = nodes.iter().filter(|node| self.kind(**node) == NodeKind::Host);
-            links
-                .extend(hosts.clone().map(|h| self.blueprint.route_line(*h, &transport.metrics())));
+            links.extend(hosts.clone().map(|host| self.blueprint.route_line(*host, &metrics)));
             batch("ip", Some(&name), &links)?;
             shape.extend(self.blueprint.shape_lines(&nodes, mtu, !transport.handshake));
             batch("tc", Some(&name), &shape)?;
@@ -224,7 +228,7 @@ impl Lab {
                 inside.set("net/core/somaxconn", "65535")?;
             }
         }
-        Ok(())
+        Ok(dctcp)
     }
 }
 

@@ -22,6 +22,7 @@ mod health;
 mod journal;
 #[allow(clippy::module_inception)]
 mod lab;
+mod marking;
 mod namespace;
 mod northbound;
 mod ovs;

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use agent::Dctcp;
 use units::{Bytes, Span};
 
 use crate::Error;
@@ -9,13 +10,16 @@ use crate::Error;
 /// Octets of the IP and TCP headers without options, and with timestamps.
 const PLAIN: u16 = 40;
 const WITH_TIMESTAMPS: u16 = 52;
+/// The congestion control that obeys marks.
+const DCTCP: &str = "dctcp";
 /// Room for what an application has handed over.
 const SEND_BUFFER: u64 = 8 << 20;
 
 /// A transport in the words of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transport {
-    /// The congestion control as the kernel calls it.
+    /// The congestion control as the kernel calls it; for `dctcp` a program takes its place where
+    /// the kernel has none.
     pub congestion_control: &'static str,
     /// Payload of a full packet, octets.
     pub mss: u16,
@@ -61,7 +65,8 @@ impl Transport {
         }
         const KNOWN: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
         let known = fs::read_to_string(KNOWN).unwrap_or_default();
-        if !known.split_ascii_whitespace().any(|name| name == self.congestion_control) {
+        let is_known = known.split_ascii_whitespace().any(|name| name == self.congestion_control);
+        if !is_known && self.congestion_control != DCTCP {
             return Err(Error::Transport(format!(
                 "this kernel has no congestion control {0}, but {1}; modprobe tcp_{0}, or load it \
                  otherwise",
@@ -70,6 +75,17 @@ impl Transport {
             )));
         }
         Ok(())
+    }
+
+    /// What the hosts are to speak, where that isn't there by itself.
+    pub(crate) fn obtain(&self) -> Result<Option<Dctcp>, Error> {
+        let wanted = (self.congestion_control == DCTCP).then(Dctcp::obtain);
+        wanted.transpose().map_err(|error| {
+            Error::Transport(format!(
+                "this kernel has no dctcp, and takes none ({error}); modprobe tcp_dctcp, or see \
+                 watermaster doctor"
+            ))
+        })
     }
 
     /// Settings below `/proc/sys/net/ipv4` of each host.
@@ -89,12 +105,12 @@ impl Transport {
         ]
     }
 
-    /// Metrics of a host's route to the others.
-    pub(crate) fn metrics(&self) -> String {
+    /// Metrics of a host's route to the others, where the congestion control is called `control`.
+    pub(crate) fn metrics(&self, control: &str) -> String {
         let rto = self.min_rto.as_nanos().div_ceil(Span::from_millis(1).as_nanos()).max(1);
         let quick = if self.delayed_ack { "" } else { " quickack 1" };
         // By route, because a namespace's default may only be one that everybody is allowed.
-        let (control, window) = (self.congestion_control, self.initial_window);
+        let window = self.initial_window;
         format!("rto_min {rto}ms initcwnd {window} congctl {control}{quick}")
     }
 }
@@ -130,6 +146,9 @@ mod tests {
 
     #[test]
     fn a_timeout_is_never_shorter_than_asked() {
-        assert_eq!(transport().metrics(), "rto_min 201ms initcwnd 10 congctl reno quickack 1");
+        assert_eq!(
+            transport().metrics("reno"),
+            "rto_min 201ms initcwnd 10 congctl reno quickack 1"
+        );
     }
 }

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use agent::Dctcp;
 use engine::{FlowState, LinkRecord, Notice, Outcome};
 use model::{FlowId, LinkId, Network, NodeId};
 use rustix::event::Timespec;
@@ -22,6 +23,7 @@ use units::{Bytes, Rate, Span, Time};
 
 use crate::flow::{Flow, Step};
 use crate::health::{Timers, Verdict, Watch};
+use crate::marking::Marking;
 use crate::probe::Probe;
 use crate::{Directory, Error, Lab, Transport, health, namespace};
 
@@ -65,6 +67,8 @@ pub struct World {
     probe: Probe,
     epoll: OwnedFd,
     watch: Option<Watch>,
+    marking: Option<Marking>,
+    _dctcp: Option<Dctcp>,
     timers: Timers,
     start: Instant,
     now: Time,
@@ -142,7 +146,7 @@ impl World {
         until: Time,
     ) -> Result<Self, Error> {
         let lab = lab.into();
-        lab.speak(&transport)?;
+        let dctcp = lab.speak(&transport)?;
         raise_limits();
         let home = File::open("/proc/thread-self/ns/net")
             .map_err(|error| Error::Namespace("/proc/thread-self/ns/net".into(), error))?;
@@ -155,6 +159,8 @@ impl World {
             hosts: BTreeMap::new(),
             epoll,
             watch: None,
+            marking: None,
+            _dctcp: dctcp,
             timers: Timers::default(),
             start: now,
             now: Time::ZERO,
@@ -185,6 +191,7 @@ impl World {
         let calibration = world.calibrate(network)?;
         world.notes.push(calibration);
         world.stock()?;
+        world.marking = Marking::start(&world.lab, &world.transport)?;
         world.watch = Some(Watch::start(&world.lab)?);
         world.start = Instant::now();
         world.paused = world.start;
@@ -584,7 +591,7 @@ impl engine::World for World {
                 bytes: own.last.bytes - own.before.bytes,
                 packets,
                 dropped: own.last.dropped - own.before.dropped,
-                marked: 0,
+                marked: self.marking.as_mut().map_or(0, |marking| marking.marked(link)),
                 metered: 0,
                 peak: own.peak,
             });

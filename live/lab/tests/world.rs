@@ -10,18 +10,27 @@ use units::{Bytes, Rate, Span, Time};
 
 /// A world of two hosts at 20 Mbit/s; `None` without root.
 fn world(name: &str) -> Option<(World, Network, [NodeId; 2])> {
+    world_that_marks(name, "cubic", None)
+}
+
+/// The same, whose switch marks at so many packets.
+fn world_that_marks(
+    name: &str,
+    congestion_control: &'static str,
+    mark: Option<u32>,
+) -> Option<(World, Network, [NodeId; 2])> {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: namespaces need root");
         return None;
     }
     let capacity = Rate::from_mbps(20);
-    let link = LinkSpec { capacity, delay: Span::ZERO, buffer: Buffer::Packets(50), mark: None };
+    let link = LinkSpec { capacity, delay: Span::ZERO, buffer: Buffer::Packets(50), mark };
     let topology = star(2, &Access { link, nic: Buffer::Packets(50) }).unwrap();
     let name = format!("t{name}-{}", std::process::id());
     let order = Order { name, passing: true, ..Order::default() };
     let lab = Lab::up(&topology, &order).unwrap();
     let transport = Transport {
-        congestion_control: "cubic",
+        congestion_control,
         mss: 1460,
         header: 40,
         initial_window: 10,
@@ -29,7 +38,7 @@ fn world(name: &str) -> Option<(World, Network, [NodeId; 2])> {
         delayed_ack: true,
         receive_window: Bytes::new(1 << 18),
         sack: true,
-        ecn: false,
+        ecn: congestion_control == "dctcp",
         handshake: false,
     };
     let hosts: Vec<NodeId> = topology.hosts().collect();
@@ -72,6 +81,25 @@ fn a_flow_takes_as_long_as_its_link_needs() {
     assert!(carried.bytes > size && carried.packets >= 685, "{carried:?}");
     assert!(outcome.notes.iter().any(|note| note.contains("calibration: h0 to h1")));
     assert!(outcome.notes[0].contains("achine"), "the verdict comes first: {:?}", outcome.notes);
+}
+
+#[test]
+fn a_link_marks_at_its_threshold_and_dctcp_obeys() {
+    let mut counted = Vec::new();
+    for (name, control) in [("mark", "dctcp"), ("drop", "cubic")] {
+        let Some((mut world, network, [a, b])) = world_that_marks(name, control, Some(10)) else {
+            return;
+        };
+        world.start(&network, a, b, Bytes::new(1_500_000)).unwrap();
+        let Notice::Ended(..) = next(&mut world, Time::NEVER) else { panic!("no end") };
+        let mut outcome = engine::Outcome::default();
+        world.finish(&mut outcome).unwrap();
+        let marked: u64 = outcome.links.iter().map(|link| link.marked).sum();
+        let dropped: u64 = outcome.links.iter().map(|link| link.dropped).sum();
+        counted.push((marked > 0, dropped > 0));
+    }
+    // Who can't carry marks fills the buffer.
+    assert_eq!(counted, [(true, false), (false, true)]);
 }
 
 #[test]

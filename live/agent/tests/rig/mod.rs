@@ -87,6 +87,17 @@ impl Rig {
         }
     }
 
+    /// Has new connections speak a congestion control.
+    pub fn speak(&self, control: &str) {
+        for index in 0..2 {
+            let own = self.addresses[index];
+            run(&format!(
+                "ip -n {} route change 10.99.0.0/24 dev eth0 src {own} congctl {control}",
+                self.host(index)
+            ));
+        }
+    }
+
     fn host(&self, index: usize) -> String {
         format!("{}-{}", self.name, ["a", "b"][index])
     }

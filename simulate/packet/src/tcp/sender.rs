@@ -250,10 +250,7 @@ impl Sender {
         self.duplicates += 1;
         match self.phase {
             Phase::Recovery if !self.sack => self.congestion.window += u64::from(self.mss),
-            // RFC 6582, section 3.2, step 2 and RFC 6675, section 5: one reduction a window.
-            Phase::Open
-                if (self.una > self.recover || self.recover == 0) && self.loss_is_detected() =>
-            {
+            Phase::Open if self.may_recover() && self.loss_is_detected() => {
                 // Without what limited transmit added (RFC 5681, section 3.2, step 2).
                 let flight = self.next - self.una;
                 self.congestion.on_loss(flight.min(self.congestion.window));
@@ -269,6 +266,13 @@ impl Sender {
             }
             _ => {}
         }
+    }
+
+    /// One reduction a window. Duplicates alone may come from what a timeout sent again: without SACK
+    /// more than all that was sent by then must be acknowledged (RFC 6582, section 3.2, step 2). SACK
+    /// tells them apart, so that all of it is enough (RFC 6675, section 5.1).
+    const fn may_recover(&self) -> bool {
+        self.una > self.recover || self.recover == 0 || (self.sack && self.una == self.recover)
     }
 
     fn loss_is_detected(&self) -> bool {
@@ -502,5 +506,43 @@ impl Sender {
             }
         }
         self.una
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u32 = 1460;
+
+    /// The segments that may go now, by number.
+    fn sent(sender: &mut Sender) -> Vec<u64> {
+        std::iter::from_fn(|| sender.poll(1_000)).map(|one| one.seq / u64::from(MSS)).collect()
+    }
+
+    #[test]
+    fn the_first_segment_after_a_recovery_can_be_recovered_too() {
+        for sack in [false, true] {
+            let transport = Transport { sack, initial_window: 10, ..Transport::default() };
+            let mut sender = Sender::new(&transport, 100 * u64::from(MSS), 1_000_000);
+            let hear = |sender: &mut Sender, ack: u32, beyond: u32| {
+                let block =
+                    (sack && beyond > 0).then_some(((ack + 1) * MSS, (ack + 1 + beyond) * MSS));
+                sender.on_ack(1_000, ack * MSS, u16::MAX, block, false);
+                sent(sender)
+            };
+            assert_eq!(sent(&mut sender), (0..10).collect::<Vec<_>>());
+            hear(&mut sender, 0, 0); // tells its window
+            // The first is lost, and sent again after three others have arrived.
+            let before: Vec<u64> = (1..=3).flat_map(|n| hear(&mut sender, 0, n)).collect();
+            assert!(before.contains(&0), "{before:?}");
+            // All that was sent by then is acknowledged, and the next one is lost.
+            let recover = before.iter().max().map_or(10, |last| u32::try_from(last + 1).unwrap());
+            let recover = recover.max(10);
+            hear(&mut sender, recover, 0);
+            let after: Vec<u64> = (1..=3).flat_map(|n| hear(&mut sender, recover, n)).collect();
+            // Without SACK the duplicates could be of what a timeout sent again needlessly.
+            assert_eq!(after.contains(&recover.into()), sack, "{after:?} after {recover}");
+        }
     }
 }

@@ -1,0 +1,248 @@
+//! `watermaster lab delay`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use ::lab::{Control, Daemon, Daemons, Error, Governance, Lab, Order, Transport, World};
+use clap::Args;
+use engine::{Notice, World as _};
+use model::build::{Access, star};
+use model::{Buffer, LinkSpec, Network, NodeId};
+use serde::Serialize;
+use units::{Bytes, Rate, Span, Time};
+
+use super::{failed, tell};
+use crate::failure::Failure;
+use crate::staging::clean_up_on_interrupt;
+
+/// Senders of a burst: each opens with ten segments, so that their first windows pass the highest
+/// threshold of a buffer of 100 packets.
+const SENDERS: usize = 20;
+/// What each sends.
+const SIZE: Bytes = Bytes::new(40_000);
+/// The policy: the published thresholds, but a short recovery, so that rounds follow each other.
+const POLICY: &str = "name = \"sdtcp\"\nrecovery = \"50 ms\"";
+/// Between the end of a burst and the next, so that the port has recovered.
+const PAUSE: Span = Span::from_millis(150);
+/// A burst that takes longer than this is given up.
+const LONGEST: Span = Span::from_secs(20);
+
+/// Measure the control delay: from a queue's threshold to the first acknowledgement with a capped window
+///
+/// Bursts of 20 flows fill a switch port of a lab at 100 Mbit/s, again and again. The agent tells the
+/// controller, whose policy sdtcp answers with windows, and the agent has the kernel write them into
+/// acknowledgements. Both are the daemons of real machines. The published figures are 70 to 95 us for
+/// notice and answer, of which 66 us are wire, and 200 us for a switch's update (SDTCP, section 5.2.5).
+#[derive(Args)]
+#[command(after_help = "Example:\n  sudo watermaster lab delay --rounds 200 --json")]
+pub(crate) struct Delay {
+    /// Measure so often
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: u32,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was measured of one part of the way, nanoseconds.
+#[derive(Serialize)]
+struct Part {
+    part: &'static str,
+    rounds: usize,
+    median_ns: u64,
+    p99_ns: u64,
+    published: &'static str,
+}
+
+#[derive(Serialize)]
+struct Report {
+    /// Bursts that were sent.
+    bursts: u32,
+    parts: Vec<Part>,
+    notes: Vec<String>,
+}
+
+/// Where each part begins and ends, as the agent's log counts from the threshold.
+const PARTS: [(&str, Option<&str>, &str, &str); 5] = [
+    ("threshold to notice handed over", None, "told_ns", ""),
+    ("notice to commands back", Some("told_ns"), "commanded_ns", "70 to 95 us"),
+    ("commands to all windows in the kernel", Some("commanded_ns"), "stood_ns", "200 us"),
+    ("commands to the first capped acknowledgement", Some("commanded_ns"), "capped_ns", ""),
+    ("threshold to the first capped acknowledgement", None, "capped_ns", ""),
+];
+
+impl Delay {
+    pub(super) fn execute(self) -> Result<(), Failure> {
+        clean_up_on_interrupt()?;
+        let report = self.measure().map_err(failed)?;
+        let mut text =
+            format!("{:<47} {:>6} {:>12} {:>12}  published\n", "", "rounds", "median", "p99");
+        for part in &report.parts {
+            let show = |ns| Span::from_nanos(ns).to_string();
+            text += &format!(
+                "{:<47} {:>6} {:>12} {:>12}  {}\n",
+                part.part,
+                part.rounds,
+                show(part.median_ns),
+                show(part.p99_ns),
+                part.published
+            );
+        }
+        for note in &report.notes {
+            text += &format!("{note}\n");
+        }
+        tell(self.json, &report, &text)
+    }
+
+    fn measure(&self) -> Result<Report, Error> {
+        let link = LinkSpec {
+            capacity: Rate::from_mbps(100),
+            delay: Span::ZERO,
+            buffer: Buffer::Packets(100),
+            mark: None,
+        };
+        let access = Access { link, nic: Buffer::Unlimited };
+        let hosts = u32::try_from(SENDERS + 1).unwrap_or(u32::MAX);
+        let topology = star(hosts, &access).map_err(|error| Error::Topology(error.to_string()))?;
+        let name = format!("delay{}", std::process::id());
+        let order = Order { name, passing: true, ..Order::default() };
+        let mut lab = Lab::up(&topology, &order)?;
+        let program = std::env::current_exe()
+            .map_err(|error| Error::Control(format!("this program isn't found: {error}")))?;
+        let governance = Governance { trace: true, ..Governance::default() };
+        let transport = transport();
+        let mut daemons = Daemons::start(&mut lab, &transport, &governance, POLICY, &program)?;
+        let hosts: Vec<NodeId> = topology.hosts().collect();
+        let network = Network::new(topology);
+        let lab = std::sync::Arc::new(lab);
+        let mut world = World::new(
+            std::sync::Arc::clone(&lab),
+            &network,
+            transport,
+            Control::Elsewhere,
+            Time::NEVER,
+        )?;
+        let (mut bursts, mut before) = (0, 0);
+        let rounds = self.rounds as usize;
+        let notes = world.notes().to_vec();
+        // One in three may have a recovery that comes late.
+        while bursts < self.rounds.saturating_mul(3) {
+            if bursts >= self.rounds {
+                let measured = said(&daemons.log(Daemon::Agent), "stood_ns").len();
+                if measured >= rounds || measured == before {
+                    break;
+                }
+                before = measured;
+            }
+            for _ in 0..self.rounds.min(20) {
+                burst(&mut world, &network, &hosts)?;
+                bursts += 1;
+            }
+            daemons.check()?;
+        }
+        drop(world);
+        let decisions = said(&daemons.log(Daemon::Controller), "decided_ns");
+        let chain = said(&daemons.log(Daemon::Agent), "stood_ns");
+        daemons.stop()?;
+        let mut parts: Vec<Part> = PARTS
+            .iter()
+            .map(|&(part, from, to, published)| {
+                let length = |line: &BTreeMap<String, u64>| {
+                    Some(
+                        line.get(to)?
+                            .saturating_sub(from.map_or(Some(0), |from| line.get(from).copied())?),
+                    )
+                };
+                summary(part, chain.iter().filter_map(length).collect(), published)
+            })
+            .collect();
+        let taken = decisions.iter().filter_map(|line| line.get("decided_ns").copied()).collect();
+        parts.insert(2, summary("  of this the decision, every notice", taken, ""));
+        Ok(Report { bursts, parts, notes })
+    }
+}
+
+/// Senders of Reno that don't delay acknowledgements, so that a window of a segment is enough.
+fn transport() -> Transport {
+    Transport {
+        congestion_control: "reno",
+        mss: 1460,
+        header: 40,
+        initial_window: 10,
+        min_rto: Span::from_millis(200),
+        delayed_ack: false,
+        receive_window: Bytes::new(1 << 20),
+        sack: true,
+        ecn: false,
+        handshake: true,
+    }
+}
+
+/// Flows from all hosts to the last, until all have ended and the port has recovered.
+fn burst(world: &mut World, network: &Network, hosts: &[NodeId]) -> Result<(), Error> {
+    let Some((last, senders)) = hosts.split_last() else { return Ok(()) };
+    for sender in senders {
+        world.start(network, *sender, *last, SIZE)?;
+    }
+    let (mut open, end) = (senders.len(), world.now() + LONGEST);
+    while open > 0 {
+        match world.run(end) {
+            Notice::Ended(..) => open -= 1,
+            Notice::Limit => return Err(Error::Stalled(LONGEST)),
+            _ => world.check()?,
+        }
+    }
+    // Without a flow the world waits for nothing; ports recover by the clock on the wall.
+    std::thread::sleep(std::time::Duration::from_nanos(PAUSE.as_nanos()));
+    world.advance(Time::ZERO);
+    world.check()
+}
+
+/// The numbers of the lines of a log that have `key`, by name.
+fn said(log: &Path, key: &str) -> Vec<BTreeMap<String, u64>> {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let number = |line: &str| -> Option<BTreeMap<String, u64>> {
+        let fields = line.split_ascii_whitespace().filter_map(|word| word.split_once('='));
+        let numbers =
+            fields.filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)));
+        let numbers: BTreeMap<String, u64> = numbers.collect();
+        numbers.contains_key(key).then_some(numbers)
+    };
+    text.lines().filter_map(number).collect()
+}
+
+fn summary(part: &'static str, mut spans: Vec<u64>, published: &'static str) -> Part {
+    spans.sort_unstable();
+    let at = |percent: usize| {
+        let position = (spans.len() * percent / 100).min(spans.len().saturating_sub(1));
+        spans.get(position).copied().unwrap_or(0)
+    };
+    let (median_ns, p99_ns) = (at(50), at(99));
+    Part { part, rounds: spans.len(), median_ns, p99_ns, published }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_a_log_are_read_by_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("agent.out");
+        let lines = "2026 DEBUG delay: window capped told_ns=5 stood_ns=70 windows=2\n\
+                     2026 INFO agentd: ready\nDEBUG delay: told_ns=x\n";
+        fs::write(&log, lines).unwrap();
+        let found = said(&log, "stood_ns");
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0]["told_ns"], found[0]["stood_ns"]), (5, 70));
+    }
+
+    #[test]
+    fn a_summary_has_the_middle_and_the_tail() {
+        let part = summary("a", (1..=200).rev().collect(), "");
+        assert_eq!((part.rounds, part.median_ns, part.p99_ns), (200, 101, 199));
+        assert_eq!(summary("none", Vec::new(), "").median_ns, 0);
+    }
+}
