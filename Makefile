@@ -2,7 +2,7 @@
 WATERMASTER := target/release/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control soak
+.PHONY: demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control soak faults
 
 ## demo: build, run the main scenario under tcp, fifo, sff and smsf, name the report (TRACE=FILE: a SWIM trace)
 demo: release
@@ -57,6 +57,10 @@ pacing:
 ## control: from a threshold to a rewritten window (root)
 control:
 	cargo run --profile quick --locked --package watermaster-agent --example control
+
+## faults: daemons and Open vSwitch are hurt while real connections run; what traffic suffers (root)
+faults:
+	checks/faults.sh
 
 ## fidelity: the transports against closed forms, other simulators and the kernel's own TCP (root)
 fidelity: release
