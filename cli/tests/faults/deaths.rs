@@ -10,6 +10,7 @@ use crate::cluster::{Cluster, LEASE, SLACK};
 use crate::report::{note, seconds};
 
 #[test]
+#[ignore = "takes long: make faults"]
 fn a_dead_controller_leaves_plain_tcp_within_the_lease() {
     let Some(mut cluster) = Cluster::up("ctl") else { return };
     let traffic = cluster.traffic();
@@ -36,6 +37,7 @@ fn a_dead_controller_leaves_plain_tcp_within_the_lease() {
 }
 
 #[test]
+#[ignore = "takes long: make faults"]
 fn a_controller_that_returns_wipes_nothing_before_the_new_state_stands() {
     let Some(mut cluster) = Cluster::up("back") else { return };
     let mut traffic = cluster.traffic();
@@ -62,6 +64,7 @@ fn a_controller_that_returns_wipes_nothing_before_the_new_state_stands() {
 }
 
 #[test]
+#[ignore = "takes long: make faults"]
 fn a_dead_agent_leaves_plain_tcp_and_the_next_one_adopts() {
     let Some(mut cluster) = Cluster::up("agent") else { return };
     let traffic = cluster.traffic();

@@ -85,6 +85,7 @@ impl Half {
 }
 
 #[test]
+#[ignore = "takes long: make faults"]
 fn half_a_message_is_cut_off_and_hurts_nobody_else() {
     let Some(cluster) = Cluster::up("half") else { return };
     let traffic = cluster.traffic();

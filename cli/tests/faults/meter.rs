@@ -56,7 +56,7 @@ impl Window {
 pub struct Stream {
     pub connection: Connection,
     arrivals: Log<u64>,
-    sender: TcpStream,
+    ends: [TcpStream; 2],
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -69,7 +69,8 @@ impl Stream {
         let (mut reader, _) = there.accept().unwrap();
         let connection = Connection { source: sender.local_addr().unwrap(), destination: address };
         let arrivals = Log::default();
-        let (mut writer, noted) = (sender.try_clone().unwrap(), Arc::clone(&arrivals));
+        let ends = [sender.try_clone().unwrap(), reader.try_clone().unwrap()];
+        let (mut writer, noted) = (sender, Arc::clone(&arrivals));
         let write = thread::spawn(move || {
             let data = [0x5a; 16 << 10];
             while writer.write_all(&data).is_ok() {}
@@ -80,7 +81,7 @@ impl Stream {
                 lock(&noted).push((Instant::now(), octets as u64));
             }
         });
-        Self { connection, arrivals, sender, threads: vec![write, read] }
+        Self { connection, arrivals, ends, threads: vec![write, read] }
     }
 
     /// What its receiver got, payload.
@@ -101,7 +102,10 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let _ = self.sender.shutdown(Shutdown::Both);
+        for end in &self.ends {
+            // Each of its own: where nothing forwards, one doesn't hear of the other.
+            let _ = end.shutdown(Shutdown::Both);
+        }
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

@@ -31,12 +31,13 @@ pub fn gone(status: &Value) -> bool {
 /// they are back: one that is missing is there again, one that is left over goes, and what others
 /// wrote is left alone.
 #[test]
+#[ignore = "takes long: make faults"]
 fn a_switch_without_its_controller_forwards_and_is_made_right_afterwards() {
     let Some(cluster) = Cluster::up("alone") else { return };
     let tables = &cluster.tables;
     let bridge = &tables.bridges[0];
     let foreign = "table=1,priority=7,cookie=0x1,udp,nw_dst=10.99.0.1,actions=drop";
-    tables.order(bridge, &["add-flow", foreign]);
+    tables.order(bridge, &["add-flow", foreign]).unwrap();
     let traffic = cluster.traffic();
     let entries = tables.entries();
     let mark = traffic.mark();
@@ -51,11 +52,11 @@ fn a_switch_without_its_controller_forwards_and_is_made_right_afterwards() {
     let question = question.expect("questions after addresses have entries");
     let cookie = question.split([' ', ',']).find(|word| word.starts_with("cookie=")).unwrap();
     let left = format!("table=1,priority=9,{cookie},udp,nw_dst=10.99.0.2,actions=drop");
-    tables.order(bridge, &["add-flow", &left]);
+    tables.order(bridge, &["add-flow", &left]).unwrap();
     // And one fewer.
     let (matched, _) = question.split_once(" actions=").unwrap();
     let matched = matched.split_once(cookie).unwrap().1.trim_start_matches([',', ' ']);
-    tables.order(bridge, &["--strict", "del-flows", &matched.replace(' ', "")]);
+    tables.order(bridge, &["del-flows", &matched.replace(' ', ""), "--strict"]).unwrap();
     let hurt = tables.entries();
     assert!(hurt.len() == entries.len() && hurt != entries, "{hurt:#?}");
     let returned = Instant::now();
@@ -74,6 +75,7 @@ fn a_switch_without_its_controller_forwards_and_is_made_right_afterwards() {
 }
 
 #[test]
+#[ignore = "takes long: make faults"]
 fn a_restart_of_open_vswitch_stops_traffic_until_its_entries_are_back() {
     let Some(cluster) = Cluster::up("ovs") else { return };
     let traffic = cluster.traffic();
@@ -83,9 +85,9 @@ fn a_restart_of_open_vswitch_stops_traffic_until_its_entries_are_back() {
     vswitchd.kill();
     vswitchd.start();
     let down = mark.at.elapsed();
-    cluster.until(settled);
     cluster.tables.until(&entries);
     let back = mark.at.elapsed();
+    cluster.until(settled);
     traffic.until_held("traffic is back");
     let suffered = traffic.since(&mark);
     let losses = suffered.losses;

@@ -19,16 +19,20 @@ pub struct Tables {
 
 impl Tables {
     /// Runs a command where they are.
+    #[track_caller]
     pub fn run(&self, words: &[&str]) -> String {
+        self.try_run(words).unwrap_or_else(|said| panic!("{words:?}: {said}"))
+    }
+
+    fn try_run(&self, words: &[&str]) -> Result<String, String> {
         let output = Command::new("ip")
             .args(["netns", "exec", &self.namespace])
             .args(words)
             .env("OVS_RUNDIR", &self.folder)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{words:?}: {said}");
-        String::from_utf8(output.stdout).unwrap()
+        let said = |bytes| String::from_utf8(bytes).unwrap();
+        if output.status.success() { Ok(said(output.stdout)) } else { Err(said(output.stderr)) }
     }
 
     /// Changes Open vSwitch's database.
@@ -45,16 +49,17 @@ impl Tables {
     }
 
     /// Speaks to a bridge past its controller.
-    pub fn order(&self, bridge: &str, words: &[&str]) -> String {
+    pub fn order(&self, bridge: &str, words: &[&str]) -> Result<String, String> {
         let socket = format!("unix:{}", self.folder.join(bridge).with_extension("mgmt").display());
         let (command, rest) = words.split_first().unwrap();
-        self.run(&[&["ovs-ofctl", "-O", "OpenFlow13", command, &socket], rest].concat())
+        self.try_run(&[&["ovs-ofctl", "-O", "OpenFlow13", command, &socket], rest].concat())
     }
 
     /// All entries of all bridges, as `ovs-ofctl` writes them, with their bridge before them.
+    /// Of bridges that don't answer there are none.
     pub fn raw(&self) -> Vec<String> {
         let of = |bridge: &String| {
-            let listed = self.order(bridge, &["dump-flows", "--no-stats"]);
+            let listed = self.order(bridge, &["dump-flows", "--no-stats"]).unwrap_or_default();
             let lines = listed.lines().filter(|line| line.contains("actions="));
             lines.map(|line| format!("{bridge} {}", line.trim())).collect::<Vec<_>>()
         };
