@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::document::{Document, Item, Node, Place, Table};
-use crate::{DocumentError, Setting};
+use crate::{DocumentError, Setting, written};
 
 type Read<T> = Result<T, DocumentError>;
 
@@ -158,6 +158,14 @@ impl<'a> Value<'a> {
             item,
         });
         Ok(members.collect())
+    }
+
+    /// The members of a table as TOML, one a line, without those called `left_out`.
+    pub fn written(&self, left_out: &[&str]) -> Read<String> {
+        match &self.item.node {
+            Node::Table(table) => Ok(written::body(table, left_out)),
+            _ => Err(self.wrong_kind("a table")),
+        }
     }
 
     /// The fields of a table.

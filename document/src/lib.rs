@@ -10,6 +10,7 @@ mod file;
 pub mod policies;
 mod setting;
 pub mod topology;
+mod written;
 
 pub use document::{Document, Item, Node, Place, Table};
 pub use error::{DocumentError, Override};

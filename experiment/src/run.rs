@@ -1,16 +1,21 @@
 //! From a scenario to what its world reports of it under each policy.
 
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use engine::{Monitor, Outcome, Plan, Progress};
+use lab::Northbound;
 use model::{LinkId, Network};
 use packet::{Capture, Protocol, Setup, Transport};
-use policy::Policy;
+use policy::{Policy, PolicyError};
+use units::Span;
 
 use crate::scenario::{PolicySpec, Scenario, ScenarioError, Traffic, World};
 use crate::{Origin, Run, RunResult};
+
+/// What the runs of a lab call themselves to its controller.
+const APPLICATION: &str = "lab";
 
 /// Why a run stops before its end.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +46,7 @@ pub enum Failure {
     },
     /// A policy refuses its parameters.
     #[error(transparent)]
-    Policy(#[from] policy::PolicyError),
+    Policy(#[from] PolicyError),
 }
 
 /// A scenario with its network and its jobs made, which all its runs share.
@@ -152,7 +157,7 @@ impl Task<'_> {
             monitors.extend(links.map(|link| Monitor {
                 link: LinkId(link),
                 interval,
-                start: units::Span::ZERO,
+                start: Span::ZERO,
             }));
         }
         let setup = Setup {
@@ -174,35 +179,108 @@ impl Task<'_> {
     }
 
     fn in_lab(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
-        let prepared = self.prepared;
+        let outcome = match &self.prepared.scenario.lab.daemons {
+            None => self.directly(progress),
+            Some(governance) => self.by_daemons(governance, progress),
+        };
+        outcome.map_err(|source| Failure::Lab { policy: self.policy.label.clone(), source })
+    }
+
+    /// In the lab, with the policy in this process.
+    fn directly(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, lab::Error> {
+        let control = &self.prepared.scenario.control;
+        let refuse = |error: PolicyError| lab::Error::Control(error.to_string());
         let policy: Option<Box<dyn Policy>> = match self.policy.name {
             // Nobody need listen to what leads to nothing.
             "tcp" => None,
-            _ => Some(self.policy.build()?),
+            _ => Some(self.policy.build().map_err(refuse)?),
         };
-        let run = || {
-            let transport = in_kernel(&self.policy.transport)?;
-            if policy.as_ref().is_some_and(|policy| policy.watch().is_some()) {
-                let what = "the policy acts at switches, which those of the lab can't yet; use \
-                            world = \"packet\"";
-                return Err(lab::Error::Transport(what.into()));
-            }
-            let lab = self.lab()?;
-            let network = prepared.network.clone();
-            let (control, until) = (lab::Control::Direct, prepared.scenario.until);
-            let world = lab::World::new(lab, &network, transport, control, until)?;
-            let plan = Plan {
-                network,
-                application: prepared.traffic.in_streams(),
-                policy,
-                control_delay: prepared.scenario.control.delay,
-                processing: prepared.scenario.control.processing,
-                until,
-                monitors: prepared.scenario.monitors.clone(),
-            };
-            engine::drive(world, plan, progress)
-        };
-        run().map_err(|source| Failure::Lab { policy: self.policy.label.clone(), source })
+        let transport = in_kernel(&self.policy.transport)?;
+        if policy.as_ref().is_some_and(|policy| policy.watch().is_some()) {
+            let what = "the policy acts at switches, which needs agents; use --set \
+                        lab.control=daemons, or world = \"packet\"";
+            return Err(lab::Error::Transport(what.into()));
+        }
+        let world = lab::World::new(
+            self.lab()?,
+            &self.prepared.network,
+            transport,
+            lab::Control::Direct,
+            self.prepared.scenario.until,
+        )?;
+        let plan = self.plan(policy, control.delay, control.processing);
+        engine::drive(world, plan, progress)
+    }
+
+    /// In the lab, with the policy in a controller that an agent obeys.
+    fn by_daemons(
+        &self,
+        governance: &lab::Governance,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Outcome, lab::Error> {
+        let prepared = self.prepared;
+        let transport = in_kernel(&self.policy.transport)?;
+        let mut lab = self.lab()?;
+        let mut daemons = self.govern(&mut lab, &transport, governance)?;
+        // It stands until the daemons have ended.
+        let lab = Arc::new(lab);
+        let until = prepared.scenario.until;
+        let elsewhere = lab::Control::Elsewhere;
+        let world =
+            lab::World::new(Arc::clone(&lab), &prepared.network, transport, elsewhere, until)?;
+        let northbound =
+            Northbound::new(APPLICATION, daemons.address().clone(), world.directory())?;
+        let account = northbound.account();
+        // The way to the controller and back takes what it takes.
+        let plan = self.plan(Some(Box::new(northbound)), Span::ZERO, Span::ZERO);
+        let mut outcome = engine::drive(world, plan, progress)?;
+        daemons.check()?;
+        if prepared.standing.is_none() {
+            daemons.stop()?;
+        }
+        let account = account.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.notes.push(account.line());
+        Ok(outcome)
+    }
+
+    /// Starts the daemons for `lab` with this policy.
+    ///
+    /// # Errors
+    /// What acts at switches and finds none to act at; what the daemons say.
+    pub fn govern(
+        &self,
+        lab: &mut lab::Lab,
+        transport: &lab::Transport,
+        governance: &lab::Governance,
+    ) -> Result<lab::Daemons, lab::Error> {
+        let policy = self.policy.build().map_err(|e| lab::Error::Control(e.to_string()))?;
+        let settings = &self.prepared.scenario.lab;
+        if policy.watch().is_some() && settings.switches == lab::Switches::Ovs {
+            let what = "the policy acts at switches, which an agent can where the kernel forwards; \
+                        use --set lab.switches=bridge";
+            return Err(lab::Error::Transport(what.into()));
+        }
+        let program = std::env::current_exe()
+            .map_err(|error| lab::Error::Control(format!("this program isn't found: {error}")))?;
+        lab::Daemons::start(lab, transport, governance, &self.policy.written, &program)
+    }
+
+    fn plan<'p, W: engine::Streams + 'static>(
+        &'p self,
+        policy: Option<Box<dyn Policy>>,
+        control_delay: Span,
+        processing: Span,
+    ) -> Plan<'p, W> {
+        let prepared = self.prepared;
+        Plan {
+            network: prepared.network.clone(),
+            application: prepared.traffic.in_streams(),
+            policy,
+            control_delay,
+            processing,
+            until: prepared.scenario.until,
+            monitors: prepared.scenario.monitors.clone(),
+        }
     }
 
     /// The lab to run in: the one that stands, or one of this run.
@@ -213,7 +291,7 @@ impl Task<'_> {
         }
         let order = lab::Order {
             name: format!("run{}", std::process::id()),
-            switches: scenario.switches,
+            switches: scenario.lab.switches,
             passing: true,
             ..lab::Order::default()
         };

@@ -8,7 +8,7 @@ use std::process::Command as Program;
 
 use ::lab::{Error, Journal, Lab, Order, Phase, Switches};
 use clap::{Args, Subcommand};
-use experiment::run::{Prepared, in_kernel, run_all};
+use experiment::run::{Prepared, Task, in_kernel, run_all};
 use experiment::scenario::{Override, Scenario};
 use experiment::table;
 use serde::Serialize;
@@ -103,6 +103,9 @@ struct Entry {
     scenario: String,
     switches: Switches,
     namespaces: Vec<String>,
+    /// Where its controller listens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    controller: Option<String>,
 }
 
 impl Entry {
@@ -115,7 +118,7 @@ impl Entry {
             Phase::Building => "half made",
         };
         let Journal { name, scenario, switches, namespaces, .. } = journal;
-        Self { name, state, scenario, switches, namespaces }
+        Self { name, state, scenario, switches, namespaces, controller: None }
     }
 }
 
@@ -129,20 +132,22 @@ impl Up {
         let path = std::path::absolute(&self.scenario).map_err(Failure::misused)?;
         let order = Order {
             name: self.name.unwrap_or_else(|| scenario.name.clone()),
-            switches: scenario.switches,
+            switches: scenario.lab.switches,
             passing: false,
             scenario: path.display().to_string(),
             changes: self.changes.iter().map(|c| format!("{}={}", c.path(), c.value())).collect(),
         };
         // An interrupt removes what is being made.
         clean_up_on_interrupt()?;
-        let lab = Lab::up(&scenario.topology, &order).map_err(failed)?;
-        if let Some(policy) = scenario.policies.first() {
-            let spoken = in_kernel(&policy.transport).and_then(|speech| lab.speak(&speech));
-            if let Err(error) = spoken {
-                ::lab::down(lab.name()).map_err(failed)?;
-                return Err(failed(error));
-            }
+        let prepared = prepare(scenario)?;
+        let scenario = &prepared.scenario;
+        let mut lab = Lab::up(&scenario.topology, &order).map_err(failed)?;
+        let labels: Vec<String> = scenario.labels().take(1).map(str::to_owned).collect();
+        if let Some(first) = prepared.tasks(&labels, None).next()
+            && let Err(error) = bring_to_life(&mut lab, &first)
+        {
+            ::lab::down(lab.name()).map_err(failed)?;
+            return Err(failed(error));
         }
         let Some(journal) = Journal::read(lab.name()).map_err(failed)? else {
             return Err(Failure::failed("the lab was removed meanwhile"));
@@ -151,9 +156,25 @@ impl Up {
             let name = &scenario.topology.nodes()[host.index()].name;
             format!("  {name:<12} {}\n", lab.blueprint().address(host))
         });
-        let text = format!("lab {} is up\n{}", lab.name(), hosts.collect::<String>());
-        tell(self.json, &Entry::of(journal), &text)
+        let mut text = format!("lab {} is up\n{}", lab.name(), hosts.collect::<String>());
+        let mut entry = Entry::of(journal);
+        if scenario.lab.daemons.is_some() {
+            let address = lab.controller();
+            text += &format!("controller: watermaster status --controller {address}\n");
+            entry.controller = Some(address.to_string());
+        }
+        tell(self.json, &entry, &text)
     }
+}
+
+/// Has the hosts speak as in the run `first`, and starts daemons for it where they are to govern.
+fn bring_to_life(lab: &mut Lab, first: &Task<'_>) -> Result<(), Error> {
+    let speech = in_kernel(&first.policy.transport)?;
+    lab.speak(&speech)?;
+    if let Some(governance) = &first.prepared.scenario.lab.daemons {
+        first.govern(lab, &speech, governance)?;
+    }
+    Ok(())
 }
 
 /// Run the scenario of a lab that stands, under policies whose pace the kernel keeps

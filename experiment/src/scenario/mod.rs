@@ -10,6 +10,7 @@ mod content;
 mod figure;
 mod gather;
 mod jobs;
+mod lab;
 mod monitor;
 mod policy;
 mod published;
@@ -32,6 +33,7 @@ use document::{Document, fields, topology};
 
 pub use content::Content;
 pub use document::{DocumentError as ScenarioError, Override};
+pub use lab::LabSettings;
 pub use policy::PolicySpec;
 pub use workload::{Traffic, Workload};
 
@@ -58,8 +60,8 @@ pub struct Scenario {
     pub queues: Queues,
     /// How directives reach the flows.
     pub control: Control,
-    /// What forwards in the lab.
-    pub switches: lab::Switches,
+    /// How the lab is built and governed.
+    pub lab: LabSettings,
     /// What moves.
     pub workload: Workload,
     /// Who decides, one run each.
@@ -183,7 +185,7 @@ impl Scenario {
             .or("transport", Transport::default(), |v| transport::read(v, Transport::default()))?;
         let queues = root.or("queues", Queues::default(), transport::read_queues)?;
         let control = root.or("control", transport::CONTROL, transport::read_control)?;
-        let switches = root.or("lab", lab::Switches::default(), read_lab)?;
+        let lab = root.or("lab", LabSettings::default(), lab::read)?;
         let context = workload::Context {
             topology: &topology,
             transport: &transport,
@@ -234,7 +236,7 @@ impl Scenario {
             topology,
             queues,
             control,
-            switches,
+            lab,
             workload,
             policies,
             captures,
@@ -258,15 +260,6 @@ fn read_capture(value: &Value<'_>, topology: &Topology) -> Result<CapturePort, S
     let (link, name) = topology::port(&mut fields, topology, &names)?;
     fields.done()?;
     Ok(CapturePort { link, name })
-}
-
-/// `[lab]`.
-fn read_lab(value: &Value<'_>) -> Result<lab::Switches, ScenarioError> {
-    let known = &[("bridge", lab::Switches::Bridge), ("ovs", lab::Switches::Ovs)];
-    let mut fields = value.fields()?;
-    let switches = fields.or("switches", lab::Switches::default(), |v| v.choice(known))?;
-    fields.done()?;
-    Ok(switches)
 }
 
 fn baseline(root: &mut Fields<'_>, policies: &[PolicySpec]) -> Result<String, ScenarioError> {

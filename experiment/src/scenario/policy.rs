@@ -21,6 +21,8 @@ pub struct PolicySpec {
     pub parameters: Parameters,
     /// What the hosts speak in its run.
     pub transport: Transport,
+    /// Name and parameters as they are written: the body of a controller's table `[policy]`.
+    pub written: String,
 }
 
 impl PolicySpec {
@@ -62,7 +64,8 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
     let segment = Bytes::new(u64::from(transport.mss));
     let parameters = policies::read(&mut fields, name, segment)?;
     fields.done()?;
-    let spec = PolicySpec { label, name, parameters, transport };
+    let written = value.written(&["label", "transport"])?;
+    let spec = PolicySpec { label, name, parameters, transport, written };
     // The policy itself knows what its parameters may be together.
     let policy = spec.build().map_err(|error| value.error(error))?;
     if policy.watch().is_some() && !transport.handshake {

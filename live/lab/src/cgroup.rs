@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rustix::process::Pid;
+
 use crate::Error;
 
 /// Longest that processes take to end.
@@ -69,13 +71,51 @@ pub(crate) fn spawn(path: &Path, command: &Command, log: &Path) -> Result<Child,
     wrapped.spawn().map_err(fail(log))
 }
 
-/// Moves this process into the group.
-pub(crate) fn enter(path: &Path) -> Result<(), Error> {
+/// The processes in the group itself; none where there is no group.
+pub(crate) fn members(path: &Path) -> Vec<Pid> {
+    let text = fs::read_to_string(path.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
+}
+
+fn enter(path: &Path) -> Result<(), Error> {
     fs::write(path.join("cgroup.procs"), std::process::id().to_string()).map_err(fail(path))
 }
 
+/// While it lives, this process is in a group.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    home: PathBuf,
+}
+
+impl Membership {
+    /// Moves this process into the group, which is made where it isn't there.
+    pub(crate) fn begin(path: &Path) -> Result<Self, Error> {
+        let root = root()?;
+        let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+        // `0::/path` is the line of version 2 (cgroups(7)).
+        let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
+        if !path.exists() {
+            create(path)?;
+        }
+        enter(path)?;
+        Ok(Self { home: root.join(own) })
+    }
+}
+
+/// The way back; where home is gone meanwhile, to the root.
+impl Drop for Membership {
+    fn drop(&mut self) {
+        if enter(&self.home).is_err()
+            && let Ok(root) = root()
+        {
+            // A process that can't leave goes with the group.
+            let _ = enter(&root);
+        }
+    }
+}
+
 /// Moves this process out of the group where it is in it.
-pub(crate) fn leave(path: &Path) -> Result<(), Error> {
+fn leave(path: &Path) -> Result<(), Error> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let is_member = path.file_name().is_some_and(|name| own.contains(&*name.to_string_lossy()));
     if is_member { enter(&root()?) } else { Ok(()) }

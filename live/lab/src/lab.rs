@@ -2,14 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use model::{NodeKind, Topology};
 use serde::Serialize;
+use wire::client::Address;
 
 use crate::blueprint::{Blueprint, Forwarding};
 use crate::journal::{self, Journal, Phase, Process};
 use crate::namespace::{self, Inside, Mark, batch, run};
-use crate::{Error, Switches, Transport, cgroup, ovs};
+use crate::{Error, Switches, Transport, cgroup, configuration, daemons, ovs};
 
 /// What a lab is made from, beside its topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -115,6 +117,28 @@ impl Lab {
     /// Where its nodes are.
     pub const fn blueprint(&self) -> &Blueprint {
         &self.blueprint
+    }
+
+    /// The folder of what its processes read and write.
+    pub fn folder(&self) -> &Path {
+        &self.journal.folder
+    }
+
+    /// Where its controller listens, when daemons govern it.
+    pub fn controller(&self) -> Address {
+        Address::Unix(self.journal.folder.join(configuration::SOCKET))
+    }
+
+    /// The control group of its processes, written down before it is made.
+    pub(crate) fn group(&mut self) -> Result<PathBuf, Error> {
+        if let Some(group) = &self.journal.cgroup {
+            return Ok(group.clone());
+        }
+        let group = cgroup::path(&self.journal.name, &self.journal.token)?;
+        self.journal.cgroup = Some(group.clone());
+        self.journal.write()?;
+        cgroup::create(&group)?;
+        Ok(group)
     }
 
     pub(crate) fn namespace(&self, node: model::NodeId) -> String {
@@ -244,6 +268,9 @@ fn remove(journal: &Journal) -> Result<Removed, Error> {
     if let Some(cgroup) = &journal.cgroup {
         cgroup::remove(cgroup)?;
     }
+    // What an agent that was killed has left mounted, with the programs pinned there.
+    let pins = journal.folder.join(daemons::PINS);
+    while rustix::mount::unmount(&pins, rustix::mount::UnmountFlags::empty()).is_ok() {}
     let mut removed = Removed::default();
     for name in &journal.namespaces {
         let is_own = match namespace::mark(name)? {

@@ -3,6 +3,7 @@
 //! the kernel's own TCP; time is that of the wall clock.
 //!
 //! - [`Lab`]: builds, takes over and removes a cluster, and only what it made itself.
+//! - [`Daemons`]: a controller and an agent that govern a lab.
 //! - [`Northbound`]: what applications declare, passed on to a controller.
 //! - [`World`]: a lab in which [`engine::drive`] runs the applications of the simulator.
 //!
@@ -11,6 +12,9 @@
 
 mod blueprint;
 mod cgroup;
+mod configuration;
+mod daemons;
+mod delivery;
 mod directory;
 mod error;
 mod flow;
@@ -27,11 +31,14 @@ mod transport;
 mod world;
 
 pub use blueprint::{Blueprint, MOST_NODES, Switches};
+pub use configuration::{Enforcement, Governance};
+pub use daemons::{Daemon, Daemons};
+pub use delivery::Account;
 pub use directory::Directory;
 pub use error::Error;
 pub use health::Verdict;
 pub use journal::{Journal, Phase, Process};
 pub use lab::{Lab, Order, Removed, abandon, down};
-pub use northbound::{Account, Controller, Northbound};
+pub use northbound::Northbound;
 pub use transport::Transport;
 pub use world::{Control, World};

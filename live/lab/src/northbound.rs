@@ -5,59 +5,25 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use model::{Declared, Directives, FlowId, JobId, Network, Observation, StreamSample};
 use policy::Policy;
 use protocol::application::{Declaration, Portion, StreamReport};
+use tokio::sync::mpsc::{Sender, channel};
 use units::{Bytes, Time};
+use wire::client::Address;
 
-use crate::Directory;
-
-/// Declarations that may wait for the controller; what comes then is lost.
-const MOST_WAITING: usize = 1 << 16;
-/// Most declarations of a request.
-const MOST_AT_ONCE: usize = 1000;
-/// How long the controller may take to answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Most octets of an answer that are kept to be shown.
-const MOST_SHOWN: u64 = 500;
-
-/// Where a controller listens, on this machine and without TLS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Controller {
-    /// A Unix socket.
-    Unix(PathBuf),
-    /// An address.
-    Tcp(SocketAddr),
-}
-
-/// What became of the declarations.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Account {
-    /// Taken by the controller.
-    pub taken: u64,
-    /// Not taken.
-    pub lost: u64,
-    /// Observations that the messages have no words for.
-    pub unspoken: u64,
-    /// Why some were not taken: the first time.
-    pub fault: Option<String>,
-}
+use crate::delivery::{Account, MOST_WAITING, deliver, note};
+use crate::{Directory, Error};
 
 /// Passes declarations on.
 pub struct Northbound {
     directory: Directory,
     /// The jobs of flows, which streams don't name.
     jobs: BTreeMap<FlowId, JobId>,
-    queue: Option<SyncSender<Declaration>>,
+    queue: Option<Sender<Declaration>>,
     account: Arc<Mutex<Account>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -69,15 +35,26 @@ impl fmt::Debug for Northbound {
 }
 
 impl Northbound {
-    /// Speaks for `application` to `controller` of the flows in `directory`.
-    pub fn new(application: &str, controller: Controller, directory: Directory) -> Self {
-        let (queue, waiting) = sync_channel(MOST_WAITING);
+    /// Speaks for `application` to `controller`, without TLS, of the flows in `directory`.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn new(
+        application: &str,
+        controller: Address,
+        directory: Directory,
+    ) -> Result<Self, Error> {
+        let (queue, waiting) = channel(MOST_WAITING);
         let account = Arc::new(Mutex::new(Account::default()));
         let path = format!("/v{}/applications/{application}/declarations", protocol::VERSION);
-        let own = Arc::clone(&account);
-        let thread = std::thread::spawn(move || deliver(&waiting, &controller, &path, &own));
+        let refuse = |error| Error::Control(format!("the system refuses: {error}"));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(refuse)?;
+        let delivery = deliver(waiting, controller, path, Arc::clone(&account));
+        let thread = std::thread::Builder::new().name("northbound".to_owned());
+        let thread = thread.spawn(move || runtime.block_on(delivery)).map_err(refuse)?;
         let (queue, thread) = (Some(queue), Some(thread));
-        Self { directory, jobs: BTreeMap::new(), queue, account, thread }
+        Ok(Self { directory, jobs: BTreeMap::new(), queue, account, thread })
     }
 
     /// What became of the declarations, now and later.
@@ -90,10 +67,7 @@ impl Northbound {
             && queue.try_send(declaration).is_err()
         {
             let fault = "more declarations than the controller takes".to_owned();
-            note(&self.account, |account| {
-                account.lost += 1;
-                account.fault.get_or_insert(fault);
-            });
+            note(&self.account, |account| account.lose(fault));
         }
     }
 
@@ -138,29 +112,13 @@ impl Northbound {
         }
     }
 
-    /// Samples of streams, job by job; one that was not announced before is announced now.
+    /// Samples of streams, job by job.
     fn streams(&mut self, samples: &[StreamSample]) {
         let mut by_job: BTreeMap<JobId, Vec<StreamReport>> = BTreeMap::new();
         for sample in samples {
-            let job = match self.jobs.get(&sample.flow) {
-                Some(job) => *job,
-                None => {
-                    let Some(connection) = self.directory.get(sample.flow) else {
-                        self.unspoken();
-                        continue;
-                    };
-                    let job = JobId(0);
-                    self.jobs.insert(sample.flow, job);
-                    let flow = sample.flow.0.into();
-                    let job_name = name(job);
-                    self.say(Declaration::FlowRequest {
-                        job: job_name,
-                        flow,
-                        connection,
-                        bytes: None,
-                    });
-                    job
-                }
+            let Some(&job) = self.jobs.get(&sample.flow) else {
+                self.unspoken();
+                continue;
             };
             by_job.entry(job).or_default().push(StreamReport {
                 flow: sample.flow.0.into(),
@@ -178,10 +136,6 @@ impl Northbound {
 /// What the controller is told a job is called.
 fn name(job: JobId) -> String {
     format!("job{}", job.0)
-}
-
-fn note(account: &Mutex<Account>, change: impl FnOnce(&mut Account)) {
-    change(&mut account.lock().unwrap_or_else(PoisonError::into_inner));
 }
 
 impl Policy for Northbound {
@@ -205,72 +159,12 @@ impl Drop for Northbound {
     }
 }
 
-fn deliver(
-    waiting: &Receiver<Declaration>,
-    controller: &Controller,
-    path: &str,
-    account: &Mutex<Account>,
-) {
-    while let Ok(first) = waiting.recv() {
-        let mut batch = vec![first];
-        batch.extend(waiting.try_iter().take(MOST_AT_ONCE - 1));
-        let done = serde_json::to_vec(&batch)
-            .map_err(io::Error::from)
-            .and_then(|body| post(controller, path, &body));
-        let count = batch.len() as u64;
-        note(account, |account| match done {
-            Ok(()) => account.taken += count,
-            Err(error) => {
-                account.lost += count;
-                account.fault.get_or_insert_with(|| format!("{controller:?}: {error}"));
-            }
-        });
-    }
-}
-
-/// One `POST` on a connection of its own, which ends with the answer (RFC 9112, section 9.6).
-fn post(controller: &Controller, path: &str, body: &[u8]) -> io::Result<()> {
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
-         Content-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    let request = [head.as_bytes(), body].concat();
-    match controller {
-        Controller::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            exchange(stream, &request)
-        }
-        Controller::Tcp(address) => {
-            let stream = TcpStream::connect_timeout(address, PATIENCE)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            stream.set_write_timeout(Some(PATIENCE))?;
-            exchange(stream, &request)
-        }
-    }
-}
-
-fn exchange(mut stream: impl Read + Write, request: &[u8]) -> io::Result<()> {
-    stream.write_all(request)?;
-    let mut answer = Vec::new();
-    stream.take(MOST_SHOWN).read_to_end(&mut answer)?;
-    let text = String::from_utf8_lossy(&answer);
-    let status = text.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.split(' ').next());
-    match status {
-        Some(status) if status.len() == 3 && status.starts_with('2') => Ok(()),
-        _ => {
-            let said: String = text.chars().filter(|c| !c.is_control()).collect();
-            Err(io::Error::other(format!("the controller answers: {said}")))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead as _, BufReader};
-    use std::net::TcpListener;
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::mpsc::Receiver;
+    use std::time::Duration;
 
     use model::build::{Access, star};
     use model::{Buffer, LinkSpec, NodeId, TaskId};
@@ -288,37 +182,47 @@ mod tests {
         Network::new(star(2, &Access { link, nic: Buffer::Unlimited }).unwrap())
     }
 
-    /// Answers one request after another with `status`; gives what they said until nobody holds the
-    /// sender any more.
-    fn controller(status: &'static str) -> (Controller, Receiver<(String, Vec<Declaration>)>) {
+    type Heard = Receiver<(String, Vec<Declaration>)>;
+
+    /// Answers requests with `status`, so many on a connection before it closes it, on one connection
+    /// after another; gives what they said until nobody holds the sender any more.
+    fn controller(status: &'static str, each: usize) -> (Address, Heard) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (heard, hear) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut reader = BufReader::new(stream.unwrap());
-                let (mut first, mut length) = (String::new(), 0);
-                reader.read_line(&mut first).unwrap();
-                loop {
-                    let mut line = String::new();
-                    reader.read_line(&mut line).unwrap();
-                    if let Some(value) = line.strip_prefix("Content-Length: ") {
-                        length = value.trim().parse().unwrap();
+                for _ in 0..each {
+                    let Some((first, body)) = request(&mut reader) else { break };
+                    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
+                    reader.get_mut().write_all(answer.as_bytes()).unwrap();
+                    if heard.send((first, serde_json::from_slice(&body).unwrap())).is_err() {
+                        return;
                     }
-                    if line == "\r\n" {
-                        break;
-                    }
-                }
-                let mut body = vec![0; length];
-                reader.read_exact(&mut body).unwrap();
-                let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
-                reader.get_mut().write_all(answer.as_bytes()).unwrap();
-                if heard.send((first, serde_json::from_slice(&body).unwrap())).is_err() {
-                    break;
                 }
             }
         });
-        (Controller::Tcp(address), hear)
+        (Address::Tcp(address.to_string()), hear)
+    }
+
+    /// The first line and the body of the next request.
+    fn request(reader: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> {
+        let (mut first, mut length) = (String::new(), 0);
+        reader.read_line(&mut first).ok().filter(|count| *count > 0)?;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
+                length = value.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        Some((first, body))
     }
 
     fn speak(northbound: &mut Northbound, declared: Declared) {
@@ -329,12 +233,12 @@ mod tests {
 
     #[test]
     fn what_applications_declare_reaches_the_controller_by_addresses() {
-        let (address, hear) = controller("202 Accepted");
+        let (address, hear) = controller("202 Accepted", usize::MAX);
         let directory = Directory::default();
         let (source, destination) = ("10.0.0.1:10000", "10.0.0.2:5001");
         let (source, destination) = (source.parse().unwrap(), destination.parse().unwrap());
         directory.enter(FlowId(0), source, destination);
-        let mut northbound = Northbound::new("shuffle", address, directory);
+        let mut northbound = Northbound::new("shuffle", address, directory).unwrap();
         let account = northbound.account();
         let (job, flow, [src, dst]) = (JobId(7), FlowId(0), [NodeId(1), NodeId(2)]);
         let size = Bytes::new(1000);
@@ -349,7 +253,7 @@ mod tests {
         speak(&mut northbound, Declared::JobComplete { job });
         drop(northbound);
         let account = account.lock().unwrap().clone();
-        assert_eq!(account, Account { taken: 7, ..Account::default() });
+        assert_eq!(account, Account { taken: 7, connections: 1, ..Account::default() });
         let said: Vec<_> = hear.try_iter().collect();
         assert!(said.iter().all(|(first, _)| {
             first == "POST /v1/applications/shuffle/declarations HTTP/1.1\r\n"
@@ -367,11 +271,34 @@ mod tests {
     }
 
     #[test]
+    fn a_controller_that_begins_anew_hears_what_still_holds() {
+        let (address, hear) = controller("202 Accepted", 1);
+        let mut northbound = Northbound::new("a", address, Directory::default()).unwrap();
+        let next = || hear.recv_timeout(Duration::from_secs(10)).unwrap().1;
+        let start = |job| Declaration::JobStart { job: name(JobId(job)) };
+        for job in [1, 2] {
+            speak(&mut northbound, Declared::JobStart { job: JobId(job) });
+        }
+        let mut said = next();
+        while said.len() < 2 {
+            // One by one: each time the connection ends, and what was said is said again.
+            said = next();
+        }
+        assert_eq!(said, [start(1), start(2)]);
+        speak(&mut northbound, Declared::JobComplete { job: JobId(1) });
+        speak(&mut northbound, Declared::JobStart { job: JobId(3) });
+        // Though nothing more is said, the one that has lost the connection hears all again.
+        while said != [start(2), start(3)] {
+            said = next();
+        }
+    }
+
+    #[test]
     fn a_controller_that_refuses_or_is_gone_is_told_of() {
-        let (address, _hear) = controller("403 Forbidden");
-        let gone = Controller::Unix("/nonexistent/socket".into());
+        let (address, _hear) = controller("403 Forbidden", usize::MAX);
+        let gone = Address::Unix("/nonexistent/socket".into());
         for (address, why) in [(address, "403 Forbidden"), (gone, "No such file")] {
-            let mut northbound = Northbound::new("a", address, Directory::default());
+            let mut northbound = Northbound::new("a", address, Directory::default()).unwrap();
             let account = northbound.account();
             speak(&mut northbound, Declared::JobStart { job: JobId(1) });
             drop(northbound);

@@ -65,6 +65,23 @@ pub(crate) fn start(lab: &Lab, group: &Path) -> Result<(), Error> {
     run("ovs-vsctl", &arguments, "").map(|_| ()).map_err(missing)
 }
 
+/// Has every bridge listen to the controller at `address` alone. What it was told stays when the
+/// controller goes.
+pub(crate) fn obey(lab: &Lab, address: &str) -> Result<(), Error> {
+    let socket = lab.journal.folder.join("db.sock");
+    let mut words = vec![format!("--db=unix:{}", socket.display()), "--timeout=10".to_owned()];
+    for switch in lab.blueprint.switches() {
+        let bridge = lab.blueprint.bridge(switch);
+        let target = format!("tcp:{address}");
+        words.extend(["--", "set-controller", &bridge, &target].map(str::to_owned));
+        words.extend(["--", "set", "bridge", &bridge, "fail_mode=secure"].map(str::to_owned));
+        // Sooner than after its usual eight seconds.
+        words.extend(["--", "set", "controller", &bridge, "max_backoff=1000"].map(str::to_owned));
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    run("ovs-vsctl", &words, "").map(|_| ())
+}
+
 fn daemon(lab: &Lab, group: &Path, program: &str, arguments: &[&str]) -> Result<(), Error> {
     let folder = &lab.journal.folder;
     let mut command = Command::new("ip");

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::{FlowState, LinkRecord, Notice, Outcome};
@@ -54,7 +55,7 @@ pub enum Control {
 
 /// A lab on which flows run.
 pub struct World {
-    lab: Lab,
+    lab: Arc<Lab>,
     transport: Transport,
     control: Control,
     until: Time,
@@ -134,12 +135,13 @@ impl World {
     /// # Errors
     /// What the kernel doesn't have; sockets that can't be made.
     pub fn new(
-        lab: Lab,
+        lab: impl Into<Arc<Lab>>,
         network: &Network,
         transport: Transport,
         control: Control,
         until: Time,
     ) -> Result<Self, Error> {
+        let lab = lab.into();
         lab.speak(&transport)?;
         raise_limits();
         let home = File::open("/proc/thread-self/ns/net")
@@ -195,7 +197,7 @@ impl World {
     }
 
     /// The lab that it is in.
-    pub const fn lab(&self) -> &Lab {
+    pub fn lab(&self) -> &Lab {
         &self.lab
     }
 

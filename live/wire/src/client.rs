@@ -158,6 +158,11 @@ impl Client {
         Ok(Self { sender, host })
     }
 
+    /// Whether the other end has closed it, as far as is known.
+    pub fn is_closed(&self) -> bool {
+        self.sender.is_closed()
+    }
+
     async fn send(
         &mut self,
         method: Method,

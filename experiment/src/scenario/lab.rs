@@ -1,0 +1,47 @@
+//! `[lab]`: what the lab is built of, and who governs it.
+
+use ::lab::{Enforcement, Governance, Switches};
+use units::Span;
+
+use super::ScenarioError;
+use super::fields::{Value, between};
+
+/// How the lab is built and governed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LabSettings {
+    /// What forwards.
+    pub switches: Switches,
+    /// The daemons that govern it; `None`: the policy decides in the process that runs the scenario.
+    pub daemons: Option<Governance>,
+}
+
+/// The table `[lab]`.
+pub(super) fn read(value: &Value<'_>) -> Result<LabSettings, ScenarioError> {
+    let mut fields = value.fields()?;
+    let known = &[("bridge", Switches::Bridge), ("ovs", Switches::Ovs)];
+    let switches = fields.or("switches", Switches::default(), |v| v.choice(known))?;
+    let controls = &[("direct", false), ("daemons", true)];
+    let by_daemons = fields.or("control", false, |v| v.choice(controls))?;
+    let default = Governance::default();
+    let span = |v: &Value<'_>| between(v, Span::from_millis(10), Span::from_secs(3_600));
+    let long = |v: &Value<'_>| between(v, Span::from_secs(1), Span::from_secs(3_600));
+    let ways = &[("pacing", Enforcement::Pacing), ("meters", Enforcement::Meters)];
+    let enforcement = fields.optional("enforcement", |v| {
+        let way = v.choice(ways)?;
+        if way == Enforcement::Meters && switches != Switches::Ovs {
+            return Err(v.error("needs switches with meters; write switches = \"ovs\" beside it"));
+        }
+        if way == Enforcement::Meters && !by_daemons {
+            return Err(v.error("needs a controller; write control = \"daemons\" beside it"));
+        }
+        Ok(way)
+    })?;
+    let governance = Governance {
+        enforcement: enforcement.unwrap_or_default(),
+        lease: fields.or("lease", default.lease, long)?,
+        sample: fields.or("sample", default.sample, span)?,
+        ..default
+    };
+    fields.done()?;
+    Ok(LabSettings { switches, daemons: by_daemons.then_some(governance) })
+}

@@ -1,0 +1,225 @@
+//! What a lab's controller and agent are told: the two files that `docs/operating.md` explains,
+//! written from a blueprint.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use model::{Buffer, LinkId, Node, NodeId, NodeKind};
+use units::{Bytes, Span};
+use wire::client::Address;
+
+use crate::blueprint::{Blueprint, Forwarding};
+
+/// Who holds flows to their rates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Enforcement {
+    /// The agent, by the kernel's pacing.
+    #[default]
+    Pacing,
+    /// Meters of the first switch, which must be Open vSwitch.
+    Meters,
+}
+
+/// How a controller governs a lab.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Governance {
+    /// Who holds flows to their rates.
+    pub enforcement: Enforcement,
+    /// How long what is granted holds without a controller.
+    pub lease: Span,
+    /// How often the agent reports.
+    pub sample: Span,
+    /// How long what a gone application declared stands.
+    pub grace: Span,
+}
+
+impl Default for Governance {
+    fn default() -> Self {
+        let span = Span::from_secs;
+        let (lease, sample, grace) = (span(10), span(1), span(10));
+        Self { enforcement: Enforcement::default(), lease, sample, grace }
+    }
+}
+
+/// Where Open vSwitch finds the controller, in the namespace of the bridges.
+pub(crate) const OPENFLOW: &str = "127.0.0.1:6653";
+/// The controller's socket for everybody else, in the lab's folder.
+pub(crate) const SOCKET: &str = "controller.sock";
+/// What an agent calls itself.
+pub(crate) const AGENT: &str = "lab";
+/// One agent speaks for all hosts here.
+const REPORTS_PER_SECOND: u32 = 1_000_000;
+/// Room of a buffer that is without bound.
+const ENDLESS: Bytes = Bytes::new(1 << 32);
+
+/// The controller's file, with `policy` as the body of its table.
+pub(crate) fn controller(plan: &Blueprint, governance: &Governance, policy: &str) -> String {
+    let Governance { enforcement, lease, sample, grace } = governance;
+    let with_switches = plan.forwarding == Forwarding::Ovs;
+    let openflow =
+        if with_switches { format!("openflow = \"{OPENFLOW}\"\n") } else { String::new() };
+    let enforcement = match enforcement {
+        Enforcement::Pacing => "pacing",
+        Enforcement::Meters => "meters",
+    };
+    let mut text = format!(
+        "state = \"state\"\n\
+         [listen]\nsocket = \"{SOCKET}\"\n{openflow}\
+         [policy]\n{policy}\n\
+         [control]\nenforcement = \"{enforcement}\"\nlease = {}\nsample = {}\nstatistics = {}\n\
+         grace = {}\n\
+         [limits]\nreports_per_second = {REPORTS_PER_SECOND}\n",
+        nanos(*lease),
+        nanos(*sample),
+        nanos(*sample),
+        nanos(*grace),
+    );
+    topology(plan, &mut text);
+    for (id, node) in nodes(plan) {
+        match node.kind {
+            NodeKind::Host => {
+                let address = plan.address(id);
+                let ethernet: Vec<String> =
+                    plan.ends(id).map(|end| format!("\"{}\"", end.mac)).collect();
+                let _ = write!(
+                    text,
+                    "[[host]]\nname = \"{}\"\naddresses = [\"{address}\"]\nethernet = [{}]\n",
+                    node.name,
+                    ethernet.join(", ")
+                );
+            }
+            NodeKind::Switch if with_switches => {
+                let number = plan.switches().position(|switch| switch == id).unwrap_or_default();
+                let _ = write!(
+                    text,
+                    "[[switch]]\nname = \"{}\"\ndatapath_id = \"{:#x}\"\n",
+                    node.name,
+                    number + 1
+                );
+            }
+            NodeKind::Switch => {}
+        }
+    }
+    ports(plan, &mut text);
+    text
+}
+
+/// Where each link leaves. Of cables side by side the first one is named.
+fn ports(plan: &Blueprint, text: &mut String) {
+    for (id, node) in nodes(plan).filter(|(_, node)| node.kind == NodeKind::Switch) {
+        for (end, number) in plan.ends(id).zip(1..) {
+            let link = plan.topology.link(end.link);
+            if plan.topology.link_between(link.from, link.to) != Some(end.link) {
+                continue;
+            }
+            let _ = write!(
+                text,
+                "[[port]]\nfrom = \"{}\"\nto = \"{}\"\ninterface = \"{}\"\n",
+                node.name,
+                name(plan, link.to),
+                end.interface
+            );
+            if plan.forwarding == Forwarding::Ovs {
+                let _ = writeln!(text, "number = {number}");
+            }
+        }
+    }
+}
+
+fn topology(plan: &Blueprint, text: &mut String) {
+    let of = |kind: NodeKind| {
+        let names = plan.topology.nodes().iter().filter(|node| node.kind == kind);
+        names.map(|node| format!("\"{}\"", node.name)).collect::<Vec<_>>().join(", ")
+    };
+    let _ = write!(
+        text,
+        "[topology]\nkind = \"custom\"\nhosts = [{}]\nswitches = [{}]\n",
+        of(NodeKind::Host),
+        of(NodeKind::Switch)
+    );
+    for number in 0..plan.topology.links().len() {
+        let link = plan.topology.link(LinkId(u32::try_from(number).unwrap_or(u32::MAX)));
+        let buffer = match link.spec.buffer {
+            Buffer::Packets(packets) => format!("{packets} packets"),
+            Buffer::Bytes(bytes) => format!("{} B", bytes.get()),
+            Buffer::Unlimited => "unlimited".to_owned(),
+        };
+        let _ = write!(
+            text,
+            "[[topology.link]]\nfrom = \"{}\"\nto = \"{}\"\none_way = true\n\
+             capacity = \"{} bit/s\"\ndelay = {}\nbuffer = \"{buffer}\"\n",
+            name(plan, link.from),
+            name(plan, link.to),
+            link.spec.capacity.as_bps(),
+            nanos(link.spec.delay),
+        );
+        if let Some(mark) = link.spec.mark {
+            let _ = writeln!(text, "mark = {mark}");
+        }
+    }
+}
+
+/// The agent's file: it acts for every host, and at every switch port that is an interface of the
+/// kernel. It governs the connections of the control group `group`, whose packets have `mtu` octets.
+pub(crate) fn agent(
+    plan: &Blueprint,
+    namespace: impl Fn(NodeId) -> String,
+    group: &Path,
+    pins: &Path,
+    controller: &Address,
+    mtu: u32,
+) -> String {
+    let mut text = format!(
+        "name = \"{AGENT}\"\ncontroller = \"{controller}\"\ncgroup = \"{}\"\npins = \"{}\"\n",
+        group.display(),
+        pins.display()
+    );
+    let kernel_forwards = plan.forwarding != Forwarding::Ovs;
+    for (id, node) in nodes(plan) {
+        let addresses = match node.kind {
+            NodeKind::Host => format!("\"{}\"", plan.address(id)),
+            NodeKind::Switch if kernel_forwards => String::new(),
+            NodeKind::Switch => continue,
+        };
+        let _ = write!(
+            text,
+            "[[host]]\nname = \"{}\"\naddresses = [{addresses}]\nnamespace = \"{}\"\n",
+            node.name,
+            namespace(id)
+        );
+    }
+    let switches = nodes(plan).filter(|(_, node)| node.kind == NodeKind::Switch);
+    for (id, node) in switches.filter(|_| kernel_forwards) {
+        for end in plan.ends(id) {
+            let spec = plan.topology.link(end.link).spec;
+            let buffer = match spec.buffer {
+                Buffer::Packets(packets) => Bytes::new(u64::from(mtu)) * u64::from(packets),
+                Buffer::Bytes(bytes) => bytes,
+                Buffer::Unlimited => ENDLESS,
+            };
+            let _ = write!(
+                text,
+                "[[interface]]\nnode = \"{}\"\ninterface = \"{}\"\nnamespace = \"{}\"\n\
+                 rate = \"{} bit/s\"\nbuffer = \"{} B\"\n",
+                node.name,
+                end.interface,
+                namespace(id),
+                spec.capacity.as_bps(),
+                buffer.min(ENDLESS).get()
+            );
+        }
+    }
+    text
+}
+
+fn nodes(plan: &Blueprint) -> impl Iterator<Item = (NodeId, &Node)> {
+    (0u32..).map(NodeId).zip(plan.topology.nodes())
+}
+
+fn name(plan: &Blueprint, node: NodeId) -> &str {
+    &plan.topology.nodes()[node.index()].name
+}
+
+fn nanos(span: Span) -> String {
+    format!("\"{} ns\"", span.as_nanos())
+}

@@ -1,0 +1,325 @@
+//! The controller and the agent of a lab: the daemons of real machines, started for it with a
+//! configuration that says what the lab is.
+//!
+//! Each has a control group of its own below the lab's, so that it is found and ended by that,
+//! whoever started it, and goes with the lab after any crash. What they write stands in the lab's
+//! folder.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use wire::client::{Address, Client};
+
+use crate::blueprint::Forwarding;
+use crate::cgroup::Membership;
+use crate::{Enforcement, Error, Governance, Lab, Transport, cgroup, configuration, ovs};
+
+/// Below a lab's folder: where its agent pins what survives it.
+pub(crate) const PINS: &str = "bpf";
+/// How long a daemon may take to be ready, and to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+/// Lines of a daemon's log that an error shows.
+const SHOWN: usize = 12;
+
+/// One of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Daemon {
+    /// It decides.
+    Controller,
+    /// It has the kernel obey.
+    Agent,
+}
+
+impl Daemon {
+    /// The command that starts it, which also names its control group and its files.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Controller => "controller",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// A controller and an agent that govern a lab. While this lives, connections that this process makes
+/// in the lab are the agent's to govern. Dropped, it leaves the daemons running: they end with
+/// [`Daemons::stop`], when others take their place, or with the lab.
+#[derive(Debug)]
+pub struct Daemons {
+    program: PathBuf,
+    folder: PathBuf,
+    address: Address,
+    group: PathBuf,
+    /// The namespace that Open vSwitch speaks to the controller in.
+    switches: Option<String>,
+    /// What is to be connected until all is ready.
+    expected: Expected,
+    controller: Option<Child>,
+    agent: Option<Child>,
+    _membership: Membership,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Expected {
+    nodes: usize,
+    switches: usize,
+}
+
+impl Daemons {
+    /// Starts both by the program `program`, which is `watermaster`, in place of those that run
+    /// already. `policy` is the body of the configuration's table `[policy]`. Returns when the agent
+    /// acts for all hosts, and all switches do as they are told.
+    ///
+    /// # Errors
+    /// [`Error::Control`], with the end of what the daemon has said.
+    pub fn start(
+        lab: &mut Lab,
+        transport: &Transport,
+        governance: &Governance,
+        policy: &str,
+        program: &Path,
+    ) -> Result<Self, Error> {
+        let with_ovs = lab.blueprint.forwarding == Forwarding::Ovs;
+        if governance.enforcement == Enforcement::Meters && !with_ovs {
+            let why = "enforcement = \"meters\" needs switches with meters; use switches = \"ovs\"";
+            return Err(Error::Control(why.into()));
+        }
+        let group = lab.group()?;
+        let folder = lab.folder().to_owned();
+        for daemon in [Daemon::Agent, Daemon::Controller] {
+            end(&group.join(daemon.name()))?;
+        }
+        let traffic = group.join("traffic");
+        let membership = Membership::begin(&traffic)?;
+        let plan = &lab.blueprint;
+        let address = lab.controller();
+        let agent = configuration::agent(
+            plan,
+            |node| lab.namespace(node),
+            &traffic,
+            &folder.join(PINS),
+            &address,
+            transport.mtu(),
+        );
+        let texts = [
+            (Daemon::Controller, configuration::controller(plan, governance, policy)),
+            (Daemon::Agent, agent),
+        ];
+        for (daemon, text) in texts {
+            let file = folder.join(daemon.name()).with_extension("toml");
+            fs::write(&file, text).map_err(|error| control(&file, error))?;
+        }
+        let hosts = plan.topology.hosts().count();
+        let switches = plan.switches().count();
+        let mut daemons = Self {
+            program: program.to_owned(),
+            folder,
+            address,
+            group,
+            switches: with_ovs.then(|| lab.journal.namespace("ovs")),
+            expected: Expected {
+                nodes: if with_ovs { hosts } else { hosts + switches },
+                switches: if with_ovs { switches } else { 0 },
+            },
+            controller: None,
+            agent: None,
+            _membership: membership,
+        };
+        daemons.launch(Daemon::Controller)?;
+        if with_ovs {
+            ovs::obey(lab, configuration::OPENFLOW)?;
+        }
+        daemons.launch(Daemon::Agent)?;
+        daemons.wait()?;
+        Ok(daemons)
+    }
+
+    /// Where the controller listens.
+    pub const fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Starts one that was ended, and doesn't wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Control`].
+    pub fn launch(&mut self, daemon: Daemon) -> Result<(), Error> {
+        let name = daemon.name();
+        let group = self.group.join(name);
+        if !group.exists() {
+            cgroup::create(&group)?;
+        }
+        let inside = self.switches.as_ref().filter(|_| daemon == Daemon::Controller);
+        let mut command = match inside {
+            Some(namespace) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", namespace]).arg(&self.program);
+                command
+            }
+            None => Command::new(&self.program),
+        };
+        let configuration = self.folder.join(name).with_extension("toml");
+        command.arg(name).arg("--config").arg(configuration).current_dir(&self.folder);
+        let child = cgroup::spawn(&group, &command, &self.log(daemon))?;
+        *self.child(daemon) = Some(child);
+        Ok(())
+    }
+
+    /// Ends one by a signal: [`Signal::TERM`] to end in order, [`Signal::KILL`] as a crash does;
+    /// returns when it is gone.
+    ///
+    /// # Errors
+    /// It doesn't go.
+    pub fn end(&mut self, daemon: Daemon, signal: Signal) -> Result<(), Error> {
+        let group = self.group.join(daemon.name());
+        signal_all(&cgroup::members(&group), signal);
+        let ended = wait_until_empty(&group);
+        if let Some(mut child) = self.child(daemon).take() {
+            // It is gone, or the error tells that it isn't.
+            let _ = if ended.is_ok() { child.wait().map(Some) } else { child.try_wait() };
+        }
+        ended
+    }
+
+    /// Waits until the agent acts for all hosts, and all switches do as they are told.
+    ///
+    /// # Errors
+    /// [`Error::Control`]: a daemon has ended, or is not ready in time; with the end of what it said.
+    pub fn wait(&mut self) -> Result<(), Error> {
+        let start = Instant::now();
+        loop {
+            self.check()?;
+            let missing = match self.status() {
+                Ok(status) => self.missing(&status),
+                Err(error) => Some((Daemon::Controller, error.to_string())),
+            };
+            let Some((daemon, what)) = missing else { return Ok(()) };
+            if start.elapsed() > PATIENCE {
+                return Err(Error::Control(format!(
+                    "after {} s {what}\n{}",
+                    PATIENCE.as_secs(),
+                    self.tail(daemon)
+                )));
+            }
+            sleep(LOOK);
+        }
+    }
+
+    /// What is not there yet, and who would know why.
+    fn missing(&self, status: &Value) -> Option<(Daemon, String)> {
+        let acting = |agent: &Value| agent["hosts"].as_array().map_or(0, Vec::len);
+        let nodes: usize = status["agents"].as_array().into_iter().flatten().map(acting).sum();
+        if nodes < self.expected.nodes {
+            return Some((Daemon::Agent, "the agent is not connected".into()));
+        }
+        let switches = status["switches"].as_array().into_iter().flatten();
+        let settled = |switch: &&Value| switch["connected"] == true && switch["settled"] == true;
+        let settled = switches.filter(settled).count();
+        (settled < self.expected.switches).then(|| {
+            let of = self.expected.switches;
+            (Daemon::Controller, format!("{settled} of {of} switches have settled"))
+        })
+    }
+
+    /// Whether those that were started still run.
+    ///
+    /// # Errors
+    /// [`Error::Control`], with the end of what it said.
+    pub fn check(&mut self) -> Result<(), Error> {
+        for daemon in [Daemon::Controller, Daemon::Agent] {
+            let Some(child) = self.child(daemon) else { continue };
+            if let Ok(Some(status)) = child.try_wait() {
+                let name = daemon.name();
+                return Err(Error::Control(format!(
+                    "the {name} has ended ({status})\n{}",
+                    self.tail(daemon)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What the controller says of itself and of all others (`GET /v1/status`).
+    ///
+    /// # Errors
+    /// [`Error::Control`].
+    pub fn status(&self) -> Result<Value, Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| control(&self.folder, error))?;
+        let answer = runtime.block_on(async {
+            let mut client = Client::connect(&self.address, None).await?;
+            client.get("/v1/status").await
+        });
+        let answer = answer.map_err(|error| Error::Control(error.to_string()))?;
+        serde_json::from_slice(&answer).map_err(|error| Error::Control(error.to_string()))
+    }
+
+    /// Ends both in order: the agent lets all connections go first.
+    ///
+    /// # Errors
+    /// One doesn't go.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.end(Daemon::Agent, Signal::TERM)?;
+        self.end(Daemon::Controller, Signal::TERM)
+    }
+
+    fn child(&mut self, daemon: Daemon) -> &mut Option<Child> {
+        match daemon {
+            Daemon::Controller => &mut self.controller,
+            Daemon::Agent => &mut self.agent,
+        }
+    }
+
+    fn log(&self, daemon: Daemon) -> PathBuf {
+        self.folder.join(daemon.name()).with_extension("out")
+    }
+
+    /// The end of what a daemon has said.
+    fn tail(&self, daemon: Daemon) -> String {
+        let log = self.log(daemon);
+        let text = fs::read_to_string(&log).unwrap_or_default();
+        let mut last = VecDeque::new();
+        for line in text.lines() {
+            if last.len() == SHOWN {
+                last.pop_front();
+            }
+            last.push_back(format!("  {line}\n"));
+        }
+        format!("{} ends:\n{}", log.display(), last.into_iter().collect::<String>())
+    }
+}
+
+/// Ends what runs in a group, in order where it listens.
+fn end(group: &Path) -> Result<(), Error> {
+    signal_all(&cgroup::members(group), Signal::TERM);
+    wait_until_empty(group)
+}
+
+fn signal_all(members: &[Pid], signal: Signal) {
+    for pid in members {
+        // One that has gone meanwhile is as wanted.
+        let _ = kill_process(*pid, signal);
+    }
+}
+
+fn wait_until_empty(group: &Path) -> Result<(), Error> {
+    let start = Instant::now();
+    while !cgroup::members(group).is_empty() {
+        if start.elapsed() > PATIENCE {
+            return cgroup::remove(group);
+        }
+        sleep(LOOK);
+    }
+    Ok(())
+}
+
+fn control(path: &Path, error: std::io::Error) -> Error {
+    Error::Control(format!("{}: {error}", path.display()))
+}
