@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use lab::Daemon;
 use rustix::process::Signal;
 
-use crate::cluster::{Cluster, LEASE, SLACK};
+use crate::cluster::{Cluster, LEASE, SLACK, Setup};
 use crate::report::{note, seconds};
 
 #[test]
@@ -38,7 +38,8 @@ fn a_jump_of_the_wall_clock_moves_nothing() {
     jump("+0");
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-    let Some(mut cluster) = Cluster::up_by("clock", &program) else { return };
+    let setup = Setup { program, ..Setup::default() };
+    let Some(mut cluster) = Cluster::up_as("clock", &setup) else { return };
     let traffic = cluster.traffic();
     let entries = cluster.tables.entries();
     let mark = traffic.mark();
@@ -70,7 +71,7 @@ fn a_jump_of_the_wall_clock_moves_nothing() {
         seconds(killed.at - mark.at),
         seconds(freed)
     );
-    note(9, "wall clock of both daemons +10 years, then −10 years", &suffered, &seen);
+    note(10, "wall clock of both daemons +10 years, then −10 years", &suffered, &seen);
 }
 
 /// The year at the beginning of a log.

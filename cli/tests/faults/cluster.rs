@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use agent::Namespace;
-use lab::{Daemon, Daemons, Governance, Journal, Lab, Order, Switches, Transport};
+use lab::{Daemon, Daemons, Enforcement, Governance, Journal, Lab, Order, Switches, Transport};
 use model::build::{Access, dumbbell};
 use model::{Buffer, LinkSpec, Topology};
 use protocol::Connection;
@@ -48,12 +48,13 @@ pub struct Cluster {
     pub folder: PathBuf,
     pub tables: Tables,
     topology: Topology,
+    /// What a held stream gets of its rate, at least, in percent.
+    least: u64,
     _turn: MutexGuard<'static, ()>,
 }
 
 /// What traffic suffered.
 pub struct Suffered {
-    pub window: Window,
     pub losses: Losses,
     /// The longest time in which a receiver got nothing.
     pub gap: Duration,
@@ -79,14 +80,29 @@ impl Suffered {
     }
 }
 
+/// What cases differ in.
+pub struct Setup {
+    /// What starts the daemons.
+    pub program: PathBuf,
+    pub lease: Duration,
+    pub enforcement: Enforcement,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_watermaster"));
+        Self { program, lease: LEASE, enforcement: Enforcement::Pacing }
+    }
+}
+
 impl Cluster {
     /// Builds it; `None` where it can't run, and says why.
     pub fn up(case: &str) -> Option<Self> {
-        Self::up_by(case, Path::new(env!("CARGO_BIN_EXE_watermaster")))
+        Self::up_as(case, &Setup::default())
     }
 
-    /// The same with daemons that `program` starts.
-    pub fn up_by(case: &str, program: &Path) -> Option<Self> {
+    /// The same otherwise.
+    pub fn up_as(case: &str, setup: &Setup) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             println!("skipped: namespaces and BPF need root");
             return None;
@@ -117,13 +133,14 @@ impl Cluster {
         };
         lab.speak(&transport).unwrap();
         let governance = Governance {
-            lease: Span::from_nanos(u64::try_from(LEASE.as_nanos()).unwrap()),
+            enforcement: setup.enforcement,
+            lease: Span::from_nanos(u64::try_from(setup.lease.as_nanos()).unwrap()),
             ..Governance::default()
         };
         let [a, b] = HELD.map(Rate::as_bps);
         let policy = format!("name = \"static\"\nrates = [\"{a} bit/s\", \"{b} bit/s\"]");
         let mut daemons =
-            Daemons::start(&mut lab, &transport, &governance, &policy, program).unwrap();
+            Daemons::start(&mut lab, &transport, &governance, &policy, &setup.program).unwrap();
         // The agent speaks through a channel that can be cut.
         daemons.end(Daemon::Agent, Signal::TERM).unwrap();
         let folder = lab.folder().to_owned();
@@ -135,7 +152,8 @@ impl Cluster {
             folder: folder.clone(),
             bridges: plan.switches().map(|switch| plan.bridge(switch)).collect(),
         };
-        let mut cluster = Self { daemons, lab, relay, folder, tables, topology, _turn: turn };
+        let least = if setup.enforcement == Enforcement::Meters { 10 } else { 85 };
+        let mut cluster = Self { daemons, lab, relay, folder, tables, topology, least, _turn: turn };
         cluster.reword("agent.toml", "/controller.sock", "/relay.sock");
         cluster.daemons.launch(Daemon::Agent).unwrap();
         cluster.daemons.wait().unwrap();
@@ -201,7 +219,8 @@ impl Cluster {
         let connections = streams.each_ref().map(|stream| stream.connection);
         let application = Some(Application::start(&self.controller(), &connections));
         let rooms = ["h0", "h1", "h2", "h3", "ovs"].map(|room| self.namespace(room));
-        let traffic = Traffic { streams, probe, application, hosts: [a.0, b.0, c.0, d.0], rooms };
+        let hosts = [a.0, b.0, c.0, d.0];
+        let traffic = Traffic { streams, probe, application, hosts, rooms, least: self.least };
         traffic.until_held("from the start");
         traffic
     }
@@ -214,6 +233,7 @@ pub struct Traffic {
     pub application: Option<Application>,
     hosts: [Namespace; 4],
     rooms: [String; 5],
+    least: u64,
 }
 
 /// How often things happened, to be compared.
@@ -236,24 +256,24 @@ impl Traffic {
     }
 
     /// Whether goodputs are what the policy holds the streams to.
-    fn held(goodputs: [Rate; 2]) -> bool {
-        goodputs.into_iter().zip(HELD).all(|(got, held)| {
-            (payload(held).fraction(85, 100)..payload(held).fraction(110, 100)).contains(&got)
+    fn held(&self, goodputs: [Rate; 2]) -> bool {
+        goodputs.into_iter().zip(HELD.map(payload)).all(|(got, held)| {
+            (held.fraction(self.least, 100)..held.fraction(110, 100)).contains(&got)
         })
     }
 
     /// Whether together they fill the link, and none is held any more.
-    fn free(goodputs: [Rate; 2]) -> bool {
+    fn free(&self, goodputs: [Rate; 2]) -> bool {
         let above = goodputs.into_iter().zip(HELD).any(|(got, held)| got > held.fraction(3, 2));
         above && goodputs.into_iter().sum::<Rate>() > payload(LINK).fraction(85, 100)
     }
 
     #[track_caller]
-    fn until(&self, wanted: fn([Rate; 2]) -> bool, what: &str) -> Duration {
+    fn until(&self, wanted: fn(&Self, [Rate; 2]) -> bool, what: &str) -> Duration {
         let start = Instant::now();
         loop {
             let now = self.now();
-            if wanted(now) {
+            if wanted(self, now) {
                 return start.elapsed();
             }
             assert!(start.elapsed() < PATIENCE, "{what}: goodput stays {now:?}");
@@ -280,7 +300,7 @@ impl Traffic {
         let to = Instant::now();
         let window = Window { from: to - during, to };
         let got = self.streams.each_ref().map(|stream| stream.goodput(window));
-        assert!(Self::held(got), "{what}: {got:?}");
+        assert!(self.held(got), "{what}: {got:?}");
     }
 
     /// What the application declares.
@@ -297,7 +317,7 @@ impl Traffic {
         let window = Window::since(mark.at);
         let gap = self.streams.iter().map(|stream| stream.gap(window)).max().unwrap();
         let (again, dropped) = (self.again() - mark.again, self.dropped() - mark.dropped);
-        Suffered { window, losses: self.probe.losses(window), gap, again, dropped }
+        Suffered { losses: self.probe.losses(window), gap, again, dropped }
     }
 
     fn again(&self) -> u64 {

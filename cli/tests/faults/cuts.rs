@@ -43,7 +43,7 @@ fn channels_cut_for_thirty_seconds_come_back() {
         "plain TCP after {freed}, switches noted as gone after {noticed}; after its end held again \
          {held}, switches settled {back}"
     );
-    note(6, "control channels of agent and switches cut for 30 s", &suffered, &seen);
+    note(7, "control channels of agent and switches cut for 30 s", &suffered, &seen);
 }
 
 /// Too short for either end to take the other for dead, but longer than a lease: the controller
@@ -67,5 +67,5 @@ fn a_cut_that_nobody_notices_ends_leases_all_the_same() {
     suffered.assert_flowing();
     let seen =
         format!("plain TCP after {}, held again {} after its end", seconds(freed), seconds(held));
-    note(7, "control channel of the agent cut for two leases", &suffered, &seen);
+    note(8, "control channel of the agent cut for two leases", &suffered, &seen);
 }

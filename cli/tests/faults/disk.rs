@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use lab::Daemon;
 use rustix::process::Signal;
 
-use crate::cluster::{Cluster, LEASE};
+use crate::cluster::{Cluster, LEASE, Setup};
 use crate::report::{note, seconds};
 
 /// A disk of 64 KiB, in a mount namespace that ends with the controller.
@@ -25,7 +25,8 @@ fn a_full_disk_stops_the_recorder_alone() {
     );
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-    let Some(mut cluster) = Cluster::up_by("disk", &program) else { return };
+    let setup = Setup { program, ..Setup::default() };
+    let Some(mut cluster) = Cluster::up_as("disk", &setup) else { return };
     cluster.daemons.end(Daemon::Controller, Signal::TERM).unwrap();
     let recorder = format!("[recorder]\ndirectory = \"{}\"\n[limits]\n", disk.display());
     cluster.reword("controller.toml", "[limits]\n", &recorder);
@@ -52,5 +53,5 @@ fn a_full_disk_stops_the_recorder_alone() {
     let suffered = traffic.since(&mark);
     suffered.assert_flowing();
     let seen = format!("full after {}; held all the time, the status tells", seconds(full));
-    note(10, "disk of the recorder full", &suffered, &seen);
+    note(11, "disk of the recorder full", &suffered, &seen);
 }

@@ -66,7 +66,7 @@ fn an_old_controller_is_refused_and_says_so() {
         seconds(freed),
         seconds(held)
     );
-    note(8, "an older controller beside a newer one", &suffered, &seen);
+    note(9, "an older controller beside a newer one", &suffered, &seen);
 }
 
 /// Where the old controller listens to switches.

@@ -125,5 +125,5 @@ fn half_a_message_is_cut_off_and_hurts_nobody_else() {
     let suffered = traffic.since(&mark);
     suffered.assert_flowing();
     let seen = format!("cut off: {}; the others not affected", seen.join(", "));
-    note(11, "half a message, then silence or an end", &suffered, &seen);
+    note(12, "half a message, then silence or an end", &suffered, &seen);
 }

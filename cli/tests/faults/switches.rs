@@ -71,7 +71,7 @@ fn a_switch_without_its_controller_forwards_and_is_made_right_afterwards() {
         entries.len(),
         seconds(back)
     );
-    note(4, "switches disconnected and reconnected", &suffered, &seen);
+    note(5, "switches disconnected and reconnected", &suffered, &seen);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_restart_of_open_vswitch_stops_traffic_until_its_entries_are_back() {
         entries.len(),
         seconds(back)
     );
-    note(5, "Open vSwitch (`ovs-vswitchd`) killed and started", &suffered, &seen);
+    note(6, "Open vSwitch (`ovs-vswitchd`) killed and started", &suffered, &seen);
 }
 
 /// The daemon that forwards, as the lab has started it.
