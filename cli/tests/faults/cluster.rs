@@ -67,6 +67,8 @@ pub struct Suffered {
 /// The share of datagrams that a busy machine may lose by itself, and the longest stop.
 const NEGLIGIBLE: f64 = 0.05;
 const STOP: Duration = Duration::from_secs(1);
+/// Losses at a meter or a full queue may cost TCP some timeouts in a row.
+const TIMEOUTS: Duration = Duration::from_secs(2);
 
 impl Suffered {
     /// That traffic never stopped.
@@ -76,7 +78,7 @@ impl Suffered {
         assert!(sent > 100, "{sent} datagrams prove nothing");
         assert!(lost as f64 <= NEGLIGIBLE * sent as f64, "{lost} of {sent} datagrams were lost");
         assert!(outage < STOP, "all was lost for {outage:?}");
-        assert!(self.gap < STOP, "a receiver got nothing for {:?}", self.gap);
+        assert!(self.gap < TIMEOUTS, "a receiver got nothing for {:?}", self.gap);
     }
 }
 
