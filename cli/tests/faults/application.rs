@@ -31,7 +31,8 @@ impl Application {
         let (told, stop) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
         let (count, halt, controller) = (Arc::clone(&told), Arc::clone(&stop), controller.clone());
         let thread = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 while !halt.load(Ordering::Relaxed) {
                     // Whatever breaks it, it comes again.

@@ -155,7 +155,8 @@ impl Cluster {
             bridges: plan.switches().map(|switch| plan.bridge(switch)).collect(),
         };
         let least = if setup.enforcement == Enforcement::Meters { 10 } else { 85 };
-        let mut cluster = Self { daemons, lab, relay, folder, tables, topology, least, _turn: turn };
+        let mut cluster =
+            Self { daemons, lab, relay, folder, tables, topology, least, _turn: turn };
         cluster.reword("agent.toml", "/controller.sock", "/relay.sock");
         cluster.daemons.launch(Daemon::Agent).unwrap();
         cluster.daemons.wait().unwrap();

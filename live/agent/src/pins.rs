@@ -93,9 +93,8 @@ fn is_borrowed(listed: &str, path: &Path) -> bool {
         let (fields, _) = line.split_once(" - ")?;
         let mut fields = fields.split(' ').skip(4);
         let point = Path::new(fields.next()?);
-        path.starts_with(point).then(|| {
-            (point.as_os_str().len(), fields.any(|field| field.starts_with("master:")))
-        })
+        path.starts_with(point)
+            .then(|| (point.as_os_str().len(), fields.any(|field| field.starts_with("master:"))))
     });
     // Of mounts over each other the last one counts.
     mounts.max_by_key(|(length, _)| *length).is_some_and(|(_, borrowed)| borrowed)

@@ -271,12 +271,14 @@ impl Hands {
             }
         }
         let over = |epoch: &u64, is_kept: bool| *epoch == lease.epoch && !is_kept;
-        let windows = self.windows.iter().filter(|(at, epoch)| over(epoch, kept.windows.contains(at)));
+        let windows =
+            self.windows.iter().filter(|(at, epoch)| over(epoch, kept.windows.contains(at)));
         for (number, connection) in windows.map(|(at, _)| *at).collect::<Vec<_>>() {
             self.port(number)?.cap(connection.as_ref(), None, lease)?;
             self.windows.remove(&(number, connection));
         }
-        let classes = self.classes.iter().filter(|(at, epoch)| over(epoch, kept.classes.contains(at)));
+        let classes =
+            self.classes.iter().filter(|(at, epoch)| over(epoch, kept.classes.contains(at)));
         for (number, connection) in classes.map(|(at, _)| *at).collect::<Vec<_>>() {
             self.port(number)?.classify(&connection, None, lease)?;
             self.classes.remove(&(number, connection));
