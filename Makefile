@@ -66,6 +66,12 @@ faults:
 lab-demo:
 	checks/lab-demo.sh
 
+## lab-meters: goodput of live flows against their rates, by pacing and by meters, then smsf by both (root)
+lab-meters:
+	cargo build --profile quick --locked --package watermaster
+	cargo run --profile quick --locked --package watermaster-lab --example enforcement
+	target/quick/watermaster lab compare scenarios/lab/two-shuffles-ovs.toml --policy smsf --vary lab.enforcement=pacing,meters
+
 ## fidelity: the transports against closed forms, other simulators and the kernel's own TCP (root)
 fidelity: release
 	fidelity/table.py

@@ -299,6 +299,9 @@ impl Controller {
         }
         self.forget_windows(id, &flow.connection);
         self.touched.insert(flow.connection);
+        if self.registry.sharing(&flow.connection).is_empty() {
+            self.leave_pair(&flow.connection);
+        }
     }
 
     /// The word of the application, set right by what was measured.

@@ -19,13 +19,24 @@ use crate::controller::Controller;
 pub(crate) struct Pair {
     /// What the policy gives it.
     pub(crate) rate: Option<Rate>,
-    /// Its connections, and when each was reported last.
-    pub(crate) connections: BTreeMap<Connection, Time>,
+    /// Its connections, as they were reported last.
+    pub(crate) connections: BTreeMap<Connection, Carrier>,
     /// What the policy was told of it last.
     pub(crate) offered: Rate,
     /// What its connections had delivered at the last report, and when that was.
     pub(crate) delivered: Bytes,
     pub(crate) at: Time,
+}
+
+/// A connection of a pair.
+#[derive(Default)]
+pub(crate) struct Carrier {
+    pub(crate) reported: Time,
+    pub(crate) delivered: Bytes,
+    /// When it last had something to send; never, where it only receives.
+    pub(crate) sent: Option<Time>,
+    /// Whether that was lately, so that it counts where the pair's rate is divided.
+    pub(crate) counts: bool,
 }
 
 impl Controller {
@@ -84,8 +95,10 @@ impl Controller {
             return None;
         }
         let pair = self.pairs.get(&self.ends(connection)?)?;
-        pair.connections.get(connection)?;
-        let share = pair.rate?.fraction(1, pair.connections.len() as u64);
+        // One that never sends needs no share. One that rests keeps one, in case it sends again.
+        pair.connections.get(connection)?.sent?;
+        let count = pair.connections.values().filter(|carrier| carrier.counts).count();
+        let share = pair.rate?.fraction(1, count.max(1) as u64);
         Some(share.max(policy::FLOOR))
     }
 

@@ -169,7 +169,9 @@ impl Controller {
             ));
         }
         for switch in self.switch_statuses() {
-            if !switch.connected {
+            let node = self.view.named(&switch.name);
+            let has_agent = node.is_some_and(|node| self.acting.contains_key(&node));
+            if !switch.connected && !has_agent {
                 problems.push(format!("switch {} is not connected", switch.name));
             }
         }

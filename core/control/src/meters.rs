@@ -138,8 +138,7 @@ impl Controller {
         for (node, meter) in old {
             self.remove_meter(node, meter);
         }
-        let patience = self.sample * 10;
-        self.pairs.retain(|_, pair| pair.rate.is_some() || now.since(pair.at) <= patience);
+        self.end_pairs();
     }
 
     /// Has the first switch of its path count a connection that the policy watches.

@@ -7,11 +7,14 @@ use alloc::vec::Vec;
 use model::{Congestion, FlowId, Measured, NodeId, StreamSample};
 use protocol::Connection;
 use protocol::agent::{ConnectionReport, Level, Report};
-use units::{Bytes, Rate, Span};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::controller::Controller;
 use crate::message::{Closing, Peer, Refusal};
 use crate::registry::Flow;
+
+/// What no report speaks of for so many of them is gone.
+const PATIENCE: u64 = 4;
 
 /// What one report says of a flow, over all its connections.
 #[derive(Clone, Copy, Default)]
@@ -139,13 +142,7 @@ impl Controller {
 
     /// The last packet of a connection.
     pub(crate) fn closed(&mut self, connection: &Connection) {
-        if let Some((src, dst)) = self.ends(connection)
-            && let Some(pair) = self.pairs.get_mut(&(src, dst))
-            && pair.connections.remove(connection).is_some()
-        {
-            self.touched.insert(*connection);
-            self.touched.extend(pair.connections.keys());
-        }
+        self.leave_pair(connection);
         let Some(id) = self.registry.sharing(connection).first().copied() else {
             return;
         };
@@ -181,7 +178,7 @@ impl Controller {
                 let sum = pairs.entry(ends).or_default();
                 sum.delivered += report.delivered_bytes;
                 sum.queued += report.unsent_bytes;
-                self.list(ends, report.connection);
+                self.list(ends, report);
             }
         }
         self.tell_flows(&sums);
@@ -189,16 +186,21 @@ impl Controller {
         Ok(())
     }
 
-    /// Notes that a connection of a pair is alive.
-    fn list(&mut self, ends: (NodeId, NodeId), connection: Connection) {
-        let most = self.limits.flows;
+    /// Notes how a connection of a pair stands.
+    fn list(&mut self, ends: (NodeId, NodeId), report: &ConnectionReport) {
+        let (most, now) = (self.limits.flows, self.now);
         let pair = self.pairs.entry(ends).or_default();
-        if pair.connections.len() < most
-            && pair.connections.insert(connection, self.now).is_none()
-            && pair.rate.is_some()
-        {
-            self.touched.extend(pair.connections.keys());
+        if pair.connections.len() >= most && !pair.connections.contains_key(&report.connection) {
+            return;
         }
+        let is_new = !pair.connections.contains_key(&report.connection);
+        let carrier = pair.connections.entry(report.connection).or_default();
+        let waits = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
+        // When a new one delivered what it has, nobody knows.
+        if waits || !is_new && report.delivered_bytes > carrier.delivered {
+            carrier.sent = Some(now);
+        }
+        (carrier.reported, carrier.delivered) = (now, report.delivered_bytes);
     }
 
     fn tell_flows(&mut self, sums: &BTreeMap<FlowId, Sum>) {
@@ -245,18 +247,24 @@ impl Controller {
     /// it delivers. Told when it changes by more than an eighth.
     fn tell_pairs(&mut self, sums: &BTreeMap<(NodeId, NodeId), Sum>) {
         for (&(src, dst), sum) in sums {
-            let patience = self.sample * 4;
+            let patience = self.sample * PATIENCE;
             let now = self.now;
             let access = self.view.access(src).unwrap_or(Rate::ZERO);
             let Some(pair) = self.pairs.get_mut(&(src, dst)) else {
                 continue;
             };
             let before = pair.connections.len();
-            pair.connections.retain(|_, at| now.since(*at) <= patience);
-            if pair.connections.len() != before && pair.rate.is_some() {
+            pair.connections.retain(|_, carrier| now.since(carrier.reported) <= patience);
+            let mut changed = pair.connections.len() != before;
+            for carrier in pair.connections.values_mut() {
+                let counts = carrier.sent.is_some_and(|at| now.since(at) <= patience);
+                changed |= core::mem::replace(&mut carrier.counts, counts) != counts;
+            }
+            if changed && pair.rate.is_some() {
                 self.touched.extend(pair.connections.keys());
             }
-            let carried = Rate::of(sum.delivered - pair.delivered, now.since(pair.at));
+            let since = if pair.at == Time::ZERO { sum.delivered } else { pair.delivered };
+            let carried = Rate::of(sum.delivered - since, now.since(pair.at));
             (pair.delivered, pair.at) = (sum.delivered, now);
             let rate = if sum.queued > Bytes::ZERO { access } else { carried.min(access) };
             let change = rate.max(pair.offered) - rate.min(pair.offered);
@@ -264,6 +272,40 @@ impl Controller {
                 pair.offered = rate;
                 self.tell(Measured::Offered { src, dst, rate });
             }
+        }
+        self.end_pairs();
+    }
+
+    /// A connection carries nothing any more: what it had is for the others of its pair, and where
+    /// there are none, for other pairs.
+    pub(crate) fn leave_pair(&mut self, connection: &Connection) {
+        let Some(ends) = self.ends(connection) else { return };
+        let Some(pair) = self.pairs.get_mut(&ends) else { return };
+        if pair.connections.remove(connection).is_none() {
+            return;
+        }
+        self.touched.insert(*connection);
+        self.touched.extend(pair.connections.keys());
+        if !pair.connections.values().any(|carrier| carrier.counts) {
+            self.end_pair(ends);
+        }
+    }
+
+    /// Ends pairs of which nobody reports a connection any more.
+    pub(crate) fn end_pairs(&mut self) {
+        let (now, patience) = (self.now, self.sample * PATIENCE);
+        let ended = self.pairs.iter().filter(|(_, pair)| now.since(pair.at) > patience);
+        let ended: Vec<(NodeId, NodeId)> = ended.map(|(ends, _)| *ends).collect();
+        for ends in ended {
+            self.end_pair(ends);
+        }
+    }
+
+    fn end_pair(&mut self, (src, dst): (NodeId, NodeId)) {
+        let Some(pair) = self.pairs.remove(&(src, dst)) else { return };
+        self.touched.extend(pair.connections.into_keys());
+        if pair.offered > Rate::ZERO {
+            self.tell(Measured::Offered { src, dst, rate: Rate::ZERO });
         }
     }
 }

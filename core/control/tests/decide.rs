@@ -484,6 +484,49 @@ fn a_pair_is_held_by_its_connections() {
     assert!(after[&connection(0, 3, 1)] > paced[&connection(0, 3, 1)]);
 }
 
+/// What a connection only receives is no part of the pair that goes the other way, and what a pair that
+/// has ended had is others' again.
+#[test]
+fn pairs_are_of_those_who_send_and_end_with_them() {
+    let mut rig = rig("asy");
+    let agent = rig.agent("left", &[0, 1, 2]);
+    let tell = |rig: &mut Rig, reports: &[(u32, u32, u16, u64, u64)]| {
+        rig.pass(SECOND);
+        let mut connections = Vec::new();
+        for &(from, to, port, delivered, unsent) in reports {
+            match report(connection(from, to, port), delivered, unsent) {
+                Report::Connections { connections: one } => connections.extend(one),
+                other => panic!("{other:?}"),
+            }
+        }
+        rig.input(Input::Reported(agent, &Report::Connections { connections })).unwrap();
+    };
+    let paced = |rig: &Rig, from| rig.agents[&agent].paced.get(&connection(from, 3, 1)).copied();
+    for second in 1..4 {
+        let sent = second * 1_000_000;
+        // Port 9 of the first host only receives.
+        tell(&mut rig, &[(0, 3, 1, sent, 500), (0, 3, 9, 0, 0), (1, 3, 1, sent, 500)]);
+    }
+    let half = Rate::from_mbps(50);
+    let about = |rate: Rate, of: Rate| rate >= of.fraction(96, 100) && rate <= of;
+    assert!(about(paced(&rig, 0).unwrap(), half), "{:?}", paced(&rig, 0));
+    assert_eq!(rig.agents[&agent].paced.len(), 2, "who never sends is not held");
+    // The second host's connection is reported no more; then it comes back, and its flow completes.
+    for second in 4..12 {
+        tell(&mut rig, &[(0, 3, 1, second * 1_000_000, 500)]);
+    }
+    assert_eq!(paced(&rig, 1), None);
+    let whole = Rate::from_mbps(100);
+    assert!(about(paced(&rig, 0).unwrap(), whole), "{:?}", paced(&rig, 0));
+    rig.start("storm", "t");
+    rig.flow("storm", "t", 1, connection(1, 3, 1), Some(1_000_000)).unwrap();
+    tell(&mut rig, &[(0, 3, 1, 12_000_000, 500), (1, 3, 1, 1_000, 500)]);
+    assert!(about(paced(&rig, 0).unwrap(), half), "{:?}", paced(&rig, 0));
+    let job = "t".to_owned();
+    rig.declare("storm", Declaration::FlowComplete { job, flow: 1 }).unwrap();
+    assert!(about(paced(&rig, 0).unwrap(), whole), "{:?}", paced(&rig, 0));
+}
+
 /// Time that goes backwards stands still: nothing ends early, nothing panics.
 #[test]
 fn clocks_may_jump() {
