@@ -83,6 +83,5 @@ fn library() -> Option<PathBuf> {
     let architecture = format!("{}-linux-gnu", std::env::consts::ARCH);
     let folders = [format!("/usr/lib/{architecture}"), "/usr/lib64".into(), "/usr/lib".into()];
     let files = folders.iter().map(|folder| Path::new(folder).join("faketime/libfaketimeMT.so.1"));
-    let found = files.into_iter().find(|file| file.exists());
-    found
+    files.into_iter().find(|file| file.exists())
 }

@@ -13,7 +13,7 @@ use lab::{Daemon, Daemons, Enforcement, Governance, Journal, Lab, Order, Switche
 use model::build::{Access, dumbbell};
 use model::{Buffer, LinkSpec, Topology};
 use protocol::Connection;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, setpriority_process};
 use serde_json::Value;
 use units::{Bytes, Rate, Span};
 use wire::client::Address;
@@ -54,6 +54,7 @@ pub struct Cluster {
 }
 
 /// What traffic suffered.
+#[derive(Debug)]
 pub struct Suffered {
     pub losses: Losses,
     /// The longest time in which a receiver got nothing.
@@ -76,9 +77,8 @@ impl Suffered {
     pub fn assert_flowing(&self) {
         let Losses { sent, lost, outage } = self.losses;
         assert!(sent > 100, "{sent} datagrams prove nothing");
-        assert!(lost as f64 <= NEGLIGIBLE * sent as f64, "{lost} of {sent} datagrams were lost");
-        assert!(outage < STOP, "all was lost for {outage:?}");
-        assert!(self.gap < TIMEOUTS, "a receiver got nothing for {:?}", self.gap);
+        let flows = lost as f64 <= NEGLIGIBLE * sent as f64 && outage < STOP;
+        assert!(flows && self.gap < TIMEOUTS, "{self:?}");
     }
 }
 
@@ -160,6 +160,9 @@ impl Cluster {
         cluster.reword("agent.toml", "/controller.sock", "/relay.sock");
         cluster.daemons.launch(Daemon::Agent).unwrap();
         cluster.daemons.wait().unwrap();
+        // A switch doesn't wait for other work of the machine.
+        let forwards = Pid::from_raw(cluster.vswitchd().cast_signed());
+        setpriority_process(forwards, -10).unwrap();
         Some(cluster)
     }
 
@@ -175,11 +178,25 @@ impl Cluster {
         Address::Unix(self.folder.join("controller.sock"))
     }
 
+    /// The control group of the lab's processes.
+    pub fn group(&self) -> PathBuf {
+        Journal::read(self.lab.name()).unwrap().unwrap().cgroup.unwrap()
+    }
+
     /// The process of a daemon, which is alone in its group.
     pub fn pid(&self, daemon: &str) -> u32 {
-        let group = Journal::read(self.lab.name()).unwrap().unwrap().cgroup.unwrap();
-        let procs = fs::read_to_string(group.join(daemon).join("cgroup.procs")).unwrap();
+        let procs = fs::read_to_string(self.group().join(daemon).join("cgroup.procs")).unwrap();
         procs.trim().parse().unwrap_or_else(|_| panic!("no {daemon}: {procs}"))
+    }
+
+    /// The process that forwards.
+    pub fn vswitchd(&self) -> u32 {
+        let procs = fs::read_to_string(self.group().join("cgroup.procs")).unwrap();
+        let is_it = |pid: &&str| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            name.trim() == "ovs-vswitchd"
+        };
+        procs.lines().find(is_it).expect("the lab has one").parse().unwrap()
     }
 
     /// What a daemon has logged.

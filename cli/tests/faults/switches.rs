@@ -7,7 +7,6 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lab::Journal;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -114,16 +113,10 @@ struct Vswitchd {
 
 impl Vswitchd {
     fn of(cluster: &Cluster) -> Self {
-        let group = Journal::read(cluster.lab.name()).unwrap().unwrap().cgroup.unwrap();
-        let procs = fs::read_to_string(group.join("cgroup.procs")).unwrap();
-        let is_it = |pid: &&str| {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            name.trim() == "ovs-vswitchd"
-        };
-        let pid = procs.lines().find(is_it).expect("the lab has one");
+        let (group, pid) = (cluster.group(), cluster.vswitchd());
         let words = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap();
         Self {
-            pid: Pid::from_raw(pid.parse().unwrap()).unwrap(),
+            pid: Pid::from_raw(pid.cast_signed()).unwrap(),
             group,
             namespace: cluster.tables.namespace.clone(),
             words: words.split_terminator('\0').map(str::to_owned).collect(),
