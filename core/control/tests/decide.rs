@@ -268,10 +268,10 @@ fn switches_that_come_after_applications_are_told_all_the_same() {
         if switches_first {
             connect(&mut rig);
         }
-        for (number, bytes) in (0..8).zip(1..) {
-            let job = number.to_string();
+        for (port, bytes) in (1000_u16..1008).zip(1..) {
+            let job = port.to_string();
             rig.start("hadoop", &job);
-            let connection = connection(number % 2, 2 + number % 2, 1000 + number as u16);
+            let connection = connection(u32::from(port % 2), u32::from(2 + port % 2), port);
             rig.flow("hadoop", &job, 1, connection, Some(bytes * 100_000_000)).unwrap();
         }
         if !switches_first {
