@@ -19,7 +19,7 @@ pub(crate) struct Input {
     /// The scenario file
     scenario: PathBuf,
 
-    /// Run only these policies, by label (and, unshown, the baseline that they are compared with)
+    /// Run only these policies, by label (and, unshown, the baseline if the scenario compares with it)
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     policy: Vec<String>,
 
@@ -107,8 +107,8 @@ impl Input {
         quoted.join(" ")
     }
 
-    /// Runs every one of `repeats` under the policies `shown`, and under its baseline. Captures of
-    /// the first go into `captures`.
+    /// Runs every one of `repeats` under the policies `shown`, and under its baseline if it compares
+    /// with that. Captures of the first go into `captures`.
     pub(crate) fn run_all(
         &self,
         repeats: &[Prepared],
@@ -118,7 +118,8 @@ impl Input {
         let labels: Vec<Vec<String>> = repeats
             .iter()
             .map(|prepared| {
-                let baseline = std::iter::once(&prepared.scenario.baseline);
+                let scenario = &prepared.scenario;
+                let baseline = scenario.compares().then_some(&scenario.baseline);
                 shown.iter().chain(baseline).cloned().collect()
             })
             .collect();

@@ -85,8 +85,7 @@ impl Run {
         print(&text)
     }
 
-    /// Writes the report and the tables of flows and jobs, with the baseline even where nobody asked
-    /// for it. Single flows and jobs are of the `first` repetition.
+    /// Writes the report and the tables of flows and jobs, with the baseline where it was run. Single flows and jobs are of the `first` repetition.
     fn write(
         &self,
         directory: &Path,

@@ -167,6 +167,21 @@ fn a_policy_that_is_chosen_alone_is_still_compared_with_the_baseline() {
 }
 
 #[test]
+fn a_baseline_that_nothing_compares_with_is_not_run() {
+    let desk = Desk::new();
+    desk.write("absolute.toml", &format!("measures = [\"jct_mean_s\"]\n{SCENARIO}"));
+    let of = |policies| {
+        let object = json(&desk.run(&["run", "absolute.toml", "--json", "--policy", policies]));
+        let results = object["results"].as_array().unwrap();
+        results.last().unwrap()["metrics"].clone()
+    };
+    let (alone, beside) = (of("fifo"), of("tcp,fifo"));
+    assert_eq!(alone["jct_mean_s"], beside["jct_mean_s"]);
+    assert!(alone["jct_mean_change_ratio"].is_null());
+    assert!(beside["jct_mean_change_ratio"].is_number());
+}
+
+#[test]
 fn repeats_give_the_mean_of_single_runs_with_an_interval() {
     let desk = Desk::new();
     let mean = |object: &Value| object["results"][0]["metrics"]["jct_mean_s"].as_f64().unwrap();

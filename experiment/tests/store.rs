@@ -82,7 +82,7 @@ fn rows_come_back_as_they_were() {
             ("seed", Field::ULong(7)),
             ("flow", Field::Long(flow.id.0.into())),
             ("job", Field::Long(flow.job.0.into())),
-            ("src", text("h0")),
+            ("src", text(if n == 3 { "h2" } else { "h0" })),
             ("dst", text("h1")),
             ("size_bytes", size),
             ("delivered_bytes", Field::Long(flow.delivered.get().cast_signed())),

@@ -7,12 +7,12 @@
 //! second.
 
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use model::LinkId;
 use units::Rate;
 
 use crate::Share;
+use crate::lists::Lists;
 use crate::split::{Claim, MOST, level};
 
 /// Most passes of backfilling; in a big switch more gain nothing worth naming.
@@ -57,9 +57,9 @@ pub struct Division {
 #[derive(Debug, Default)]
 pub(crate) struct Allocation {
     /// The links of each flow; none where no path leads to its receiver.
-    paths: Table,
+    paths: Lists,
     /// The flows of each link that it forks, and those that it joins: whose last link it is.
-    members: [Table; 2],
+    members: [Lists; 2],
     /// What may be given away of each link, bit/s.
     capacities: Vec<u64>,
     /// The rate of each flow, bit/s.
@@ -74,38 +74,6 @@ pub(crate) struct Allocation {
     growth: Vec<u64>,
 }
 
-/// Lists of numbers, one after the other.
-#[derive(Debug, Default)]
-struct Table {
-    starts: Vec<usize>,
-    entries: Vec<u32>,
-}
-
-impl Table {
-    fn of(&self, list: usize) -> &[u32] {
-        &self.entries[self.range(list)]
-    }
-
-    fn range(&self, list: usize) -> Range<usize> {
-        self.starts[list]..self.starts[list + 1]
-    }
-
-    fn len(&self) -> usize {
-        self.starts.len().saturating_sub(1)
-    }
-
-    fn clear(&mut self) {
-        self.starts.clear();
-        self.starts.push(0);
-        self.entries.clear();
-    }
-
-    fn push(&mut self, list: impl Iterator<Item = u32>) {
-        self.entries.extend(list);
-        self.starts.push(self.entries.len());
-    }
-}
-
 impl Allocation {
     /// Takes in the flows anew, by their paths over `links` links.
     pub(crate) fn lay_out<'a>(&mut self, links: usize, paths: impl Iterator<Item = &'a [LinkId]>) {
@@ -113,21 +81,15 @@ impl Allocation {
         for path in paths {
             self.paths.push(path.iter().map(|link| link.0).filter(|&link| (link as usize) < links));
         }
-        let mut crossings = [Vec::new(), Vec::new()];
-        for (flow, number) in (0..self.paths.len()).zip(0u32..) {
-            if let Some((last, before)) = self.paths.of(flow).split_last() {
-                crossings[0].extend(before.iter().map(|&link| (link, number)));
-                crossings[1].push((*last, number));
+        let mut stages = [Lists::NONE, Lists::NONE];
+        for path in self.paths.iter() {
+            let (before, last) = path.split_at(path.len().saturating_sub(1));
+            for (stage, links) in stages.iter_mut().zip([before, last]) {
+                stage.push(links.iter().copied());
             }
         }
-        for (members, crossings) in self.members.iter_mut().zip(&mut crossings) {
-            crossings.sort_unstable();
-            members.clear();
-            let mut crossings = crossings.iter().peekable();
-            for (_, link) in (0..links).zip(0u32..) {
-                let here = core::iter::from_fn(|| crossings.next_if(|crossing| crossing.0 == link));
-                members.push(here.map(|crossing| crossing.1));
-            }
+        for (members, stage) in self.members.iter_mut().zip(&stages) {
+            members.turn(stage, links);
         }
     }
 
@@ -248,6 +210,6 @@ impl Allocation {
 }
 
 /// The flows on a link.
-fn on(members: &[Table; 2], link: usize) -> impl Iterator<Item = usize> + '_ {
+fn on(members: &[Lists; 2], link: usize) -> impl Iterator<Item = usize> + '_ {
     members.iter().flat_map(move |stage| stage.of(link)).map(|&flow| flow as usize)
 }

@@ -11,8 +11,9 @@ use alloc::vec::Vec;
 use model::{Directives, FlowId, LinkId, Network, NodeId};
 use units::{Bytes, Rate, Time};
 
-use crate::filling::{Paths, position};
+use crate::filling::Paths;
 use crate::links::Links;
+use crate::lists::position;
 use crate::{FLOOR, pace};
 
 /// A division may go over all jobs so many times.
@@ -35,11 +36,11 @@ pub(crate) struct Coflow {
     accounts: Accounts,
     /// The links of all flows, in any order.
     routes: Vec<LinkId>,
-    /// The links of the flows, each once, by number, and which flows use which of them, unless flows
-    /// have come, gone or moved.
+    /// The links of the flows, each once, by number, and which flows use which of them, but for what
+    /// has changed.
     uses: Vec<Use>,
     paths: Paths,
-    is_stale: bool,
+    change: Change,
     /// Sent by flows that have ended, bits.
     sent: f64,
     /// Whether what the stage granted may stand while as much is left for it as there was.
@@ -85,14 +86,22 @@ impl Accounts {
     /// Places a flow that has all of its size to send, in an entry of its own or in that of one that
     /// has ended.
     fn enter(&mut self, place: usize, size: f64, is_new: bool) {
-        let removed = if is_new { place..place } else { place..place + 1 };
-        self.size.splice(removed.clone(), [size]);
-        self.sent.splice(removed.clone(), [0.0]);
-        self.left.splice(removed.clone(), [left(size, 0.0)]);
-        for granted in &mut self.granted {
-            granted.splice(removed.clone(), [0]);
+        fn put<T>(column: &mut Vec<T>, place: usize, value: T, is_new: bool) {
+            if is_new {
+                column.insert(place, value);
+            } else {
+                column[place] = value;
+            }
         }
-        self.rate.splice(removed, [0]);
+        for (column, value) in
+            [(&mut self.size, size), (&mut self.sent, 0.0), (&mut self.left, left(size, 0.0))]
+        {
+            put(column, place, value, is_new);
+        }
+        let [one, other] = &mut self.granted;
+        for column in [one, other, &mut self.rate] {
+            put(column, place, 0, is_new);
+        }
     }
 
     /// Takes over the account at `from`.
@@ -120,6 +129,16 @@ impl Accounts {
 /// Bits that remain of a flow.
 const fn left(size: f64, sent: f64) -> f64 {
     (size - sent).max(size * OVERDUE).max(1.0)
+}
+
+/// What has happened to the flows of a job since its lists were brought up to date.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    None,
+    /// Some have ended, or were measured.
+    Left,
+    /// Some have come, or take other links.
+    Links,
 }
 
 /// What the job does on a link.
@@ -175,7 +194,7 @@ impl Coflow {
             routes: Vec::new(),
             uses: Vec::new(),
             paths: Paths::NONE,
-            is_stale: false,
+            change: Change::None,
             sent: 0.0,
             stands: [false; STAGES],
             is_idle: [true; STAGES],
@@ -223,9 +242,8 @@ impl Coflow {
         }
     }
 
-    /// Flows have come, gone or moved.
-    const fn change(&mut self) {
-        self.is_stale = true;
+    fn change(&mut self, change: Change) {
+        self.change = self.change.max(change);
         self.stands = [false; STAGES];
     }
 
@@ -256,7 +274,7 @@ impl Coflow {
             Err(place) => self.flows.insert(place, flow),
         }
         self.accounts.enter(place.unwrap_or_else(|place| place), bits(size), is_new);
-        self.change();
+        self.change(Change::Links);
     }
 
     /// A flow of the job has ended. It is swept out in the next division.
@@ -268,7 +286,7 @@ impl Coflow {
             flow.has_ended = true;
             let rate = core::mem::take(&mut self.accounts.rate[position]);
             self.sent += self.accounts.sent[position] + rate as f64 * age;
-            self.change();
+            self.change(Change::Left);
         }
     }
 
@@ -289,7 +307,7 @@ impl Coflow {
             let sent = bits(delivered).min(size);
             self.accounts.sent[position] = sent;
             self.accounts.left[position] = left(size, sent);
-            self.change();
+            self.change(Change::Left);
         }
     }
 
@@ -304,7 +322,7 @@ impl Coflow {
             self.flows[position].route = self.route(network, flow.id, flow.ends);
             links.enter(self.flows[position].route(&self.routes));
         }
-        self.change();
+        self.change(Change::Links);
     }
 
     /// Accounts for what was sent.
@@ -342,12 +360,26 @@ impl Coflow {
 
     /// Brings the list of flows and that of links up to date.
     pub(crate) fn refresh(&mut self, now: Time, links: &mut Links) {
-        if !core::mem::take(&mut self.is_stale) {
+        let change = core::mem::replace(&mut self.change, Change::None);
+        if change == Change::None {
             return;
         }
         self.sync(now);
+        if change == Change::Left {
+            self.paths.links.retain(|flow| !self.flows[flow].has_ended);
+        }
         self.sweep();
-        let Self { flows, accounts, routes, uses, paths, .. } = self;
+        if change == Change::Links {
+            self.lay_out(links);
+        }
+        self.add_up();
+        self.paths.turn(self.uses.len());
+        self.is_moved = true;
+    }
+
+    /// Lists the links of the flows anew.
+    fn lay_out(&mut self, links: &mut Links) {
+        let Self { flows, routes, uses, paths, .. } = self;
         uses.clear();
         for link in flows.iter().flat_map(|flow| flow.route(routes)).copied() {
             let place = &mut links.table[link.index()].place;
@@ -361,23 +393,43 @@ impl Coflow {
             links.table[of.link.index()].place = place;
         }
         let mut kept = Vec::with_capacity(routes.len());
-        paths.clear();
-        for ((flow, left), rate) in flows.iter_mut().zip(&accounts.left).zip(&accounts.rate) {
+        paths.links.clear();
+        for flow in flows {
             let start = kept.len();
             kept.extend_from_slice(flow.route(routes));
             flow.route = (position(start), position(kept.len()));
             let places = kept[start..].iter().map(|link| links.table[link.index()].place);
-            for place in places.clone() {
+            paths.links.push(places);
+        }
+        *routes = kept;
+    }
+
+    /// Adds up what the flows do on every link, and forgets links without flows.
+    fn add_up(&mut self) {
+        let Self { accounts, uses, paths, .. } = self;
+        for of in &mut *uses {
+            (of.flows, of.load, of.rate) = (0, 0.0, 0);
+        }
+        let flows = paths.links.iter().zip(&accounts.left).zip(&accounts.rate);
+        for ((path, left), rate) in flows {
+            for &place in path {
                 let of = &mut uses[place as usize];
                 of.flows += 1;
                 of.load += left;
                 of.rate += rate;
             }
-            paths.add(places);
         }
-        paths.turn(uses.len());
-        *routes = kept;
-        self.is_moved = true;
+        if uses.iter().any(|of| of.flows == 0) {
+            let mut kept = 0;
+            let place = |of: &Use| {
+                let place = kept;
+                kept += u32::from(of.flows > 0);
+                place
+            };
+            let places: Vec<u32> = uses.iter().map(place).collect();
+            uses.retain(|of| of.flows > 0);
+            paths.links.replace(|before| places[before as usize]);
+        }
     }
 
     /// Grants rates to all flows out of what is left. What was granted before stands when nothing
@@ -462,18 +514,19 @@ impl Coflow {
         for of in &mut self.uses {
             of.ration = ration(of);
         }
-        let (uses, paths, aside) = (&mut self.uses, &self.paths, aside.as_bps());
+        let Self { flows, uses, paths, .. } = self;
+        let (floor, aside) = (FLOOR.as_bps(), aside.as_bps());
+        let most = uses.iter().map(|of| of.ration).max().unwrap_or(0);
         let Accounts { granted: [one, other], rate: rates, .. } = &mut self.accounts;
         let granted = one.iter().zip(&*other).map(|(one, other)| one + other);
-        for ((position, granted), told) in granted.enumerate().zip(rates) {
-            let path = paths.path(position);
-            let granted = if is_old {
+        for (((flow, path), mut granted), told) in
+            flows.iter().zip(paths.links.iter()).zip(granted).zip(rates)
+        {
+            if granted < most {
                 let ration = path.iter().map(|link| uses[*link as usize].ration).min();
-                granted.max(ration.unwrap_or(0))
-            } else {
-                granted
-            };
-            let rate = if path.is_empty() { 0 } else { granted.max(FLOOR.as_bps()) };
+                granted = granted.max(ration.unwrap_or(0));
+            }
+            let rate = if path.is_empty() { 0 } else { granted.max(floor) };
             // No faster than what it was granted and what is set aside for it.
             let is_close = *told <= granted + aside && rate <= told.saturating_add(aside);
             if is_close && (rate == 0) == (*told == 0) {
@@ -484,7 +537,7 @@ impl Coflow {
                 of.rate = of.rate - *told + rate;
             }
             *told = rate;
-            out.push(pace(self.flows[position].id, (rate > 0).then_some(Rate::from_bps(rate))));
+            out.push(pace(flow.id, (rate > 0).then_some(Rate::from_bps(rate))));
         }
     }
 

@@ -6,84 +6,26 @@
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::{Ordering, Reverse};
-use core::ops::Range;
+
+use crate::lists::Lists;
 
 /// Which flows use which links, both ways.
 #[derive(Debug)]
 pub(crate) struct Paths {
-    /// Links, flow by flow, and where those of each flow end.
-    hops: Vec<u32>,
-    ends: Vec<u32>,
-    /// Flows in order, link by link, and where those of each link end; see [`Paths::turn`].
-    members: Vec<u32>,
-    member_ends: Vec<u32>,
+    /// The links of each flow.
+    pub(crate) links: Lists,
+    /// The flows of each link in order, as of the last [`Paths::turn`].
+    pub(crate) members: Lists,
 }
 
 impl Paths {
     /// No flows.
-    pub(crate) const NONE: Self =
-        Self { hops: Vec::new(), ends: Vec::new(), members: Vec::new(), member_ends: Vec::new() };
+    pub(crate) const NONE: Self = Self { links: Lists::NONE, members: Lists::NONE };
 
-    pub(crate) fn clear(&mut self) {
-        self.hops.clear();
-        self.ends.clear();
-    }
-
-    /// Adds a flow with these links.
-    pub(crate) fn add(&mut self, path: impl Iterator<Item = u32>) {
-        self.hops.extend(path);
-        self.ends.push(position(self.hops.len()));
-    }
-
-    /// Lists the flows of each of so many links; no flow is added after that.
+    /// Lists the flows of each of so many links.
     pub(crate) fn turn(&mut self, links: usize) {
-        let Self { hops, ends, members, member_ends } = self;
-        member_ends.clear();
-        member_ends.resize(links, 0);
-        for &link in &*hops {
-            member_ends[link as usize] += 1;
-        }
-        let mut start = 0;
-        for end in &mut *member_ends {
-            start += core::mem::replace(end, start);
-        }
-        members.clear();
-        members.resize(hops.len(), 0);
-        let mut hop = 0;
-        for (flow, &end) in (0u32..).zip(&*ends) {
-            for &link in &hops[hop as usize..end as usize] {
-                let place = &mut member_ends[link as usize];
-                members[*place as usize] = flow;
-                *place += 1;
-            }
-            hop = end;
-        }
+        self.members.turn(&self.links, links);
     }
-
-    pub(crate) fn count(&self) -> usize {
-        self.ends.len()
-    }
-
-    /// Links of a flow.
-    pub(crate) fn path(&self, flow: usize) -> &[u32] {
-        &self.hops[range(&self.ends, flow)]
-    }
-
-    /// Flows of a link.
-    fn members(&self, link: usize) -> &[u32] {
-        &self.members[range(&self.member_ends, link)]
-    }
-}
-
-/// What of a table with these ends belongs to the entry.
-fn range(ends: &[u32], entry: usize) -> Range<usize> {
-    let start = entry.checked_sub(1).map_or(0, |before| ends[before]);
-    start as usize..ends[entry] as usize
-}
-
-/// A position in a table that has fewer entries than a u32 counts.
-pub(crate) fn position(position: usize) -> u32 {
-    u32::try_from(position).unwrap_or(u32::MAX)
 }
 
 /// A link while it is divided.
@@ -121,9 +63,9 @@ impl Filler {
     /// have to send; if one of their links is full they get nothing.
     pub(crate) fn pace(&mut self, paths: &Paths, weight: impl Fn(usize) -> f64, rates: &mut [u64]) {
         let links = &mut self.links;
-        for flow in 0..paths.count() {
+        for (flow, path) in paths.links.iter().enumerate() {
             let weight = weight(flow);
-            for &link in paths.path(flow) {
+            for &link in path {
                 let link = &mut links[link as usize];
                 link.weight += weight;
                 link.growing += 1;
@@ -131,8 +73,7 @@ impl Filler {
         }
         let used = links.iter().filter(|link| link.growing > 0);
         let level = used.map(|link| Level::of(link).0).fold(f64::INFINITY, f64::min);
-        for (flow, rate) in rates.iter_mut().enumerate().take(paths.count()) {
-            let path = paths.path(flow);
+        for ((flow, path), rate) in paths.links.iter().enumerate().zip(rates) {
             let most = path.iter().map(|link| links[*link as usize].left).min().unwrap_or(0);
             *rate = whole(level * weight(flow)).min(most);
             for &link in path {
@@ -175,12 +116,12 @@ impl Filler {
                 continue;
             }
             alloc::collections::binary_heap::PeekMut::pop(top);
-            for &flow in paths.members(number as usize) {
+            for &flow in paths.members.of(number as usize) {
                 let flow = flow as usize;
                 if core::mem::replace(&mut stopped[flow], true) {
                     continue;
                 }
-                let (weight, path) = (weight(flow), paths.path(flow));
+                let (weight, path) = (weight(flow), paths.links.of(flow));
                 let lefts = path.iter().map(|link| links[*link as usize].left);
                 let rate = lefts.fold(whole(level.0 * weight), u64::min);
                 for link in path {
@@ -204,9 +145,9 @@ impl Filler {
     ) {
         let Self { links, stopped, .. } = self;
         stopped.clear();
-        stopped.resize(paths.count(), false);
-        for (flow, (stopped, rate)) in stopped.iter_mut().zip(rates).enumerate() {
-            let path = paths.path(flow);
+        stopped.resize(paths.links.len(), false);
+        let flows = paths.links.iter().zip(stopped).zip(rates);
+        for (flow, ((path, stopped), rate)) in flows.enumerate() {
             if path.iter().any(|link| links[*link as usize].left < least) {
                 (*stopped, *rate) = (true, 0);
                 continue;

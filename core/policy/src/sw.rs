@@ -5,24 +5,15 @@
 //! window outlives its requests. Growth is TCP's, which both name: by one an answer up to half of
 //! the window at which an answer was last lost, by one a window beyond it.
 
-use alloc::collections::BTreeMap;
-use alloc::sync::Arc;
-
-use model::{
-    Declared, Directive, Directives, JobId, Measured, Network, NodeId, Observation, Order,
-};
-use units::Time;
+use model::{Network, NodeId, Request};
+use units::{Span, Time};
 
 use crate::Policy;
-use crate::one_all::ask_all;
-use crate::roster::exists;
+use crate::sliding::{self, Sliding};
 
 /// The policy.
-#[derive(Clone, Debug, Default)]
-pub struct SlidingWindow {
-    fronts: BTreeMap<NodeId, Window>,
-    /// Requests under way, with their front end.
-    requests: BTreeMap<JobId, NodeId>,
+pub fn new() -> impl Policy + Send {
+    Sliding::<Window>::new()
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,12 +26,14 @@ struct Window {
     spared: u32,
 }
 
-impl Window {
-    const START: Self = Self { queries: 1, threshold: u32::MAX, answers: 0, spared: 0 };
+impl sliding::Window for Window {
+    fn new(_: &Network, _: NodeId) -> Self {
+        Self { queries: 1, threshold: u32::MAX, answers: 0, spared: 0 }
+    }
 
-    /// Takes in an answer; whether the window has changed.
-    fn answered(&mut self, late: bool) -> bool {
-        let before = self.queries;
+    fn begin(&mut self, _: Time, _: &Request) {}
+
+    fn answered(&mut self, _: Time, _: Span, late: bool) {
         let halves = late && self.spared == 0;
         self.spared = self.spared.saturating_sub(1);
         self.answers += 1;
@@ -53,47 +46,9 @@ impl Window {
             self.queries = self.queries.saturating_add(1);
             self.answers = 0;
         }
-        self.queries != before
     }
-}
 
-impl Policy for SlidingWindow {
-    fn observe(
-        &mut self,
-        _: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
-        let (request, queries) = match observation {
-            Observation::Declared(Declared::Gather(request)) if exists(network, request.front) => {
-                self.requests.insert(request.id, request.front);
-                let window = self.fronts.entry(request.front).or_insert(Window::START);
-                out.push(outstanding(request.id, window.queries));
-                out.push(ask_all(request));
-                return;
-            }
-            Observation::Declared(Declared::JobComplete { job }) => {
-                self.requests.remove(job);
-                return;
-            }
-            Observation::Measured(Measured::Answered { request, late, .. }) => {
-                let front = self.requests.get(request);
-                let Some(window) = front.and_then(|front| self.fronts.get_mut(front)) else {
-                    return;
-                };
-                if !window.answered(*late) {
-                    return;
-                }
-                (*request, window.queries)
-            }
-            _ => return,
-        };
-        out.push(outstanding(request, queries));
+    fn queries(&self) -> u32 {
+        self.queries
     }
-}
-
-/// The order to have so many queries unanswered at most.
-pub(crate) fn outstanding(request: JobId, queries: u32) -> Directive {
-    Directive::Gather { request, order: Arc::new(Order::Outstanding(queries)) }
 }

@@ -8,15 +8,11 @@
 //! the first half of a slot of two round trips traffic is measured, in the second the window may
 //! grow, by α of the link less that traffic.
 
-use alloc::collections::BTreeMap;
-
-use model::{Declared, Directives, JobId, Measured, Network, NodeId, Observation, Request};
+use model::{Network, NodeId, Request};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::Policy;
-use crate::one_all::ask_all;
-use crate::roster::exists;
-use crate::sw::outstanding;
+use crate::sliding::{self, Sliding};
 
 /// α: the part of the link that may be promised, percent.
 const PROMISED: u64 = 90;
@@ -32,11 +28,8 @@ const LEAST: u32 = 2;
 const HEADER: u64 = 40;
 
 /// The policy.
-#[derive(Clone, Debug, Default)]
-pub struct SlidingIctcp {
-    fronts: BTreeMap<NodeId, Window>,
-    /// Requests under way, with their front end.
-    requests: BTreeMap<JobId, NodeId>,
+pub fn new() -> impl Policy + Send {
+    Sliding::<Window>::new()
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,11 +51,11 @@ struct Window {
     starts: bool,
 }
 
-impl Window {
-    const fn new(capacity: Rate) -> Self {
+impl sliding::Window for Window {
+    fn new(network: &Network, front: NodeId) -> Self {
         Self {
             queries: LEAST,
-            capacity,
+            capacity: downlink(network, front),
             answer: Bytes::ZERO,
             trip: None,
             start: Time::ZERO,
@@ -74,43 +67,46 @@ impl Window {
         }
     }
 
-    /// A request begins, and with it a slot: the end of the one before had no queries left to ask.
     fn begin(&mut self, now: Time, request: &Request) {
+        // And a slot with it: the end of the one before had no queries left to ask.
         let octets: u64 = request.sizes.iter().map(|size| u64::from(*size)).sum();
         let mean = octets.checked_div(request.sizes.len() as u64).unwrap_or_default();
         self.answer = Bytes::new(mean.saturating_add(HEADER));
         self.slot(now);
     }
 
-    const fn slot(&mut self, now: Time) {
-        (self.start, self.answers, self.took, self.quota) = (now, 0, Span::ZERO, None);
-    }
-
-    /// Takes in an answer; whether the window has changed.
-    fn answered(&mut self, now: Time, took: Span) -> bool {
+    fn answered(&mut self, now: Time, took: Span, _: bool) {
         let trip = *self.trip.get_or_insert(took.max(Span::from_nanos(1)));
         self.answers = self.answers.saturating_add(1);
         self.took += took;
         let passed = now.since(self.start);
         let rate = Rate::of(self.answer * u64::from(self.answers), passed);
         if passed < trip {
-            return false;
+            return;
         }
         let Some(quota) = self.quota else {
             let left = self.capacity.fraction(PROMISED, 100) - rate;
             let queries = left.bytes_in(trip).get() / self.answer.get().max(1);
             self.quota = Some(u32::try_from(queries).unwrap_or(u32::MAX));
-            return false;
+            return;
         };
         if passed.as_nanos() / 2 < trip.as_nanos() {
-            return false;
+            return;
         }
-        let before = self.queries;
         let trip = (self.took / u64::from(self.answers)).max(Span::from_nanos(1));
         self.trip = Some(trip);
         self.decide(rate, Rate::of(self.answer * u64::from(self.queries), trip), quota);
         self.slot(now);
-        self.queries != before
+    }
+
+    fn queries(&self) -> u32 {
+        self.queries
+    }
+}
+
+impl Window {
+    const fn slot(&mut self, now: Time) {
+        (self.start, self.answers, self.took, self.quota) = (now, 0, Span::ZERO, None);
     }
 
     /// Moves the window after a slot with answers at the rate `real` where it allows `expected`.
@@ -129,39 +125,6 @@ impl Window {
         } else if self.below >= PATIENCE {
             (self.below, self.starts) = (0, false);
             self.queries = (self.queries - 1).max(LEAST);
-        }
-    }
-}
-
-impl Policy for SlidingIctcp {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
-        match observation {
-            Observation::Declared(Declared::Gather(request)) if exists(network, request.front) => {
-                self.requests.insert(request.id, request.front);
-                let new = || Window::new(downlink(network, request.front));
-                let window = self.fronts.entry(request.front).or_insert_with(new);
-                window.begin(now, request);
-                out.push(outstanding(request.id, window.queries));
-                out.push(ask_all(request));
-            }
-            Observation::Declared(Declared::JobComplete { job }) => {
-                self.requests.remove(job);
-            }
-            Observation::Measured(Measured::Answered { request, took, .. }) => {
-                let front = self.requests.get(request);
-                if let Some(window) = front.and_then(|front| self.fronts.get_mut(front))
-                    && window.answered(now, *took)
-                {
-                    out.push(outstanding(*request, window.queries));
-                }
-            }
-            _ => {}
         }
     }
 }

@@ -9,7 +9,7 @@ use core::cmp::{Ordering, Reverse};
 use model::LinkId;
 use units::Rate;
 
-use crate::filling::{Filler, Paths, position};
+use crate::filling::{Filler, Paths};
 
 /// The max-min fair rate of each flow, given each link's capacity and the links of each flow.
 ///
@@ -20,9 +20,9 @@ use crate::filling::{Filler, Paths, position};
 pub fn max_min(capacities: &[Rate], flows: &[&[LinkId]]) -> Vec<Rate> {
     let mut links: Vec<Filling> =
         capacities.iter().map(|capacity| Filling { left: capacity.as_bps(), growing: 0 }).collect();
-    let members = Members::new(capacities.len(), flows);
+    let paths = paths(capacities.len(), flows);
     for (link, filling) in links.iter_mut().enumerate() {
-        filling.growing = members.of(link).len() as u64;
+        filling.growing = paths.members.of(link).len() as u64;
     }
 
     let mut rates = vec![None; flows.len()];
@@ -41,16 +41,16 @@ pub fn max_min(capacities: &[Rate], flows: &[&[LinkId]]) -> Vec<Rate> {
             continue;
         }
         let rate = queued.left / queued.growing;
-        for &flow in members.of(link) {
+        for &flow in paths.members.of(link) {
+            let flow = flow as usize;
             if rates[flow].is_some() {
                 continue;
             }
             rates[flow] = Some(Rate::from_bps(rate));
-            for used in flows[flow] {
-                if let Some(filling) = links.get_mut(used.index()) {
-                    filling.left -= rate;
-                    filling.growing -= 1;
-                }
+            for used in paths.links.of(flow) {
+                let filling = &mut links[*used as usize];
+                filling.left -= rate;
+                filling.growing -= 1;
             }
         }
     }
@@ -79,16 +79,22 @@ fn divide(
     flows: &[&[LinkId]],
     by: impl FnOnce(&mut Filler, &Paths, &mut [u64]),
 ) -> Vec<Rate> {
-    let mut paths = Paths::NONE;
-    for flow in flows {
-        paths.add(flow.iter().map(|link| position(link.index())));
-    }
-    paths.turn(capacities.len());
+    let paths = paths(capacities.len(), flows);
     let mut filler = Filler::default();
     filler.open(capacities.iter().map(|capacity| capacity.as_bps()));
     let mut rates = vec![0; flows.len()];
     by(&mut filler, &paths, &mut rates);
     rates.into_iter().map(Rate::from_bps).collect()
+}
+
+/// The flows over links of which there are so many; others don't count.
+fn paths(links: usize, flows: &[&[LinkId]]) -> Paths {
+    let mut paths = Paths::NONE;
+    for flow in flows {
+        paths.links.push(flow.iter().map(|link| link.0).filter(|link| (*link as usize) < links));
+    }
+    paths.turn(links);
+    paths
 }
 
 /// What a link has left for its flows that still grow; ordered by the level at which it fills up.
@@ -119,37 +125,3 @@ impl PartialEq for Filling {
 }
 
 impl Eq for Filling {}
-
-/// The flows of each link, in one table.
-struct Members {
-    starts: Vec<usize>,
-    flows: Vec<usize>,
-}
-
-impl Members {
-    fn new(links: usize, flows: &[&[LinkId]]) -> Self {
-        let used = || {
-            let all =
-                (flows.iter().enumerate()).flat_map(|(i, path)| path.iter().map(move |l| (i, l)));
-            all.filter_map(|(flow, link)| (link.index() < links).then_some((flow, link.index())))
-        };
-        let mut starts = vec![0; links + 1];
-        for (_, link) in used() {
-            starts[link + 1] += 1;
-        }
-        for link in 0..links {
-            starts[link + 1] += starts[link];
-        }
-        let mut next = starts.clone();
-        let mut members = vec![0; starts[links]];
-        for (flow, link) in used() {
-            members[next[link]] = flow;
-            next[link] += 1;
-        }
-        Self { starts, flows: members }
-    }
-
-    fn of(&self, link: usize) -> &[usize] {
-        &self.flows[self.starts[link]..self.starts[link + 1]]
-    }
-}

@@ -27,6 +27,7 @@ use model::{LinkId, Topology};
 use packet::{Discipline, Enforcement, Transport};
 use units::{Span, Time};
 
+use crate::metrics::is_change;
 use crate::{Figure, Published, metrics};
 use document::fields::{Fields, Value};
 use document::{Document, fields, topology};
@@ -250,6 +251,16 @@ impl Scenario {
     /// The labels of all policies, in the order of the file.
     pub fn labels(&self) -> impl Iterator<Item = &str> {
         self.policies.iter().map(|policy| policy.label.as_str())
+    }
+
+    /// Whether what it measures, or what was published of it, compares with the baseline. Without
+    /// measures of its own it shows the usual ones, which do.
+    pub fn compares(&self) -> bool {
+        let figures = self.published.iter();
+        let against = |figure: &Published| figure.against.as_ref() == Some(&self.baseline);
+        self.measures.is_empty()
+            || self.measures.iter().any(|measure| is_change(measure))
+            || figures.clone().any(|figure| is_change(&figure.metric) || against(figure))
     }
 }
 

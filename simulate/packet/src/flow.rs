@@ -8,11 +8,20 @@ use crate::frame::{self, Packet};
 use crate::meter::Meter;
 use crate::switches::Passage;
 use crate::tcp::{Receiver, Sender, ictcp};
-use crate::world::Opening;
 use crate::{Frame, Transport};
 
 /// No timer event is pending.
 pub(crate) const NEVER: u64 = u64::MAX;
+
+/// A connection whose SYN-ACK has not come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Opening {
+    /// When the last SYN was sent and when the next is, ns.
+    pub(crate) sent: u64,
+    pub(crate) due: u64,
+    /// SYNs sent.
+    pub(crate) attempts: u32,
+}
 
 pub(crate) struct Flow {
     pub(crate) sender: Sender,

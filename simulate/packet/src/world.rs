@@ -11,8 +11,6 @@ use engine::{FlowState, LinkRecord, Notice, Outcome};
 use model::{FlowId, LinkId, Measured, Network, NodeId, NodeKind};
 use units::{Bytes, Rate, Span, Time};
 
-pub(crate) use handshake::Opening;
-
 use crate::capture::Taps;
 use crate::flow::{Flow, NEVER};
 use crate::frame::{self, Packet};

@@ -2,22 +2,13 @@
 //! packet of the handshake is the first data; nobody waits for the answer to a FIN.
 
 use super::World;
+use crate::flow::Opening;
 use crate::frame::{self, Packet};
 
 /// Timeout of the first SYN, ns (RFC 6298, rule 2.1).
 const FIRST_TIMEOUT: u64 = 1_000_000_000;
 /// Doubled so many times at most.
 const MOST_DOUBLINGS: u32 = 6;
-
-/// A connection whose SYN-ACK has not come.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Opening {
-    /// When the last SYN was sent and when the next is, ns.
-    sent: u64,
-    due: u64,
-    /// SYNs sent.
-    attempts: u32,
-}
 
 impl World {
     /// Sends a SYN, the first or again.
