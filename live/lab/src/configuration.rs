@@ -223,3 +223,68 @@ fn name(plan: &Blueprint, node: NodeId) -> &str {
 fn nanos(span: Span) -> String {
     format!("\"{} ns\"", span.as_nanos())
 }
+
+#[cfg(test)]
+mod tests {
+    use model::build::{Access, dumbbell, leaf_spine};
+    use model::{LinkSpec, Topology};
+    use units::Rate;
+
+    use super::*;
+    use crate::Switches;
+
+    fn read(
+        topology: &Topology,
+        switches: Switches,
+    ) -> (::controller::settings::Settings, agentd::settings::Settings) {
+        let plan = Blueprint::new(topology, switches).unwrap();
+        let folder = Path::new("/run/lab");
+        let smsf = "name = \"smsf\"\nbeta = 0.05";
+        let text = controller(&plan, &Governance::default(), smsf);
+        let decides = ::controller::settings::Settings::read("c", &text, folder).unwrap();
+        let socket = Address::Unix(folder.join(SOCKET));
+        let namespace = |node: NodeId| format!("wm-t-{}", plan.room(node));
+        let text = agent(&plan, namespace, Path::new("/g"), Path::new("/p"), &socket, 1500);
+        (decides, agentd::settings::Settings::read("a", &text, folder).unwrap())
+    }
+
+    fn spec(buffer: Buffer) -> LinkSpec {
+        let (capacity, delay) = (Rate::from_bps(33_333_333), Span::from_nanos(1_234));
+        LinkSpec { capacity, delay, buffer, mark: Some(20) }
+    }
+
+    #[test]
+    fn what_is_written_is_what_the_daemons_read() {
+        let access = Access { link: spec(Buffer::Packets(100)), nic: Buffer::Unlimited };
+        let fabric = spec(Buffer::Bytes(Bytes::new(30_001)));
+        let spines = leaf_spine(2, 2, 1, &access, &fabric).unwrap();
+        let (controller, agent) = read(&spines, Switches::Bridge);
+        let known = |t: &Topology| {
+            let name = |node: NodeId| t.nodes()[node.index()].name.clone();
+            let ends = |link: &model::Link| (name(link.from), name(link.to), link.spec);
+            let mut links: Vec<_> =
+                t.links().iter().map(|link| format!("{:?}", ends(link))).collect();
+            links.sort();
+            links
+        };
+        assert_eq!(known(&controller.control.topology), known(&spines));
+        assert_eq!(controller.control.policy_name, "smsf");
+        assert_eq!((agent.hosts.len(), agent.ports.len()), (6, 10));
+        assert!(controller.control.switches.is_empty() && controller.listen.openflow.is_none());
+        // Each interface that the agent acts at is one that the controller speaks of.
+        for port in &agent.ports {
+            let topology = &controller.control.topology;
+            let from = |link: LinkId| &topology.nodes()[topology.link(link).from.index()].name;
+            let found = controller.control.ports.iter();
+            let found =
+                found.filter(|p| p.interface == port.interface && *from(p.link) == port.node);
+            assert_eq!(found.count(), 1, "{port:?}");
+        }
+
+        let racks = dumbbell(1, 1, &access, &fabric).unwrap();
+        let (controller, agent) = read(&racks, Switches::Ovs);
+        assert_eq!(controller.control.switches.len(), 2);
+        assert!(controller.control.ports.iter().all(|port| port.port.is_some()));
+        assert_eq!((agent.hosts.len(), agent.ports.len()), (2, 0));
+    }
+}
