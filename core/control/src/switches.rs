@@ -15,6 +15,7 @@ use protocol::Connection;
 use units::{Bytes, Rate, Time};
 
 use crate::budget::Budget;
+use crate::config::Enforcement;
 use crate::controller::Controller;
 use crate::entry::{self, Does, Key};
 use crate::frame::{self, Frame};
@@ -284,6 +285,21 @@ impl Controller {
             self.put(node, &key, does);
         }
         self.statistics_at = self.now;
+        if self.switches[&node].generation == 1 {
+            self.catch_up();
+        }
+    }
+
+    /// A switch is there for the first time: applications may have come before it, as they do when
+    /// the controller starts again, and what was decided of their connections had nowhere to go.
+    fn catch_up(&mut self) {
+        for id in self.registry.flows().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.pin(id);
+        }
+        if self.enforcement == Enforcement::Meters {
+            self.touched.extend(self.registry.flows().map(|(_, flow)| flow.connection));
+            self.touched.extend(self.pairs.values().flat_map(|pair| pair.connections.keys()));
+        }
     }
 
     /// A switch told of a port, or that it has gone.

@@ -257,6 +257,40 @@ fn meters_of_a_dead_controller_end() {
     assert_eq!(rig.controller.counters().switch_errors, 0);
 }
 
+/// A controller that starts again may hear applications before switches. What these get to hear is
+/// the same in either order: the meters, and the entries of flows that go their own way.
+#[test]
+fn switches_that_come_after_applications_are_told_all_the_same() {
+    let shape = Shape::diamond(2);
+    let told = |switches_first: bool| {
+        let mut rig = Rig::new(&shape, metered(shape.config("smsf", named("smsf"), true)), 1);
+        let connect = |rig: &mut Rig| (0..4).for_each(|switch| rig.connect(switch));
+        if switches_first {
+            connect(&mut rig);
+        }
+        for (port, bytes) in (1000_u16..1008).zip(1..) {
+            let job = port.to_string();
+            rig.start("hadoop", &job);
+            let connection = connection(u32::from(port % 2), u32::from(2 + port % 2), port);
+            rig.flow("hadoop", &job, 1, connection, Some(bytes * 100_000_000)).unwrap();
+        }
+        if !switches_first {
+            connect(&mut rig);
+        }
+        rig.pass(SECOND);
+        let entries = |switch| {
+            let mut found = support::entries(rig.switch(switch));
+            found.sort_unstable();
+            found
+        };
+        (meters(&rig), (0..4).map(entries).collect::<Vec<_>>())
+    };
+    let (before, after) = (told(true), told(false));
+    assert!(before.0 > 2, "{before:?}");
+    assert!(before.1[0].iter().any(|(_, priority)| *priority == 300), "flows go their own ways");
+    assert_eq!(before, after);
+}
+
 fn meters(rig: &Rig) -> usize {
     let mut answers = Answers::default();
     let body = openflow::Request::MeterConfig(openflow::MeterId::ALL);

@@ -27,6 +27,14 @@ impl Pins {
     pub(crate) fn at(root: &Path, name: &str) -> Result<Self, Error> {
         fs::create_dir_all(root).map_err(Error::file(root))?;
         if !is_bpf(root)? {
+            let mounts = Path::new("/proc/self/mountinfo");
+            let listed = fs::read_to_string(mounts).map_err(Error::file(mounts))?;
+            let absolute = fs::canonicalize(root).map_err(Error::file(root))?;
+            if is_borrowed(&listed, &absolute) {
+                const REMEDY: &str = "what this process mounts there would end with it, and limits \
+                    would not; have it mounted beforehand, as packaging/run-watermaster-bpf.mount does";
+                return Err(Error::Setting { setting: "pins", remedy: REMEDY });
+            }
             mount("bpf", root, "bpf", MountFlags::empty(), None)
                 .map_err(|error| Error::file(root)(io::Error::from(error)))?;
             fs::create_dir(root.join(OURS)).map_err(Error::file(root.join(OURS)))?;
@@ -77,8 +85,46 @@ fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     read().map_err(Error::file(directory))
 }
 
+/// Whether the mount that `path` lies on comes from another mount namespace, as for services that
+/// systemd shields: what is mounted here isn't seen there. `listed` is `/proc/self/mountinfo`
+/// (proc_pid_mountinfo(5)).
+fn is_borrowed(listed: &str, path: &Path) -> bool {
+    let mounts = listed.lines().filter_map(|line| {
+        let (fields, _) = line.split_once(" - ")?;
+        let mut fields = fields.split(' ').skip(4);
+        let point = Path::new(fields.next()?);
+        path.starts_with(point)
+            .then(|| (point.as_os_str().len(), fields.any(|field| field.starts_with("master:"))))
+    });
+    // Of mounts over each other the last one counts.
+    mounts.max_by_key(|(length, _)| *length).is_some_and(|(_, borrowed)| borrowed)
+}
+
 fn is_bpf(path: &Path) -> Result<bool, Error> {
     let StatFs { f_type, .. } =
         statfs(path).map_err(|error| Error::file(path)(io::Error::from(error)))?;
     Ok(f_type == i64::from(BPF_FS_MAGIC))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_namespace_that_ends_with_the_process_is_known() {
+        let host = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda rw\n\
+                    30 22 0:24 / /run rw,nosuid shared:5 - tmpfs tmpfs rw\n";
+        let service = "80 79 8:1 / / ro,relatime shared:201 master:1 - ext4 /dev/sda rw\n\
+                       90 80 0:24 / /run ro,nosuid shared:205 master:5 - tmpfs tmpfs rw\n\
+                       91 90 0:24 /watermaster /run/watermaster rw shared:206 master:5 - tmpfs tmpfs rw\n";
+        let container = "50 49 254:0 / / rw,relatime - ext4 /dev/vda rw\n";
+        let pins = Path::new("/run/watermaster/bpf");
+        assert!(!is_borrowed(host, pins));
+        assert!(is_borrowed(service, pins));
+        assert!(!is_borrowed(container, pins));
+        // Only the mount that it lies on counts.
+        let own = format!("{service}92 91 0:50 / /run/watermaster/bpf rw - bpf bpf rw\n");
+        assert!(!is_borrowed(&own, &pins.join("agent")));
+        assert!(is_borrowed(&own, Path::new("/run/watermaster/bpffs")));
+    }
 }

@@ -145,6 +145,38 @@ fn hold_until_killed() {
     }
 }
 
+/// What `pins_that_would_end_with_the_agent_are_refused` starts in another mount namespace.
+#[test]
+#[ignore = "started by pins_that_would_end_with_the_agent_are_refused"]
+fn start_among_borrowed_mounts() {
+    let pins = env::var(HOLD).expect("started with a place").into();
+    let refused = Pacer::start(&PacerOptions { pins, ..PacerOptions::default() });
+    assert!(matches!(refused, Err(Error::Setting { setting: "pins", .. })), "{:?}", refused.err());
+}
+
+/// A service that systemd shields has a mount namespace that is a slave of the host's.
+#[test]
+fn pins_that_would_end_with_the_agent_are_refused() {
+    if !root() {
+        return;
+    }
+    let place = options().pins;
+    std::fs::create_dir(&place).unwrap();
+    let script = "mount -t tmpfs none \"$1\" && mount --make-shared \"$1\" && \
+                  unshare --mount --propagation slave \"$2\" --ignored --exact \
+                  start_among_borrowed_mounts && umount \"$1\"";
+    let ended = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, "sh"])
+        .arg(&place)
+        .arg(env::current_exe().unwrap())
+        .env(HOLD, place.join("bpf"))
+        .output()
+        .unwrap();
+    std::fs::remove_dir(&place).unwrap();
+    let said = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && said.contains("1 passed"), "{said}");
+}
+
 #[test]
 fn a_killed_agent_leaves_no_connection_held() {
     if !root() {

@@ -3,7 +3,7 @@
 //! It owns what is attached to the kernel, carries out commands in the order they come, and tells
 //! what it sees. It never waits for the controller: what it can't tell now is sampled again.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd as _;
 use std::sync::mpsc::TryRecvError;
 
@@ -34,20 +34,32 @@ pub enum Order {
     Connected,
 }
 
+/// What the thread tells.
+#[derive(Debug)]
+pub enum Word {
+    /// To the controller.
+    Report(Report),
+    /// Leases ended before the controller was heard again: it has to say everything anew.
+    Lapsed,
+}
+
 /// What is attached to the kernel.
 pub struct Hands {
     pacer: Pacer,
     switch: Option<Switch>,
     namespaces: Vec<Namespace>,
     ports: Vec<(PortNumber, Interface)>,
-    /// What stands in the ports' maps, so that the rest can end when commands are complete.
-    windows: HashSet<(PortNumber, Option<Connection>)>,
-    classes: HashSet<(PortNumber, Connection)>,
+    /// What stands in the ports' maps, and of which epoch, so that the rest can end when commands are
+    /// complete.
+    windows: HashMap<(PortNumber, Option<Connection>), u64>,
+    classes: HashMap<(PortNumber, Connection), u64>,
     epoch: u64,
+    /// When what stands ends, unless the controller is heard before.
+    until: Time,
     every: Option<Span>,
     sampled: Time,
     swept: Time,
-    reports: Sender<Report>,
+    words: Sender<Word>,
     delays: Option<Delays>,
 }
 
@@ -60,7 +72,7 @@ impl Hands {
     ///
     /// # Errors
     /// What the kernel doesn't give.
-    pub fn start(settings: &Settings, reports: Sender<Report>) -> Result<Self, Error> {
+    pub fn start(settings: &Settings, words: Sender<Word>) -> Result<Self, Error> {
         let pacer = Pacer::start(&settings.pacer)?;
         let mut namespaces = Vec::new();
         let mut names: Vec<_> = settings.hosts.iter().map(|host| &host.namespace).collect();
@@ -91,13 +103,14 @@ impl Hands {
             switch,
             namespaces,
             ports,
-            windows: HashSet::new(),
-            classes: HashSet::new(),
+            windows: HashMap::new(),
+            classes: HashMap::new(),
             epoch,
+            until: now,
             every: None,
             sampled: now,
             swept: now,
-            reports,
+            words,
             delays: Delays::wanted(),
         })
     }
@@ -166,6 +179,13 @@ impl Hands {
             return Ok(());
         }
         self.epoch = epoch;
+        let now = agent::now();
+        if !commands.complete && now >= self.until {
+            // The controller believes that all still stands; what it adds to that is of no use.
+            let _ = self.words.try_send(Word::Lapsed);
+            return Ok(());
+        }
+        self.until = now + commands.lease_ns;
         let lease = Lease { epoch, span: commands.lease_ns };
         self.pacer.renew(lease)?;
         if let Some(switch) = &mut self.switch {
@@ -221,7 +241,7 @@ impl Hands {
                 for (number, class) in ports {
                     self.port(number)?.classify(connection, Some(class), lease)?;
                     kept.classes.insert((number, *connection));
-                    self.classes.insert((number, *connection));
+                    self.classes.insert((number, *connection), lease.epoch);
                 }
                 Ok(())
             }
@@ -235,7 +255,7 @@ impl Hands {
                 self.port(number)?.cap(connection.as_ref(), window, lease)?;
                 if window.is_some() {
                     kept.windows.insert((number, *connection));
-                    self.windows.insert((number, *connection));
+                    self.windows.insert((number, *connection), lease.epoch);
                     if let Some(delays) = &mut self.delays {
                         delays.stands(number, arrived, *connection);
                     }
@@ -262,20 +282,24 @@ impl Hands {
         }
     }
 
-    /// Ends what stands and isn't among what is kept.
+    /// Ends what stands and isn't among what is kept. What a controller of an earlier epoch granted
+    /// ends with its lease: the new one speaks before applications have told it all.
     fn end_others(&mut self, kept: &Kept, lease: Lease) -> Result<(), Error> {
         for limit in self.pacer.limits()? {
-            if !kept.paced.contains(&limit.connection) {
+            if limit.epoch == lease.epoch && !kept.paced.contains(&limit.connection) {
                 self.pacer.pace(&limit.connection, None, lease)?;
             }
         }
-        let windows: Vec<_> = self.windows.difference(&kept.windows).copied().collect();
-        for (number, connection) in windows {
+        let over = |epoch: &u64, is_kept: bool| *epoch == lease.epoch && !is_kept;
+        let windows =
+            self.windows.iter().filter(|(at, epoch)| over(epoch, kept.windows.contains(at)));
+        for (number, connection) in windows.map(|(at, _)| *at).collect::<Vec<_>>() {
             self.port(number)?.cap(connection.as_ref(), None, lease)?;
             self.windows.remove(&(number, connection));
         }
-        let classes: Vec<_> = self.classes.difference(&kept.classes).copied().collect();
-        for (number, connection) in classes {
+        let classes =
+            self.classes.iter().filter(|(at, epoch)| over(epoch, kept.classes.contains(at)));
+        for (number, connection) in classes.map(|(at, _)| *at).collect::<Vec<_>>() {
             self.port(number)?.classify(&connection, None, lease)?;
             self.classes.remove(&(number, connection));
         }
@@ -334,7 +358,7 @@ impl Hands {
             };
             let crossed =
                 matches!(&report, Report::Congested { level, .. } if *level != Level::Recovered);
-            if self.reports.try_send(report).is_err() {
+            if self.words.try_send(Word::Report(report)).is_err() {
                 tracing::debug!("an event could not be told");
             } else if let (true, Some(delays)) = (crossed, &mut self.delays) {
                 delays.crossed(event.port, event.at);
@@ -383,7 +407,7 @@ impl Hands {
 
     fn tell(&self, report: Report) {
         // Nobody listens while there is no connection; a new one is told all that matters.
-        let _ = self.reports.try_send(report);
+        let _ = self.words.try_send(Word::Report(report));
     }
 }
 

@@ -28,7 +28,7 @@ use wire::client::Client;
 use wire::lines::{self, Lines};
 use wire::tls;
 
-use hands::{Hands, Order};
+use hands::{Hands, Order, Word};
 use inbox::{Orders, inbox};
 use settings::Settings;
 
@@ -70,13 +70,13 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let config = settings.tls.as_ref().map(tls::client).transpose()?.map(Arc::new);
     let (orders, ordered) = inbox(WAITING)?;
-    let (reports, mut told) = channel(WAITING);
+    let (words, mut told) = channel(WAITING);
     let (started, start) = tokio::sync::oneshot::channel();
     let epoch = Arc::new(AtomicU64::new(0));
     let (within, obeyed) = (Arc::clone(&settings), Arc::clone(&epoch));
     // What is attached to the kernel stays on the thread that attached it.
     let hands = std::thread::Builder::new().name("hands".to_owned()).spawn(move || {
-        let hands = match Hands::start(&within, reports) {
+        let hands = match Hands::start(&within, words) {
             Ok(hands) => hands,
             Err(error) => {
                 let _ = started.send(Err(error));
@@ -106,7 +106,7 @@ async fn converse(
     settings: &Settings,
     config: Option<&Arc<ClientConfig>>,
     orders: &Orders,
-    told: &mut Receiver<Report>,
+    told: &mut Receiver<Word>,
     epoch: &AtomicU64,
 ) {
     let (least, most) = BACKOFF;
@@ -131,16 +131,18 @@ async fn once(
     settings: &Settings,
     config: Option<&Arc<ClientConfig>>,
     orders: &Orders,
-    told: &mut Receiver<Report>,
+    told: &mut Receiver<Word>,
     epoch: &AtomicU64,
 ) -> Option<String> {
     let client = match Client::connect(&settings.controller, config).await {
         Ok(client) => client,
         Err(error) => return Some(error.to_string()),
     };
-    let stream = match client.exchange(&format!("/v1/agents/{}/exchange", settings.name)).await {
-        Ok(stream) => stream,
-        Err(error) => return Some(error.to_string()),
+    let path = format!("/v1/agents/{}/exchange", settings.name);
+    let stream = match timeout(SILENCE, client.exchange(&path)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Some(error.to_string()),
+        Err(_) => return Some("the controller does not answer".to_owned()),
     };
     tracing::info!("connected");
     let (reader, mut writer) = tokio::io::split(stream);
@@ -154,20 +156,19 @@ async fn once(
     };
     let talk = async {
         let mut batch = Vec::new();
-        let mut report = Some(hello);
+        let mut word = Some(Word::Report(hello));
         loop {
-            match report.take() {
-                Some(report) => {
-                    if let Err(error) = lines::append(&report, &mut batch) {
-                        return error.to_string();
-                    }
-                }
-                None => batch.push(b'\n'),
+            if word.is_none() {
+                batch.push(b'\n');
             }
-            while let Ok(report) = told.try_recv() {
+            while let Some(said) = word.take() {
+                let Word::Report(report) = said else {
+                    return "leases ended before it was heard again".to_owned();
+                };
                 if let Err(error) = lines::append(&report, &mut batch) {
                     return error.to_string();
                 }
+                word = told.try_recv().ok();
             }
             let written = async {
                 writer.write_all(&batch).await?;
@@ -178,8 +179,8 @@ async fn once(
                 Ok(Err(error)) => return error.to_string(),
                 Err(_) => return "the controller does not read".to_owned(),
             }
-            report = match timeout(ALIVE, told.recv()).await {
-                Ok(Some(report)) => Some(report),
+            word = match timeout(ALIVE, told.recv()).await {
+                Ok(Some(word)) => Some(word),
                 Ok(None) => return "the agent is ending".to_owned(),
                 Err(_) => None,
             };

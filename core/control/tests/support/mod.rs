@@ -1,7 +1,7 @@
 //! A controller with model switches, cables between them, and agents that obey, in memory.
 #![allow(dead_code, clippy::unwrap_used)] // each test uses a part; a test may panic
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Topology};
@@ -162,6 +162,8 @@ pub fn port(number: u32, up: bool) -> Port {
 pub struct Obedient {
     pub epoch: u64,
     pub paced: BTreeMap<Connection, Rate>,
+    /// By whom that was granted, and until when.
+    granted: BTreeMap<Connection, (u64, Time)>,
     pub until: Time,
     pub completed: u32,
     pub heard: u32,
@@ -178,29 +180,41 @@ impl Obedient {
         self.epoch = commands.epoch;
         self.until = now + commands.lease_ns;
         self.heard += 1;
-        let mut paced = if commands.complete { BTreeMap::new() } else { self.paced.clone() };
         self.completed += u32::from(commands.complete);
+        let mut said = BTreeSet::new();
+        for (epoch, until) in self.granted.values_mut() {
+            if *epoch == commands.epoch {
+                *until = self.until;
+            }
+        }
         for command in &commands.commands {
             match command {
                 Command::Pace { connection, rate_bps: Some(rate) } => {
                     assert!(*rate > Rate::ZERO);
-                    paced.insert(*connection, *rate);
+                    said.insert(*connection);
+                    self.paced.insert(*connection, *rate);
+                    self.granted.insert(*connection, (commands.epoch, self.until));
                 }
                 Command::Pace { connection, rate_bps: None } => {
-                    paced.remove(connection);
+                    self.granted.remove(connection);
                 }
                 Command::Window { .. } => self.windows += 1,
                 _ => {}
             }
         }
-        self.paced = paced;
+        if commands.complete {
+            // What an earlier epoch granted ends with its lease.
+            self.granted.retain(|connection, (epoch, _)| {
+                *epoch != commands.epoch || said.contains(connection)
+            });
+        }
+        self.paced.retain(|connection, _| self.granted.contains_key(connection));
         Report::Applied { epoch: commands.epoch, sequence: commands.sequence }
     }
 
     pub fn expire(&mut self, now: Time) {
-        if now >= self.until {
-            self.paced.clear();
-        }
+        self.granted.retain(|_, (_, until)| *until > now);
+        self.paced.retain(|connection, _| self.granted.contains_key(connection));
     }
 }
 
