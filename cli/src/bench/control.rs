@@ -29,8 +29,6 @@ use crate::live::block_on;
 
 /// How long directives may come after the last announcement.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Each flow ends after so many newer ones of its application.
-const LIVE: u64 = 4;
 
 /// Measure a controller's daemon under load
 ///
@@ -55,6 +53,11 @@ pub(crate) struct Control {
     #[arg(long, value_name = "S", default_value_t = 10,
           value_parser = clap::value_parser!(u32).range(1..=3_600))]
     seconds: u32,
+
+    /// Flows that live at once, of an application: each ends after so many newer ones
+    #[arg(long, value_name = "N", default_value_t = 4,
+          value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    live: u32,
 
     /// The policy, with its defaults
     #[arg(long, default_value = "sff")]
@@ -193,6 +196,7 @@ impl Control {
                     + Duration::from_secs(1)
                     + every.mul_f64(f64::from(number) / f64::from(self.applications)),
                 until: start + Duration::from_secs(u64::from(self.seconds) + 1),
+                live: self.live.into(),
                 log: Arc::clone(&log),
             };
             applications.push(tokio::spawn(application.run()));
@@ -312,6 +316,7 @@ struct Application {
     every: Duration,
     first: Instant,
     until: Instant,
+    live: u64,
     log: Shared,
 }
 
@@ -336,8 +341,8 @@ impl Application {
                 open(&self.log).announced.insert(*connection, Instant::now());
             }
             bodies.push(request);
-            if announced > LIVE {
-                bodies.push(Declaration::FlowComplete { job: job.clone(), flow: announced - LIVE });
+            if let Some(old @ 1..) = announced.checked_sub(self.live) {
+                bodies.push(Declaration::FlowComplete { job: job.clone(), flow: old });
             }
             if !self.post(&path, &bodies).await? {
                 refused += 1;

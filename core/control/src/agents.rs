@@ -4,7 +4,7 @@
 //! connects gets everything (`complete`), so that what it was told by a controller before, or over a
 //! connection that broke, ends exactly when the new state stands.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -34,7 +34,7 @@ pub(crate) struct Agent {
     batch: Vec<Command>,
     /// The next commands are all there are.
     pub(crate) complete: bool,
-    /// What it has not confirmed: number, connection, rate. Bounded; the oldest goes.
+    /// What it has not confirmed: number, connection, rate. Bounded; what is replaced goes.
     unconfirmed: VecDeque<(u64, Connection, Option<Rate>)>,
 }
 
@@ -45,14 +45,30 @@ pub(crate) struct Standing {
     pub(crate) level: u8,
 }
 
-/// Unconfirmed commands that are remembered of an agent.
-const UNCONFIRMED: usize = 100_000;
+/// Unconfirmed commands beyond which those that newer ones replaced are forgotten; a multiple of what
+/// stands, so that forgetting costs little per command.
+const UNCONFIRMED: usize = 1024;
+const PER_STANDING: usize = 4;
 /// A full frame, for thresholds in packets.
 const FRAME: u64 = 1500;
 
 impl Agent {
     pub(crate) fn unconfirmed(&self) -> usize {
         self.unconfirmed.len()
+    }
+
+    /// Keeps what is unconfirmed in proportion to what stands. Only the newest command of a connection
+    /// matters: the agent carries them out in order.
+    fn bound_unconfirmed(&mut self) {
+        if self.unconfirmed.len() <= UNCONFIRMED + PER_STANDING * self.standing.len() {
+            return;
+        }
+        let mut seen = BTreeSet::new();
+        let mut newest: Vec<_> = self.unconfirmed.drain(..).rev().collect();
+        newest.retain(|(_, connection, _)| seen.insert(*connection));
+        // Connections that were let go long ago are among them: the oldest of those go.
+        newest.truncate(UNCONFIRMED / 2 + PER_STANDING / 2 * self.standing.len());
+        self.unconfirmed.extend(newest.into_iter().rev());
     }
 }
 
@@ -284,9 +300,7 @@ impl Controller {
             agent.sequence += 1;
             let complete = core::mem::take(&mut agent.complete);
             let commands = core::mem::take(&mut agent.batch);
-            while agent.unconfirmed.len() > UNCONFIRMED {
-                agent.unconfirmed.pop_front();
-            }
+            agent.bound_unconfirmed();
             self.counters.commands += commands.len() as u64;
             let sequence = agent.sequence;
             out.push(Output::Agent(

@@ -32,11 +32,6 @@ pub(super) fn smsf() -> Result<Decision, Failure> {
     announcing("smsf", 10_000)
 }
 
-/// The same with 100,000 live flows.
-pub(super) fn many() -> Result<Decision, Failure> {
-    announcing("smsf", 100_000)
-}
-
 /// The same under `app-aware`, which decides later, at its interval.
 pub(super) fn app_aware() -> Result<Decision, Failure> {
     announcing("app-aware", 10_000)

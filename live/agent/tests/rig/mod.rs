@@ -202,6 +202,31 @@ impl Stream {
         Self { connection, received, stop, sender, threads }
     }
 
+    /// The goodput over a second once it is within `percent` of `wanted`; the last one seen where it
+    /// never is. A busy machine keeps a sender from its rate for a while.
+    pub fn settles(&self, wanted: Rate, percent: u64) -> Rate {
+        let mut got = Rate::ZERO;
+        for _ in 0..15 {
+            got = self.goodput(Duration::from_secs(1));
+            if within(got, wanted, percent) {
+                break;
+            }
+        }
+        got
+    }
+
+    /// The same for what nothing holds: more than `wanted`.
+    pub fn exceeds(&self, wanted: Rate) -> Rate {
+        let mut got = Rate::ZERO;
+        for _ in 0..50 {
+            got = self.goodput(Duration::from_millis(300));
+            if got > wanted {
+                break;
+            }
+        }
+        got
+    }
+
     /// What the application at the other end received in a while, payload.
     pub fn goodput(&self, during: Duration) -> Rate {
         let (start, before) = (Instant::now(), self.received.load(Ordering::Relaxed));
