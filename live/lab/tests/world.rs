@@ -9,7 +9,7 @@ use model::{Buffer, LinkSpec, Network, NodeId};
 use units::{Bytes, Rate, Span, Time};
 
 /// A world of two hosts at 20 Mbit/s; `None` without root.
-fn world(name: &str) -> Option<(World, Network, [NodeId; 2])> {
+fn world(name: &str) -> Option<(World, Network, [NodeId; 3])> {
     world_that_marks(name, "cubic", None)
 }
 
@@ -18,14 +18,14 @@ fn world_that_marks(
     name: &str,
     congestion_control: &'static str,
     mark: Option<u32>,
-) -> Option<(World, Network, [NodeId; 2])> {
+) -> Option<(World, Network, [NodeId; 3])> {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: namespaces need root");
         return None;
     }
     let capacity = Rate::from_mbps(20);
     let link = LinkSpec { capacity, delay: Span::ZERO, buffer: Buffer::Packets(50), mark };
-    let topology = star(2, &Access { link, nic: Buffer::Packets(50) }).unwrap();
+    let topology = star(3, &Access { link, nic: Buffer::Packets(50) }).unwrap();
     let name = format!("t{name}-{}", std::process::id());
     let order = Order { name, passing: true, ..Order::default() };
     let lab = Lab::up(&topology, &order).unwrap();
@@ -44,7 +44,7 @@ fn world_that_marks(
     let hosts: Vec<NodeId> = topology.hosts().collect();
     let network = Network::new(topology);
     let world = World::new(lab, &network, transport, Control::Direct, Time::NEVER).unwrap();
-    Some((world, network, [hosts[0], hosts[1]]))
+    Some((world, network, [hosts[0], hosts[1], hosts[2]]))
 }
 
 /// The next notice that isn't a pause.
@@ -63,7 +63,7 @@ fn after(world: &World, span: Span) -> Time {
 
 #[test]
 fn a_flow_takes_as_long_as_its_link_needs() {
-    let Some((mut world, network, [a, b])) = world("flow") else { return };
+    let Some((mut world, network, [a, b, _])) = world("flow") else { return };
     let size = Bytes::new(1_000_000);
     let flow = world.start(&network, a, b, size).unwrap();
     assert_eq!(world.directory().get(flow).unwrap().destination.port(), 5001);
@@ -79,7 +79,7 @@ fn a_flow_takes_as_long_as_its_link_needs() {
     world.finish(&mut outcome).unwrap();
     let carried = outcome.links.iter().find(|link| link.link.0 == 0).unwrap();
     assert!(carried.bytes > size && carried.packets >= 685, "{carried:?}");
-    assert!(outcome.notes.iter().any(|note| note.contains("calibration: h0 to h1")));
+    assert!(outcome.notes.iter().any(|note| note.contains("calibration: h0 to h2")));
     assert!(outcome.notes[0].contains("achine"), "the verdict comes first: {:?}", outcome.notes);
 }
 
@@ -87,24 +87,31 @@ fn a_flow_takes_as_long_as_its_link_needs() {
 fn a_link_marks_at_its_threshold_and_dctcp_obeys() {
     let mut counted = Vec::new();
     for (name, control) in [("mark", "dctcp"), ("drop", "cubic")] {
-        let Some((mut world, network, [a, b])) = world_that_marks(name, control, Some(10)) else {
+        let Some((mut world, network, [a, b, c])) = world_that_marks(name, control, Some(10))
+        else {
             return;
         };
-        world.start(&network, a, b, Bytes::new(1_500_000)).unwrap();
-        let Notice::Ended(..) = next(&mut world, Time::NEVER) else { panic!("no end") };
+        // Two, because a queue of the switch grows only when more comes in than goes out.
+        for from in [a, c] {
+            world.start(&network, from, b, Bytes::new(1_500_000)).unwrap();
+        }
+        for _ in 0..2 {
+            let Notice::Ended(..) = next(&mut world, Time::NEVER) else { panic!("no end") };
+        }
         let mut outcome = engine::Outcome::default();
         world.finish(&mut outcome).unwrap();
         let marked: u64 = outcome.links.iter().map(|link| link.marked).sum();
         let dropped: u64 = outcome.links.iter().map(|link| link.dropped).sum();
-        counted.push((marked > 0, dropped > 0));
+        counted.push((marked > 0, dropped));
     }
     // Who can't carry marks fills the buffer.
-    assert_eq!(counted, [(true, false), (false, true)]);
+    let [(true, few), (false, many)] = counted[..] else { panic!("{counted:?}") };
+    assert!(few < many, "{few} and {many} dropped");
 }
 
 #[test]
 fn a_limit_paces_and_lifting_it_lets_go() {
-    let Some((mut world, network, [a, b])) = world("pace") else { return };
+    let Some((mut world, network, [a, b, _])) = world("pace") else { return };
     let flow = world.start(&network, a, b, Bytes::MAX).unwrap();
     world.limit(flow, Some(Rate::from_mbps(5)));
     let mut delivered = |wait| {
@@ -135,7 +142,7 @@ fn a_limit_paces_and_lifting_it_lets_go() {
 
 #[test]
 fn a_stream_reaches_its_marks_and_waits_for_its_reader() {
-    let Some((mut world, network, [a, b])) = world("stream") else { return };
+    let Some((mut world, network, [a, b, _])) = world("stream") else { return };
     let flow = world.open(&network, a, b).unwrap();
     world.hold(flow);
     assert!(world.write(flow, Bytes::new(10_000)));
