@@ -161,7 +161,7 @@ impl<'a> Document<'a> {
         Ok(Item { place, node })
     }
 
-    /// The single value that stands where `path` leads, as [`Document::replace`] follows it.
+    /// The single value that stands where `path` leads, as a change follows it.
     pub fn setting(&self, path: &str) -> Option<Setting> {
         let mut at = &self.root;
         for key in path.split('.') {
