@@ -34,6 +34,51 @@ fn report(connection: Connection, delivered: u64, unsent: u64) -> Report {
     }
 }
 
+/// What an agent has not confirmed stays in proportion to what it holds, however long it says nothing;
+/// its word for the last command is its word for all.
+#[test]
+fn an_agent_that_never_confirms_costs_no_memory() {
+    let mut rig = rig("smsf");
+    let agent = rig.agent("left", &[0, 1, 2]);
+    rig.start("hadoop", "large");
+    rig.start("hadoop", "small");
+    let (large, small) = (connection(0, 3, 1000), connection(1, 4, 1001));
+    rig.flow("hadoop", "large", 1, large, Some(200_000_000)).unwrap();
+    let request = Declaration::FlowRequest {
+        job: "small".into(),
+        flow: 1,
+        connection: small,
+        bytes: Some(Bytes::new(100_000_000)),
+    };
+    let complete = Declaration::FlowComplete { job: "small".into(), flow: 1 };
+    let (mut commands, mut sequence, mut most) = (0, 0, 0);
+    for declaration in [&request, &complete].into_iter().cycle().take(5001) {
+        rig.now += Span::from_millis(10);
+        let mut out = Vec::new();
+        let input = Input::Declared { application: "hadoop", declaration };
+        rig.controller.input(rig.now, input, &mut out).unwrap();
+        for output in out {
+            if let Output::Agent(_, told) = output {
+                commands += told.commands.len();
+                sequence = told.sequence;
+            }
+        }
+        most = most.max(rig.controller.status().agents[0].unconfirmed);
+    }
+    assert!(commands > 4000, "{commands} commands");
+    assert!((1..1100).contains(&most), "{most} remembered");
+    // By what it has announced in all the small one is the larger now: it waits, once the agent says that it does.
+    let enforced = |rig: &Rig| {
+        let why = rig.controller.explain_flow("hadoop", "small", 1).unwrap();
+        (why.flow.intended_bps, why.flow.enforced_bps)
+    };
+    let slow = Some(Rate::from_mbps(1));
+    assert_eq!(enforced(&rig), (slow, None));
+    rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence })).unwrap();
+    assert_eq!(enforced(&rig), (slow, slow));
+    assert_eq!(rig.controller.status().agents[0].unconfirmed, 0);
+}
+
 /// Phurti, figure 2.3, live: of two jobs across one core link, the smaller goes first.
 #[test]
 fn the_smaller_job_goes_first() {

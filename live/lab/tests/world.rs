@@ -5,7 +5,7 @@
 use engine::{Notice, Streams as _, World as _};
 use lab::{Control, Lab, Order, Transport, World};
 use model::build::{Access, star};
-use model::{Buffer, LinkSpec, Network, NodeId};
+use model::{Buffer, FlowId, LinkSpec, Network, NodeId};
 use units::{Bytes, Rate, Span, Time};
 
 /// A world of two hosts at 20 Mbit/s; `None` without root.
@@ -109,34 +109,28 @@ fn a_link_marks_at_its_threshold_and_dctcp_obeys() {
     assert!(few < many, "{few} and {many} dropped");
 }
 
+/// What a flow delivers in so many milliseconds, Mbit/s.
+fn delivered_mbps(world: &mut World, flow: FlowId, wait: u64) -> f64 {
+    let until = after(world, Span::from_millis(wait));
+    let before = world.state(flow).unwrap().delivered;
+    while next(world, until) != Notice::Limit {}
+    world.advance(until);
+    let bytes = world.state(flow).unwrap().delivered - before;
+    Rate::of(bytes, Span::from_millis(wait)).as_bps() as f64 / 1e6
+}
+
 #[test]
 fn a_limit_paces_and_lifting_it_lets_go() {
     let Some((mut world, network, [a, b, _])) = world("pace") else { return };
     let flow = world.start(&network, a, b, Bytes::MAX).unwrap();
     world.limit(flow, Some(Rate::from_mbps(5)));
-    let mut delivered = |wait| {
-        let until = after(&world, Span::from_millis(wait));
-        let before = world.state(flow).unwrap().delivered;
-        while next(&mut world, until) != Notice::Limit {}
-        world.advance(until);
-        let bytes = world.state(flow).unwrap().delivered - before;
-        Rate::of(bytes, Span::from_millis(wait)).as_bps() as f64 / 1e6
-    };
-    delivered(300);
-    let paced = delivered(1000);
+    delivered_mbps(&mut world, flow, 300);
+    let paced = delivered_mbps(&mut world, flow, 1000);
     // 4.87 Mbit/s of payload.
     assert!((4.4..5.2).contains(&paced), "{paced} Mbit/s");
     world.limit(flow, None);
-    let mut delivered = |wait| {
-        let until = after(&world, Span::from_millis(wait));
-        let before = world.state(flow).unwrap().delivered;
-        while next(&mut world, until) != Notice::Limit {}
-        world.advance(until);
-        let bytes = world.state(flow).unwrap().delivered - before;
-        Rate::of(bytes, Span::from_millis(wait)).as_bps() as f64 / 1e6
-    };
-    delivered(300);
-    let free = delivered(500);
+    delivered_mbps(&mut world, flow, 300);
+    let free = delivered_mbps(&mut world, flow, 500);
     assert!(free > 12.0, "{free} Mbit/s");
 }
 
