@@ -1,8 +1,12 @@
 //! `watermaster bench control`: announcements to directives through a whole daemon.
 //!
 //! A daemon of this program runs on one core; this process plays the applications, over its HTTP
-//! interface, and the agents. From an announcement before it is sent to the directive for it at an
-//! agent's connection, all is measured by one clock.
+//! interface, and the agents, on the other cores. From an announcement before it is sent to the
+//! directive for it at an agent's connection, all is measured by one clock.
+//!
+//! Each application has a job of one small flow that stays, and one whose flows are announced. That
+//! one has announced its traffic before, as Phurti's do. So under policies by size all flows that are
+//! announced wait, and each has a directive.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
@@ -15,13 +19,12 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use protocol::Connection;
 use protocol::agent::{self, Commands, Host, Report};
-use protocol::application::Declaration;
-use rustix::process::Pid;
-use rustix::thread::{CpuSet, sched_setaffinity};
+use protocol::application::{Declaration, Portion};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncWriteExt as _, ReadHalf, WriteHalf};
 use units::Bytes;
-use wire::client::{Address, Client};
+use wire::client::{Address, Client, Exchange};
 use wire::lines::{self, Lines};
 
 use crate::failure::{Failure, print};
@@ -29,6 +32,9 @@ use crate::live::block_on;
 
 /// How long directives may come after the last announcement.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The job of one flow that stays, and that of the flows that are announced.
+const FIRST: &str = "first";
+const JOB: &str = "j";
 
 /// Measure a controller's daemon under load
 ///
@@ -59,11 +65,16 @@ pub(crate) struct Control {
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     live: u32,
 
+    /// Agents that share the hosts
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=250))]
+    agents: u32,
+
     /// The policy, with its defaults
     #[arg(long, default_value = "sff")]
     policy: String,
 
-    /// The core that the daemon runs on
+    /// The core that the daemon runs on, alone where there are others
     #[arg(long, value_name = "N", default_value_t = 0)]
     core: usize,
 
@@ -85,8 +96,15 @@ struct Measured {
     p50_ms: f64,
     p99_ms: f64,
     worst_ms: f64,
+    /// How late announcements were made, p99: far above a timer's millisecond, or with next to no core
+    /// left, it is this end that is measured.
+    late_p99_ms: f64,
+    /// Processor time of applications and agents over the time of the run.
+    peers_cores: f64,
     /// Processor time of the daemon over the time of the run.
     daemon_cores: f64,
+    /// Most memory that the daemon held before flows were announced.
+    daemon_start_rss_bytes: u64,
     /// Most memory that the daemon held.
     daemon_peak_rss_bytes: u64,
 }
@@ -96,6 +114,7 @@ struct Measured {
 struct Log {
     announced: HashMap<Connection, Instant>,
     took: Vec<Duration>,
+    late: Vec<Duration>,
 }
 
 type Shared = Arc<Mutex<Log>>;
@@ -124,7 +143,8 @@ impl Control {
         print(&format!(
             "{} applications, {:.0} flows announced a second under {}: directive after {:.2} ms \
              (median), {:.2} ms (p99), {:.2} ms (worst)\n{} announced, {} refused, {} directed; \
-             the daemon took {:.2} cores and {:.1} MiB\n",
+             {:.2} ms late (p99)\nthe daemon took {:.2} cores and {:.1} MiB, {:.1} MiB of them before \
+             flows were announced; its peers took {:.2} cores\n",
             measured.applications,
             measured.announced_per_s,
             measured.policy,
@@ -134,8 +154,11 @@ impl Control {
             measured.announced,
             measured.refused,
             measured.directed,
+            measured.late_p99_ms,
             measured.daemon_cores,
-            measured.daemon_peak_rss_bytes as f64 / f64::from(1 << 20),
+            mebibytes(measured.daemon_peak_rss_bytes),
+            mebibytes(measured.daemon_start_rss_bytes),
+            measured.peers_cores,
         ))
     }
 
@@ -150,74 +173,49 @@ impl Control {
     async fn measure_in(&self, folder: &Path) -> Result<Measured, Failure> {
         let (daemon, address) = self.start(folder)?;
         let log = Shared::default();
-        let agent = Client::connect(&address, None).await.map_err(Failure::failed)?;
-        let stream = agent.exchange("/v1/agents/bench/exchange").await.map_err(Failure::failed)?;
-        let (reader, mut writer) = tokio::io::split(stream);
-        let hosts = (0..self.hosts())
-            .map(|host| Host { name: format!("h{host}"), addresses: vec![of(host).into()] })
-            .collect();
-        let capabilities = vec!["pace".to_owned(), "statistics".to_owned()];
-        let mut hello = Vec::new();
-        lines::append(&Report::Hello { hosts, capabilities, epoch: 0 }, &mut hello)
-            .map_err(Failure::failed)?;
-        writer.write_all(&hello).await.map_err(Failure::failed)?;
-        writer.flush().await.map_err(Failure::failed)?;
-        let heard = Arc::clone(&log);
-        let listens = tokio::spawn(async move {
-            let mut lines = Lines::new(tokio::io::BufReader::new(reader), 64 << 20);
-            while let Ok(Some(commands)) = lines.next::<Commands>().await {
-                let Some(commands) = commands else { continue };
-                note(&commands, &heard);
-                let applied =
-                    Report::Applied { epoch: commands.epoch, sequence: commands.sequence };
-                let mut line = Vec::new();
-                if lines::append(&applied, &mut line).is_err()
-                    || writer.write_all(&line).await.is_err()
-                    || writer.flush().await.is_err()
-                {
-                    return;
-                }
-            }
-        });
-        let cpu = cpu_s(daemon.0.id())?;
-        let start = Instant::now();
-        let mut applications = Vec::new();
+        let mut listening = tokio::task::JoinSet::new();
+        for number in 0..self.agents.min(self.hosts()) {
+            listening.spawn(self.agent(number, &address).await?.run(Arc::clone(&log)));
+        }
+        let every = Duration::from_secs_f64(f64::from(self.applications) / f64::from(self.rate));
+        let mut ready = Vec::new();
         for number in 0..self.applications {
             let client = Client::connect(&address, None).await.map_err(Failure::failed)?;
-            let every =
-                Duration::from_secs_f64(f64::from(self.applications) / f64::from(self.rate));
-            let application = Application {
-                number,
-                hosts: self.hosts(),
-                client,
-                every,
-                // Spread over the interval, so that they don't come in step.
-                first: start
-                    + Duration::from_secs(1)
-                    + every.mul_f64(f64::from(number) / f64::from(self.applications)),
-                until: start + Duration::from_secs(u64::from(self.seconds) + 1),
-                live: self.live.into(),
-                log: Arc::clone(&log),
-            };
-            applications.push(tokio::spawn(application.run()));
+            let (hosts, live) = (self.hosts(), self.live.into());
+            let log = Arc::clone(&log);
+            let mut application = Application { number, hosts, client, every, live, log };
+            application.prepare().await?;
+            ready.push(application);
         }
+        let start_rss_bytes = peak_rss_bytes(daemon.0.id())?;
+        let peers = std::process::id();
+        let cpu = [cpu_s(daemon.0.id())?, cpu_s(peers)?];
+        let start = Instant::now();
+        let until = start + Duration::from_secs(self.seconds.into());
+        // Spread over the interval, so that they don't come in step.
+        let applications: Vec<_> = (0..)
+            .zip(ready)
+            .map(|(number, application)| {
+                let first = start + every.mul_f64(f64::from(number) / f64::from(self.applications));
+                tokio::spawn(application.run(first, until))
+            })
+            .collect();
         let (mut announced, mut refused) = (0, 0);
         for application in applications {
             let (said, no) = application.await.map_err(Failure::failed)??;
             announced += said;
             refused += no;
         }
-        let lasted = start.elapsed().as_secs_f64() - 1.0;
-        let cores = (cpu_s(daemon.0.id())? - cpu) / lasted;
+        let lasted = start.elapsed().as_secs_f64();
+        let daemon_cores = (cpu_s(daemon.0.id())? - cpu[0]) / lasted;
+        let peers_cores = (cpu_s(peers)? - cpu[1]) / lasted;
         let end = Instant::now() + PATIENCE;
         while !open(&log).announced.is_empty() && Instant::now() < end {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        listens.abort();
-        let mut took = std::mem::take(&mut open(&log).took);
+        let Log { mut took, mut late, .. } = std::mem::take(&mut *open(&log));
         took.sort();
-        let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
-        let at = |share: usize| took.get(took.len() * share / 1000).copied().map_or(f64::NAN, ms);
+        late.sort();
         Ok(Measured {
             applications: self.applications,
             policy: self.policy.clone(),
@@ -225,12 +223,32 @@ impl Control {
             announced,
             refused,
             directed: took.len() as u64,
-            p50_ms: at(500),
-            p99_ms: at(990),
-            worst_ms: took.last().copied().map_or(f64::NAN, ms),
-            daemon_cores: cores,
+            p50_ms: at(&took, 500),
+            p99_ms: at(&took, 990),
+            worst_ms: at(&took, 1000),
+            late_p99_ms: at(&late, 990),
+            peers_cores,
+            daemon_cores,
+            daemon_start_rss_bytes: start_rss_bytes,
             daemon_peak_rss_bytes: peak_rss_bytes(daemon.0.id())?,
         })
+    }
+
+    /// An agent that has said hello, for its part of the hosts.
+    async fn agent(&self, number: u32, address: &Address) -> Result<Agent, Failure> {
+        let client = Client::connect(address, None).await.map_err(Failure::failed)?;
+        let path = format!("/v1/agents/bench{number}/exchange");
+        let stream = client.exchange(&path).await.map_err(Failure::failed)?;
+        let (reader, mut writer) = tokio::io::split(stream);
+        let hosts = (number..self.hosts())
+            .step_by(usize::try_from(self.agents).unwrap_or(usize::MAX))
+            .map(|host| Host { name: format!("h{host}"), addresses: vec![of(host).into()] })
+            .collect();
+        let capabilities = vec!["pace".to_owned(), "statistics".to_owned()];
+        say(&Report::Hello { hosts, capabilities, epoch: 0 }, &mut writer)
+            .await
+            .map_err(Failure::failed)?;
+        Ok(Agent { lines: Lines::new(tokio::io::BufReader::new(reader), 64 << 20), writer })
     }
 
     fn hosts(&self) -> u32 {
@@ -253,6 +271,8 @@ impl Control {
         }
         std::fs::write(&file, text).map_err(Failure::failed)?;
         let program = std::env::current_exe().map_err(Failure::failed)?;
+        // All its threads begin there, and it starts as many as that core needs.
+        let others = self.take_core()?;
         let child = Command::new(program)
             .args(["controller", "--config"])
             .arg(&file)
@@ -262,15 +282,7 @@ impl Control {
             .spawn()
             .map_err(Failure::failed)?;
         let mut daemon = Daemon(child);
-        let mut cores = CpuSet::new();
-        cores.set(self.core);
-        let id = i32::try_from(daemon.0.id()).ok().and_then(Pid::from_raw);
-        sched_setaffinity(id, &cores).map_err(|error| {
-            Failure::misused(format_args!(
-                "--core {}: {error}; name a core that is there",
-                self.core
-            ))
-        })?;
+        sched_setaffinity(None, &others).map_err(Failure::failed)?;
         let said = daemon.0.stderr.take().ok_or_else(|| Failure::failed("the daemon is mute"))?;
         let mut lines = BufReader::new(said).lines().map_while(Result::ok);
         let mut address = None;
@@ -289,6 +301,62 @@ impl Control {
         let address = address.ok_or_else(|| Failure::failed("the daemon did not start"))?;
         Ok((daemon, address))
     }
+}
+
+impl Control {
+    /// Puts this thread on the daemon's core; gives the others, or that one where it is alone.
+    fn take_core(&self) -> Result<CpuSet, Failure> {
+        let mut others = sched_getaffinity(None).map_err(Failure::failed)?;
+        let mut own = CpuSet::new();
+        if self.core < CpuSet::MAX_CPU {
+            own.set(self.core);
+            others.unset(self.core);
+        }
+        sched_setaffinity(None, &own).map_err(|error| {
+            Failure::misused(format_args!(
+                "--core {}: {error}; name a core that is there",
+                self.core
+            ))
+        })?;
+        Ok(if others.count() == 0 { own } else { others })
+    }
+}
+
+/// An agent's connection.
+struct Agent {
+    lines: Lines<tokio::io::BufReader<ReadHalf<Exchange>>>,
+    writer: WriteHalf<Exchange>,
+}
+
+impl Agent {
+    /// Notes what it is told and confirms it.
+    async fn run(mut self, log: Shared) {
+        while let Ok(Some(commands)) = self.lines.next::<Commands>().await {
+            let Some(commands) = commands else { continue };
+            note(&commands, &log);
+            let Commands { epoch, sequence, .. } = commands;
+            if say(&Report::Applied { epoch, sequence }, &mut self.writer).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+async fn say(report: &Report, to: &mut WriteHalf<Exchange>) -> std::io::Result<()> {
+    let mut line = Vec::new();
+    lines::append(report, &mut line)?;
+    to.write_all(&line).await?;
+    to.flush().await
+}
+
+/// The duration that so many thousandths are not above, ms.
+fn at(sorted: &[Duration], thousandths: usize) -> f64 {
+    let place = (sorted.len() * thousandths / 1000).min(sorted.len().saturating_sub(1));
+    sorted.get(place).map_or(f64::NAN, |took| took.as_secs_f64() * 1e3)
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }
 
 /// The address of a host.
@@ -314,56 +382,74 @@ struct Application {
     hosts: u32,
     client: Client,
     every: Duration,
-    first: Instant,
-    until: Instant,
     live: u64,
     log: Shared,
 }
 
 impl Application {
+    /// Starts its jobs: one of a flow that stays, one of all others, which have announced more.
+    async fn prepare(&mut self) -> Result<(), Failure> {
+        let job = || JOB.to_owned();
+        let host = |number: u32| format!("h{}", number % self.hosts);
+        let bytes = Bytes::new(u64::from(u32::MAX));
+        let first = self.flow(FIRST, 0, Bytes::new(1));
+        let prepared = [
+            Declaration::JobStart { job: FIRST.to_owned() },
+            first,
+            Declaration::JobStart { job: job() },
+            Declaration::TaskHost { job: job(), task: 0, host: host(self.number) },
+            Declaration::TaskHost { job: job(), task: 1, host: host(self.number + 1) },
+            Declaration::Size { job: job(), map: 0, reduces: vec![Portion { task: 1, bytes }] },
+        ];
+        if self.post(&prepared).await? {
+            Ok(())
+        } else {
+            Err(Failure::failed("the daemon refuses to let an application begin"))
+        }
+    }
+
     /// Announces at its times; gives how often it did, and how often it was refused.
-    async fn run(mut self) -> Result<(u64, u64), Failure> {
-        let path = format!("/v1/applications/a{}/declarations", self.number);
-        let job = "j".to_owned();
-        let mut bodies = vec![Declaration::JobStart { job: job.clone() }];
-        // A small flow that stays: the others are larger, wait for it, and so have a directive.
-        bodies.push(self.flow(0, Bytes::new(1)));
+    async fn run(mut self, first: Instant, until: Instant) -> Result<(u64, u64), Failure> {
+        let mut bodies = Vec::new();
         let (mut announced, mut refused) = (0_u64, 0);
-        self.post(&path, &bodies).await?;
-        let mut next = self.first;
-        while next < self.until {
+        let mut next = first;
+        while next < until {
             tokio::time::sleep_until(next.into()).await;
-            next += self.every;
             announced += 1;
-            let request = self.flow(announced, Bytes::new(1_000_000 + announced));
+            let request = self.flow(JOB, announced, Bytes::new(1_000_000 + announced));
             bodies.clear();
             if let Declaration::FlowRequest { connection, .. } = &request {
-                open(&self.log).announced.insert(*connection, Instant::now());
+                let now = Instant::now();
+                let mut log = open(&self.log);
+                log.announced.insert(*connection, now);
+                log.late.push(now.duration_since(next));
             }
+            next += self.every;
             bodies.push(request);
             if let Some(old @ 1..) = announced.checked_sub(self.live) {
-                bodies.push(Declaration::FlowComplete { job: job.clone(), flow: old });
+                bodies.push(Declaration::FlowComplete { job: JOB.to_owned(), flow: old });
             }
-            if !self.post(&path, &bodies).await? {
+            if !self.post(&bodies).await? {
                 refused += 1;
             }
         }
         Ok((announced, refused))
     }
 
-    async fn post(&mut self, path: &str, bodies: &[Declaration]) -> Result<bool, Failure> {
+    async fn post(&mut self, bodies: &[Declaration]) -> Result<bool, Failure> {
+        let path = format!("/v1/applications/a{}/declarations", self.number);
         let body = serde_json::to_vec(bodies).map_err(Failure::failed)?;
-        let asked = self.client.ask(hyper::Method::POST, path, body).await;
+        let asked = self.client.ask(hyper::Method::POST, &path, body).await;
         Ok(asked.map_err(Failure::failed)?.0.is_success())
     }
 
-    fn flow(&self, flow: u64, bytes: Bytes) -> Declaration {
+    fn flow(&self, job: &str, flow: u64, bytes: Bytes) -> Declaration {
         let source = self.number % self.hosts;
         let destination = (self.number + 1) % self.hosts;
         // Ports tell the flows of an application apart from those of others on the same host.
         let port = 1024 + (u64::from(self.number / self.hosts) * 16_000 + flow % 16_000) % 60_000;
         Declaration::FlowRequest {
-            job: "j".to_owned(),
+            job: job.to_owned(),
             flow,
             connection: Connection {
                 source: SocketAddr::new(of(source).into(), u16::try_from(port).unwrap_or(1)),

@@ -11,11 +11,11 @@ use alloc::vec::Vec;
 
 use model::{FlowId, LinkId, NodeId, NodeKind};
 use protocol::Connection;
-use protocol::agent::{Command, Commands, Host, Thresholds};
+use protocol::agent::{Command, Commands, Host, Report, Thresholds};
 use units::{Bytes, Rate, Time};
 
 use crate::budget::Budget;
-use crate::controller::Controller;
+use crate::controller::{Controller, RENEWALS};
 use crate::message::{Closing, Output, Peer, Refusal};
 
 /// An agent.
@@ -28,6 +28,10 @@ pub(crate) struct Agent {
     pub(crate) budget: Budget,
     pub(crate) heard: Time,
     sequence: u64,
+    /// The last number that it has confirmed.
+    applied: u64,
+    /// When it must hear something again.
+    pub(crate) renew_at: Time,
     /// What it was told and shall stand.
     pub(crate) standing: BTreeMap<Connection, Standing>,
     windows: BTreeMap<(LinkId, Option<Connection>), Bytes>,
@@ -53,6 +57,15 @@ const PER_STANDING: usize = 4;
 const FRAME: u64 = 1500;
 
 impl Agent {
+    /// Whether a report confirms what the agent was told and had not confirmed: there are no more of
+    /// those than the controller asks for.
+    pub(crate) fn confirms(&self, report: &Report, epoch: u64) -> bool {
+        let Report::Applied { epoch: of, sequence } = report else {
+            return false;
+        };
+        *of == epoch && (self.applied + 1..=self.sequence).contains(sequence)
+    }
+
     pub(crate) fn unconfirmed(&self) -> usize {
         self.unconfirmed.len()
     }
@@ -89,6 +102,8 @@ impl Controller {
             budget: Budget::new(self.now),
             heard: self.now,
             sequence: 0,
+            applied: 0,
+            renew_at: Time::NEVER,
             standing: BTreeMap::new(),
             windows: BTreeMap::new(),
             batch: Vec::new(),
@@ -102,6 +117,7 @@ impl Controller {
     pub(crate) fn lose_agent(&mut self, peer: Peer) {
         self.addressed.remove(&peer);
         if let Some(agent) = self.agents.remove(&peer) {
+            self.renewals.remove(&(agent.renew_at, peer));
             for host in &agent.hosts {
                 if self.acting.get(host) == Some(&peer) {
                     self.acting.remove(host);
@@ -275,6 +291,7 @@ impl Controller {
         let Some(agent) = self.agents.get_mut(&peer).filter(|_| epoch == self.epoch) else {
             return;
         };
+        agent.applied = agent.applied.max(sequence.min(agent.sequence));
         while let Some((number, connection, rate)) = agent.unconfirmed.front().copied() {
             if number > sequence.min(agent.sequence) {
                 break;
@@ -298,6 +315,9 @@ impl Controller {
                 continue;
             };
             agent.sequence += 1;
+            self.renewals.remove(&(agent.renew_at, peer));
+            agent.renew_at = self.now + lease_ns / RENEWALS;
+            self.renewals.insert((agent.renew_at, peer));
             let complete = core::mem::take(&mut agent.complete);
             let commands = core::mem::take(&mut agent.batch);
             agent.bound_unconfirmed();

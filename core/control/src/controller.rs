@@ -51,6 +51,9 @@ pub struct Controller {
     pub(crate) acting: BTreeMap<NodeId, Peer>,
     /// Agents that have something to be told.
     pub(crate) addressed: BTreeSet<Peer>,
+    /// When each agent must hear something again. Whatever it is told renews its lease, so that
+    /// renewals of many agents don't fall on one moment.
+    pub(crate) renewals: BTreeSet<(Time, Peer)>,
     /// The highest epoch that an agent obeys instead of this one.
     pub(crate) outranked: Option<u64>,
     pub(crate) lines: BTreeMap<Peer, Line>,
@@ -133,6 +136,7 @@ impl Controller {
             agents: BTreeMap::new(),
             acting: BTreeMap::new(),
             addressed: BTreeSet::new(),
+            renewals: BTreeSet::new(),
             outranked: None,
             lines: BTreeMap::new(),
             switches: BTreeMap::new(),
@@ -158,8 +162,19 @@ impl Controller {
         input: Input<'_>,
         out: &mut Vec<Output>,
     ) -> Result<(), Refusal> {
+        let done = self.hear(now, input);
+        self.settle(out);
+        done
+    }
+
+    /// Takes in one of several things that happened, of which the next [`Controller::tick`] says
+    /// what is to be done for all: limits that one changes and another changes back are not told.
+    ///
+    /// # Errors
+    /// As [`Controller::input`].
+    pub fn hear(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
         self.now = self.now.max(now);
-        let done = match input {
+        match input {
             Input::SwitchConnected(peer) => {
                 self.switch_connected(peer);
                 Ok(())
@@ -174,9 +189,7 @@ impl Controller {
             }
             Input::Declared { application, declaration } => self.declared(application, declaration),
             Input::ApplicationGone(application) => {
-                if let Some(known) = self.registry.applications.get_mut(application) {
-                    known.ends = Some(self.now + self.grace);
-                }
+                self.registry.leaves(application, self.now + self.grace);
                 Ok(())
             }
             Input::AgentConnected { peer, identity } => {
@@ -192,21 +205,19 @@ impl Controller {
                 self.pass_time();
                 Ok(())
             }
-        };
-        self.settle(out);
-        done
+        }
     }
 
     /// When to come with [`Input::Tick`] although nothing happened. It may be now: policies that
     /// divide links anew after every change ask for it so, and decide once about all that was handed
     /// in before the tick.
     pub fn deadline(&self) -> Option<Time> {
-        let applications = self.registry.applications.values();
-        let ends = applications.filter_map(|application| application.ends).min();
+        let ends = self.registry.next_end();
         let statistics = (!self.switches.is_empty()).then_some(self.statistics_at);
-        let renew = (!self.agents.is_empty() || !self.switches.is_empty()).then_some(self.renew_at);
+        let renew = (!self.switches.is_empty()).then_some(self.renew_at);
+        let lease = self.renewals.first().map(|(at, _)| *at);
         let sessions = Some(self.sessions_at).filter(|at| *at != Time::NEVER);
-        [self.policy.deadline(), ends, statistics, renew, sessions].into_iter().flatten().min()
+        [self.policy.deadline(), ends, statistics, renew, lease, sessions].into_iter().flatten().min()
     }
 
     /// Comes with [`Input::Tick`].
@@ -224,6 +235,7 @@ impl Controller {
         if let Some(lease) = change.lease {
             self.lease = lease.max(SHORTEST);
             self.renew_at = self.now;
+            self.addressed.extend(self.agents.keys());
         }
         if let Some((name, policy)) = change.policy {
             self.policy_name = name;
@@ -248,7 +260,12 @@ impl Controller {
     /// Tells the policy.
     pub(crate) fn tell(&mut self, observation: impl Into<Observation>) {
         let network = &self.view.network;
-        self.policy.observe(self.now, network, &observation.into(), &mut self.decided);
+        self.policy.hear(self.now, network, &observation.into(), &mut self.decided);
+    }
+
+    /// Has the policy decide about all that it was told.
+    fn conclude(&mut self) {
+        self.policy.conclude(self.now, &self.view.network, &mut self.decided);
     }
 
     /// Tells a new policy all that is declared, and lifts what the old one wanted.
@@ -308,11 +325,9 @@ impl Controller {
 
     fn pass_time(&mut self) {
         let now = self.now;
-        let applications = self.registry.applications.iter();
-        let over = applications.filter(|(_, known)| known.ends.is_some_and(|ends| ends <= now));
-        let over: Vec<_> = over.map(|(name, known)| (name.clone(), known.jobs.clone())).collect();
-        for (name, jobs) in over {
-            for job in jobs.into_values() {
+        while let Some(name) = self.registry.ended(now) {
+            let jobs = self.registry.applications.get(&name).map(|known| known.jobs.clone());
+            for job in jobs.into_iter().flat_map(BTreeMap::into_values) {
                 self.complete_job(job);
             }
             self.registry.applications.remove(&name);
@@ -325,10 +340,12 @@ impl Controller {
         }
         if self.renew_at <= now {
             self.renew_at = now + self.lease / RENEWALS;
-            self.addressed.extend(self.agents.keys());
             self.renew_entries();
         }
+        let due = self.renewals.iter().take_while(|(at, _)| *at <= now);
+        self.addressed.extend(due.map(|(_, peer)| *peer));
         // Last, so that it decides about all that has come up before.
+        self.conclude();
         if self.policy.deadline().is_some_and(|deadline| deadline <= now) {
             self.policy.tick(now, &self.view.network, &mut self.decided);
         }
@@ -336,6 +353,7 @@ impl Controller {
 
     /// Has everybody hear what has been decided.
     fn settle(&mut self, out: &mut Vec<Output>) {
+        self.conclude();
         self.obey();
         self.roll();
         self.enforce();

@@ -76,9 +76,9 @@ impl Controller {
             };
             self.registry.applications.insert(Arc::from(name), application);
         }
+        self.registry.stays(name);
         let application =
             self.registry.applications.get_mut(name).expect("it is there or was added");
-        application.ends = None;
         let per_second = limits.declarations_per_second;
         if !application.budget.take(now, per_second) {
             application.refused += 1;

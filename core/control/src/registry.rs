@@ -1,7 +1,7 @@
 //! Who has declared what: applications, their jobs, their flows, and the numbers that stand for
 //! them. Numbers are dense and used again, so that tables by number stay small.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -83,6 +83,8 @@ pub(crate) enum Lie {
 #[derive(Default)]
 pub(crate) struct Registry {
     pub(crate) applications: BTreeMap<Arc<str>, Application>,
+    /// Applications that end, by when.
+    ending: BTreeSet<(Time, Arc<str>)>,
     jobs: Vec<Option<Job>>,
     free_jobs: Vec<JobId>,
     flows: Vec<Option<Flow>>,
@@ -93,6 +95,41 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
+    /// What an application declared ends at `at`, unless it comes back.
+    pub(crate) fn leaves(&mut self, application: &str, at: Time) {
+        self.stays(application);
+        if let Some((name, _)) = self.applications.get_key_value(application) {
+            let name = name.clone();
+            self.ending.insert((at, name.clone()));
+            if let Some(known) = self.applications.get_mut(&name) {
+                known.ends = Some(at);
+            }
+        }
+    }
+
+    /// An application is here, or here again.
+    pub(crate) fn stays(&mut self, application: &str) {
+        if let Some(known) = self.applications.get_mut(application)
+            && let Some(at) = known.ends.take()
+        {
+            self.ending.remove(&(at, application.into()));
+        }
+    }
+
+    /// When the next application ends.
+    pub(crate) fn next_end(&self) -> Option<Time> {
+        self.ending.first().map(|(at, _)| *at)
+    }
+
+    /// Takes out the next application whose end is not after `now`.
+    pub(crate) fn ended(&mut self, now: Time) -> Option<Arc<str>> {
+        let (at, _) = self.ending.first()?;
+        if *at > now {
+            return None;
+        }
+        self.ending.pop_first().map(|(_, name)| name)
+    }
+
     pub(crate) fn job(&self, job: JobId) -> Option<&Job> {
         self.jobs.get(job.index())?.as_ref()
     }

@@ -32,7 +32,8 @@ impl Controller {
             return Err(Refusal { field: "agent", reason, busy: false });
         };
         agent.heard = now;
-        let done = if !agent.budget.take(now, per_second) {
+        let is_free = agent.confirms(report, self.epoch);
+        let done = if !is_free && !agent.budget.take(now, per_second) {
             let reason = format!("more than {per_second} reports in a second; send fewer");
             Err(Refusal { field: "agent", reason, busy: true })
         } else {

@@ -78,6 +78,8 @@ struct Link {
     waiting: BTreeSet<(Rank, FlowId)>,
     /// SLOW flows that enter the network here and divide the share.
     sharing: BTreeSet<FlowId>,
+    /// By how many the share was divided last.
+    divided: usize,
 }
 
 impl Link {
@@ -130,7 +132,20 @@ impl Admission {
 
     /// Gives a flow another rank. All flows of a group must get it before [`Admission::settle`].
     pub(crate) fn rerank(&mut self, id: FlowId, rank: Rank) {
-        self.withdraw(id);
+        let Some(flow) = self.flows.get_mut(&id) else {
+            return;
+        };
+        if let State::Slow(link) = flow.state {
+            // It goes on waiting where it waits, unless its turn has come.
+            let before = (core::mem::replace(&mut flow.rank, rank), id);
+            let link = &mut self.links[link.index()];
+            link.waiting.remove(&before);
+            link.waiting.insert((rank, id));
+            self.agenda.remove(&before);
+            wake(link, &mut self.agenda);
+        } else {
+            self.withdraw(id);
+        }
         if let Some(flow) = self.flows.get_mut(&id) {
             flow.rank = rank;
             self.agenda.insert((rank, id));
@@ -184,7 +199,11 @@ impl Admission {
             self.examine(id);
         }
         for link in core::mem::take(&mut self.shares) {
-            self.limits.extend(&self.links[link.index()].sharing);
+            // Where one came for one that went, the others keep what they have.
+            let link = &mut self.links[link.index()];
+            if core::mem::replace(&mut link.divided, link.sharing.len()) != link.sharing.len() {
+                self.limits.extend(&link.sharing);
+            }
         }
         for id in core::mem::take(&mut self.limits) {
             let Some(flow) = self.flows.get(&id) else {
@@ -258,8 +277,9 @@ impl Admission {
             State::Slow(link) => {
                 self.links[link.index()].waiting.insert(key);
                 self.slow += 1;
-                self.limits.insert(id);
-                if !self.excepted.contains(&id) {
+                if self.excepted.contains(&id) {
+                    self.limits.insert(id);
+                } else {
                     self.share(id);
                 }
             }
@@ -297,6 +317,7 @@ impl Admission {
             self.links[access.index()].sharing.insert(id);
             self.shares.insert(access);
         }
+        self.limits.insert(id);
     }
 
     fn stop_sharing(&mut self, id: FlowId) {

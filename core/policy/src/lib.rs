@@ -103,6 +103,23 @@ pub trait Policy {
         out: &mut Directives,
     );
 
+    /// Takes in one of several observations that are decided about together: what follows from it may
+    /// wait for [`Policy::conclude`], which must come before the next [`Policy::tick`].
+    fn hear(
+        &mut self,
+        now: Time,
+        network: &Network,
+        observation: &Observation,
+        out: &mut Directives,
+    ) {
+        self.observe(now, network, observation, out);
+    }
+
+    /// Decides about all that was heard.
+    fn conclude(&mut self, now: Time, network: &Network, out: &mut Directives) {
+        let _ = (now, network, out);
+    }
+
     /// What switches are to report to this policy; `None` where it decides from what applications
     /// say.
     fn watch(&self) -> Option<Watch> {

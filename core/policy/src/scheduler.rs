@@ -118,11 +118,25 @@ impl<S: Standing> Policy for Scheduler<S> {
         observation: &Observation,
         out: &mut Directives,
     ) {
+        self.hear(now, network, observation, out);
+        self.conclude(now, network, out);
+    }
+
+    fn hear(
+        &mut self,
+        now: Time,
+        network: &Network,
+        observation: &Observation,
+        out: &mut Directives,
+    ) {
         match observation {
             Observation::Declared(declared) => self.declare(now, network, declared, out),
             Observation::Measured(Measured::LinkState { .. }) => self.admission.reroute(network),
-            Observation::Measured(_) => return,
+            Observation::Measured(_) => {}
         }
+    }
+
+    fn conclude(&mut self, now: Time, network: &Network, out: &mut Directives) {
         self.admission.settle(network, out);
         if let Some((_, alarm)) = &mut self.guard {
             alarm.arm(now, self.admission.any_slow());

@@ -3,10 +3,13 @@
 //! Everybody else puts what happened into one bounded channel and waits while it is full: what was
 //! accepted is never dropped, and who says too much is slowed down at the socket. What the machine
 //! answers goes to the peers' outlets.
+//!
+//! What waits is taken in turn by turn, and what follows from a turn is told once: the more waits, the
+//! less each costs. A tick ends every turn, so a record of inputs and ticks tells where turns ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use control::{Closing, ConfigError, Controller, Input, Output, Peer, Refusal};
 use policy::Parameters;
@@ -25,8 +28,10 @@ use crate::settings::Settings;
 
 /// Events that may wait for the machine.
 pub const WAITING: usize = 1024;
-/// Events that are dealt with before the clock is looked at again.
-const BATCH: usize = 256;
+/// Most events of a turn.
+const BATCH: usize = 64;
+/// A turn takes in no more once it has taken so long: the first must not wait for the last.
+const TURN: Duration = Duration::from_micros(500);
 
 /// Something that happened.
 pub enum Event {
@@ -73,6 +78,8 @@ pub struct Owner {
     switches: HashMap<Peer, Outlet>,
     agents: HashMap<Peer, Outlet>,
     out: Vec<Output>,
+    /// Requests of this turn, since when, and what became of them.
+    answers: Vec<(oneshot::Sender<Answer>, Instant, Answer)>,
 }
 
 impl Owner {
@@ -98,6 +105,7 @@ impl Owner {
             switches: HashMap::new(),
             agents: HashMap::new(),
             out: Vec::new(),
+            answers: Vec::new(),
         })
     }
 
@@ -118,23 +126,43 @@ impl Owner {
                     if count == 0 {
                         break;
                     }
+                    let mut turn = Instant::now();
                     for event in batch.drain(..) {
                         self.handle(event);
+                        if turn.elapsed() > TURN {
+                            self.end_turn();
+                            turn = Instant::now();
+                        }
                     }
                 }
                 () = due => {}
             }
+            self.end_turn();
             if let Some(recorder) = &mut self.recorder {
                 recorder.flush();
-            }
-            // A busy channel must not keep the machine from its own deadlines.
-            let now = self.clock.now();
-            if self.controller.deadline().is_some_and(|deadline| deadline <= now) {
-                self.input(now, Input::Tick);
             }
         }
         if let Some(recorder) = self.recorder.take() {
             recorder.finish();
+        }
+    }
+
+    /// Tells everybody what follows from the events of the turn.
+    fn end_turn(&mut self) {
+        let now = self.clock.now();
+        if let Some(recorder) = &mut self.recorder {
+            recorder.record(now, &Input::Tick);
+        }
+        let mut out = std::mem::take(&mut self.out);
+        self.controller.tick(now, &mut out);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.decided(&out);
+        }
+        self.send(now, out);
+        for (asked, start, answer) in self.answers.drain(..) {
+            self.measures.declared(start.elapsed());
+            // Who asked may have gone; what was declared stands.
+            let _ = asked.send(answer);
         }
     }
 
@@ -158,11 +186,7 @@ impl Owner {
             }
             Event::AgentConnected(peer, identity, outlet) => {
                 self.agents.insert(peer, outlet);
-                let refused = self.input(now, Input::AgentConnected { peer, identity: &identity });
-                if let Some(refusal) = refused {
-                    tracing::warn!(agent = identity, %refusal, "agent refused");
-                    self.agents.remove(&peer);
-                }
+                self.input(now, Input::AgentConnected { peer, identity: &identity });
             }
             Event::Reported(peer, report) => {
                 if self.agents.contains_key(&peer)
@@ -171,6 +195,8 @@ impl Owner {
                     tracing::debug!(peer = peer.0, %refusal, "report refused");
                 }
                 if matches!(report, Report::Congested { .. }) {
+                    // A queue that fills doesn't wait for the others of its turn.
+                    self.end_turn();
                     let decided_ns = start.elapsed().as_nanos();
                     tracing::debug!(target: "delay", decided_ns, "congestion answered");
                 }
@@ -191,9 +217,7 @@ impl Owner {
                     }
                     taken += 1;
                 }
-                self.measures.declared(start.elapsed());
-                // Who asked may have gone; what was declared stands.
-                let _ = answer.send(Answer { taken, refusal });
+                self.answers.push((answer, start, Answer { taken, refusal }));
             }
             Event::ApplicationGone(application) => {
                 self.input(now, Input::ApplicationGone(&application));
@@ -215,18 +239,12 @@ impl Owner {
         self.send(now, out);
     }
 
-    /// Hands one input to the machine and its outputs to the peers; gives back a refusal.
+    /// Hands one input to the machine; gives back a refusal.
     fn input(&mut self, now: Time, input: Input<'_>) -> Option<Refusal> {
         if let Some(recorder) = &mut self.recorder {
             recorder.record(now, &input);
         }
-        let mut out = std::mem::take(&mut self.out);
-        let refusal = self.controller.input(now, input, &mut out).err();
-        if let Some(recorder) = &mut self.recorder {
-            recorder.decided(&out);
-        }
-        self.send(now, out);
-        refusal
+        self.controller.hear(now, input).err()
     }
 
     /// Sends what came out. Who can't be reached is gone, which is an input again.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use units::Time;
 
 /// Opens every recording.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x01";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x02";
 /// Length, time, kind.
 const HEAD: usize = 4 + 8 + 1;
 /// Longest content that is believed.

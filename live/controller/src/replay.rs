@@ -93,10 +93,11 @@ pub fn replay(file: &Path, mut tell: impl FnMut(Time, &Output)) -> Result<Replay
             }
             content => {
                 done.inputs += 1;
-                if let Some(input) = input(&content)
-                    && controller.input(now, input, &mut out).is_err()
-                {
-                    done.refused += 1;
+                match input(&content) {
+                    // As the daemon does: a tick ends each turn.
+                    Some(Input::Tick) => controller.tick(now, &mut out),
+                    Some(input) => done.refused += u64::from(controller.hear(now, input).is_err()),
+                    None => {}
                 }
             }
         }

@@ -96,6 +96,9 @@ pub enum ClientError {
     },
 }
 
+/// What the connection of an agent becomes: lines in both directions.
+pub type Exchange = TokioIo<hyper::upgrade::Upgraded>;
+
 /// Opens a connection.
 ///
 /// # Errors
@@ -217,7 +220,7 @@ impl Client {
     pub async fn exchange(
         mut self,
         path: &str,
-    ) -> Result<TokioIo<hyper::upgrade::Upgraded>, ClientError> {
+    ) -> Result<Exchange, ClientError> {
         let response = self.send(Method::GET, path, true, Vec::new()).await?;
         let status = response.status();
         if status != StatusCode::SWITCHING_PROTOCOLS {
