@@ -78,8 +78,8 @@ struct Link {
     waiting: BTreeSet<(Rank, FlowId)>,
     /// SLOW flows that enter the network here and divide the share.
     sharing: BTreeSet<FlowId>,
-    /// By how many the share was divided last.
-    divided: usize,
+    /// In how many parts the share was divided last: at least as many as share it.
+    parts: usize,
 }
 
 impl Link {
@@ -199,9 +199,9 @@ impl Admission {
             self.examine(id);
         }
         for link in core::mem::take(&mut self.shares) {
-            // Where one came for one that went, the others keep what they have.
             let link = &mut self.links[link.index()];
-            if core::mem::replace(&mut link.divided, link.sharing.len()) != link.sharing.len() {
+            let parts = parts(link.sharing.len(), link.parts);
+            if core::mem::replace(&mut link.parts, parts) != parts {
                 self.limits.extend(&link.sharing);
             }
         }
@@ -225,8 +225,8 @@ impl Admission {
     fn slow_rate(&self, network: &Network, access: LinkId) -> Rate {
         let link = network.topology().links().get(access.index());
         let capacity = link.map_or(Rate::ZERO, |link| link.spec.capacity);
-        let count = self.links[access.index()].sharing.len() as u64;
-        self.slow_share.divided(capacity, count).max(FLOOR)
+        let parts = self.links[access.index()].parts as u64;
+        self.slow_share.divided(capacity, parts).max(FLOOR)
     }
 
     /// Makes room for every link of the network.
@@ -327,6 +327,20 @@ impl Admission {
         }
         self.limits.insert(id);
     }
+}
+
+/// In how many parts `count` flows divide a share that was divided in `before`. Up to eight flows it
+/// is their number. Of more, each that comes or goes would give all others another rate, by next to
+/// nothing: their number is rounded up to four steps an octave, and parts stay as long as they are
+/// enough and not many more. Then one flow that comes or goes changes the rates of some six others
+/// in the mean, however many there are, and seven tenths of the share are in use at least.
+fn parts(count: usize, before: usize) -> usize {
+    let up = |count: usize| {
+        let step = 1 << count.max(1).ilog2().saturating_sub(2);
+        count.next_multiple_of(step)
+    };
+    let is_near = count <= before && before <= up(count + count.saturating_sub(1) / 8);
+    if is_near { before } else { up(count) }
 }
 
 /// Puts the first flow that waits for `link` on the agenda, unless the link still blocks it. When

@@ -223,15 +223,21 @@ impl Bench {
         self.check_shares();
     }
 
-    /// SLOW flows of one access link divide 1 % of it.
+    /// SLOW flows of one access link divide 1 % of it: evenly up to eight of them, beyond that into
+    /// somewhat more parts, so that most stay as they are when one comes or goes.
     fn check_shares(&self) {
         let mut by_access: BTreeMap<LinkId, Vec<Rate>> = BTreeMap::new();
         for (flow, rate) in &self.desk.limits {
             by_access.entry(self.path(flow.0)[0]).or_default().push(*rate);
         }
         for rates in by_access.values() {
-            let each = Rate::from_bps(LINK.as_bps() / 100 / rates.len() as u64);
-            assert!(rates.iter().all(|rate| *rate == each.max(FLOOR)));
+            let count = rates.len() as u64;
+            let even = LINK.as_bps() / 100 / count;
+            let least = if count <= 8 { even } else { even * 7 / 10 };
+            let each = rates[0];
+            assert!(rates.iter().all(|rate| *rate == each));
+            assert!(each >= FLOOR.max(Rate::from_bps(least)));
+            assert!(each <= FLOOR.max(Rate::from_bps(even)));
         }
     }
 }
@@ -334,6 +340,44 @@ fn a_job_that_completes_leaves_nothing_throttled() {
         desk.settle(Time::ZERO, job_complete(1));
         assert!(!desk.is_slow(1), "{policy}");
     }
+}
+
+/// Four hundred flows wait at one host for a small one. They come and go one by one: together they
+/// never have more than their share, nor much less, and few of the others are told anything.
+#[test]
+fn many_that_wait_are_not_told_of_each_that_comes() {
+    const MOST: u32 = 400;
+    let network = big_switch(2, LINK);
+    let at = |number| host(&network, number);
+    let mut desk = desk("sff", network.clone());
+    desk.settle(Time::ZERO, job_start(0));
+    desk.settle(Time::ZERO, request(0, 0, at(0), at(1), 1));
+    let share = LINK.as_bps() / 100;
+    let (mut changes, mut told) = (0, 0);
+    let mut change = |desk: &mut Desk, flow: u32, comes: bool| {
+        let what = if comes {
+            request(0, flow, at(0), at(1), 1_000 + u64::from(flow))
+        } else {
+            desk.limits.remove(&FlowId(flow));
+            flow_complete(0, flow)
+        };
+        changes += 1;
+        told += desk.tell(Time::ZERO, what).len();
+        let count = desk.limits.len() as u64;
+        let sum: u64 = desk.limits.values().map(|rate| rate.as_bps()).sum();
+        assert_eq!(count, u64::from(flow) - u64::from(!comes));
+        assert!(sum <= share && (count == 0 || sum >= share * 7 / 10), "{count} have {sum}");
+    };
+    for flow in 1..=MOST {
+        change(&mut desk, flow, true);
+    }
+    // One more at the edge of each step, and back.
+    for flow in (1..=MOST).rev() {
+        change(&mut desk, flow, false);
+        change(&mut desk, flow, true);
+        change(&mut desk, flow, false);
+    }
+    assert!(told <= changes * 8, "{told} directives for {changes} changes");
 }
 
 #[test]
