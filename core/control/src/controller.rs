@@ -111,6 +111,7 @@ impl Controller {
             }
         }
         let view = View::new(&mut config)?;
+        config.policy.spare();
         let capping = config.switches.iter().filter(|switch| switch.windows);
         Ok(Self {
             epoch,
@@ -240,6 +241,7 @@ impl Controller {
         if let Some((name, policy)) = change.policy {
             self.policy_name = name;
             self.policy = policy;
+            self.policy.spare();
             self.introduce();
         }
         self.pass_time();

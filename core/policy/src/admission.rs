@@ -48,6 +48,8 @@ pub(crate) struct Admission {
     excepted: BTreeSet<FlowId>,
     /// How many flows are SLOW, the excepted among them.
     slow: usize,
+    /// Shares of many are divided in rounded parts.
+    is_sparing: bool,
 }
 
 #[derive(Debug)]
@@ -100,7 +102,13 @@ impl Admission {
             shares: BTreeSet::new(),
             excepted: BTreeSet::new(),
             slow: 0,
+            is_sparing: false,
         }
+    }
+
+    /// See [`crate::Policy::spare`].
+    pub(crate) const fn spare(&mut self) {
+        self.is_sparing = true;
     }
 
     /// Whether any flow is SLOW.
@@ -200,7 +208,8 @@ impl Admission {
         }
         for link in core::mem::take(&mut self.shares) {
             let link = &mut self.links[link.index()];
-            let parts = parts(link.sharing.len(), link.parts);
+            let count = link.sharing.len();
+            let parts = if self.is_sparing { rounded(count, link.parts) } else { count };
             if core::mem::replace(&mut link.parts, parts) != parts {
                 self.limits.extend(&link.sharing);
             }
@@ -329,12 +338,13 @@ impl Admission {
     }
 }
 
-/// In how many parts `count` flows divide a share that was divided in `before`. Up to eight flows it
-/// is their number. Of more, each that comes or goes would give all others another rate, by next to
-/// nothing: their number is rounded up to four steps an octave, and parts stay as long as they are
-/// enough and not many more. Then one flow that comes or goes changes the rates of some six others
-/// in the mean, however many there are, and seven tenths of the share are in use at least.
-fn parts(count: usize, before: usize) -> usize {
+/// In how many parts `count` flows divide a share that was divided in `before`, where each change of a
+/// rate costs a message. Up to eight flows it is their number. Of more, each that comes or goes would
+/// give all others another rate, by next to nothing: their number is rounded up to four steps an
+/// octave, and parts stay as long as they are enough and not many more. Then one flow that comes or
+/// goes changes the rates of some six others in the mean, however many there are, and seven tenths of
+/// the share are in use at least. (Phurti, section 4.3, says only that they share it together.)
+fn rounded(count: usize, before: usize) -> usize {
     let up = |count: usize| {
         let step = 1 << count.max(1).ilog2().saturating_sub(2);
         count.next_multiple_of(step)

@@ -120,6 +120,11 @@ pub trait Policy {
         let _ = (now, network, out);
     }
 
+    /// From now on every limit that changes costs a message to a host, as it doesn't in a simulation of
+    /// the policy alone: where a text says that many flows share something, they need not have exactly
+    /// the same as if they were one more or one less.
+    fn spare(&mut self) {}
+
     /// What switches are to report to this policy; `None` where it decides from what applications
     /// say.
     fn watch(&self) -> Option<Watch> {

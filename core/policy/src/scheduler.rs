@@ -143,6 +143,10 @@ impl<S: Standing> Policy for Scheduler<S> {
         }
     }
 
+    fn spare(&mut self) {
+        self.admission.spare();
+    }
+
     fn deadline(&self) -> Option<Time> {
         self.guard.as_ref().and_then(|(_, alarm)| alarm.next())
     }

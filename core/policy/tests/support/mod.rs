@@ -95,19 +95,32 @@ pub struct Desk {
     pub policy: Box<dyn Policy + Send>,
     /// Flows with a limit; the others transmit freely.
     pub limits: BTreeMap<FlowId, Rate>,
+    /// Several things are told before the policy decides.
+    pub together: bool,
 }
 
 impl Desk {
     pub fn new(network: Network, policy: Box<dyn Policy + Send>) -> Self {
-        Self { network, policy, limits: BTreeMap::new() }
+        Self { network, policy, limits: BTreeMap::new(), together: false }
     }
 
     /// Tells the policy something and returns what it changed.
     pub fn tell(&mut self, now: Time, observation: impl Into<Observation>) -> Directives {
         let mut out = Directives::new();
-        self.policy.observe(now, &self.network, &observation.into(), &mut out);
+        let observation = observation.into();
+        if self.together {
+            self.policy.hear(now, &self.network, &observation, &mut out);
+        } else {
+            self.policy.observe(now, &self.network, &observation, &mut out);
+        }
         self.obey(&out);
         out
+    }
+
+    pub fn conclude(&mut self, now: Time) {
+        let mut out = Directives::new();
+        self.policy.conclude(now, &self.network, &mut out);
+        self.obey(&out);
     }
 
     pub fn tick(&mut self, now: Time) -> Directives {
