@@ -35,6 +35,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The job of one flow that stays, and that of the flows that are announced.
 const FIRST: &str = "first";
 const JOB: &str = "j";
+/// Declarations of a request before the measurement.
+const SOME: usize = 50;
+/// Rest between the last of those and the measurement.
+const REST: Duration = Duration::from_millis(500);
 
 /// Measure a controller's daemon under load
 ///
@@ -60,7 +64,7 @@ pub(crate) struct Control {
           value_parser = clap::value_parser!(u32).range(1..=3_600))]
     seconds: u32,
 
-    /// Flows that live at once, of an application: each ends after so many newer ones
+    /// Flows that live at once, of an application, all the time: when one is announced the oldest ends
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     live: u32,
@@ -103,7 +107,7 @@ struct Measured {
     peers_cores: f64,
     /// Processor time of the daemon over the time of the run.
     daemon_cores: f64,
-    /// Most memory that the daemon held before flows were announced.
+    /// Most memory that the daemon held before it knew an application.
     daemon_start_rss_bytes: u64,
     /// Most memory that the daemon held.
     daemon_peak_rss_bytes: u64,
@@ -144,7 +148,7 @@ impl Control {
             "{} applications, {:.0} flows announced a second under {}: directive after {:.2} ms \
              (median), {:.2} ms (p99), {:.2} ms (worst)\n{} announced, {} refused, {} directed; \
              {:.2} ms late (p99)\nthe daemon took {:.2} cores and {:.1} MiB, {:.1} MiB of them before \
-             flows were announced; its peers took {:.2} cores\n",
+             it knew applications; its peers took {:.2} cores\n",
             measured.applications,
             measured.announced_per_s,
             measured.policy,
@@ -178,6 +182,7 @@ impl Control {
             listening.spawn(self.agent(number, &address).await?.run(Arc::clone(&log)));
         }
         let every = Duration::from_secs_f64(f64::from(self.applications) / f64::from(self.rate));
+        let start_rss_bytes = peak_rss_bytes(daemon.0.id())?;
         let mut ready = Vec::new();
         for number in 0..self.applications {
             let client = Client::connect(&address, None).await.map_err(Failure::failed)?;
@@ -187,7 +192,7 @@ impl Control {
             application.prepare().await?;
             ready.push(application);
         }
-        let start_rss_bytes = peak_rss_bytes(daemon.0.id())?;
+        tokio::time::sleep(REST).await;
         let peers = std::process::id();
         let cpu = [cpu_s(daemon.0.id())?, cpu_s(peers)?];
         let start = Instant::now();
@@ -387,7 +392,8 @@ struct Application {
 }
 
 impl Application {
-    /// Starts its jobs: one of a flow that stays, one of all others, which have announced more.
+    /// Starts its jobs: one of a flow that stays, one of all others, which have announced more, with as
+    /// many flows as live at once.
     async fn prepare(&mut self) -> Result<(), Failure> {
         let job = || JOB.to_owned();
         let host = |number: u32| format!("h{}", number % self.hosts);
@@ -401,11 +407,12 @@ impl Application {
             Declaration::TaskHost { job: job(), task: 1, host: host(self.number + 1) },
             Declaration::Size { job: job(), map: 0, reduces: vec![Portion { task: 1, bytes }] },
         ];
-        if self.post(&prepared).await? {
-            Ok(())
-        } else {
-            Err(Failure::failed("the daemon refuses to let an application begin"))
+        let mut taken = self.post(&prepared).await?;
+        let flows: Vec<_> = (1..=self.live).map(|flow| self.announced(flow)).collect();
+        for some in flows.chunks(SOME) {
+            taken &= self.post(some).await?;
         }
+        if taken { Ok(()) } else { Err(Failure::failed("an application may not begin")) }
     }
 
     /// Announces at its times; gives how often it did, and how often it was refused.
@@ -416,7 +423,7 @@ impl Application {
         while next < until {
             tokio::time::sleep_until(next.into()).await;
             announced += 1;
-            let request = self.flow(JOB, announced, Bytes::new(1_000_000 + announced));
+            let request = self.announced(self.live + announced);
             bodies.clear();
             if let Declaration::FlowRequest { connection, .. } = &request {
                 let now = Instant::now();
@@ -426,9 +433,7 @@ impl Application {
             }
             next += self.every;
             bodies.push(request);
-            if let Some(old @ 1..) = announced.checked_sub(self.live) {
-                bodies.push(Declaration::FlowComplete { job: JOB.to_owned(), flow: old });
-            }
+            bodies.push(Declaration::FlowComplete { job: JOB.to_owned(), flow: announced });
             if !self.post(&bodies).await? {
                 refused += 1;
             }
@@ -441,6 +446,10 @@ impl Application {
         let body = serde_json::to_vec(bodies).map_err(Failure::failed)?;
         let asked = self.client.ask(hyper::Method::POST, &path, body).await;
         Ok(asked.map_err(Failure::failed)?.0.is_success())
+    }
+
+    fn announced(&self, flow: u64) -> Declaration {
+        self.flow(JOB, flow, Bytes::new(1_000_000 + flow))
     }
 
     fn flow(&self, job: &str, flow: u64, bytes: Bytes) -> Declaration {
