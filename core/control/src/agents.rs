@@ -51,8 +51,8 @@ pub(crate) struct Standing {
 
 /// Unconfirmed commands beyond which those that newer ones replaced are forgotten; a multiple of what
 /// stands, so that forgetting costs little per command.
-const UNCONFIRMED: usize = 1024;
-const PER_STANDING: usize = 4;
+const UNCONFIRMED: usize = 128;
+const PER_STANDING: usize = 2;
 /// A full frame, for thresholds in packets.
 const FRAME: u64 = 1500;
 
@@ -301,6 +301,10 @@ impl Controller {
                 Some(rate) => self.confirmed.insert(connection, rate),
                 None => self.confirmed.remove(&connection),
             };
+        }
+        if agent.unconfirmed.is_empty() {
+            // What a burst took isn't kept for ever.
+            agent.unconfirmed.shrink_to(UNCONFIRMED);
         }
     }
 

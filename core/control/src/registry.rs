@@ -1,6 +1,7 @@
 //! Who has declared what: applications, their jobs, their flows, and the numbers that stand for
 //! them. Numbers are dense and used again, so that tables by number stay small.
 
+use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -79,6 +80,39 @@ pub(crate) enum Lie {
     Backlog { declared: Bytes },
 }
 
+/// The flows of a connection, which nearly always is one.
+enum Sharing {
+    One(FlowId),
+    Many(Vec<FlowId>),
+}
+
+impl Sharing {
+    fn flows(&self) -> &[FlowId] {
+        match self {
+            Self::One(flow) => core::slice::from_ref(flow),
+            Self::Many(flows) => flows,
+        }
+    }
+
+    fn push(&mut self, flow: FlowId) {
+        match self {
+            Self::One(first) => *self = Self::Many(alloc::vec![*first, flow]),
+            Self::Many(flows) => flows.push(flow),
+        }
+    }
+
+    /// Takes a flow out; whether none is left.
+    fn remove(&mut self, flow: FlowId) -> bool {
+        match self {
+            Self::One(only) => *only == flow,
+            Self::Many(flows) => {
+                flows.retain(|other| *other != flow);
+                flows.is_empty()
+            }
+        }
+    }
+}
+
 /// All of them.
 #[derive(Default)]
 pub(crate) struct Registry {
@@ -89,7 +123,7 @@ pub(crate) struct Registry {
     free_jobs: Vec<JobId>,
     flows: Vec<Option<Flow>>,
     free_flows: Vec<FlowId>,
-    by_connection: BTreeMap<Connection, Vec<FlowId>>,
+    by_connection: BTreeMap<Connection, Sharing>,
     /// Flows that nobody declared.
     pub(crate) seen: usize,
 }
@@ -205,7 +239,12 @@ impl Registry {
             }
             None => self.seen += 1,
         }
-        self.by_connection.entry(flow.connection).or_default().push(id);
+        match self.by_connection.entry(flow.connection) {
+            Entry::Vacant(free) => {
+                free.insert(Sharing::One(id));
+            }
+            Entry::Occupied(mut taken) => taken.get_mut().push(id),
+        }
         place(&mut self.flows, id.index(), flow);
         Some(id)
     }
@@ -223,11 +262,10 @@ impl Registry {
             }
             None => self.seen -= 1,
         }
-        if let Some(sharing) = self.by_connection.get_mut(&flow.connection) {
-            sharing.retain(|other| *other != id);
-            if sharing.is_empty() {
-                self.by_connection.remove(&flow.connection);
-            }
+        if let Some(sharing) = self.by_connection.get_mut(&flow.connection)
+            && sharing.remove(id)
+        {
+            self.by_connection.remove(&flow.connection);
         }
         self.free_flows.push(id);
         Some(flow)
@@ -235,7 +273,7 @@ impl Registry {
 
     /// The flows of exactly this connection.
     pub(crate) fn sharing(&self, connection: &Connection) -> &[FlowId] {
-        self.by_connection.get(connection).map_or(&[], Vec::as_slice)
+        self.by_connection.get(connection).map_or(&[], Sharing::flows)
     }
 
     /// The flows that packets of a connection belong to: those declared with its ports, or else with

@@ -12,9 +12,10 @@ pub type Demand = Vec<(usize, f64)>;
 
 /// The job first whose busiest link takes least; ties as given.
 pub fn by_bottleneck(jobs: &[Demand]) -> Vec<usize> {
-    let bottleneck = |job: &usize| jobs[*job].iter().fold(0.0, |most, (_, time)| time.max(most));
+    let bottleneck = |job: &Demand| job.iter().fold(0.0, |most: f64, (_, time)| time.max(most));
+    let bottlenecks: Vec<f64> = jobs.iter().map(bottleneck).collect();
     let mut order: Vec<usize> = (0..jobs.len()).collect();
-    order.sort_by(|a, b| f64::total_cmp(&bottleneck(a), &bottleneck(b)));
+    order.sort_by(|&a, &b| f64::total_cmp(&bottlenecks[a], &bottlenecks[b]));
     order
 }
 

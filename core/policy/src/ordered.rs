@@ -60,12 +60,20 @@ pub(crate) struct Ordered<O> {
     guard: Option<Ration>,
     /// Positions of the jobs, as long as none comes or goes.
     order: Vec<usize>,
+    /// What each job takes, kept for the room that it has.
+    demands: Vec<Demand>,
     by: core::marker::PhantomData<O>,
 }
 
 impl<O> Ordered<O> {
     pub(crate) const fn new(pause: Pause, guard: Option<Ration>) -> Self {
-        Self { pause, guard, order: Vec::new(), by: core::marker::PhantomData }
+        Self {
+            pause,
+            guard,
+            order: Vec::new(),
+            demands: Vec::new(),
+            by: core::marker::PhantomData,
+        }
     }
 }
 
@@ -73,11 +81,13 @@ impl<O: Order> Discipline for Ordered<O> {
     fn divide(&mut self, now: Time, division: Division<'_, '_>) {
         let Division { jobs, links, is_new } = division;
         if is_new {
-            let demand = |job: &&mut crate::coflow::Coflow| -> Demand {
-                job.loads(now, links).map(|(link, time)| (link.index(), time)).collect()
-            };
-            let demands: Vec<Demand> = jobs.iter().map(demand).collect();
-            self.order = O::order(&demands);
+            self.demands.resize_with(jobs.len(), Vec::new);
+            for (demand, job) in self.demands.iter_mut().zip(&*jobs) {
+                demand.clear();
+                let loads = job.loads(now, links);
+                demand.extend(loads.map(|(link, time)| (link.index(), time)));
+            }
+            self.order = O::order(&self.demands);
         }
         for (stage, &rule) in O::RULES.iter().enumerate() {
             for &position in &self.order {
@@ -85,7 +95,7 @@ impl<O: Order> Discipline for Ordered<O> {
             }
         }
         if jobs.is_empty() {
-            self.order = Vec::new();
+            (self.order, self.demands) = (Vec::new(), Vec::new());
         }
     }
 

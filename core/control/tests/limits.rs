@@ -1,0 +1,137 @@
+//! Limits on connections of agents and switches, and on what agents report: the surplus is refused,
+//! what was accepted stays.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+mod support;
+
+use protocol::agent::{ConnectionReport, Host, Report};
+use support::{Rig, SECOND, Shape, address, connection, entries, even};
+use units::{Bytes, Span};
+use watermaster_control::{Config, Input, Peer};
+
+fn rig(limit: impl FnOnce(&mut Config)) -> Rig {
+    let shape = Shape::racks(2);
+    let mut config = shape.config("fair", even(), true);
+    limit(&mut config);
+    Rig::new(&shape, config, 1)
+}
+
+/// An agent that comes when there is no room; what becomes of its hello.
+fn knock(rig: &mut Rig, identity: &str, host: u32) -> (Peer, bool) {
+    let peer = rig.peer();
+    rig.input(Input::AgentConnected { peer, identity }).unwrap();
+    let hosts = vec![Host { name: format!("h{host}"), addresses: vec![address(host)] }];
+    let hello = Report::Hello { hosts, capabilities: Vec::new(), epoch: 0 };
+    let is_taken = rig.input(Input::Reported(peer, &hello)).is_ok();
+    (peer, is_taken)
+}
+
+#[test]
+fn agents_beyond_the_limit_are_refused_and_the_others_stay() {
+    let mut rig = rig(|config| config.limits.agents = 2);
+    let (first, second) = (rig.agent("first", &[0]), rig.agent("second", &[1]));
+    let (third, is_taken) = knock(&mut rig, "third", 2);
+    assert!(!is_taken);
+    assert!(rig.closed.iter().any(|why| why.contains("2 agents are connected")), "{:?}", rig.closed);
+    let known: Vec<_> = rig.controller.status().agents.into_iter().map(|a| a.identity).collect();
+    assert_eq!(known, ["first", "second"]);
+    // The end of the connection that was refused takes nothing from anybody.
+    rig.input(Input::AgentGone(third)).unwrap();
+    rig.start("a", "j");
+    for (flow, host) in [(1, 0), (2, 1)] {
+        rig.flow("a", "j", flow, connection(host, 3, 10), None).unwrap();
+    }
+    assert_eq!([first, second].map(|peer| rig.agents[&peer].paced.len()), [1, 1]);
+    // Leases of those that were accepted are renewed all the time.
+    rig.pass(SECOND * 30);
+    assert_eq!([first, second].map(|peer| rig.agents[&peer].paced.len()), [1, 1]);
+
+    rig.input(Input::AgentGone(second)).unwrap();
+    let (_, is_taken) = knock(&mut rig, "third", 2);
+    assert!(is_taken, "there is room again");
+}
+
+#[test]
+fn switches_beyond_the_limit_are_refused_and_the_others_stay() {
+    let mut rig = rig(|config| config.limits.switches = 1);
+    let connected = |rig: &Rig| -> Vec<bool> {
+        rig.controller.status().switches.iter().map(|switch| switch.connected).collect()
+    };
+    rig.plug(0);
+    rig.pass(SECOND);
+    let before = entries(rig.switch(0)).len();
+    assert!(before > 0);
+    let refused = rig.plug(1);
+    assert!(
+        rig.closed.iter().any(|why| why.contains("1 switches are connected")),
+        "{:?}",
+        rig.closed
+    );
+    assert_eq!(connected(&rig), [true, false]);
+    // What it says is nobody's word, and its end nobody's end.
+    rig.input(Input::SwitchBytes(refused, &[4, 0, 0, 8, 0, 0, 0, 1])).unwrap();
+    rig.input(Input::SwitchGone(refused)).unwrap();
+    rig.pass(SECOND * 30);
+    assert_eq!(connected(&rig), [true, false]);
+    assert_eq!(entries(rig.switch(0)).len(), before);
+
+    rig.unplug(0);
+    rig.plug(1);
+    assert_eq!(connected(&rig), [false, true]);
+}
+
+#[test]
+fn reports_beyond_the_limit_are_refused_and_the_others_count() {
+    let mut rig = rig(|config| config.limits.reports_per_second = 10);
+    let (busy, other) = (rig.agent("busy", &[0]), rig.agent("other", &[1]));
+    rig.start("a", "j");
+    let of = [connection(0, 3, 10), connection(1, 3, 10)];
+    for (flow, of) in (0..).zip(of) {
+        rig.flow("a", "j", flow, of, None).unwrap();
+    }
+    let report = |host: usize, delivered: u64| Report::Connections {
+        connections: vec![ConnectionReport {
+            connection: of[host],
+            delivered_bytes: Bytes::new(delivered),
+            unsent_bytes: Bytes::new(1_000_000),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::from_micros(100),
+            retransmissions: 0,
+        }],
+    };
+    let delivered = |rig: &Rig, flow| {
+        rig.controller.explain_flow("a", "j", flow).unwrap().flow.delivered_bytes.get()
+    };
+    rig.pass(SECOND);
+    // What was delivered before the first report may be an earlier flow's.
+    rig.input(Input::Reported(busy, &report(0, 0))).unwrap();
+    rig.input(Input::Reported(other, &report(1, 0))).unwrap();
+    let (mut taken, mut refused) = (0, 0);
+    for step in 1..=50_u64 {
+        match rig.input(Input::Reported(busy, &report(0, step * 1000))) {
+            Ok(()) => taken = step,
+            Err(refusal) => {
+                assert!(refusal.busy && refusal.field == "agent", "{refusal}");
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((taken, refused), (9, 41), "ten at once, of which one came before");
+    assert_eq!(delivered(&rig, 0), 9_000, "what was taken counts, and nothing else");
+    assert_eq!(rig.controller.counters().reports_refused, 41);
+    // Nobody else is held back, and it goes on being told.
+    rig.input(Input::Reported(other, &report(1, 5_000))).unwrap();
+    assert_eq!(delivered(&rig, 1), 5_000);
+    rig.flow("a", "j", 2, connection(0, 2, 11), None).unwrap();
+    assert!(rig.agents[&busy].paced.contains_key(&connection(0, 2, 11)));
+    // Its word that it has done so is one that the controller asks for. Said again, it is not.
+    let status = rig.controller.explain_flow("a", "j", 2).unwrap().flow;
+    assert!(status.enforced_bps.is_some() && status.enforced_bps == status.intended_bps);
+    let sequence = u64::from(rig.agents[&busy].heard);
+    let again = Report::Applied { epoch: 1, sequence };
+    assert!(rig.input(Input::Reported(busy, &again)).unwrap_err().busy);
+
+    rig.pass(SECOND);
+    rig.input(Input::Reported(busy, &report(0, 60_000))).unwrap();
+    assert_eq!(delivered(&rig, 0), 60_000);
+}
