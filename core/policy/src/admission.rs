@@ -12,13 +12,15 @@
 //! best rank down; a change of state affects worse ranks only, so no flow's state flips twice. A
 //! SLOW flow is registered at one link that blocks it and looked at again when that link is freed.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::ops::Bound::{Excluded, Unbounded};
 
 use model::{Directives, FlowId, LinkId, Network, NodeId};
 use units::{Bytes, Rate};
 
+use crate::flow_map::FlowMap;
 use crate::{FLOOR, Share, pace};
 
 /// The place of a group of flows in the order; the smaller goes first. A group is a job, or a flow
@@ -35,7 +37,7 @@ pub(crate) struct Rank {
 #[derive(Debug)]
 pub(crate) struct Admission {
     slow_share: Share,
-    flows: BTreeMap<FlowId, Flow>,
+    flows: FlowMap<Flow>,
     /// By [`LinkId`].
     links: Vec<Link>,
     /// Flows whose state may be wrong.
@@ -56,7 +58,7 @@ pub(crate) struct Admission {
 struct Flow {
     ends: (NodeId, NodeId),
     /// Empty when no path leads from end to end; such a flow blocks nobody.
-    path: Vec<LinkId>,
+    path: Box<[LinkId]>,
     rank: Rank,
     state: State,
     /// The limit in force.
@@ -95,7 +97,7 @@ impl Admission {
     pub(crate) const fn new(slow_share: Share) -> Self {
         Self {
             slow_share,
-            flows: BTreeMap::new(),
+            flows: FlowMap::NONE,
             links: Vec::new(),
             agenda: BTreeSet::new(),
             limits: BTreeSet::new(),
@@ -135,12 +137,12 @@ impl Admission {
     pub(crate) fn exit(&mut self, id: FlowId) -> Option<Rate> {
         self.withdraw(id);
         self.excepted.remove(&id);
-        self.flows.remove(&id).and_then(|flow| flow.limit)
+        self.flows.remove(id).and_then(|flow| flow.limit)
     }
 
     /// Gives a flow another rank. All flows of a group must get it before [`Admission::settle`].
     pub(crate) fn rerank(&mut self, id: FlowId, rank: Rank) {
-        let Some(flow) = self.flows.get_mut(&id) else {
+        let Some(flow) = self.flows.get_mut(id) else {
             return;
         };
         if let State::Slow(link) = flow.state {
@@ -154,7 +156,7 @@ impl Admission {
         } else {
             self.withdraw(id);
         }
-        if let Some(flow) = self.flows.get_mut(&id) {
+        if let Some(flow) = self.flows.get_mut(id) {
             flow.rank = rank;
             self.agenda.insert((rank, id));
         }
@@ -163,14 +165,14 @@ impl Admission {
     /// Takes in that the topology has changed.
     pub(crate) fn reroute(&mut self, network: &Network) {
         self.cover(network);
-        let moved = self.flows.iter().filter_map(|(&id, flow)| {
+        let moved = self.flows.iter().filter_map(|(id, flow)| {
             let path = route(network, id, flow.ends);
             (path != flow.path).then_some((id, path))
         });
-        let moved: Vec<(FlowId, Vec<LinkId>)> = moved.collect();
+        let moved: Vec<(FlowId, Box<[LinkId]>)> = moved.collect();
         for (id, path) in moved {
             self.withdraw(id);
-            if let Some(flow) = self.flows.get_mut(&id) {
+            if let Some(flow) = self.flows.get_mut(id) {
                 flow.path = path;
                 self.agenda.insert((flow.rank, id));
             }
@@ -180,7 +182,7 @@ impl Admission {
     /// Lets a flow that is SLOW transmit beside those that block it. It blocks nobody itself.
     /// Returns whether it was SLOW.
     pub(crate) fn except(&mut self, id: FlowId) -> bool {
-        let Some(flow) = self.flows.get(&id) else {
+        let Some(flow) = self.flows.get(id) else {
             return false;
         };
         if !matches!(flow.state, State::Slow(_)) {
@@ -194,7 +196,7 @@ impl Admission {
     /// Ends what [`Admission::except`] allowed.
     pub(crate) fn end_exceptions(&mut self) {
         for id in core::mem::take(&mut self.excepted) {
-            let slow = (self.flows.get(&id)).is_some_and(|f| matches!(f.state, State::Slow(_)));
+            let slow = (self.flows.get(id)).is_some_and(|f| matches!(f.state, State::Slow(_)));
             if slow {
                 self.share(id);
             }
@@ -215,13 +217,13 @@ impl Admission {
             }
         }
         for id in core::mem::take(&mut self.limits) {
-            let Some(flow) = self.flows.get(&id) else {
+            let Some(flow) = self.flows.get(id) else {
                 continue;
             };
             let slow = matches!(flow.state, State::Slow(_)) && !self.excepted.contains(&id);
             let access = flow.path.first().filter(|_| slow);
             let limit = access.map(|&access| self.slow_rate(network, access));
-            if let Some(flow) = self.flows.get_mut(&id)
+            if let Some(flow) = self.flows.get_mut(id)
                 && flow.limit != limit
             {
                 flow.limit = limit;
@@ -248,7 +250,7 @@ impl Admission {
 
     /// Sets a flow's state right, given that all better ranks are.
     fn examine(&mut self, id: FlowId) {
-        let Some(flow) = self.flows.get(&id) else {
+        let Some(flow) = self.flows.get(id) else {
             return;
         };
         let blocks = |link: &LinkId| self.links[link.index()].blocks(flow.rank);
@@ -266,7 +268,7 @@ impl Admission {
 
     /// Puts a withdrawn flow into a state.
     fn place(&mut self, id: FlowId, state: State) {
-        let Some(flow) = self.flows.get_mut(&id) else {
+        let Some(flow) = self.flows.get_mut(id) else {
             return;
         };
         flow.state = state;
@@ -297,7 +299,7 @@ impl Admission {
 
     /// Takes a flow out of every link and off the agenda, and wakes who waited for it.
     fn withdraw(&mut self, id: FlowId) {
-        let Some(flow) = self.flows.get_mut(&id) else {
+        let Some(flow) = self.flows.get_mut(id) else {
             return;
         };
         let key = (flow.rank, id);
@@ -322,7 +324,7 @@ impl Admission {
     }
 
     fn share(&mut self, id: FlowId) {
-        if let Some(&access) = self.flows.get(&id).and_then(|flow| flow.path.first()) {
+        if let Some(&access) = self.flows.get(id).and_then(|flow| flow.path.first()) {
             self.links[access.index()].sharing.insert(id);
             self.shares.insert(access);
         }
@@ -330,7 +332,7 @@ impl Admission {
     }
 
     fn stop_sharing(&mut self, id: FlowId) {
-        if let Some(&access) = self.flows.get(&id).and_then(|flow| flow.path.first()) {
+        if let Some(&access) = self.flows.get(id).and_then(|flow| flow.path.first()) {
             self.links[access.index()].sharing.remove(&id);
             self.shares.insert(access);
         }
@@ -363,8 +365,8 @@ fn wake(link: &Link, agenda: &mut BTreeSet<(Rank, FlowId)>) {
     }
 }
 
-fn route(network: &Network, id: FlowId, ends: (NodeId, NodeId)) -> Vec<LinkId> {
+fn route(network: &Network, id: FlowId, ends: (NodeId, NodeId)) -> Box<[LinkId]> {
     let mut path = Vec::new();
     network.path(ends.0, ends.1, u64::from(id.0), &mut path);
-    path
+    path.into()
 }

@@ -189,7 +189,7 @@ impl<F: Forecast> AppAware<F> {
 
     /// Nobody will decide about the job's flows again, so none is left throttled.
     fn complete(&mut self, job: JobId, out: &mut Directives) {
-        for id in self.roster.complete(job).keys() {
+        for id in self.roster.complete(job).iter() {
             if let Ok(at) = self.position(id) {
                 if self.flows.remove(at).limit.is_some() {
                     out.push(pace(id, None));

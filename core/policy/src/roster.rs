@@ -7,7 +7,7 @@ use alloc::collections::BTreeMap;
 
 use model::{FlowId, JobId, Network, NodeId};
 
-use crate::flow_map::FlowMap;
+use crate::flow_map::{FlowMap, FlowSet};
 
 /// Registered jobs, each with a policy's own record `J` of it.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Entry<J> {
     /// What the policy remembers of it.
     pub(crate) record: J,
     /// Its flows in the network.
-    pub(crate) flows: FlowMap<()>,
+    pub(crate) flows: FlowSet,
 }
 
 impl<J> Default for Roster<J> {
@@ -36,14 +36,14 @@ impl<J> Roster<J> {
     pub(crate) fn start(&mut self, job: JobId, record: impl FnOnce() -> J) {
         self.jobs
             .entry(job)
-            .or_insert_with(|| Entry { record: record(), flows: FlowMap::default() });
+            .or_insert_with(|| Entry { record: record(), flows: FlowSet::default() });
     }
 
     /// Forgets a job and returns the flows it still had in the network.
-    pub(crate) fn complete(&mut self, job: JobId) -> FlowMap<()> {
+    pub(crate) fn complete(&mut self, job: JobId) -> FlowSet {
         let flows = self.jobs.remove(&job).map(|entry| entry.flows);
         let flows = flows.unwrap_or_default();
-        for flow in flows.keys() {
+        for flow in flows.iter() {
             self.owners.remove(flow);
         }
         flows
@@ -62,19 +62,19 @@ impl<J> Roster<J> {
             return None;
         }
         let entry = self.jobs.get_mut(&job)?;
-        entry.flows.insert(flow, ());
+        entry.flows.insert(flow);
         self.owners.insert(flow, job);
         Some(entry)
     }
 
     /// Removes a flow of a job; whether it was there.
     pub(crate) fn leave(&mut self, job: JobId, flow: FlowId) -> bool {
-        if self.owners.get(flow) != Some(job) {
+        if self.owners.get(flow) != Some(&job) {
             return false;
         }
         self.owners.remove(flow);
         let entry = self.jobs.get_mut(&job);
-        entry.is_some_and(|entry| entry.flows.remove(flow).is_some())
+        entry.is_some_and(|entry| entry.flows.remove(flow))
     }
 
     /// A registered job.
@@ -84,7 +84,7 @@ impl<J> Roster<J> {
 
     /// The job of a flow.
     pub(crate) fn owner(&self, flow: FlowId) -> Option<JobId> {
-        self.owners.get(flow)
+        self.owners.get(flow).copied()
     }
 
     /// All registered jobs.

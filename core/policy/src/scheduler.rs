@@ -57,7 +57,7 @@ impl<S: Standing> Scheduler<S> {
                 self.roster.start(job, || Member { submitted: now, standing: S::new(arrival) });
             }
             Declared::JobComplete { job } => {
-                for flow in self.roster.complete(job).keys() {
+                for flow in self.roster.complete(job).iter() {
                     // Nobody will decide about this flow again, so it isn't left throttled.
                     if self.admission.exit(flow).is_some() {
                         out.push(pace(flow, None));
@@ -71,7 +71,7 @@ impl<S: Standing> Scheduler<S> {
                 self.arrivals += 1;
                 let standing = &mut entry.record.standing;
                 if let Some(rank) = standing.learn(network, declared) {
-                    for other in entry.flows.keys().filter(|other| *other != flow) {
+                    for other in entry.flows.iter().filter(|other| *other != flow) {
                         self.admission.rerank(other, rank);
                     }
                 }
@@ -88,7 +88,7 @@ impl<S: Standing> Scheduler<S> {
                 if let Some(entry) = self.roster.get_mut(job)
                     && let Some(rank) = entry.record.standing.learn(network, declared)
                 {
-                    for flow in entry.flows.keys() {
+                    for flow in entry.flows.iter() {
                         self.admission.rerank(flow, rank);
                     }
                 }
@@ -102,7 +102,7 @@ impl<S: Standing> Scheduler<S> {
         let mut any = false;
         let jobs = self.roster.jobs();
         for old in jobs.filter(|job| now.since(job.record.submitted) > guard.threshold) {
-            for flow in old.flows.keys() {
+            for flow in old.flows.iter() {
                 any |= self.admission.except(flow);
             }
         }
