@@ -218,7 +218,10 @@ impl Controller {
         let renew = (!self.switches.is_empty()).then_some(self.renew_at);
         let lease = self.renewals.first().map(|(at, _)| *at);
         let sessions = Some(self.sessions_at).filter(|at| *at != Time::NEVER);
-        [self.policy.deadline(), ends, statistics, renew, lease, sessions].into_iter().flatten().min()
+        [self.policy.deadline(), ends, statistics, renew, lease, sessions]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Comes with [`Input::Tick`].

@@ -32,7 +32,11 @@ fn agents_beyond_the_limit_are_refused_and_the_others_stay() {
     let (first, second) = (rig.agent("first", &[0]), rig.agent("second", &[1]));
     let (third, is_taken) = knock(&mut rig, "third", 2);
     assert!(!is_taken);
-    assert!(rig.closed.iter().any(|why| why.contains("2 agents are connected")), "{:?}", rig.closed);
+    assert!(
+        rig.closed.iter().any(|why| why.contains("2 agents are connected")),
+        "{:?}",
+        rig.closed
+    );
     let known: Vec<_> = rig.controller.status().agents.into_iter().map(|a| a.identity).collect();
     assert_eq!(known, ["first", "second"]);
     // The end of the connection that was refused takes nothing from anybody.

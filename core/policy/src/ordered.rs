@@ -67,13 +67,7 @@ pub(crate) struct Ordered<O> {
 
 impl<O> Ordered<O> {
     pub(crate) const fn new(pause: Pause, guard: Option<Ration>) -> Self {
-        Self {
-            pause,
-            guard,
-            order: Vec::new(),
-            demands: Vec::new(),
-            by: core::marker::PhantomData,
-        }
+        Self { pause, guard, order: Vec::new(), demands: Vec::new(), by: core::marker::PhantomData }
     }
 }
 

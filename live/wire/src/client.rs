@@ -217,10 +217,7 @@ impl Client {
     ///
     /// # Errors
     /// A broken connection, or the controller refuses.
-    pub async fn exchange(
-        mut self,
-        path: &str,
-    ) -> Result<Exchange, ClientError> {
+    pub async fn exchange(mut self, path: &str) -> Result<Exchange, ClientError> {
         let response = self.send(Method::GET, path, true, Vec::new()).await?;
         let status = response.status();
         if status != StatusCode::SWITCHING_PROTOCOLS {
