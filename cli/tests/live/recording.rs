@@ -23,6 +23,26 @@ async fn a_replay_decides_what_was_decided_then() {
     for flow in 0..200 {
         assert!(declare(&mut client, "a", &declared(flow)).await.0.is_success());
     }
+    // Several at once, so that one turn has what more than one says.
+    let mut many = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let mut client = daemon.client().await;
+        many.spawn(async move {
+            let name = format!("b{number}");
+            declare(&mut client, &name, &json!([{ "type": "job_start", "job": "j" }])).await;
+            for flow in 1..100 {
+                let mut request = declared(flow);
+                request["connection"]["source"] =
+                    json!(format!("10.0.0.1:{}", 5000 + number * 100 + flow));
+                let gone = json!({ "type": "flow_complete", "job": "j", "flow": flow - 1 });
+                let said = if flow > 1 { json!([request, gone]) } else { request };
+                assert!(declare(&mut client, &name, &said).await.0.is_success());
+            }
+        });
+    }
+    while let Some(done) = many.join_next().await {
+        done.unwrap();
+    }
     // A reload is a part of the story.
     std::fs::write(daemon.path("controller.toml"), recorder().replace("sff", "fair")).unwrap();
     daemon.signal("-HUP");

@@ -111,7 +111,6 @@ impl Controller {
             }
         }
         let view = View::new(&mut config)?;
-        config.policy.spare();
         let capping = config.switches.iter().filter(|switch| switch.windows);
         Ok(Self {
             epoch,
@@ -244,7 +243,6 @@ impl Controller {
         if let Some((name, policy)) = change.policy {
             self.policy_name = name;
             self.policy = policy;
-            self.policy.spare();
             self.introduce();
         }
         self.pass_time();

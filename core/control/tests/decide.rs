@@ -585,3 +585,95 @@ fn clocks_may_jump() {
     let commands = |o: &Output| matches!(o, Output::Agent(Peer(_), c) if c.commands.iter().all(|c| !matches!(c, Command::Pace { .. })));
     assert!(out.iter().all(commands));
 }
+
+/// Twenty flows wait at a host. In one turn one comes and another goes: the two are told, nobody else.
+/// Said one after the other, the same stands in the end.
+#[test]
+fn what_comes_and_goes_in_one_turn_changes_nothing_for_others() {
+    let request = |flow: u64, bytes| Declaration::FlowRequest {
+        job: "j".into(),
+        flow,
+        connection: connection(0, 3, 1000 + u16::try_from(flow).unwrap()),
+        bytes: Some(Bytes::new(bytes)),
+    };
+    let crowded = || {
+        let mut rig = rig("sff");
+        let agent = rig.agent("left", &[0, 1, 2]);
+        rig.start("a", "j");
+        rig.declare("a", request(0, 1)).unwrap();
+        for flow in 1..=20 {
+            rig.declare("a", request(flow, 1_000_000 + flow)).unwrap();
+        }
+        assert_eq!(rig.agents[&agent].paced.len(), 20);
+        (rig, agent)
+    };
+    let said = [
+        request(21, 2_000_000),
+        Declaration::FlowComplete { job: "j".into(), flow: 7 },
+        request(22, 2_000_000),
+        Declaration::FlowComplete { job: "j".into(), flow: 22 },
+    ];
+    let (mut one_by_one, agent) = crowded();
+    for declaration in &said {
+        one_by_one.declare("a", declaration.clone()).unwrap();
+    }
+
+    let (mut rig, _) = crowded();
+    for declaration in &said {
+        let input = Input::Declared { application: "a", declaration };
+        rig.controller.hear(rig.now, input).unwrap();
+    }
+    let mut out = Vec::new();
+    rig.controller.tick(rig.now, &mut out);
+    let told: Vec<_> = out
+        .iter()
+        .filter_map(|output| match output {
+            Output::Agent(_, commands) => Some(commands.commands.clone()),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    rig.carry(out);
+    let [came, went] = [1021, 1007].map(|port| connection(0, 3, port));
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.contains(&Command::Pace { connection: went, rate_bps: None }));
+    assert!(rig.agents[&agent].paced.contains_key(&came));
+    assert_eq!(rig.agents[&agent].paced, one_by_one.agents[&agent].paced);
+}
+
+/// Leases of agents that came at different times are renewed at different times, and not while an
+/// agent hears other things.
+#[test]
+fn renewals_are_spread() {
+    let mut rig = rig("sff");
+    for host in 0..3 {
+        rig.agent(&format!("h{host}"), &[host]);
+        rig.pass(Span::from_millis(500));
+    }
+    rig.start("a", "j");
+    let busy = |flow: u64| Declaration::FlowRequest {
+        job: "j".into(),
+        flow,
+        connection: connection(0, 3, 1000 + u16::try_from(flow).unwrap()),
+        bytes: Some(Bytes::new(1 + flow)),
+    };
+    let end = rig.now + SECOND * 30;
+    let (mut heard, mut flow) = ([0; 3], 0);
+    while rig.now < end {
+        let next = rig.controller.deadline().unwrap();
+        rig.now = next.min(rig.now + Span::from_millis(100));
+        let mut out = Vec::new();
+        rig.controller.tick(rig.now, &mut out);
+        assert!(out.len() <= 1, "at {}: {out:?}", rig.now);
+        for output in &out {
+            if let Output::Agent(peer, _) = output {
+                heard[usize::try_from(peer.0 - 2).unwrap()] += 1;
+            }
+        }
+        rig.carry(out);
+        flow += 1;
+        rig.declare("a", busy(flow)).unwrap();
+    }
+    // Three in a lease of 10 s; the first hears something every 100 ms.
+    assert_eq!(heard, [0, 9, 9]);
+}

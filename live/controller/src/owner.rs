@@ -149,16 +149,20 @@ impl Owner {
 
     /// Tells everybody what follows from the events of the turn.
     fn end_turn(&mut self) {
-        let now = self.clock.now();
-        if let Some(recorder) = &mut self.recorder {
-            recorder.record(now, &Input::Tick);
+        loop {
+            let now = self.clock.now();
+            if let Some(recorder) = &mut self.recorder {
+                recorder.record(now, &Input::Tick);
+            }
+            let mut out = std::mem::take(&mut self.out);
+            self.controller.tick(now, &mut out);
+            if let Some(recorder) = &mut self.recorder {
+                recorder.decided(&out);
+            }
+            if self.send(now, out) {
+                break;
+            }
         }
-        let mut out = std::mem::take(&mut self.out);
-        self.controller.tick(now, &mut out);
-        if let Some(recorder) = &mut self.recorder {
-            recorder.decided(&out);
-        }
-        self.send(now, out);
         for (asked, start, answer) in self.answers.drain(..) {
             self.measures.declared(start.elapsed());
             // Who asked may have gone; what was declared stands.
@@ -247,8 +251,9 @@ impl Owner {
         self.controller.hear(now, input).err()
     }
 
-    /// Sends what came out. Who can't be reached is gone, which is an input again.
-    fn send(&mut self, now: Time, mut out: Vec<Output>) {
+    /// Sends what came out; whether everybody could be reached. Who couldn't is gone, which is an input
+    /// again.
+    fn send(&mut self, now: Time, mut out: Vec<Output>) -> bool {
         let mut gone = Vec::new();
         for output in out.drain(..) {
             match output {
@@ -278,10 +283,12 @@ impl Owner {
             }
         }
         self.out = out;
+        let reached_all = gone.is_empty();
         for input in gone {
             tracing::warn!(?input, "cut off: it does not read, or has gone");
             self.input(now, input);
         }
+        reached_all
     }
 }
 

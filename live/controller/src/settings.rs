@@ -225,7 +225,9 @@ fn read_policy(value: &Value<'_>) -> Read<(Parameters, Config)> {
     let name = policies::read_name(&mut fields)?;
     let parameters = policies::read(&mut fields, name, SEGMENT)?;
     fields.done()?;
-    let policy = policy::by_name(name, &parameters).map_err(|error| value.error(error))?;
+    let mut policy = policy::by_name(name, &parameters).map_err(|error| value.error(error))?;
+    // There are agents to be told.
+    policy.spare();
     Ok((parameters, Config::new(name, policy)))
 }
 

@@ -56,7 +56,9 @@ fn connection(number: u64) -> Connection {
 }
 
 fn controller(name: &str) -> Result<Controller, Failure> {
-    let policy = policy::by_name(name, &Parameters::default()).map_err(Failure::failed)?;
+    let mut policy = policy::by_name(name, &Parameters::default()).map_err(Failure::failed)?;
+    // As in the daemon.
+    policy.spare();
     let mut config = Config::new(name, policy);
     let link = LinkSpec {
         capacity: Rate::from_mbps(10_000),
