@@ -445,6 +445,9 @@ impl Shares {
         if before < own && level < own {
             sums.held = sums.held.wrapping_add(level.wrapping_sub(before).wrapping_mul(flows));
             sums.below = sums.below.max(level);
+        } else if before > own && level > own {
+            sums.above = sums.above.min(level);
+            return;
         } else {
             if sums.is_known {
                 sums.leave(before, own, flows);

@@ -253,7 +253,7 @@ impl World {
         self.singles.doubt(number);
         let flow = &mut self.flows[number as usize];
         let before = std::mem::replace(&mut flow.rate, rate);
-        flow.end -= i128::from(before) * i128::from(self.now - flow.synced);
+        flow.end -= signed(u128::from(before) * u128::from(self.now - flow.synced));
         flow.synced = self.now;
         for &link in flow.links(&self.paths) {
             self.shares.take(link, before, rate);
