@@ -139,22 +139,28 @@ impl Filler {
                 continue;
             }
             alloc::collections::binary_heap::PeekMut::pop(top);
+            // It isn't looked at again: only what is left of it counts, which stays in a register.
+            let mut left = link.left;
+            links[number as usize].growing = 0;
             for &flow in members.of(number as usize) {
                 let flow = flow as usize;
                 if core::mem::replace(&mut stopped[flow], true) {
                     continue;
                 }
                 let (weight, path) = (weight(flow), paths.row(flow));
-                let lefts = path.as_ref().iter().map(|link| links[*link as usize].left);
-                let rate = lefts.fold(whole(level.0 * weight), u64::min);
-                for link in path.as_ref() {
+                let others = || path.as_ref().iter().filter(|link| **link != number);
+                let lefts = others().map(|link| links[*link as usize].left);
+                let rate = lefts.fold(whole(level.0 * weight).min(left), u64::min);
+                for link in others() {
                     let link = &mut links[*link as usize];
                     link.left -= rate;
                     link.weight = (link.weight - weight).max(0.0);
                     link.growing -= 1;
                 }
+                left -= rate;
                 rates[flow] = rate;
             }
+            links[number as usize].left = left;
         }
     }
 

@@ -63,10 +63,11 @@ impl Lists {
             let range = start..self.starts[list + 1] as usize;
             start = range.end;
             if stays(list) {
-                if kept < list {
-                    self.entries.copy_within(range.clone(), end);
+                // Most are too short for a call that copies.
+                for from in range {
+                    self.entries[end] = self.entries[from];
+                    end += 1;
                 }
-                end += range.len();
                 kept += 1;
                 self.starts[kept] = position(end);
             } else {
