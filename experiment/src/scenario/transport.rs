@@ -47,6 +47,11 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
         })?,
         sack: fields.or("sack", base.sack, Value::flag)?,
         limited_transmit: fields.or("limited_transmit", base.limited_transmit, Value::flag)?,
+        rack: fields.or("rack", base.rack, Value::flag)?,
+        tail_loss_probe: fields.or("tail_loss_probe", base.tail_loss_probe, Value::flag)?,
+        prr: fields.or("prr", base.prr, Value::flag)?,
+        tick: fields
+            .or("tick", base.tick, |v| between(v, Span::ZERO, Span::from_millis(100)))?,
         held: fields.or("held", base.held, Value::flag)?,
         lengths: fields.or("lengths", base.lengths, |v| v.choice(LENGTHS))?,
         handshake: fields.or("handshake", base.handshake, Value::flag)?,

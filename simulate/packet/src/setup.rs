@@ -95,6 +95,14 @@ pub struct Transport {
     pub sack: bool,
     /// A new segment for each of the first two duplicate acknowledgements (RFC 3042).
     pub limited_transmit: bool,
+    /// Losses are found by time, as hosts of today do (RACK, RFC 8985). Needs SACK.
+    pub rack: bool,
+    /// The end of a burst is probed before the timer runs out (RFC 8985, section 7). Needs RACK.
+    pub tail_loss_probe: bool,
+    /// A recovery sends in proportion to what arrives (RFC 9937). Needs RACK.
+    pub prr: bool,
+    /// The clock of the hosts' timers, of those with RACK: they run out at its ticks.
+    pub tick: Span,
     /// Of datagrams: whether packets wait at their host, in a queue for each destination, until
     /// directives let them go.
     pub held: bool,
@@ -150,6 +158,14 @@ impl Transport {
                 "packets of several lengths must be held, and have a header below {shortest} octets"
             ));
         }
+        if self.rack && !self.sack {
+            return Err("rack needs to be told what arrived: give sack".into());
+        }
+        for (name, set) in [("tail_loss_probe", self.tail_loss_probe), ("prr", self.prr)] {
+            if set && !self.rack {
+                return Err(format!("{name} is a part of recovery by time: give rack"));
+            }
+        }
         if self.min_rto == Span::ZERO {
             return Err("min_rto must be above zero".into());
         }
@@ -174,6 +190,10 @@ impl Default for Transport {
             receive_window: Bytes::new(4 << 20),
             sack: true,
             limited_transmit: true,
+            rack: false,
+            tail_loss_probe: false,
+            prr: false,
+            tick: Span::ZERO,
             held: false,
             lengths: Lengths::Full,
             handshake: false,

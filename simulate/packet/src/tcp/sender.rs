@@ -1,7 +1,11 @@
 //! The sending end: window, loss detection and recovery (RFC 5681, 6582, 6675, 6298, 3042, and from
-//! RFC 8985 how a lost retransmission shows).
+//! RFC 8985 how a lost retransmission shows). With RACK recovery is that of [`by_time`].
+
+mod by_time;
 
 use std::collections::VecDeque;
+
+use by_time::ByTime;
 
 use super::congestion::Congestion;
 use super::ranges::Ranges;
@@ -70,6 +74,7 @@ pub(crate) struct Sender {
     high_resent: u64,
     /// What was sent again in this recovery and has not arrived, in the order of sending.
     resent: VecDeque<Resent>,
+    by_time: Option<Box<ByTime>>,
     mss: u16,
     is_datagram: bool,
     pub(crate) retransmissions: u32,
@@ -105,6 +110,7 @@ impl Sender {
             sacked: Ranges::default(),
             high_resent: 0,
             resent: VecDeque::new(),
+            by_time: transport.rack.then(|| Box::new(ByTime::new(transport, handshake))),
             mss: transport.mss,
             is_datagram,
             retransmissions: 0,
@@ -117,6 +123,7 @@ impl Sender {
         self.receive_window = window;
         self.rtt = Rtt::new(transport.min_rto.as_nanos());
         self.rtt.sample(round_trip);
+        self.by_time = transport.rack.then(|| Box::new(ByTime::new(transport, round_trip)));
     }
 
     /// Smoothed round trip, ns. With timestamps (RFC 7323) the receiver knows it too.
@@ -166,13 +173,17 @@ impl Sender {
         let window = u64::from(window) << self.scale;
         let is_update = window != self.receive_window;
         self.receive_window = window;
-        if let Some((low, high)) = block
-            && self.sack
-        {
-            let (low, high) = (unwrap(ack, low), unwrap(ack, high));
-            if ack < low && low < high && high <= self.max {
-                self.sacked.insert(low, high);
-            }
+        let told = block.map(|(low, high)| (unwrap(ack, low), unwrap(ack, high)));
+        let sacked = told.filter(|&(low, high)| {
+            self.sack && ack < low && low < high && high <= self.max
+        });
+        if let Some(mut by_time) = self.by_time.take() {
+            by_time.on_ack(self, now, ack, sacked, echo);
+            self.by_time = Some(by_time);
+            return;
+        }
+        if let Some((low, high)) = sacked {
+            self.sacked.insert(low, high);
         }
         if !self.resent.is_empty() {
             self.find_lost_again(ack);
@@ -299,6 +310,11 @@ impl Sender {
             self.timer = now + self.rtt.timeout();
             return;
         }
+        if let Some(mut by_time) = self.by_time.take() {
+            by_time.on_deadline(self, now);
+            self.by_time = Some(by_time);
+            return;
+        }
         self.timeouts += 1;
         // RFC 5681: a second timeout for the same data doesn't lower the threshold again.
         if self.phase != Phase::Loss || self.una >= self.recover {
@@ -320,6 +336,11 @@ impl Sender {
     /// The next segment that may be sent now.
     #[inline]
     pub(crate) fn poll(&mut self, now: u64) -> Option<Segment> {
+        if let Some(mut by_time) = self.by_time.take() {
+            let segment = by_time.poll(self, now);
+            self.by_time = Some(by_time);
+            return segment;
+        }
         if self.resend.is_some() {
             return self.retransmit(now);
         }

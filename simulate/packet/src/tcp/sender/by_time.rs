@@ -1,0 +1,279 @@
+//! Recovery as hosts of today do it: losses are found by time (RACK), the end of a burst is probed
+//! (tail loss probe, both RFC 8985), and the window shrinks in proportion (RFC 9937).
+
+use super::{NEVER, Phase, Segment, Sender};
+use crate::Transport;
+use crate::tcp::prr::Reduction;
+use crate::tcp::scoreboard::{Delivery, Found, Scoreboard};
+
+/// What Linux adds to the timers of RACK and of the probe, ns (`TCP_TIMEOUT_MIN_US`).
+const GRACE: u64 = 2_000_000;
+
+/// Segments above a gap that make waiting for reordering needless (RFC 8985, section 6.2, step 4).
+const DUPLICATES: u64 = 3;
+
+/// What the sender's timer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Alarm {
+    Retransmission,
+    /// What came late may be lost by now.
+    Reordering,
+    Probe,
+}
+
+/// State beside the sender's own.
+#[derive(Clone, Debug)]
+pub(super) struct ByTime {
+    board: Scoreboard,
+    alarm: Alarm,
+    probes: bool,
+    /// A probe is out: the end of all that was sent by then, and whether it was sent again.
+    probe: Option<(u64, bool)>,
+    proportional: bool,
+    reduction: Option<Reduction>,
+    min_rto: u64,
+    tick: u64,
+}
+
+impl ByTime {
+    pub(super) const fn new(transport: &Transport, round_trip: u64) -> Self {
+        Self {
+            board: Scoreboard::new(round_trip),
+            alarm: Alarm::Retransmission,
+            probes: transport.tail_loss_probe,
+            probe: None,
+            proportional: transport.prr,
+            reduction: None,
+            min_rto: transport.min_rto.as_nanos(),
+            tick: transport.tick.as_nanos(),
+        }
+    }
+
+    /// `span` from `now`, at a tick of the clock.
+    const fn after(&self, now: u64, span: u64) -> u64 {
+        if self.tick == 0 {
+            return now + span;
+        }
+        (now / self.tick + span.div_ceil(self.tick)) * self.tick
+    }
+
+    /// Takes in an acknowledgement up to `ack`, which is at most what was sent.
+    pub(super) fn on_ack(
+        &mut self,
+        sender: &mut Sender,
+        now: u64,
+        ack: u64,
+        block: Option<(u64, u64)>,
+        echo: bool,
+    ) {
+        let acked = ack - sender.una;
+        sender.congestion.on_echo(acked, echo, ack, sender.max);
+        if sender.max == sender.una {
+            sender.on_window();
+            return;
+        }
+        let mss = u64::from(sender.mss);
+        let was_limited = self.board.flying() + mss > sender.congestion.window;
+        let delivery = self.board.on_ack(now, ack, block, &mut sender.sacked);
+        sender.una = ack;
+        if let Some(sample) = delivery.sample {
+            sender.rtt.sample(sample);
+        }
+        if acked > 0 {
+            sender.congestion.on_ack(now, ack, sender.next);
+        }
+        self.judge_probe(sender, ack, acked == 0 && block.is_none());
+        if sender.phase != Phase::Open && sender.una >= sender.recover {
+            if sender.phase == Phase::Recovery {
+                sender.congestion.window = sender.congestion.threshold;
+            }
+            sender.phase = Phase::Open;
+            self.reduction = None;
+        }
+        let found = self.board.detect(now, self.allowance(sender));
+        let repeats = sender.phase == Phase::Loss && found.again;
+        if repeats || (sender.phase == Phase::Open && self.board.lost() > 0) {
+            self.enter_recovery(sender, delivery);
+        }
+        if sender.phase == Phase::Recovery {
+            self.reduce(sender, delivery.octets, acked > 0 && found.octets == 0);
+        } else if acked > 0 && was_limited && !(echo && sender.is_ecn_capable()) {
+            sender.congestion.grow(now, delivery.octets, sender.rtt.smoothed());
+        }
+        if !self.await_reordering(sender, now, found) && acked > 0 {
+            self.arm(sender, now, now);
+        }
+    }
+
+    /// How much later than what was sent after it a segment may come (RFC 8985, section 6.2, step 4;
+    /// packets of a flow keep their order here, so that it never adapts).
+    fn allowance(&self, sender: &Sender) -> u64 {
+        if sender.phase != Phase::Open || self.board.arrived() >= DUPLICATES * u64::from(sender.mss)
+        {
+            return 0;
+        }
+        (self.board.least_round_trip() / 4).min(sender.rtt.smoothed())
+    }
+
+    /// Sets the timer for what may be found lost later, if any.
+    fn await_reordering(&mut self, sender: &mut Sender, now: u64, found: Found) -> bool {
+        let Some(wait) = found.wait else {
+            return false;
+        };
+        self.alarm = Alarm::Reordering;
+        sender.timer = self.after(now, wait + GRACE);
+        true
+    }
+
+    fn enter_recovery(&mut self, sender: &mut Sender, delivery: Delivery) {
+        let flight = sender.max - sender.una;
+        sender.congestion.on_loss(flight.min(sender.congestion.window));
+        sender.congestion.window = sender.congestion.threshold;
+        sender.phase = Phase::Recovery;
+        sender.recover = sender.max;
+        self.probe = None;
+        // RecoverFS of RFC 9937, section 6.
+        let flight = flight - self.board.arrived() + delivery.octets;
+        self.reduction = self.proportional.then(|| Reduction::new(flight));
+    }
+
+    fn reduce(&mut self, sender: &mut Sender, delivered: u64, safe: bool) {
+        let Some(reduction) = self.reduction.as_mut().filter(|_| delivered > 0) else {
+            return;
+        };
+        let (flying, threshold) = (self.board.flying(), sender.congestion.threshold);
+        sender.congestion.window =
+            reduction.window(delivered, flying, threshold, safe, u64::from(sender.mss));
+    }
+
+    /// A probe that repaired a loss by itself is a loss all the same (RFC 8985, section 7.4.2).
+    fn judge_probe(&mut self, sender: &mut Sender, ack: u64, is_duplicate: bool) {
+        let Some((end, again)) = self.probe.filter(|&(end, _)| ack >= end) else {
+            return;
+        };
+        if !again || is_duplicate {
+            self.probe = None;
+        } else if ack > end {
+            self.probe = None;
+            let congestion = &mut sender.congestion;
+            congestion.on_loss(congestion.window);
+            congestion.window = congestion.threshold;
+        }
+    }
+
+    /// Starts the timer of the retransmission, as if the first segment had been sent at `since`, or
+    /// that of the probe where it comes before (RFC 8985, section 7.2).
+    fn arm(&mut self, sender: &mut Sender, now: u64, since: u64) {
+        self.alarm = Alarm::Retransmission;
+        if sender.una == sender.max {
+            sender.timer = NEVER;
+            return;
+        }
+        sender.timer = self.after(since, sender.rtt.timeout()).max(now + 1);
+        let is_orderly = sender.phase == Phase::Open
+            && sender.sacked.is_empty()
+            && self.board.lost() == 0;
+        if self.probes && is_orderly {
+            let alone = self.board.len() == 1;
+            let wait = 2 * sender.rtt.smoothed() + if alone { self.min_rto } else { GRACE };
+            self.alarm = Alarm::Probe;
+            sender.timer = sender.timer.min(self.after(now, wait));
+        }
+    }
+
+    pub(super) fn on_deadline(&mut self, sender: &mut Sender, now: u64) {
+        match std::mem::replace(&mut self.alarm, Alarm::Retransmission) {
+            Alarm::Reordering => {
+                let found = self.board.detect(now, self.allowance(sender));
+                if found.octets > 0 {
+                    if sender.phase != Phase::Recovery {
+                        self.enter_recovery(sender, Delivery::default());
+                    }
+                    self.reduce(sender, u64::from(sender.mss), false);
+                }
+                let since = self.board.first_sent().unwrap_or(now);
+                sender.timer = self.after(since, sender.rtt.timeout()).max(now + 1);
+            }
+            Alarm::Probe if self.probe.is_none() => self.send_probe(sender, now),
+            Alarm::Probe => {
+                let since = self.board.first_sent().unwrap_or(now);
+                sender.timer = self.after(since, sender.rtt.timeout()).max(now + 1);
+            }
+            Alarm::Retransmission => self.on_timeout(sender, now),
+        }
+    }
+
+    /// RFC 8985, section 7.3: new data if there is any that may be sent, else the last segment again.
+    fn send_probe(&mut self, sender: &mut Sender, now: u64) {
+        let len = u64::from(sender.mss).min(sender.size - sender.max);
+        let fits = sender.max + len - sender.una <= sender.receive_window;
+        sender.resend = if len > 0 && fits { Some(sender.max) } else { self.board.last() };
+        let again = sender.resend != Some(sender.max);
+        self.probe = Some((if again { sender.max } else { sender.max + len }, again));
+        sender.timer = self.after(now, sender.rtt.timeout());
+    }
+
+    fn on_timeout(&mut self, sender: &mut Sender, now: u64) {
+        sender.timeouts += 1;
+        if sender.phase != Phase::Loss || sender.una >= sender.recover {
+            let flight = sender.max - sender.una - self.board.arrived();
+            sender.congestion.on_loss(flight.min(sender.congestion.window));
+        }
+        self.board.on_timeout(now);
+        sender.congestion.on_timeout();
+        sender.congestion.window += self.board.flying();
+        sender.phase = Phase::Loss;
+        sender.recover = sender.max;
+        sender.resend = None;
+        self.probe = None;
+        self.reduction = None;
+        sender.rtt.back_off();
+        sender.timer = self.after(now, sender.rtt.timeout());
+    }
+
+    pub(super) fn poll(&mut self, sender: &mut Sender, now: u64) -> Option<Segment> {
+        if let Some(seq) = sender.resend.take() {
+            // A probe, of the end or of the window.
+            let segment = match self.board.len_at(seq) {
+                Some(len) => sender.send(now, seq, len),
+                None => sender.probe(now),
+            };
+            if segment.len > 0 {
+                self.board.on_send(now, seq, segment.len.into());
+            }
+            return Some(segment);
+        }
+        let (flying, window) = (self.board.flying(), sender.congestion.window);
+        if let Some((seq, len)) = self.board.next_lost() {
+            if flying + len > window {
+                return None;
+            }
+            let segment = sender.send(now, seq, len);
+            self.sent(now, segment);
+            if seq == sender.una && self.alarm != Alarm::Reordering {
+                self.alarm = Alarm::Retransmission;
+                sender.timer = self.after(now, sender.rtt.timeout());
+            }
+            return Some(segment);
+        }
+        let len = u64::from(sender.mss).min(sender.size - sender.max);
+        let ahead = sender.max + len - sender.una;
+        if len == 0 || flying + len > window || ahead > sender.receive_window {
+            return if sender.timer == NEVER { sender.blocked(now, len) } else { None };
+        }
+        let segment = sender.send(now, sender.max, len);
+        self.sent(now, segment);
+        if self.alarm != Alarm::Reordering {
+            let since = self.board.first_sent().unwrap_or(now);
+            self.arm(sender, now, since);
+        }
+        Some(segment)
+    }
+
+    fn sent(&mut self, now: u64, segment: Segment) {
+        self.board.on_send(now, segment.seq, segment.len.into());
+        if let Some(reduction) = &mut self.reduction {
+            reduction.on_send(segment.len.into());
+        }
+    }
+}
