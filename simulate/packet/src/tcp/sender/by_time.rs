@@ -6,8 +6,8 @@ use crate::Transport;
 use crate::tcp::prr::Reduction;
 use crate::tcp::scoreboard::{Delivery, Found, Scoreboard};
 
-/// What Linux adds to the timers of RACK and of the probe, ticks (`TCP_TIMEOUT_MIN`).
-const GRACE: u64 = 2;
+/// What Linux adds to the timers of RACK and of the probe, ns (`TCP_TIMEOUT_MIN_US`).
+const GRACE: u64 = 2_000_000;
 
 /// Segments above a gap that make waiting for reordering needless (RFC 8985, section 6.2, step 4).
 const DUPLICATES: u64 = 3;
@@ -54,7 +54,7 @@ impl ByTime {
         if self.tick == 0 {
             return now + span;
         }
-        (now / self.tick + span.div_ceil(self.tick)) * self.tick
+        (now / self.tick + 1 + span.div_ceil(self.tick)) * self.tick
     }
 
     /// Takes in an acknowledgement up to `ack`, which is at most what was sent.
@@ -121,7 +121,7 @@ impl ByTime {
             return false;
         };
         self.alarm = Alarm::Reordering;
-        sender.timer = self.after(now, wait + GRACE * self.tick);
+        sender.timer = self.after(now, wait + GRACE);
         true
     }
 
@@ -175,7 +175,7 @@ impl ByTime {
             && self.board.lost() == 0;
         if self.probes && is_orderly {
             let alone = self.board.len() == 1;
-            let wait = 2 * sender.rtt.smoothed() + if alone { self.min_rto } else { GRACE * self.tick };
+            let wait = 2 * sender.rtt.smoothed() + if alone { self.min_rto } else { GRACE };
             self.alarm = Alarm::Probe;
             sender.timer = sender.timer.min(self.after(now, wait));
         }
