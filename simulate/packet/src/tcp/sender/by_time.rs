@@ -6,9 +6,6 @@ use crate::Transport;
 use crate::tcp::prr::Reduction;
 use crate::tcp::scoreboard::{Delivery, Found, Scoreboard};
 
-/// What Linux adds to the timers of RACK and of the probe, ns (`TCP_TIMEOUT_MIN_US`).
-const GRACE: u64 = 2_000_000;
-
 /// Segments above a gap that make waiting for reordering needless (RFC 8985, section 6.2, step 4).
 const DUPLICATES: u64 = 3;
 
@@ -49,7 +46,7 @@ impl ByTime {
         }
     }
 
-    /// `span` from `now`, at a tick of the clock.
+    /// `span` from `now`, at a tick of the clock and not before: a tick that has begun doesn't count.
     const fn after(&self, now: u64, span: u64) -> u64 {
         if self.tick == 0 {
             return now + span;
@@ -121,7 +118,7 @@ impl ByTime {
             return false;
         };
         self.alarm = Alarm::Reordering;
-        sender.timer = self.after(now, wait + GRACE);
+        sender.timer = self.after(now, wait);
         true
     }
 
@@ -175,7 +172,7 @@ impl ByTime {
             && self.board.lost() == 0;
         if self.probes && is_orderly {
             let alone = self.board.len() == 1;
-            let wait = 2 * sender.rtt.smoothed() + if alone { self.min_rto } else { GRACE };
+            let wait = 2 * sender.rtt.smoothed() + if alone { self.min_rto } else { self.tick };
             self.alarm = Alarm::Probe;
             sender.timer = sender.timer.min(self.after(now, wait));
         }
