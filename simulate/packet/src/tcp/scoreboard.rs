@@ -277,3 +277,81 @@ impl Scoreboard {
         Some((piece.low, piece.len()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four segments of 10 octets, sent at 100, 101, 102, 103; no round trip is shorter than 20.
+    fn board() -> Scoreboard {
+        let mut board = Scoreboard::new(20);
+        for n in 0..4 {
+            board.on_send(100 + n, 10 * n, 10);
+        }
+        board
+    }
+
+    #[test]
+    fn what_was_sent_before_something_that_arrived_is_lost_after_the_allowance() {
+        let (mut board, mut sacked) = (board(), Ranges::default());
+        let delivery = board.on_ack(130, 0, Some((20, 30)), &mut sacked);
+        assert_eq!((delivery.octets, delivery.sample), (10, Some(28)));
+        // The last of those before it is due when it would have come, and 5 later.
+        let found = board.detect(130, 5);
+        assert_eq!(found, Found { octets: 0, again: false, wait: Some(5) });
+        assert_eq!(board.detect(133, 5).octets, 10);
+        assert_eq!(board.detect(134, 5).octets, 10);
+        // What was sent after it isn't.
+        assert_eq!((board.flying(), board.lost(), board.arrived()), (10, 20, 10));
+        assert_eq!(board.next_lost(), Some((0, 10)));
+    }
+
+    #[test]
+    fn a_retransmission_is_lost_when_a_later_one_arrives() {
+        let (mut board, mut sacked) = (board(), Ranges::default());
+        board.on_ack(130, 0, Some((20, 30)), &mut sacked);
+        assert_eq!(board.detect(130, 0).octets, 20);
+        board.on_send(131, 0, 10);
+        board.on_send(132, 10, 10);
+        assert_eq!((board.lost(), board.next_lost()), (0, None));
+        board.on_ack(160, 0, Some((10, 30)), &mut sacked);
+        let found = board.detect(160, 0);
+        assert_eq!(found, Found { octets: 20, again: true, wait: None });
+        assert_eq!((board.flying(), board.arrived()), (0, 20));
+    }
+
+    #[test]
+    fn an_acknowledgement_sooner_than_a_round_trip_is_of_the_first_transmission() {
+        let (mut board, mut sacked) = (board(), Ranges::default());
+        board.on_ack(130, 0, Some((20, 30)), &mut sacked);
+        board.detect(130, 0);
+        board.on_send(131, 0, 10);
+        let delivery = board.on_ack(140, 10, None, &mut sacked);
+        assert_eq!((delivery.octets, delivery.sample), (10, None));
+        // 30 was sent before 131, but nothing sent at 131 is known to have arrived.
+        assert_eq!(board.detect(140, 0).octets, 0);
+        assert_eq!(board.flying(), 10);
+    }
+
+    #[test]
+    fn what_was_just_sent_is_not_lost_when_the_timer_runs_out() {
+        let (mut board, mut sacked) = (board(), Ranges::default());
+        board.on_ack(130, 0, Some((20, 30)), &mut sacked);
+        // The round trip is 28: at 200 the first two are late, what was sent at 190 isn't.
+        board.on_send(190, 40, 10);
+        board.on_timeout(200);
+        assert_eq!((board.flying(), board.lost()), (10, 30));
+    }
+
+    #[test]
+    fn everything_adds_up() {
+        let (mut board, mut sacked) = (board(), Ranges::default());
+        board.on_ack(130, 5, Some((20, 40)), &mut sacked);
+        assert_eq!(board.flying() + board.lost() + board.arrived(), 35);
+        board.on_timeout(200);
+        assert_eq!((board.flying(), board.lost(), board.arrived()), (0, 15, 20));
+        assert_eq!(board.next_lost(), Some((5, 5)));
+        board.on_ack(210, 40, None, &mut sacked);
+        assert_eq!((board.flying(), board.lost(), board.arrived(), board.len()), (0, 0, 0, 0));
+    }
+}

@@ -110,7 +110,7 @@ impl Sender {
             sacked: Ranges::default(),
             high_resent: 0,
             resent: VecDeque::new(),
-            by_time: transport.rack.then(|| Box::new(ByTime::new(transport, handshake))),
+            by_time: ByTime::of(transport, handshake),
             mss: transport.mss,
             is_datagram,
             retransmissions: 0,
@@ -123,7 +123,7 @@ impl Sender {
         self.receive_window = window;
         self.rtt = Rtt::new(transport.min_rto.as_nanos());
         self.rtt.sample(round_trip);
-        self.by_time = transport.rack.then(|| Box::new(ByTime::new(transport, round_trip)));
+        self.by_time = ByTime::of(transport, round_trip);
     }
 
     /// Smoothed round trip, ns. With timestamps (RFC 7323) the receiver knows it too.
@@ -174,9 +174,8 @@ impl Sender {
         let is_update = window != self.receive_window;
         self.receive_window = window;
         let told = block.map(|(low, high)| (unwrap(ack, low), unwrap(ack, high)));
-        let sacked = told.filter(|&(low, high)| {
-            self.sack && ack < low && low < high && high <= self.max
-        });
+        let sacked =
+            told.filter(|&(low, high)| self.sack && ack < low && low < high && high <= self.max);
         if let Some(mut by_time) = self.by_time.take() {
             by_time.on_ack(self, now, ack, sacked, echo);
             self.by_time = Some(by_time);

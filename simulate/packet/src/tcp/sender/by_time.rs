@@ -2,9 +2,9 @@
 //! (tail loss probe, both RFC 8985), and the window shrinks in proportion (RFC 9937).
 
 use super::{NEVER, Phase, Segment, Sender};
-use crate::Transport;
 use crate::tcp::prr::Reduction;
 use crate::tcp::scoreboard::{Delivery, Found, Scoreboard};
+use crate::{Protocol, Transport};
 
 /// Segments above a gap that make waiting for reordering needless (RFC 8985, section 6.2, step 4).
 const DUPLICATES: u64 = 3;
@@ -33,17 +33,23 @@ pub(super) struct ByTime {
 }
 
 impl ByTime {
-    pub(super) const fn new(transport: &Transport, round_trip: u64) -> Self {
-        Self {
+    /// None for a transport that finds losses otherwise, or not at all. `round_trip` is what the
+    /// handshake took, ns.
+    pub(super) fn of(transport: &Transport, round_trip: u64) -> Option<Box<Self>> {
+        if !transport.rack || transport.protocol == Protocol::Datagram {
+            return None;
+        }
+        Some(Box::new(Self {
             board: Scoreboard::new(round_trip),
             alarm: Alarm::Retransmission,
             probes: transport.tail_loss_probe,
             probe: None,
-            proportional: transport.prr,
+            // There is nothing to reduce where the receiver alone sets the window.
+            proportional: transport.prr && transport.protocol != Protocol::Granted,
             reduction: None,
             min_rto: transport.min_rto.as_nanos(),
             tick: transport.tick.as_nanos(),
-        }
+        }))
     }
 
     /// `span` from `now`, at a tick of the clock and not before: a tick that has begun doesn't count.
@@ -167,9 +173,8 @@ impl ByTime {
             return;
         }
         sender.timer = self.after(since, sender.rtt.timeout()).max(now + 1);
-        let is_orderly = sender.phase == Phase::Open
-            && sender.sacked.is_empty()
-            && self.board.lost() == 0;
+        let is_orderly =
+            sender.phase == Phase::Open && sender.sacked.is_empty() && self.board.lost() == 0;
         if self.probes && is_orderly {
             let alone = self.board.len() == 1;
             let wait = 2 * sender.rtt.smoothed() + if alone { self.min_rto } else { self.tick };
@@ -218,7 +223,9 @@ impl ByTime {
         }
         self.board.on_timeout(now);
         sender.congestion.on_timeout();
-        sender.congestion.window += self.board.flying();
+        // What was sent within a round trip isn't lost yet, and goes beside the one segment.
+        let window = &mut sender.congestion.window;
+        *window = window.saturating_add(self.board.flying());
         sender.phase = Phase::Loss;
         sender.recover = sender.max;
         sender.resend = None;
@@ -272,5 +279,102 @@ impl ByTime {
         if let Some(reduction) = &mut self.reduction {
             reduction.on_send(segment.len.into());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Span;
+
+    const MSS: u32 = 1460;
+    const MS: u64 = 1_000_000;
+
+    /// All that RFC 8985 and 9937 ask for, a round trip of 20 ms, an initial window of ten.
+    fn transport() -> Transport {
+        let by_time =
+            Transport { rack: true, tail_loss_probe: true, prr: true, ..Transport::default() };
+        Transport { min_rto: Span::from_millis(200), ..by_time }
+    }
+
+    fn sender(transport: &Transport, segments: u64) -> Sender {
+        Sender::new(transport, segments * u64::from(MSS), 20 * MS)
+    }
+
+    /// The segments that may go at `ms`, by number.
+    fn sent(sender: &mut Sender, ms: u64) -> Vec<u64> {
+        std::iter::from_fn(|| sender.poll(ms * MS)).map(|one| one.seq / u64::from(MSS)).collect()
+    }
+
+    /// The segments that go when everything below `ack` is acknowledged, and `[low, high)`.
+    fn hear(sender: &mut Sender, ms: u64, ack: u32, block: Option<(u32, u32)>) -> Vec<u64> {
+        let block = block.map(|(low, high)| (low * MSS, high * MSS));
+        sender.on_ack(ms * MS, ack * MSS, u16::MAX, block, false);
+        sent(sender, ms)
+    }
+
+    #[test]
+    fn the_end_of_a_burst_is_probed_after_two_round_trips() {
+        let mut sender = sender(&transport(), 10);
+        assert_eq!(sent(&mut sender, 0).len(), 10);
+        // The last two are lost. The first sample is 20 ms, as that of the handshake was.
+        for n in 1..=8 {
+            assert_eq!(hear(&mut sender, 20, n, None), []);
+        }
+        assert_eq!(sender.deadline(), 60 * MS);
+        sender.on_deadline(60 * MS);
+        assert_eq!(sent(&mut sender, 60), [9]);
+        // The probe shows the other loss as well: 8 was sent long before.
+        assert_eq!(hear(&mut sender, 80, 8, Some((9, 10))), [8]);
+        hear(&mut sender, 100, 10, None);
+        assert!(sender.is_done());
+        assert_eq!((sender.timeouts, sender.retransmissions), (0, 2));
+    }
+
+    #[test]
+    fn a_probe_of_a_lone_segment_comes_no_sooner_than_its_timeout() {
+        let mut sender = sender(&transport(), 1);
+        assert_eq!(sent(&mut sender, 0), [0]);
+        assert_eq!(sender.deadline(), 200 * MS);
+        sender.on_deadline(200 * MS);
+        assert_eq!((sent(&mut sender, 200), sender.timeouts), (vec![0], 0));
+        // Then it is a timeout, and the next one waits twice as long.
+        assert_eq!(sender.deadline(), 400 * MS);
+        sender.on_deadline(400 * MS);
+        assert_eq!((sent(&mut sender, 400), sender.timeouts), (vec![0], 1));
+        assert_eq!(sender.deadline(), 800 * MS);
+    }
+
+    #[test]
+    fn one_segment_above_a_gap_is_enough_a_quarter_of_a_round_trip_later() {
+        let mut sender = sender(&transport(), 10);
+        sent(&mut sender, 0);
+        // The first is lost, and so are all from the third on.
+        assert_eq!(hear(&mut sender, 20, 0, Some((1, 2))), []);
+        assert_eq!(sender.deadline(), 25 * MS);
+        sender.on_deadline(25 * MS);
+        assert_eq!((sent(&mut sender, 25), sender.timeouts), (vec![0], 0));
+    }
+
+    #[test]
+    fn a_retransmission_lost_after_a_timeout_needs_no_second_timeout() {
+        let mut sender = sender(&Transport { tail_loss_probe: false, ..transport() }, 10);
+        sent(&mut sender, 0);
+        // All ten are lost.
+        sender.on_deadline(200 * MS);
+        assert_eq!(sent(&mut sender, 200), [0]);
+        assert_eq!(hear(&mut sender, 220, 1, None), [1, 2]);
+        // 1 is lost again, 2 arrives: a recovery, within the slow start that the timeout began.
+        assert_eq!(hear(&mut sender, 240, 1, Some((2, 3))), [1]);
+        assert_eq!((sender.timeouts, sender.phase), (1, Phase::Recovery));
+    }
+
+    #[test]
+    fn timers_run_out_at_ticks_and_not_early() {
+        let ticking = Transport { tick: Span::from_millis(4), ..transport() };
+        let mut sender = sender(&ticking, 10);
+        sent(&mut sender, 1);
+        // Two round trips of 20 ms and a tick are eleven ticks from the end of the one at 1 ms.
+        assert_eq!(sender.deadline(), 48 * MS);
     }
 }
