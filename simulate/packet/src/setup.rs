@@ -101,7 +101,7 @@ pub struct Transport {
     pub tail_loss_probe: bool,
     /// A recovery sends in proportion to what arrives (RFC 9937). Needs RACK.
     pub prr: bool,
-    /// The clock of the hosts' timers, of those with RACK: they run out at its ticks.
+    /// The clock by which the timers of recovery run out; zero is as fine as can be. Needs RACK.
     pub tick: Span,
     /// Of datagrams: whether packets wait at their host, in a queue for each destination, until
     /// directives let them go.
@@ -161,10 +161,13 @@ impl Transport {
         if self.rack && !self.sack {
             return Err("rack needs to be told what arrived: give sack".into());
         }
-        for (name, set) in [("tail_loss_probe", self.tail_loss_probe), ("prr", self.prr)] {
-            if set && !self.rack {
-                return Err(format!("{name} is a part of recovery by time: give rack"));
-            }
+        let parts = [
+            ("tail_loss_probe", self.tail_loss_probe),
+            ("prr", self.prr),
+            ("tick", self.tick != Span::ZERO),
+        ];
+        if let Some((name, _)) = parts.iter().find(|(_, set)| *set && !self.rack) {
+            return Err(format!("{name} is a part of recovery by time: give rack"));
         }
         if self.min_rto == Span::ZERO {
             return Err("min_rto must be above zero".into());
