@@ -500,14 +500,14 @@ rates = ["1 Mbit/s"]
 
 #[test]
 fn recovery_by_time_is_whole_or_refused() {
-    let all = ["rack=true", "tail_loss_probe=true", "prr=true", "tick=4 ms"];
+    let all = ["rack=true", "tail_loss_probe=true", "prr=true", "frto=true", "tick=4 ms"];
     let all = all.map(|key| format!("transport.{key}"));
     let all = all.each_ref().map(String::as_str);
-    let transport = read(GOOD, &all).unwrap().transport;
-    assert!(transport.rack && transport.tail_loss_probe && transport.prr);
+    let transport = read(GOOD, &all).unwrap().policies[0].transport;
+    assert!(transport.rack && transport.tail_loss_probe && transport.prr && transport.frto);
     assert_eq!(transport.tick, Span::from_millis(4));
-    let plain = read(GOOD, &[]).unwrap().transport;
-    assert!(!(plain.rack || plain.tail_loss_probe || plain.prr));
+    let plain = read(GOOD, &[]).unwrap().policies[0].transport;
+    assert!(!(plain.rack || plain.tail_loss_probe || plain.prr || plain.frto));
     for part in &all[1..] {
         assert!(refusal(GOOD, &[part]).contains("give rack"), "{part}");
     }

@@ -50,6 +50,7 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
         rack: fields.or("rack", base.rack, Value::flag)?,
         tail_loss_probe: fields.or("tail_loss_probe", base.tail_loss_probe, Value::flag)?,
         prr: fields.or("prr", base.prr, Value::flag)?,
+        frto: fields.or("frto", base.frto, Value::flag)?,
         tick: fields.or("tick", base.tick, |v| between(v, Span::ZERO, Span::from_millis(100)))?,
         held: fields.or("held", base.held, Value::flag)?,
         lengths: fields.or("lengths", base.lengths, |v| v.choice(LENGTHS))?,

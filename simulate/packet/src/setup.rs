@@ -101,6 +101,8 @@ pub struct Transport {
     pub tail_loss_probe: bool,
     /// A recovery sends in proportion to what arrives (RFC 9937). Needs RACK.
     pub prr: bool,
+    /// Whether a timeout was needed is found out by new data (F-RTO, RFC 5682). Needs RACK.
+    pub frto: bool,
     /// The clock by which the timers of recovery run out; zero is as fine as can be. Needs RACK.
     pub tick: Span,
     /// Of datagrams: whether packets wait at their host, in a queue for each destination, until
@@ -164,6 +166,7 @@ impl Transport {
         let parts = [
             ("tail_loss_probe", self.tail_loss_probe),
             ("prr", self.prr),
+            ("frto", self.frto),
             ("tick", self.tick != Span::ZERO),
         ];
         if let Some((name, _)) = parts.iter().find(|(_, set)| *set && !self.rack) {
@@ -196,6 +199,7 @@ impl Default for Transport {
             rack: false,
             tail_loss_probe: false,
             prr: false,
+            frto: false,
             tick: Span::ZERO,
             held: false,
             lengths: Lengths::Full,

@@ -45,11 +45,11 @@ fn case() -> impl Strategy<Value = Case> {
         Protocol::Datagram,
     ]);
     // RACK with or without the probe, the reduction and a clock.
-    let by_time = prop::option::of((any::<bool>(), any::<bool>(), 0u64..10));
+    let by_time = prop::option::of((any::<bool>(), any::<bool>(), any::<bool>(), 0u64..10));
     let transport =
         (protocol, 1u32..20, any::<bool>(), any::<bool>(), 1u64..200, 100u16..3_000, by_time)
             .prop_map(|(protocol, initial_window, sack, delayed, rto, mss, by_time)| {
-                let (tail_loss_probe, prr, tick) = by_time.unwrap_or_default();
+                let (tail_loss_probe, prr, frto, tick) = by_time.unwrap_or_default();
                 Transport {
                     protocol,
                     mss,
@@ -60,6 +60,7 @@ fn case() -> impl Strategy<Value = Case> {
                     rack: by_time.is_some(),
                     tail_loss_probe,
                     prr,
+                    frto,
                     tick: Span::from_millis(tick),
                     ..Transport::default()
                 }

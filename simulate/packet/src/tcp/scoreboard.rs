@@ -37,8 +37,8 @@ impl Piece {
 pub(super) struct Delivery {
     /// Octets that were not known to have arrived.
     pub(super) octets: u64,
-    /// Round trip of the first of them that was sent only once, ns.
-    pub(super) sample: Option<u64>,
+    /// The end of the first of them that was sent only once, and its round trip, ns.
+    pub(super) once: Option<(u64, u64)>,
 }
 
 /// What was found lost.
@@ -210,7 +210,7 @@ impl Scoreboard {
         let round_trip = now - piece.sent;
         if !piece.again {
             self.least = self.least.min(round_trip);
-            delivery.sample.get_or_insert(round_trip);
+            delivery.once.get_or_insert((piece.high, round_trip));
         } else if round_trip < self.least {
             // Sooner than possible: it was an earlier transmission that arrived.
             return;
@@ -266,6 +266,14 @@ impl Scoreboard {
         self.first_lost = self.pieces.front().map_or(0, |piece| piece.low);
     }
 
+    /// Nothing is lost after all.
+    pub(super) fn forgive(&mut self) {
+        for piece in self.pieces.iter_mut().filter(|piece| piece.fate == Fate::Lost) {
+            piece.fate = Fate::Flying;
+        }
+        self.flying += std::mem::take(&mut self.lost);
+    }
+
     /// The first segment that is lost: where it begins, and its octets.
     pub(super) fn next_lost(&mut self) -> Option<(u64, u64)> {
         if self.lost == 0 {
@@ -295,7 +303,7 @@ mod tests {
     fn what_was_sent_before_something_that_arrived_is_lost_after_the_allowance() {
         let (mut board, mut sacked) = (board(), Ranges::default());
         let delivery = board.on_ack(130, 0, Some((20, 30)), &mut sacked);
-        assert_eq!((delivery.octets, delivery.sample), (10, Some(28)));
+        assert_eq!((delivery.octets, delivery.once), (10, Some((30, 28))));
         // The last of those before it is due when it would have come, and 5 later.
         let found = board.detect(130, 5);
         assert_eq!(found, Found { octets: 0, again: false, wait: Some(5) });
@@ -327,7 +335,7 @@ mod tests {
         board.detect(130, 0);
         board.on_send(131, 0, 10);
         let delivery = board.on_ack(140, 10, None, &mut sacked);
-        assert_eq!((delivery.octets, delivery.sample), (10, None));
+        assert_eq!((delivery.octets, delivery.once), (10, None));
         // 30 was sent before 131, but nothing sent at 131 is known to have arrived.
         assert_eq!(board.detect(140, 0).octets, 0);
         assert_eq!(board.flying(), 10);

@@ -28,6 +28,12 @@ pub(super) struct ByTime {
     probe: Option<(u64, bool)>,
     proportional: bool,
     reduction: Option<Reduction>,
+    /// Whether timeouts are doubted (F-RTO, RFC 5682, section 3).
+    doubts: bool,
+    /// The timeout is doubted: the window and threshold before it.
+    doubt: Option<(u64, u64)>,
+    /// New data goes before what counts as lost, to see what becomes of it.
+    ahead: bool,
     min_rto: u64,
     tick: u64,
 }
@@ -47,6 +53,9 @@ impl ByTime {
             // There is nothing to reduce where the receiver alone sets the window.
             proportional: transport.prr && transport.protocol != Protocol::Granted,
             reduction: None,
+            doubts: transport.frto,
+            doubt: None,
+            ahead: false,
             min_rto: transport.min_rto.as_nanos(),
             tick: transport.tick.as_nanos(),
         }))
@@ -79,13 +88,14 @@ impl ByTime {
         let was_limited = self.board.flying() + mss > sender.congestion.window;
         let delivery = self.board.on_ack(now, ack, block, &mut sender.sacked);
         sender.una = ack;
-        if let Some(sample) = delivery.sample {
-            sender.rtt.sample(sample);
+        if let Some((_, round_trip)) = delivery.once {
+            sender.rtt.sample(round_trip);
         }
         if acked > 0 {
             sender.congestion.on_ack(now, ack, sender.next);
         }
         self.judge_probe(sender, ack, acked == 0 && block.is_none());
+        self.judge_timeout(sender, acked, delivery);
         if sender.phase != Phase::Open && sender.una >= sender.recover {
             if sender.phase == Phase::Recovery {
                 sender.congestion.window = sender.congestion.threshold;
@@ -164,6 +174,28 @@ impl ByTime {
         }
     }
 
+    /// After a timeout new data is sent when the first acknowledgement comes. If then something arrives
+    /// that was sent once and before, nothing was lost but time (RFC 5682, section 3, with SACK).
+    fn judge_timeout(&mut self, sender: &mut Sender, acked: u64, delivery: Delivery) {
+        self.ahead = false;
+        let Some((window, threshold)) = self.doubt.filter(|_| sender.phase == Phase::Loss) else {
+            return;
+        };
+        if delivery.once.is_some_and(|(end, _)| end <= sender.recover) {
+            (sender.congestion.window, sender.congestion.threshold) = (window, threshold);
+            sender.phase = Phase::Open;
+            self.board.forgive();
+            self.doubt = None;
+        } else if sender.max > sender.recover {
+            if acked == 0 {
+                self.doubt = None;
+            }
+        } else if acked > 0 && sender.una < sender.recover {
+            sender.recover = sender.max;
+            self.ahead = true;
+        }
+    }
+
     /// Starts the timer of the retransmission, as if the first segment had been sent at `since`, or
     /// that of the probe where it comes before (RFC 8985, section 7.2).
     fn arm(&mut self, sender: &mut Sender, now: u64, since: u64) {
@@ -207,16 +239,18 @@ impl ByTime {
 
     /// RFC 8985, section 7.3: new data if there is any that may be sent, else the last segment again.
     fn send_probe(&mut self, sender: &mut Sender, now: u64) {
-        let len = u64::from(sender.mss).min(sender.size - sender.max);
-        let fits = sender.max + len - sender.una <= sender.receive_window;
-        sender.resend = if len > 0 && fits { Some(sender.max) } else { self.board.last() };
-        let again = sender.resend != Some(sender.max);
-        self.probe = Some((if again { sender.max } else { sender.max + len }, again));
+        let new = Self::new_data(sender);
+        sender.resend = new.map_or_else(|| self.board.last(), |_| Some(sender.max));
+        self.probe = Some((sender.max + new.unwrap_or(0), new.is_none()));
         sender.timer = self.after(now, sender.rtt.timeout());
     }
 
     fn on_timeout(&mut self, sender: &mut Sender, now: u64) {
         sender.timeouts += 1;
+        let congestion = &sender.congestion;
+        let before = self.doubt.unwrap_or((congestion.window, congestion.threshold));
+        self.doubt = self.doubts.then_some(before);
+        self.ahead = false;
         if sender.phase != Phase::Loss || sender.una >= sender.recover {
             let flight = sender.max - sender.una - self.board.arrived();
             sender.congestion.on_loss(flight.min(sender.congestion.window));
@@ -248,7 +282,12 @@ impl ByTime {
             return Some(segment);
         }
         let (flying, window) = (self.board.flying(), sender.congestion.window);
-        if let Some((seq, len)) = self.board.next_lost() {
+        if self.ahead && Self::new_data(sender).is_none() && sender.max == sender.recover {
+            // There is none to send: the timeout is believed.
+            (self.ahead, self.doubt) = (false, None);
+        }
+        let lost = if self.ahead { None } else { self.board.next_lost() };
+        if let Some((seq, len)) = lost {
             if flying + len > window {
                 return None;
             }
@@ -260,11 +299,10 @@ impl ByTime {
             }
             return Some(segment);
         }
-        let len = u64::from(sender.mss).min(sender.size - sender.max);
-        let ahead = sender.max + len - sender.una;
-        if len == 0 || flying + len > window || ahead > sender.receive_window {
+        let Some(len) = Self::new_data(sender).filter(|len| flying + len <= window) else {
+            let len = u64::from(sender.mss).min(sender.size - sender.max);
             return if sender.timer == NEVER { sender.blocked(now, len) } else { None };
-        }
+        };
         let segment = sender.send(now, sender.max, len);
         self.sent(now, segment);
         if self.alarm != Alarm::Reordering {
@@ -272,6 +310,12 @@ impl ByTime {
             self.arm(sender, now, since);
         }
         Some(segment)
+    }
+
+    /// Octets of the next segment never sent, if there is one and the receiver has room for it.
+    fn new_data(sender: &Sender) -> Option<u64> {
+        let len = u64::from(sender.mss).min(sender.size - sender.max);
+        (len > 0 && sender.max + len - sender.una <= sender.receive_window).then_some(len)
     }
 
     fn sent(&mut self, now: u64, segment: Segment) {
@@ -367,6 +411,39 @@ mod tests {
         // 1 is lost again, 2 arrives: a recovery, within the slow start that the timeout began.
         assert_eq!(hear(&mut sender, 240, 1, Some((2, 3))), [1]);
         assert_eq!((sender.timeouts, sender.phase), (1, Phase::Recovery));
+    }
+
+    #[test]
+    fn a_timeout_that_was_late_news_is_taken_back() {
+        for frto in [false, true] {
+            let mut sender = sender(&Transport { tail_loss_probe: false, frto, ..transport() }, 30);
+            sent(&mut sender, 0);
+            // All ten arrive, but the news takes 210 ms.
+            sender.on_deadline(200 * MS);
+            assert_eq!(sent(&mut sender, 200), [0]);
+            // A window of two: new data, where without doubt 1 and 2 go again.
+            let next = hear(&mut sender, 210, 1, None);
+            assert_eq!(next, if frto { vec![10, 11] } else { vec![1, 2] });
+            hear(&mut sender, 211, 2, None);
+            assert_eq!(sender.phase, if frto { Phase::Open } else { Phase::Loss });
+            assert_eq!(sender.congestion.window >= 10 * u64::from(MSS), frto);
+        }
+    }
+
+    #[test]
+    fn a_timeout_that_was_a_loss_is_believed_when_new_data_arrives() {
+        let mut sender = sender(&Transport { frto: true, ..transport() }, 30);
+        sent(&mut sender, 0);
+        // All ten are lost, and the probe.
+        sender.on_deadline(sender.deadline());
+        assert_eq!(sent(&mut sender, 40), [10]);
+        sender.on_deadline(240 * MS);
+        assert_eq!(sent(&mut sender, 240), [0]);
+        assert_eq!(hear(&mut sender, 260, 1, None), [11, 12]);
+        // What was sent after the timeout arrives: the others are lost. It is a sample, too: a
+        // further timeout waits no longer than the first.
+        assert_eq!(hear(&mut sender, 280, 1, Some((11, 12))), [1]);
+        assert_eq!((sender.timeouts, sender.rtt.timeout()), (1, 200 * MS));
     }
 
     #[test]
