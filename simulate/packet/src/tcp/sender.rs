@@ -173,15 +173,12 @@ impl Sender {
         let window = u64::from(window) << self.scale;
         let is_update = window != self.receive_window;
         self.receive_window = window;
-        let told = block.map(|(low, high)| (unwrap(ack, low), unwrap(ack, high)));
-        let sacked =
-            told.filter(|&(low, high)| self.sack && ack < low && low < high && high <= self.max);
-        if let Some(mut by_time) = self.by_time.take() {
-            by_time.on_ack(self, now, ack, sacked, echo);
-            self.by_time = Some(by_time);
+        if self.by_time.is_some() {
+            let sacked = self.told(ack, block);
+            self.by_time(|by_time, sender| by_time.on_ack(sender, now, ack, sacked, echo));
             return;
         }
-        if let Some((low, high)) = sacked {
+        if let Some((low, high)) = self.told(ack, block) {
             self.sacked.insert(low, high);
         }
         if !self.resent.is_empty() {
@@ -224,6 +221,14 @@ impl Sender {
         }
         // In recovery too: RFC 6582, section 4, calls it slow-but-steady; Linux does the same.
         self.timer = if self.una == self.max { NEVER } else { now + self.rtt.timeout() };
+    }
+
+    /// What a SACK block that came with `ack` says, if it can be true.
+    #[inline]
+    fn told(&self, ack: u64, block: Option<(u32, u32)>) -> Option<(u64, u64)> {
+        let (low, high) = block.filter(|_| self.sack)?;
+        let (low, high) = (unwrap(ack, low), unwrap(ack, high));
+        (ack < low && low < high && high <= self.max).then_some((low, high))
     }
 
     #[cold]
@@ -309,9 +314,8 @@ impl Sender {
             self.timer = now + self.rtt.timeout();
             return;
         }
-        if let Some(mut by_time) = self.by_time.take() {
-            by_time.on_deadline(self, now);
-            self.by_time = Some(by_time);
+        if self.by_time.is_some() {
+            self.by_time(|by_time, sender| by_time.on_deadline(sender, now));
             return;
         }
         self.timeouts += 1;
@@ -335,10 +339,8 @@ impl Sender {
     /// The next segment that may be sent now.
     #[inline]
     pub(crate) fn poll(&mut self, now: u64) -> Option<Segment> {
-        if let Some(mut by_time) = self.by_time.take() {
-            let segment = by_time.poll(self, now);
-            self.by_time = Some(by_time);
-            return segment;
+        if self.by_time.is_some() {
+            return self.by_time(|by_time, sender| by_time.poll(sender, now));
         }
         if self.resend.is_some() {
             return self.retransmit(now);
@@ -358,6 +360,17 @@ impl Sender {
             return if rests { self.blocked(now, len) } else { None };
         }
         Some(self.send(now, self.next, len))
+    }
+
+    /// Recovery by time and the rest of the sender, where there is the former.
+    #[cold]
+    fn by_time<T: Default>(&mut self, act: impl FnOnce(&mut ByTime, &mut Self) -> T) -> T {
+        let Some(mut by_time) = self.by_time.take() else {
+            return T::default();
+        };
+        let done = act(&mut by_time, self);
+        self.by_time = Some(by_time);
+        done
     }
 
     /// The next datagram, of at most `most` octets of payload.
