@@ -229,3 +229,27 @@ fn a_daemon_that_dies_in_a_run_is_told_of_with_its_last_words() {
     assert!(again.contains("fct_mean_s"), "{again}");
     done(&["lab", "down", &name]);
 }
+
+/// Live `sdtcp` from end to end: a queue passes its threshold, the controller is told and answers, and
+/// the kernel writes the window into an acknowledgement that passes.
+#[test]
+fn a_queue_that_fills_ends_in_a_capped_acknowledgement() {
+    if !is_root() {
+        return;
+    }
+    let report = done(&["lab", "delay", "--rounds", "3", "--json"]);
+    let report: Value = serde_json::from_str(&report).unwrap();
+    let parts = report["parts"].as_array().unwrap();
+    assert_eq!(parts.len(), 6, "{report:#}");
+    let median = |name: &str| {
+        let part = parts.iter().find(|part| part["part"].as_str().unwrap().contains(name)).unwrap();
+        assert!(part["rounds"].as_u64() >= Some(1), "{report:#}");
+        assert!(part["median_ns"].as_u64() <= part["p99_ns"].as_u64(), "{report:#}");
+        part["median_ns"].as_u64().unwrap()
+    };
+    let whole = median("threshold to the first capped acknowledgement");
+    assert!(median("the decision") < median("notice to commands back"), "{report:#}");
+    assert!(median("notice to commands back") < whole, "{report:#}");
+    // A round trip, not a timer: the burst itself is over after 64 ms.
+    assert!((1..60_000_000).contains(&whole), "{report:#}");
+}

@@ -14,6 +14,9 @@ pub struct Figure {
     pub number: String,
     /// What tells this scenario from the others of the same figure; empty when it is the only one.
     pub panel: String,
+    /// The panel that this one stands in for where that one's trace isn't there: where it is, the
+    /// values of this one are shown and don't decide the figure's verdict. Empty for nobody.
+    pub stands_in_for: String,
     /// The keys that change along the x axis, all at once; none when nothing does.
     pub vary: Vec<String>,
     /// Their values, an entry for each point of the x axis, whose value is that of the first key.

@@ -238,6 +238,27 @@ fn figures_share_runs_and_panels_share_a_figure() {
 }
 
 #[test]
+fn a_panel_that_stands_in_decides_only_where_the_other_cannot_be_run() {
+    let own = "metric = \"fct_mean_s\"\n\n";
+    let named = |text: &str, keys: &str| {
+        text.replacen(own, &format!("metric = \"fct_mean_s\"\n{keys}\n\n"), 1)
+    };
+    for (trace, verdict) in [("", Verdict::Holds), ("\ntrace = \"big.tsv\"", Verdict::Differs)] {
+        let desk = Desk::new();
+        let right = AXIS.replace("value = 5", "value = 0");
+        desk.scenario("one", &named(&right, &format!("panel = \"one\"{trace}")));
+        desk.scenario("two", &named(AXIS, "panel = \"two\"\nstands_in_for = \"one\""));
+        let plan = desk.plan(&Selection::default());
+        let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
+        let figure = &reproduction.figures[0];
+        assert_eq!(figure.verdict, verdict, "{:?}", figure.measures);
+        let mut two = figure.measures.iter().filter(|measure| measure.name.starts_with("two"));
+        assert!(two.any(|measure| measure.verdict == Verdict::Differs));
+        assert_eq!(figure.reason.contains("stands in"), trace.is_empty(), "{}", figure.reason);
+    }
+}
+
+#[test]
 fn what_cannot_be_run_is_said_and_leaves_the_rest_alone() {
     let desk = Desk::new();
     desk.scenario("axis", AXIS);

@@ -66,6 +66,8 @@ pub enum Closing {
     Session(Closed),
     /// The same switch or agent has a newer connection.
     Replaced,
+    /// The switch obeys a controller of a later epoch.
+    Outranked,
     /// The peer asked for too much or said what can't be.
     Refused(Refusal),
 }
@@ -75,6 +77,9 @@ impl fmt::Display for Closing {
         match self {
             Self::Session(closed) => closed.fmt(f),
             Self::Replaced => f.write_str("the same peer has a newer connection"),
+            Self::Outranked => {
+                f.write_str("the switch obeys a controller of a later epoch: stop one of the two")
+            }
             Self::Refused(refusal) => refusal.fmt(f),
         }
     }

@@ -9,7 +9,7 @@ use model::{LinkId, Measured, NodeId, NodeKind};
 use openflow::sdtcp::Notice;
 use openflow::{
     Config, ErrorCode, Event, Failure, FlowCommand, FlowMod, FlowSelect, Message, MeterId, Port,
-    PortNo, PortReason, Refused, Reply, Request, Session, Side, TableId,
+    PortNo, PortReason, Refused, Reply, Request, Role, RoleMessage, Session, Side, TableId,
 };
 use protocol::Connection;
 use units::{Bytes, Rate, Time};
@@ -38,6 +38,8 @@ pub(crate) struct Switch {
     /// Its ports are known, so that it can be given entries.
     pub(crate) ready: bool,
     pub(crate) ready_since: Time,
+    /// It obeys a controller of a later epoch.
+    pub(crate) obeys_another: bool,
     /// It has the two tables that we need.
     pub(crate) capable: bool,
     /// How often it has connected.
@@ -72,6 +74,7 @@ pub(crate) struct PortView {
 /// What an answer is about.
 #[derive(Clone, Debug)]
 pub(crate) enum Pending {
+    Role,
     Ports,
     Step,
     Confirm(Vec<(Connection, Option<Rate>)>),
@@ -90,7 +93,8 @@ enum Heard {
     Barrier(u32),
     Entries(u32, Vec<(u64, Option<Connection>, Bytes)>, bool),
     Meters(u32, Vec<u32>, bool),
-    Failed(u32),
+    Role(u32),
+    Failed(u32, Option<ErrorCode>),
     Error(ErrorCode),
     Malformed,
     Nothing,
@@ -214,15 +218,27 @@ impl Controller {
                     self.forget_pending(node, xid);
                 }
             }
-            Heard::Failed(xid) => {
+            Heard::Role(xid) => {
+                self.forget_pending(node, xid);
+                if let Some(switch) = self.switches.get_mut(&node) {
+                    switch.obeys_another = false;
+                }
+            }
+            Heard::Failed(xid, code) => {
                 self.counters.switch_errors += 1;
                 match self.forget_pending(node, xid) {
+                    // One that knows no roles obeys everybody.
+                    Some(Pending::Role) if code == Some(ErrorCode::STALE) => {
+                        self.outranked_at(peer, node);
+                    }
                     // A step that isn't confirmed must not stop all others.
                     Some(Pending::Step) => self.stepped(node),
                     Some(Pending::Ports) => self.close_line(peer, Closing::Session(SILENT)),
                     _ => {}
                 }
             }
+            // A controller of a later epoch has come meanwhile.
+            Heard::Error(ErrorCode::IS_SLAVE) => self.outranked_at(peer, node),
             Heard::Error(code) => {
                 if !EXPECTED.contains(&code) {
                     self.counters.switch_errors += 1;
@@ -260,7 +276,18 @@ impl Controller {
         if let Some(line) = self.lines.get_mut(&peer) {
             line.node = Some(node);
         }
+        // The epoch is the number by which a switch tells who came later (6.3.6).
+        let role = RoleMessage { role: Role::MASTER, generation_id: self.epoch };
+        self.exchange(node, &Message::RoleRequest(role), Pending::Role);
         self.ask(node, &Request::PortDesc, Pending::Ports);
+    }
+
+    /// A switch takes nothing from this controller any more.
+    fn outranked_at(&mut self, peer: Peer, node: NodeId) {
+        if let Some(switch) = self.switches.get_mut(&node) {
+            switch.obeys_another = true;
+        }
+        self.close_line(peer, Closing::Outranked);
     }
 
     fn switch_ready(&mut self, node: NodeId) {
@@ -568,9 +595,11 @@ fn digest(event: Event<'_>, packet: &mut Vec<u8>) -> Heard {
         Event::Up => Heard::Up,
         Event::Malformed { .. } => Heard::Malformed,
         Event::Failed { xid, failure: Failure::Malformed(_) | Failure::Timeout } => {
-            Heard::Failed(xid)
+            Heard::Failed(xid, None)
         }
-        Event::Failed { xid, failure: Failure::Error(_) } => Heard::Failed(xid),
+        Event::Failed { xid, failure: Failure::Error(error) } => {
+            Heard::Failed(xid, Some(error.error))
+        }
         Event::Message { message, .. } => match message {
             Message::PacketIn(heard) => match Notice::of(&heard) {
                 Some(notice) => Heard::Notice(notice),
@@ -590,6 +619,7 @@ fn digest(event: Event<'_>, packet: &mut Vec<u8>) -> Heard {
         },
         Event::Reply { xid, message, last } => match message {
             Message::BarrierReply => Heard::Barrier(xid),
+            Message::RoleReply(_) => Heard::Role(xid),
             Message::MultipartReply { body, .. } => match body {
                 Reply::PortDesc(ports) => Heard::Ports(xid, ports.iter().collect(), last),
                 Reply::Flow(entries) => {

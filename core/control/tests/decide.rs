@@ -3,8 +3,8 @@
 
 mod support;
 
-use openflow::PortNo;
 use openflow::switch::Output as Answers;
+use openflow::{Message, PortNo, Reply, Role, RoleMessage};
 use protocol::Connection;
 use protocol::agent::{Command, Commands, ConnectionReport, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
@@ -302,6 +302,45 @@ fn meters_of_a_dead_controller_end() {
     assert_eq!(rig.controller.counters().switch_errors, 0);
 }
 
+/// Of two controllers a switch obeys the one of the later epoch (OpenFlow 1.3.5, section 6.3.6); the
+/// other is told, says so, and changes nothing.
+#[test]
+fn a_switch_obeys_the_later_epoch() {
+    let shape = Shape::racks(3);
+    let config = || shape.config("smsf", named("smsf"), true);
+    let mut rig = Rig::new(&shape, config(), 2);
+    rig.connect(0);
+    rig.pass(SECOND);
+    let before = support::entries(rig.switch(0));
+    assert!(!before.is_empty());
+    rig.replace(config(), 1);
+    rig.connect(0);
+    assert!(rig.closed[0].contains("a controller of a later epoch"), "{:?}", rig.closed);
+    let problems = rig.controller.status().problems.join("\n");
+    assert!(
+        problems.contains("switch s0 obeys a controller of a later epoch than 1"),
+        "{problems}"
+    );
+    assert_eq!(support::entries(rig.switch(0)), before);
+    // The next start is later than both.
+    rig.replace(config(), 3);
+    rig.connect(0);
+    rig.pass(SECOND);
+    assert_eq!((rig.closed.len(), rig.controller.counters().switch_errors), (1, 0));
+
+    // Another comes while this one is there: what it writes is refused from then on.
+    let mut switch = rig.switch(0).clone();
+    let role = RoleMessage { role: Role::SLAVE, generation_id: 4 };
+    switch.handle(rig.now, 1, &Message::RoleRequest(role), &mut Answers::default());
+    let before = support::entries(&switch);
+    rig.swap_switch(0, switch);
+    rig.unplug(1);
+    rig.connect(1);
+    rig.pass(SECOND * 30);
+    assert!(rig.closed[1].contains("a controller of a later epoch"), "{:?}", rig.closed);
+    assert_eq!(support::entries(rig.switch(0)).len(), before.len());
+}
+
 /// A controller that starts again may hear applications before switches. What these get to hear is
 /// the same in either order: the meters, and the entries of flows that go their own way.
 #[test]
@@ -339,14 +378,10 @@ fn switches_that_come_after_applications_are_told_all_the_same() {
 fn meters(rig: &Rig) -> usize {
     let mut answers = Answers::default();
     let body = openflow::Request::MeterConfig(openflow::MeterId::ALL);
-    let request = openflow::Message::MultipartRequest { more: false, body };
+    let request = Message::MultipartRequest { more: false, body };
     rig.switch(0).clone().handle(Time::ZERO, 1, &request, &mut answers);
-    let (_, reply) = openflow::Message::decode(&answers.messages[0]).unwrap();
-    let openflow::Message::MultipartReply { body: openflow::Reply::MeterConfig(meters), .. } =
-        reply
-    else {
-        panic!()
-    };
+    let (_, reply) = Message::decode(&answers.messages[0]).unwrap();
+    let Message::MultipartReply { body: Reply::MeterConfig(meters), .. } = reply else { panic!() };
     meters.iter().count()
 }
 

@@ -13,7 +13,7 @@ use units::{Bytes, Rate, Time};
 
 use crate::filling::Paths;
 use crate::links::Links;
-use crate::lists::position;
+use crate::lists::{Rows, position};
 use crate::{FLOOR, pace};
 
 /// A division may go over all jobs so many times.
@@ -112,6 +112,57 @@ impl Accounts {
         let [one, other] = &mut self.granted;
         for column in [one, other, &mut self.rate] {
             column[to] = column[from];
+        }
+    }
+
+    /// Adds up what the flows do on every link.
+    fn add_up(&self, paths: impl Rows, uses: &mut [Use]) {
+        for of in &mut *uses {
+            (of.flows, of.load, of.rate) = (0, 0.0, 0);
+        }
+        for ((path, left), rate) in paths.rows().zip(&self.left).zip(&self.rate) {
+            for &place in path.as_ref() {
+                let of = &mut uses[place as usize];
+                of.flows += 1;
+                of.load += left;
+                of.rate += rate;
+            }
+        }
+    }
+
+    /// Appends to `out` the limits of flows that have changed: [`Coflow::tell`].
+    fn tell(
+        &mut self,
+        flows: &[Flow],
+        paths: impl Rows,
+        uses: &mut [Use],
+        aside: Rate,
+        out: &mut Directives,
+    ) {
+        let (floor, aside) = (FLOOR.as_bps(), aside.as_bps());
+        let most = uses.iter().map(|of| of.ration).max().unwrap_or(0);
+        let Self { granted: [one, other], rate: rates, .. } = self;
+        let granted = one.iter().zip(&*other).map(|(one, other)| one + other);
+        for (((flow, path), mut granted), told) in
+            flows.iter().zip(paths.rows()).zip(granted).zip(rates)
+        {
+            let path = path.as_ref();
+            if granted < most {
+                let ration = path.iter().map(|link| uses[*link as usize].ration).min();
+                granted = granted.max(ration.unwrap_or(0));
+            }
+            let rate = if path.is_empty() { 0 } else { granted.max(floor) };
+            // No faster than what it was granted and what is set aside for it.
+            let is_close = *told <= granted + aside && rate <= told.saturating_add(aside);
+            if is_close && (rate == 0) == (*told == 0) {
+                continue;
+            }
+            for link in path {
+                let of = &mut uses[*link as usize];
+                of.rate = of.rate - *told + rate;
+            }
+            *told = rate;
+            out.push(pace(flow.id, (rate > 0).then_some(Rate::from_bps(rate))));
         }
     }
 
@@ -407,17 +458,9 @@ impl Coflow {
     /// Adds up what the flows do on every link, and forgets links without flows.
     fn add_up(&mut self) {
         let Self { accounts, uses, paths, .. } = self;
-        for of in &mut *uses {
-            (of.flows, of.load, of.rate) = (0, 0.0, 0);
-        }
-        let flows = paths.links.iter().zip(&accounts.left).zip(&accounts.rate);
-        for ((path, left), rate) in flows {
-            for &place in path {
-                let of = &mut uses[place as usize];
-                of.flows += 1;
-                of.load += left;
-                of.rate += rate;
-            }
+        match paths.links.pairs() {
+            Some(pairs) => accounts.add_up(pairs, uses),
+            None => accounts.add_up(&paths.links, uses),
         }
         if uses.iter().any(|of| of.flows == 0) {
             let mut kept = 0;
@@ -514,30 +557,10 @@ impl Coflow {
         for of in &mut self.uses {
             of.ration = ration(of);
         }
-        let Self { flows, uses, paths, .. } = self;
-        let (floor, aside) = (FLOOR.as_bps(), aside.as_bps());
-        let most = uses.iter().map(|of| of.ration).max().unwrap_or(0);
-        let Accounts { granted: [one, other], rate: rates, .. } = &mut self.accounts;
-        let granted = one.iter().zip(&*other).map(|(one, other)| one + other);
-        for (((flow, path), mut granted), told) in
-            flows.iter().zip(paths.links.iter()).zip(granted).zip(rates)
-        {
-            if granted < most {
-                let ration = path.iter().map(|link| uses[*link as usize].ration).min();
-                granted = granted.max(ration.unwrap_or(0));
-            }
-            let rate = if path.is_empty() { 0 } else { granted.max(floor) };
-            // No faster than what it was granted and what is set aside for it.
-            let is_close = *told <= granted + aside && rate <= told.saturating_add(aside);
-            if is_close && (rate == 0) == (*told == 0) {
-                continue;
-            }
-            for link in path {
-                let of = &mut uses[*link as usize];
-                of.rate = of.rate - *told + rate;
-            }
-            *told = rate;
-            out.push(pace(flow.id, (rate > 0).then_some(Rate::from_bps(rate))));
+        let Self { accounts, flows, uses, paths, .. } = self;
+        match paths.links.pairs() {
+            Some(pairs) => accounts.tell(flows, pairs, uses, aside, out),
+            None => accounts.tell(flows, &paths.links, uses, aside, out),
         }
     }
 

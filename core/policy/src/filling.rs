@@ -7,7 +7,8 @@ use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::{Ordering, Reverse};
 
-use crate::lists::Lists;
+use crate::lists::{Lists, Rows};
+use crate::real;
 
 /// Which flows use which links, both ways.
 #[derive(Debug)]
@@ -62,10 +63,17 @@ impl Filler {
     /// than that needs: Varys's Minimum Allocation for Desired Duration. Their weights are what they
     /// have to send; if one of their links is full they get nothing.
     pub(crate) fn pace(&mut self, paths: &Paths, weight: impl Fn(usize) -> f64, rates: &mut [u64]) {
+        match paths.links.pairs() {
+            Some(pairs) => self.pace_along(pairs, weight, rates),
+            None => self.pace_along(&paths.links, weight, rates),
+        }
+    }
+
+    fn pace_along<R: Rows>(&mut self, paths: R, weight: impl Fn(usize) -> f64, rates: &mut [u64]) {
         let links = &mut self.links;
-        for (flow, path) in paths.links.iter().enumerate() {
+        for (flow, path) in paths.rows().enumerate() {
             let weight = weight(flow);
-            for &link in path {
+            for &link in path.as_ref() {
                 let link = &mut links[link as usize];
                 link.weight += weight;
                 link.growing += 1;
@@ -73,7 +81,8 @@ impl Filler {
         }
         let used = links.iter().filter(|link| link.growing > 0);
         let level = used.map(|link| Level::of(link).0).fold(f64::INFINITY, f64::min);
-        for ((flow, path), rate) in paths.links.iter().enumerate().zip(rates) {
+        for ((flow, path), rate) in paths.rows().enumerate().zip(rates) {
+            let path = path.as_ref();
             let most = path.iter().map(|link| links[*link as usize].left).min().unwrap_or(0);
             *rate = whole(level * weight(flow)).min(most);
             for &link in path {
@@ -92,6 +101,20 @@ impl Filler {
     pub(crate) fn fill(
         &mut self,
         paths: &Paths,
+        least: u64,
+        weight: impl Fn(usize) -> f64,
+        rates: &mut [u64],
+    ) {
+        match paths.links.pairs() {
+            Some(pairs) => self.fill_along(pairs, &paths.members, least, weight, rates),
+            None => self.fill_along(&paths.links, &paths.members, least, weight, rates),
+        }
+    }
+
+    fn fill_along<R: Rows>(
+        &mut self,
+        paths: R,
+        members: &Lists,
         least: u64,
         weight: impl Fn(usize) -> f64,
         rates: &mut [u64],
@@ -116,38 +139,45 @@ impl Filler {
                 continue;
             }
             alloc::collections::binary_heap::PeekMut::pop(top);
-            for &flow in paths.members.of(number as usize) {
+            // It isn't looked at again: only what is left of it counts, which stays in a register.
+            let mut left = link.left;
+            links[number as usize].growing = 0;
+            for &flow in members.of(number as usize) {
                 let flow = flow as usize;
                 if core::mem::replace(&mut stopped[flow], true) {
                     continue;
                 }
-                let (weight, path) = (weight(flow), paths.links.of(flow));
-                let lefts = path.iter().map(|link| links[*link as usize].left);
-                let rate = lefts.fold(whole(level.0 * weight), u64::min);
-                for link in path {
+                let (weight, path) = (weight(flow), paths.row(flow));
+                let others = || path.as_ref().iter().filter(|link| **link != number);
+                let lefts = others().map(|link| links[*link as usize].left);
+                let rate = lefts.fold(whole(level.0 * weight).min(left), u64::min);
+                for link in others() {
                     let link = &mut links[*link as usize];
                     link.left -= rate;
                     link.weight = (link.weight - weight).max(0.0);
                     link.growing -= 1;
                 }
+                left -= rate;
                 rates[flow] = rate;
             }
+            links[number as usize].left = left;
         }
     }
 
     /// Counts the flows that grow on every link. Those on a full one have stopped, at nothing.
-    fn gather(
+    fn gather<R: Rows>(
         &mut self,
-        paths: &Paths,
+        paths: R,
         least: u64,
         weight: impl Fn(usize) -> f64,
         rates: &mut [u64],
     ) {
         let Self { links, stopped, .. } = self;
         stopped.clear();
-        stopped.resize(paths.links.len(), false);
-        let flows = paths.links.iter().zip(stopped).zip(rates);
+        stopped.resize(rates.len(), false);
+        let flows = paths.rows().zip(stopped).zip(rates);
         for (flow, ((path, stopped), rate)) in flows.enumerate() {
+            let path = path.as_ref();
             if path.iter().any(|link| links[*link as usize].left < least) {
                 (*stopped, *rate) = (true, 0);
                 continue;
@@ -163,9 +193,10 @@ impl Filler {
 }
 
 /// The whole part; what is too large for a rate is the largest.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // that is what is wanted
+#[allow(clippy::cast_possible_truncation)] // that is what is wanted
 fn whole(rate: f64) -> u64 {
-    rate as u64
+    // A signed number is what processors convert at once.
+    (rate as i64).max(0).cast_unsigned()
 }
 
 /// The rate of a flow of weight 1 at which a link fills up.
@@ -174,7 +205,7 @@ struct Level(f64);
 
 impl Level {
     fn of(link: &Filling) -> Self {
-        Self(link.left as f64 / link.weight.max(f64::MIN_POSITIVE))
+        Self(real(link.left) / link.weight.max(f64::MIN_POSITIVE))
     }
 }
 

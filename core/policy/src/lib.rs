@@ -120,6 +120,11 @@ pub trait Policy {
     }
 }
 
+/// A rate, bit/s below 2⁶³, as a real number: a signed one is what processors convert at once.
+const fn real(rate: u64) -> f64 {
+    rate.cast_signed() as f64
+}
+
 /// Holds `flow` to `limit`, frame bytes, or lets it go.
 const fn pace(flow: FlowId, limit: Option<Rate>) -> Directive {
     Directive::Pace { flow, limit, lease: LEASE }

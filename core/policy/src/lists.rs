@@ -9,11 +9,13 @@ pub(crate) struct Lists {
     /// Where each begins, and where the last ends; empty as long as there was none.
     starts: Vec<u32>,
     entries: Vec<u32>,
+    /// How many lists haven't two numbers.
+    odd: u32,
 }
 
 impl Lists {
     /// No lists.
-    pub(crate) const NONE: Self = Self { starts: Vec::new(), entries: Vec::new() };
+    pub(crate) const NONE: Self = Self { starts: Vec::new(), entries: Vec::new(), odd: 0 };
 
     pub(crate) const fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)
@@ -33,16 +35,24 @@ impl Lists {
         })
     }
 
+    /// All in order, if each has two numbers: the paths of a star.
+    pub(crate) fn pairs(&self) -> Option<&[[u32; 2]]> {
+        (self.odd == 0).then(|| self.entries.as_chunks().0)
+    }
+
     pub(crate) fn clear(&mut self) {
         self.starts.clear();
         self.entries.clear();
+        self.odd = 0;
     }
 
     pub(crate) fn push(&mut self, list: impl Iterator<Item = u32>) {
         if self.starts.is_empty() {
             self.starts.push(0);
         }
+        let start = self.entries.len();
         self.entries.extend(list);
+        self.odd += u32::from(self.entries.len() != start + 2);
         self.starts.push(position(self.entries.len()));
     }
 
@@ -53,12 +63,15 @@ impl Lists {
             let range = start..self.starts[list + 1] as usize;
             start = range.end;
             if stays(list) {
-                if kept < list {
-                    self.entries.copy_within(range.clone(), end);
+                // Most are too short for a call that copies.
+                for from in range {
+                    self.entries[end] = self.entries[from];
+                    end += 1;
                 }
-                end += range.len();
                 kept += 1;
                 self.starts[kept] = position(end);
+            } else {
+                self.odd -= u32::from(range.len() != 2);
             }
         }
         self.entries.truncate(end);
@@ -74,7 +87,7 @@ impl Lists {
 
     /// Makes this the other way round: for each number below `count`, the lists that it is in.
     pub(crate) fn turn(&mut self, lists: &Self, count: usize) {
-        let Self { starts, entries } = self;
+        let Self { starts, entries, odd } = self;
         starts.clear();
         starts.resize(count + 2, 0);
         for &number in &lists.entries {
@@ -95,6 +108,40 @@ impl Lists {
             }
         }
         starts.pop();
+        *odd = position(starts.windows(2).filter(|pair| pair[1] - pair[0] != 2).count());
+    }
+}
+
+/// Lists that are gone through again and again; loops over [`Lists::pairs`] are short.
+pub(crate) trait Rows: Copy {
+    type Row: AsRef<[u32]>;
+
+    fn row(self, row: usize) -> Self::Row;
+
+    fn rows(self) -> impl Iterator<Item = Self::Row>;
+}
+
+impl<'a> Rows for &'a Lists {
+    type Row = &'a [u32];
+
+    fn row(self, row: usize) -> &'a [u32] {
+        self.of(row)
+    }
+
+    fn rows(self) -> impl Iterator<Item = &'a [u32]> {
+        self.iter()
+    }
+}
+
+impl<'a> Rows for &'a [[u32; 2]] {
+    type Row = &'a [u32; 2];
+
+    fn row(self, row: usize) -> &'a [u32; 2] {
+        &self[row]
+    }
+
+    fn rows(self) -> impl Iterator<Item = &'a [u32; 2]> {
+        self.iter()
     }
 }
 

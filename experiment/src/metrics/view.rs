@@ -21,6 +21,10 @@ pub(super) struct View<'a> {
     pairs: Option<Vec<Pair<'a>>>,
     /// Sorted when it is first asked for.
     pub(super) latency: OnceCell<Sample>,
+    /// These go over all flows, and are asked for again and again.
+    transmit: OnceCell<BTreeMap<JobId, f64>>,
+    busy: OnceCell<Option<Span>>,
+    burst: OnceCell<Option<(Span, [Bytes; 2])>>,
 }
 
 /// A job under the policy and under the baseline.
@@ -64,6 +68,9 @@ impl<'a> View<'a> {
             classes: run.jobs.iter().map(|job| (job.id, job.class)).collect(),
             pairs,
             latency: OnceCell::new(),
+            transmit: OnceCell::new(),
+            busy: OnceCell::new(),
+            burst: OnceCell::new(),
         }
     }
 
@@ -116,9 +123,11 @@ impl<'a> View<'a> {
 
     /// From the first start of a flow to the last end; `None` when that is no time.
     fn busy(&self) -> Option<Span> {
-        let first = self.run.flows.iter().map(|flow| flow.start).min()?;
-        let last = self.run.flows.iter().map(|flow| self.end_of(flow)).max()?;
-        Some(last.since(first)).filter(|&span| span != Span::ZERO)
+        *self.busy.get_or_init(|| {
+            let first = self.run.flows.iter().map(|flow| flow.start).min()?;
+            let last = self.run.flows.iter().map(|flow| self.end_of(flow)).max()?;
+            Some(last.since(first)).filter(|&span| span != Span::ZERO)
+        })
     }
 
     /// Payload of all flows over the busy time, bit/s.
@@ -142,7 +151,7 @@ impl<'a> View<'a> {
 
     /// Payload of flows with an end, and of all flows, while the former were under way, bit/s.
     pub(super) fn burst_goodput(&self, all: bool) -> Option<f64> {
-        let (span, [before, after]) = self.burst()?;
+        let (span, [before, after]) = (*self.burst.get_or_init(|| self.burst()))?;
         let bounded = self.run.flows.iter().filter(|flow| flow.size != Bytes::MAX);
         let delivered = bounded.map(|flow| flow.delivered).sum::<Bytes>();
         let endless = if all { after - before } else { Bytes::ZERO };
@@ -231,8 +240,8 @@ impl<'a> View<'a> {
     /// Effective transmit rate of each job of the group.
     pub(super) fn jobs_transmit(&self, group: Group) -> Sample {
         let class = |job: &JobId| self.classes.get(job).copied().flatten();
-        let jobs = transmit::of_jobs(self.run).into_iter();
-        jobs.filter(|(job, _)| of_group(class(job), group)).map(|(_, rate)| rate).collect()
+        let jobs = self.transmit.get_or_init(|| transmit::of_jobs(self.run)).iter();
+        jobs.filter(|(job, _)| of_group(class(job), group)).map(|(_, rate)| *rate).collect()
     }
 
     /// Relative change of a statistic of the completion times, over jobs completed in both runs.

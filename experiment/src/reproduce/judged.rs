@@ -30,8 +30,8 @@ pub struct FigureResult {
     /// Number in the text.
     #[serde(rename = "figure")]
     pub number: String,
-    /// *Holds* when all measures hold, *differs* when one does; `None` when nothing is published or
-    /// nothing was run.
+    /// *Holds* when all measures hold, *differs* when one does, those of panels aside that stand in
+    /// for one that was run; `None` when nothing is published or nothing was run.
     pub verdict: Verdict,
     /// Every published value.
     pub measures: Vec<Measure>,
@@ -138,6 +138,14 @@ impl FigureResult {
                 figure.verdict = Verdict::Differs;
             }
             let measures = measures(panel, &points, &prefix);
+            let original = &panel.figure.stands_in_for;
+            if plan.ran(original) {
+                let aside = "it stands in for the panel, and its values don't decide the verdict";
+                said.push(format!("{prefix}{aside} ({original} was run)"));
+            } else {
+                let worst = measures.iter().map(|measure| measure.verdict).max();
+                figure.verdict = figure.verdict.max(worst.unwrap_or(Verdict::None));
+            }
             said.extend(measures.iter().filter(|m| m.verdict > Verdict::Holds).map(|m| {
                 let reason = &m.published.reason;
                 let unknown = format!("{}: no reason is known", m.name);
@@ -151,8 +159,6 @@ impl FigureResult {
                 points: points.iter().map(|(point, all)| draw(panel, point, all)).collect(),
             });
         }
-        let worst = figure.measures.iter().map(|measure| measure.verdict).max();
-        figure.verdict = figure.verdict.max(worst.unwrap_or(Verdict::None));
         let mut seen = BTreeSet::new();
         said.retain(|reason| seen.insert(reason.clone()));
         figure.reason = said.join("\n");
@@ -163,6 +169,16 @@ impl FigureResult {
     pub fn verdict_name(&self) -> &'static str {
         let ran = self.panels.iter().any(|panel| !panel.points.is_empty());
         if self.verdict == Verdict::None && !ran { "not run" } else { self.verdict.name() }
+    }
+}
+
+impl FigurePlan {
+    /// Whether there is a panel of this name, and it can be run.
+    fn ran(&self, panel: &str) -> bool {
+        let named = self.panels.iter().filter(|one| one.figure.panel == panel);
+        !panel.is_empty()
+            && named.clone().count() > 0
+            && named.into_iter().all(|one| one.missing.is_none())
     }
 }
 

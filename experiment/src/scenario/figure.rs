@@ -34,6 +34,7 @@ fn read_one(value: &Value<'_>) -> Read<Figure> {
     let text = fields.need("text", "\"phurti\"")?.name()?;
     let number = number(&fields.need("number", "\"6.4\"")?)?;
     let panel = fields.or("panel", String::new(), |v| Ok(v.text()?.to_owned()))?;
+    let stands_in_for = fields.or("stands_in_for", String::new(), |v| Ok(v.text()?.to_owned()))?;
     let vary = fields.or("vary", Vec::new(), texts)?;
     let over = match vary.len() {
         0 => Vec::new(),
@@ -69,7 +70,21 @@ fn read_one(value: &Value<'_>) -> Read<Figure> {
     let y = fields.or("y", String::new(), |v| Ok(v.text()?.to_owned()))?;
     let trace = fields.optional("trace", file_name)?;
     fields.done()?;
-    Ok(Figure { text, number, panel, vary, over, quick, seeds, repeat, metrics, x, y, trace })
+    Ok(Figure {
+        text,
+        number,
+        panel,
+        stands_in_for,
+        vary,
+        over,
+        quick,
+        seeds,
+        repeat,
+        metrics,
+        x,
+        y,
+        trace,
+    })
 }
 
 /// The number of a figure: 1 to 16 letters, digits, `.`, `-`.

@@ -346,9 +346,14 @@ impl<'a, W: World> Driver<'a, W> {
                     self.agenda.enter(self.world.now() + self.processing, Act::Decide);
                 }
             }
-            Some(Act::Obey(directives)) => {
-                for directive in directives {
+            Some(Act::Obey(mut directives)) => {
+                for directive in directives.drain(..) {
                     self.obey(directive)?;
+                }
+                // The next ones may need as much room.
+                if self.directives.capacity() < directives.capacity() {
+                    directives.append(&mut self.directives);
+                    self.directives = directives;
                 }
             }
             Some(Act::Sample { monitor }) => self.sample(monitor),

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::iter::Peekable;
 
-use model::{Declared, Flow, FlowId, Job, TaskId};
+use model::{Declared, Flow, FlowId, Job};
 use units::{Span, Time};
 
 use crate::{Actions, Application, World};
@@ -108,23 +108,21 @@ impl<W: World> Application<W> for Jobs<'_> {
 fn announce<W: World>(job: &Job, actions: &mut Actions<'_, W>) {
     let id = job.id;
     actions.tell(Declared::JobStart { job: id });
-    let mut hosts: Vec<_> =
-        job.flows.iter().flat_map(|f| [(f.from, f.src), (f.to, f.dst)]).collect();
+    let mut by_map: Vec<&Flow> = job.flows.iter().collect();
+    by_map.sort_by_key(|flow| flow.from);
+    // Flows of a task mostly follow each other, in this order or in the other.
+    let mut hosts: Vec<_> = by_map.iter().map(|flow| (flow.from, flow.src)).collect();
+    hosts.dedup();
+    let mut reducers: Vec<_> = job.flows.iter().map(|flow| (flow.to, flow.dst)).collect();
+    reducers.dedup();
+    hosts.append(&mut reducers);
     hosts.sort_unstable();
     hosts.dedup();
     for (task, host) in hosts {
         actions.tell(Declared::TaskHost { job: id, task, host });
     }
-    let mut maps: Vec<TaskId> = job.flows.iter().map(|flow| flow.from).collect();
-    maps.sort_unstable();
-    maps.dedup();
-    let mut by_map: Vec<&Flow> = job.flows.iter().collect();
-    by_map.sort_by_key(|flow| flow.from);
-    let mut by_map = &by_map[..];
-    for map in maps {
-        let count = by_map.partition_point(|flow| flow.from == map);
-        let (own, rest) = by_map.split_at(count);
-        by_map = rest;
+    for own in by_map.chunk_by(|one, other| one.from == other.from) {
+        let map = own[0].from;
         let offset = own.iter().map(|flow| flow.offset).min().unwrap_or_default();
         let reduces = own.iter().map(|flow| (flow.to, flow.size)).collect();
         actions.tell_after(offset, Declared::Size { job: id, map, reduces });

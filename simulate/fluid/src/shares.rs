@@ -41,6 +41,8 @@ struct Class {
     path: Vec<(u32, u32)>,
     limit: u64,
     flows: u64,
+    /// Whether it is among those that may have moved.
+    is_moved: bool,
 }
 
 /// A class in the list of a link.
@@ -49,9 +51,78 @@ struct Member {
     class: u32,
     /// The only other link of its path, or [`MANY`].
     other: u32,
-    /// Whether this is the link that holds the class back.
-    holds: bool,
     flows: u32,
+}
+
+/// What a link's flows are held to elsewhere, kept up to date while the levels of other links move:
+/// mostly the same flows stay held there, and these sums tell the link's level without a look at each.
+#[derive(Clone, Copy, Debug)]
+struct Sums {
+    /// Taken by flows that are held elsewhere, below the link's level.
+    held: u64,
+    /// The flows that aren't, and all flows.
+    growing: u64,
+    flows: u64,
+    /// None of the former is faster than `below`; what holds one of the latter is at least `above`.
+    below: u64,
+    above: u64,
+    /// What flows without a class left when the link was filled last.
+    left: u64,
+    /// Classes whose other links aren't known at a glance.
+    many: u32,
+    /// Whether `held` to `above` are right.
+    is_known: bool,
+    is_queued: bool,
+}
+
+impl Sums {
+    const NONE: Self = Self {
+        held: 0,
+        growing: 0,
+        flows: 0,
+        below: 0,
+        above: UNLIMITED,
+        left: 0,
+        many: 0,
+        is_known: true,
+        is_queued: false,
+    };
+
+    /// So many flows that others hold to `most` count, where the link's level is `level`.
+    fn enter(&mut self, most: u64, level: u64, flows: u64) {
+        if most < level {
+            self.held = self.held.wrapping_add(most.wrapping_mul(flows));
+            self.below = self.below.max(most);
+        } else {
+            self.growing += flows;
+            self.above = self.above.min(most);
+        }
+    }
+
+    /// These count no longer.
+    fn leave(&mut self, most: u64, level: u64, flows: u64) {
+        if most < level {
+            self.held = self.held.wrapping_sub(most.wrapping_mul(flows));
+        } else {
+            self.growing -= flows;
+        }
+    }
+
+    /// Whether all flows are held elsewhere, and leave a unit for each.
+    fn is_free(&self) -> bool {
+        self.is_known && self.growing == 0 && self.held.saturating_add(self.flows) <= self.left
+    }
+
+    /// The level that follows, if it can be told. It can't be where it comes so close to what holds a
+    /// flow elsewhere, or may, that each is to be looked at.
+    fn level(&self) -> Option<u64> {
+        if self.is_free() {
+            return Some(UNLIMITED);
+        }
+        let spare = self.left.checked_sub(self.held).filter(|_| self.is_known)?;
+        let next = spare.checked_div(self.growing)?;
+        (self.below.saturating_add(self.flows) < next && next <= self.above).then_some(next)
+    }
 }
 
 #[derive(Debug)]
@@ -61,10 +132,8 @@ struct Link {
     taken: u128,
     /// No flow without a class is faster.
     fastest: u64,
-    /// Classes that have flows, and their flows.
+    /// Classes that have flows.
     members: Vec<Member>,
-    flows: u64,
-    is_queued: bool,
     is_changed: bool,
 }
 
@@ -73,14 +142,16 @@ struct Link {
 pub(crate) struct Shares {
     links: Vec<Link>,
     levels: Vec<u64>,
-    /// Of links without a level: what is left beyond a unit for each flow, while nothing changes but
-    /// the levels of others. As long as it isn't below zero no level is needed.
-    spares: Vec<i64>,
+    sums: Vec<Sums>,
+    /// Sums count no more flows than this, so that they stay below 2⁶⁴.
+    most: u64,
     classes: Vec<Class>,
     /// Links to look at, the lowest level first.
     queue: BinaryHeap<Reverse<(u64, u32)>>,
     /// Links whose level the last recomputation changed.
     pub(crate) changed: Vec<u32>,
+    /// Classes that another link may hold back since.
+    moved: Vec<u32>,
     /// Flows and what holds them elsewhere, of the link that is being filled.
     held: Vec<(u64, u64)>,
 }
@@ -100,20 +171,21 @@ impl Shares {
             taken: 0,
             fastest: 0,
             members: Vec::new(),
-            flows: 0,
-            is_queued: false,
             is_changed: false,
         };
         let links: Vec<Link> = capacities.map(link).collect();
-        let (levels, spares) = (vec![UNLIMITED; links.len()], vec![0; links.len()]);
-        Self { links, levels, spares, ..Self::default() }
+        let (levels, sums) = (vec![UNLIMITED; links.len()], vec![Sums::NONE; links.len()]);
+        let widest = links.iter().map(|link| link.capacity).max();
+        let most = UNLIMITED / 2 / widest.unwrap_or(1).max(1);
+        Self { links, levels, sums, most, ..Self::default() }
     }
 
     /// Sets path and limit of the class at `place`, which has no flows, or adds it at the end.
     pub(crate) fn set(&mut self, place: usize, path: impl Iterator<Item = u32>, limit: u64) {
-        let class = Class { path: path.map(|link| (link, 0)).collect(), limit, flows: 0 };
+        let path = path.map(|link| (link, 0)).collect();
+        let class = Class { path, limit, flows: 0, is_moved: false };
         match self.classes.get_mut(place) {
-            Some(old) => *old = class,
+            Some(old) => *old = Class { is_moved: old.is_moved, ..class },
             None => self.classes.push(class),
         }
     }
@@ -130,24 +202,11 @@ impl Shares {
         self.classes[class as usize].flows
     }
 
-    /// Appends the classes of a link that it holds back and didn't, or the other way round, and those
-    /// of which that isn't known at a glance.
-    pub(crate) fn moved(&self, link: u32, moved: &mut Vec<u32>) {
-        let level = self.levels[link as usize];
-        for member in &self.links[link as usize].members {
-            let holds = |other: u64| level < other || level == other && member.holds;
-            if member.other == MANY || holds(self.levels[member.other as usize]) != member.holds {
-                moved.push(member.class);
-            }
-        }
-    }
-
-    /// Says which link holds a class back.
-    pub(crate) fn hold(&mut self, class: u32, by: u32) {
-        for &(link, position) in &self.classes[class as usize].path {
-            if let Some(member) = self.links[link as usize].members.get_mut(position as usize) {
-                member.holds = link == by;
-            }
+    /// Appends the classes that another link may hold back than before the last recomputation.
+    pub(crate) fn take_moved(&mut self, moved: &mut Vec<u32>) {
+        for class in self.moved.drain(..) {
+            self.classes[class as usize].is_moved = false;
+            moved.push(class);
         }
     }
 
@@ -164,7 +223,7 @@ impl Shares {
     }
 
     fn look_at(&mut self, link: u32) {
-        queue(&mut self.links, &mut self.queue, link, self.levels[link as usize]);
+        queue(&mut self.sums, &mut self.queue, link, self.levels[link as usize]);
     }
 
     /// Adds a flow to a class.
@@ -177,14 +236,20 @@ impl Shares {
         };
         for (link, position) in &mut class.path {
             let of = &mut self.links[*link as usize];
-            of.flows += 1;
+            let sums = &mut self.sums[*link as usize];
+            let other = ends.map_or(MANY, |(a, b)| if a == *link { b } else { a });
+            sums.flows += 1;
             if class.flows == 1 {
-                let other = ends.map_or(MANY, |(a, b)| if a == *link { b } else { a });
                 // There are fewer classes than flows, which a u32 counts.
                 *position = u32::try_from(of.members.len()).unwrap_or(u32::MAX);
-                of.members.push(Member { class: number, other, holds: false, flows: 1 });
+                of.members.push(Member { class: number, other, flows: 1 });
+                sums.many += u32::from(other == MANY);
             } else {
                 of.members[*position as usize].flows += 1;
+            }
+            sums.is_known &= other != MANY && sums.flows <= self.most;
+            if sums.is_known {
+                sums.enter(self.levels[other as usize], self.levels[*link as usize], 1);
             }
         }
         self.look_at_path(number);
@@ -197,11 +262,18 @@ impl Shares {
         for hop in 0..self.classes[number as usize].path.len() {
             let (link, position) = self.classes[number as usize].path[hop];
             let of = &mut self.links[link as usize];
-            of.flows -= 1;
-            of.members[position as usize].flows -= 1;
+            let sums = &mut self.sums[link as usize];
+            let member = &mut of.members[position as usize];
+            sums.flows -= 1;
+            member.flows -= 1;
+            let other = member.other;
+            if sums.is_known {
+                sums.leave(self.levels[other as usize], self.levels[link as usize], 1);
+            }
             if !is_empty {
                 continue;
             }
+            sums.many -= u32::from(other == MANY);
             of.members.swap_remove(position as usize);
             if let Some(moved) = of.members.get(position as usize) {
                 let path = &mut self.classes[moved.class as usize].path;
@@ -247,14 +319,15 @@ impl Shares {
         let link = &self.links[number as usize];
         let capacity = u128::from(link.capacity);
         let left = u64::try_from(capacity.saturating_sub(link.taken)).unwrap_or(0);
+        let sums = &mut self.sums[number as usize];
+        sums.left = left;
         if link.members.is_empty() {
+            (sums.growing, sums.held, sums.below, sums.above) = (0, 0, 0, UNLIMITED);
+            sums.is_known = true;
             return if link.taken <= capacity { UNLIMITED } else { left };
         }
-        let (level, spare) = self.guess(number, left).unwrap_or_else(|| self.search(number, left));
-        let spare = i64::try_from(spare).unwrap_or(i64::MAX);
-        self.spares[number as usize] =
-            spare.saturating_sub_unsigned(self.links[number as usize].flows);
-        level
+        let level = sums.level().or_else(|| self.guess(number));
+        level.unwrap_or_else(|| self.search(number, left))
     }
 
     /// What holds a member of a link elsewhere.
@@ -268,46 +341,44 @@ impl Shares {
         most.fold(class.limit, u64::min)
     }
 
-    /// The level of a link that has so much left by Newton's method, from the level that it had.
-    /// Mostly the same flows are held elsewhere as before, and one look is enough. `None` where it
-    /// comes so close to what holds a flow elsewhere that rounding decides: the search settles it.
-    fn guess(&self, number: u32, left: u64) -> Option<(u64, u64)> {
+    /// The level of a link by Newton's method, from the level that it had, and its sums. `None` where
+    /// it comes so close to what holds a flow elsewhere that rounding decides: the search settles it.
+    fn guess(&mut self, number: u32) -> Option<u64> {
         let link = &self.links[number as usize];
+        let sums = &self.sums[number as usize];
+        let is_known = sums.many == 0 && sums.flows <= self.most;
         let mut level = self.levels[number as usize];
         for _ in 0..GUESSES {
-            let (mut taken, mut growing) = (0, 0);
-            let (mut below, mut above) = (0, UNLIMITED);
+            let mut sums = Sums { held: 0, growing: 0, below: 0, above: UNLIMITED, ..*sums };
+            let mut held = 0;
             for member in &link.members {
-                let most = self.most(number, member);
+                let (most, flows) = (self.most(number, member), u64::from(member.flows));
                 if most < level {
-                    taken += u128::from(most) * u128::from(member.flows);
-                    below = below.max(most);
-                } else {
-                    growing += u64::from(member.flows);
-                    above = above.min(most);
+                    held += u128::from(most) * u128::from(flows);
                 }
+                sums.enter(most, level, flows);
             }
-            let spare = left.checked_sub(u64::try_from(taken).ok()?)?;
-            match spare.checked_div(growing) {
-                None => return (spare >= link.flows).then_some((UNLIMITED, spare)),
-                Some(next) if below.saturating_add(link.flows) < next && next <= above => {
-                    return Some((next, spare));
-                }
-                Some(next) => level = next,
+            // Told from them now; kept if all changes can be followed.
+            sums.is_known = u128::from(sums.held) == held;
+            if let Some(level) = sums.level() {
+                self.sums[number as usize] = Sums { is_known, ..sums };
+                return Some(level);
             }
+            level = sums.left.checked_sub(u64::try_from(held).ok()?)?.checked_div(sums.growing)?;
         }
         None
     }
 
     /// The level of a link that has so much left, from below.
-    fn search(&mut self, number: u32, mut left: u64) -> (u64, u64) {
+    fn search(&mut self, number: u32, mut left: u64) -> u64 {
+        self.sums[number as usize].is_known = false;
         let mut held = std::mem::take(&mut self.held);
         let link = &self.links[number as usize];
         held.clear();
         held.extend(
             link.members.iter().map(|member| (self.most(number, member), u64::from(member.flows))),
         );
-        let mut growing = link.flows;
+        let mut growing = self.sums[number as usize].flows;
         let level = loop {
             let level = left / growing;
             let before = growing;
@@ -327,19 +398,21 @@ impl Shares {
             }
         };
         self.held = held;
-        (level, left)
+        level
     }
 
     /// Recomputes the levels that the changes since the last time touch. Stops at a link where
     /// flows without a class are too fast: they are to get one, and it is to be called again.
     pub(crate) fn recompute(&mut self) -> Option<TooFast> {
         while let Some(Reverse((_, number))) = self.queue.pop() {
-            self.links[number as usize].is_queued = false;
+            self.sums[number as usize].is_queued = false;
             let level = self.fill(number);
             let link = &mut self.links[number as usize];
             if link.fastest > level {
-                link.is_queued = true;
                 self.queue.push(Reverse((level, number)));
+                // The sums are of a level that the link doesn't get.
+                let sums = &mut self.sums[number as usize];
+                (sums.is_queued, sums.is_known) = (true, false);
                 return Some(TooFast { link: number, level });
             }
             let before = std::mem::replace(&mut self.levels[number as usize], level);
@@ -361,30 +434,52 @@ impl Shares {
     /// Has the other links of a member looked at if the change of level makes them a difference.
     #[inline(always)] // once for each class that a link shares with others
     fn tell(&mut self, number: u32, member: &Member, before: u64, level: u64) {
-        let Member { other, flows, .. } = *member;
+        let Member { class, other, flows } = *member;
         if other == MANY {
-            let path = &self.classes[member.class as usize].path;
-            for &(other, _) in path.iter().filter(|(other, _)| *other != number) {
-                let own = self.levels[other as usize];
-                if before.min(own) != level.min(own) {
-                    queue(&mut self.links, &mut self.queue, other, own);
-                }
-            }
+            self.tell_many(number, class, before, level);
             return;
         }
+        let flows = u64::from(flows);
         let own = self.levels[other as usize];
-        if own == UNLIMITED && before != UNLIMITED && level != UNLIMITED {
-            let spare = &mut self.spares[other as usize];
-            let change = before.wrapping_sub(level).cast_signed().checked_mul(i64::from(flows));
-            let left = change.and_then(|change| spare.checked_add(change));
-            // Below zero or unknown: it is to be filled anew.
-            *spare = left.unwrap_or(-1);
-            if *spare >= 0 {
+        let sums = &mut self.sums[other as usize];
+        if before < own && level < own {
+            sums.held = sums.held.wrapping_add(level.wrapping_sub(before).wrapping_mul(flows));
+            sums.below = sums.below.max(level);
+        } else if before > own && level > own {
+            sums.above = sums.above.min(level);
+            return;
+        } else {
+            if sums.is_known {
+                sums.leave(before, own, flows);
+                sums.enter(level, own, flows);
+            }
+            if before.cmp(&own) != level.cmp(&own) {
+                self.mark(class);
+            }
+            if before.min(own) == level.min(own) {
                 return;
             }
         }
-        if before.min(own) != level.min(own) {
-            queue(&mut self.links, &mut self.queue, other, own);
+        if own != UNLIMITED || !self.sums[other as usize].is_free() {
+            queue(&mut self.sums, &mut self.queue, other, own);
+        }
+    }
+
+    fn tell_many(&mut self, number: u32, class: u32, before: u64, level: u64) {
+        self.mark(class);
+        let path = &self.classes[class as usize].path;
+        for &(other, _) in path.iter().filter(|(other, _)| *other != number) {
+            let own = self.levels[other as usize];
+            if before.min(own) != level.min(own) {
+                queue(&mut self.sums, &mut self.queue, other, own);
+            }
+        }
+    }
+
+    /// Another link may hold the class back.
+    fn mark(&mut self, class: u32) {
+        if !std::mem::replace(&mut self.classes[class as usize].is_moved, true) {
+            self.moved.push(class);
         }
     }
 
@@ -399,8 +494,8 @@ impl Shares {
 }
 
 /// Has a link of this level looked at.
-fn queue(links: &mut [Link], queue: &mut BinaryHeap<Reverse<(u64, u32)>>, link: u32, level: u64) {
-    if !std::mem::replace(&mut links[link as usize].is_queued, true) {
+fn queue(sums: &mut [Sums], queue: &mut BinaryHeap<Reverse<(u64, u32)>>, link: u32, level: u64) {
+    if !std::mem::replace(&mut sums[link as usize].is_queued, true) {
         queue.push(Reverse((level, link)));
     }
 }

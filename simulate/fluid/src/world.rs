@@ -253,7 +253,7 @@ impl World {
         self.singles.doubt(number);
         let flow = &mut self.flows[number as usize];
         let before = std::mem::replace(&mut flow.rate, rate);
-        flow.end -= i128::from(before) * i128::from(self.now - flow.synced);
+        flow.end -= signed(u128::from(before) * u128::from(self.now - flow.synced));
         flow.synced = self.now;
         for &link in flow.links(&self.paths) {
             self.shares.take(link, before, rate);
@@ -340,11 +340,11 @@ impl World {
                 }
             }
             let mut moved = Vec::new();
-            for &link in &changed {
-                self.shares.moved(link, &mut moved);
-            }
+            self.shares.take_moved(&mut moved);
             for class in moved {
-                self.settle(class, false, &mut limited);
+                if self.shares.flows(class) > 0 {
+                    self.settle(class, false, &mut limited);
+                }
             }
             for class in limited {
                 self.scatter(class);
@@ -363,7 +363,6 @@ impl World {
                 let class = &mut self.classes[number as usize];
                 class.offset = service - self.clocks.service(link, self.now);
                 class.link = link;
-                self.shares.hold(number, link);
                 if before != NOWHERE {
                     self.clocks.stir(before);
                 }

@@ -2,9 +2,9 @@
 //!
 //! Source: sync-vs-async, sections II and III-B. A grant lets the packet at the head of a queue go
 //! at once, perhaps over a switch of the controller's choice; a rate has the queue leak, each packet
-//! leaving when its last bit has. Packets of one queue leave in order of arrival. A queue that ran empty forgets its rate: what comes next
-//! waits for the next directive. Hosts tell the controller when packets queue up and when a
-//! queue has run empty.
+//! handed to its link when its last bit has leaked. Packets of one queue leave in order of arrival. A
+//! queue that ran empty forgets its rate: what comes next waits for the next directive. Hosts tell
+//! the controller when packets queue up and when a queue has run empty.
 
 use std::collections::VecDeque;
 
@@ -193,20 +193,16 @@ impl World {
         });
     }
 
-    /// Lets as many packets of a queue go as have leaked by now, and sees to the next. A packet is
-    /// handed to the link so that the link sends its last bit just when that has leaked: at the
-    /// link's own rate nothing is delayed, and no queue sends more than its rate in any
-    /// time.
+    /// Lets as many packets of a queue go as have leaked by now, and sees to the next.
     pub(super) fn leak(&mut self, number: usize) {
-        while let Some((place, _, size)) = self.head(number) {
-            let (sending, _) = self.wires.links[self.uplink(place)].times(size);
+        while let Some((place, _, _)) = self.head(number) {
             let Some(queue) = self.held.as_ref().map(|held| &held.queues[number]) else { return };
             if !queue.leaks {
                 return;
             }
-            let ready = queue.finish.saturating_sub(sending);
-            if ready > self.now {
-                return self.schedule_timer(place, 0, ready);
+            let leaked = queue.finish;
+            if leaked > self.now {
+                return self.schedule_timer(place, 0, leaked);
             }
             self.let_go(number, None);
             let next = self.head(number);
