@@ -499,6 +499,23 @@ rates = ["1 Mbit/s"]
 "#;
 
 #[test]
+fn recovery_by_time_is_whole_or_refused() {
+    let all = ["rack=true", "tail_loss_probe=true", "prr=true", "frto=true", "tick=4 ms"];
+    let all = all.map(|key| format!("transport.{key}"));
+    let all = all.each_ref().map(String::as_str);
+    let transport = read(GOOD, &all).unwrap().policies[0].transport;
+    assert!(transport.rack && transport.tail_loss_probe && transport.prr && transport.frto);
+    assert_eq!(transport.tick, Span::from_millis(4));
+    let plain = read(GOOD, &[]).unwrap().policies[0].transport;
+    assert!(!(plain.rack || plain.tail_loss_probe || plain.prr || plain.frto));
+    for part in &all[1..] {
+        assert!(refusal(GOOD, &[part]).contains("give rack"), "{part}");
+    }
+    assert!(refusal(GOOD, &[all[0], "transport.sack=false"]).contains("give sack"));
+    assert!(refusal(GOOD, &[all[0], "transport.tick=1 s"]).contains("transport.tick"));
+}
+
+#[test]
 fn streams_and_their_policies() {
     let scenario = read(STREAM, &[]).unwrap();
     let parameters = &scenario.policies[0].parameters.app_aware;

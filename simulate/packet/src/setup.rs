@@ -95,6 +95,16 @@ pub struct Transport {
     pub sack: bool,
     /// A new segment for each of the first two duplicate acknowledgements (RFC 3042).
     pub limited_transmit: bool,
+    /// Losses are found by time, as hosts of today do (RACK, RFC 8985). Needs SACK.
+    pub rack: bool,
+    /// The end of a burst is probed before the timer runs out (RFC 8985, section 7). Needs RACK.
+    pub tail_loss_probe: bool,
+    /// A recovery sends in proportion to what arrives (RFC 9937). Needs RACK.
+    pub prr: bool,
+    /// Whether a timeout was needed is found out by new data (F-RTO, RFC 5682). Needs RACK.
+    pub frto: bool,
+    /// The clock by which the timers of recovery run out; zero is as fine as can be. Needs RACK.
+    pub tick: Span,
     /// Of datagrams: whether packets wait at their host, in a queue for each destination, until
     /// directives let them go.
     pub held: bool,
@@ -150,6 +160,18 @@ impl Transport {
                 "packets of several lengths must be held, and have a header below {shortest} octets"
             ));
         }
+        if self.rack && !self.sack {
+            return Err("rack needs to be told what arrived: give sack".into());
+        }
+        let parts = [
+            ("tail_loss_probe", self.tail_loss_probe),
+            ("prr", self.prr),
+            ("frto", self.frto),
+            ("tick", self.tick != Span::ZERO),
+        ];
+        if let Some((name, _)) = parts.iter().find(|(_, set)| *set && !self.rack) {
+            return Err(format!("{name} is a part of recovery by time: give rack"));
+        }
         if self.min_rto == Span::ZERO {
             return Err("min_rto must be above zero".into());
         }
@@ -174,6 +196,11 @@ impl Default for Transport {
             receive_window: Bytes::new(4 << 20),
             sack: true,
             limited_transmit: true,
+            rack: false,
+            tail_loss_probe: false,
+            prr: false,
+            frto: false,
+            tick: Span::ZERO,
             held: false,
             lengths: Lengths::Full,
             handshake: false,

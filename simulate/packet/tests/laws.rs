@@ -44,16 +44,27 @@ fn case() -> impl Strategy<Value = Case> {
         Protocol::Dctcp,
         Protocol::Datagram,
     ]);
-    let transport = (protocol, 1u32..20, any::<bool>(), any::<bool>(), 1u64..200, 100u16..3_000)
-        .prop_map(|(protocol, initial_window, sack, delayed, rto, mss)| Transport {
-            protocol,
-            mss,
-            initial_window,
-            min_rto: Span::from_millis(rto),
-            delayed_ack: delayed.then_some(Span::from_millis(40)),
-            sack,
-            ..Transport::default()
-        });
+    // RACK with or without the probe, the reduction and a clock.
+    let by_time = prop::option::of((any::<bool>(), any::<bool>(), any::<bool>(), 0u64..10));
+    let transport =
+        (protocol, 1u32..20, any::<bool>(), any::<bool>(), 1u64..200, 100u16..3_000, by_time)
+            .prop_map(|(protocol, initial_window, sack, delayed, rto, mss, by_time)| {
+                let (tail_loss_probe, prr, frto, tick) = by_time.unwrap_or_default();
+                Transport {
+                    protocol,
+                    mss,
+                    initial_window,
+                    min_rto: Span::from_millis(rto),
+                    delayed_ack: delayed.then_some(Span::from_millis(40)),
+                    sack: sack || by_time.is_some(),
+                    rack: by_time.is_some(),
+                    tail_loss_probe,
+                    prr,
+                    frto,
+                    tick: Span::from_millis(tick),
+                    ..Transport::default()
+                }
+            });
     let disciplines = prop::sample::select(vec![
         Discipline::Fifo,
         Discipline::StrictPriority,

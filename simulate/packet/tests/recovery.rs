@@ -118,6 +118,21 @@ fn a_lost_retransmission_is_sent_again_without_a_timeout() {
 }
 
 #[test]
+fn a_probe_repairs_the_lost_end_of_a_flow_in_three_and_a_half_round_trips_more() {
+    // RFC 8985: the last two of 20 are lost. The other acknowledgements end after one round trip, the
+    // probe goes two later and brings, after a third, the news that the one before it is lost too,
+    // which arrives half a round trip later. Without, that is the timer's, of 50 round trips.
+    let by_time = Transport { rack: true, tail_loss_probe: true, ..window_of_20(true) };
+    let outcome = flow(by_time, 18, 20);
+    assert_eq!((outcome.flows[0].timeouts, outcome.flows[0].retransmissions), (0, 2));
+    let got = rounds(&outcome);
+    assert!((4.5..4.9).contains(&got), "{got} round trips");
+    let outcome = flow(Transport { tail_loss_probe: false, ..by_time }, 18, 20);
+    assert_eq!(outcome.flows[0].timeouts, 1);
+    assert!(rounds(&outcome) > 50.0);
+}
+
+#[test]
 fn cubic_leaves_its_first_slow_start_before_the_buffer_overflows() {
     // The pipe holds 167 packets, the buffer 4,000. Slow start alone fills it. With HyStart++ the
     // round in which two pipes are sent is the first to queue for more than 4 ms; that shows in its

@@ -7,9 +7,11 @@ mod buffer;
 mod congestion;
 mod hystart;
 pub(crate) mod ictcp;
+mod prr;
 mod ranges;
 mod receiver;
 mod rtt;
+mod scoreboard;
 mod sender;
 
 pub(crate) use receiver::{Acknowledgement, Receiver};

@@ -1,7 +1,11 @@
 //! The sending end: window, loss detection and recovery (RFC 5681, 6582, 6675, 6298, 3042, and from
-//! RFC 8985 how a lost retransmission shows).
+//! RFC 8985 how a lost retransmission shows). With RACK recovery is that of [`by_time`].
+
+mod by_time;
 
 use std::collections::VecDeque;
+
+use by_time::ByTime;
 
 use super::congestion::Congestion;
 use super::ranges::Ranges;
@@ -70,6 +74,7 @@ pub(crate) struct Sender {
     high_resent: u64,
     /// What was sent again in this recovery and has not arrived, in the order of sending.
     resent: VecDeque<Resent>,
+    by_time: Option<Box<ByTime>>,
     mss: u16,
     is_datagram: bool,
     pub(crate) retransmissions: u32,
@@ -105,6 +110,7 @@ impl Sender {
             sacked: Ranges::default(),
             high_resent: 0,
             resent: VecDeque::new(),
+            by_time: ByTime::of(transport, handshake),
             mss: transport.mss,
             is_datagram,
             retransmissions: 0,
@@ -117,6 +123,7 @@ impl Sender {
         self.receive_window = window;
         self.rtt = Rtt::new(transport.min_rto.as_nanos());
         self.rtt.sample(round_trip);
+        self.by_time = ByTime::of(transport, round_trip);
     }
 
     /// Smoothed round trip, ns. With timestamps (RFC 7323) the receiver knows it too.
@@ -166,13 +173,13 @@ impl Sender {
         let window = u64::from(window) << self.scale;
         let is_update = window != self.receive_window;
         self.receive_window = window;
-        if let Some((low, high)) = block
-            && self.sack
-        {
-            let (low, high) = (unwrap(ack, low), unwrap(ack, high));
-            if ack < low && low < high && high <= self.max {
-                self.sacked.insert(low, high);
-            }
+        if self.by_time.is_some() {
+            let sacked = self.told(ack, block);
+            self.by_time(|by_time, sender| by_time.on_ack(sender, now, ack, sacked, echo));
+            return;
+        }
+        if let Some((low, high)) = self.told(ack, block) {
+            self.sacked.insert(low, high);
         }
         if !self.resent.is_empty() {
             self.find_lost_again(ack);
@@ -214,6 +221,14 @@ impl Sender {
         }
         // In recovery too: RFC 6582, section 4, calls it slow-but-steady; Linux does the same.
         self.timer = if self.una == self.max { NEVER } else { now + self.rtt.timeout() };
+    }
+
+    /// What a SACK block that came with `ack` says, if it can be true.
+    #[inline]
+    fn told(&self, ack: u64, block: Option<(u32, u32)>) -> Option<(u64, u64)> {
+        let (low, high) = block.filter(|_| self.sack)?;
+        let (low, high) = (unwrap(ack, low), unwrap(ack, high));
+        (ack < low && low < high && high <= self.max).then_some((low, high))
     }
 
     #[cold]
@@ -299,6 +314,10 @@ impl Sender {
             self.timer = now + self.rtt.timeout();
             return;
         }
+        if self.by_time.is_some() {
+            self.by_time(|by_time, sender| by_time.on_deadline(sender, now));
+            return;
+        }
         self.timeouts += 1;
         // RFC 5681: a second timeout for the same data doesn't lower the threshold again.
         if self.phase != Phase::Loss || self.una >= self.recover {
@@ -320,6 +339,9 @@ impl Sender {
     /// The next segment that may be sent now.
     #[inline]
     pub(crate) fn poll(&mut self, now: u64) -> Option<Segment> {
+        if self.by_time.is_some() {
+            return self.by_time(|by_time, sender| by_time.poll(sender, now));
+        }
         if self.resend.is_some() {
             return self.retransmit(now);
         }
@@ -338,6 +360,17 @@ impl Sender {
             return if rests { self.blocked(now, len) } else { None };
         }
         Some(self.send(now, self.next, len))
+    }
+
+    /// Recovery by time and the rest of the sender, where there is the former.
+    #[cold]
+    fn by_time<T: Default>(&mut self, act: impl FnOnce(&mut ByTime, &mut Self) -> T) -> T {
+        let Some(mut by_time) = self.by_time.take() else {
+            return T::default();
+        };
+        let done = act(&mut by_time, self);
+        self.by_time = Some(by_time);
+        done
     }
 
     /// The next datagram, of at most `most` octets of payload.
