@@ -76,11 +76,15 @@ impl Agent {
         if self.unconfirmed.len() <= UNCONFIRMED + PER_STANDING * self.standing.len() {
             return;
         }
-        let mut seen = BTreeSet::new();
+        let (mut seen, mut gone) = (BTreeSet::new(), 0);
         let mut newest: Vec<_> = self.unconfirmed.drain(..).rev().collect();
-        newest.retain(|(_, connection, _)| seen.insert(*connection));
-        // Connections that were let go long ago are among them: the oldest of those go.
-        newest.truncate(UNCONFIRMED / 2 + PER_STANDING / 2 * self.standing.len());
+        newest.retain(|(_, connection, _)| {
+            // Of connections that were let go the newest are enough.
+            let stands = self.standing.contains_key(connection);
+            let is_newest = seen.insert(*connection);
+            gone += usize::from(is_newest && !stands);
+            is_newest && (stands || gone <= UNCONFIRMED / 2)
+        });
         self.unconfirmed.extend(newest.into_iter().rev());
     }
 }

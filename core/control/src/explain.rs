@@ -171,8 +171,8 @@ impl Controller {
         for switch in self.switch_statuses() {
             let node = self.view.named(&switch.name);
             let has_agent = node.is_some_and(|node| self.acting.contains_key(&node));
-            let obeys_another = node.and_then(|node| self.switches.get(&node));
-            if obeys_another.is_some_and(|switch| switch.obeys_another) {
+            let known = node.and_then(|node| self.switches.get(&node));
+            if known.is_some_and(|known| known.obeys_another) {
                 problems.push(format!(
                     "switch {} obeys a controller of a later epoch than {}: stop one of the two",
                     switch.name, self.epoch

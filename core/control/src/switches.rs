@@ -220,9 +220,6 @@ impl Controller {
             }
             Heard::Role(xid) => {
                 self.forget_pending(node, xid);
-                if let Some(switch) = self.switches.get_mut(&node) {
-                    switch.obeys_another = false;
-                }
             }
             Heard::Failed(xid, code) => {
                 self.counters.switch_errors += 1;
@@ -263,6 +260,7 @@ impl Controller {
         switch.capable = features.n_tables >= 2;
         switch.generation = switch.generation.wrapping_add(1);
         switch.ready = false;
+        switch.obeys_another = false;
         switch.cleaned = false;
         switch.routes.clear();
         switch.pending.clear();

@@ -175,10 +175,8 @@ impl FigureResult {
 impl FigurePlan {
     /// Whether there is a panel of this name, and it can be run.
     fn ran(&self, panel: &str) -> bool {
-        let named = self.panels.iter().filter(|one| one.figure.panel == panel);
-        !panel.is_empty()
-            && named.clone().count() > 0
-            && named.into_iter().all(|one| one.missing.is_none())
+        let runs = |one: &PanelPlan| one.figure.panel == panel && one.missing.is_none();
+        !panel.is_empty() && self.panels.iter().any(runs)
     }
 }
 
