@@ -70,6 +70,7 @@ fn run(stream: &Stream, mbps: u64, seconds: u64, rates: &[Rate]) -> Outcome {
         until: Time::ZERO + Span::from_secs(seconds),
         captures: Vec::new(),
         monitors: Vec::new(),
+        rates: None,
     };
     packet::run(setup, &mut |_| {}).unwrap()
 }
@@ -191,6 +192,7 @@ fn chance_comes_from_the_seed() {
             until: Time::ZERO + Span::from_secs(5),
             captures: Vec::new(),
             monitors: Vec::new(),
+            rates: None,
         };
         payload(&packet::run(setup, &mut |_| {}).unwrap())
     };
