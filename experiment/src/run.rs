@@ -282,6 +282,8 @@ impl Task<'_> {
                         use --set lab.switches=bridge";
             return Err(lab::Error::Transport(what.into()));
         }
+        let strict = self.prepared.scenario.queues.switch == packet::Discipline::StrictPriority;
+        lab.prioritize(if strict { lab::LEVELS } else { 1 });
         let program = std::env::current_exe()
             .map_err(|error| lab::Error::Control(format!("this program isn't found: {error}")))?;
         lab::Daemons::start(lab, transport, governance, &self.policy.written, &program)
@@ -315,6 +317,7 @@ impl Task<'_> {
         let order = lab::Order {
             name: format!("run{}", std::process::id()),
             switches: scenario.lab.switches,
+            segmentation: scenario.lab.segmentation,
             passing: true,
             ..lab::Order::default()
         };

@@ -49,6 +49,10 @@ pub struct Blueprint {
     pub(crate) cables: Vec<[End; 2]>,
     /// By node; hosts behind bridges share a network, routers have one each.
     pub(crate) addresses: Vec<Ipv4Addr>,
+    /// Whether packets leave hosts as large as offloads make them.
+    pub(crate) segmentation: bool,
+    /// Strict priorities that ports of the kernel's switches serve; one is none.
+    pub(crate) levels: u8,
 }
 
 /// Most nodes that a lab has: each host knows every other by a static entry.
@@ -96,7 +100,9 @@ impl Blueprint {
             Ipv4Addr::from(base + number)
         });
         let addresses = addresses.collect();
-        Ok(Self { forwarding, topology: topology.clone(), cables, addresses })
+        let (segmentation, levels) = (false, 1);
+        let topology = topology.clone();
+        Ok(Self { forwarding, topology, cables, addresses, segmentation, levels })
     }
 
     /// The address of a node.
@@ -159,8 +165,10 @@ impl Blueprint {
             }
             for end in self.ends(node) {
                 let port = &end.interface;
-                // A "packet" of the shaper is one of the wire, not 64 KB that are cut up later.
-                lines.push(format!("link set {port} gso_max_segs 1"));
+                if !self.segmentation {
+                    // A "packet" of the shaper is one of the wire, not 64 KB that are cut up later.
+                    lines.push(format!("link set {port} gso_max_segs 1"));
+                }
                 if bridged {
                     lines.push(format!("link set {port} master br0"));
                 }
@@ -301,9 +309,34 @@ impl Blueprint {
             } else {
                 lines.push(class("1:", "1:2", rate, rate, 0));
             }
-            lines.push(format!("qdisc add dev {dev} parent 1:2 handle 20: {buffer}"));
+            let levels = self.classes(end);
+            if levels.is_empty() {
+                lines.push(format!("qdisc add dev {dev} parent 1:2 handle 20: {buffer}"));
+                continue;
+            }
+            // What nobody has classified goes first, as every flow does where it starts.
+            let first = ["0"; 16].join(" ");
+            let bands = levels.len().max(2);
+            lines.push(format!(
+                "qdisc add dev {dev} parent 1:2 handle 20: prio bands {bands} priomap {first}"
+            ));
+            for (class, handle) in levels.iter().zip(0x21..) {
+                lines.push(format!(
+                    "qdisc add dev {dev} parent {class} handle {handle:x}: {buffer}"
+                ));
+            }
         }
         lines
+    }
+
+    /// The classes of the priorities that the port of `end` serves, as `tc` writes them, the first one
+    /// first; none where it serves in order of arrival.
+    pub(crate) fn classes(&self, end: &End) -> Vec<String> {
+        let is_switch = self.topology.nodes()[end.node.index()].kind == NodeKind::Switch;
+        if self.levels < 2 || !is_switch || self.forwarding == Forwarding::Ovs {
+            return Vec::new();
+        }
+        (1..=self.levels).map(|level| format!("20:{level:x}")).collect()
     }
 }
 
@@ -417,6 +450,26 @@ mod tests {
         let host = plan.shape_lines(&[star.node_named("h0").unwrap()], 1500, true).join("\n");
         assert!(host.contains("dev eth0 parent 1:2 handle 20: pfifo limit 1000000"), "{host}");
         assert!(host.contains("match u8 0x02 0x02 at 33 classid 1:3"), "{host}");
+    }
+
+    #[test]
+    fn a_switch_serves_priorities_and_a_host_does_not() {
+        let star = star(2, &access()).unwrap();
+        let mut plan = Blueprint::new(&star, Switches::Bridge).unwrap();
+        plan.levels = 3;
+        let of = |plan: &Blueprint, name: &str| {
+            plan.shape_lines(&[star.node_named(name).unwrap()], 1500, false).join("\n")
+        };
+        let switch = of(&plan, "s0");
+        assert!(switch.contains("parent 1:2 handle 20: prio bands 3 priomap 0 0 0"), "{switch}");
+        for (class, handle) in [("20:1", "21:"), ("20:2", "22:"), ("20:3", "23:")] {
+            let queue = format!("parent {class} handle {handle} pfifo limit 100");
+            assert_eq!(switch.matches(&queue).count(), 2, "{switch}");
+        }
+        assert!(!of(&plan, "h0").contains("prio bands"));
+        let mut plan = Blueprint::new(&star, Switches::Ovs).unwrap();
+        plan.levels = 3;
+        assert!(!of(&plan, "s0").contains("prio bands"));
     }
 
     #[test]
