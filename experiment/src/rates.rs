@@ -72,15 +72,14 @@ pub fn show(flows: &[FlowRate]) -> Option<String> {
     let mute = flows.len() - ratios.values().len();
     let mut text = match (ratios.percentile(50), ratios.percentile(0), ratios.max()) {
         (Some(median), Some(least), Some(most)) => format!(
-            "{} flows had rates and enough to send: goodput by rate {median:.3} (median), {least:.3} \
-             to {most:.3}",
+            "goodput by rate {median:.3} (median), {least:.3} to {most:.3}, flows with enough to send: {}",
             ratios.values().len()
         ),
         _ if flows.is_empty() => return None,
         _ => "no flow that had a rate had enough to send".to_owned(),
     };
     if mute > 0 {
-        text += &format!("; {mute} more had too little to say anything");
+        text += &format!("; with too little to say anything: {mute}");
     }
     if flows.len() > FEW {
         return Some(text + "; one by one with --json");
@@ -129,8 +128,8 @@ mod tests {
         assert_eq!(show(&[]), None);
         let few = show(&[flow(0, Some(0.996)), flow(1, None)]).unwrap();
         let lines: Vec<&str> = few.lines().collect();
-        let summary = "1 flows had rates and enough to send: goodput by rate 0.996 (median), \
-                       0.996 to 0.996; 1 more had too little to say anything";
+        let summary = "goodput by rate 0.996 (median), 0.996 to 0.996, flows with enough to \
+                       send: 1; with too little to say anything: 1";
         assert_eq!(lines[0], summary);
         assert_eq!(
             lines[2],

@@ -294,36 +294,34 @@ impl Blueprint {
                 Buffer::Bytes(bytes) => format!("bfifo limit {}", bytes.get()),
                 Buffer::Unlimited => "pfifo limit 1000000".to_owned(),
             };
-            lines.push(format!("qdisc replace dev {dev} root handle 1: htb default 2"));
-            if lane {
-                let least = rate.fraction(1, 100);
-                let rest = Rate::from_bps(rate.as_bps() - least.as_bps());
+            let levels = self.classes(end);
+            let default = levels.first().map_or("1:2", String::as_str);
+            let number = default.trim_start_matches("1:");
+            lines.push(format!("qdisc replace dev {dev} root handle 1: htb default {number}"));
+            let least = rate.fraction(1, 100);
+            let mut rest = rate;
+            if lane || !levels.is_empty() {
                 lines.push(class("1:", "1:1", rate, rate, 0));
-                lines.push(class("1:1", "1:2", rest, rate, 1));
+            }
+            if lane {
+                rest = Rate::from_bps(rate.as_bps() - least.as_bps());
                 lines.push(class("1:1", "1:3", least, rate, 0));
                 lines.push(format!("qdisc add dev {dev} parent 1:3 handle 30: pfifo limit 1000"));
                 lines.push(format!(
                     "filter add dev {dev} parent 1: protocol ip prio 1 u32 match ip protocol 6 \
                      0xff match u8 0x02 0x02 at 33 classid 1:3"
                 ));
-            } else {
-                lines.push(class("1:", "1:2", rate, rate, 0));
             }
-            let levels = self.classes(end);
             if levels.is_empty() {
+                let parent = if lane { "1:1" } else { "1:" };
+                lines.push(class(parent, "1:2", rest, rate, u8::from(lane)));
                 lines.push(format!("qdisc add dev {dev} parent 1:2 handle 20: {buffer}"));
-                continue;
             }
-            // What nobody has classified goes first, as every flow does where it starts.
-            let first = ["0"; 16].join(" ");
-            let bands = levels.len().max(2);
-            lines.push(format!(
-                "qdisc add dev {dev} parent 1:2 handle 20: prio bands {bands} priomap {first}"
-            ));
-            for (class, handle) in levels.iter().zip(0x21..) {
-                lines.push(format!(
-                    "qdisc add dev {dev} parent {class} handle {handle:x}: {buffer}"
-                ));
+            // All but a thousandth is lent, to the first level that wants it.
+            for (priority, own) in (1..).zip(&levels) {
+                lines.push(class("1:1", own, rate.fraction(1, 1000), rate, priority));
+                let handle = 0x40 + priority;
+                lines.push(format!("qdisc add dev {dev} parent {own} handle {handle:x}: {buffer}"));
             }
         }
         lines
@@ -336,7 +334,7 @@ impl Blueprint {
         if self.levels < 2 || !is_switch || self.forwarding == Forwarding::Ovs {
             return Vec::new();
         }
-        (1..=self.levels).map(|level| format!("20:{level:x}")).collect()
+        (0..self.levels).map(|level| format!("1:{:x}", 0x10 + level)).collect()
     }
 }
 
@@ -461,15 +459,20 @@ mod tests {
             plan.shape_lines(&[star.node_named(name).unwrap()], 1500, false).join("\n")
         };
         let switch = of(&plan, "s0");
-        assert!(switch.contains("parent 1:2 handle 20: prio bands 3 priomap 0 0 0"), "{switch}");
-        for (class, handle) in [("20:1", "21:"), ("20:2", "22:"), ("20:3", "23:")] {
+        assert!(switch.contains("root handle 1: htb default 10"), "{switch}");
+        for (class, priority, handle) in
+            [("1:10", 1, "41:"), ("1:11", 2, "42:"), ("1:12", 3, "43:")]
+        {
+            let own = format!("parent 1:1 classid {class} htb rate 100933bit ceil 100933333bit");
+            let line = switch.lines().find(|line| line.contains(&own)).unwrap();
+            assert!(line.ends_with(&format!("prio {priority}")), "{line}");
             let queue = format!("parent {class} handle {handle} pfifo limit 100");
             assert_eq!(switch.matches(&queue).count(), 2, "{switch}");
         }
-        assert!(!of(&plan, "h0").contains("prio bands"));
+        assert!(!of(&plan, "h0").contains("classid 1:10"));
         let mut plan = Blueprint::new(&star, Switches::Ovs).unwrap();
         plan.levels = 3;
-        assert!(!of(&plan, "s0").contains("prio bands"));
+        assert!(!of(&plan, "s0").contains("classid 1:10"));
     }
 
     #[test]

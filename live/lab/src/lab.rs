@@ -33,8 +33,8 @@ pub struct Order {
     pub changes: Vec<String>,
 }
 
-/// Most strict priorities of a port.
-pub const LEVELS: u8 = 8;
+/// Most strict priorities of a port: HTB knows eight, of which the first is kept for SYNs.
+pub const LEVELS: u8 = 7;
 
 /// A virtual cluster that stands.
 #[derive(Debug)]
