@@ -121,7 +121,7 @@ impl Hands {
     }
 
     /// Works until nobody can tell it anything any more, then lets all connections go.
-    pub fn run(mut self, inbox: &Inbox) {
+    pub fn run(mut self, inbox: &Inbox<Order>) {
         loop {
             let now = agent::now();
             let due = self.every.map_or(SWEEP, |every| (self.sampled + every).since(now));
@@ -189,19 +189,19 @@ impl Hands {
         let lease = Lease { epoch, span: commands.lease_ns };
         self.pacer.renew(lease)?;
         if let Some(switch) = &mut self.switch {
-            switch.ports().try_for_each(|port| port.renew(lease))?;
+            switch.renew(lease)?;
         }
         let mut kept = Kept::default();
         let mut failed = None;
         for command in &commands.commands {
             // One that can't be carried out doesn't keep the others from it.
-            if let Err(error) = self.one(command, (lease, arrived), &mut kept) {
+            if let Err(error) = self.one(command, arrived, &mut kept) {
                 tracing::error!(%error, ?command, "command not carried out");
                 failed.get_or_insert(error);
             }
         }
         if commands.complete {
-            self.end_others(&kept, lease)?;
+            self.end_others(&kept)?;
         }
         match failed {
             Some(error) => Err(error),
@@ -212,18 +212,13 @@ impl Hands {
         }
     }
 
-    fn one(
-        &mut self,
-        command: &Command,
-        (lease, arrived): (Lease, Time),
-        kept: &mut Kept,
-    ) -> Result<(), Error> {
+    fn one(&mut self, command: &Command, arrived: Time, kept: &mut Kept) -> Result<(), Error> {
         match command {
             Command::Pace { connection, rate_bps } => {
                 if rate_bps.is_some() {
                     kept.paced.insert(*connection);
                 }
-                self.pacer.pace(connection, *rate_bps, lease)
+                self.pacer.pace(connection, *rate_bps)
             }
             Command::Prioritize { connection, level } => {
                 let ports: Vec<_> = self
@@ -239,9 +234,9 @@ impl Hands {
                     return Err(Error::Setting { setting: "classes", remedy });
                 }
                 for (number, class) in ports {
-                    self.port(number)?.classify(connection, Some(class), lease)?;
+                    self.port(number)?.classify(connection, Some(class))?;
                     kept.classes.insert((number, *connection));
-                    self.classes.insert((number, *connection), lease.epoch);
+                    self.classes.insert((number, *connection), self.epoch);
                 }
                 Ok(())
             }
@@ -252,10 +247,10 @@ impl Hands {
                     cap,
                     one_segment: cap <= agent::PortOptions::default().segment,
                 });
-                self.port(number)?.cap(connection.as_ref(), window, lease)?;
+                self.port(number)?.cap(connection.as_ref(), window)?;
                 if window.is_some() {
                     kept.windows.insert((number, *connection));
-                    self.windows.insert((number, *connection), lease.epoch);
+                    self.windows.insert((number, *connection), self.epoch);
                     if let Some(delays) = &mut self.delays {
                         delays.stands(number, arrived, *connection);
                     }
@@ -284,23 +279,24 @@ impl Hands {
 
     /// Ends what stands and isn't among what is kept. What a controller of an earlier epoch granted
     /// ends with its lease: the new one speaks before applications have told it all.
-    fn end_others(&mut self, kept: &Kept, lease: Lease) -> Result<(), Error> {
+    fn end_others(&mut self, kept: &Kept) -> Result<(), Error> {
+        let current = self.epoch;
         for limit in self.pacer.limits()? {
-            if limit.epoch == lease.epoch && !kept.paced.contains(&limit.connection) {
-                self.pacer.pace(&limit.connection, None, lease)?;
+            if limit.epoch == current && !kept.paced.contains(&limit.connection) {
+                self.pacer.pace(&limit.connection, None)?;
             }
         }
-        let over = |epoch: &u64, is_kept: bool| *epoch == lease.epoch && !is_kept;
+        let over = |epoch: &u64, is_kept: bool| *epoch == current && !is_kept;
         let windows =
             self.windows.iter().filter(|(at, epoch)| over(epoch, kept.windows.contains(at)));
         for (number, connection) in windows.map(|(at, _)| *at).collect::<Vec<_>>() {
-            self.port(number)?.cap(connection.as_ref(), None, lease)?;
+            self.port(number)?.cap(connection.as_ref(), None)?;
             self.windows.remove(&(number, connection));
         }
         let classes =
             self.classes.iter().filter(|(at, epoch)| over(epoch, kept.classes.contains(at)));
         for (number, connection) in classes.map(|(at, _)| *at).collect::<Vec<_>>() {
-            self.port(number)?.classify(&connection, None, lease)?;
+            self.port(number)?.classify(&connection, None)?;
             self.classes.remove(&(number, connection));
         }
         let ports: Vec<_> = self.ports.iter().map(|(number, _)| *number).collect();
@@ -371,9 +367,9 @@ impl Hands {
         let now = agent::now();
         if now >= self.swept + SWEEP {
             self.swept = now;
-            let mut swept = self.pacer.sweep().map(|_| ());
+            let mut swept = self.pacer.sweep();
             if let Some(switch) = &mut self.switch {
-                swept = swept.and(switch.ports().try_for_each(|port| port.sweep().map(|_| ())));
+                swept = swept.and(switch.sweep());
             }
             if let Err(error) = swept {
                 tracing::warn!(%error, "what is over can't be swept out");

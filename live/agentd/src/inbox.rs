@@ -1,4 +1,4 @@
-//! Orders for the thread that obeys, which waits for them and for the kernel's events at once.
+//! What a thread is told that waits for it and for the kernel's events at once.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,42 +9,40 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use units::Span;
 
-use crate::hands::Order;
-
 /// The end that puts in.
 #[derive(Debug)]
-pub struct Orders {
+pub struct Outbox<T> {
     /// Taken away at the end, before the other end is woken.
-    sender: Option<SyncSender<Order>>,
+    sender: Option<SyncSender<T>>,
     wake: Arc<OwnedFd>,
 }
 
 /// The end that takes out.
 #[derive(Debug)]
-pub struct Inbox {
-    receiver: Receiver<Order>,
+pub struct Inbox<T> {
+    receiver: Receiver<T>,
     wake: Arc<OwnedFd>,
 }
 
-/// Both ends, with room for so many orders.
+/// Both ends, with room for so many words.
 ///
 /// # Errors
 /// The system gives no descriptor.
-pub fn inbox(room: usize) -> io::Result<(Orders, Inbox)> {
+pub fn inbox<T>(room: usize) -> io::Result<(Outbox<T>, Inbox<T>)> {
     let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
     let (sender, receiver) = sync_channel(room);
-    let orders = Orders { sender: Some(sender), wake: Arc::clone(&wake) };
-    Ok((orders, Inbox { receiver, wake }))
+    let outbox = Outbox { sender: Some(sender), wake: Arc::clone(&wake) };
+    Ok((outbox, Inbox { receiver, wake }))
 }
 
-impl Orders {
-    /// Puts an order in.
+impl<T> Outbox<T> {
+    /// Puts a word in.
     ///
     /// # Errors
     /// There is no room, or nobody takes it out any more.
-    pub fn try_send(&self, order: Order) -> Result<(), TrySendError<Order>> {
-        let Some(sender) = &self.sender else { return Err(TrySendError::Disconnected(order)) };
-        sender.try_send(order)?;
+    pub fn try_send(&self, word: T) -> Result<(), TrySendError<T>> {
+        let Some(sender) = &self.sender else { return Err(TrySendError::Disconnected(word)) };
+        sender.try_send(word)?;
         self.wake();
         Ok(())
     }
@@ -55,15 +53,15 @@ impl Orders {
     }
 }
 
-impl Drop for Orders {
+impl<T> Drop for Outbox<T> {
     fn drop(&mut self) {
         self.sender = None;
         self.wake();
     }
 }
 
-impl Inbox {
-    /// Waits for an order, for `other` to have something, or for the end of `patience`.
+impl<T> Inbox<T> {
+    /// Waits for a word, for `other` to have something, or for the end of `patience`.
     pub fn wait(&self, other: Option<BorrowedFd<'_>>, patience: Span) {
         let own = self.wake.as_fd();
         let mut both =
@@ -82,11 +80,11 @@ impl Inbox {
         let _ = rustix::io::read(&self.wake, &mut [0; 8]);
     }
 
-    /// The next order.
+    /// The next word.
     ///
     /// # Errors
     /// There is none yet, or will be none any more.
-    pub fn take(&self) -> Result<Order, TryRecvError> {
+    pub fn take(&self) -> Result<T, TryRecvError> {
         self.receiver.try_recv()
     }
 }
@@ -98,26 +96,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_order_and_the_end_of_all_orders_wake_who_waits() {
+    fn a_word_and_the_end_of_all_words_wake_who_waits() {
         let long = Span::from_secs(20);
-        let (orders, end) = inbox(1).unwrap();
+        let (outbox, end) = inbox(1).unwrap();
         let start = Instant::now();
         std::thread::scope(|scope| {
             scope.spawn(move || {
                 std::thread::sleep(Duration::from_millis(20));
-                orders.try_send(Order::Connected).unwrap();
-                assert!(orders.try_send(Order::Connected).is_err(), "there is room for one");
+                outbox.try_send(7).unwrap();
+                assert!(outbox.try_send(7).is_err(), "there is room for one");
                 std::thread::sleep(Duration::from_millis(100));
             });
             end.wait(None, long);
-            assert!(matches!(end.take(), Ok(Order::Connected)));
+            assert!(matches!(end.take(), Ok(7)));
             assert!(matches!(end.take(), Err(TryRecvError::Empty)));
             end.wait(None, long);
         });
         assert!(matches!(end.take(), Err(TryRecvError::Disconnected)));
         assert!(start.elapsed() < Duration::from_secs(10));
-        // Without an order it waits as long as it is told.
-        let (_orders, end) = inbox(1).unwrap();
+        // Without a word it waits as long as it is told.
+        let (_outbox, end) = inbox::<u8>(1).unwrap();
         let start = Instant::now();
         end.wait(None, Span::from_millis(30));
         assert!(start.elapsed() >= Duration::from_millis(29));

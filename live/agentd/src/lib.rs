@@ -29,7 +29,7 @@ use wire::lines::{self, Lines};
 use wire::tls;
 
 use hands::{Hands, Order, Word};
-use inbox::{Orders, inbox};
+use inbox::{Outbox, inbox};
 use settings::Settings;
 
 /// Longest line of commands that is read.
@@ -105,7 +105,7 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
 async fn converse(
     settings: &Settings,
     config: Option<&Arc<ClientConfig>>,
-    orders: &Orders,
+    orders: &Outbox<Order>,
     told: &mut Receiver<Word>,
     epoch: &AtomicU64,
 ) {
@@ -130,7 +130,7 @@ async fn converse(
 async fn once(
     settings: &Settings,
     config: Option<&Arc<ClientConfig>>,
-    orders: &Orders,
+    orders: &Outbox<Order>,
     told: &mut Receiver<Word>,
     epoch: &AtomicU64,
 ) -> Option<String> {
@@ -211,7 +211,7 @@ async fn once(
 }
 
 /// Hands an order over, waiting for room; `None` where nobody obeys any more.
-async fn order(orders: &Orders, order: Order) -> Option<()> {
+async fn order(orders: &Outbox<Order>, order: Order) -> Option<()> {
     let mut order = order;
     loop {
         order = match orders.try_send(order) {
