@@ -415,7 +415,7 @@ impl Port {
     /// # Errors
     /// What the kernel says.
     pub fn pass_out(&self, packet: &[u8]) -> Result<Vec<u8>, Error> {
-        self.pass("leaving", packet)
+        self.pass("leaving", packet, 1).map(|(passed, _)| passed)
     }
 
     /// What becomes of a packet that comes in: for tests, on no wire.
@@ -423,20 +423,33 @@ impl Port {
     /// # Errors
     /// What the kernel says.
     pub fn pass_in(&self, packet: &[u8]) -> Result<Vec<u8>, Error> {
-        self.pass("returning", packet)
+        self.pass("returning", packet, 1).map(|(passed, _)| passed)
     }
 
-    fn pass(&self, name: &str, packet: &[u8]) -> Result<Vec<u8>, Error> {
+    /// How long the programs take for a packet that leaves and for one that comes in, each on average
+    /// over so many rounds, on no wire.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn cost(&self, leaving: &[u8], returning: &[u8], rounds: u32) -> Result<[Span; 2], Error> {
+        let [(_, leaving), (_, returning)] =
+            [self.pass("leaving", leaving, rounds)?, self.pass("returning", returning, rounds)?];
+        Ok([leaving, returning])
+    }
+
+    fn pass(&self, name: &str, packet: &[u8], rounds: u32) -> Result<(Vec<u8>, Span), Error> {
         let mut passed = vec![0; packet.len()];
         let input = ProgramInput {
             data_in: Some(packet),
             data_out: Some(&mut passed),
+            repeat: rounds,
             ..ProgramInput::default()
         };
-        program_mut(&self.object, name)
+        let ran = program_mut(&self.object, name)
             .test_run(input)
             .map_err(Error::bpf("run a packet through"))?;
-        Ok(passed)
+        let took = Span::from_nanos(u64::try_from(ran.duration.as_nanos()).unwrap_or(u64::MAX));
+        Ok((passed, took))
     }
 
     fn configure(&self) -> Result<(), Error> {
