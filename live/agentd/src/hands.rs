@@ -257,7 +257,7 @@ impl Hands {
                 Ok(())
             }
             Command::Window { node, interface, connection, cap_bytes } => {
-                let (number, _) = self.find(node, interface)?;
+                let number = self.find(node, interface)?.0;
                 // A cap of one segment is asked for by its size.
                 let window = cap_bytes.map(|cap| Window {
                     cap,
@@ -277,7 +277,8 @@ impl Hands {
             }
             Command::Watch { node, interface, thresholds } => {
                 let (number, port) = self.find(node, interface)?;
-                let watch = thresholds.as_ref().map(|wanted| watch(wanted, &port));
+                let (number, watch) =
+                    (*number, thresholds.as_ref().map(|wanted| watch(wanted, port)));
                 if watch.is_some() {
                     kept.watched.insert(number);
                 }
@@ -333,12 +334,9 @@ impl Hands {
         self.switch.as_mut().ok_or(Error::NoPort(number.0))?.port(number)
     }
 
-    fn find(&self, node: &str, interface: &str) -> Result<(PortNumber, Interface), Error> {
-        let found = self
-            .ports
-            .iter()
-            .find(|(_, port)| port.node == node && port.interface == interface)
-            .cloned();
+    fn find(&self, node: &str, interface: &str) -> Result<&(PortNumber, Interface), Error> {
+        let found =
+            self.ports.iter().find(|(_, port)| port.node == node && port.interface == interface);
         found.ok_or_else(|| Error::NoInterface(interface.to_owned(), node.to_owned()))
     }
 
