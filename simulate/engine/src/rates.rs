@@ -72,11 +72,11 @@ impl Account {
         self.last = held.map(|held| (now, held));
         let (Some((then, first)), Some(held)) = (before, held) else { return };
         let passed = now.since(then);
-        self.limited = self.limited + passed;
+        self.limited += passed;
         if first.rate != held.rate || first.unsent < first.payload.bytes_in(passed) {
             return;
         }
-        self.counted = self.counted + passed;
+        self.counted += passed;
         let over = |rate: Rate| u128::from(rate.as_bps()) * u128::from(passed.as_nanos());
         self.rate += over(held.rate);
         self.expected += over(held.payload);
