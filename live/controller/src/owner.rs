@@ -33,9 +33,9 @@ use crate::settings::Settings;
 /// Events that may wait for the machine.
 pub const WAITING: usize = 1024;
 /// Most events of a turn.
-const BATCH: usize = 64;
+const BATCH: usize = 256;
 /// A turn takes in no more once it has taken so long: the first must not wait for the last.
-const TURN: Duration = Duration::from_micros(500);
+const TURN: Duration = Duration::from_millis(1);
 
 /// Something that happened.
 pub enum Event {
