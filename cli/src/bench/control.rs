@@ -74,6 +74,10 @@ pub(crate) struct Control {
           value_parser = clap::value_parser!(u32).range(1..=250))]
     agents: u32,
 
+    /// Announce no traffic of jobs ahead: each flow that is announced changes what its job has
+    #[arg(long)]
+    no_sizes: bool,
+
     /// The policy, with its defaults
     #[arg(long, default_value = "sff")]
     policy: String,
@@ -188,7 +192,8 @@ impl Control {
             let client = Client::connect(&address, None).await.map_err(Failure::failed)?;
             let (hosts, live) = (self.hosts(), self.live.into());
             let log = Arc::clone(&log);
-            let mut application = Application { number, hosts, client, every, live, log };
+            let sizes = !self.no_sizes;
+            let mut application = Application { number, hosts, client, every, live, sizes, log };
             application.prepare().await?;
             ready.push(application);
         }
@@ -388,6 +393,8 @@ struct Application {
     client: Client,
     every: Duration,
     live: u64,
+    /// Whether it announces its traffic ahead.
+    sizes: bool,
     log: Shared,
 }
 
@@ -407,7 +414,8 @@ impl Application {
             Declaration::TaskHost { job: job(), task: 1, host: host(self.number + 1) },
             Declaration::Size { job: job(), map: 0, reduces: vec![Portion { task: 1, bytes }] },
         ];
-        let mut taken = self.post(&prepared).await?;
+        let said = prepared.len() - usize::from(!self.sizes);
+        let mut taken = self.post(&prepared[..said]).await?;
         let flows: Vec<_> = (1..=self.live).map(|flow| self.announced(flow)).collect();
         for some in flows.chunks(SOME) {
             taken &= self.post(some).await?;

@@ -14,6 +14,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
+use alloc::collections::btree_map::{BTreeMap, Entry};
 use alloc::vec::Vec;
 use core::ops::Bound::{Excluded, Unbounded};
 
@@ -78,8 +79,8 @@ enum State {
 #[derive(Debug, Default)]
 struct Link {
     transmit: BTreeSet<(Rank, FlowId)>,
-    /// SLOW flows that wait for this link to be freed.
-    waiting: BTreeSet<(Rank, FlowId)>,
+    /// SLOW flows that wait for this link to be freed, group by group.
+    waiting: BTreeMap<Rank, BTreeSet<FlowId>>,
     /// SLOW flows that enter the network here and divide the share.
     sharing: BTreeSet<FlowId>,
     /// In how many parts the share was divided last: at least as many as share it.
@@ -89,6 +90,23 @@ struct Link {
 impl Link {
     fn blocks(&self, rank: Rank) -> bool {
         self.transmit.first().is_some_and(|(best, _)| *best < rank)
+    }
+
+    /// A flow no longer waits here.
+    fn stop_waiting(&mut self, rank: Rank, id: FlowId) {
+        if let Entry::Occupied(mut group) = self.waiting.entry(rank) {
+            group.get_mut().remove(&id);
+            if group.get().is_empty() {
+                group.remove();
+            }
+        }
+    }
+
+    /// All of a group that wait here go on with another rank.
+    fn rerank(&mut self, before: Rank, rank: Rank) {
+        if let Some(mut group) = self.waiting.remove(&before) {
+            self.waiting.entry(rank).or_default().append(&mut group);
+        }
     }
 }
 
@@ -140,25 +158,27 @@ impl Admission {
         self.flows.remove(id).and_then(|flow| flow.limit)
     }
 
-    /// Gives a flow another rank. All flows of a group must get it before [`Admission::settle`].
-    pub(crate) fn rerank(&mut self, id: FlowId, rank: Rank) {
-        let Some(flow) = self.flows.get_mut(id) else {
-            return;
-        };
-        if let State::Slow(link) = flow.state {
-            // It goes on waiting where it waits, unless its turn has come.
-            let before = (core::mem::replace(&mut flow.rank, rank), id);
-            let link = &mut self.links[link.index()];
-            link.waiting.remove(&before);
-            link.waiting.insert((rank, id));
-            self.agenda.remove(&before);
-            wake(link, &mut self.agenda);
-        } else {
-            self.withdraw(id);
-        }
-        if let Some(flow) = self.flows.get_mut(id) {
-            flow.rank = rank;
-            self.agenda.insert((rank, id));
+    /// Gives the flows of a group another rank: all of them, unless it is new.
+    pub(crate) fn rerank(&mut self, flows: impl Iterator<Item = FlowId>, rank: Rank) {
+        for id in flows {
+            let Some(flow) = self.flows.get_mut(id) else {
+                continue;
+            };
+            if let State::Slow(link) = flow.state {
+                // It goes on waiting where it waits, unless its turn has come. The first of the
+                // group that is met there takes the others along.
+                let before = core::mem::replace(&mut flow.rank, rank);
+                self.agenda.remove(&(before, id));
+                let link = &mut self.links[link.index()];
+                link.rerank(before, rank);
+                wake(link, &mut self.agenda);
+            } else {
+                self.withdraw(id);
+                if let Some(flow) = self.flows.get_mut(id) {
+                    flow.rank = rank;
+                    self.agenda.insert((rank, id));
+                }
+            }
         }
     }
 
@@ -286,7 +306,7 @@ impl Admission {
                 self.limits.insert(id);
             }
             State::Slow(link) => {
-                self.links[link.index()].waiting.insert(key);
+                self.links[link.index()].waiting.entry(flow.rank).or_default().insert(id);
                 self.slow += 1;
                 if self.excepted.contains(&id) {
                     self.limits.insert(id);
@@ -315,7 +335,7 @@ impl Admission {
             }
             State::Slow(link) => {
                 let link = &mut self.links[link.index()];
-                link.waiting.remove(&key);
+                link.stop_waiting(key.0, id);
                 wake(link, &mut self.agenda);
                 self.slow -= 1;
                 self.stop_sharing(id);
@@ -358,7 +378,8 @@ fn rounded(count: usize, before: usize) -> usize {
 /// Puts the first flow that waits for `link` on the agenda, unless the link still blocks it. When
 /// that flow has left the queue the next one's turn comes, and so on until one takes the link.
 fn wake(link: &Link, agenda: &mut BTreeSet<(Rank, FlowId)>) {
-    if let Some(&(rank, id)) = link.waiting.first()
+    if let Some((&rank, group)) = link.waiting.first_key_value()
+        && let Some(&id) = group.first()
         && !link.blocks(rank)
     {
         agenda.insert((rank, id));

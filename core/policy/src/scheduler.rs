@@ -71,9 +71,8 @@ impl<S: Standing> Scheduler<S> {
                 self.arrivals += 1;
                 let standing = &mut entry.record.standing;
                 if let Some(rank) = standing.learn(network, declared) {
-                    for other in entry.flows.iter().filter(|other| *other != flow) {
-                        self.admission.rerank(other, rank);
-                    }
+                    let others = entry.flows.iter().filter(|other| *other != flow);
+                    self.admission.rerank(others, rank);
                 }
                 let rank = standing.rank(arrival, size);
                 self.admission.enter(network, flow, (src, dst), rank);
@@ -88,9 +87,7 @@ impl<S: Standing> Scheduler<S> {
                 if let Some(entry) = self.roster.get_mut(job)
                     && let Some(rank) = entry.record.standing.learn(network, declared)
                 {
-                    for flow in entry.flows.iter() {
-                        self.admission.rerank(flow, rank);
-                    }
+                    self.admission.rerank(entry.flows.iter(), rank);
                 }
             }
             _ => {}

@@ -70,11 +70,7 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
     let (listen, tls, bounds) = (settings.listen.clone(), settings.tls.is_some(), settings.bounds);
     let policy = settings.control.policy_name.clone();
     let owner = Owner::new(settings, state.epoch, clock, recorder, Arc::clone(&measures))?;
-    let owner = std::thread::Builder::new().name("machine".to_owned()).spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-        runtime.block_on(owner.run(events));
-        Ok::<(), std::io::Error>(())
-    })?;
+    let owner = tokio::spawn(owner.run(events));
     let (stop, stopped) = watch::channel(false);
     let hub = Arc::new(Hub::new(sender, bounds, measures, state.epoch, stopped));
 
@@ -121,15 +117,14 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
         }
     }
     tracing::info!("ending; what was granted stands until its lease is over");
-    // No task may be left that holds the channel, then the machine's thread ends.
+    // No task may be left that holds the channel, then the machine's ends.
     let _ = stop.send(true);
     for task in &tasks {
         task.abort();
     }
     drop(hub);
     let _ = std::fs::remove_file(&listen.socket);
-    let ended = tokio::task::spawn_blocking(move || owner.join());
-    if tokio::time::timeout(std::time::Duration::from_secs(5), ended).await.is_err() {
+    if tokio::time::timeout(std::time::Duration::from_secs(5), owner).await.is_err() {
         tracing::warn!("a connection outlives the daemon's patience; cut off");
     }
     Ok(())

@@ -2,7 +2,7 @@
 //! `control`.
 //!
 //! - [`settings`] is the configuration file; [`run`] is the whole daemon.
-//! - [`owner`] is the one thread that holds the machine; everybody else puts what happened into its
+//! - [`owner`] is the one task that holds the machine; everybody else puts what happened into its
 //!   channel and waits while that is full.
 //! - [`switches`] speaks OpenFlow's bytes over TCP and TLS, [`http`] JSON with applications, agents
 //!   and people; [`listen`] and [`hub`] are what they share: who comes in, who is connected.

@@ -1,4 +1,4 @@
-//! The one thread that owns the machine.
+//! The one task that owns the machine.
 //!
 //! Everybody else puts what happened into one bounded channel and waits while it is full: what was
 //! accepted is never dropped, and who says too much is slowed down at the socket. What the machine
@@ -6,6 +6,10 @@
 //!
 //! What waits is taken in turn by turn, and what follows from a turn is told once: the more waits, the
 //! less each costs. A tick ends every turn, so a record of inputs and ticks tells where turns ended.
+//!
+//! It is a task among those of the connections, and lets all go first that have something to say: a
+//! thread of its own would be woken by the first word, and on one core take the processor from the
+//! readers, again and again. Only a queue that fills isn't kept waiting.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,9 +33,9 @@ use crate::settings::Settings;
 /// Events that may wait for the machine.
 pub const WAITING: usize = 1024;
 /// Most events of a turn.
-const BATCH: usize = 64;
+const BATCH: usize = 256;
 /// A turn takes in no more once it has taken so long: the first must not wait for the last.
-const TURN: Duration = Duration::from_micros(500);
+const TURN: Duration = Duration::from_millis(1);
 
 /// Something that happened.
 pub enum Event {
@@ -55,6 +59,13 @@ pub enum Event {
     Ask(Box<dyn FnOnce(&Controller) + Send>),
     /// The configuration was read again.
     Reload(Box<Settings>),
+}
+
+impl Event {
+    /// Whether the answer must not wait for what others have to say.
+    const fn is_urgent(&self) -> bool {
+        matches!(self, Self::Reported(_, Report::Congested { .. }))
+    }
 }
 
 /// What became of declarations: so many were taken, in order; the next one was refused, if any.
@@ -125,6 +136,12 @@ impl Owner {
                 count = events.recv_many(&mut batch, BATCH) => {
                     if count == 0 {
                         break;
+                    }
+                    if !batch.iter().any(Event::is_urgent) {
+                        tokio::task::yield_now().await;
+                        while batch.len() < BATCH && let Ok(event) = events.try_recv() {
+                            batch.push(event);
+                        }
                     }
                     let mut turn = Instant::now();
                     for event in batch.drain(..) {
