@@ -489,7 +489,7 @@ mod tests {
         assert_eq!(hear_marked(20, 3, None), (vec![], Phase::Open));
         assert_eq!(hear_marked(20, 4, None), (vec![11], Phase::Open));
         // All others were lost but the new ones: no timer need run out, and nothing is halved again.
-        assert_eq!(hear_marked(40, 4, Some((10, 11))), (vec![4], Phase::Recovery));
+        assert_eq!(hear_marked(40, 4, Some((10, 11))), (vec![4, 5, 6], Phase::Recovery));
         assert_eq!(sender.congestion.threshold, 5 * u64::from(MSS));
         assert_eq!(sender.timeouts, 0);
     }
