@@ -2,7 +2,7 @@
 WATERMASTER := target/release/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control soak lab-demo lab-meters faults
+.PHONY: demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
 
 ## demo: build, run the main scenario under tcp, fifo, sff and smsf, name the report (TRACE=FILE: a SWIM trace)
 demo: release
@@ -58,6 +58,10 @@ pacing:
 ## control: from a threshold to a rewritten window (root)
 control:
 	cargo run --profile quick --locked --package watermaster-agent --example control
+
+## packets: what the programs of a port cost a packet in the kernel (root)
+packets:
+	cargo run --profile quick --locked --package watermaster-agent --example packets
 
 ## faults: daemons and Open vSwitch are hurt while real connections run; what traffic suffers (root)
 faults:

@@ -5,7 +5,9 @@ use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 
-use super::runs::Measured;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::files::{WriteError, write_whole};
 
 /// A folder of results by key.
@@ -25,7 +27,7 @@ impl Cache {
     }
 
     /// The result called `key`; `None` when there is none or it is damaged.
-    pub fn get(&self, key: &str) -> Option<Measured> {
+    pub fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let text = fs::read_to_string(self.file(key)).ok()?;
         let (hash, body) = text.split_once('\n')?;
         if hash != hash_of(body) {
@@ -39,7 +41,11 @@ impl Cache {
     ///
     /// # Errors
     /// The file can't be written.
-    pub fn put(&self, key: &str, measured: &Measured) -> Result<Measured, WriteError> {
+    pub fn put<T: Serialize + DeserializeOwned>(
+        &self,
+        key: &str,
+        measured: &T,
+    ) -> Result<T, WriteError> {
         let path = self.file(key);
         let fail =
             |source: serde_json::Error| WriteError { path: path.clone(), source: source.into() };

@@ -9,6 +9,7 @@
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
 #include "watermaster.h"
+#include "lease.h"
 
 #define UNLIMITED 0xffffffffu // SO_MAX_PACING_RATE reads it as no limit
 
@@ -85,7 +86,7 @@ static __always_inline __u32 decide(struct tcp_sock *tp, struct wm_socket *own)
 	if (own->applied && current != own->applied)
 		own->applied = 0; // the application has set its own since
 	struct wm_limit *limit = bpf_map_lookup_elem(&limits, &name);
-	if (limit && bpf_ktime_get_ns() < limit->expires) {
+	if (limit && holds(limit->epoch)) {
 		if (!own->applied)
 			own->before = current;
 		__u64 wanted = payload(tp, &name, limit->rate);

@@ -8,6 +8,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_endian.h>
 #include "watermaster.h"
+#include "lease.h"
 
 #define DEFAULT_SEGMENT 536 // RFC 9293, section 3.7.1
 #define MAX_SHIFT 14	    // RFC 7323, section 2.3
@@ -406,7 +407,7 @@ int leaving(struct __sk_buff *skb)
 		__sync_fetch_and_add(&flow->packets, packets);
 	}
 	struct wm_class *class = bpf_map_lookup_elem(&classes, &packet.connection);
-	if (class && bpf_ktime_get_ns() < class->expires) {
+	if (class && holds(class->epoch)) {
 		skb->priority = class->class; // HTB takes a class's own number before it asks its filters
 		count->classed++;
 	}
@@ -433,9 +434,9 @@ int returning(struct __sk_buff *skb)
 		return TC_ACT_UNSPEC;
 	count->acknowledgements++;
 	struct wm_window *entry = bpf_map_lookup_elem(&windows, &name);
-	if (!entry || bpf_ktime_get_ns() >= entry->expires)
+	if (!entry || !holds(entry->epoch))
 		entry = bpf_map_lookup_elem(&windows, &everyone);
-	if (!entry || bpf_ktime_get_ns() >= entry->expires)
+	if (!entry || !holds(entry->epoch))
 		return TC_ACT_UNSPEC;
 
 	__u32 both = WM_SENDER_SYN | WM_RECEIVER_SYN;

@@ -14,10 +14,18 @@ struct wm_connection {
 	__u16 destination_port;
 };
 
+/* Until when what was granted under an epoch holds. */
+struct wm_lease {
+	__u64 epoch;
+	__u64 expires;
+};
+
+/* How many epochs can have a lease at a time; that of an epoch is in place epoch % WM_LEASES. */
+enum { WM_LEASES = 8 };
+
 /* How fast a connection may send. */
 struct wm_limit {
 	__u64 rate; /* frame octets per second, IP header included */
-	__u64 expires;
 	__u64 epoch;
 };
 
@@ -62,7 +70,6 @@ struct wm_port {
 };
 
 struct wm_window {
-	__u64 expires;
 	__u64 epoch;
 	__u64 first; /* when it was first written into a packet; 0: not yet */
 	__u32 octets;
@@ -70,7 +77,6 @@ struct wm_window {
 };
 
 struct wm_class {
-	__u64 expires;
 	__u64 epoch;
 	__u32 class; /* as tc writes it: 1:10 is 0x10010 */
 	__u32 unused;

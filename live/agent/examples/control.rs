@@ -75,8 +75,9 @@ fn main() -> ExitCode {
             break;
         };
         told.push(now().since(at));
+        switch.renew(lease(100)).expect("a lease");
         let port = switch.port(number).expect("the port");
-        port.cap(None, Some(window), lease(100)).expect("a cap");
+        port.cap(None, Some(window)).expect("a cap");
         let mut since = None;
         eventually(Duration::from_millis(50), || {
             since = port.capped_since(None).expect("a cap");
@@ -91,12 +92,12 @@ fn main() -> ExitCode {
             if recovered.is_some() {
                 break;
             }
-            switch.port(number).and_then(|port| port.renew(lease(100))).expect("a cap");
+            switch.renew(lease(100)).expect("a lease");
         }
         if recovered.is_none() {
             eprintln!("the queue has not recovered in 2 s");
         }
-        switch.port(number).and_then(|port| port.cap(None, None, lease(100))).expect("no cap");
+        switch.port(number).and_then(|port| port.cap(None, None)).expect("no cap");
     }
     println!("| from the threshold to | rounds | median | p99 |");
     println!("|---|---|---|---|");

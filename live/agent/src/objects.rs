@@ -7,7 +7,7 @@ use libbpf_rs::{
 };
 
 use crate::Error;
-use crate::layout::CONNECTION;
+use crate::layout::{CONNECTION, LEASE};
 
 /// A compiled object with the sizes that the library's layouts count on.
 pub(crate) struct Compiled {
@@ -19,18 +19,19 @@ pub(crate) struct Compiled {
 pub(crate) static PACE: Compiled = Compiled {
     name: "pace",
     bytes: include_bytes!("../bpf/objects/pace.bpf.o"),
-    sizes: &[("limits", CONNECTION, 24), ("sockets", 4, 24)],
+    sizes: &[("leases", 4, LEASE as usize), ("limits", CONNECTION, 16), ("sockets", 4, 24)],
 };
 
 pub(crate) static PORT: Compiled = Compiled {
     name: "port",
     bytes: include_bytes!("../bpf/objects/port.bpf.o"),
     sizes: &[
+        ("leases", 4, LEASE as usize),
         ("port", 4, 72),
         ("counters", 4, 80),
         ("flows", CONNECTION, 40),
-        ("windows", CONNECTION, 32),
-        ("classes", CONNECTION, 24),
+        ("windows", CONNECTION, 24),
+        ("classes", CONNECTION, 16),
     ],
 };
 

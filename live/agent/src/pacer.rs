@@ -12,13 +12,16 @@ use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
 
 use crate::layout::{Fields, Value, key};
-use crate::lease::Epoch;
+use crate::lease::Leases;
 use crate::objects::{PACE, map, map_mut, open_map, program, program_mut};
 use crate::pins::Pins;
 use crate::{Error, Lease, Namespace, Statistics, now, statistics, unified_mount};
 
 /// What the kernel reads as no limit is the first value that can't be one.
 const MOST: u64 = u32::MAX as u64 - 1;
+
+/// The maps that survive the agent.
+const KEPT: [&str; 3] = ["leases", "limits", "sockets"];
 
 /// Whose connections, and where what survives is kept.
 #[derive(Clone, Debug)]
@@ -51,7 +54,7 @@ pub struct Limit {
     pub connection: Connection,
     /// Frame bytes per second.
     pub rate: Rate,
-    /// When it ends by itself.
+    /// When it ends by itself; zero where it has no lease any more.
     pub expires: Time,
     /// Who set it.
     pub epoch: u64,
@@ -76,7 +79,8 @@ pub enum Stopped {
 pub struct Pacer {
     object: Object,
     pins: Pins,
-    epoch: Epoch,
+    leases: Leases,
+    swept: Time,
     // Kept attached by its pin, and by this while there is none.
     _link: Link,
 }
@@ -100,20 +104,19 @@ impl Pacer {
         open_map(&mut object, "limits")
             .set_max_entries(options.limits)
             .map_err(Error::bpf("size the map of limits"))?;
-        for name in ["limits", "sockets"] {
+        for name in KEPT {
             inherit(&mut object, &pins, name)?;
         }
         let mut object = PACE.load(object)?;
-        for name in ["limits", "sockets"] {
+        for name in KEPT {
             if pins.existing(name).is_none() {
                 map_mut(&mut object, name).pin(pins.path(name)).map_err(Error::bpf("pin a map"))?;
             }
         }
         let link = attach(&object, &pins, &directory, identity)?;
-        let mut pacer = Self { object, pins, epoch: Epoch::default(), _link: link };
-        let highest = pacer.limits()?.iter().map(|limit| limit.epoch).max().unwrap_or(0);
-        pacer.epoch.obey(highest)?;
-        Ok(pacer)
+        let map = MapHandle::try_from(&map(&object, "leases"));
+        let leases = Leases::left_in(map.map_err(Error::bpf("hold the map of leases"))?)?;
+        Ok(Self { object, pins, leases, swept: Time::ZERO, _link: link })
     }
 
     /// Takes over the connections of a namespace that were there before, and applies at once what
@@ -126,41 +129,31 @@ impl Pacer {
         adopt(&self.object, namespace)
     }
 
-    /// Holds a connection to a rate of frame bytes, or lets it go. It may exist already, or begin
-    /// while the lease lasts. Obeyed with its next acknowledgement.
+    /// Holds a connection to a rate of frame bytes under the lease that was renewed last, or lets it
+    /// go. It may exist already, or begin while the lease lasts. Obeyed with its next acknowledgement.
     ///
     /// # Errors
-    /// [`Error::Stale`], [`Error::Rate`], [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
-    pub fn pace(
-        &mut self,
-        connection: &Connection,
-        limit: Option<Rate>,
-        lease: Lease,
-    ) -> Result<(), Error> {
-        self.epoch.obey(lease.epoch)?;
+    /// [`Error::Rate`], [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
+    pub fn pace(&mut self, connection: &Connection, limit: Option<Rate>) -> Result<(), Error> {
         let key = key(connection)?;
         let Some(rate) = limit else { return self.forget(&key) };
         let octets = rate.bytes_in(Span::from_secs(1)).get();
         if octets == 0 || octets > MOST {
             return Err(Error::Rate(rate));
         }
-        self.write(&key, octets, lease)
+        let value = Value::default().u64(octets).u64(self.leases.epoch());
+        map(&self.object, "limits")
+            .update(&key, &value.done(), MapFlags::ANY)
+            .map_err(Error::bpf("write a limit"))
     }
 
-    /// Renews all limits of the lease's epoch that still stand.
+    /// Begins a lease, or makes it last from now on, for all that was granted under its epoch and
+    /// still stands. It costs the same however many that are.
     ///
     /// # Errors
     /// [`Error::Stale`], or what the kernel says.
     pub fn renew(&mut self, lease: Lease) -> Result<(), Error> {
-        self.epoch.obey(lease.epoch)?;
-        let now = now();
-        for limit in self.limits()? {
-            if limit.epoch == lease.epoch && limit.expires > now {
-                let octets = limit.rate.bytes_in(Span::from_secs(1)).get();
-                self.write(&key(&limit.connection)?, octets, lease)?;
-            }
-        }
-        Ok(())
+        self.leases.renew(lease, || self.remove_ended().map(|_| ()))
     }
 
     /// Removes the limits whose lease is over, which makes room; returns how many.
@@ -168,15 +161,16 @@ impl Pacer {
     /// # Errors
     /// What the kernel says.
     pub fn sweep(&mut self) -> Result<usize, Error> {
+        let before = std::mem::replace(&mut self.swept, now());
+        if self.leases.ended(before) { self.remove_ended() } else { Ok(0) }
+    }
+
+    fn remove_ended(&self) -> Result<usize, Error> {
         let now = now();
-        let mut swept = 0;
-        for limit in self.limits()? {
-            if limit.expires <= now {
-                self.forget(&key(&limit.connection)?)?;
-                swept += 1;
-            }
-        }
-        Ok(swept)
+        let mut ended = self.limits()?;
+        ended.retain(|limit| limit.expires <= now);
+        ended.iter().try_for_each(|limit| self.forget(&key(&limit.connection)?))?;
+        Ok(ended.len())
     }
 
     /// The limits in the map, those that ended and weren't swept too.
@@ -190,19 +184,20 @@ impl Pacer {
             let value = limits.lookup(&key, MapFlags::ANY).map_err(Error::bpf("read a limit"))?;
             let Some(value) = value else { continue };
             let mut fields = Fields(&value);
+            let (octets, epoch) = (Bytes::new(fields.u64()), fields.u64());
             found.push(Limit {
                 connection: Fields(&key).connection(),
-                rate: Rate::of(Bytes::new(fields.u64()), Span::from_secs(1)),
-                expires: Time::from_nanos(fields.u64()),
-                epoch: fields.u64(),
+                rate: Rate::of(octets, Span::from_secs(1)),
+                expires: self.leases.end(epoch),
+                epoch,
             });
         }
         Ok(found)
     }
 
     /// The highest epoch that was obeyed.
-    pub const fn epoch(&self) -> u64 {
-        self.epoch.get()
+    pub fn epoch(&self) -> u64 {
+        self.leases.epoch()
     }
 
     /// How the connections stand that began since the start or were adopted, in all namespaces.
@@ -231,13 +226,6 @@ impl Pacer {
         }
         self.pins.remove()?;
         Ok(Stopped::Clean)
-    }
-
-    fn write(&self, key: &[u8], octets: u64, lease: Lease) -> Result<(), Error> {
-        let value = Value::default().u64(octets).u64(lease.expires().as_nanos()).u64(lease.epoch);
-        map(&self.object, "limits")
-            .update(key, &value.done(), MapFlags::ANY)
-            .map_err(Error::bpf("write a limit"))
     }
 
     fn forget(&self, key: &[u8]) -> Result<(), Error> {

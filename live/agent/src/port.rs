@@ -1,6 +1,7 @@
 //! An interface as a port of a switch: its queue, the windows that pass, classes, flows.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, TC_EGRESS, TC_INGRESS, TcAttachPoint,
@@ -11,9 +12,9 @@ use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::layout::{CONNECTION, Fields, Value, key};
-use crate::lease::Epoch;
+use crate::lease::Leases;
 use crate::objects::{PORT, map, open_map, program, program_mut};
-use crate::{Error, Lease, Namespace, PortNumber, kernel, now};
+use crate::{Error, Namespace, PortNumber, kernel, now};
 
 /// The place of our filters among those of others, where there is no tcx.
 const PRIORITY: u32 = 0x574d;
@@ -160,7 +161,7 @@ pub struct Port {
     options: PortOptions,
     watch: Option<Watch>,
     punt: bool,
-    epoch: Epoch,
+    leases: Arc<Leases>,
 }
 
 impl Drop for Port {
@@ -183,6 +184,7 @@ impl Port {
         interface: &str,
         options: &PortOptions,
         events: &MapHandle,
+        leases: Arc<Leases>,
     ) -> Result<Self, Error> {
         let mut object = PORT.open()?;
         for name in ["flows", "windows", "classes"] {
@@ -190,9 +192,11 @@ impl Port {
                 .set_max_entries(options.connections)
                 .map_err(Error::bpf("size a map"))?;
         }
-        open_map(&mut object, "events")
-            .reuse_fd(events.as_fd())
-            .map_err(Error::bpf("share the events"))?;
+        for (name, shared) in [("events", events), ("leases", leases.map())] {
+            open_map(&mut object, name)
+                .reuse_fd(shared.as_fd())
+                .map_err(Error::bpf("share a map"))?;
+        }
         let object = PORT.load(object)?;
         let attached = namespace.visit(|| {
             let index = index_of(interface, &namespace)?;
@@ -213,7 +217,7 @@ impl Port {
             options: options.clone(),
             watch: None,
             punt: false,
-            epoch: Epoch::default(),
+            leases,
         };
         port.configure()?;
         Ok(port)
@@ -267,22 +271,19 @@ impl Port {
     }
 
     /// Caps the windows of acknowledgements that come back for a connection, or for all that have no
-    /// entry of their own; `None` removes the entry.
+    /// entry of their own, under the lease that was renewed last; `None` removes the entry.
     ///
     /// # Errors
-    /// [`Error::Stale`], [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
+    /// [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
     pub fn cap(
         &mut self,
         connection: Option<&Connection>,
         window: Option<Window>,
-        lease: Lease,
     ) -> Result<(), Error> {
-        self.epoch.obey(lease.epoch)?;
         let key = connection.map_or(Ok([0; CONNECTION]), key)?;
         let value = window.map(|window| {
             Value::default()
-                .u64(lease.expires().as_nanos())
-                .u64(lease.epoch)
+                .u64(self.leases.epoch())
                 .u64(0)
                 .u32(u32::try_from(window.cap.get()).unwrap_or(u32::MAX))
                 .u32(if window.one_segment { 1 } else { 2 })
@@ -300,83 +301,51 @@ impl Port {
         let value = map(&self.object, "windows").lookup(&key, MapFlags::ANY);
         let first = value.map_err(Error::bpf("read a window"))?.map_or(0, |value| {
             let mut fields = Fields(&value);
-            let [_expires, _epoch, first] = [fields.u64(), fields.u64(), fields.u64()];
+            let [_epoch, first] = [fields.u64(), fields.u64()];
             first
         });
         Ok((first > 0).then(|| Time::from_nanos(first)))
     }
 
     /// Puts a connection's packets into a class of the interface's HTB, `major:minor` as `tc` writes
-    /// it; `None` leaves them to the filters and the default class.
+    /// it, under the lease that was renewed last; `None` leaves them to the filters and the default
+    /// class.
     ///
     /// # Errors
-    /// [`Error::Stale`], [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
+    /// [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
     pub fn classify(
         &mut self,
         connection: &Connection,
         class: Option<(u16, u16)>,
-        lease: Lease,
     ) -> Result<(), Error> {
-        self.epoch.obey(lease.epoch)?;
         let value = class.map(|(major, minor)| {
             Value::default()
-                .u64(lease.expires().as_nanos())
-                .u64(lease.epoch)
+                .u64(self.leases.epoch())
                 .u32(u32::from(major) << 16 | u32::from(minor))
                 .u32(0)
         });
         self.put("classes", &key(connection)?, value)
     }
 
-    /// Renews all windows and classes of the lease's epoch that still stand.
-    ///
-    /// # Errors
-    /// [`Error::Stale`], or what the kernel says.
-    pub fn renew(&mut self, lease: Lease) -> Result<(), Error> {
-        self.epoch.obey(lease.epoch)?;
-        let (now, expires) = (now().as_nanos(), lease.expires().as_nanos());
-        for name in ["windows", "classes"] {
-            let entries = map(&self.object, name);
-            // An entry that is written goes to the front of its bucket, from where going on would meet
-            // it again, for ever where there are two: so all keys first.
-            let keys: Vec<_> = entries.keys().collect();
-            for key in keys {
-                let value = entries.lookup(&key, MapFlags::ANY).map_err(Error::bpf("read"))?;
-                let Some(mut value) = value else { continue };
-                let mut fields = Fields(&value);
-                if fields.u64() > now && fields.u64() == lease.epoch {
-                    value[..8].copy_from_slice(&expires.to_ne_bytes());
-                    entries
-                        .update(&key, &value, MapFlags::EXIST)
-                        .map_err(Error::bpf("renew an entry"))?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Removes the windows and classes whose lease is over; returns how many.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn sweep(&mut self) -> Result<usize, Error> {
-        let now = now().as_nanos();
-        let mut swept = 0;
+    pub(crate) fn remove_ended(&self) -> Result<usize, Error> {
+        let now = now();
+        let mut removed = 0;
         for name in ["windows", "classes"] {
             let entries = map(&self.object, name);
             let mut over = Vec::new();
             for key in entries.keys() {
                 let value = entries.lookup(&key, MapFlags::ANY).map_err(Error::bpf("read"))?;
-                if value.is_some_and(|value| Fields(&value).u64() <= now) {
+                if value.is_some_and(|value| self.leases.end(Fields(&value).u64()) <= now) {
                     over.push(key);
                 }
             }
             for key in &over {
                 entries.delete(key).map_err(Error::bpf("remove an entry"))?;
             }
-            swept += over.len();
+            removed += over.len();
         }
-        Ok(swept)
+        Ok(removed)
     }
 
     /// The TCP flows that passed.
@@ -446,7 +415,7 @@ impl Port {
     /// # Errors
     /// What the kernel says.
     pub fn pass_out(&self, packet: &[u8]) -> Result<Vec<u8>, Error> {
-        self.pass("leaving", packet)
+        self.pass("leaving", packet, 1).map(|(passed, _)| passed)
     }
 
     /// What becomes of a packet that comes in: for tests, on no wire.
@@ -454,20 +423,33 @@ impl Port {
     /// # Errors
     /// What the kernel says.
     pub fn pass_in(&self, packet: &[u8]) -> Result<Vec<u8>, Error> {
-        self.pass("returning", packet)
+        self.pass("returning", packet, 1).map(|(passed, _)| passed)
     }
 
-    fn pass(&self, name: &str, packet: &[u8]) -> Result<Vec<u8>, Error> {
+    /// How long the programs take for a packet that leaves and for one that comes in, each on average
+    /// over so many rounds, on no wire.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn cost(&self, leaving: &[u8], returning: &[u8], rounds: u32) -> Result<[Span; 2], Error> {
+        let [(_, leaving), (_, returning)] =
+            [self.pass("leaving", leaving, rounds)?, self.pass("returning", returning, rounds)?];
+        Ok([leaving, returning])
+    }
+
+    fn pass(&self, name: &str, packet: &[u8], rounds: u32) -> Result<(Vec<u8>, Span), Error> {
         let mut passed = vec![0; packet.len()];
         let input = ProgramInput {
             data_in: Some(packet),
             data_out: Some(&mut passed),
+            repeat: rounds,
             ..ProgramInput::default()
         };
-        program_mut(&self.object, name)
+        let ran = program_mut(&self.object, name)
             .test_run(input)
             .map_err(Error::bpf("run a packet through"))?;
-        Ok(passed)
+        let took = Span::from_nanos(u64::try_from(ran.duration.as_nanos()).unwrap_or(u64::MAX));
+        Ok((passed, took))
     }
 
     fn configure(&self) -> Result<(), Error> {

@@ -3,14 +3,16 @@
 use std::collections::VecDeque;
 use std::mem::size_of;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapHandle, MapType, RingBuffer, RingBufferBuilder};
-use units::Span;
+use units::{Span, Time};
 
-use crate::{Error, Event, Namespace, Port, PortOptions, kernel};
+use crate::lease::Leases;
+use crate::{Error, Event, Lease, Namespace, Port, PortOptions, kernel, now};
 
 /// Octets of events that may wait.
 const ROOM: u32 = 256 * 1024;
@@ -24,6 +26,8 @@ pub struct Switch {
     // Before what it reads from, so that it is dropped first.
     ring: RingBuffer<'static>,
     events: MapHandle,
+    leases: Arc<Leases>,
+    swept: Time,
     told: Receiver<Event>,
     waiting: VecDeque<Event>,
     ports: Vec<Option<Port>>,
@@ -51,7 +55,15 @@ impl Switch {
             })
             .map_err(Error::bpf(making))?;
         let ring = builder.build().map_err(Error::bpf(making))?;
-        Ok(Self { ring, events, told, waiting: VecDeque::new(), ports: Vec::new() })
+        Ok(Self {
+            ring,
+            events,
+            leases: Arc::new(Leases::new()?),
+            swept: Time::ZERO,
+            told,
+            waiting: VecDeque::new(),
+            ports: Vec::new(),
+        })
     }
 
     /// Makes an interface a port. It does nothing until it is told what.
@@ -65,7 +77,8 @@ impl Switch {
         options: &PortOptions,
     ) -> Result<PortNumber, Error> {
         let number = PortNumber(u32::try_from(self.ports.len()).unwrap_or(u32::MAX));
-        let port = Port::attach(number, namespace, interface, options, &self.events)?;
+        let leases = Arc::clone(&self.leases);
+        let port = Port::attach(number, namespace, interface, options, &self.events, leases)?;
         self.ports.push(Some(port));
         Ok(number)
     }
@@ -86,9 +99,26 @@ impl Switch {
         port.ok_or(Error::NoPort(number.0))
     }
 
-    /// All ports.
-    pub fn ports(&mut self) -> impl Iterator<Item = &mut Port> {
-        self.ports.iter_mut().flatten()
+    /// Begins a lease, or makes it last from now on, for all windows and classes of all ports that
+    /// were granted under its epoch and still stand. It costs the same however many that are.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], or what the kernel says.
+    pub fn renew(&mut self, lease: Lease) -> Result<(), Error> {
+        self.leases.renew(lease, || self.remove_ended().map(|_| ()))
+    }
+
+    /// Removes the windows and classes whose lease is over; returns how many.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn sweep(&mut self) -> Result<usize, Error> {
+        let before = std::mem::replace(&mut self.swept, now());
+        if self.leases.ended(before) { self.remove_ended() } else { Ok(0) }
+    }
+
+    fn remove_ended(&self) -> Result<usize, Error> {
+        self.ports.iter().flatten().map(Port::remove_ended).sum()
     }
 
     /// The next event, waiting so long for one; `None`: there was none.

@@ -35,15 +35,16 @@ fn a_rate_holds_and_a_new_one_takes_its_place() {
     let options = options();
     let mut pacer = Pacer::start(&options).unwrap();
     let stream = rig.stream();
+    pacer.renew(lease(LONG)).unwrap();
     for rate in [20, 80, 40].map(Rate::from_mbps) {
-        pacer.pace(&stream.connection, Some(rate), lease(LONG)).unwrap();
+        pacer.pace(&stream.connection, Some(rate)).unwrap();
         settle();
         let got = stream.settles(payload(rate), 3);
         assert!(within(got, payload(rate), 3), "{got} of payload for {rate} of frames");
         let held = statistics(&pacer, &stream.connection).pacing.unwrap();
         assert!(within(held, payload(rate), 1), "{held} for {rate}");
     }
-    pacer.pace(&stream.connection, None, lease(LONG)).unwrap();
+    pacer.pace(&stream.connection, None).unwrap();
     settle();
     let got = stream.exceeds(FAST);
     assert!(got > FAST, "{got} without a limit");
@@ -63,7 +64,8 @@ fn connections_that_were_there_before_are_reached_and_let_go() {
     let stream = rig.stream();
     let mut pacer = Pacer::start(&options()).unwrap();
     let rate = Rate::from_mbps(30);
-    pacer.pace(&stream.connection, Some(rate), lease(LONG)).unwrap();
+    pacer.renew(lease(LONG)).unwrap();
+    pacer.pace(&stream.connection, Some(rate)).unwrap();
     settle();
     let before = stream.exceeds(FAST);
     assert!(before > FAST, "{before}: held before it was adopted");
@@ -73,7 +75,7 @@ fn connections_that_were_there_before_are_reached_and_let_go() {
     assert!(within(got, payload(rate), 3), "{got}");
     // The same for a change: adopted once, it asks by itself.
     let rate = Rate::from_mbps(60);
-    pacer.pace(&stream.connection, Some(rate), lease(LONG)).unwrap();
+    pacer.pace(&stream.connection, Some(rate)).unwrap();
     settle();
     let got = stream.settles(payload(rate), 3);
     assert!(within(got, payload(rate), 3), "{got}");
@@ -92,7 +94,8 @@ fn what_cannot_be_reached_is_let_go_by_the_programs_that_stay() {
     let options = options();
     let mut pacer = Pacer::start(&options).unwrap();
     let stream = rig.stream();
-    pacer.pace(&stream.connection, Some(Rate::from_mbps(20)), lease(LONG)).unwrap();
+    pacer.renew(lease(LONG)).unwrap();
+    pacer.pace(&stream.connection, Some(Rate::from_mbps(20))).unwrap();
     settle();
     let stopped = pacer.stop(&[]).unwrap();
     if let Stopped::Lingering { held } = stopped {
@@ -113,7 +116,8 @@ fn the_end_of_a_lease_lifts_the_limit() {
     let mut pacer = Pacer::start(&options()).unwrap();
     let stream = rig.stream();
     let rate = Rate::from_mbps(20);
-    pacer.pace(&stream.connection, Some(rate), lease(500)).unwrap();
+    pacer.renew(lease(500)).unwrap();
+    pacer.pace(&stream.connection, Some(rate)).unwrap();
     thread::sleep(Duration::from_millis(300));
     pacer.renew(lease(900)).unwrap();
     let got = stream.goodput(Duration::from_millis(700));
@@ -122,6 +126,15 @@ fn the_end_of_a_lease_lifts_the_limit() {
     settle();
     let after = stream.exceeds(FAST);
     assert!(after > FAST, "{after}");
+    // Another lease of the same epoch doesn't bring back what has ended.
+    pacer.renew(lease(LONG)).unwrap();
+    assert_eq!(pacer.limits().unwrap(), []);
+    // One of another epoch leaves what the earlier one held to its own end, where it is swept out.
+    pacer.pace(&stream.connection, Some(rate)).unwrap();
+    pacer.renew(lease(200)).unwrap();
+    pacer.renew(Lease { epoch: 2, span: Span::from_millis(LONG) }).unwrap();
+    assert_eq!((pacer.sweep().unwrap(), pacer.limits().unwrap().len()), (0, 1));
+    settle();
     assert_eq!((pacer.sweep().unwrap(), pacer.limits().unwrap()), (1, vec![]));
     assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
 }
@@ -140,7 +153,8 @@ fn hold_until_killed() {
         Connection { source: source.parse().unwrap(), destination: destination.parse().unwrap() };
     pacer.adopt(&agent::Namespace::at(env::var("NAMESPACE").unwrap()).unwrap()).unwrap();
     loop {
-        pacer.pace(&connection, Some(Rate::from_mbps(20)), lease(1000)).unwrap();
+        pacer.renew(lease(1000)).unwrap();
+        pacer.pace(&connection, Some(Rate::from_mbps(20))).unwrap();
         thread::sleep(Duration::from_millis(50));
     }
 }
@@ -211,14 +225,12 @@ fn a_killed_agent_leaves_no_connection_held() {
     assert_eq!((pacer.epoch(), pacer.limits().unwrap().len()), (1, 1));
     let rate = Rate::from_mbps(50);
     let next = Lease { epoch: 2, span: Span::from_secs(60) };
-    pacer.pace(&stream.connection, Some(rate), next).unwrap();
+    pacer.renew(next).unwrap();
+    pacer.pace(&stream.connection, Some(rate)).unwrap();
     settle();
     let got = stream.settles(payload(rate), 3);
     assert!(within(got, payload(rate), 3), "{got} by the next agent");
-    assert!(matches!(
-        pacer.pace(&stream.connection, None, lease(LONG)),
-        Err(Error::Stale { given: 1, standing: 2 })
-    ));
+    assert!(matches!(pacer.renew(lease(LONG)), Err(Error::Stale { given: 1, standing: 2 })));
     assert_eq!(pacer.stop(&[rig.namespace(0)]).unwrap(), Stopped::Clean);
     assert!(!options.pins.exists());
 }
@@ -231,7 +243,8 @@ fn statistics_say_what_the_ends_see() {
     let rig = Rig::new(None);
     let mut pacer = Pacer::start(&options()).unwrap();
     let stream = rig.stream();
-    pacer.pace(&stream.connection, Some(Rate::from_mbps(10)), lease(LONG)).unwrap();
+    pacer.renew(lease(LONG)).unwrap();
+    pacer.pace(&stream.connection, Some(Rate::from_mbps(10))).unwrap();
     settle();
     let received = || stream.received.load(std::sync::atomic::Ordering::Relaxed);
     let (before, ours) = (received(), statistics(&pacer, &stream.connection));
@@ -273,11 +286,12 @@ fn sockets_of_either_family_are_known_by_what_their_packets_say() {
             [source, destination].map(|end| SocketAddr::new(end.ip().to_canonical(), end.port()));
         let connection = Connection { source, destination };
         let rate = Rate::from_mbps(40);
-        pacer.pace(&connection, Some(rate), lease(LONG)).unwrap();
+        pacer.renew(lease(LONG)).unwrap();
+        pacer.pace(&connection, Some(rate)).unwrap();
         settle();
         let got = stream.settles(rate.fraction(segment, 1500), 3);
         assert!(within(got, rate.fraction(segment, 1500), 3), "{address}: {got}");
-        pacer.pace(&connection, None, lease(LONG)).unwrap();
+        pacer.pace(&connection, None).unwrap();
         settle();
     }
     assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
@@ -294,7 +308,7 @@ fn rates_that_cannot_be_held_are_refused() {
         destination: "10.99.0.2:2".parse().unwrap(),
     };
     for rate in [Rate::ZERO, Rate::from_bps(7), Rate::from_mbps(40_000)] {
-        let refused = pacer.pace(&connection, Some(rate), lease(LONG));
+        let refused = pacer.pace(&connection, Some(rate));
         assert!(matches!(refused, Err(Error::Rate(_))), "{rate}");
     }
     assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);

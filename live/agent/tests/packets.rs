@@ -12,45 +12,12 @@ mod rig;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
 
-use agent::{Connection, PortOptions, Switch, Window};
-use etherparse::{PacketBuilder, SlicedPacket, TcpHeader, TcpOptionElement, TransportSlice};
+use agent::{Connection, PortNumber, PortOptions, Switch, Window};
+use etherparse::{SlicedPacket, TransportSlice};
 use proptest::prelude::*;
+use rig::crafted::{RECEIVER, SENDER, connection, packet, syn};
 use rig::{Rig, lease, root};
 use units::Bytes;
-
-const SENDER: [u8; 4] = [10, 0, 0, 1];
-const RECEIVER: [u8; 4] = [10, 0, 0, 2];
-
-fn connection() -> Connection {
-    Connection {
-        source: (Ipv4Addr::from(SENDER), 5000).into(),
-        destination: (Ipv4Addr::from(RECEIVER), 80).into(),
-    }
-}
-
-fn packet(from_sender: bool, v6: bool, change: impl FnOnce(&mut TcpHeader)) -> Vec<u8> {
-    let (source, destination) = if from_sender { (5000, 80) } else { (80, 5000) };
-    let mut header = TcpHeader::new(source, destination, 1, 1);
-    change(&mut header);
-    let ends = if from_sender { [SENDER, RECEIVER] } else { [RECEIVER, SENDER] };
-    let ethernet = PacketBuilder::ethernet2([2; 6], [4; 6]);
-    let ip = if v6 {
-        let [from, to] = ends.map(|end| Ipv4Addr::from(end).to_ipv6_compatible().octets());
-        ethernet.ipv6(from, to, 64)
-    } else {
-        ethernet.ipv4(ends[0], ends[1], 64)
-    };
-    let mut octets = Vec::new();
-    ip.tcp_header(header).write(&mut octets, &[]).unwrap();
-    octets
-}
-
-fn syn(header: &mut TcpHeader, segment: u16, scale: Option<u8>) {
-    header.syn = true;
-    let mut options = vec![TcpOptionElement::MaximumSegmentSize(segment)];
-    options.extend(scale.map(TcpOptionElement::WindowScale));
-    header.set_options(&options).unwrap();
-}
 
 /// The window and whether the checksum is right.
 fn window(packet: &[u8]) -> (u16, bool) {
@@ -69,12 +36,13 @@ fn window(packet: &[u8]) -> (u16, bool) {
     (tcp.window_size(), sum.unwrap() == header.checksum)
 }
 
-/// A port on a loopback interface in a namespace of its own.
-fn port() -> (Rig, Switch) {
+/// A port in a namespace of its own, under a lease.
+fn attached() -> (Rig, Switch, PortNumber) {
     let rig = Rig::new(None);
     let mut switch = Switch::new().unwrap();
-    switch.attach(rig.namespace(0), "eth0", &PortOptions::default()).unwrap();
-    (rig, switch)
+    let number = switch.attach(rig.namespace(0), "eth0", &PortOptions::default()).unwrap();
+    switch.renew(lease(60_000)).unwrap();
+    (rig, switch, number)
 }
 
 #[test]
@@ -82,8 +50,8 @@ fn windows_are_written_as_the_model_says() {
     if !root() {
         return;
     }
-    let (_rig, mut switch) = port();
-    let port = RefCell::new(switch.ports().next().unwrap());
+    let (_rig, mut switch, number) = attached();
+    let port = RefCell::new(switch.port(number).unwrap());
     let strategy = (
         any::<u16>(),
         (0..=15u8, 0..=15u8, any::<bool>(), any::<bool>()),
@@ -102,7 +70,7 @@ fn windows_are_written_as_the_model_says() {
             connection()
         };
         let cap = Bytes::new(cap);
-        port.cap(Some(&connection), Some(Window { cap, one_segment: one }), lease(60_000)).unwrap();
+        port.cap(Some(&connection), Some(Window { cap, one_segment: one })).unwrap();
         let open = packet(true, v6, |h| syn(h, 1460, i_scale.then_some(mine)));
         port.pass_out(&open).unwrap();
         let answer = packet(false, v6, |h| {
@@ -139,10 +107,9 @@ fn packets_that_contradict_themselves_pass_untouched() {
     if !root() {
         return;
     }
-    let (_rig, mut switch) = port();
-    let port = switch.ports().next().unwrap();
-    port.cap(None, Some(Window { cap: Bytes::new(3000), one_segment: true }), lease(60_000))
-        .unwrap();
+    let (_rig, mut switch, number) = attached();
+    let port = switch.port(number).unwrap();
+    port.cap(None, Some(Window { cap: Bytes::new(3000), one_segment: true })).unwrap();
     port.pass_out(&packet(true, false, |h| syn(h, 1460, Some(7)))).unwrap();
     port.pass_in(&packet(false, false, |h| {
         syn(h, 1460, Some(7));
@@ -190,10 +157,9 @@ fn options_that_break_off_leave_the_scale_unknown() {
     if !root() {
         return;
     }
-    let (_rig, mut switch) = port();
-    let port = switch.ports().next().unwrap();
-    port.cap(None, Some(Window { cap: Bytes::new(3000), one_segment: true }), lease(60_000))
-        .unwrap();
+    let (_rig, mut switch, number) = attached();
+    let port = switch.port(number).unwrap();
+    port.cap(None, Some(Window { cap: Bytes::new(3000), one_segment: true })).unwrap();
     let ack = packet(false, false, |h| {
         h.ack = true;
         h.window_size = 60_000;
@@ -235,8 +201,8 @@ proptest! {
         if !root() {
             return Ok(());
         }
-        let (_rig, mut switch) = port();
-        let port = switch.ports().next().unwrap();
+        let (_rig, mut switch, number) = attached();
+        let port = switch.port(number).unwrap();
         for mut packet in packets {
             let v4 = packet[0] & 1 == 0;
             packet[12..14].copy_from_slice(if v4 { &[8, 0] } else { &[0x86, 0xdd] });

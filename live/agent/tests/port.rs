@@ -157,13 +157,17 @@ fn a_window_holds_its_sender_until_the_lease_ends() {
         // For all flows of the port; one for the flow itself goes before it.
         let cap = Bytes::new(12_000);
         let window = |cap, one_segment| Some(Window { cap, one_segment });
-        port.cap(None, window(cap, false), lease(LONG)).unwrap();
+        switch.renew(lease(LONG)).unwrap();
+        let port = switch.port(number).unwrap();
+        port.cap(None, window(cap, false)).unwrap();
         assert!(eventually(Duration::from_secs(1), || port.capped_since(None).unwrap().is_some()));
         thread::sleep(Duration::from_millis(100));
         let held = in_flight();
         assert!(held <= cap && held > Bytes::new(6_000), "{held}");
         let tighter = Bytes::new(6_000);
-        port.cap(Some(&stream.connection), window(tighter, false), lease(700)).unwrap();
+        switch.renew(Lease { epoch: 2, span: Span::from_millis(700) }).unwrap();
+        let port = switch.port(number).unwrap();
+        port.cap(Some(&stream.connection), window(tighter, false)).unwrap();
         thread::sleep(Duration::from_millis(100));
         let held = in_flight();
         assert!(held <= tighter && held > Bytes::new(2_000), "{held}");
@@ -173,17 +177,19 @@ fn a_window_holds_its_sender_until_the_lease_ends() {
         thread::sleep(Duration::from_millis(400));
         let held = in_flight();
         assert!(held <= cap && held > tighter, "{held}");
-        port.cap(None, None, lease(LONG)).unwrap();
+        switch.renew(Lease { epoch: 2, span: Span::from_millis(LONG) }).unwrap();
+        let port = switch.port(number).unwrap();
+        port.cap(None, None).unwrap();
         thread::sleep(Duration::from_millis(200));
         let free = in_flight();
         assert!(free > Bytes::new(15_000), "{free}");
         // Less than a segment still lets one through, as often as the receiver acknowledges: its
         // delayed acknowledgements take 40 ms.
-        port.cap(None, window(Bytes::new(100), true), lease(LONG)).unwrap();
+        port.cap(None, window(Bytes::new(100), true)).unwrap();
         thread::sleep(Duration::from_millis(100));
         let goodput = stream.goodput(Duration::from_millis(300));
         assert!(goodput > Rate::from_bps(100_000), "{goodput} with a window of one segment");
-        port.cap(None, None, lease(LONG)).unwrap(); // what is buffered would take a minute
+        port.cap(None, None).unwrap(); // what is buffered would take a minute
         let counters = port.counters().unwrap();
         assert!(counters.rewritten > 100 && counters.unscaled == 0, "{counters:?}");
         assert_eq!(pacer.stop(&[rig.namespace(0)]).unwrap(), Stopped::Clean);
@@ -204,9 +210,10 @@ fn a_connection_whose_opening_was_missed_is_left_alone() {
     let stream = rig.stream();
     let mut switch = Switch::new().unwrap();
     let number = uplink(&rig, &mut switch, Attachment::Best);
+    switch.renew(lease(LONG)).unwrap();
     let port = switch.port(number).unwrap();
     let window = Window { cap: Bytes::new(5_000), one_segment: false };
-    port.cap(None, Some(window), lease(LONG)).unwrap();
+    port.cap(None, Some(window)).unwrap();
     thread::sleep(Duration::from_millis(200));
     let counters = port.counters().unwrap();
     assert!(counters.rewritten == 0 && counters.unscaled > 0, "{counters:?}");
@@ -244,9 +251,10 @@ fn a_class_is_chosen_by_the_map_and_left_with_its_lease() {
     rig.tc(0, "qdisc add dev eth0 parent 1:10 pfifo limit 100");
     let mut switch = Switch::new().unwrap();
     let number = uplink(&rig, &mut switch, Attachment::Best);
+    switch.renew(lease(2000)).unwrap();
     let port = switch.port(number).unwrap();
     let stream = rig.stream();
-    port.classify(&stream.connection, Some((1, 0x10)), lease(2000)).unwrap();
+    port.classify(&stream.connection, Some((1, 0x10))).unwrap();
     thread::sleep(Duration::from_millis(500));
     let slow = stream.goodput(Duration::from_secs(1));
     assert!(within(slow, rig::payload(Rate::from_mbps(10)), 6), "{slow}");
@@ -254,7 +262,7 @@ fn a_class_is_chosen_by_the_map_and_left_with_its_lease() {
     let fast = stream.goodput(Duration::from_millis(500));
     assert!(fast > Rate::from_mbps(60), "{fast}");
     assert!(port.counters().unwrap().classed > 100);
-    assert_eq!(port.sweep().unwrap(), 1);
+    assert_eq!(switch.sweep().unwrap(), 1);
 }
 
 #[test]
@@ -268,33 +276,43 @@ fn orders_of_the_past_and_senseless_settings_are_refused() {
     assert!(matches!(missing, Err(Error::NoInterface(..))));
     let number = uplink(&rig, &mut switch, Attachment::Best);
     assert!(matches!(switch.port(PortNumber(9)), Err(Error::NoPort(9))));
-    let port = switch.port(number).unwrap();
-    let window = Some(Window { cap: Bytes::new(5_000), one_segment: false });
-    port.cap(None, window, Lease { epoch: 5, span: Span::from_secs(1) }).unwrap();
-    let past = port.cap(None, None, Lease { epoch: 4, span: Span::from_secs(1) });
+    switch.renew(Lease { epoch: 5, span: Span::from_secs(1) }).unwrap();
+    let past = switch.renew(Lease { epoch: 4, span: Span::from_secs(1) });
     assert!(matches!(past, Err(Error::Stale { given: 4, standing: 5 })));
+    let port = switch.port(number).unwrap();
     let falling = Watch { medium: FULL, ..watch(Rate::from_mbps(1)) };
     assert!(matches!(port.watch(Some(falling)), Err(Error::Setting { .. })));
     assert!(matches!(port.watch(Some(watch(Rate::ZERO))), Err(Error::Setting { .. })));
 }
 
 #[test]
-fn many_windows_are_renewed_once_each() {
+fn what_a_lease_held_is_swept_out_when_it_has_ended() {
     if !root() {
         return;
     }
-    // So many that some share a place in the kernel's table.
     let mut switch = Switch::new().unwrap();
     let options = PortOptions { connections: 2_000, ..PortOptions::default() };
     let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
-    let port = switch.port(number).unwrap();
     let window = Some(Window { cap: FULL * 4, one_segment: false });
-    for source in 1..=2_000 {
+    let connection = |source| {
         let source = SocketAddr::from(([10, 0, 0, 1], source));
-        let connection = Connection { source, destination: ([10, 0, 0, 2], 80).into() };
-        port.cap(Some(&connection), window, lease(2_000)).unwrap();
+        Connection { source, destination: ([10, 0, 0, 2], 80).into() }
+    };
+    for (epoch, span, sources) in [(1, 300, 1..=900), (9, LONG, 901..=2_000)] {
+        // Both epochs have the same place in the kernel: the second lease ends the first.
+        switch.renew(Lease { epoch, span: Span::from_millis(span) }).unwrap();
+        for source in sources {
+            switch.port(number).unwrap().cap(Some(&connection(source)), window).unwrap();
+        }
     }
-    port.renew(lease(LONG)).unwrap();
-    thread::sleep(Duration::from_secs(2));
-    assert_eq!(port.sweep().unwrap(), 0, "one was not renewed");
+    // So there is room for others.
+    for source in 2_001..=2_900 {
+        switch.port(number).unwrap().cap(Some(&connection(source)), window).unwrap();
+    }
+    switch.renew(Lease { epoch: 10, span: Span::from_millis(LONG) }).unwrap();
+    switch.port(number).unwrap().cap(Some(&connection(2_000)), window).unwrap();
+    switch.renew(Lease { epoch: 10, span: Span::from_millis(200) }).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(switch.sweep().unwrap(), 1);
+    assert_eq!(switch.sweep().unwrap(), 0);
 }

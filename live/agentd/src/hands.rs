@@ -1,21 +1,24 @@
-//! The thread that has the kernel obey.
+//! What has the kernel obey.
 //!
 //! It owns what is attached to the kernel, carries out commands in the order they come, and tells
-//! what it sees. It never waits for the controller: what it can't tell now is sampled again.
+//! what it sees, all on the thread that talks to the controller: between a full queue and its windows
+//! no other thread has to be woken.
 
 use std::collections::{HashMap, HashSet};
-use std::os::fd::AsFd as _;
-use std::sync::mpsc::TryRecvError;
+use std::future::pending;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::pin::pin;
+use std::time::Duration;
 
 use agent::{Error, Happening, Lease, Namespace, Pacer, PortNumber, State, Switch, Watch, Window};
 use model::Congestion;
 use protocol::Connection;
 use protocol::agent::{Command, Commands, ConnectionReport, Level, Report, Thresholds};
-use tokio::sync::mpsc::Sender;
+use tokio::io::unix::AsyncFd;
 use units::{Span, Time};
 
+use crate::StartError;
 use crate::delay::Delays;
-use crate::inbox::Inbox;
 use crate::settings::{Interface, Settings};
 
 /// How often the kernel is asked whether it has capped a window, while that is followed.
@@ -25,28 +28,16 @@ const SWEEP: Span = Span::from_secs(1);
 /// Connections in one report, so that its line stays within what a controller reads.
 const REPORT: usize = 1_000;
 
-/// What the thread is told.
-#[derive(Debug)]
-pub enum Order {
-    /// Obey.
-    Obey(Commands),
-    /// A controller listens again.
-    Connected,
-}
-
-/// What the thread tells.
-#[derive(Debug)]
-pub enum Word {
-    /// To the controller.
-    Report(Report),
-    /// Leases ended before the controller was heard again: it has to say everything anew.
-    Lapsed,
-}
+/// Leases ended before the controller was heard again: it has to say everything anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lapsed;
 
 /// What is attached to the kernel.
 pub struct Hands {
     pacer: Pacer,
     switch: Option<Switch>,
+    /// Readable when the ports tell something.
+    events: Option<AsyncFd<OwnedFd>>,
     namespaces: Vec<Namespace>,
     ports: Vec<(PortNumber, Interface)>,
     /// What stands in the ports' maps, and of which epoch, so that the rest can end when commands are
@@ -59,8 +50,14 @@ pub struct Hands {
     every: Option<Span>,
     sampled: Time,
     swept: Time,
-    words: Sender<Word>,
     delays: Option<Delays>,
+}
+
+#[allow(unsafe_code)]
+fn events_of(switch: &Switch) -> std::io::Result<AsyncFd<OwnedFd>> {
+    let descriptor = switch.as_fd().try_clone_to_owned()?;
+    // SAFETY: an `OwnedFd` is one open descriptor until it is dropped, and nobody else has this one.
+    Ok(unsafe { AsyncFd::register(descriptor) }?)
 }
 
 fn namespace(name: Option<&str>) -> Result<Namespace, Error> {
@@ -68,11 +65,11 @@ fn namespace(name: Option<&str>) -> Result<Namespace, Error> {
 }
 
 impl Hands {
-    /// Attaches to the kernel, and takes over the connections that exist.
+    /// Attaches to the kernel, and takes over the connections that exist. Within a runtime.
     ///
     /// # Errors
     /// What the kernel doesn't give.
-    pub fn start(settings: &Settings, words: Sender<Word>) -> Result<Self, Error> {
+    pub fn start(settings: &Settings) -> Result<Self, StartError> {
         let pacer = Pacer::start(&settings.pacer)?;
         let mut namespaces = Vec::new();
         let mut names: Vec<_> = settings.hosts.iter().map(|host| &host.namespace).collect();
@@ -96,11 +93,13 @@ impl Hands {
             let number = switch.attach(within, &interface.interface, &options)?;
             ports.push((number, interface.clone()));
         }
+        let events = switch.as_ref().map(events_of).transpose()?;
         let epoch = pacer.epoch();
         let now = agent::now();
         Ok(Self {
             pacer,
             switch,
+            events,
             namespaces,
             ports,
             windows: HashMap::new(),
@@ -110,7 +109,6 @@ impl Hands {
             every: None,
             sampled: now,
             swept: now,
-            words,
             delays: Delays::wanted(),
         })
     }
@@ -120,30 +118,61 @@ impl Hands {
         self.epoch
     }
 
-    /// Works until nobody can tell it anything any more, then lets all connections go.
-    pub fn run(mut self, inbox: &Inbox) {
-        loop {
-            let now = agent::now();
-            let due = self.every.map_or(SWEEP, |every| (self.sampled + every).since(now));
-            let looks = self.delays.as_ref().is_some_and(Delays::is_pending);
-            let patience = due.min(if looks { LOOK } else { SWEEP });
-            inbox.wait(self.switch.as_ref().map(|switch| switch.as_fd()), patience);
-            let ended = loop {
-                match inbox.take() {
-                    Ok(order) => self.order(order),
-                    Err(TryRecvError::Empty) => break false,
-                    Err(TryRecvError::Disconnected) => break true,
-                }
-            };
-            if ended {
-                break;
+    /// Ends when there is something to attend to. May be cancelled.
+    pub async fn ready(&self) {
+        let due = self.every.map_or(SWEEP, |every| (self.sampled + every).since(agent::now()));
+        let looks = self.delays.as_ref().is_some_and(Delays::is_pending);
+        let patience = due.min(if looks { LOOK } else { SWEEP });
+        let told = async {
+            match &self.events {
+                Some(events) => match events.readable().await {
+                    Ok(mut ready) => ready.clear_ready(),
+                    Err(error) => {
+                        tracing::error!(%error, "events can't be waited for");
+                        pending().await
+                    }
+                },
+                None => pending().await,
             }
-            self.listen();
-            self.sample();
-            if let (Some(delays), Some(switch)) = (&mut self.delays, &mut self.switch) {
-                delays.look(switch);
+        };
+        tokio::select! {
+            () = told => {}
+            () = tokio::time::sleep(Duration::from_nanos(patience.as_nanos())) => {}
+        }
+    }
+
+    /// Does what is due, and adds what is to be told.
+    pub fn attend(&mut self, reports: &mut Vec<Report>) {
+        self.listen(reports);
+        self.sample(reports);
+        if let (Some(delays), Some(switch)) = (&mut self.delays, &mut self.switch) {
+            delays.look(switch);
+        }
+    }
+
+    /// Does what is due while `other` takes its time. Nobody listens: what would be told is old by
+    /// the time somebody does.
+    pub async fn meanwhile<T>(&mut self, other: impl Future<Output = T>) -> T {
+        let mut other = pin!(other);
+        let mut untold = Vec::new();
+        loop {
+            tokio::select! {
+                ended = &mut other => return ended,
+                () = self.ready() => {
+                    self.attend(&mut untold);
+                    untold.clear();
+                }
             }
         }
+    }
+
+    /// The controller is gone: nobody wants samples until somebody asks for them again.
+    pub const fn left_alone(&mut self) {
+        self.every = None;
+    }
+
+    /// Lets all connections go.
+    pub fn stop(self) {
         match self.pacer.stop(&self.namespaces) {
             Ok(agent::Stopped::Clean) => tracing::info!("all connections let go"),
             Ok(agent::Stopped::Lingering { held }) => {
@@ -153,77 +182,59 @@ impl Hands {
         }
     }
 
-    fn order(&mut self, order: Order) {
-        match order {
-            // The controller says anew how often.
-            Order::Connected => self.every = None,
-            Order::Obey(commands) => {
-                if let Err(error) = self.obey(&commands) {
-                    tracing::error!(
-                        %error,
-                        epoch = commands.epoch,
-                        sequence = commands.sequence,
-                        "commands not carried out, and not confirmed"
-                    );
-                }
-            }
-        }
-    }
-
-    /// Carries out commands. What ends, ends after what begins stands.
-    fn obey(&mut self, commands: &Commands) -> Result<(), Error> {
+    /// Carries out commands, and confirms them if that succeeds. What ends, ends after what begins
+    /// stands.
+    ///
+    /// # Errors
+    /// [`Lapsed`]: nothing was carried out.
+    pub fn obey(&mut self, commands: &Commands, reports: &mut Vec<Report>) -> Result<(), Lapsed> {
         let (epoch, sequence) = (commands.epoch, commands.sequence);
         let arrived = agent::now();
         if epoch < self.epoch {
-            self.tell(Report::Stale { epoch, obeys: self.epoch });
+            reports.push(Report::Stale { epoch, obeys: self.epoch });
             return Ok(());
         }
         self.epoch = epoch;
-        let now = agent::now();
-        if !commands.complete && now >= self.until {
+        if !commands.complete && arrived >= self.until {
             // The controller believes that all still stands; what it adds to that is of no use.
-            let _ = self.words.try_send(Word::Lapsed);
-            return Ok(());
+            return Err(Lapsed);
         }
-        self.until = now + commands.lease_ns;
-        let lease = Lease { epoch, span: commands.lease_ns };
+        self.until = arrived + commands.lease_ns;
+        match self.carry_out(commands, arrived) {
+            Ok(()) => reports.push(Report::Applied { epoch, sequence }),
+            Err(error) => tracing::error!(%error, epoch, sequence, "commands not confirmed"),
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, commands: &Commands, arrived: Time) -> Result<(), Error> {
+        let lease = Lease { epoch: commands.epoch, span: commands.lease_ns };
         self.pacer.renew(lease)?;
         if let Some(switch) = &mut self.switch {
-            switch.ports().try_for_each(|port| port.renew(lease))?;
+            switch.renew(lease)?;
         }
         let mut kept = Kept::default();
-        let mut failed = None;
+        let mut carried_out = Ok(());
         for command in &commands.commands {
             // One that can't be carried out doesn't keep the others from it.
-            if let Err(error) = self.one(command, (lease, arrived), &mut kept) {
+            if let Err(error) = self.one(command, arrived, &mut kept) {
                 tracing::error!(%error, ?command, "command not carried out");
-                failed.get_or_insert(error);
+                carried_out = carried_out.and(Err(error));
             }
         }
         if commands.complete {
-            self.end_others(&kept, lease)?;
+            self.end_others(&kept)?;
         }
-        match failed {
-            Some(error) => Err(error),
-            None => {
-                self.tell(Report::Applied { epoch, sequence });
-                Ok(())
-            }
-        }
+        carried_out
     }
 
-    fn one(
-        &mut self,
-        command: &Command,
-        (lease, arrived): (Lease, Time),
-        kept: &mut Kept,
-    ) -> Result<(), Error> {
+    fn one(&mut self, command: &Command, arrived: Time, kept: &mut Kept) -> Result<(), Error> {
         match command {
             Command::Pace { connection, rate_bps } => {
                 if rate_bps.is_some() {
                     kept.paced.insert(*connection);
                 }
-                self.pacer.pace(connection, *rate_bps, lease)
+                self.pacer.pace(connection, *rate_bps)
             }
             Command::Prioritize { connection, level } => {
                 let ports: Vec<_> = self
@@ -239,23 +250,23 @@ impl Hands {
                     return Err(Error::Setting { setting: "classes", remedy });
                 }
                 for (number, class) in ports {
-                    self.port(number)?.classify(connection, Some(class), lease)?;
+                    self.port(number)?.classify(connection, Some(class))?;
                     kept.classes.insert((number, *connection));
-                    self.classes.insert((number, *connection), lease.epoch);
+                    self.classes.insert((number, *connection), self.epoch);
                 }
                 Ok(())
             }
             Command::Window { node, interface, connection, cap_bytes } => {
-                let (number, _) = self.find(node, interface)?;
+                let number = self.find(node, interface)?.0;
                 // A cap of one segment is asked for by its size.
                 let window = cap_bytes.map(|cap| Window {
                     cap,
                     one_segment: cap <= agent::PortOptions::default().segment,
                 });
-                self.port(number)?.cap(connection.as_ref(), window, lease)?;
+                self.port(number)?.cap(connection.as_ref(), window)?;
                 if window.is_some() {
                     kept.windows.insert((number, *connection));
-                    self.windows.insert((number, *connection), lease.epoch);
+                    self.windows.insert((number, *connection), self.epoch);
                     if let Some(delays) = &mut self.delays {
                         delays.stands(number, arrived, *connection);
                     }
@@ -266,7 +277,8 @@ impl Hands {
             }
             Command::Watch { node, interface, thresholds } => {
                 let (number, port) = self.find(node, interface)?;
-                let watch = thresholds.as_ref().map(|wanted| watch(wanted, &port));
+                let (number, watch) =
+                    (*number, thresholds.as_ref().map(|wanted| watch(wanted, port)));
                 if watch.is_some() {
                     kept.watched.insert(number);
                 }
@@ -284,23 +296,24 @@ impl Hands {
 
     /// Ends what stands and isn't among what is kept. What a controller of an earlier epoch granted
     /// ends with its lease: the new one speaks before applications have told it all.
-    fn end_others(&mut self, kept: &Kept, lease: Lease) -> Result<(), Error> {
+    fn end_others(&mut self, kept: &Kept) -> Result<(), Error> {
+        let current = self.epoch;
         for limit in self.pacer.limits()? {
-            if limit.epoch == lease.epoch && !kept.paced.contains(&limit.connection) {
-                self.pacer.pace(&limit.connection, None, lease)?;
+            if limit.epoch == current && !kept.paced.contains(&limit.connection) {
+                self.pacer.pace(&limit.connection, None)?;
             }
         }
-        let over = |epoch: &u64, is_kept: bool| *epoch == lease.epoch && !is_kept;
+        let over = |epoch: &u64, is_kept: bool| *epoch == current && !is_kept;
         let windows =
             self.windows.iter().filter(|(at, epoch)| over(epoch, kept.windows.contains(at)));
         for (number, connection) in windows.map(|(at, _)| *at).collect::<Vec<_>>() {
-            self.port(number)?.cap(connection.as_ref(), None, lease)?;
+            self.port(number)?.cap(connection.as_ref(), None)?;
             self.windows.remove(&(number, connection));
         }
         let classes =
             self.classes.iter().filter(|(at, epoch)| over(epoch, kept.classes.contains(at)));
         for (number, connection) in classes.map(|(at, _)| *at).collect::<Vec<_>>() {
-            self.port(number)?.classify(&connection, None, lease)?;
+            self.port(number)?.classify(&connection, None)?;
             self.classes.remove(&(number, connection));
         }
         let ports: Vec<_> = self.ports.iter().map(|(number, _)| *number).collect();
@@ -321,17 +334,14 @@ impl Hands {
         self.switch.as_mut().ok_or(Error::NoPort(number.0))?.port(number)
     }
 
-    fn find(&self, node: &str, interface: &str) -> Result<(PortNumber, Interface), Error> {
-        let found = self
-            .ports
-            .iter()
-            .find(|(_, port)| port.node == node && port.interface == interface)
-            .cloned();
+    fn find(&self, node: &str, interface: &str) -> Result<&(PortNumber, Interface), Error> {
+        let found =
+            self.ports.iter().find(|(_, port)| port.node == node && port.interface == interface);
         found.ok_or_else(|| Error::NoInterface(interface.to_owned(), node.to_owned()))
     }
 
     /// Tells what the ports saw.
-    fn listen(&mut self) {
+    fn listen(&mut self, reports: &mut Vec<Report>) {
         let Some(switch) = &mut self.switch else { return };
         loop {
             let event = match switch.next(Span::ZERO) {
@@ -358,22 +368,21 @@ impl Hands {
             };
             let crossed =
                 matches!(&report, Report::Congested { level, .. } if *level != Level::Recovered);
-            if self.words.try_send(Word::Report(report)).is_err() {
-                tracing::debug!("an event could not be told");
-            } else if let (true, Some(delays)) = (crossed, &mut self.delays) {
+            reports.push(report);
+            if let (true, Some(delays)) = (crossed, &mut self.delays) {
                 delays.crossed(event.port, event.at);
             }
         }
     }
 
     /// Tells how connections stand, when it is time; sweeps.
-    fn sample(&mut self) {
+    fn sample(&mut self, reports: &mut Vec<Report>) {
         let now = agent::now();
         if now >= self.swept + SWEEP {
             self.swept = now;
-            let mut swept = self.pacer.sweep().map(|_| ());
+            let mut swept = self.pacer.sweep();
             if let Some(switch) = &mut self.switch {
-                swept = swept.and(switch.ports().try_for_each(|port| port.sweep().map(|_| ())));
+                swept = swept.and(switch.sweep());
             }
             if let Err(error) = swept {
                 tracing::warn!(%error, "what is over can't be swept out");
@@ -387,7 +396,7 @@ impl Hands {
         match self.pacer.statistics() {
             Ok(found) => {
                 let open = found.iter().filter(|each| each.state != State::Closed);
-                let reports: Vec<_> = open
+                let open: Vec<_> = open
                     .map(|each| ConnectionReport {
                         connection: each.connection,
                         delivered_bytes: each.delivered,
@@ -397,17 +406,12 @@ impl Hands {
                         retransmissions: each.retransmissions,
                     })
                     .collect();
-                for part in reports.chunks(REPORT) {
-                    self.tell(Report::Connections { connections: part.to_vec() });
-                }
+                let parts = open.chunks(REPORT);
+                reports
+                    .extend(parts.map(|part| Report::Connections { connections: part.to_vec() }));
             }
             Err(error) => tracing::error!(%error, "connections can't be sampled"),
         }
-    }
-
-    fn tell(&self, report: Report) {
-        // Nobody listens while there is no connection; a new one is told all that matters.
-        let _ = self.words.try_send(Word::Report(report));
     }
 }
 

@@ -1,6 +1,8 @@
 //! Two hosts and a cable, in network namespaces of our own.
 #![allow(dead_code)] // each test binary uses its part
 
+pub mod crafted;
+
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};

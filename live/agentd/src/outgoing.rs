@@ -1,0 +1,111 @@
+//! What waits to be sent to the controller, bounded in octets.
+
+use std::io;
+use std::time::Duration;
+
+use protocol::agent::Report;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use wire::lines;
+
+/// Beyond so many octets that wait, reports are lost: what stands is sampled again.
+const MOST: usize = 16 << 20;
+/// Between signs of life.
+const ALIVE: Duration = Duration::from_secs(5);
+/// A controller that takes nothing for so long is taken for dead.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The writing end of a connection.
+#[derive(Debug)]
+pub struct Outgoing<W> {
+    writer: W,
+    waiting: Vec<u8>,
+    is_flushed: bool,
+    /// When something went out last.
+    moved: Instant,
+}
+
+impl<W: AsyncWrite + Unpin> Outgoing<W> {
+    /// With nothing that waits.
+    pub fn new(writer: W) -> Self {
+        Self { writer, waiting: Vec::new(), is_flushed: true, moved: Instant::now() }
+    }
+
+    /// Has a report sent.
+    ///
+    /// # Errors
+    /// One that JSON can't express.
+    pub fn tell(&mut self, report: &Report) -> io::Result<()> {
+        if self.waiting.len() > MOST {
+            tracing::debug!("a report could not be told");
+            return Ok(());
+        }
+        Ok(lines::append(report, &mut self.waiting)?)
+    }
+
+    /// Sends a part of what waits, or, when nothing has for a while, a sign of life. May be cancelled.
+    ///
+    /// # Errors
+    /// A broken connection, or a controller that doesn't read.
+    pub async fn send(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() && self.is_flushed {
+            sleep_until(self.moved + ALIVE).await;
+            self.waiting.push(b'\n');
+        }
+        let part = async {
+            if self.waiting.is_empty() {
+                self.writer.flush().await.map(|()| 0)
+            } else {
+                self.writer.write(&self.waiting).await
+            }
+        };
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "the controller does not read");
+        let sent = timeout_at(self.moved + PATIENCE, part).await.map_err(late)??;
+        self.is_flushed = self.waiting.is_empty();
+        self.waiting.drain(..sent);
+        self.moved = Instant::now();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_goes_out_in_order_and_silence_is_broken() {
+        let (ours, mut theirs) = tokio::io::duplex(10);
+        let mut outgoing = Outgoing::new(ours);
+        let report = Report::Applied { epoch: 1, sequence: 2 };
+        outgoing.tell(&report).unwrap();
+        let reading = async {
+            let mut read = vec![0; serde_json::to_vec(&report).unwrap().len() + 1];
+            theirs.read_exact(&mut read).await.unwrap();
+            assert_eq!(serde_json::from_slice::<Report>(&read).unwrap(), report);
+            let began = Instant::now();
+            assert_eq!(theirs.read_u8().await.unwrap(), b'\n');
+            assert!(began.elapsed() >= ALIVE - Duration::from_millis(1));
+        };
+        let sending = async {
+            loop {
+                outgoing.send().await.unwrap();
+            }
+        };
+        tokio::select! {
+            () = reading => {}
+            () = sending => {}
+        }
+        // Nobody reads any more, and there is no room.
+        let mut rounds = 0;
+        let why = loop {
+            outgoing.tell(&report).unwrap();
+            match outgoing.send().await {
+                Ok(()) => rounds += 1,
+                Err(why) => break why,
+            }
+        };
+        assert_eq!(why.kind(), io::ErrorKind::TimedOut, "after {rounds}");
+    }
+}
