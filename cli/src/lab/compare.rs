@@ -233,7 +233,9 @@ fn show(rows: &[Row]) -> String {
 fn spread(metric: &str, runs: &[f64]) -> String {
     let mut sorted = runs.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let (Some(least), Some(most)) = (sorted.first(), sorted.last()) else { return "–".to_owned() };
+    let (Some(least), Some(most)) = (sorted.first(), sorted.last()) else {
+        return "–".to_owned();
+    };
     let median = sorted[(sorted.len() - 1) / 2];
     [*least, median, *most].map(|value| human(metric, value)).join(", ")
 }

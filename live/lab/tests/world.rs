@@ -143,7 +143,8 @@ fn what_has_come_goes_before_what_is_due() {
 fn a_link_marks_at_its_threshold_and_dctcp_obeys() {
     let mut counted = Vec::new();
     for (name, control) in [("mark", "dctcp"), ("drop", "cubic")] {
-        let Some((mut world, network, [a, b, c])) = world_that_speaks(name, transport(control), Some(10))
+        let Some((mut world, network, [a, b, c])) =
+            world_that_speaks(name, transport(control), Some(10))
         else {
             return;
         };
