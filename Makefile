@@ -71,7 +71,7 @@ faults:
 lab-demo:
 	checks/lab-demo.sh
 
-## lab-meters: goodput of live flows against their rates, by pacing and by meters, then smsf by both (root)
+## lab-meters: goodput of live flows against their rates from 1 Mbit/s to 1 Gbit/s, by pacing and by meters, then smsf by both (root)
 lab-meters:
 	cargo build --profile quick --locked --package watermaster
 	cargo run --profile quick --locked --package watermaster-lab --example enforcement

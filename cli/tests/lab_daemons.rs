@@ -174,6 +174,48 @@ fn flows_are_held_to_what_the_controller_says() {
     assert!(metered > HELD_S * 0.9, "{metered} s");
 }
 
+/// Alone the small job of the scenario takes 2.05 s.
+#[test]
+fn whose_level_is_lower_goes_first_through_the_switch() {
+    if !is_root() {
+        return;
+    }
+    let file = "../scenarios/lab/priorities.toml";
+    let result: Value =
+        serde_json::from_str(&done(&["run", file, "--world", "lab", "--json"])).unwrap();
+    let took = |policy: &str| {
+        let results = result["results"].as_array().unwrap();
+        let own = results.iter().find(|own| own["policy"] == policy).unwrap();
+        own["metrics"]["jct_mean_small_s"].as_f64().unwrap()
+    };
+    let (first, equal, last) = (took("small-first"), took("tcp"), took("large-first"));
+    assert!((1.9..2.6).contains(&first), "{first} s, as if alone");
+    assert!(equal > 1.3 * first, "{equal} s beside an equal, {first} s before it");
+    // The large one has four seconds to go when the small one comes.
+    assert!(last > 5.0, "{last} s");
+}
+
+/// The goodput of a paced flow and its rate, as the run itself reports them.
+#[test]
+fn a_run_says_what_a_flow_got_of_its_rate() {
+    if !is_root() {
+        return;
+    }
+    let (_folder, file) = scenario();
+    for control in ["lab.control=daemons", "lab.control=direct"] {
+        let words = ["run", &file, "--policy", "static", "--json", "--set", control];
+        let result: Value = serde_json::from_str(&done(&words)).unwrap();
+        let rates = result["results"][0]["rates"].as_array().unwrap();
+        assert_eq!(rates.len(), 1, "{result:#}");
+        let rate = rates[0]["rate_bps"].as_f64().unwrap();
+        assert!((9_999_000.0..=10_000_000.0).contains(&rate), "{rates:?}");
+        let ratio = rates[0]["ratio"].as_f64().unwrap();
+        assert!((0.97..1.03).contains(&ratio), "{control}: {rates:?}");
+        let times = ["limited_s", "counted_s"].map(|key| rates[0][key].as_f64().unwrap());
+        assert!(times[1] <= times[0] && times[1] > 1.0 && times[0] < HELD_S * 1.15, "{rates:?}");
+    }
+}
+
 #[test]
 fn daemons_go_with_their_lab_even_when_everybody_was_killed() {
     if !is_root() {

@@ -3,7 +3,9 @@
 use policy::matching::MOST_SLOTS;
 use policy::syn::Order;
 use policy::trigger::Thresholds;
-use policy::{Parameters, Pause, Share, app_aware, dclas, hold, sab, sdtcp, sicc, smsf, srb, syn};
+use policy::{
+    Parameters, Pause, Share, app_aware, dclas, fixed, hold, sab, sdtcp, sicc, smsf, srb, syn,
+};
 use units::{Bytes, Span};
 
 use crate::DocumentError;
@@ -69,8 +71,20 @@ pub fn read(fields: &mut Fields<'_>, name: &str, segment: Bytes) -> Read<Paramet
             parameters.app_aware_fast = app_aware(fields, parameters.app_aware_fast)?;
         }
         "static" => {
-            let rates = fields.need("rates", "[\"4 Mbit/s\", \"6 Mbit/s\"]")?.list(MOST_RATES)?;
-            parameters.fixed = rates.iter().map(Value::quantity).collect::<Result<_, _>>()?;
+            fn list<'a>(value: &Value<'a>) -> Read<Vec<Value<'a>>> {
+                value.list(MOST_RATES)
+            }
+            let levels = fields.or("levels", Vec::new(), list)?;
+            let rates = match levels[..] {
+                [] => {
+                    fields.need("rates", "[\"4 Mbit/s\", \"6 Mbit/s\"]").and_then(|v| list(&v))?
+                }
+                _ => fields.or("rates", Vec::new(), list)?,
+            };
+            parameters.fixed = fixed::Parameters {
+                rates: rates.iter().map(Value::quantity).collect::<Result<_, _>>()?,
+                levels: levels.iter().map(|v| v.integer(0..=u8::MAX)).collect::<Result<_, _>>()?,
+            };
         }
         "sebf" => parameters.sebf = fields.or("pause", parameters.sebf, pause)?,
         "bssf" => parameters.bssf = fields.or("pause", parameters.bssf, pause)?,

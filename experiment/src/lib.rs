@@ -6,6 +6,7 @@ mod figure;
 mod files;
 pub mod metrics;
 mod published;
+pub mod rates;
 mod repeat;
 pub mod report;
 pub mod reproduce;

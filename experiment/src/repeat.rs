@@ -27,8 +27,13 @@ impl RunResult {
                 }
                 let all = runs.iter().flat_map(|run| &run.results);
                 let own = all.filter(|repeat| repeat.policy == result.policy);
-                let notes = own.flat_map(|repeat| repeat.notes.clone()).collect();
-                let mut sums = PolicyResult { metrics: Metrics::new(), notes, ..result.clone() };
+                let (mut notes, mut rates) = (Vec::new(), Vec::new());
+                for repeat in own {
+                    notes.extend_from_slice(&repeat.notes);
+                    rates.extend_from_slice(&repeat.rates);
+                }
+                let metrics = Metrics::new();
+                let mut sums = PolicyResult { metrics, notes, rates, ..result.clone() };
                 for (name, values) in values {
                     if let Some(summary) = Summary::of(&values) {
                         sums.metrics.insert(name.clone(), summary.mean);

@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::metrics::{self, Metrics};
 use crate::published::{Published, Verdict, judge};
+use crate::rates::{self, FlowRate};
 
 /// What a world reported of the scenario under one policy.
 #[derive(Clone, Debug)]
@@ -63,6 +64,9 @@ pub struct PolicyResult {
     /// What the world says that whoever reads the figures must know.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What each flow that had a rate got of it, where that was looked at; of repeated runs all.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rates: Vec<FlowRate>,
     /// What is published; as JSON only the figures themselves.
     #[serde(serialize_with = "values")]
     pub published: BTreeMap<String, Published>,
@@ -113,6 +117,7 @@ impl RunResult {
         let mut result = Self::judged(origin, measured.collect(), baseline, published);
         for (own, run) in result.results.iter_mut().zip(runs) {
             own.notes.clone_from(&run.outcome.notes);
+            own.rates = rates::of(topology, &run.outcome);
         }
         result
     }
@@ -144,6 +149,7 @@ impl RunResult {
                 metrics,
                 interval95: Metrics::new(),
                 notes: Vec::new(),
+                rates: Vec::new(),
                 published: figures,
                 verdict: Verdict::None,
                 verdicts: BTreeMap::new(),

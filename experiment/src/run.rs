@@ -15,6 +15,8 @@ use units::Span;
 use crate::scenario::{PolicySpec, Scenario, ScenarioError, Simulated, Traffic, World};
 use crate::{Origin, Run, RunResult};
 
+/// How often is seen what flows of a lab get of their rates.
+const LOOK: Span = Span::from_millis(20);
 /// What the runs of a lab call themselves to its controller.
 const APPLICATION: &str = "lab";
 
@@ -61,6 +63,8 @@ pub struct Prepared {
     pub traffic: Traffic,
     /// The lab that stands and is to be used; `None`: one for each run.
     pub standing: Option<String>,
+    /// Whether is seen what flows get of their rates: in the lab, unless it is said otherwise.
+    pub rates: bool,
 }
 
 impl Prepared {
@@ -71,7 +75,8 @@ impl Prepared {
     pub fn new(scenario: Scenario) -> Result<Self, ScenarioError> {
         let network = Network::new(scenario.topology.clone());
         let traffic = scenario.workload.prepare(&network, scenario.seed)?;
-        Ok(Self { scenario, network, traffic, standing: None })
+        let rates = scenario.world == World::Lab;
+        Ok(Self { scenario, network, traffic, standing: None, rates })
     }
 
     /// A run for each policy whose label is among `labels`, in the order of the scenario. Captures
@@ -174,9 +179,15 @@ impl Task<'_> {
             until: scenario.until,
             captures: self.captures.map(capture).unwrap_or_default(),
             monitors,
+            rates: self.rates(),
         };
         packet::run(setup, progress)
             .map_err(|source| Failure::Packet { policy: self.policy.label.clone(), source })
+    }
+
+    /// How often is seen what flows get of their rates.
+    fn rates(&self) -> Option<Span> {
+        (self.prepared.rates && self.policy.name != "tcp").then_some(LOOK)
     }
 
     /// The policy, alone or within the whole controller.
@@ -273,6 +284,8 @@ impl Task<'_> {
                         use --set lab.switches=bridge";
             return Err(lab::Error::Transport(what.into()));
         }
+        let strict = self.prepared.scenario.queues.switch == packet::Discipline::StrictPriority;
+        lab.prioritize(if strict { lab::LEVELS } else { 1 });
         let program = std::env::current_exe()
             .map_err(|error| lab::Error::Control(format!("this program isn't found: {error}")))?;
         lab::Daemons::start(lab, transport, governance, &self.policy.written, &program)
@@ -293,6 +306,7 @@ impl Task<'_> {
             processing,
             until: prepared.scenario.until,
             monitors: prepared.scenario.monitors.clone(),
+            rates: self.rates(),
         }
     }
 
@@ -305,6 +319,7 @@ impl Task<'_> {
         let order = lab::Order {
             name: format!("run{}", std::process::id()),
             switches: scenario.lab.switches,
+            segmentation: scenario.lab.segmentation,
             passing: true,
             ..lab::Order::default()
         };
@@ -326,6 +341,8 @@ impl Task<'_> {
             processing: scenario.control.processing,
             until: scenario.until,
             monitors: scenario.monitors.clone(),
+            // They are what flows get here.
+            rates: None,
         };
         fluid::run(plan, progress)
             .map_err(|source| Failure::Fluid { policy: self.policy.label.clone(), source })

@@ -5,6 +5,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use comfy_table::{ContentLineStyle, LineStyle, TableStyle};
 
 use crate::metrics::{Unit, human, names};
+use crate::rates;
 use crate::result::{PolicyResult, RunResult};
 
 /// What the table shows when a scenario doesn't say: what a person looks at first.
@@ -33,6 +34,9 @@ pub fn render(result: &RunResult, shown: &[&str], width: Option<u16>) -> String 
     for own in &result.results {
         for note in &own.notes {
             text.push_str(&format!("{}: {}\n", printable(&own.policy), printable(note)));
+        }
+        if let Some(rates) = rates::show(&own.rates) {
+            text.push_str(&format!("{}: {rates}\n", printable(&own.policy)));
         }
     }
     if result.results.iter().any(|r| !r.published.is_empty()) {

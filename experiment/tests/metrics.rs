@@ -87,6 +87,10 @@ fn every_metric_by_hand() {
         // One switch: nothing leaves it for another.
         ("inter_rack_packets_count", 0.0),
         ("queue_peak_packets", 17.0),
+        ("rate_flows_count", 1.0),
+        ("rate_obeyed_p50_ratio", 0.99),
+        ("rate_obeyed_min_ratio", 0.99),
+        ("rate_obeyed_max_ratio", 0.99),
         ("transmit_time_ratio", (1.0 + 2.0 / 3.0 + 0.5 + 0.0) / 4.0),
         // A flow each, so that both means agree; they part below, where a job has two.
         ("jobs_transmit_time_ratio", (1.0 + 2.0 / 3.0 + 0.5 + 0.0) / 4.0),

@@ -521,7 +521,7 @@ fn streams_and_their_policies() {
     let parameters = &scenario.policies[0].parameters.app_aware;
     assert_eq!(parameters.interval, Span::from_secs(2));
     assert_eq!(parameters.horizon, Span::from_secs(2), "queues are to drain within the next");
-    assert_eq!(scenario.policies[1].parameters.fixed, [Rate::from_mbps(1)]);
+    assert_eq!(scenario.policies[1].parameters.fixed.rates, [Rate::from_mbps(1)]);
     for (change, refused) in [
         ("world=fluid", "workload: needs packets"),
         ("workload.operator.sink.from.0.operator=sauce", "did you mean \"source\"?"),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use experiment::RunResult;
 use experiment::metrics::human;
+use experiment::rates::{self, FlowRate};
 use experiment::run::{Prepared, run_all};
 use experiment::scenario::Override;
 use serde::Serialize;
@@ -77,6 +78,16 @@ struct Row {
     /// What the lab says of the run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
+    /// What flows got of their rates, with the first metric of a policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rates: Option<Rates>,
+}
+
+/// What flows got of their rates in both worlds.
+#[derive(Serialize)]
+struct Rates {
+    simulator: Vec<FlowRate>,
+    lab: Vec<FlowRate>,
 }
 
 /// What one world gave.
@@ -108,7 +119,8 @@ impl Compare {
                     let seeds = (0..self.repeat).map(|more| {
                         let seed = Override::seed(seed.saturating_add(more));
                         let all = changes.iter().cloned().chain([world.clone(), seed]);
-                        load(path, &all.collect::<Vec<_>>())
+                        let prepared = load(path, &all.collect::<Vec<_>>())?;
+                        Ok(Prepared { rates: true, ..prepared })
                     });
                     self.run(&seeds.collect::<Result<Vec<_>, _>>()?)
                 };
@@ -169,6 +181,7 @@ fn beside(
     let mut rows = Vec::new();
     for (ours, theirs) in simulator.mean.results.iter().zip(&lab.mean.results) {
         let mut notes = theirs.notes.clone();
+        let mut rates = Some(Rates { simulator: ours.rates.clone(), lab: theirs.rates.clone() });
         for &metric in measures {
             let values = (ours.metrics.get(metric), theirs.metrics.get(metric));
             let (Some(&simulated), Some(&measured)) = values else { continue };
@@ -187,6 +200,9 @@ fn beside(
                 // No timeouts in either is agreement.
                 agrees: simulated == measured || ratio.is_some_and(close),
                 notes: std::mem::take(&mut notes),
+                rates: rates
+                    .take()
+                    .filter(|both| !(both.simulator.is_empty() && both.lab.is_empty())),
             });
         }
     }
@@ -224,6 +240,12 @@ fn show(rows: &[Row]) -> String {
     for row in rows {
         for note in &row.notes {
             text += &format!("{}: {note}\n", row.policy);
+        }
+        let Some(both) = &row.rates else { continue };
+        for (world, flows) in [("simulator", &both.simulator), ("lab", &both.lab)] {
+            if let Some(rates) = rates::show(flows) {
+                text += &format!("{}, {world}: {rates}\n", row.policy);
+            }
         }
     }
     text + "\n"

@@ -136,6 +136,7 @@ impl Up {
         let order = Order {
             name: self.name.unwrap_or_else(|| scenario.name.clone()),
             switches: scenario.lab.switches,
+            segmentation: scenario.lab.segmentation,
             passing: false,
             scenario: path.display().to_string(),
             changes: self.changes.iter().map(|c| format!("{}={}", c.path(), c.value())).collect(),

@@ -2,9 +2,6 @@
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
-use alloc::vec::Vec;
-
-use units::Rate;
 
 use crate::{
     Pause, Policy, PolicyError, Share, app_aware, asy, bssf, dclas, fair, fifo, fixed, hold,
@@ -64,8 +61,8 @@ pub struct Parameters {
     pub sab: sab::Parameters,
     /// Those of `sicc` and `sicc-joint`.
     pub sicc: sicc::Parameters,
-    /// The rates that `static` gives.
-    pub fixed: Vec<Rate>,
+    /// What `static` gives.
+    pub fixed: fixed::Parameters,
     /// Between two divisions under `sebf`.
     pub sebf: Pause,
     /// The same under `bssf`.
@@ -89,7 +86,7 @@ impl Default for Parameters {
             sab: sab::Parameters::default(),
             syn: syn::Parameters::default(),
             sicc: sicc::Parameters::default(),
-            fixed: Vec::new(),
+            fixed: fixed::Parameters::default(),
             sebf: Pause::default(),
             bssf: Pause::default(),
             srb: srb::Parameters::default(),

@@ -1,35 +1,48 @@
-//! `static`: rates that were given beforehand, to the flows in order of their requests. What a search
-//! over all allocations tries ("On SDN-Enabled Online and Dynamic Bandwidth Allocation for Stream
-//! Analytics", section II-D).
+//! `static`: rates and priorities that were given beforehand, to the flows in order of their requests.
+//! Of rates it is what a search over all allocations tries ("On SDN-Enabled Online and Dynamic
+//! Bandwidth Allocation for Stream Analytics", section II-D); priorities are ours.
 
 use alloc::vec::Vec;
 
-use model::{Declared, Directives, Network, Observation};
+use model::{Declared, Directive, Directives, Network, Observation};
 use units::{Rate, Time};
 
-use crate::{FLOOR, Policy, pace};
+use crate::{FLOOR, LEASE, Policy, pace};
 
-/// The policy: the n-th flow is held to the n-th rate, flows beyond the last are left alone.
+/// What was given beforehand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// The rate of the n-th flow, frame bytes; one below [`FLOOR`] is that.
+    pub rates: Vec<Rate>,
+    /// The level of the n-th flow; 0 goes first.
+    pub levels: Vec<u8>,
+}
+
+/// The policy. The n-th flow is held to the n-th rate and has the n-th level; flows beyond the last
+/// are left alone.
 #[derive(Clone, Debug, Default)]
 pub struct Static {
-    rates: Vec<Rate>,
+    parameters: Parameters,
     requests: usize,
 }
 
 impl Static {
-    /// With these rates, frame bytes; a rate below [`FLOOR`] is that.
-    pub const fn new(rates: Vec<Rate>) -> Self {
-        Self { rates, requests: 0 }
+    /// With these rates and levels.
+    pub const fn new(parameters: Parameters) -> Self {
+        Self { parameters, requests: 0 }
     }
 }
 
 impl Policy for Static {
     fn observe(&mut self, _: Time, _: &Network, told: &Observation, out: &mut Directives) {
-        if let Observation::Declared(Declared::FlowRequest { flow, .. }) = told
-            && let Some(rate) = self.rates.get(self.requests)
-        {
-            self.requests += 1;
-            out.push(pace(*flow, Some((*rate).max(FLOOR))));
+        let Observation::Declared(Declared::FlowRequest { flow, .. }) = *told else { return };
+        let Parameters { rates, levels } = &self.parameters;
+        if let Some(rate) = rates.get(self.requests) {
+            out.push(pace(flow, Some((*rate).max(FLOOR))));
         }
+        if let Some(&level) = levels.get(self.requests) {
+            out.push(Directive::Prioritize { flow, level, lease: LEASE });
+        }
+        self.requests = self.requests.saturating_add(1);
     }
 }

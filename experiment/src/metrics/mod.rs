@@ -141,6 +141,12 @@ const TABLE: &[(&str, Metric)] = &[
     ("queue_p99_packets", |v| v.queues().percentile(99)),
     ("control_delay_mean_s", |v| v.reactions().mean()),
     ("control_delay_max_s", |v| v.reactions().max()),
+    ("rate_flows_count", |v| {
+        Some(v.rates.values().len() as f64).filter(|_| !v.run.rates.is_empty())
+    }),
+    ("rate_obeyed_p50_ratio", |v| v.rates.percentile(50)),
+    ("rate_obeyed_min_ratio", |v| v.rates.percentile(0)),
+    ("rate_obeyed_max_ratio", |v| v.rates.max()),
     ("transmit_time_ratio", |v| v.flows_transmit().mean()),
     ("jobs_transmit_time_ratio", |v| v.jobs_transmit(None).mean()),
     ("jobs_transmit_time_small_ratio", |v| v.jobs_transmit(Some(Small)).mean()),

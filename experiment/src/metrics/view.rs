@@ -8,6 +8,7 @@ use model::{JobClass, JobId, LinkId, NodeId, NodeKind, Topology};
 use units::{Bytes, Rate, Span, Time};
 
 use super::{Sample, transmit};
+use crate::rates;
 
 /// The jobs a metric is about: those of a class, or all.
 pub(super) type Group = Option<JobClass>;
@@ -17,6 +18,8 @@ pub(super) struct View<'a> {
     pub(super) topology: &'a Topology,
     pub(super) run: &'a Outcome,
     pub(super) fct: Sample,
+    /// Goodput by rate of the flows that had one and enough to send.
+    pub(super) rates: Sample,
     classes: BTreeMap<JobId, Group>,
     pairs: Option<Vec<Pair<'a>>>,
     /// Sorted when it is first asked for.
@@ -65,6 +68,7 @@ impl<'a> View<'a> {
             topology,
             run,
             fct: fct.map(Span::as_secs_f64).collect(),
+            rates: run.rates.iter().filter_map(rates::ratio).collect(),
             classes: run.jobs.iter().map(|job| (job.id, job.class)).collect(),
             pairs,
             latency: OnceCell::new(),

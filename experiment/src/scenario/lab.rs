@@ -11,6 +11,8 @@ use super::fields::{Value, between};
 pub struct LabSettings {
     /// What forwards.
     pub switches: Switches,
+    /// Whether segmentation is left to the interfaces.
+    pub segmentation: bool,
     /// The daemons that govern it; `None`: the policy decides in the process that runs the scenario.
     pub daemons: Option<Governance>,
 }
@@ -20,6 +22,15 @@ pub(super) fn read(value: &Value<'_>) -> Result<LabSettings, ScenarioError> {
     let mut fields = value.fields()?;
     let known = &[("bridge", Switches::Bridge), ("ovs", Switches::Ovs)];
     let switches = fields.or("switches", Switches::default(), |v| v.choice(known))?;
+    let segmentation = fields.optional("segmentation", |v| {
+        let wanted = v.flag()?;
+        if wanted && switches == Switches::Ovs {
+            return Err(
+                v.error("needs the kernel's switches; write switches = \"bridge\" beside it")
+            );
+        }
+        Ok(wanted)
+    })?;
     let controls = &[("direct", false), ("daemons", true)];
     let by_daemons = fields.or("control", false, |v| v.choice(controls))?;
     let default = Governance::default();
@@ -43,5 +54,6 @@ pub(super) fn read(value: &Value<'_>) -> Result<LabSettings, ScenarioError> {
         ..default
     };
     fields.done()?;
-    Ok(LabSettings { switches, daemons: by_daemons.then_some(governance) })
+    let segmentation = segmentation.unwrap_or(false);
+    Ok(LabSettings { switches, segmentation, daemons: by_daemons.then_some(governance) })
 }

@@ -1,7 +1,9 @@
 //! Outcomes made by hand, shared by the tests of this folder.
 #![allow(dead_code, reason = "each test uses its part")]
 
-use engine::{Completions, FlowRecord, HeldRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
+use engine::{
+    Completions, FlowRecord, HeldRecord, JobRecord, LinkRecord, Outcome, QueueRecord, RateRecord,
+};
 use model::build::{Access, star};
 use model::{Buffer, FlowId, JobClass, JobId, LinkId, LinkSpec, NodeId, Topology};
 use units::{Bytes, Rate, Span, Time};
@@ -147,7 +149,18 @@ pub fn by_hand() -> Outcome {
         latency: [1, 2, 6].map(Span::from_millis).to_vec(),
     };
     let end = ms(13_000);
-    Outcome { flows, jobs, links, queues, reactions, completions, held, end, ..Outcome::default() }
+    // One had enough to send at 10 Mbit/s, one hardly anything.
+    let rate = |flow, seconds, delivered| RateRecord {
+        flow: FlowId(flow),
+        limited: Span::from_secs(5),
+        counted: Span::from_secs(seconds),
+        rate: Rate::from_mbps(10),
+        expected: Rate::from_mbps(8),
+        delivered: Bytes::new(delivered),
+    };
+    let rates = vec![rate(1, 2, 1_980_000), rate(2, 0, 0)];
+    let worlds = Outcome { flows, jobs, links, queues, reactions, ..Outcome::default() };
+    Outcome { completions, rates, held, end, ..worlds }
 }
 
 /// The baseline of [`by_hand`]: completion times of 4, 3, 8 and 20 s against 2, 3, 10 and none.

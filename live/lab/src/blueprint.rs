@@ -49,6 +49,10 @@ pub struct Blueprint {
     pub(crate) cables: Vec<[End; 2]>,
     /// By node; hosts behind bridges share a network, routers have one each.
     pub(crate) addresses: Vec<Ipv4Addr>,
+    /// Whether packets leave hosts as large as offloads make them.
+    pub(crate) segmentation: bool,
+    /// Strict priorities that ports of the kernel's switches serve; one is none.
+    pub(crate) levels: u8,
 }
 
 /// Most nodes that a lab has: each host knows every other by a static entry.
@@ -96,7 +100,9 @@ impl Blueprint {
             Ipv4Addr::from(base + number)
         });
         let addresses = addresses.collect();
-        Ok(Self { forwarding, topology: topology.clone(), cables, addresses })
+        let (segmentation, levels) = (false, 1);
+        let topology = topology.clone();
+        Ok(Self { forwarding, topology, cables, addresses, segmentation, levels })
     }
 
     /// The address of a node.
@@ -159,8 +165,10 @@ impl Blueprint {
             }
             for end in self.ends(node) {
                 let port = &end.interface;
-                // A "packet" of the shaper is one of the wire, not 64 KB that are cut up later.
-                lines.push(format!("link set {port} gso_max_segs 1"));
+                if !self.segmentation {
+                    // A "packet" of the shaper is one of the wire, not 64 KB that are cut up later.
+                    lines.push(format!("link set {port} gso_max_segs 1"));
+                }
                 if bridged {
                     lines.push(format!("link set {port} master br0"));
                 }
@@ -286,24 +294,47 @@ impl Blueprint {
                 Buffer::Bytes(bytes) => format!("bfifo limit {}", bytes.get()),
                 Buffer::Unlimited => "pfifo limit 1000000".to_owned(),
             };
-            lines.push(format!("qdisc replace dev {dev} root handle 1: htb default 2"));
-            if lane {
-                let least = rate.fraction(1, 100);
-                let rest = Rate::from_bps(rate.as_bps() - least.as_bps());
+            let levels = self.classes(end);
+            let default = levels.first().map_or("1:2", String::as_str);
+            let number = default.trim_start_matches("1:");
+            lines.push(format!("qdisc replace dev {dev} root handle 1: htb default {number}"));
+            let least = rate.fraction(1, 100);
+            let mut rest = rate;
+            if lane || !levels.is_empty() {
                 lines.push(class("1:", "1:1", rate, rate, 0));
-                lines.push(class("1:1", "1:2", rest, rate, 1));
+            }
+            if lane {
+                rest = Rate::from_bps(rate.as_bps() - least.as_bps());
                 lines.push(class("1:1", "1:3", least, rate, 0));
                 lines.push(format!("qdisc add dev {dev} parent 1:3 handle 30: pfifo limit 1000"));
                 lines.push(format!(
                     "filter add dev {dev} parent 1: protocol ip prio 1 u32 match ip protocol 6 \
                      0xff match u8 0x02 0x02 at 33 classid 1:3"
                 ));
-            } else {
-                lines.push(class("1:", "1:2", rate, rate, 0));
             }
-            lines.push(format!("qdisc add dev {dev} parent 1:2 handle 20: {buffer}"));
+            if levels.is_empty() {
+                let parent = if lane { "1:1" } else { "1:" };
+                lines.push(class(parent, "1:2", rest, rate, u8::from(lane)));
+                lines.push(format!("qdisc add dev {dev} parent 1:2 handle 20: {buffer}"));
+            }
+            // All but a thousandth is lent, to the first level that wants it.
+            for (priority, own) in (1..).zip(&levels) {
+                lines.push(class("1:1", own, rate.fraction(1, 1000), rate, priority));
+                let handle = 0x40 + priority;
+                lines.push(format!("qdisc add dev {dev} parent {own} handle {handle:x}: {buffer}"));
+            }
         }
         lines
+    }
+
+    /// The classes of the priorities that the port of `end` serves, as `tc` writes them, the first one
+    /// first; none where it serves in order of arrival.
+    pub(crate) fn classes(&self, end: &End) -> Vec<String> {
+        let is_switch = self.topology.nodes()[end.node.index()].kind == NodeKind::Switch;
+        if self.levels < 2 || !is_switch || self.forwarding == Forwarding::Ovs {
+            return Vec::new();
+        }
+        (0..self.levels).map(|level| format!("1:{:x}", 0x10 + level)).collect()
     }
 }
 
@@ -417,6 +448,31 @@ mod tests {
         let host = plan.shape_lines(&[star.node_named("h0").unwrap()], 1500, true).join("\n");
         assert!(host.contains("dev eth0 parent 1:2 handle 20: pfifo limit 1000000"), "{host}");
         assert!(host.contains("match u8 0x02 0x02 at 33 classid 1:3"), "{host}");
+    }
+
+    #[test]
+    fn a_switch_serves_priorities_and_a_host_does_not() {
+        let star = star(2, &access()).unwrap();
+        let mut plan = Blueprint::new(&star, Switches::Bridge).unwrap();
+        plan.levels = 3;
+        let of = |plan: &Blueprint, name: &str| {
+            plan.shape_lines(&[star.node_named(name).unwrap()], 1500, false).join("\n")
+        };
+        let switch = of(&plan, "s0");
+        assert!(switch.contains("root handle 1: htb default 10"), "{switch}");
+        for (class, priority, handle) in
+            [("1:10", 1, "41:"), ("1:11", 2, "42:"), ("1:12", 3, "43:")]
+        {
+            let own = format!("parent 1:1 classid {class} htb rate 100933bit ceil 100933333bit");
+            let line = switch.lines().find(|line| line.contains(&own)).unwrap();
+            assert!(line.ends_with(&format!("prio {priority}")), "{line}");
+            let queue = format!("parent {class} handle {handle} pfifo limit 100");
+            assert_eq!(switch.matches(&queue).count(), 2, "{switch}");
+        }
+        assert!(!of(&plan, "h0").contains("classid 1:10"));
+        let mut plan = Blueprint::new(&star, Switches::Ovs).unwrap();
+        plan.levels = 3;
+        assert!(!of(&plan, "s0").contains("classid 1:10"));
     }
 
     #[test]

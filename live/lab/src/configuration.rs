@@ -209,6 +209,10 @@ pub(crate) fn agent(
                 spec.capacity.as_bps(),
                 buffer.min(ENDLESS).get()
             );
+            let classes = plan.classes(end);
+            if !classes.is_empty() {
+                let _ = writeln!(text, "classes = [\"{}\"]", classes.join("\", \""));
+            }
         }
     }
     text

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use engine::FlowState;
+use engine::{FlowState, Held};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 use units::{Bytes, Rate};
@@ -170,6 +170,18 @@ impl Flow {
             retransmissions: info.retransmissions,
             timeouts: info.timeouts,
         }
+    }
+
+    /// The pace that the kernel holds it to, and how it stands; `frame` octets carry `mss` of payload.
+    pub(crate) fn held(&self, mss: u64, frame: u64) -> Option<Held> {
+        let info = self.info()?;
+        let payload = info.pace?;
+        Some(Held {
+            rate: payload.fraction(frame, mss),
+            payload,
+            unsent: Bytes::new(self.handed.saturating_sub(info.sent.get())),
+            delivered: self.state().delivered,
+        })
     }
 
     /// Whether the kernel at the receiver counted what the receiver read.

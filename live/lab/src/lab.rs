@@ -21,6 +21,10 @@ pub struct Order {
     pub name: String,
     /// What forwards.
     pub switches: Switches,
+    /// Whether hosts hand over as much at once as offloads allow, as real ones do: for rates at which
+    /// a packet at a time is too much for the machine. Buffers of packets then count such. Not with
+    /// Open vSwitch.
+    pub segmentation: bool,
     /// Whether it goes when its maker does.
     pub passing: bool,
     /// The scenario file, to be kept with it; may be empty.
@@ -28,6 +32,9 @@ pub struct Order {
     /// Changes to that, `PATH=VALUE`.
     pub changes: Vec<String>,
 }
+
+/// Most strict priorities of a port: HTB knows eight, of which the first is kept for SYNs.
+pub const LEVELS: u8 = 7;
 
 /// A virtual cluster that stands.
 #[derive(Debug)]
@@ -56,7 +63,13 @@ impl Lab {
         if !rustix::process::geteuid().is_root() {
             return Err(Error::NotRoot);
         }
-        let blueprint = Blueprint::new(topology, order.switches)?;
+        let mut blueprint = Blueprint::new(topology, order.switches)?;
+        if order.segmentation && blueprint.forwarding == Forwarding::Ovs {
+            let why = "segmentation can't be left to the interface with Open vSwitch's user-space \
+                       datapath; use switches = \"bridge\"";
+            return Err(Error::Topology(why.into()));
+        }
+        blueprint.segmentation = order.segmentation;
         let rooms = blueprint.rooms();
         if let Some(room) = rooms.keys().find(|room| journal::check_name(room).is_err()) {
             return Err(Error::Name(room.clone()));
@@ -118,6 +131,12 @@ impl Lab {
     /// Where its nodes are.
     pub const fn blueprint(&self) -> &Blueprint {
         &self.blueprint
+    }
+
+    /// From the next [`Lab::speak`] on, ports of the kernel's switches serve so many strict priorities,
+    /// 1 to [`LEVELS`], each with the port's buffer.
+    pub fn prioritize(&mut self, levels: u8) {
+        self.blueprint.levels = levels.clamp(1, LEVELS);
     }
 
     /// The folder of what its processes read and write.

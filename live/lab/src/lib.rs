@@ -40,7 +40,7 @@ pub use directory::Directory;
 pub use error::Error;
 pub use health::Verdict;
 pub use journal::{Journal, Phase, Process};
-pub use lab::{Lab, Order, Removed, abandon, down};
+pub use lab::{LEVELS, Lab, Order, Removed, abandon, down};
 pub use northbound::Northbound;
 pub use transport::Transport;
 pub use world::{Control, World};

@@ -17,6 +17,8 @@ pub(crate) struct Info {
     pub sent: Bytes,
     /// Payload that was received, in order.
     pub received: Bytes,
+    /// What the kernel holds it to, payload; `None` when it runs free.
+    pub pace: Option<Rate>,
     /// Least round-trip time.
     pub least_rtt: Span,
 }
@@ -59,12 +61,15 @@ fn parse(raw: &[u8]) -> Info {
         bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
     };
     // tcpi_total_retrans, tcpi_total_rto, tcpi_bytes_sent less tcpi_bytes_retrans,
-    // tcpi_bytes_received, tcpi_min_rtt.
+    // tcpi_bytes_received, tcpi_max_pacing_rate (all ones: none), tcpi_min_rtt.
     Info {
         retransmissions: u32_at(100),
         timeouts: u16_at(240).into(),
         sent: Bytes::new(u64_at(200).saturating_sub(u64_at(208))),
         received: Bytes::new(u64_at(128)),
+        pace: Some(u64_at(112))
+            .filter(|octets| !matches!(*octets, 0 | u64::MAX))
+            .map(|octets| Rate::of(Bytes::new(octets), Span::from_secs(1))),
         least_rtt: Span::from_micros(u32_at(148).into()),
     }
 }
@@ -105,8 +110,10 @@ mod tests {
         assert_eq!(here.received, Bytes::new(12_345));
         assert_eq!((there.retransmissions, there.timeouts), (0, 0));
         assert!(there.least_rtt < Span::from_secs(1));
-        pace(&sender, Some(Rate::from_mbps(10))).unwrap();
-        pace(&sender, None).unwrap();
+        for rate in [Some(Rate::from_mbps(10)), None] {
+            pace(&sender, rate).unwrap();
+            assert_eq!(info(sender.as_fd()).unwrap().pace, rate);
+        }
     }
 
     #[test]

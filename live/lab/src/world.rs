@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use agent::Dctcp;
-use engine::{FlowState, LinkRecord, Notice, Outcome};
+use engine::{FlowState, Held, LinkRecord, Notice, Outcome};
 use model::{FlowId, LinkId, Network, NodeId};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -606,6 +606,11 @@ impl engine::World for World {
     fn state(&self, flow: FlowId) -> Option<FlowState> {
         let flow = self.flows.get(flow.index())?.as_ref()?;
         (!flow.told).then(|| flow.state())
+    }
+
+    fn held(&self, flow: FlowId) -> Option<Held> {
+        let flow = self.flows.get(flow.index())?.as_ref().filter(|flow| !flow.told)?;
+        flow.held(self.transport.mss.into(), self.transport.mtu().into())
     }
 
     fn queue_length(&mut self, link: LinkId) -> u32 {

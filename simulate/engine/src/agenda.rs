@@ -18,6 +18,8 @@ pub(crate) enum Act {
     Obey(Directives),
     /// A watched queue is sampled.
     Sample { monitor: usize },
+    /// See what flows get of their rates.
+    Rates,
 }
 
 /// Acts in order of time; of those at the same time, what was entered first comes first.

@@ -10,6 +10,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::agenda::{Act, Agenda};
 use crate::application::note_background;
 use crate::limits::Limits;
+use crate::rates::{Held, Rates};
 use crate::{Actions, Application, FlowRecord, Outcome, QueueRecord};
 
 /// A network on which flows run, as the driver sees it.
@@ -75,6 +76,13 @@ pub trait World {
 
     /// What a flow has done so far; `None` once the world holds nothing of it.
     fn state(&self, flow: FlowId) -> Option<FlowState>;
+
+    /// The rate that a flow is held to, and how it stands. `None` of one that runs free, and where
+    /// that isn't known.
+    fn held(&self, flow: FlowId) -> Option<Held> {
+        let _ = flow;
+        None
+    }
 
     /// Packets in the queue of a link now.
     fn queue_length(&mut self, link: LinkId) -> u32;
@@ -167,6 +175,8 @@ pub struct Plan<'a, W> {
     pub until: Time,
     /// Queues to watch.
     pub monitors: Vec<Monitor>,
+    /// How often is seen what flows get of their rates ([`Outcome::rates`]); above zero. `None`: never.
+    pub rates: Option<Span>,
 }
 
 /// A queue whose length is recorded at regular times.
@@ -221,6 +231,7 @@ struct Driver<'a, W> {
     limits: Limits,
     progress: Progress,
     samples_pending: usize,
+    rates: Option<(Span, Rates)>,
 }
 
 /// The application and what it can do, two disjoint parts of a driver.
@@ -249,8 +260,12 @@ impl<'a, W: World> Driver<'a, W> {
             outcome.queues.push(QueueRecord { link, interval, packets: Vec::new() });
             agenda.enter(Time::ZERO + start + interval, Act::Sample { monitor });
         }
+        if let Some(every) = plan.rates {
+            agenda.enter(Time::ZERO + every, Act::Rates);
+        }
         Self {
-            samples_pending: plan.monitors.len(),
+            samples_pending: plan.monitors.len() + usize::from(plan.rates.is_some()),
+            rates: plan.rates.map(|every| (every, Rates::default())),
             network: plan.network,
             policy: plan.policy,
             control_delay: plan.control_delay,
@@ -357,6 +372,7 @@ impl<'a, W: World> Driver<'a, W> {
                 }
             }
             Some(Act::Sample { monitor }) => self.sample(monitor),
+            Some(Act::Rates) => self.look(),
         }
         Ok(())
     }
@@ -435,14 +451,25 @@ impl<'a, W: World> Driver<'a, W> {
         Ok(())
     }
 
-    /// Samples go on as long as anything else does.
     fn sample(&mut self, monitor: usize) {
-        self.samples_pending -= 1;
         let queue = &mut self.outcome.queues[monitor];
         queue.packets.push(self.world.queue_length(queue.link));
         let interval = queue.interval;
+        self.again(interval, Act::Sample { monitor });
+    }
+
+    fn look(&mut self) {
+        let Some((every, rates)) = &mut self.rates else { return };
+        rates.look(&self.world, &self.outcome.flows);
+        let every = *every;
+        self.again(every, Act::Rates);
+    }
+
+    /// Samples go on as long as anything else does.
+    fn again(&mut self, interval: Span, act: Act) {
+        self.samples_pending -= 1;
         if !(self.is_idle() && self.agenda.len() == self.samples_pending) {
-            self.agenda.enter(self.world.now() + interval, Act::Sample { monitor });
+            self.agenda.enter(self.world.now() + interval, act);
             self.samples_pending += 1;
         }
     }
@@ -457,6 +484,7 @@ impl<'a, W: World> Driver<'a, W> {
         if self.until != Time::NEVER {
             self.world.advance(self.until);
         }
+        self.outcome.rates = self.rates.map(|(_, rates)| rates.into_records()).unwrap_or_default();
         self.outcome.end = self.world.now();
         self.world.finish(&mut self.outcome)?;
         Ok(self.outcome)

@@ -11,6 +11,7 @@ mod limits;
 mod outcome;
 mod queue;
 pub mod random;
+mod rates;
 
 pub use application::{Actions, Application};
 pub use completions::Completions;
@@ -18,3 +19,4 @@ pub use drive::{FlowState, Monitor, Notice, Plan, Progress, Streams, World, driv
 pub use jobs::Jobs;
 pub use outcome::{FlowRecord, HeldRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
 pub use queue::{EventQueue, Slot};
+pub use rates::{Held, RateRecord};

@@ -3,7 +3,7 @@
 use model::{FlowId, JobClass, JobId, LinkId, NodeId};
 use units::{Bytes, Rate, Span, Time};
 
-use crate::Completions;
+use crate::{Completions, RateRecord};
 
 /// Everything measured in one run.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,8 @@ pub struct Outcome {
     pub links: Vec<LinkRecord>,
     /// One record per watched queue.
     pub queues: Vec<QueueRecord>,
+    /// What flows got of their rates, by number; those that had one, where that was looked at.
+    pub rates: Vec<RateRecord>,
     /// Of packets that waited at their hosts to be let go; empty where none did.
     pub held: HeldRecord,
     /// What the application completed besides jobs, such as tuples; one entry per kind.

@@ -51,6 +51,7 @@ fn plan<'a>(
         processing: Span::ZERO,
         until,
         monitors: Vec::new(),
+        rates: None,
     }
 }
 

@@ -86,6 +86,7 @@ pub fn run(setup: Setup<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Outco
         processing: if local { units::Span::ZERO } else { setup.processing },
         until: setup.until,
         monitors: setup.monitors,
+        rates: setup.rates,
     };
     engine::drive(world, plan, progress)
 }

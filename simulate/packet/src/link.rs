@@ -224,11 +224,18 @@ impl Link {
 /// Slowest rate, bit/s: at less, the cost of a packet would leave 64 bits.
 pub(crate) const SLOWEST: u64 = 1_000;
 
+/// Bits of an octet, nanoseconds of a second.
+const NS_BITS_PER_BYTE: u64 = 8_000_000_000;
+
 /// Time per octet at a rate, in [`UNITS`], rounded up so that no link carries more than its capacity.
 /// Rates below [`SLOWEST`] count as that.
 pub(crate) fn cost(bps: u64) -> u64 {
-    const NS_BITS_PER_BYTE: u64 = 8_000_000_000;
     (NS_BITS_PER_BYTE * UNITS).div_ceil(bps.max(SLOWEST))
+}
+
+/// The rate of a [`cost`], bit/s; `None` of no cost.
+pub(crate) const fn rate(cost: u64) -> Option<u64> {
+    (NS_BITS_PER_BYTE * UNITS).checked_div(cost)
 }
 
 /// Time that `size` octets take at a [`cost`], ns, rounded up.

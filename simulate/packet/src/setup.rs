@@ -36,6 +36,8 @@ pub struct Setup<'a> {
     pub captures: Vec<Capture>,
     /// Queues to watch.
     pub monitors: Vec<Monitor>,
+    /// How often is seen what flows get of their rates ([`engine::Outcome::rates`]); `None`: never.
+    pub rates: Option<Span>,
 }
 
 /// A port to capture: every packet as it leaves the queue onto the link.

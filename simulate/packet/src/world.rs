@@ -701,6 +701,18 @@ impl engine::World for World {
         Some(flow.state(self.transport.protocol == Protocol::Datagram))
     }
 
+    fn held(&self, flow: FlowId) -> Option<engine::Held> {
+        let flow = &self.flows[self.place(flow)? as usize];
+        let rate = Rate::from_bps(link::rate(flow.pace)?);
+        let (mss, header) = (u64::from(self.transport.mss), u64::from(self.transport.header));
+        Some(engine::Held {
+            rate,
+            payload: rate.fraction(mss, mss + header),
+            unsent: Bytes::new(flow.size - flow.sender.sent()),
+            delivered: Bytes::new(flow.delivered(self.transport.protocol == Protocol::Datagram)),
+        })
+    }
+
     fn queue_length(&mut self, link: LinkId) -> u32 {
         let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.packets());
         let held = self.held.as_ref().map_or(0, |held| held.waiting(link.index()));

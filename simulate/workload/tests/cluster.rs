@@ -58,6 +58,7 @@ fn run(cluster: &Cluster, hosts: u32, drafts: &[Draft], seed: u64, policy: &str)
         processing: Span::ZERO,
         until: Time::NEVER,
         monitors: Vec::new(),
+        rates: None,
     };
     fluid::run(plan, &mut |_| {}).unwrap()
 }

@@ -56,7 +56,10 @@ fn stream(operators: Vec<Operator>) -> Stream {
 }
 
 fn run(stream: &Stream, mbps: u64, seconds: u64, rates: &[Rate]) -> Outcome {
-    let parameters = Parameters { fixed: rates.to_vec(), ..Parameters::default() };
+    let parameters = Parameters {
+        fixed: policy::fixed::Parameters { rates: rates.to_vec(), ..Default::default() },
+        ..Parameters::default()
+    };
     let setup = Setup {
         network: network(mbps),
         transport: Transport { receive_window: Bytes::new(100_000), ..Transport::default() },
@@ -70,6 +73,7 @@ fn run(stream: &Stream, mbps: u64, seconds: u64, rates: &[Rate]) -> Outcome {
         until: Time::ZERO + Span::from_secs(seconds),
         captures: Vec::new(),
         monitors: Vec::new(),
+        rates: None,
     };
     packet::run(setup, &mut |_| {}).unwrap()
 }
@@ -191,6 +195,7 @@ fn chance_comes_from_the_seed() {
             until: Time::ZERO + Span::from_secs(5),
             captures: Vec::new(),
             monitors: Vec::new(),
+            rates: None,
         };
         payload(&packet::run(setup, &mut |_| {}).unwrap())
     };

@@ -76,6 +76,7 @@ impl Case {
             until: Time::ZERO + Span::from_secs(600),
             captures: Vec::new(),
             monitors: Vec::new(),
+            rates: None,
         };
         run(setup, &mut |_| {}).unwrap()
     }

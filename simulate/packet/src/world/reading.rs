@@ -45,6 +45,7 @@ fn world(size: u64) -> World {
         until: Time::NEVER,
         captures: Vec::new(),
         monitors: Vec::new(),
+        rates: None,
     };
     let mut world = World::new(&setup).unwrap();
     let hosts: Vec<_> = network.topology().hosts().collect();

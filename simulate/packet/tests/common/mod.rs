@@ -69,6 +69,7 @@ pub fn setup(topology: Topology, transport: Transport, jobs: Vec<Job>) -> Setup<
         until: Time::NEVER,
         captures: Vec::new(),
         monitors: Vec::new(),
+        rates: None,
     }
 }
 

@@ -1,0 +1,143 @@
+//! What flows got of the rates that they were held to, for people and for scripts.
+
+use engine::{Outcome, RateRecord};
+use model::Topology;
+use serde::Serialize;
+use units::Bytes;
+
+use crate::metrics::{Sample, Unit};
+use crate::result::node_name;
+
+/// Below this much a packet or two more or less are a percent.
+const ENOUGH: Bytes = Bytes::new(300_000);
+/// So many flows are shown one by one to people.
+const FEW: usize = 12;
+
+/// A flow that had a rate. Times count while its rate stood and it had enough to send, except
+/// `limited_s`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FlowRate {
+    /// Number of the flow.
+    pub flow: u32,
+    /// Number of its job.
+    pub job: u32,
+    /// Sending host.
+    pub from: String,
+    /// Receiving host.
+    pub to: String,
+    /// How long it had a rate, s.
+    pub limited_s: f64,
+    /// How long of that counts, s.
+    pub counted_s: f64,
+    /// The mean of its rates, frame bytes, bit/s.
+    pub rate_bps: u64,
+    /// What full packets carry of that, payload, bit/s.
+    pub expected_bps: u64,
+    /// What arrived, payload, bit/s.
+    pub goodput_bps: u64,
+    /// Goodput by what was expected; nothing where too little was to be sent to say.
+    pub ratio: Option<f64>,
+}
+
+/// Goodput by rate; `None` where too little was to be sent to say.
+pub(crate) fn ratio(seen: &RateRecord) -> Option<f64> {
+    let says = seen.expected.bytes_in(seen.counted) >= ENOUGH;
+    let goodput = seen.goodput().filter(|_| says)?;
+    Some(goodput.as_bps() as f64 / seen.expected.as_bps() as f64)
+}
+
+/// The flows of `run` that had a rate.
+pub(crate) fn of(topology: &Topology, run: &Outcome) -> Vec<FlowRate> {
+    let seen = run.rates.iter().filter_map(|own| {
+        let flow = run.flows.get(own.flow.index())?;
+        Some(FlowRate {
+            flow: own.flow.0,
+            job: flow.job.0,
+            from: node_name(topology, flow.src),
+            to: node_name(topology, flow.dst),
+            limited_s: own.limited.as_secs_f64(),
+            counted_s: own.counted.as_secs_f64(),
+            rate_bps: own.rate.as_bps(),
+            expected_bps: own.expected.as_bps(),
+            goodput_bps: own.goodput().unwrap_or_default().as_bps(),
+            ratio: ratio(own),
+        })
+    });
+    seen.collect()
+}
+
+/// `flows` in a line, and one by one where they are few; nothing of none. Without a line end.
+pub fn show(flows: &[FlowRate]) -> Option<String> {
+    let ratios: Sample = flows.iter().filter_map(|flow| flow.ratio).collect();
+    let mute = flows.len() - ratios.values().len();
+    let mut text = match (ratios.percentile(50), ratios.percentile(0), ratios.max()) {
+        (Some(median), Some(least), Some(most)) => format!(
+            "goodput by rate {median:.3} (median), {least:.3} to {most:.3}, flows with enough to send: {}",
+            ratios.values().len()
+        ),
+        _ if flows.is_empty() => return None,
+        _ => "no flow that had a rate had enough to send".to_owned(),
+    };
+    if mute > 0 {
+        text += &format!("; with too little to say anything: {mute}");
+    }
+    if flows.len() > FEW {
+        return Some(text + "; one by one with --json");
+    }
+    let rate = |bps: u64| Unit::BitsPerSecond.show(bps as f64);
+    text += &format!(
+        "\n {:<20} {:>9} {:>9} {:>13} {:>13} {:>13} {:>6}",
+        "flow", "had rates", "counts", "rate, frames", "in payload", "goodput", "ratio"
+    );
+    for flow in flows {
+        let ratio = flow.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"));
+        text += &format!(
+            "\n {:<20} {:>7.2} s {:>7.2} s {:>13} {:>13} {:>13} {ratio:>6}",
+            format!("{} {} to {}", flow.flow, flow.from, flow.to),
+            flow.limited_s,
+            flow.counted_s,
+            rate(flow.rate_bps),
+            rate(flow.expected_bps),
+            rate(flow.goodput_bps),
+        );
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(number: u32, ratio: Option<f64>) -> FlowRate {
+        FlowRate {
+            flow: number,
+            job: 0,
+            from: "h0".into(),
+            to: "h1".into(),
+            limited_s: 2.0,
+            counted_s: 1.5,
+            rate_bps: 3_000_000,
+            expected_bps: 2_920_000,
+            goodput_bps: 2_910_000,
+            ratio,
+        }
+    }
+
+    #[test]
+    fn few_flows_are_shown_one_by_one_and_many_are_summed_up() {
+        assert_eq!(show(&[]), None);
+        let few = show(&[flow(0, Some(0.996)), flow(1, None)]).unwrap();
+        let lines: Vec<&str> = few.lines().collect();
+        let summary = "goodput by rate 0.996 (median), 0.996 to 0.996, flows with enough to \
+                       send: 1; with too little to say anything: 1";
+        assert_eq!(lines[0], summary);
+        assert_eq!(
+            lines[2],
+            " 0 h0 to h1              2.00 s    1.50 s   3.00 Mbit/s   2.92 Mbit/s   2.91 Mbit/s  0.996"
+        );
+        assert!(lines[3].ends_with('–'));
+        let many: Vec<_> = (0..13).map(|number| flow(number, Some(0.99))).collect();
+        assert_eq!(show(&many).unwrap().lines().count(), 1);
+        assert!(show(&[flow(0, None)]).unwrap().starts_with("no flow that had a rate"));
+    }
+}

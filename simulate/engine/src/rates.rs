@@ -1,0 +1,180 @@
+//! What flows get of the rates that they are held to, while they have enough to send.
+//!
+//! A flow is looked at again and again. What lies between two looks counts if its rate was the same at
+//! both, and if at the first more waited to be sent than the rate lets go until the second: a flow
+//! whose application gave it less says nothing about its rate.
+
+use model::FlowId;
+use units::{Bytes, Rate, Span, Time};
+
+use crate::{FlowRecord, World};
+
+/// A flow that is held to a rate, at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The rate, frame bytes.
+    pub rate: Rate,
+    /// What full packets carry of it, payload.
+    pub payload: Rate,
+    /// Payload that the application has handed over and that was never sent yet.
+    pub unsent: Bytes,
+    /// Payload that has reached the receiving host, in order.
+    pub delivered: Bytes,
+}
+
+/// What a flow got of the rates that it was held to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateRecord {
+    /// The flow.
+    pub flow: FlowId,
+    /// How long it was seen to be held to a rate.
+    pub limited: Span,
+    /// How long of that counts: its rate stood, and it had enough to send.
+    pub counted: Span,
+    /// The mean of its rates over the time that counts, frame bytes.
+    pub rate: Rate,
+    /// The same, payload: what it should have got.
+    pub expected: Rate,
+    /// Payload delivered in the time that counts.
+    pub delivered: Bytes,
+}
+
+impl RateRecord {
+    /// What it got in the time that counts, payload.
+    pub fn goodput(&self) -> Option<Rate> {
+        (self.counted > Span::ZERO).then(|| Rate::of(self.delivered, self.counted))
+    }
+}
+
+/// All flows that live, and what is known of those that ever had a rate.
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
+    /// Flows not looked at yet have higher numbers.
+    known: usize,
+    live: Vec<(FlowId, Account)>,
+    ended: Vec<RateRecord>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    last: Option<(Time, Held)>,
+    limited: Span,
+    counted: Span,
+    /// Bits of frames and of payload, a thousand million times.
+    rate: u128,
+    expected: u128,
+    delivered: Bytes,
+}
+
+impl Account {
+    fn look(&mut self, now: Time, held: Option<Held>) {
+        let before = self.last;
+        self.last = held.map(|held| (now, held));
+        let (Some((then, first)), Some(held)) = (before, held) else { return };
+        let passed = now.since(then);
+        self.limited += passed;
+        if first.rate != held.rate || first.unsent < first.payload.bytes_in(passed) {
+            return;
+        }
+        self.counted += passed;
+        let over = |rate: Rate| u128::from(rate.as_bps()) * u128::from(passed.as_nanos());
+        self.rate += over(held.rate);
+        self.expected += over(held.payload);
+        self.delivered += held.delivered - first.delivered;
+    }
+
+    fn record(&self, flow: FlowId) -> Option<RateRecord> {
+        let mean = |sum: u128| {
+            let mean = sum.checked_div(self.counted.as_nanos().into()).unwrap_or(0);
+            Rate::from_bps(u64::try_from(mean).unwrap_or(u64::MAX))
+        };
+        (self.limited > Span::ZERO).then(|| RateRecord {
+            flow,
+            limited: self.limited,
+            counted: self.counted,
+            rate: mean(self.rate),
+            expected: mean(self.expected),
+            delivered: self.delivered,
+        })
+    }
+}
+
+impl Rates {
+    /// Looks at all flows of `world` that have not ended.
+    pub(crate) fn look<W: World>(&mut self, world: &W, flows: &[FlowRecord]) {
+        let fresh = flows.get(self.known..).unwrap_or_default();
+        self.live.extend(fresh.iter().map(|flow| (flow.id, Account::default())));
+        self.known = flows.len();
+        let now = world.now();
+        let ended = &mut self.ended;
+        self.live.retain_mut(|(flow, account)| {
+            let lives = flows[flow.index()].end.is_none();
+            if lives {
+                account.look(now, world.held(*flow));
+            } else {
+                ended.extend(account.record(*flow));
+            }
+            lives
+        });
+    }
+
+    /// A record of each flow that had a rate, by number.
+    pub(crate) fn into_records(mut self) -> Vec<RateRecord> {
+        self.ended.extend(self.live.iter().filter_map(|(flow, account)| account.record(*flow)));
+        self.ended.sort_unstable_by_key(|record| record.flow);
+        self.ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn held(mbps: u64, unsent: u64, delivered: u64) -> Option<Held> {
+        let rate = Rate::from_mbps(mbps);
+        let payload = rate.fraction(1460, 1500);
+        Some(Held { rate, payload, unsent: Bytes::new(unsent), delivered: Bytes::new(delivered) })
+    }
+
+    #[test]
+    fn only_time_at_a_standing_rate_with_enough_to_send_counts() {
+        let mut account = Account::default();
+        // 12 Mbit/s let 1.5 kB of frames and 1460 octets of payload go in a millisecond.
+        for (at, held) in [
+            (0, None),
+            (10, held(12, 100_000, 0)),
+            (20, held(12, 100_000, 14_000)),
+            // Less than it could have sent.
+            (30, held(12, 14_599, 28_000)),
+            (40, held(12, 100_000, 30_000)),
+            // Another rate.
+            (50, held(6, 100_000, 40_000)),
+            (70, held(6, 100_000, 54_600)),
+            (80, None),
+            (90, held(12, 100_000, 70_000)),
+        ] {
+            account.look(Time::from_nanos(at * MS), held);
+        }
+        let record = account.record(FlowId(3)).unwrap();
+        assert_eq!(record.limited, Span::from_millis(60));
+        assert_eq!(record.counted, Span::from_millis(40), "from 10 to 30 and from 50 to 70");
+        assert_eq!(record.rate, Rate::from_mbps(9));
+        assert_eq!(record.expected, Rate::from_bps(8_760_000));
+        assert_eq!(record.delivered, Bytes::new(28_000 + 14_600));
+        assert_eq!(record.goodput(), Some(Rate::from_bps(8_520_000)));
+    }
+
+    #[test]
+    fn a_flow_without_a_rate_is_none_of_ours_and_one_without_data_has_no_goodput() {
+        let mut account = Account::default();
+        account.look(Time::ZERO, None);
+        account.look(Time::from_nanos(MS), None);
+        assert_eq!(account.record(FlowId(0)), None);
+        account.look(Time::from_nanos(2 * MS), held(12, 0, 0));
+        account.look(Time::from_nanos(3 * MS), held(12, 0, 0));
+        let record = account.record(FlowId(0)).unwrap();
+        assert_eq!((record.limited, record.goodput()), (Span::from_millis(1), None));
+    }
+}
