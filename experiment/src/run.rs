@@ -223,13 +223,14 @@ impl Task<'_> {
                         lab.control=daemons, or world = \"packet\"";
             return Err(lab::Error::Transport(what.into()));
         }
-        let world = lab::World::new(
+        let mut world = lab::World::new(
             self.lab()?,
             &self.prepared.network,
             transport,
             lab::Control::Direct,
             self.prepared.scenario.until,
         )?;
+        world.prepare(self.prepared.traffic.pairs())?;
         let plan = self.plan(policy, control.delay, control.processing);
         engine::drive(world, plan, progress)
     }
@@ -248,11 +249,12 @@ impl Task<'_> {
         let lab = Arc::new(lab);
         let until = prepared.scenario.until;
         let elsewhere = lab::Control::Elsewhere;
-        let world =
+        let mut world =
             lab::World::new(Arc::clone(&lab), &prepared.network, transport, elsewhere, until)?;
         let northbound =
             Northbound::new(APPLICATION, daemons.address().clone(), world.directory())?;
         let account = northbound.account();
+        world.prepare(self.prepared.traffic.pairs())?;
         // The way to the controller and back takes what it takes.
         let plan = self.plan(Some(Box::new(northbound)), Span::ZERO, Span::ZERO);
         let mut outcome = engine::drive(world, plan, progress)?;

@@ -27,7 +27,8 @@ const MEASURES: &[&str] =
 /// Run scenarios in the simulator and in the lab, and compare metric by metric
 ///
 /// Each in both worlds under its policies; what differs by more than 15 % is flagged. With --repeat
-/// the means over seeds are compared.
+/// the means over seeds are compared, and least, median and most of the runs stand beside them: a mean
+/// of runs with and without a timeout says little.
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     sudo watermaster lab compare scenarios/lab/incast.toml --policy cubic \\\n    \
@@ -67,6 +68,9 @@ struct Row {
     metric: String,
     simulator: f64,
     lab: f64,
+    /// What each run gave, in the order of seeds.
+    simulator_runs: Vec<f64>,
+    lab_runs: Vec<f64>,
     /// Lab by simulator; nothing where that is no number.
     ratio: Option<f64>,
     /// Within the tolerance.
@@ -84,6 +88,21 @@ struct Row {
 struct Rates {
     simulator: Vec<FlowRate>,
     lab: Vec<FlowRate>,
+}
+
+/// What one world gave.
+struct Runs {
+    mean: RunResult,
+    each: Vec<RunResult>,
+}
+
+impl Runs {
+    /// A metric under a policy, run by run.
+    fn values(&self, policy: &str, metric: &str) -> Vec<f64> {
+        let results = self.each.iter().flat_map(|run| &run.results);
+        let own = results.filter(|result| result.policy == policy);
+        own.filter_map(|result| result.metrics.get(metric)).copied().collect()
+    }
 }
 
 impl Compare {
@@ -128,8 +147,8 @@ impl Compare {
         print(&format!("{} of {} figures agree within 15 %\n", rows.len() - apart, rows.len()))
     }
 
-    /// The mean over `repeats` under the policies asked for.
-    fn run(&self, repeats: &[Prepared]) -> Result<RunResult, Failure> {
+    /// Each of `repeats` under the policies asked for, and their mean.
+    fn run(&self, repeats: &[Prepared]) -> Result<Runs, Failure> {
         let mut results = Vec::new();
         for prepared in repeats {
             let all: Vec<String> = prepared.scenario.labels().map(str::to_owned).collect();
@@ -146,36 +165,40 @@ impl Compare {
             let runs = run_all(&tasks, threads(None), &|task, now| bar.update(task, &now));
             results.push(prepared.result(&runs.map_err(Failure::failed)?));
         }
-        RunResult::mean_of(&results).ok_or_else(|| Failure::misused("nothing to run"))
+        let mean =
+            RunResult::mean_of(&results).ok_or_else(|| Failure::misused("nothing to run"))?;
+        Ok(Runs { mean, each: results })
     }
 }
 
 /// The `measures` of both worlds, policy by policy.
 fn beside(
-    simulator: &RunResult,
-    lab: &RunResult,
+    simulator: &Runs,
+    lab: &Runs,
     measures: &[&str],
     set: &BTreeMap<String, String>,
 ) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (ours, theirs) in simulator.results.iter().zip(&lab.results) {
+    for (ours, theirs) in simulator.mean.results.iter().zip(&lab.mean.results) {
         let mut notes = theirs.notes.clone();
         let mut rates = Some(Rates { simulator: ours.rates.clone(), lab: theirs.rates.clone() });
         for &metric in measures {
             let values = (ours.metrics.get(metric), theirs.metrics.get(metric));
-            let (Some(&simulator), Some(&measured)) = values else { continue };
-            let ratio = Some(measured / simulator).filter(|ratio| ratio.is_finite());
+            let (Some(&simulated), Some(&measured)) = values else { continue };
+            let ratio = Some(measured / simulated).filter(|ratio| ratio.is_finite());
             let close = |ratio: f64| (1.0 - TOLERANCE..=1.0 + TOLERANCE).contains(&ratio);
             rows.push(Row {
-                scenario: lab.origin.scenario.clone(),
+                scenario: lab.mean.origin.scenario.clone(),
                 set: set.clone(),
                 policy: ours.policy.clone(),
                 metric: metric.to_owned(),
-                simulator,
+                simulator: simulated,
                 lab: measured,
+                simulator_runs: simulator.values(&ours.policy, metric),
+                lab_runs: lab.values(&ours.policy, metric),
                 ratio,
                 // No timeouts in either is agreement.
-                agrees: simulator == measured || ratio.is_some_and(close),
+                agrees: simulated == measured || ratio.is_some_and(close),
                 notes: std::mem::take(&mut notes),
                 rates: rates
                     .take()
@@ -193,16 +216,24 @@ fn show(rows: &[Row]) -> String {
     let set: Vec<String> =
         first.set.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let mut text = format!("{} {}\n", first.scenario, set.join(", "));
+    let repeated = first.lab_runs.len() > 1;
+    let spreads = if repeated { "         simulator: least, median, most; lab" } else { "" };
     text += &format!(
-        " {:<14} {:<28} {:>14} {:>14} {:>7}\n",
+        " {:<14} {:<28} {:>14} {:>14} {:>7}{spreads}\n",
         "policy", "metric", "simulator", "lab", "ratio"
     );
     for row in rows {
         let ratio = row.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}"));
         let (simulator, lab) = (human(&row.metric, row.simulator), human(&row.metric, row.lab));
         let flag = if row.agrees { "" } else { "  apart" };
+        let spread = |runs: &[f64]| spread(&row.metric, runs);
+        let spreads = if repeated {
+            format!("{flag:8} {}; {}", spread(&row.simulator_runs), spread(&row.lab_runs))
+        } else {
+            flag.to_owned()
+        };
         text += &format!(
-            " {:<14} {:<28} {simulator:>14} {lab:>14} {ratio:>7}{flag}\n",
+            " {:<14} {:<28} {simulator:>14} {lab:>14} {ratio:>7}{spreads}\n",
             row.policy, row.metric
         );
     }
@@ -218,4 +249,27 @@ fn show(rows: &[Row]) -> String {
         }
     }
     text + "\n"
+}
+
+/// Least, median and most.
+fn spread(metric: &str, runs: &[f64]) -> String {
+    let mut sorted = runs.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (Some(least), Some(most)) = (sorted.first(), sorted.last()) else {
+        return "–".to_owned();
+    };
+    let median = sorted[(sorted.len() - 1) / 2];
+    [*least, median, *most].map(|value| human(metric, value)).join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_is_of_the_runs_in_any_order() {
+        let runs = [0.240, 0.084, 0.250, 0.085];
+        assert_eq!(spread("makespan_s", &runs), "84.0 ms, 85.0 ms, 250 ms");
+        assert_eq!(spread("timeouts_count", &[2.0]), "2, 2, 2");
+    }
 }

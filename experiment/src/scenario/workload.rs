@@ -162,6 +162,12 @@ impl Traffic {
         format!("{at_least}{jobs} jobs, {flows} flows, {payload}")
     }
 
+    /// Sender and receiver of each flow that is known beforehand, by the arrival of their jobs; those of
+    /// applications that decide as they run are not.
+    pub fn pairs(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
+        self.jobs().flat_map(|job| job.flows).map(|flow| (flow.src, flow.dst))
+    }
+
     /// The jobs by arrival.
     fn jobs(&self) -> Box<dyn Iterator<Item = Job> + '_> {
         match &self.0 {

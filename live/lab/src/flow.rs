@@ -57,6 +57,10 @@ impl Flow {
         }
     }
 
+    pub(crate) const fn sender(&self) -> &OwnedFd {
+        &self.sender
+    }
+
     pub(crate) fn accepted(&mut self, receiver: OwnedFd) {
         self.receiver = Some(receiver);
     }

@@ -27,6 +27,7 @@ mod namespace;
 mod northbound;
 mod ovs;
 mod probe;
+mod ready;
 mod socket;
 mod transport;
 mod world;

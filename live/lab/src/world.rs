@@ -14,10 +14,7 @@ use model::{FlowId, LinkId, Network, NodeId};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, SocketFlags, SocketType, accept_with, bind, connect, getsockname, listen,
-    socket_with, sockopt,
-};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use units::{Bytes, Rate, Span, Time};
 
@@ -25,6 +22,7 @@ use crate::flow::{Flow, Step};
 use crate::health::{Timers, Verdict, Watch};
 use crate::marking::Marking;
 use crate::probe::Probe;
+use crate::ready::{self, Ready};
 use crate::{Directory, Error, Lab, Transport, health, namespace};
 
 /// Where receivers listen.
@@ -35,6 +33,8 @@ const BACKLOG: i32 = 65_535;
 const CHUNK: usize = 256 << 10;
 /// Sockets that are ready at each host.
 const SPARE: usize = 8;
+/// Most connections that are made ready for flows to come.
+const MOST_READY: usize = 1000;
 /// Between two [`Notice::Pause`].
 const PAUSE: Duration = Duration::from_millis(100);
 /// A run in which nothing arrives for so long, though something is to, has hung.
@@ -72,10 +72,13 @@ pub struct World {
     timers: Timers,
     start: Instant,
     now: Time,
+    /// When it was last looked what has come.
+    looked: Time,
     paused: Instant,
     moved: Time,
     flows: Vec<Option<Flow>>,
     live: usize,
+    ready: ready::Waiting,
     /// Flows whose connection is yet to be accepted, by address of the sender.
     awaited: BTreeMap<SocketAddrV4, FlowId>,
     directory: Directory,
@@ -164,10 +167,12 @@ impl World {
             timers: Timers::default(),
             start: now,
             now: Time::ZERO,
+            looked: Time::ZERO,
             paused: now,
             moved: Time::ZERO,
             flows: Vec::new(),
             live: 0,
+            ready: BTreeMap::new(),
             awaited: BTreeMap::new(),
             directory: Directory::default(),
             notices: VecDeque::new(),
@@ -307,6 +312,7 @@ impl World {
         self.timers = Timers::default();
         self.events = 0;
         self.now = Time::ZERO;
+        self.looked = Time::ZERO;
         self.moved = Time::ZERO;
         Ok(())
     }
@@ -317,28 +323,70 @@ impl World {
         Time::from_nanos(passed)
     }
 
+    /// Makes connections ready, one for each pair of sender and receiver that will start a flow, so that
+    /// at its time only the first write is left; with [`Transport::handshake`], the first SYN. The
+    /// clock starts anew: call it last before the run.
+    ///
+    /// # Errors
+    /// Hosts that aren't connected, or that the lab doesn't have.
+    pub fn prepare(
+        &mut self,
+        pairs: impl IntoIterator<Item = (NodeId, NodeId)>,
+    ) -> Result<(), Error> {
+        for (src, dst) in pairs.into_iter().take(MOST_READY) {
+            let mut ready = self.bind(src)?;
+            if !self.transport.handshake {
+                let there = self.there(dst);
+                let listener = &self.host(dst)?.listener;
+                ready.meet(listener, there).map_err(fail(format!("connect to {there}")))?;
+            }
+            self.ready.entry((src, dst)).or_default().push(ready);
+        }
+        self.stock()?;
+        self.start = Instant::now();
+        self.paused = self.start;
+        Ok(())
+    }
+
+    fn host(&mut self, node: NodeId) -> Result<&mut Host, Error> {
+        self.hosts.get_mut(&node).ok_or_else(|| Error::State("no such host".into()))
+    }
+
+    /// Where a host listens.
+    fn there(&self, node: NodeId) -> SocketAddrV4 {
+        SocketAddrV4::new(self.lab.blueprint.address(node), PORT)
+    }
+
+    fn bind(&mut self, src: NodeId) -> Result<Ready, Error> {
+        let address = self.lab.blueprint.address(src);
+        let sender = match self.host(src)?.spare.pop() {
+            Some(sender) => sender,
+            None => Self::inside(&self.home, &self.hosts[&src].namespace, tcp_socket)?,
+        };
+        Ready::bound(sender, address).map_err(fail("bind"))
+    }
+
     fn enter(&mut self, src: NodeId, dst: NodeId, size: Option<Bytes>) -> Result<FlowId, Error> {
         let number = u32::try_from(self.flows.len());
         let id = FlowId(number.map_err(|_| Error::State("too many flows".into()))?);
-        let host = self.hosts.get_mut(&src).ok_or_else(|| Error::State("no such host".into()))?;
-        let address = |node: NodeId| self.lab.blueprint.address(node);
-        let sender = match host.spare.pop() {
-            Some(sender) => sender,
-            None => Self::inside(&self.home, &host.namespace, tcp_socket)?,
+        let there = self.there(dst);
+        let ready = match self.ready.get_mut(&(src, dst)).and_then(Vec::pop) {
+            Some(ready) => ready,
+            None => self.bind(src)?,
         };
-        sockopt::set_tcp_nodelay(&sender, true).map_err(fail("TCP_NODELAY"))?;
-        bind(&sender, &SocketAddr::from((address(src), 0))).map_err(fail("bind"))?;
-        let there = SocketAddrV4::new(address(dst), PORT);
-        match connect(&sender, &SocketAddr::V4(there)) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(error) => return Err(fail(format!("connect to {there}"))(error)),
+        if ready.receiver.is_none() {
+            ready.connect(there).map_err(fail(format!("connect to {there}")))?;
+            self.awaited.insert(ready.own, id);
         }
-        let own = getsockname(&sender).map_err(fail("getsockname"))?;
-        let own = SocketAddrV4::try_from(own).map_err(fail("getsockname"))?;
-        self.attend(&sender, Source::Sender(id), EventFlags::OUT | EventFlags::ET)?;
-        self.awaited.insert(own, id);
-        self.directory.enter(id, own.into(), there.into());
-        let flow = Flow::new(sender, size);
+        self.directory.enter(id, ready.own.into(), there.into());
+        let mut flow = Flow::new(ready.sender, size);
+        // Before anything else; where it isn't connected yet, once it is.
+        flow.send(&self.zeros).map_err(fail(format!("flow {}", id.0)))?;
+        self.attend(flow.sender(), Source::Sender(id), EventFlags::OUT | EventFlags::ET)?;
+        if let Some(receiver) = ready.receiver {
+            self.attend(&receiver, Source::Receiver(id), EventFlags::IN | EventFlags::ET)?;
+            flow.accepted(receiver);
+        }
         let ends = flow.is_over();
         self.flows.push(Some(flow));
         self.live += 1;
@@ -360,17 +408,10 @@ impl World {
 
     /// Takes the connections that have come in at a host.
     fn accept(&mut self, host: NodeId) -> Result<(), Error> {
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
         loop {
             let Some(own) = self.hosts.get(&host) else { return Ok(()) };
-            let receiver = match accept_with(&own.listener, flags) {
-                Ok(receiver) => receiver,
-                Err(Errno::AGAIN) => return Ok(()),
-                Err(Errno::CONNABORTED | Errno::INTR) => continue,
-                Err(error) => return Err(fail("accept")(error)),
-            };
-            let peer = rustix::net::getpeername(&receiver);
-            let peer = peer.ok().flatten().and_then(|peer| SocketAddrV4::try_from(peer).ok());
+            let accepted = ready::accept(&own.listener).map_err(fail("accept"))?;
+            let Some((receiver, peer)) = accepted else { return Ok(()) };
             // One that the calibration had opened and given up is nobody's.
             let Some(id) = peer.and_then(|peer| self.awaited.remove(&peer)) else { continue };
             self.attend(&receiver, Source::Receiver(id), EventFlags::IN | EventFlags::ET)?;
@@ -456,6 +497,7 @@ impl World {
             Err(error) => return Err(fail("epoll")(error)),
         }
         self.now = self.now.max(self.clock());
+        self.looked = self.now;
         for event in &events {
             self.events += 1;
             self.handle(event)?;
@@ -497,7 +539,8 @@ impl engine::World for World {
                 return Notice::Pause;
             }
             let now = self.clock();
-            if now >= limit {
+            // What has come goes before what is due now, but doesn't hold it up.
+            if now >= limit && self.looked >= limit {
                 self.timers.note(now.since(limit));
                 return Notice::Limit;
             }

@@ -8,15 +8,30 @@ use model::build::{Access, star};
 use model::{Buffer, FlowId, LinkSpec, Network, NodeId};
 use units::{Bytes, Rate, Span, Time};
 
-/// A world of two hosts at 20 Mbit/s; `None` without root.
+/// A world of three hosts at 20 Mbit/s that speak cubic; `None` without root.
 fn world(name: &str) -> Option<(World, Network, [NodeId; 3])> {
-    world_that_marks(name, "cubic", None)
+    world_that_speaks(name, transport("cubic"), None)
 }
 
-/// The same, whose switch marks at so many packets.
-fn world_that_marks(
+fn transport(congestion_control: &'static str) -> Transport {
+    Transport {
+        congestion_control,
+        mss: 1460,
+        header: 40,
+        initial_window: 10,
+        min_rto: Span::from_millis(200),
+        delayed_ack: true,
+        receive_window: Bytes::new(1 << 18),
+        sack: true,
+        ecn: congestion_control == "dctcp",
+        handshake: false,
+    }
+}
+
+/// The same with another transport, and a switch that marks at so many packets.
+fn world_that_speaks(
     name: &str,
-    congestion_control: &'static str,
+    transport: Transport,
     mark: Option<u32>,
 ) -> Option<(World, Network, [NodeId; 3])> {
     if !rustix::process::geteuid().is_root() {
@@ -29,18 +44,6 @@ fn world_that_marks(
     let name = format!("t{name}-{}", std::process::id());
     let order = Order { name, passing: true, ..Order::default() };
     let lab = Lab::up(&topology, &order).unwrap();
-    let transport = Transport {
-        congestion_control,
-        mss: 1460,
-        header: 40,
-        initial_window: 10,
-        min_rto: Span::from_millis(200),
-        delayed_ack: true,
-        receive_window: Bytes::new(1 << 18),
-        sack: true,
-        ecn: congestion_control == "dctcp",
-        handshake: false,
-    };
     let hosts: Vec<NodeId> = topology.hosts().collect();
     let network = Network::new(topology);
     let world = World::new(lab, &network, transport, Control::Direct, Time::NEVER).unwrap();
@@ -84,10 +87,64 @@ fn a_flow_takes_as_long_as_its_link_needs() {
 }
 
 #[test]
+fn a_flow_that_was_made_ready_has_sent_when_its_start_returns() {
+    let Some((mut world, network, [a, b, c])) = world("ready") else { return };
+    world.prepare([(a, b), (c, b), (c, b)]).unwrap();
+    let size = Bytes::new(100_000);
+    let flows = [(a, b), (c, b)].map(|(src, dst)| world.start(&network, src, dst, size).unwrap());
+    for flow in flows {
+        // Its initial window at least: acknowledgements may have come.
+        assert!(world.state(flow).unwrap().sent >= Bytes::new(14_600));
+    }
+    for _ in flows {
+        let Notice::Ended(_, state) = next(&mut world, Time::NEVER) else { panic!("no end") };
+        assert_eq!(state.delivered, size);
+    }
+    // One more than was made ready works as well.
+    for _ in 0..2 {
+        world.start(&network, c, b, size).unwrap();
+        let Notice::Ended(..) = next(&mut world, Time::NEVER) else { panic!("no end") };
+    }
+}
+
+#[test]
+fn a_handshake_begins_when_its_flow_does() {
+    for handshake in [true, false] {
+        let transport = Transport { handshake, ..transport("cubic") };
+        let Some((mut world, network, [a, b, c])) = world_that_speaks("syn", transport, None)
+        else {
+            return;
+        };
+        let from_c = network.topology().out(c)[0];
+        world.prepare([(a, b), (c, b)]).unwrap();
+        world.start(&network, a, b, Bytes::new(5_000)).unwrap();
+        let Notice::Ended(..) = next(&mut world, Time::NEVER) else { panic!("no end") };
+        let mut outcome = engine::Outcome::default();
+        world.finish(&mut outcome).unwrap();
+        let packets = outcome.links.iter().find(|link| link.link == from_c).unwrap().packets;
+        // What has not started has sent nothing, unless connections are there already.
+        assert_eq!(packets == 0, handshake, "{packets} packets");
+    }
+}
+
+#[test]
+fn what_has_come_goes_before_what_is_due() {
+    let Some((mut world, network, [a, b, _])) = world("due") else { return };
+    world.prepare([(a, b)]).unwrap();
+    let flow = world.start(&network, a, b, Bytes::new(5_000)).unwrap();
+    let limit = after(&world, Span::from_millis(10));
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let Notice::Ended(ended, _) = next(&mut world, limit) else { panic!("no end") };
+    assert_eq!(ended, flow);
+    assert_eq!(next(&mut world, limit), Notice::Limit);
+}
+
+#[test]
 fn a_link_marks_at_its_threshold_and_dctcp_obeys() {
     let mut counted = Vec::new();
-    for (name, control) in [("mark", "dctcp"), ("drop", "cubic")] {
-        let Some((mut world, network, [a, b, c])) = world_that_marks(name, control, Some(10))
+    for (name, control) in [("mark", "dctcp"), ("drop", "reno")] {
+        let Some((mut world, network, [a, b, c])) =
+            world_that_speaks(name, transport(control), Some(10))
         else {
             return;
         };
@@ -101,7 +158,9 @@ fn a_link_marks_at_its_threshold_and_dctcp_obeys() {
         let mut outcome = engine::Outcome::default();
         world.finish(&mut outcome).unwrap();
         let marked: u64 = outcome.links.iter().map(|link| link.marked).sum();
-        let dropped: u64 = outcome.links.iter().map(|link| link.dropped).sum();
+        // What a host drops of its own, nobody marks.
+        let to_b = |link: &&engine::LinkRecord| network.topology().link(link.link).to == b;
+        let dropped: u64 = outcome.links.iter().filter(to_b).map(|link| link.dropped).sum();
         counted.push((marked > 0, dropped));
     }
     // Who can't carry marks fills the buffer.

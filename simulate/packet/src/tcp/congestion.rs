@@ -126,8 +126,17 @@ impl Congestion {
     /// the acknowledgement brought, `max` the highest sequence number sent.
     #[inline]
     pub(crate) fn on_echo(&mut self, acked: u64, echo: bool, una: u64, max: u64) {
+        if self.note_echo(acked, echo, una, max) {
+            self.on_marks(max);
+            self.window = self.threshold;
+        }
+    }
+
+    /// The same without the reduction; whether it is time for one.
+    #[inline]
+    pub(crate) fn note_echo(&mut self, acked: u64, echo: bool, una: u64, max: u64) -> bool {
         let Rule::Dctcp(dctcp) = &mut self.rule else {
-            return;
+            return false;
         };
         dctcp.acked += acked;
         if echo {
@@ -139,13 +148,18 @@ impl Congestion {
             dctcp.window_end = max;
             (dctcp.acked, dctcp.marked) = (0, 0);
         }
-        if echo && una > dctcp.reduced_until {
-            let cut = u128::from(self.window) * u128::from(dctcp.alpha);
-            let cut = u64::try_from(cut / u128::from(2 * ALPHA_ONE)).unwrap_or(u64::MAX);
-            self.window = self.window.saturating_sub(cut).max(2 * self.mss);
-            self.threshold = self.window;
-            dctcp.reduced_until = max;
-        }
+        echo && una > dctcp.reduced_until
+    }
+
+    /// Sets the threshold to what marks ask for, for all that was sent up to `max`.
+    pub(crate) fn on_marks(&mut self, max: u64) {
+        let Rule::Dctcp(dctcp) = &mut self.rule else {
+            return;
+        };
+        let cut = u128::from(self.window) * u128::from(dctcp.alpha);
+        let cut = u64::try_from(cut / u128::from(2 * ALPHA_ONE)).unwrap_or(u64::MAX);
+        self.threshold = self.window.saturating_sub(cut).max(2 * self.mss);
+        dctcp.reduced_until = max;
     }
 
     /// A loss was detected with `flight` octets outstanding: sets the threshold.

@@ -28,6 +28,8 @@ pub(super) struct ByTime {
     probe: Option<(u64, bool)>,
     proportional: bool,
     reduction: Option<Reduction>,
+    /// The reduction is for marks, until more than this has arrived (what Linux calls CWR).
+    marked: Option<u64>,
     /// Whether timeouts are doubted (F-RTO, RFC 5682, section 3).
     doubts: bool,
     /// The timeout is doubted: the window and threshold before it.
@@ -53,6 +55,7 @@ impl ByTime {
             // There is nothing to reduce where the receiver alone sets the window.
             proportional: transport.prr && transport.protocol != Protocol::Granted,
             reduction: None,
+            marked: None,
             doubts: transport.frto,
             doubt: None,
             ahead: false,
@@ -79,7 +82,7 @@ impl ByTime {
         echo: bool,
     ) {
         let acked = ack - sender.una;
-        sender.congestion.on_echo(acked, echo, ack, sender.max);
+        self.heed_marks(sender, ack, echo);
         if sender.max == sender.una {
             sender.on_window();
             return;
@@ -103,18 +106,38 @@ impl ByTime {
             sender.phase = Phase::Open;
             self.reduction = None;
         }
+        if self.marked.is_some_and(|end| ack > end) {
+            sender.congestion.window = sender.congestion.threshold;
+            (self.marked, self.reduction) = (None, None);
+        }
         let found = self.board.detect(now, self.allowance(sender));
         let repeats = sender.phase == Phase::Loss && found.again;
         if repeats || (sender.phase == Phase::Open && self.board.lost() > 0) {
             self.enter_recovery(sender, delivery);
         }
-        if sender.phase == Phase::Recovery {
+        if sender.phase == Phase::Recovery || self.marked.is_some() {
             self.reduce(sender, delivery.octets, acked > 0 && found.octets == 0);
         } else if acked > 0 && was_limited && !(echo && sender.is_ecn_capable()) {
             sender.congestion.grow(now, delivery.octets, sender.rtt.smoothed());
         }
         if !self.await_reordering(sender, now, found) && acked > 0 {
             self.arm(sender, now, now);
+        }
+    }
+
+    /// Marks ask for a smaller window, as losses do, once for each; where it shrinks in proportion, what
+    /// arrives lets new data go meanwhile, which shows losses that the marks came with.
+    fn heed_marks(&mut self, sender: &mut Sender, ack: u64, echo: bool) {
+        let (acked, max) = (ack - sender.una, sender.max);
+        if !self.proportional {
+            sender.congestion.on_echo(acked, echo, ack, max);
+        } else if sender.congestion.note_echo(acked, echo, ack, max)
+            && sender.phase == Phase::Open
+            && self.marked.is_none()
+        {
+            self.reduction = Some(Reduction::new(sender.congestion.window));
+            self.marked = Some(max);
+            sender.congestion.on_marks(max);
         }
     }
 
@@ -139,12 +162,16 @@ impl ByTime {
     }
 
     fn enter_recovery(&mut self, sender: &mut Sender, delivery: Delivery) {
-        let flight = sender.max - sender.una;
-        sender.congestion.on_loss(flight.min(sender.congestion.window));
-        sender.congestion.window = sender.congestion.threshold;
         sender.phase = Phase::Recovery;
         sender.recover = sender.max;
         self.probe = None;
+        if self.marked.take().is_some() {
+            // It shrinks already.
+            return;
+        }
+        let flight = sender.max - sender.una;
+        sender.congestion.on_loss(flight.min(sender.congestion.window));
+        sender.congestion.window = sender.congestion.threshold;
         // RecoverFS of RFC 9937, section 6.
         let flight = flight - self.board.arrived() + delivery.octets;
         self.reduction = self.proportional.then(|| Reduction::new(flight));
@@ -264,7 +291,7 @@ impl ByTime {
         sender.recover = sender.max;
         sender.resend = None;
         self.probe = None;
-        self.reduction = None;
+        (self.marked, self.reduction) = (None, None);
         sender.rtt.back_off();
         sender.timer = self.after(now, sender.rtt.timeout());
     }
@@ -444,6 +471,27 @@ mod tests {
         // further timeout waits no longer than the first.
         assert_eq!(hear(&mut sender, 280, 1, Some((11, 12))), [1]);
         assert_eq!((sender.timeouts, sender.rtt.timeout()), (1, 200 * MS));
+    }
+
+    #[test]
+    fn marks_let_new_data_go_in_proportion_and_what_it_meets_shows_losses() {
+        let marked = Transport { protocol: Protocol::Dctcp, ..transport() };
+        let mut sender = sender(&marked, 30);
+        assert_eq!(sent(&mut sender, 0).len(), 10);
+        let mut hear_marked = |ms: u64, ack: u32, block: Option<(u32, u32)>| {
+            let block = block.map(|(low, high)| (low * MSS, high * MSS));
+            sender.on_ack(ms * MS, ack * MSS, u16::MAX, block, true);
+            (sent(&mut sender, ms), sender.phase)
+        };
+        // Ten become five: one for two that arrive.
+        assert_eq!(hear_marked(20, 1, None), (vec![10], Phase::Open));
+        assert_eq!(hear_marked(20, 2, None), (vec![], Phase::Open));
+        assert_eq!(hear_marked(20, 3, None), (vec![], Phase::Open));
+        assert_eq!(hear_marked(20, 4, None), (vec![11], Phase::Open));
+        // All others were lost but the new ones: no timer need run out, and nothing is halved again.
+        assert_eq!(hear_marked(40, 4, Some((10, 11))), (vec![4, 5, 6], Phase::Recovery));
+        assert_eq!(sender.congestion.threshold, 5 * u64::from(MSS));
+        assert_eq!(sender.timeouts, 0);
     }
 
     #[test]
