@@ -137,12 +137,7 @@ impl Owner {
                     if count == 0 {
                         break;
                     }
-                    if !batch.iter().any(Event::is_urgent) {
-                        tokio::task::yield_now().await;
-                        while batch.len() < BATCH && let Ok(event) = events.try_recv() {
-                            batch.push(event);
-                        }
-                    }
+                    gather(&mut events, &mut batch).await;
                     let mut turn = Instant::now();
                     for event in batch.drain(..) {
                         self.handle(event);
@@ -306,6 +301,25 @@ impl Owner {
             self.input(now, input);
         }
         reached_all
+    }
+}
+
+/// Lets all go that are ready and takes in what they say, until none has anything more, for a turn's
+/// time at most, or until something is urgent.
+async fn gather(events: &mut mpsc::Receiver<Event>, batch: &mut Vec<Event>) {
+    let began = Instant::now();
+    let mut heard = 0;
+    while heard < batch.len()
+        && !batch[heard..].iter().any(Event::is_urgent)
+        && began.elapsed() < TURN
+    {
+        heard = batch.len();
+        tokio::task::yield_now().await;
+        while batch.len() < BATCH
+            && let Ok(event) = events.try_recv()
+        {
+            batch.push(event);
+        }
     }
 }
 
