@@ -72,27 +72,27 @@ pub fn show(flows: &[FlowRate]) -> Option<String> {
     let mute = flows.len() - ratios.values().len();
     let mut text = match (ratios.percentile(50), ratios.percentile(0), ratios.max()) {
         (Some(median), Some(least), Some(most)) => format!(
-            "goodput by rate {median:.3} (median), {least:.3} to {most:.3}, flows with enough to send: {}",
+            "goodput by rate {median:.3} (median), {least:.3} to {most:.3}; {} flows",
             ratios.values().len()
         ),
         _ if flows.is_empty() => return None,
         _ => "no flow that had a rate had enough to send".to_owned(),
     };
     if mute > 0 {
-        text += &format!("; with too little to say anything: {mute}");
+        text += &format!("\n {mute} had too little to send to say anything");
     }
     if flows.len() > FEW {
-        return Some(text + "; one by one with --json");
+        return Some(text + "\n one by one with --json");
     }
     let rate = |bps: u64| Unit::BitsPerSecond.show(bps as f64);
     text += &format!(
-        "\n {:<20} {:>9} {:>9} {:>13} {:>13} {:>13} {:>6}",
-        "flow", "had rates", "counts", "rate, frames", "in payload", "goodput", "ratio"
+        "\n {:<14} {:>8} {:>8} {:>12} {:>12} {:>12} {:>6}",
+        "flow", "limited", "counts", "rate, frames", "in payload", "goodput", "ratio"
     );
     for flow in flows {
         let ratio = flow.ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"));
         text += &format!(
-            "\n {:<20} {:>7.2} s {:>7.2} s {:>13} {:>13} {:>13} {ratio:>6}",
+            "\n {:<14} {:>6.2} s {:>6.2} s {:>12} {:>12} {:>12} {ratio:>6}",
             format!("{} {} to {}", flow.flow, flow.from, flow.to),
             flow.limited_s,
             flow.counted_s,
@@ -128,16 +128,15 @@ mod tests {
         assert_eq!(show(&[]), None);
         let few = show(&[flow(0, Some(0.996)), flow(1, None)]).unwrap();
         let lines: Vec<&str> = few.lines().collect();
-        let summary = "goodput by rate 0.996 (median), 0.996 to 0.996, flows with enough to \
-                       send: 1; with too little to say anything: 1";
-        assert_eq!(lines[0], summary);
+        assert_eq!(lines[0], "goodput by rate 0.996 (median), 0.996 to 0.996; 1 flows");
+        assert_eq!(lines[1], " 1 had too little to send to say anything");
         assert_eq!(
-            lines[2],
-            " 0 h0 to h1              2.00 s    1.50 s   3.00 Mbit/s   2.92 Mbit/s   2.91 Mbit/s  0.996"
+            lines[3],
+            " 0 h0 to h1       2.00 s   1.50 s  3.00 Mbit/s  2.92 Mbit/s  2.91 Mbit/s  0.996"
         );
-        assert!(lines[3].ends_with('–'));
+        assert!(lines[4].ends_with('–'));
         let many: Vec<_> = (0..13).map(|number| flow(number, Some(0.99))).collect();
-        assert_eq!(show(&many).unwrap().lines().count(), 1);
+        assert_eq!(show(&many).unwrap().lines().count(), 2);
         assert!(show(&[flow(0, None)]).unwrap().starts_with("no flow that had a rate"));
     }
 }

@@ -37,7 +37,7 @@ fn json_has_exactly_the_documented_keys() {
     assert_eq!(json["seed"], 7);
     assert_eq!(json["version"], "0.1.0");
     for policy in json["results"].as_array().unwrap() {
-        assert_eq!(keys(policy), ["metrics", "policy", "published", "verdict"]);
+        assert_eq!(keys(policy), ["metrics", "policy", "published", "rates", "verdict"]);
         assert!(policy["metrics"].as_object().unwrap().values().all(Value::is_f64));
     }
     let smsf = &json["results"][1];
