@@ -39,12 +39,7 @@ fn next(switch: &mut Switch, level: Congestion, patience: Span) -> Option<Time> 
 }
 
 fn main() -> ExitCode {
-    if !rig::root() {
-        return ExitCode::from(2);
-    }
-    let rounds = std::env::args().nth(1).map_or(Ok(200), |argument| argument.parse());
-    let Ok(rounds) = rounds else {
-        eprintln!("usage: control [ROUNDS]");
+    let Some(rounds) = rig::argument("control [ROUNDS]", 200) else {
         return ExitCode::from(2);
     };
     let rig = Rig::new(Some("100mbit"));

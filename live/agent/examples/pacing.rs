@@ -21,12 +21,7 @@ use rig::{Rig, lease, options, statistics};
 use units::Rate;
 
 fn main() -> ExitCode {
-    if !rig::root() {
-        return ExitCode::from(2);
-    }
-    let seconds = std::env::args().nth(1).map_or(Ok(5), |argument| argument.parse());
-    let Ok(seconds) = seconds else {
-        eprintln!("usage: pacing [SECONDS]");
+    let Some(seconds) = rig::argument("pacing [SECONDS]", 5) else {
         return ExitCode::from(2);
     };
     let mut pacer = Pacer::start(&options()).expect("the pacer starts");

@@ -48,12 +48,7 @@ const STAGES: [(&str, Stand); 4] = [
 ];
 
 fn main() -> ExitCode {
-    if !rig::root() {
-        return ExitCode::from(2);
-    }
-    let rounds = std::env::args().nth(1).map_or(Ok(1_000_000), |argument| argument.parse());
-    let Ok(rounds) = rounds else {
-        eprintln!("usage: packets [ROUNDS]");
+    let Some(rounds) = rig::argument("packets [ROUNDS]", 1_000_000) else {
         return ExitCode::from(2);
     };
     let rig = Rig::new(None);

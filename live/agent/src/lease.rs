@@ -36,6 +36,8 @@ pub(crate) struct Leases {
     map: MapHandle,
     /// What the map says, epoch and end: nobody else writes it.
     ends: Mutex<Ends>,
+    /// When it was last looked for what has ended.
+    swept: Mutex<Time>,
 }
 
 impl Leases {
@@ -66,7 +68,7 @@ impl Leases {
                 *end = (fields.u64(), Time::from_nanos(fields.u64()));
             }
         }
-        Ok(Self { map, ends: Mutex::new(ends) })
+        Ok(Self { map, ends: Mutex::new(ends), swept: Mutex::new(Time::ZERO) })
     }
 
     pub(crate) const fn map(&self) -> &MapHandle {
@@ -88,21 +90,32 @@ impl Leases {
         if standing == epoch { end } else { Time::ZERO }
     }
 
-    /// Whether one ended after `since`.
-    pub(crate) fn ended(&self, since: Time) -> bool {
+    /// Has `remove` take away what has no lease, if one has ended since the last time; gives back how
+    /// much that was.
+    ///
+    /// # Errors
+    /// Those of `remove`.
+    pub(crate) fn sweep(
+        &self,
+        remove: impl FnOnce() -> Result<usize, Error>,
+    ) -> Result<usize, Error> {
         let now = now();
-        self.ends().iter().any(|(_, end)| since < *end && *end <= now)
+        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = std::mem::replace(&mut *swept, now);
+        drop(swept);
+        let has_ended = self.ends().iter().any(|(_, end)| since < *end && *end <= now);
+        if has_ended { remove() } else { Ok(0) }
     }
 
-    /// Makes a lease last from now on. Where it stands no more, or never stood, `sweep` first removes
-    /// what has none: it must not come back.
+    /// Makes a lease last from now on. Where it stands no more, or never stood, `remove` first takes
+    /// away what has none: it must not come back.
     ///
     /// # Errors
     /// [`Error::Stale`], or what the kernel says.
     pub(crate) fn renew(
         &self,
         lease: Lease,
-        sweep: impl FnOnce() -> Result<(), Error>,
+        remove: impl FnOnce() -> Result<usize, Error>,
     ) -> Result<(), Error> {
         let standing = self.epoch();
         if lease.epoch < standing {
@@ -110,7 +123,7 @@ impl Leases {
         }
         if self.end(lease.epoch) <= now() {
             self.write(lease.epoch, Time::ZERO)?;
-            sweep()?;
+            remove()?;
         }
         self.write(lease.epoch, now() + lease.span)
     }

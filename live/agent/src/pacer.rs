@@ -80,7 +80,6 @@ pub struct Pacer {
     object: Object,
     pins: Pins,
     leases: Leases,
-    swept: Time,
     // Kept attached by its pin, and by this while there is none.
     _link: Link,
 }
@@ -116,7 +115,7 @@ impl Pacer {
         let link = attach(&object, &pins, &directory, identity)?;
         let map = MapHandle::try_from(&map(&object, "leases"));
         let leases = Leases::left_in(map.map_err(Error::bpf("hold the map of leases"))?)?;
-        Ok(Self { object, pins, leases, swept: Time::ZERO, _link: link })
+        Ok(Self { object, pins, leases, _link: link })
     }
 
     /// Takes over the connections of a namespace that were there before, and applies at once what
@@ -153,7 +152,7 @@ impl Pacer {
     /// # Errors
     /// [`Error::Stale`], or what the kernel says.
     pub fn renew(&mut self, lease: Lease) -> Result<(), Error> {
-        self.leases.renew(lease, || self.remove_ended().map(|_| ()))
+        self.leases.renew(lease, || self.remove_ended())
     }
 
     /// Removes the limits whose lease is over, which makes room; returns how many.
@@ -161,8 +160,7 @@ impl Pacer {
     /// # Errors
     /// What the kernel says.
     pub fn sweep(&mut self) -> Result<usize, Error> {
-        let before = std::mem::replace(&mut self.swept, now());
-        if self.leases.ended(before) { self.remove_ended() } else { Ok(0) }
+        self.leases.sweep(|| self.remove_ended())
     }
 
     fn remove_ended(&self) -> Result<usize, Error> {

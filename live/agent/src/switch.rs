@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapHandle, MapType, RingBuffer, RingBufferBuilder};
-use units::{Span, Time};
+use units::Span;
 
 use crate::lease::Leases;
-use crate::{Error, Event, Lease, Namespace, Port, PortOptions, kernel, now};
+use crate::{Error, Event, Lease, Namespace, Port, PortOptions, kernel};
 
 /// Octets of events that may wait.
 const ROOM: u32 = 256 * 1024;
@@ -27,7 +27,6 @@ pub struct Switch {
     ring: RingBuffer<'static>,
     events: MapHandle,
     leases: Arc<Leases>,
-    swept: Time,
     told: Receiver<Event>,
     waiting: VecDeque<Event>,
     ports: Vec<Option<Port>>,
@@ -59,7 +58,6 @@ impl Switch {
             ring,
             events,
             leases: Arc::new(Leases::new()?),
-            swept: Time::ZERO,
             told,
             waiting: VecDeque::new(),
             ports: Vec::new(),
@@ -105,7 +103,7 @@ impl Switch {
     /// # Errors
     /// [`Error::Stale`], or what the kernel says.
     pub fn renew(&mut self, lease: Lease) -> Result<(), Error> {
-        self.leases.renew(lease, || self.remove_ended().map(|_| ()))
+        self.leases.renew(lease, || self.remove_ended())
     }
 
     /// Removes the windows and classes whose lease is over; returns how many.
@@ -113,8 +111,7 @@ impl Switch {
     /// # Errors
     /// What the kernel says.
     pub fn sweep(&mut self) -> Result<usize, Error> {
-        let before = std::mem::replace(&mut self.swept, now());
-        if self.leases.ended(before) { self.remove_ended() } else { Ok(0) }
+        self.leases.sweep(|| self.remove_ended())
     }
 
     fn remove_ended(&self) -> Result<usize, Error> {

@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{self, Command};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -26,6 +27,18 @@ pub fn root() -> bool {
         eprintln!("skipped: needs root, for network namespaces and BPF");
     }
     root
+}
+
+/// What an example was given, `default` of nothing; without root, and of nonsense, it says so and `None`.
+pub fn argument<T: FromStr>(usage: &str, default: T) -> Option<T> {
+    if !root() {
+        return None;
+    }
+    let given = std::env::args().nth(1).map_or(Ok(default), |argument| argument.parse());
+    if given.is_err() {
+        eprintln!("usage: {usage}");
+    }
+    given.ok()
 }
 
 fn run(command: &str) {
