@@ -62,6 +62,7 @@ pub fn read(fields: &mut Fields<'_>, name: &str, segment: Bytes) -> Read<Paramet
                 batch: fields.or("batch", default.batch, |v| v.integer(1..=MOST_SLOTS))?,
             };
         }
+        "asy" => parameters.asy = fields.or("usable", parameters.asy, share)?,
         "sdtcp" => parameters.sdtcp = read_sdtcp(fields, segment)?,
         "sdtcp-hold" => parameters.hold = read_hold(fields, segment)?,
         "sab" => parameters.sab = read_sab(fields, segment)?,

@@ -16,9 +16,6 @@ use super::{failed, tell};
 use crate::failure::Failure;
 use crate::staging::clean_up_on_interrupt;
 
-/// Senders of a burst: each opens with ten segments, so that their first windows pass the highest
-/// threshold of a buffer of 100 packets.
-const SENDERS: usize = 20;
 /// What each sends.
 const SIZE: Bytes = Bytes::new(40_000);
 /// The policy: the published thresholds, but a short recovery, so that rounds follow each other.
@@ -30,7 +27,7 @@ const LONGEST: Span = Span::from_secs(20);
 
 /// Measure the control delay: from a queue's threshold to the first acknowledgement with a capped window
 ///
-/// Bursts of 20 flows fill a switch port of a lab at 100 Mbit/s, again and again. The agent tells the
+/// Bursts of flows fill a switch port of a lab at 100 Mbit/s, again and again. The agent tells the
 /// controller, whose policy sdtcp answers with windows, and the agent has the kernel write them into
 /// acknowledgements. Both are the daemons of real machines. The published figures are 70 to 95 us for
 /// notice and answer, of which 66 us are wire, and 200 us for a switch's update (SDTCP, section 5.2.5).
@@ -40,6 +37,11 @@ pub(crate) struct Delay {
     /// Measure so often
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: u32,
+
+    /// Hosts that send in a burst, ten segments at once each: 20 pass the highest threshold of the
+    /// port's 100 packets for certain
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(10..=200))]
+    senders: u32,
 
     /// Print one JSON object
     #[arg(long)]
@@ -104,8 +106,8 @@ impl Delay {
             mark: None,
         };
         let access = Access { link, nic: Buffer::Unlimited };
-        let hosts = u32::try_from(SENDERS + 1).unwrap_or(u32::MAX);
-        let topology = star(hosts, &access).map_err(|error| Error::Topology(error.to_string()))?;
+        let topology =
+            star(self.senders + 1, &access).map_err(|error| Error::Topology(error.to_string()))?;
         let name = format!("delay{}", std::process::id());
         let order = Order { name, passing: true, ..Order::default() };
         let mut lab = Lab::up(&topology, &order)?;

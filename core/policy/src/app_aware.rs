@@ -52,7 +52,7 @@ impl Parameters {
         division: Division {
             bottleneck: Share::literal(900_000),
             floor: Share::literal(50_000),
-            usable: Share::literal(1_000_000),
+            usable: Share::ALL,
         },
         hysteresis: None,
     };

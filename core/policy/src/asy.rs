@@ -12,13 +12,15 @@ use model::{Directive, Directives, Measured, Network, NodeId, NodeKind, Observat
 use units::{Rate, Time};
 
 use crate::renormalise::{Offer, Renormaliser};
-use crate::{FLOOR, LEASE, Policy};
+use crate::{FLOOR, LEASE, Policy, Share};
 
 /// The asynchronous policy.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Asy {
     /// The pairs that offer anything, in order of their ends.
     pairs: Vec<Pair>,
+    /// The part of every link that is given away.
+    usable: Share,
     /// What each node can send and receive on the links that are up; empty: to be looked up.
     sources: Vec<Rate>,
     destinations: Vec<Rate>,
@@ -36,6 +38,20 @@ struct Pair {
 }
 
 impl Asy {
+    /// The policy that gives the pairs `usable` of every link: what it leaves is for what has no rate,
+    /// as the acknowledgements of a live network.
+    pub fn new(usable: Share) -> Self {
+        Self {
+            pairs: Vec::new(),
+            usable,
+            sources: Vec::new(),
+            destinations: Vec::new(),
+            solver: Renormaliser::default(),
+            offers: Vec::new(),
+            rates: Vec::new(),
+        }
+    }
+
     fn solve(&mut self, network: &Network, out: &mut Directives) {
         if self.sources.is_empty() {
             self.look_up(network);
@@ -71,10 +87,12 @@ impl Asy {
         self.destinations = self.sources.clone();
         for (number, link) in (0..).zip(topology.links()) {
             if network.is_up(model::LinkId(number)) {
-                self.sources[link.from.index()] =
-                    self.sources[link.from.index()] + link.spec.capacity;
-                let received = &mut self.destinations[link.to.index()];
-                *received = *received + link.spec.capacity;
+                let given = self.usable.divided(link.spec.capacity, 1);
+                for end in
+                    [&mut self.sources[link.from.index()], &mut self.destinations[link.to.index()]]
+                {
+                    *end = *end + given;
+                }
             }
         }
     }

@@ -49,6 +49,8 @@ pub struct Parameters {
     pub smsf: smsf::Parameters,
     /// The parameters of timeslots.
     pub syn: syn::Parameters,
+    /// The part of every link that `asy` gives away.
+    pub asy: Share,
     /// Those of `app-aware`.
     pub app_aware: app_aware::Parameters,
     /// Those of its variant.
@@ -79,6 +81,7 @@ impl Default for Parameters {
             fifo: Share::default(),
             sff: Share::default(),
             smsf: smsf::Parameters::default(),
+            asy: Share::ALL,
             app_aware: app_aware::Parameters::PUBLISHED,
             app_aware_fast: app_aware::Parameters::FAST,
             sdtcp: sdtcp::Parameters::default(),
@@ -112,7 +115,7 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "sdtcp-hold" => Box::new(hold::new(parameters.hold)?),
         "sab" => Box::new(sab::new(parameters.sab)?),
         "syn" => Box::new(syn::Syn::new(parameters.syn)?),
-        "asy" => Box::new(asy::Asy::default()),
+        "asy" => Box::new(asy::Asy::new(parameters.asy)),
         "one-all" => Box::new(one_all::OneAll),
         "sw" => Box::new(sw::new()),
         "sw-ictcp" => Box::new(sw_ictcp::new()),

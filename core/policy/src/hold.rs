@@ -57,7 +57,7 @@ pub struct Parameters {
 impl Default for Parameters {
     fn default() -> Self {
         Self {
-            target: Share::literal(1_000_000),
+            target: Share::ALL,
             segment: Bytes::new(1460),
             queues: Span::from_millis(1),
             statistics: Span::from_millis(100),
@@ -205,7 +205,7 @@ impl Parameters {
             Buffer::Bytes(bytes) => bytes,
             Buffer::Unlimited => Bytes::MAX,
         };
-        let target = self.target.of_bytes(pipe).min(Bytes::new(room.get() / 4)).max(frame);
+        let target = self.target.of(pipe).min(Bytes::new(room.get() / 4)).max(frame);
         let woken = said.woken || report.is_some_and(|(queue, _)| queue > target * 2);
         let counted = if woken { port.count() } else { port.flows[ACTIVE].len() as u64 };
         let active = counted.max(1);

@@ -44,6 +44,8 @@ pub struct Share(u32);
 
 impl Share {
     const WHOLE: u32 = 1_000_000;
+    /// The whole.
+    pub const ALL: Self = Self(Self::WHOLE);
 
     /// `ppm` parts per million.
     ///
@@ -57,12 +59,6 @@ impl Share {
             });
         }
         Ok(Self(ppm))
-    }
-
-    /// This share of `bytes`, rounded down.
-    pub(crate) fn of_bytes(self, bytes: Bytes) -> Bytes {
-        let part = u128::from(bytes.get()) * u128::from(self.0) / u128::from(Self::WHOLE);
-        Bytes::new(u64::try_from(part).unwrap_or(u64::MAX))
     }
 
     /// A share that is written in the code.

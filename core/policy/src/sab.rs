@@ -91,7 +91,7 @@ impl Sab {
                 // No part of an endless buffer would do; half of this keeps the link busy.
                 Buffer::Unlimited => pipe * 2,
             };
-            let total = pipe + buffer_share.of_bytes(buffer);
+            let total = pipe + buffer_share.of(buffer);
             Bytes::new(total.get() / port.count().max(1)).max(segment)
         });
         out.push(Directive::Window { link, flow: None, cap, lease: LEASE });

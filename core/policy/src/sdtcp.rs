@@ -146,8 +146,8 @@ impl Sdtcp {
         let (some, many) = (burst.len() as u64, background.len() as u64);
         let fair = share(total, port.count());
         let background_cap = match level {
-            Congestion::Low => low_share.of_bytes(fair).max(segment),
-            Congestion::Medium => medium_share.of_bytes(fair).max(segment),
+            Congestion::Low => low_share.of(fair).max(segment),
+            Congestion::Medium => medium_share.of(fair).max(segment),
             Congestion::High | Congestion::Recovered => segment,
         };
         let entry =

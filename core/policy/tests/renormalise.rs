@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use support::{big_switch, host};
 use units::{Bytes, Rate, Time};
 use watermaster_policy::renormalise::{Offer, Renormaliser};
-use watermaster_policy::{FLOOR, Parameters, Policy, by_name};
+use watermaster_policy::{FLOOR, Parameters, Policy, Share, by_name};
 
 const MBIT: u64 = 1_000_000;
 
@@ -158,6 +158,23 @@ fn asy_follows_what_is_offered() {
     let shared = told(&mut *policy, &network, offered);
     let of = |host| shared.iter().find(|(src, _)| *src == host).unwrap().1;
     assert!(of(at(3)) <= 100 * MBIT && of(at(1)) + of(at(3)) <= 1000 * MBIT, "{shared:?}");
+}
+
+/// What the scenario keeps from every link is given to nobody, whether a pair is alone or shares.
+#[test]
+fn asy_leaves_what_it_may_not_use() {
+    let network = big_switch(3, Rate::from_mbps(1000));
+    let usable = Share::from_ppm(900_000).unwrap();
+    let mut policy = by_name("asy", &Parameters { asy: usable, ..Parameters::default() }).unwrap();
+    let queued = |src| {
+        let (src, dst) = (host(&network, src), host(&network, 2));
+        Measured::Queued { src, dst, packets: 3, bytes: Bytes::new(4500) }
+    };
+    for pairs in 1..=2 {
+        let told = told(&mut *policy, &network, queued(pairs - 1));
+        let total: u64 = told.iter().map(|(_, bps)| bps).sum();
+        assert!((880 * MBIT..=900 * MBIT).contains(&total), "{total} for {pairs}");
+    }
 }
 
 /// Rate zero is never asked for, however narrow the links.

@@ -279,9 +279,9 @@ impl Blueprint {
             let dev = &end.interface;
             let frame = u64::from(mtu) + ETHERNET;
             let rate = spec.capacity.fraction(frame, mtu.into());
-            // What passes at once after a pause. It adds to the buffer, so no more than a timer that
-            // comes half a millisecond late needs, and never less than two packets.
-            let burst = rate.bytes_in(Span::from_micros(500)).get().max(2 * frame);
+            // What a timer that comes half a millisecond late may make up for. It passes at once after a
+            // pause, beside the buffer, so no more: at slow links less than a packet, which goes alone.
+            let burst = rate.bytes_in(Span::from_micros(500)).get().max(1);
             let class = |parent: &str, own: &str, rate: Rate, ceil: Rate, priority: u8| {
                 let (rate, ceil) = (rate.as_bps(), ceil.as_bps());
                 format!(

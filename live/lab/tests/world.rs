@@ -128,6 +128,20 @@ fn a_handshake_begins_when_its_flow_does() {
 }
 
 #[test]
+fn a_wait_ends_within_its_millisecond() {
+    let Some((mut world, ..)) = world("wait") else { return };
+    let late = (0..50).map(|_| {
+        let due = after(&world, Span::from_micros(200));
+        assert_eq!(next(&mut world, due), Notice::Limit);
+        world.advance(due);
+        world.now().since(due)
+    });
+    // Timers that count milliseconds would all be 800 us late.
+    let least = late.min().unwrap();
+    assert!(least < Span::from_micros(600), "{least}");
+}
+
+#[test]
 fn what_has_come_goes_before_what_is_due() {
     let Some((mut world, network, [a, b, _])) = world("due") else { return };
     world.prepare([(a, b)]).unwrap();
