@@ -161,7 +161,10 @@ fn mark(value: &Value<'_>) -> Read<u32> {
 }
 
 /// `100 packets`, `150 KB` or `unlimited`.
-fn buffer(value: &Value<'_>) -> Read<Buffer> {
+///
+/// # Errors
+/// Anything else, or a buffer that holds nothing.
+pub fn buffer(value: &Value<'_>) -> Read<Buffer> {
     const FORMS: &str = "write \"100 packets\", \"150 KB\" or \"unlimited\"";
     let text = value.text()?.trim();
     let buffer = if text == "unlimited" {

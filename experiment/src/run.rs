@@ -244,7 +244,7 @@ impl Task<'_> {
         let prepared = self.prepared;
         let transport = in_kernel(&self.policy.transport)?;
         let mut lab = self.lab()?;
-        let mut daemons = self.govern(&mut lab, &transport, governance)?;
+        let mut daemons = self.govern(&mut lab, governance)?;
         // It stands until the daemons have ended.
         let lab = Arc::new(lab);
         let until = prepared.scenario.until;
@@ -274,7 +274,6 @@ impl Task<'_> {
     pub fn govern(
         &self,
         lab: &mut lab::Lab,
-        transport: &lab::Transport,
         governance: &lab::Governance,
     ) -> Result<lab::Daemons, lab::Error> {
         let policy = self.policy.build().map_err(|e| lab::Error::Control(e.to_string()))?;
@@ -288,7 +287,7 @@ impl Task<'_> {
         lab.prioritize(if strict { lab::LEVELS } else { 1 });
         let program = std::env::current_exe()
             .map_err(|error| lab::Error::Control(format!("this program isn't found: {error}")))?;
-        lab::Daemons::start(lab, transport, governance, &self.policy.written, &program)
+        lab::Daemons::start(lab, governance, &self.policy.written, &program)
     }
 
     fn plan<'p, W: engine::Streams + 'static>(

@@ -115,7 +115,7 @@ impl Delay {
             .map_err(|error| Error::Control(format!("this program isn't found: {error}")))?;
         let governance = Governance { trace: true, ..Governance::default() };
         let transport = transport();
-        let mut daemons = Daemons::start(&mut lab, &transport, &governance, POLICY, &program)?;
+        let mut daemons = Daemons::start(&mut lab, &governance, POLICY, &program)?;
         let hosts: Vec<NodeId> = topology.hosts().collect();
         let network = Network::new(topology);
         let lab = std::sync::Arc::new(lab);

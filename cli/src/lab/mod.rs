@@ -176,7 +176,7 @@ fn bring_to_life(lab: &mut Lab, first: &Task<'_>) -> Result<(), Error> {
     let speech = in_kernel(&first.policy.transport)?;
     lab.speak(&speech)?;
     if let Some(governance) = &first.prepared.scenario.lab.daemons {
-        first.govern(lab, &speech, governance)?;
+        first.govern(lab, governance)?;
     }
     Ok(())
 }

@@ -142,8 +142,7 @@ impl Cluster {
         };
         let [a, b] = HELD.map(Rate::as_bps);
         let policy = format!("name = \"static\"\nrates = [\"{a} bit/s\", \"{b} bit/s\"]");
-        let mut daemons =
-            Daemons::start(&mut lab, &transport, &governance, &policy, &setup.program).unwrap();
+        let mut daemons = Daemons::start(&mut lab, &governance, &policy, &setup.program).unwrap();
         // The agent speaks through a channel that can be cut.
         daemons.end(Daemon::Agent, Signal::TERM).unwrap();
         let folder = lab.folder().to_owned();

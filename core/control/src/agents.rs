@@ -53,8 +53,6 @@ pub(crate) struct Standing {
 /// stands, so that forgetting costs little per command.
 const UNCONFIRMED: usize = 128;
 const PER_STANDING: usize = 2;
-/// A full frame, for thresholds in packets.
-const FRAME: u64 = 1500;
 
 impl Agent {
     /// Whether a report confirms what the agent was told and had not confirmed: there are no more of
@@ -399,11 +397,10 @@ impl Controller {
             && is_switch
         {
             let (node, interface) = name();
-            let bytes = |packets: u32| Bytes::new(FRAME) * u64::from(packets);
             let thresholds = Some(Thresholds {
-                low_bytes: bytes(watch.low),
-                medium_bytes: bytes(watch.medium),
-                high_bytes: bytes(watch.high),
+                low_packets: watch.low,
+                medium_packets: watch.medium,
+                high_packets: watch.high,
                 recovery_ns: watch.recovery,
             });
             batch.push(Command::Watch { node, interface, thresholds });

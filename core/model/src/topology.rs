@@ -37,6 +37,17 @@ pub enum Buffer {
     Unlimited,
 }
 
+impl fmt::Display for Buffer {
+    /// As configurations write it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Packets(packets) => write!(f, "{packets} packets"),
+            Self::Bytes(bytes) => write!(f, "{} B", bytes.get()),
+            Self::Unlimited => write!(f, "unlimited"),
+        }
+    }
+}
+
 /// The properties of a link with the output queue that feeds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkSpec {

@@ -176,16 +176,16 @@ pub enum Command {
     },
 }
 
-/// When a queue counts as congested, in frame bytes (SDTCP, section 3.2).
+/// When a queue counts as congested (SDTCP, section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Thresholds {
-    /// CN-L at or above.
-    pub low_bytes: Bytes,
+    /// CN-L at or above so many packets.
+    pub low_packets: u32,
     /// CN-M at or above.
-    pub medium_bytes: Bytes,
+    pub medium_packets: u32,
     /// CN-H at or above.
-    pub high_bytes: Bytes,
+    pub high_packets: u32,
     /// CR after so long below the low one.
     pub recovery_ns: Span,
 }

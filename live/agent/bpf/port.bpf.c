@@ -22,11 +22,20 @@ struct {
 	__type(value, struct wm_port);
 } port SEC(".maps");
 
+// A packet in the virtual queue, or what the kernel handles as one.
+struct queued {
+	__u64 leaves; // when its last bit does
+	__u32 packets; // that were queued in all, with it
+};
+
 struct queue {
 	struct bpf_spin_lock lock;
 	__u32 level;
 	__u64 busy;  // when all that is queued will have left
 	__u64 above; // until when the queue has L or more
+	__u32 first, end;     // of what is queued
+	__u32 gone, packets; // that left, and that were queued in all
+	struct queued ring[WM_ROOM];
 };
 
 struct {
@@ -314,6 +323,30 @@ static __always_inline __u64 to_octets(const struct wm_port *config, __u64 wait)
 	return wait * config->rate / 1000000000;
 }
 
+// The first in the queue that leaves after `time`, or is, of all packets, not among the first `most`.
+static __always_inline __u32 first_after(const struct queue *queue, __u64 time, __u32 most)
+{
+	__u32 at = queue->first;
+	for (__u32 step = WM_ROOM; step; step /= 2) {
+		const struct queued *last = &queue->ring[(at + step - 1) % WM_ROOM];
+		if (queue->end - at >= step && last->leaves <= time && (__s32)(most - last->packets) >= 0)
+			at += step;
+	}
+	return at;
+}
+
+// Takes out what has left by now.
+static __always_inline void drain(struct queue *queue, __u64 now)
+{
+	if (queue->busy <= now) {
+		queue->first = queue->end;
+		queue->gone = queue->packets;
+	} else if (queue->ring[queue->first % WM_ROOM].leaves <= now) {
+		queue->first = first_after(queue, now, queue->packets);
+		queue->gone = queue->ring[(queue->first - 1) % WM_ROOM].packets;
+	}
+}
+
 static int recover(void *map, __u32 *key, struct recovery *recovery)
 {
 	(void)map, (void)key;
@@ -336,30 +369,40 @@ static int recover(void *map, __u32 *key, struct recovery *recovery)
 	return 0;
 }
 
-// Puts a packet into the virtual queue; returns how long it waits there.
-static __always_inline __u64 enqueue(const struct wm_port *config, __u32 octets, struct wm_counters *count)
+// Puts packets into the virtual queue; returns how many are in it then.
+static __always_inline __u32 enqueue(const struct wm_port *config, __u32 octets, __u32 packets,
+				     struct wm_counters *count)
 {
 	struct queue *queue = bpf_map_lookup_elem(&queues, &zero);
 	if (!queue || !config->rate)
 		return 0;
 	__u64 cost = (__u64)octets * 1000000000 / config->rate;
 	__u64 now = bpf_ktime_get_ns(), wait;
-	__u32 level, before;
+	__u32 level, before, length;
 	bool full;
 	bpf_spin_lock(&queue->lock);
-	__u64 busy = queue->busy > now ? queue->busy : now;
-	full = busy - now + cost > config->limit;
-	if (!full) // as in the real one, what finds no room takes none
-		busy += cost;
-	queue->busy = busy;
-	wait = busy - now;
+	drain(queue, now);
+	wait = queue->busy > now ? queue->busy - now : 0;
+	length = queue->packets - queue->gone;
+	full = wait + cost > config->limit || length >= config->room || queue->end - queue->first >= WM_ROOM;
+	if (!full) { // as in the real one, what finds no room takes none
+		wait += cost;
+		length += packets;
+		queue->busy = now + wait;
+		queue->packets += packets;
+		struct queued *last = &queue->ring[queue->end++ % WM_ROOM];
+		last->leaves = queue->busy;
+		last->packets = queue->packets;
+	}
 	before = queue->level;
-	level = wait >= config->threshold[2] ? WM_HIGH :
-		wait >= config->threshold[1] ? WM_MEDIUM :
-		wait >= config->threshold[0] ? WM_LOW :
-					       WM_RECOVERED;
-	if (level)
-		queue->above = busy - config->threshold[0];
+	level = length >= config->threshold[2] ? WM_HIGH :
+		length >= config->threshold[1] ? WM_MEDIUM :
+		length >= config->threshold[0] ? WM_LOW :
+						 WM_RECOVERED;
+	if (level) {
+		__u32 last = first_after(queue, queue->busy, queue->packets - config->threshold[0]);
+		queue->above = queue->ring[last % WM_ROOM].leaves;
+	}
 	if (level > before)
 		queue->level = level;
 	bpf_spin_unlock(&queue->lock);
@@ -375,7 +418,7 @@ static __always_inline __u64 enqueue(const struct wm_port *config, __u32 octets,
 			}
 		}
 	}
-	return wait;
+	return length;
 }
 
 SEC("tcx/egress")
@@ -391,8 +434,7 @@ int leaving(struct __sk_buff *skb)
 	__u32 octets = length > headers ? length - headers : 0;
 	count->packets += packets;
 	count->octets += octets;
-	__u64 wait = enqueue(config, octets, count);
-	if (config->rate && wait > config->mark && bpf_skb_ecn_set_ce(skb))
+	if (enqueue(config, octets, packets, count) > config->mark && bpf_skb_ecn_set_ce(skb))
 		count->marked++;
 
 	struct packet packet = {};

@@ -56,17 +56,22 @@ struct wm_statistics {
 	__u32 state;
 };
 
-/* How a port is watched. Lengths of the queue are times that it takes to send them. */
+/* Most packets that a virtual queue knows of; a power of two. */
+enum { WM_ROOM = 4096 };
+
+/* How a port is watched. */
 struct wm_port {
-	__u64 rate; /* octets per second of the virtual queue; 0: none */
-	__u64 limit;
-	__u64 threshold[3]; /* L, M, H */
+	__u64 rate;  /* octets per second of the virtual queue; 0: none */
+	__u64 limit; /* of a buffer of octets: how long what fits takes to leave */
 	__u64 recovery;
-	__u64 mark; /* CE above this */
+	__u32 room;	    /* of a buffer of packets: how many fit */
+	__u32 threshold[3]; /* L, M, H, packets */
+	__u32 mark;	    /* CE above so many packets */
 	__u32 link_header; /* octets before the IP header */
 	__u32 segment; /* most payload of a packet on this interface */
 	__u32 port; /* the number in events */
 	__u32 punt; /* whether SYN and FIN are events */
+	__u32 unused;
 };
 
 struct wm_window {

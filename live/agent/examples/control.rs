@@ -17,7 +17,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use agent::{Happening, PortOptions, Switch, Watch, Window, now};
-use model::Congestion;
+use model::{Buffer, Congestion};
+use protocol::agent::Thresholds;
 use rig::{Rig, eventually, lease};
 use units::{Bytes, Rate, Span, Time};
 
@@ -45,15 +46,16 @@ fn main() -> ExitCode {
     let rig = Rig::new(Some("100mbit"));
     let mut switch = Switch::new().expect("events");
     let number = switch.attach(rig.namespace(0), "eth0", &PortOptions::default()).expect("a port");
-    let full = Bytes::new(1500);
     // Half of what the link carries, so that the virtual queue fills whenever nothing is capped.
     let watch = Watch {
         rate: Rate::from_mbps(50),
-        limit: full * 100,
-        low: full * 30,
-        medium: full * 60,
-        high: full * 85,
-        recovery: Span::from_millis(5),
+        buffer: Buffer::Packets(100),
+        thresholds: Some(Thresholds {
+            low_packets: 30,
+            medium_packets: 60,
+            high_packets: 85,
+            recovery_ns: Span::from_millis(5),
+        }),
         mark: None,
     };
     switch.port(number).expect("the port").watch(Some(watch)).expect("a watch");

@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use agent::{Connection, Port, PortOptions, Switch, Watch, Window};
+use model::Buffer;
 use rig::crafted::{connection, packet, syn};
 use rig::{Rig, lease};
 use units::{Bytes, Rate, Span};
@@ -26,8 +27,8 @@ type Stand = fn(&mut Port);
 const STAGES: [(&str, Stand); 4] = [
     ("nothing", |_| ()),
     ("a watch", |port| {
-        let buffer = Bytes::new(150_000);
-        port.watch(Some(Watch::quiet(Rate::from_mbps(100), buffer))).unwrap();
+        let (rate, buffer) = (Rate::from_mbps(100), Buffer::Packets(100));
+        port.watch(Some(Watch { rate, buffer, thresholds: None, mark: None })).unwrap();
     }),
     ("a class and a window for it, 2000 for others", |port| {
         let window = Some(Window { cap: Bytes::new(1 << 20), one_segment: false });

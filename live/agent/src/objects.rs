@@ -27,7 +27,7 @@ pub(crate) static PORT: Compiled = Compiled {
     bytes: include_bytes!("../bpf/objects/port.bpf.o"),
     sizes: &[
         ("leases", 4, LEASE as usize),
-        ("port", 4, 72),
+        ("port", 4, 64),
         ("counters", 4, 80),
         ("flows", CONNECTION, 40),
         ("windows", CONNECTION, 24),

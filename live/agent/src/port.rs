@@ -7,7 +7,9 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, TC_EGRESS, TC_INGRESS, TcAttachPoint,
     TcHook, TcHookBuilder,
 };
+use model::Buffer;
 use protocol::Connection;
+use protocol::agent::Thresholds;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use units::{Bytes, Rate, Span, Time};
 
@@ -56,39 +58,23 @@ impl Default for PortOptions {
     }
 }
 
-/// A virtual queue: what would wait if the port sent at `rate`. Amounts are frame bytes.
+/// A virtual queue: what would wait if the port sent at `rate`, the packet in transmission included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watch {
-    /// The rate that the port is shaped to.
+    /// The rate that the port is shaped to, frame bits.
     pub rate: Rate,
-    /// Its buffer: what doesn't fit isn't counted, as it would be dropped.
-    pub limit: Bytes,
-    /// L: CN-L at or above.
-    pub low: Bytes,
-    /// M.
-    pub medium: Bytes,
-    /// H.
-    pub high: Bytes,
-    /// CR after so long below L.
-    pub recovery: Span,
-    /// CE is set in packets that find more than this (DCTCP's K), if they can carry it.
-    pub mark: Option<Bytes>,
+    /// Its buffer: what doesn't fit isn't counted, as it would be dropped. Beyond [`Watch::ROOM`] packets
+    /// nothing is counted.
+    pub buffer: Buffer,
+    /// When it tells (SDTCP, section 3.2); `None`: never.
+    pub thresholds: Option<Thresholds>,
+    /// CE is set in packets that find so many others (DCTCP's K), if they can carry it.
+    pub mark: Option<u32>,
 }
 
 impl Watch {
-    /// A queue that tells nothing and marks nothing: its thresholds are beyond its limit.
-    pub const fn quiet(rate: Rate, limit: Bytes) -> Self {
-        let beyond = limit.get();
-        Self {
-            rate,
-            limit,
-            low: Bytes::new(beyond + 1),
-            medium: Bytes::new(beyond + 2),
-            high: Bytes::new(beyond + 3),
-            recovery: Span::ZERO,
-            mark: None,
-        }
-    }
+    /// Most packets that are counted.
+    pub const ROOM: u32 = 4096;
 }
 
 /// A cap on windows.
@@ -244,16 +230,24 @@ impl Port {
     /// Watches the queue, or stops.
     ///
     /// # Errors
-    /// [`Error::Setting`]: a rate of zero, or thresholds that don't rise.
+    /// [`Error::Setting`]: a rate or a buffer of zero, or thresholds that don't rise or that are above
+    /// [`Watch::ROOM`].
     pub fn watch(&mut self, watch: Option<Watch>) -> Result<(), Error> {
         if let Some(watch) = watch {
-            let rising = watch.low < watch.medium && watch.medium < watch.high;
-            if watch.rate == Rate::ZERO || watch.limit == Bytes::ZERO {
-                let remedy = "the rate and the limit must be above zero";
+            let nothing = matches!(watch.buffer, Buffer::Packets(0) | Buffer::Bytes(Bytes::ZERO));
+            if watch.rate == Rate::ZERO || nothing {
+                let remedy = "the rate and the buffer must be above zero";
                 return Err(Error::Setting { setting: "watch", remedy });
             }
-            if watch.low == Bytes::ZERO || !rising {
-                let remedy = "must be above zero, and low below medium below high";
+            if let Some(Thresholds {
+                low_packets: low,
+                medium_packets: medium,
+                high_packets: high,
+                ..
+            }) = watch.thresholds
+                && !(0 < low && low < medium && medium < high && high <= Watch::ROOM)
+            {
+                let remedy = "must be above zero, low below medium below high, and high at most 4096 packets";
                 return Err(Error::Setting { setting: "thresholds", remedy });
             }
         }
@@ -454,24 +448,37 @@ impl Port {
 
     fn configure(&self) -> Result<(), Error> {
         let value = match self.watch {
-            None => Value::default().u64(0).u64(0).u64(0).u64(0).u64(0).u64(0).u64(u64::MAX),
+            None => Value::default().u64(0).u64(0).u64(0).u32(0).u32(0).u32(0).u32(0).u32(u32::MAX),
             Some(watch) => {
-                let wait = |queue| watch.rate.time_for(queue).as_nanos();
+                let (limit, room) = match watch.buffer {
+                    Buffer::Bytes(bytes) => (watch.rate.time_for(bytes).as_nanos(), u32::MAX),
+                    Buffer::Packets(packets) => (u64::MAX, packets),
+                    Buffer::Unlimited => (u64::MAX, u32::MAX),
+                };
+                let never = Thresholds {
+                    low_packets: u32::MAX,
+                    medium_packets: u32::MAX,
+                    high_packets: u32::MAX,
+                    recovery_ns: Span::ZERO,
+                };
+                let thresholds = watch.thresholds.unwrap_or(never);
                 Value::default()
                     .u64(watch.rate.bytes_in(Span::from_secs(1)).get().max(1))
-                    .u64(wait(watch.limit))
-                    .u64(wait(watch.low))
-                    .u64(wait(watch.medium))
-                    .u64(wait(watch.high))
-                    .u64(watch.recovery.as_nanos())
-                    .u64(watch.mark.map_or(u64::MAX, wait))
+                    .u64(limit)
+                    .u64(thresholds.recovery_ns.as_nanos())
+                    .u32(room)
+                    .u32(thresholds.low_packets)
+                    .u32(thresholds.medium_packets)
+                    .u32(thresholds.high_packets)
+                    .u32(watch.mark.unwrap_or(u32::MAX))
             }
         };
         let value = value
             .u32(if self.options.ethernet { 14 } else { 0 })
             .u32(u32::try_from(self.options.segment.get()).unwrap_or(u32::MAX))
             .u32(self.number.0)
-            .u32(self.punt.into());
+            .u32(self.punt.into())
+            .u32(0);
         self.put("port", &0u32.to_ne_bytes(), Some(value))
     }
 

@@ -16,6 +16,7 @@ use std::thread;
 use std::time::Duration;
 
 use agent::{Dctcp, Pacer, PortOptions, Statistics, Stopped, Switch, Watch};
+use model::Buffer;
 use rig::{Rig, Stream, options, root, statistics};
 use units::{Bytes, Rate};
 
@@ -31,9 +32,8 @@ fn four(control: &str) -> (Rate, Vec<Statistics>, u64) {
     let mut switch = Switch::new().unwrap();
     let number = switch.attach(rig.namespace(0), "eth0", &PortOptions::default()).unwrap();
     let port = switch.port(number).unwrap();
-    let quiet = Watch::quiet(Rate::from_mbps(93), FULL * 100);
-    let watch = Watch { mark: Some(FULL * 20), ..quiet };
-    port.watch(Some(watch)).unwrap();
+    let (rate, buffer) = (Rate::from_mbps(93), Buffer::Packets(100));
+    port.watch(Some(Watch { rate, buffer, thresholds: None, mark: Some(20) })).unwrap();
     let pacer = Pacer::start(&options()).unwrap();
     let streams: Vec<Stream> = (0..4).map(|_| rig.stream()).collect();
     thread::sleep(Duration::from_millis(500));

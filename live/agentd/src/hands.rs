@@ -13,7 +13,7 @@ use std::time::Duration;
 use agent::{Error, Happening, Lease, Namespace, Pacer, PortNumber, State, Switch, Watch, Window};
 use model::Congestion;
 use protocol::Connection;
-use protocol::agent::{Command, Commands, ConnectionReport, Level, Report, Thresholds};
+use protocol::agent::{Command, Commands, ConnectionReport, Level, Report};
 use tokio::io::unix::AsyncFd;
 use units::{Span, Time};
 
@@ -277,8 +277,13 @@ impl Hands {
             }
             Command::Watch { node, interface, thresholds } => {
                 let (number, port) = self.find(node, interface)?;
-                let (number, watch) =
-                    (*number, thresholds.as_ref().map(|wanted| watch(wanted, port)));
+                let (number, Interface { rate, buffer, .. }) = (*number, port);
+                let watch = thresholds.is_some().then(|| Watch {
+                    rate: *rate,
+                    buffer: *buffer,
+                    thresholds: *thresholds,
+                    mark: None,
+                });
                 if watch.is_some() {
                     kept.watched.insert(number);
                 }
@@ -423,18 +428,6 @@ struct Kept {
     classes: HashSet<(PortNumber, Connection)>,
     watched: HashSet<PortNumber>,
     sampled: bool,
-}
-
-fn watch(wanted: &Thresholds, port: &Interface) -> Watch {
-    Watch {
-        rate: port.rate,
-        limit: port.buffer,
-        low: wanted.low_bytes,
-        medium: wanted.medium_bytes,
-        high: wanted.high_bytes,
-        recovery: wanted.recovery_ns,
-        mark: None,
-    }
 }
 
 const fn of(level: Congestion) -> Level {

@@ -4,9 +4,11 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use document::fields::{Fields, Value, between};
+use document::topology::buffer;
 use document::{Document, DocumentError};
+use model::Buffer;
 use protocol::agent::Host;
-use units::{Bytes, Rate};
+use units::Rate;
 use wire::client::Address;
 use wire::tls;
 
@@ -55,8 +57,8 @@ pub struct Interface {
     pub namespace: Option<String>,
     /// What it is shaped to, frame bytes.
     pub rate: Rate,
-    /// Its buffer, frame bytes.
-    pub buffer: Bytes,
+    /// Its buffer.
+    pub buffer: Buffer,
     /// HTB classes by priority, the first one served first.
     pub classes: Vec<(u16, u16)>,
 }
@@ -146,11 +148,7 @@ fn read_interface(value: &Value<'_>) -> Read<Interface> {
             Rate::from_bps(1_000),
             Rate::from_mbps(100_000_000),
         )?,
-        buffer: between(
-            &fields.need("buffer", "\"150 KB\"")?,
-            Bytes::new(1_500),
-            Bytes::new(1 << 32),
-        )?,
+        buffer: fields.need("buffer", "\"100 packets\"").and_then(|value| buffer(&value))?,
         classes: fields.tables("classes", 64)?.iter().map(read_class).collect::<Read<_>>()?,
     };
     fields.done()?;

@@ -99,7 +99,7 @@ fn row(rate: Rate, switches: Switches, enforcement: Enforcement) -> Result<Strin
     let mut lab = Lab::up(network.topology(), &order)?;
     let governance = Governance { enforcement, ..Governance::default() };
     let policy = format!("name = \"static\"\nrates = [\"{} bit/s\"]", rate.as_bps());
-    let daemons = Daemons::start(&mut lab, &transport(), &governance, &policy, &program())?;
+    let daemons = Daemons::start(&mut lab, &governance, &policy, &program())?;
     let lab = Arc::new(lab);
     let elsewhere = Control::Elsewhere;
     let mut world = World::new(Arc::clone(&lab), &network, transport(), elsewhere, Time::NEVER)?;

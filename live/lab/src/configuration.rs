@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use model::{Buffer, LinkId, Node, NodeId, NodeKind};
-use units::{Bytes, Span};
+use model::{LinkId, Node, NodeId, NodeKind};
+use units::Span;
 use wire::client::Address;
 
 use crate::blueprint::{Blueprint, Forwarding};
@@ -51,8 +51,6 @@ pub(crate) const SOCKET: &str = "controller.sock";
 pub(crate) const AGENT: &str = "lab";
 /// One agent speaks for all hosts here.
 const REPORTS_PER_SECOND: u32 = 1_000_000;
-/// Room of a buffer that is without bound.
-const ENDLESS: Bytes = Bytes::new(1 << 32);
 
 /// The controller's file, with `policy` as the body of its table.
 pub(crate) fn controller(plan: &Blueprint, governance: &Governance, policy: &str) -> String {
@@ -141,11 +139,7 @@ fn topology(plan: &Blueprint, text: &mut String) {
     );
     for number in 0..plan.topology.links().len() {
         let link = plan.topology.link(LinkId(u32::try_from(number).unwrap_or(u32::MAX)));
-        let buffer = match link.spec.buffer {
-            Buffer::Packets(packets) => format!("{packets} packets"),
-            Buffer::Bytes(bytes) => format!("{} B", bytes.get()),
-            Buffer::Unlimited => "unlimited".to_owned(),
-        };
+        let buffer = link.spec.buffer;
         let _ = write!(
             text,
             "[[topology.link]]\nfrom = \"{}\"\nto = \"{}\"\none_way = true\n\
@@ -162,14 +156,13 @@ fn topology(plan: &Blueprint, text: &mut String) {
 }
 
 /// The agent's file: it acts for every host, and at every switch port that is an interface of the
-/// kernel. It governs the connections of the control group `group`, whose packets have `mtu` octets.
+/// kernel. It governs the connections of the control group `group`.
 pub(crate) fn agent(
     plan: &Blueprint,
     namespace: impl Fn(NodeId) -> String,
     group: &Path,
     pins: &Path,
     controller: &Address,
-    mtu: u32,
 ) -> String {
     let mut text = format!(
         "name = \"{AGENT}\"\ncontroller = \"{controller}\"\ncgroup = \"{}\"\npins = \"{}\"\n",
@@ -194,20 +187,15 @@ pub(crate) fn agent(
     for (id, node) in switches.filter(|_| kernel_forwards) {
         for end in plan.ends(id) {
             let spec = plan.topology.link(end.link).spec;
-            let buffer = match spec.buffer {
-                Buffer::Packets(packets) => Bytes::new(u64::from(mtu)) * u64::from(packets),
-                Buffer::Bytes(bytes) => bytes,
-                Buffer::Unlimited => ENDLESS,
-            };
             let _ = write!(
                 text,
                 "[[interface]]\nnode = \"{}\"\ninterface = \"{}\"\nnamespace = \"{}\"\n\
-                 rate = \"{} bit/s\"\nbuffer = \"{} B\"\n",
+                 rate = \"{} bit/s\"\nbuffer = \"{}\"\n",
                 node.name,
                 end.interface,
                 namespace(id),
                 spec.capacity.as_bps(),
-                buffer.min(ENDLESS).get()
+                spec.buffer,
             );
             let classes = plan.classes(end);
             if !classes.is_empty() {

@@ -18,7 +18,7 @@ use wire::client::{Address, Client};
 
 use crate::blueprint::Forwarding;
 use crate::cgroup::Membership;
-use crate::{Enforcement, Error, Governance, Lab, Transport, cgroup, configuration, ovs};
+use crate::{Enforcement, Error, Governance, Lab, cgroup, configuration, ovs};
 
 /// Below a lab's folder: where its agent pins what survives it.
 pub(crate) const PINS: &str = "bpf";
@@ -82,7 +82,6 @@ impl Daemons {
     /// [`Error::Control`], with the end of what the daemon has said.
     pub fn start(
         lab: &mut Lab,
-        transport: &Transport,
         governance: &Governance,
         policy: &str,
         program: &Path,
@@ -107,7 +106,6 @@ impl Daemons {
             &traffic,
             &folder.join(PINS),
             &address,
-            transport.mtu(),
         );
         let texts = [
             (Daemon::Controller, configuration::controller(plan, governance, policy)),

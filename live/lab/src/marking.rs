@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use agent::{Namespace, PortNumber, PortOptions, Switch, Watch};
-use model::{Buffer, LinkId};
+use model::LinkId;
 use units::Bytes;
 
 use crate::{Error, Lab, Transport};
@@ -28,21 +28,14 @@ impl Marking {
         }
         let mut switch = Switch::new().map_err(refused)?;
         let mut ports = BTreeMap::new();
-        let mtu = u64::from(transport.mtu());
         for (end, packets) in marking {
             let spec = topology.link(end.link).spec;
-            let limit = match spec.buffer {
-                Buffer::Packets(packets) => Bytes::new(u64::from(packets) * mtu),
-                Buffer::Bytes(bytes) => bytes,
-                Buffer::Unlimited => Bytes::new(1 << 32),
-            };
             let options =
                 PortOptions { segment: Bytes::new(transport.mss.into()), ..PortOptions::default() };
             let namespace = Namespace::named(&lab.namespace(end.node)).map_err(refused)?;
             let number = switch.attach(namespace, &end.interface, &options).map_err(refused)?;
-            // The queue of the program has the packet in it that comes: above K are K others.
-            let mark = Some(Bytes::new(u64::from(packets) * mtu));
-            let watch = Watch { mark, ..Watch::quiet(spec.capacity, limit) };
+            let (rate, buffer, mark) = (spec.capacity, spec.buffer, Some(packets));
+            let watch = Watch { rate, buffer, thresholds: None, mark };
             switch.port(number).and_then(|port| port.watch(Some(watch))).map_err(refused)?;
             ports.insert(end.link, number);
         }
