@@ -18,9 +18,7 @@ use std::time::Duration;
 use agent::{Dctcp, Pacer, PortOptions, Statistics, Stopped, Switch, Watch};
 use model::Buffer;
 use rig::{Rig, Stream, options, root, statistics};
-use units::{Bytes, Rate};
-
-const FULL: Bytes = Bytes::new(1500);
+use units::Rate;
 
 /// What four connections of `control` did to a port of 93 Mbit/s that marks above 20 packets: their
 /// goodput together, how they stand, and packets marked.

@@ -277,11 +277,11 @@ impl Hands {
             }
             Command::Watch { node, interface, thresholds } => {
                 let (number, port) = self.find(node, interface)?;
-                let (number, Interface { rate, buffer, .. }) = (*number, port);
-                let watch = thresholds.is_some().then(|| Watch {
-                    rate: *rate,
-                    buffer: *buffer,
-                    thresholds: *thresholds,
+                let (number, rate, buffer) = (*number, port.rate, port.buffer);
+                let watch = thresholds.map(|wanted| Watch {
+                    rate,
+                    buffer,
+                    thresholds: Some(wanted),
                     mark: None,
                 });
                 if watch.is_some() {

@@ -221,8 +221,8 @@ fn nanos(span: Span) -> String {
 #[cfg(test)]
 mod tests {
     use model::build::{Access, dumbbell, leaf_spine};
-    use model::{LinkSpec, Topology};
-    use units::Rate;
+    use model::{Buffer, LinkSpec, Topology};
+    use units::{Bytes, Rate};
 
     use super::*;
     use crate::Switches;
@@ -238,7 +238,7 @@ mod tests {
         let decides = ::controller::settings::Settings::read("c", &text, folder).unwrap();
         let socket = Address::Unix(folder.join(SOCKET));
         let namespace = |node: NodeId| format!("wm-t-{}", plan.room(node));
-        let text = agent(&plan, namespace, Path::new("/g"), Path::new("/p"), &socket, 1500);
+        let text = agent(&plan, namespace, Path::new("/g"), Path::new("/p"), &socket);
         (decides, agentd::settings::Settings::read("a", &text, folder).unwrap())
     }
 
