@@ -31,10 +31,8 @@ struct queued {
 struct queue {
 	struct bpf_spin_lock lock;
 	__u32 level;
-	__u64 busy;  // when all that is queued will have left
 	__u64 above; // until when the queue has L or more
-	__u32 first, end;     // of what is queued
-	__u32 gone, packets; // that left, and that were queued in all
+	__u32 first, end; // of what is queued; before the first one stands the last that left
 	struct queued ring[WM_ROOM];
 };
 
@@ -323,12 +321,17 @@ static __always_inline __u64 to_octets(const struct wm_port *config, __u64 wait)
 	return wait * config->rate / 1000000000;
 }
 
+static __always_inline struct queued *place(struct queue *queue, __u32 number)
+{
+	return &queue->ring[number % WM_ROOM];
+}
+
 // The first in the queue that leaves after `time`, or is, of all packets, not among the first `most`.
-static __always_inline __u32 first_after(const struct queue *queue, __u64 time, __u32 most)
+static __always_inline __u32 first_after(struct queue *queue, __u64 time, __u32 most)
 {
 	__u32 at = queue->first;
 	for (__u32 step = WM_ROOM; step; step /= 2) {
-		const struct queued *last = &queue->ring[(at + step - 1) % WM_ROOM];
+		const struct queued *last = place(queue, at + step - 1);
 		if (queue->end - at >= step && last->leaves <= time && (__s32)(most - last->packets) >= 0)
 			at += step;
 	}
@@ -338,13 +341,11 @@ static __always_inline __u32 first_after(const struct queue *queue, __u64 time, 
 // Takes out what has left by now.
 static __always_inline void drain(struct queue *queue, __u64 now)
 {
-	if (queue->busy <= now) {
+	const struct queued *last = place(queue, queue->end - 1);
+	if (last->leaves <= now)
 		queue->first = queue->end;
-		queue->gone = queue->packets;
-	} else if (queue->ring[queue->first % WM_ROOM].leaves <= now) {
-		queue->first = first_after(queue, now, queue->packets);
-		queue->gone = queue->ring[(queue->first - 1) % WM_ROOM].packets;
-	}
+	else if (place(queue, queue->first)->leaves <= now)
+		queue->first = first_after(queue, now, last->packets);
 }
 
 static int recover(void *map, __u32 *key, struct recovery *recovery)
@@ -360,7 +361,8 @@ static int recover(void *map, __u32 *key, struct recovery *recovery)
 		again = queue->above + config->recovery - now;
 	else
 		queue->level = WM_RECOVERED;
-	wait = queue->busy > now ? queue->busy - now : 0;
+	__u64 busy = place(queue, queue->end - 1)->leaves;
+	wait = busy > now ? busy - now : 0;
 	bpf_spin_unlock(&queue->lock);
 	if (again)
 		bpf_timer_start(&recovery->timer, again, 0);
@@ -382,17 +384,16 @@ static __always_inline __u32 enqueue(const struct wm_port *config, __u32 octets,
 	bool full;
 	bpf_spin_lock(&queue->lock);
 	drain(queue, now);
-	wait = queue->busy > now ? queue->busy - now : 0;
-	length = queue->packets - queue->gone;
-	full = wait + cost > config->limit || length >= config->room || queue->end - queue->first >= WM_ROOM;
+	struct queued last = *place(queue, queue->end - 1);
+	wait = last.leaves > now ? last.leaves - now : 0;
+	length = last.packets - place(queue, queue->first - 1)->packets;
+	full = wait + cost > config->limit || length >= config->room || queue->end - queue->first >= WM_ROOM - 1;
 	if (!full) { // as in the real one, what finds no room takes none
 		wait += cost;
 		length += packets;
-		queue->busy = now + wait;
-		queue->packets += packets;
-		struct queued *last = &queue->ring[queue->end++ % WM_ROOM];
-		last->leaves = queue->busy;
-		last->packets = queue->packets;
+		last.leaves = now + wait;
+		last.packets += packets;
+		*place(queue, queue->end++) = last;
 	}
 	before = queue->level;
 	level = length >= config->threshold[2] ? WM_HIGH :
@@ -400,8 +401,8 @@ static __always_inline __u32 enqueue(const struct wm_port *config, __u32 octets,
 		length >= config->threshold[0] ? WM_LOW :
 						 WM_RECOVERED;
 	if (level) {
-		__u32 last = first_after(queue, queue->busy, queue->packets - config->threshold[0]);
-		queue->above = queue->ring[last % WM_ROOM].leaves;
+		__u32 below = first_after(queue, last.leaves, last.packets - config->threshold[0]);
+		queue->above = place(queue, below)->leaves;
 	}
 	if (level > before)
 		queue->level = level;

@@ -8,7 +8,7 @@ use document::topology::buffer;
 use document::{Document, DocumentError};
 use model::Buffer;
 use protocol::agent::Host;
-use units::Rate;
+use units::{Bytes, Rate};
 use wire::client::Address;
 use wire::tls;
 
@@ -148,11 +148,21 @@ fn read_interface(value: &Value<'_>) -> Read<Interface> {
             Rate::from_bps(1_000),
             Rate::from_mbps(100_000_000),
         )?,
-        buffer: fields.need("buffer", "\"100 packets\"").and_then(|value| buffer(&value))?,
+        buffer: fields.need("buffer", "\"100 packets\"").and_then(|value| room(&value))?,
         classes: fields.tables("classes", 64)?.iter().map(read_class).collect::<Read<_>>()?,
     };
     fields.done()?;
     Ok(interface)
+}
+
+/// A buffer in which a full packet has room: what never fits is never counted.
+fn room(value: &Value<'_>) -> Read<Buffer> {
+    match buffer(value)? {
+        Buffer::Bytes(least) if least < Bytes::new(1_500) => {
+            Err(value.error("holds no full packet; write at least \"1500 B\""))
+        }
+        room => Ok(room),
+    }
 }
 
 /// `1:10`, as `tc` writes it: hexadecimal.
