@@ -36,8 +36,9 @@ mod view;
 
 pub use config::{Config, ConfigError, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
 pub use controller::{Change, Controller};
-pub use message::{Closing, Input, Output, Peer, Refusal};
-pub use replay::{Digest, Replay, replay};
+pub use message::{Closing, Input, Output, OwnedInput, Peer, Refusal};
+pub use record::Digest;
+pub use replay::{Configure, Replay, replay};
 pub use status::{
     AgentStatus, ApplicationStatus, Bottleneck, Counters, FlowExplanation, FlowStatus,
     JobExplanation, LinkStatus, Rival, Status, SwitchStatus,

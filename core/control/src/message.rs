@@ -46,6 +46,42 @@ pub enum Input<'a> {
     Tick,
 }
 
+/// An input that owns what it holds.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // the variants are those of `Input`
+pub enum OwnedInput {
+    SwitchConnected(Peer),
+    SwitchBytes(Peer, Vec<u8>),
+    SwitchGone(Peer),
+    Declared { application: String, declaration: Declaration },
+    ApplicationGone(String),
+    AgentConnected { peer: Peer, identity: String },
+    Reported(Peer, Report),
+    AgentGone(Peer),
+    Tick,
+}
+
+impl OwnedInput {
+    /// The input.
+    pub fn as_input(&self) -> Input<'_> {
+        match self {
+            Self::SwitchConnected(peer) => Input::SwitchConnected(*peer),
+            Self::SwitchBytes(peer, bytes) => Input::SwitchBytes(*peer, bytes),
+            Self::SwitchGone(peer) => Input::SwitchGone(*peer),
+            Self::Declared { application, declaration } => {
+                Input::Declared { application, declaration }
+            }
+            Self::ApplicationGone(application) => Input::ApplicationGone(application),
+            Self::AgentConnected { peer, identity } => {
+                Input::AgentConnected { peer: *peer, identity }
+            }
+            Self::Reported(peer, report) => Input::Reported(*peer, report),
+            Self::AgentGone(peer) => Input::AgentGone(*peer),
+            Self::Tick => Input::Tick,
+        }
+    }
+}
+
 /// What the owner has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
