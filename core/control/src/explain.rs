@@ -8,16 +8,16 @@ use alloc::vec::Vec;
 use model::{FlowId, JobId, LinkId, NodeId, NodeKind};
 use units::{Bytes, Rate};
 
+use crate::applications::registry::Flow;
 use crate::config::Enforcement;
 use crate::controller::Controller;
-use crate::packets::{PAUSE, PROBES};
-use crate::registry::Flow;
+use crate::fabric::discovery::PROBES;
 use crate::status::{
     AgentStatus, ApplicationStatus, Bottleneck, FlowExplanation, FlowStatus, JobExplanation,
     LinkStatus, Rival, Status, SwitchStatus,
 };
 
-use crate::switches::Switch;
+use crate::fabric::switches::Switch;
 
 /// Rivals that an explanation names.
 const RIVALS: usize = 10;
@@ -38,17 +38,17 @@ impl Controller {
     /// How everything stands.
     pub fn status(&self) -> Status {
         Status {
-            epoch: self.epoch,
+            epoch: self.context.epoch,
             since_ns: self.since,
-            policy: self.policy_name.clone(),
-            enforcement: match self.enforcement {
+            policy: self.decider.name.clone(),
+            enforcement: match self.context.enforcement {
                 Enforcement::Pacing => "pacing",
                 Enforcement::Meters => "meters",
             },
             switches: self.switch_statuses(),
             agents: self
                 .agents
-                .values()
+                .iter()
                 .map(|agent| AgentStatus {
                     identity: agent.identity.clone(),
                     hosts: agent
@@ -57,11 +57,7 @@ impl Controller {
                         .map(|node| self.view.node_name(*node).into())
                         .collect(),
                     capabilities: agent.capabilities.clone(),
-                    paced: agent
-                        .standing
-                        .values()
-                        .filter(|standing| standing.rate.is_some())
-                        .count(),
+                    paced: agent.grants.values().filter(|grant| grant.rate.is_some()).count(),
                     unconfirmed: agent.unconfirmed() as u64,
                     heard_ns: agent.heard,
                 })
@@ -90,7 +86,7 @@ impl Controller {
         let switches = nodes.filter(|(_, node)| node.kind == NodeKind::Switch);
         switches
             .map(|(number, node)| {
-                let known = self.switches.get(&NodeId(number));
+                let known = self.switches.get(NodeId(number));
                 SwitchStatus {
                     name: node.name.clone(),
                     datapath_id: self.view.datapath_of(NodeId(number)),
@@ -130,15 +126,16 @@ impl Controller {
     /// Whether probes would cross a link: between two switches that are connected.
     fn can_be_seen(&self, link: LinkId) -> bool {
         let link = self.view.network.topology().link(link);
-        [link.from, link.to].iter().all(|n| self.switches.get(n).is_some_and(|s| s.ready))
+        [link.from, link.to].iter().all(|n| self.switches.is_ready(*n))
     }
 
     /// Whether probes must have crossed a link by now.
     fn should_be_seen(&self, link: LinkId) -> bool {
-        let patience = self.statistics.max(PAUSE) * PROBES;
+        let patience = self.context.probe_pause() * PROBES;
         let link = self.view.network.topology().link(link);
-        let ends = [link.from, link.to].map(|node| self.switches.get(&node));
-        let long = |switch: &Switch| switch.ready && self.now.since(switch.ready_since) > patience;
+        let ends = [link.from, link.to].map(|node| self.switches.get(node));
+        let long =
+            |switch: &Switch| switch.ready && self.context.now.since(switch.ready_since) > patience;
         ends.iter().all(|end| end.is_some_and(long))
     }
 
@@ -152,8 +149,9 @@ impl Controller {
             for link in path.iter().filter(|link| matters(**link)) {
                 let load = loads.entry(*link).or_default();
                 load.flows.push(id);
-                load.unlimited += usize::from(flow.intended.is_none());
-                load.limited = load.limited + flow.intended.unwrap_or(Rate::ZERO);
+                let limit = self.desired.intention(id).limit;
+                load.unlimited += usize::from(limit.is_none());
+                load.limited = load.limited + limit.unwrap_or(Rate::ZERO);
                 load.measured = load.measured + flow.measured.unwrap_or(Rate::ZERO);
             }
         }
@@ -162,28 +160,28 @@ impl Controller {
 
     fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
-        if let Some(epoch) = self.outranked {
+        if let Some(epoch) = self.outranked() {
             problems.push(format!(
                 "agents obey a controller of epoch {epoch}, this one has {}: stop one of the two",
-                self.epoch
+                self.context.epoch
             ));
         }
         for switch in self.switch_statuses() {
             let node = self.view.named(&switch.name);
-            let has_agent = node.is_some_and(|node| self.acting.contains_key(&node));
-            let known = node.and_then(|node| self.switches.get(&node));
+            let has_agent = node.is_some_and(|node| self.agents.acting_for(node).is_some());
+            let known = node.and_then(|node| self.switches.get(node));
             if known.is_some_and(|known| known.obeys_another) {
                 problems.push(format!(
                     "switch {} obeys a controller of a later epoch than {}: stop one of the two",
-                    switch.name, self.epoch
+                    switch.name, self.context.epoch
                 ));
             } else if !switch.connected && !has_agent {
                 problems.push(format!("switch {} is not connected", switch.name));
             }
         }
-        for (node, switch) in &self.switches {
+        for (node, switch) in self.switches.iter() {
             if switch.ready && !switch.capable {
-                let name = self.view.node_name(*node);
+                let name = self.view.node_name(node);
                 problems
                     .push(format!("switch {name} has less than two tables: it gets no entries"));
             }
@@ -207,18 +205,18 @@ impl Controller {
         let mut flows: Vec<_> = self.registry.flows().collect();
         flows.sort_by_key(|(id, flow)| (core::cmp::Reverse(flow.measured), *id));
         flows.truncate(most);
-        flows.into_iter().map(|(_, flow)| self.flow_status(flow)).collect()
+        flows.into_iter().map(|(id, flow)| self.flow_status(id, flow)).collect()
     }
 
-    fn flow_status(&self, flow: &Flow) -> FlowStatus {
+    fn flow_status(&self, id: FlowId, flow: &Flow) -> FlowStatus {
         let (application, job, number) = self.registry.name_of(flow);
         FlowStatus {
             application,
             job,
             flow: number,
             connection: flow.connection,
-            intended_bps: flow.intended,
-            enforced_bps: self.confirmed.get(&flow.connection).copied(),
+            intended_bps: self.desired.intention(id).limit,
+            enforced_bps: self.desired.confirmed(&flow.connection),
             measured_bps: flow.measured,
             bytes: flow.size,
             delivered_bytes: flow.delivered,
@@ -251,8 +249,8 @@ impl Controller {
 
     fn explain(&self, id: FlowId) -> Option<FlowExplanation> {
         let flow = self.registry.flow(id)?;
-        let mut path = Vec::new();
-        self.view.network.path(flow.ends.0, flow.ends.1, u64::from(id.0), &mut path);
+        let intention = self.desired.intention(id);
+        let path = self.view.path(flow.ends, u64::from(id.0));
         let loads = self.loads(|link| path.contains(&link));
         // How full a link is, in parts of its capacity; then how many share it.
         let fullness = |link: &&LinkId| {
@@ -265,10 +263,10 @@ impl Controller {
         let fullest = path.iter().rev().max_by_key(fullness);
         let bottleneck = fullest.map(|link| self.bottleneck(*link, id, &loads[link]));
         Some(FlowExplanation {
-            flow: self.flow_status(flow),
+            flow: self.flow_status(id, flow),
             declared_ns: flow.since,
-            since_ns: flow.decided,
-            why: self.why(flow, path.is_empty(), bottleneck.as_ref()),
+            since_ns: intention.since,
+            why: self.why((flow, intention.limit), path.is_empty(), bottleneck.as_ref()),
             by: self.by(id, flow),
             path: path.iter().map(|link| self.view.link_name(*link)).collect(),
             bottleneck,
@@ -281,14 +279,14 @@ impl Controller {
             others.filter_map(|id| Some((*id, self.registry.flow(*id)?))).collect();
         // Without a limit, a flow takes what it gets.
         others.sort_by_key(|(id, flow)| {
-            let intended = flow.intended.unwrap_or(Rate::MAX);
-            (core::cmp::Reverse((flow.measured, intended)), *id)
+            let limit = self.desired.intention(*id).limit.unwrap_or(Rate::MAX);
+            (core::cmp::Reverse((flow.measured, limit)), *id)
         });
         let more = others.len().saturating_sub(RIVALS);
-        let rivals = others.into_iter().take(RIVALS).map(|(_, flow)| {
+        let rivals = others.into_iter().take(RIVALS).map(|(id, flow)| {
             let (application, job, number) = self.registry.name_of(flow);
-            let (intended_bps, measured_bps) = (flow.intended, flow.measured);
-            Rival { application, job, flow: number, intended_bps, measured_bps }
+            let intended_bps = self.desired.intention(id).limit;
+            Rival { application, job, flow: number, intended_bps, measured_bps: flow.measured }
         });
         Bottleneck {
             link: self.view.link_name(link),
@@ -300,9 +298,14 @@ impl Controller {
         }
     }
 
-    fn why(&self, flow: &Flow, pathless: bool, bottleneck: Option<&Bottleneck>) -> String {
-        let policy = &self.policy_name;
-        let mut why = match flow.intended {
+    fn why(
+        &self,
+        (flow, limit): (&Flow, Option<Rate>),
+        pathless: bool,
+        bottleneck: Option<&Bottleneck>,
+    ) -> String {
+        let policy = &self.decider.name;
+        let mut why = match limit {
             _ if pathless => String::from("no path leads from its source to its destination"),
             None => format!("policy {policy} sets no limit: it gets what TCP gets it"),
             Some(rate) => match bottleneck {
@@ -324,19 +327,18 @@ impl Controller {
     }
 
     fn by(&self, id: FlowId, flow: &Flow) -> String {
-        if flow.intended.is_none() {
+        if self.desired.intention(id).limit.is_none() {
             return "nobody: there is nothing to enforce".to_string();
         }
         let host = flow.ends.0;
-        match self.enforcement {
-            Enforcement::Pacing => match self.acting.get(&host).and_then(|p| self.agents.get(p)) {
-                Some(agent) => format!("agent {}, by pacing", agent.identity),
+        match self.context.enforcement {
+            Enforcement::Pacing => match self.agents.acting_for(host) {
+                Some((_, agent)) => format!("agent {}, by pacing", agent.identity),
                 None => format!("nobody: no agent is connected for {}", self.view.node_name(host)),
             },
             Enforcement::Meters => {
-                let at = self.entrance(flow.ends, u64::from(id.0));
-                let at = at.map(|link| self.view.network.topology().link(link).from);
-                match at.filter(|n| self.switches.get(n).is_some_and(|switch| switch.ready)) {
+                let at = self.view.entrance(flow.ends, u64::from(id.0));
+                match at.filter(|node| self.switches.is_ready(*node)) {
                     Some(node) => format!("switch {}, by a meter", self.view.node_name(node)),
                     None => "nobody: the first switch of its path is not connected".to_string(),
                 }

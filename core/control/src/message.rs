@@ -10,17 +10,17 @@ use protocol::application::Declaration;
 
 /// A connection of a switch or an agent, numbered by the owner. A number is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Peer(pub u64);
+pub struct ChannelId(pub u64);
 
 /// Something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
     /// A switch connected.
-    SwitchConnected(Peer),
+    SwitchConnected(ChannelId),
     /// It sent bytes, cut anywhere.
-    SwitchBytes(Peer, &'a [u8]),
+    SwitchBytes(ChannelId, &'a [u8]),
     /// Its connection ended.
-    SwitchGone(Peer),
+    SwitchGone(ChannelId),
     /// An application said something.
     Declared {
         /// Who it has proved to be.
@@ -34,14 +34,14 @@ pub enum Input<'a> {
     /// An agent connected. Its first report must be a hello.
     AgentConnected {
         /// The connection.
-        peer: Peer,
+        channel: ChannelId,
         /// Who it has proved to be.
         identity: &'a str,
     },
     /// It reported.
-    Reported(Peer, &'a Report),
+    Reported(ChannelId, &'a Report),
     /// Its connection ended. What it was told stands there until its lease ends.
-    AgentGone(Peer),
+    AgentGone(ChannelId),
     /// Nothing but time has passed.
     Tick,
 }
@@ -50,13 +50,13 @@ pub enum Input<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send bytes to a switch.
-    Switch(Peer, Vec<u8>),
+    Switch(ChannelId, Vec<u8>),
     /// Send what is left to it and close its connection. The controller has forgotten it.
-    CloseSwitch(Peer, Closing),
+    CloseSwitch(ChannelId, Closing),
     /// Tell an agent.
-    Agent(Peer, Commands),
+    Agent(ChannelId, Commands),
     /// Close its connection. The controller has forgotten it.
-    CloseAgent(Peer, Closing),
+    CloseAgent(ChannelId, Closing),
 }
 
 /// Why a connection is closed.
@@ -68,7 +68,7 @@ pub enum Closing {
     Replaced,
     /// The switch obeys a controller of a later epoch.
     Outranked,
-    /// The peer asked for too much or said what can't be.
+    /// The switch or agent asked for too much or said what can't be.
     Refused(Refusal),
 }
 

@@ -16,7 +16,7 @@ mod channels;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::{Config, Controller, HostConfig, Input, Output, Peer};
+use control::{ChannelId, Config, Controller, HostConfig, Input, Output};
 use engine::random::Stream;
 use model::{Declared, Directive, Directives, Network, NodeId, Observation};
 use policy::Policy;
@@ -32,7 +32,7 @@ use crate::channels::{Channels, part};
 /// Who speaks for all applications of the world.
 const APPLICATION: &str = "world";
 /// The channel of the applications; agents have others.
-const NORTHBOUND: Peer = Peer(0);
+const NORTHBOUND: ChannelId = ChannelId(0);
 /// Who finds no controller comes again after at most this long.
 const BACKOFF: Span = Span::from_secs(5);
 
@@ -98,8 +98,8 @@ pub struct Controlled<'a> {
 }
 
 enum Event {
-    ToAgent(usize, Peer, Commands),
-    Reported(Peer, Report),
+    ToAgent(usize, ChannelId, Commands),
+    Reported(ChannelId, Report),
     Declared(Declaration),
     Cut,
     Death,
@@ -146,7 +146,7 @@ impl<'a> Controlled<'a> {
             Event::ToAgent(_, peer, _) | Event::Reported(peer, _) => Some(*peer),
             _ => None,
         });
-        let on_its_way: BTreeSet<Peer> = on_its_way.collect();
+        let on_its_way: BTreeSet<ChannelId> = on_its_way.collect();
         let hosts = self
             .hosts
             .iter()
@@ -173,7 +173,7 @@ impl<'a> Controlled<'a> {
         self.due.insert((time, self.count), event);
     }
 
-    fn send(&mut self, now: Time, channel: Peer, event: Event) {
+    fn send(&mut self, now: Time, channel: ChannelId, event: Event) {
         let arrival = self.channels.arrival(now, channel);
         self.at(arrival, event);
     }
@@ -327,11 +327,11 @@ impl<'a> Controlled<'a> {
             return;
         }
         self.count += 1;
-        let peer = Peer(self.count);
+        let peer = ChannelId(self.count);
         self.agents[agent].peer = Some(peer);
         self.agents[agent].last = Some((peer, self.epoch));
         let name = format!("agent-{agent}");
-        self.input(now, Input::AgentConnected { peer, identity: &name });
+        self.input(now, Input::AgentConnected { channel: peer, identity: &name });
         let addresses = address(&self.hosts, self.hosts[agent]).into_iter().collect();
         let epoch = self.agents[agent].epoch;
         let hosts = vec![Host { name, addresses }];
@@ -359,7 +359,7 @@ impl<'a> Controlled<'a> {
         &mut self,
         now: Time,
         agent: usize,
-        peer: Peer,
+        peer: ChannelId,
         commands: &Commands,
         out: &mut Directives,
     ) {

@@ -15,7 +15,7 @@ use openflow::{PortNo, TableId};
 use protocol::Connection;
 use units::{Bytes, Span};
 
-use crate::frame::{ARP, ICMPV6, IPV4, IPV6, LLDP, TCP};
+use crate::fabric::frame::{ARP, ICMPV6, IPV4, IPV6, LLDP, TCP};
 
 /// An entry of table 0 or 1: its place and what it matches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,6 +139,17 @@ impl Key {
             }
         }
         key
+    }
+
+    /// Packets of a connection that are counted in table 0.
+    pub(crate) fn of_count(connection: &Connection) -> Self {
+        Self::of(0, 700, connection)
+    }
+
+    /// What comes back on a connection, whose windows are capped.
+    pub(crate) fn of_acknowledgements(connection: &Connection) -> Self {
+        let Connection { source, destination } = *connection;
+        Self::of(0, 850, &Connection { source: destination, destination: source })
     }
 
     /// The connection of an entry made by [`Key::of`].

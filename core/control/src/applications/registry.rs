@@ -1,8 +1,9 @@
-//! Who has declared what: applications, their jobs, their flows, and the numbers that stand for
-//! them. Numbers are dense and used again, so that tables by number stay small.
+//! Who has declared what: applications, their jobs, their flows, and their numbers. Numbers are dense
+//! and used again, so that tables by number stay small.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -10,7 +11,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use model::{FlowId, JobId, NodeId, StreamSample, TaskId};
 use protocol::Connection;
-use units::{Bytes, Rate, Time};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::budget::Budget;
 
@@ -48,10 +49,6 @@ pub(crate) struct Flow {
     pub(crate) size: Option<Bytes>,
     /// What was declared first, when it has been replaced.
     pub(crate) contradicted: Option<Lie>,
-    /// What the policy wants, and since when.
-    pub(crate) intended: Option<Rate>,
-    pub(crate) decided: Time,
-    pub(crate) level: u8,
     /// Payload that reached the receiver since the flow began.
     pub(crate) delivered: Bytes,
     /// What its connection had delivered before the flow began, once that is known.
@@ -65,10 +62,61 @@ pub(crate) struct Flow {
     pub(crate) declared: Option<(Time, StreamSample)>,
     /// The window scale of its receiver.
     pub(crate) scale: Option<u8>,
-    /// Entries of its own at switches, along its path.
-    pub(crate) pinned: bool,
     /// Its SYN or FIN was told to the policy.
     pub(crate) open: bool,
+}
+
+impl Flow {
+    pub(crate) fn new(
+        owner: Option<(JobId, u64)>,
+        connection: Connection,
+        ends: (NodeId, NodeId),
+        size: Option<Bytes>,
+        now: Time,
+    ) -> Self {
+        Self {
+            owner,
+            connection,
+            ends,
+            since: now,
+            size,
+            contradicted: None,
+            delivered: Bytes::ZERO,
+            base: None,
+            queued: Bytes::ZERO,
+            measured: None,
+            reported: None,
+            declared: None,
+            scale: None,
+            open: false,
+        }
+    }
+
+    /// Takes in what its connections have delivered and what waits at them, by the report of now.
+    pub(crate) fn note(&mut self, now: Time, delivered: Bytes, queued: Bytes) {
+        let since = now.since(self.reported.unwrap_or(self.since));
+        // A connection from before the flow has delivered something already, that isn't the flow's.
+        let base = *self.base.get_or_insert(delivered);
+        let delivered = (delivered - base).max(self.delivered);
+        if since > Span::ZERO {
+            self.measured = Some(Rate::of(delivered - self.delivered, since));
+        }
+        self.delivered = delivered;
+        self.queued = queued;
+        self.reported = Some(now);
+    }
+
+    /// What was declared and measured otherwise, in words.
+    pub(crate) fn lie(&self) -> Option<String> {
+        Some(match self.contradicted? {
+            Lie::Size { declared } => {
+                format!("declared {declared} in all, but {} were delivered", self.delivered)
+            }
+            Lie::Backlog { declared } => {
+                format!("declared {declared} waiting, but its sender's kernel has nothing to send")
+            }
+        })
+    }
 }
 
 /// What was declared and measured otherwise.
@@ -113,7 +161,7 @@ impl Sharing {
     }
 }
 
-/// All of them.
+/// All applications, jobs and flows.
 #[derive(Default)]
 pub(crate) struct Registry {
     pub(crate) applications: BTreeMap<Arc<str>, Application>,
@@ -198,8 +246,7 @@ impl Registry {
 
     pub(crate) fn add_job(&mut self, now: Time, application: &str, name: &str) -> Option<JobId> {
         let number = u32::try_from(self.jobs.len()).ok()?;
-        let (application, record) = self.applications.get_key_value(application)?;
-        let _ = record;
+        let (application, _) = self.applications.get_key_value(application)?;
         let (application, name) = (application.clone(), Arc::<str>::from(name));
         let job = Job {
             application: application.clone(),

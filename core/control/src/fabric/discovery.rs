@@ -1,126 +1,85 @@
-//! Packets that switches send up: probes of links, hosts that show where they are, SYN and FIN, and
-//! what no entry knew a way for.
+//! What switches reveal about the network: their ports, probes that cross links, hosts that show
+//! where they are; and packets that no entry knows a way for.
 
 use alloc::format;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use model::{LinkId, LinkSpec, Measured, NodeId};
-use openflow::{Action, BufferId, List, Message, PacketOut, PortNo, tcp_flags};
-use protocol::Connection;
-use units::{Rate, Span};
+use openflow::{Port, PortNo};
+use units::Rate;
 
-use crate::controller::Controller;
-use crate::frame::{self, Content, Frame, Segment};
-use crate::message::Peer;
+use crate::context::Context;
+use crate::decider::Decider;
+use crate::fabric::frame::{Content, Frame};
+use crate::fabric::rollout::Rollout;
+use crate::fabric::switches::{PortView, Switches};
+use crate::view::View;
 
-/// Links are not looked for more often.
-pub(crate) const PAUSE: Span = Span::from_millis(100);
 /// A discovered link that so many probes in a row didn't cross is gone.
 pub(crate) const PROBES: u64 = 3;
+/// Bits of `ofp_port` that say that nothing goes through: told down; no link.
+const DOWN: u32 = 1;
 
-impl Controller {
-    pub(crate) fn packet_in(
-        &mut self,
-        peer: Peer,
-        node: NodeId,
-        port: u32,
-        table: u8,
-        frame: &Frame,
-    ) {
-        self.counters.packets_in += 1;
-        let (now, per_second) = (self.now, self.limits.packets_per_second);
-        let line = self.lines.get_mut(&peer);
-        if !line.is_some_and(|line| line.budget.take(now, per_second)) {
-            self.counters.packets_refused += 1;
+/// What discovery reads and changes.
+pub(crate) struct Discovery<'a> {
+    pub(crate) cx: &'a Context,
+    pub(crate) view: &'a mut View,
+    pub(crate) switches: &'a mut Switches,
+    pub(crate) rollout: &'a mut Rollout,
+    /// The policy hears of links that fail, return and are found.
+    pub(crate) decider: &'a mut Decider,
+}
+
+impl Discovery<'_> {
+    /// A switch told of a port, or that it has gone.
+    pub(crate) fn port_found(&mut self, node: NodeId, port: &Port, gone: bool) {
+        let number = port.port.0;
+        if number > PortNo::MAX.0 {
             return;
         }
-        match frame.content {
-            Content::Probe { datapath_id, port: from } => {
-                self.probed(datapath_id, from, node, port);
-                return;
-            }
-            Content::Arp { sender } => {
-                self.locate(node, port, frame.source, IpAddr::V4(sender));
-            }
-            Content::Ip { source, tcp, .. } => {
-                self.locate(node, port, frame.source, source);
-                if let Some(segment) = tcp {
-                    self.watched(node, port, &segment);
-                }
-            }
-            Content::Other => {}
-        }
-        // Table 0 sends copies; the packets themselves are on their way.
-        if table > 0 {
-            self.forward(node, port, frame);
-        }
-    }
-
-    /// SYN, SYN-ACK and FIN, seen at the first switch of the path.
-    fn watched(&mut self, node: NodeId, port: u32, segment: &Segment) {
-        if self.policy.watch().is_none() {
-            return;
-        }
-        let Connection { source, destination } = segment.connection;
-        let first = self.view.link_at(node, port).and_then(|link| {
-            let ends = self.view.network.topology().link(link);
-            Some(ends.to).filter(|to| self.view.host_at(source.ip()) == Some(*to))
-        });
-        if first.is_none() {
-            return;
-        }
-        let is = |flag: u16| segment.flags & flag != 0;
-        if is(tcp_flags::SYN) && is(tcp_flags::ACK) {
-            let data = Connection { source: destination, destination: source };
-            for id in self.registry.carried_by(&data).to_vec() {
-                if let Some(flow) = self.registry.flow_mut(id) {
-                    flow.scale = Some(segment.scale.unwrap_or(0));
-                }
-            }
-        } else if is(tcp_flags::SYN) {
-            self.opened(segment.connection);
-        } else if is(tcp_flags::FIN) {
-            self.closed(&segment.connection);
-        }
-    }
-
-    /// Sends a probe out of every port of a switch.
-    pub(crate) fn probe(&mut self, node: NodeId) {
-        let now = self.now;
-        let Some(switch) = self.switches.get_mut(&node) else {
+        let up = !gone && (port.config | port.state) & DOWN == 0;
+        let speed = Rate::from_bps(u64::from(port.curr_speed_kbps).saturating_mul(1000));
+        let Some(switch) = self.switches.get_mut(node) else {
             return;
         };
-        let datapath_id = switch.datapath_id;
-        let mut ports = Vec::new();
-        for (number, port) in switch.ports.iter_mut().filter(|(_, port)| port.up) {
-            port.probed.get_or_insert(now);
-            ports.push(*number);
+        let probed =
+            switch.ports.get(&number).filter(|old| old.up && up).and_then(|old| old.probed);
+        if gone {
+            switch.ports.remove(&number);
+        } else {
+            switch.ports.insert(number, PortView { up, speed, probed });
         }
-        for port in ports {
-            let probe = frame::make_probe(datapath_id, port);
-            self.send_out(node, port, &probe);
+        if let Some(link) = self.view.link_at(node, number) {
+            self.view.set_interface(link, port.name());
+            self.view.links[link.index()].port_down = !up;
+            self.refresh(link);
         }
     }
 
-    fn send_out(&mut self, node: NodeId, port: u32, frame: &[u8]) {
-        let actions = [Action::output(PortNo(port))];
-        let packet = PacketOut {
-            buffer: BufferId::NONE,
-            in_port: PortNo::CONTROLLER,
-            actions: List::of(&actions),
-            data: frame,
-        };
-        self.send(node, &Message::PacketOut(packet));
+    /// Brings both directions of a cable in line with what is known, and tells what changed.
+    fn refresh(&mut self, link: LinkId) {
+        let back = self.view.links[link.index()].back;
+        for link in [Some(link), back].into_iter().flatten() {
+            if let Some(up) = self.view.refresh(link) {
+                self.tell(link, up);
+                self.switches.counters.reroutes += 1;
+                self.rollout.paths_changed();
+            }
+        }
+    }
+
+    fn tell(&mut self, link: LinkId, up: bool) {
+        let state = Measured::LinkState { link, up };
+        self.decider.tell(self.cx.now, &self.view.network, state);
     }
 
     /// A probe that left a switch by a port came in at another.
-    fn probed(&mut self, datapath_id: u64, from_port: u32, to: NodeId, to_port: u32) {
-        let now = self.now;
+    pub(crate) fn probed(&mut self, datapath_id: u64, from_port: u32, to: NodeId, to_port: u32) {
         let Some(from) = self.view.switch_of(datapath_id).filter(|from| *from != to) else {
             return;
         };
-        if self.switches.get(&from).is_none_or(|switch| !switch.ports.contains_key(&from_port)) {
+        if self.switches.get(from).is_none_or(|switch| !switch.ports.contains_key(&from_port)) {
             return;
         }
         let topology = self.view.network.topology();
@@ -138,7 +97,7 @@ impl Controller {
                     self.view.node_name(from),
                     self.view.node_name(to)
                 );
-                self.view.contradict(now, what);
+                self.view.contradict(self.cx.now, what);
                 return;
             }
         }
@@ -159,10 +118,12 @@ impl Controller {
                 {
                     self.clear(to, to_port);
                     self.view.set_port(reverse, to_port);
-                    self.rollout.is_due = true;
+                    self.rollout.is_due();
                 }
-                self.rollout.is_due |= is_changed;
-                self.view.links[link.index()].seen = Some(now);
+                if is_changed {
+                    self.rollout.is_due();
+                }
+                self.view.links[link.index()].seen = Some(self.cx.now);
                 if core::mem::take(&mut self.view.links[link.index()].lost) {
                     self.refresh(link);
                 }
@@ -189,38 +150,36 @@ impl Controller {
     /// Adds a cable that was discovered.
     fn connect(&mut self, from: (NodeId, u32), to: (NodeId, Option<u32>)) {
         // Cables that come and go must not fill the memory.
-        let most = self.limits.hosts * 8;
+        let most = self.cx.limits.hosts * 8;
         let discovered = self.view.links.iter().filter(|link| !link.declared).count();
         if discovered >= most {
-            self.view.contradict(self.now, format!("more than {most} links were discovered"));
+            self.view.contradict(self.cx.now, format!("more than {most} links were discovered"));
             return;
         }
-        let port = self.switches.get(&from.0).and_then(|switch| switch.ports.get(&from.1));
+        let port = self.switches.get(from.0).and_then(|switch| switch.ports.get(&from.1));
         let speed = port.map(|port| port.speed).filter(|speed| *speed > Rate::ZERO);
-        let capacity = speed.unwrap_or(self.discovered.capacity);
-        let spec = LinkSpec { capacity, ..self.discovered };
+        let capacity = speed.unwrap_or(self.cx.discovered.capacity);
+        let spec = LinkSpec { capacity, ..self.cx.discovered };
         let Some(link) = self.view.add_cable(from, to, spec) else {
             return;
         };
         let back = self.view.links[link.index()].back;
         for link in [Some(link), back].into_iter().flatten() {
-            self.view.links[link.index()].seen = Some(self.now);
-            self.tell(Measured::LinkState { link, up: true });
+            self.view.links[link.index()].seen = Some(self.cx.now);
+            self.tell(link, true);
         }
-        self.counters.reroutes += 1;
-        self.rollout.is_due = true;
-        self.rollout.moved = true;
+        self.switches.counters.reroutes += 1;
+        self.rollout.paths_changed();
     }
 
     /// Discovered links between switches that no probe crosses any more.
     pub(crate) fn look_for_lost_links(&mut self) {
-        let patience = self.statistics.max(PAUSE) * PROBES;
-        let is_ready = |node| self.switches.get(&node).is_some_and(|switch| switch.ready);
+        let patience = self.cx.probe_pause() * PROBES;
         let mut lost = Vec::new();
         for (number, link) in (0u32..).zip(self.view.network.topology().links()) {
             let known = &self.view.links[number as usize];
-            let between = is_ready(link.from) && is_ready(link.to);
-            let silent = known.seen.is_none_or(|seen| self.now.since(seen) > patience);
+            let between = [link.from, link.to].iter().all(|node| self.switches.is_ready(*node));
+            let silent = known.seen.is_none_or(|seen| self.cx.now.since(seen) > patience);
             if between && !known.declared && !known.lost && silent {
                 lost.push(LinkId(number));
             }
@@ -232,17 +191,16 @@ impl Controller {
     }
 
     /// A host shows itself at a port.
-    fn locate(&mut self, node: NodeId, port: u32, ethernet: [u8; 6], address: IpAddr) {
+    pub(crate) fn locate(&mut self, node: NodeId, port: u32, ethernet: [u8; 6], address: IpAddr) {
         let usable = ethernet[0] & 1 == 0 && ethernet != [0; 6];
         if !usable || address.is_unspecified() || address.is_multicast() {
             return;
         }
-        let now = self.now;
         let known = self.view.host_at(address);
         let link = self.view.link_at(node, port);
         let leads = link.map(|link| self.view.network.topology().link(link).to);
         if let Some(end) = leads {
-            if self.is_switch(end) {
+            if self.view.is_switch(end) {
                 return;
             }
             if known.is_some_and(|host| host != end) {
@@ -251,29 +209,29 @@ impl Controller {
                     known.map_or("?", |host| self.view.node_name(host)),
                     self.view.node_name(end)
                 );
-                self.view.contradict(now, what);
+                self.view.contradict(self.cx.now, what);
                 return;
             }
             let is_new = self.view.host_with(ethernet).is_none() || known.is_none();
-            if is_new && self.view.learnt < self.limits.hosts {
+            if is_new && self.view.learnt < self.cx.limits.hosts {
                 self.view.learnt += 1;
                 self.view.set_address(address, end);
                 self.view.set_ethernet(ethernet, end);
-                self.rollout.is_due = true;
+                self.rollout.is_due();
             }
             if let Some(link) = link {
-                self.view.links[link.index()].seen = Some(now);
+                self.view.links[link.index()].seen = Some(self.cx.now);
             }
             return;
         }
         // A port that nothing is known of may lead to a switch: a probe must have had time.
-        let probed = self.switches.get(&node).and_then(|switch| switch.ports.get(&port)?.probed);
-        if probed.is_none_or(|at| now.since(at) <= self.statistics.max(PAUSE)) {
+        let probed = self.switches.get(node).and_then(|switch| switch.ports.get(&port)?.probed);
+        if probed.is_none_or(|at| self.cx.now.since(at) <= self.cx.probe_pause()) {
             return;
         }
         let host = match known.or_else(|| self.view.host_with(ethernet)) {
             Some(host) => host,
-            None if self.view.learnt < self.limits.hosts => {
+            None if self.view.learnt < self.cx.limits.hosts => {
                 let Some(host) = self.view.add_host(&format!("h-{address}")) else {
                     return;
                 };
@@ -305,8 +263,8 @@ impl Controller {
                 }
             } else if to == node && self.view.links[back.index()].port.is_none() {
                 self.view.set_port(back, port);
-                self.view.links[back.index()].seen = Some(self.now);
-                self.rollout.is_due = true;
+                self.view.links[back.index()].seen = Some(self.cx.now);
+                self.rollout.is_due();
                 return true;
             } else {
                 let what = format!(
@@ -315,7 +273,7 @@ impl Controller {
                     self.view.node_name(to),
                     self.view.node_name(node)
                 );
-                self.view.contradict(self.now, what);
+                self.view.contradict(self.cx.now, what);
                 return false;
             }
         }
@@ -324,23 +282,23 @@ impl Controller {
     }
 
     /// Sends on the packet at hand, which no entry knew a way for.
-    fn forward(&mut self, node: NodeId, port: u32, frame: &Frame) {
+    pub(crate) fn forward(&mut self, node: NodeId, port: u32, frame: &Frame) {
         let by_address = match frame.content {
             Content::Ip { destination, .. } => self.view.host_at(destination),
             _ => None,
         };
         let host = self.view.host_with(frame.destination).or(by_address);
         // Where switches have no way, packets don't go through the controller either.
-        let cut = |host| !self.view.network.path(node, host, 0, &mut Vec::new());
+        let cut = |host| self.view.path((node, host), 0).is_empty();
         if host.is_some_and(|host| self.place(host).is_some() && cut(host)) {
             return;
         }
-        let packet = core::mem::take(&mut self.packet);
+        let packet = core::mem::take(&mut self.switches.packet);
         match host.and_then(|host| self.place(host)) {
-            Some((node, port)) => self.send_out(node, port, &packet),
+            Some((node, port)) => self.switches.send_out(self.cx, node, port, &packet),
             None => self.flood((node, port), &packet),
         }
-        self.packet = packet;
+        self.switches.packet = packet;
     }
 
     /// The port of a switch that a host hangs on.
@@ -359,18 +317,18 @@ impl Controller {
         let mut ports = Vec::new();
         for (node, switch) in self.switches.iter().filter(|(_, switch)| switch.ready) {
             for (port, state) in switch.ports.iter().filter(|(_, state)| state.up) {
-                let to = self.view.link_at(*node, *port);
+                let to = self.view.link_at(node, *port);
                 let to = to.map(|link| self.view.network.topology().link(link).to);
                 let quiet =
-                    state.probed.is_some_and(|at| self.now.since(at) > self.statistics.max(PAUSE));
-                let is_edge = to.map_or(quiet, |to| !self.is_switch(to));
-                if is_edge && (*node, *port) != except {
-                    ports.push((*node, *port));
+                    state.probed.is_some_and(|at| self.cx.now.since(at) > self.cx.probe_pause());
+                let is_edge = to.map_or(quiet, |to| !self.view.is_switch(to));
+                if is_edge && (node, *port) != except {
+                    ports.push((node, *port));
                 }
             }
         }
         for (node, port) in ports {
-            self.send_out(node, port, frame);
+            self.switches.send_out(self.cx, node, port, frame);
         }
     }
 }
