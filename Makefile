@@ -21,12 +21,13 @@ soak:
 	CONTROL_SEEDS=$${CONTROL_SEEDS:-5000} cargo test --profile quick --locked \
 		-p watermaster-control -p watermaster-controlled --test faults
 
-## lint: format, lints, documentation, fuzz targets that compile
+## lint: format, lints, documentation, fuzz targets that compile, no circles of modules (python3)
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked
 	cargo check --locked --manifest-path fuzz/Cargo.toml
+	checks/circles.py core/control
 
 ## deny: licences, sources and duplicates of every dependency (installs cargo-deny when it is missing)
 deny:
