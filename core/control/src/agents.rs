@@ -21,6 +21,7 @@ use crate::message::{ChannelId, Refusal};
 use crate::view::View;
 
 /// An agent.
+#[derive(Default)]
 pub(crate) struct Agent {
     pub(crate) identity: String,
     pub(crate) hosts: Vec<NodeId>,
@@ -123,22 +124,7 @@ impl Agents {
             let reason = format!("{most} agents are connected; try again later");
             return Err(Refusal { field: "agent", reason, busy: true });
         }
-        let agent = Agent {
-            identity: identity.into(),
-            hosts: Vec::new(),
-            capabilities: Vec::new(),
-            greeted: false,
-            budget: Budget::new(cx.now),
-            heard: cx.now,
-            sequence: 0,
-            applied: 0,
-            renew_at: Time::NEVER,
-            grants: BTreeMap::new(),
-            windows: BTreeMap::new(),
-            batch: Vec::new(),
-            complete: false,
-            unconfirmed: VecDeque::new(),
-        };
+        let agent = Agent { identity: identity.into(), heard: cx.now, ..Agent::default() };
         self.agents.insert(channel, agent);
         Ok(())
     }
@@ -428,5 +414,97 @@ impl Agents {
             complete: core::mem::take(&mut agent.complete),
             commands: core::mem::take(&mut agent.batch),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    const CHANNEL: ChannelId = ChannelId(1);
+
+    fn connection(port: u16) -> Connection {
+        Connection {
+            source: ([10, 0, 0, 1], port).into(),
+            destination: ([10, 0, 0, 2], 5000).into(),
+        }
+    }
+
+    fn grant(mbps: u64) -> Grant {
+        Grant { rate: Some(Rate::from_mbps(mbps)), priority: 0 }
+    }
+
+    /// An agent that has said hello and was told everything.
+    fn one_agent() -> (Agents, View, Context, NodeId) {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
+        let mut config = Config::new("tcp", policy);
+        let cx = Context::new(&config, 4, Time::ZERO);
+        let mut view = View::new(&mut config).expect("a view");
+        let mut agents = Agents::default();
+        greet(&mut agents, &mut view, &cx, CHANNEL, "a").expect("it is new");
+        agents.retell(CHANNEL, Everything::default());
+        let commands = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
+        assert!(commands.complete && commands.sequence == 1 && commands.epoch == 4);
+        let host = view.named("h").expect("it was learnt");
+        (agents, view, cx, host)
+    }
+
+    fn greet(
+        agents: &mut Agents,
+        view: &mut View,
+        cx: &Context,
+        channel: ChannelId,
+        identity: &str,
+    ) -> Result<Vec<ChannelId>, Refusal> {
+        agents.connect(cx, channel, identity)?;
+        let hosts = [Host { name: "h".into(), addresses: Vec::from([[10, 0, 0, 1].into()]) }];
+        agents.greet(cx, view, channel, &hosts, &[])
+    }
+
+    #[test]
+    fn only_differences_are_told_and_only_what_is_applied_is_confirmed() {
+        let (mut agents, _, cx, host) = one_agent();
+        for mbps in [10, 10, 20] {
+            assert!(agents.hold(host, connection(1), grant(mbps)));
+        }
+        let commands = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
+        assert_eq!(commands.commands.len(), 2, "the same is not told again");
+        let mut confirmed = Vec::new();
+        let mut applied = |agents: &mut Agents, epoch, sequence| {
+            agents.applied(&cx, CHANNEL, epoch, sequence, |c, rate| confirmed.push((c, rate)));
+            core::mem::take(&mut confirmed)
+        };
+        assert_eq!(applied(&mut agents, 3, 2), [], "of another epoch");
+        assert_eq!(applied(&mut agents, 4, 1), [], "of commands before");
+        let last = (connection(1), Some(Rate::from_mbps(20)));
+        assert_eq!(applied(&mut agents, 4, 99).last(), Some(&last));
+        assert_eq!(agents.highest_epoch(), 4);
+    }
+
+    #[test]
+    fn a_host_has_one_agent_and_it_is_replaced_by_its_own_kind_only() {
+        let (mut agents, mut view, cx, host) = one_agent();
+        assert!(greet(&mut agents, &mut view, &cx, ChannelId(2), "b").is_err());
+        let replaced = greet(&mut agents, &mut view, &cx, ChannelId(3), "a").expect("the same");
+        assert_eq!(replaced, [CHANNEL]);
+        agents.remove(CHANNEL, |_| {});
+        assert!(agents.acts_for(ChannelId(3), host), "the old one takes nothing with it");
+    }
+
+    #[test]
+    fn what_a_lost_agent_held_is_not_confirmed_any_more() {
+        let (mut agents, _, cx, host) = one_agent();
+        agents.hold(host, connection(1), grant(10));
+        agents.hold(host, connection(2), grant(10));
+        agents.take_commands(&cx, CHANNEL);
+        agents.hold(host, connection(2), Grant::default());
+        let mut lost = BTreeSet::new();
+        agents.remove(CHANNEL, |connection| {
+            lost.insert(connection);
+        });
+        assert_eq!(lost.len(), 2, "what it has let go is not certain either");
+        assert!(!agents.hold(host, connection(1), grant(10)), "nobody acts for the host");
+        assert_eq!(agents.deadline(), None);
     }
 }

@@ -3,7 +3,7 @@
 use model::LinkSpec;
 use units::{Span, Time};
 
-use crate::config::{Enforcement, Limits};
+use crate::config::{Config, Enforcement, Limits};
 
 /// When it is, and what the configuration says.
 #[derive(Clone, Copy)]
@@ -25,6 +25,20 @@ const RENEWALS: u64 = 3;
 const PAUSE: Span = Span::from_millis(100);
 
 impl Context {
+    pub(crate) const fn new(config: &Config, epoch: u64, now: Time) -> Self {
+        Self {
+            now,
+            epoch,
+            enforcement: config.enforcement,
+            lease: config.lease,
+            sample: config.sample,
+            statistics: config.statistics,
+            grace: config.grace,
+            discovered: config.discovered,
+            limits: config.limits,
+        }
+    }
+
     /// When a lease that is given now must be renewed.
     pub(crate) fn renewal(&self) -> Time {
         self.now + self.lease / RENEWALS

@@ -4,10 +4,11 @@
 //! the [`Registry`] of applications, the [`Decider`] (the policy), what is [`Desired`], the
 //! [`Agents`], the [`Switches`] and the [`Rollout`] of forwarding. The controller carries what one
 //! says to the others: `announce` for applications, down to the actuators; `reports` for agents,
-//! `events` for switches.
+//! `events` for switches; `explain` reads them for people.
 
 mod announce;
 mod events;
+mod explain;
 mod reports;
 
 use alloc::boxed::Box;
@@ -33,16 +34,16 @@ use crate::view::View;
 
 /// The controller.
 pub struct Controller {
-    pub(crate) context: Context,
-    pub(crate) since: Time,
+    context: Context,
+    since: Time,
     counters: Counters,
-    pub(crate) view: View,
-    pub(crate) registry: Registry,
-    pub(crate) decider: Decider,
-    pub(crate) desired: Desired,
-    pub(crate) agents: Agents,
-    pub(crate) switches: Switches,
-    pub(crate) rollout: Rollout,
+    view: View,
+    registry: Registry,
+    decider: Decider,
+    desired: Desired,
+    agents: Agents,
+    switches: Switches,
+    rollout: Rollout,
     /// Channels that are closed after all else was sent.
     closing: Vec<Output>,
 }
@@ -91,17 +92,7 @@ impl Controller {
             }
         }
         let view = View::new(&mut config)?;
-        let context = Context {
-            now,
-            epoch,
-            enforcement: config.enforcement,
-            lease: config.lease,
-            sample: config.sample,
-            statistics: config.statistics,
-            grace: config.grace,
-            discovered: config.discovered,
-            limits: config.limits,
-        };
+        let context = Context::new(&config, epoch, now);
         let capping = config.switches.iter().filter(|switch| switch.windows);
         Ok(Self {
             context,

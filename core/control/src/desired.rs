@@ -279,3 +279,80 @@ impl Desired {
         (pair.offered > Rate::ZERO).then_some(Measured::Offered { src, dst, rate: Rate::ZERO })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDS: (NodeId, NodeId) = (NodeId(1), NodeId(2));
+
+    fn connection(port: u16) -> Connection {
+        Connection {
+            source: ([10, 0, 0, 1], port).into(),
+            destination: ([10, 0, 0, 2], 5000).into(),
+        }
+    }
+
+    fn sent(port: u16, bytes: u64) -> ConnectionReport {
+        ConnectionReport {
+            connection: connection(port),
+            delivered_bytes: Bytes::new(bytes),
+            unsent_bytes: Bytes::new(1),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            retransmissions: 0,
+        }
+    }
+
+    #[test]
+    fn a_shared_connection_gets_the_sum_and_no_limit_while_one_flow_has_none() {
+        let (mut desired, flows) = (Desired::default(), [FlowId(0), FlowId(3)]);
+        for (flow, mbps) in flows.into_iter().zip([10, 20]) {
+            desired.begin(Time::ZERO, flow);
+            let intention = desired.intention_mut(flow).expect("it has begun");
+            (intention.limit, intention.priority) = (Some(Rate::from_mbps(mbps)), 5 - flow.0 as u8);
+        }
+        let grant = desired.grant(&connection(1), &flows, || None);
+        assert_eq!(grant, Grant { rate: Some(Rate::from_mbps(30)), priority: 2 });
+        desired.intention_mut(flows[1]).expect("it has begun").limit = None;
+        assert_eq!(desired.grant(&connection(1), &flows, || None).rate, None);
+        // Another flow with the same number starts without what the last one had.
+        desired.begin(Time::ZERO, flows[0]);
+        assert_eq!(desired.grant(&connection(1), &flows[..1], || None), Grant::default());
+    }
+
+    #[test]
+    fn a_pair_is_divided_among_those_that_send_and_ends_with_the_last() {
+        let (mut desired, now) = (Desired::default(), Time::ZERO + Span::from_secs(1));
+        let share =
+            |desired: &Desired, port| desired.grant(&connection(port), &[], || Some(ENDS)).rate;
+        for port in [1, 2] {
+            desired.note_carrier(now, ENDS, &sent(port, 0), 10);
+        }
+        let access = Rate::from_mbps(100);
+        let second = Span::from_secs(1);
+        let stands = (Bytes::ZERO, true);
+        let offered = desired.note_pair(now, second, ENDS, stands, access);
+        assert_eq!(offered, Some(Measured::Offered { src: ENDS.0, dst: ENDS.1, rate: access }));
+        assert_eq!(desired.note_pair(now, second, ENDS, stands, access), None, "nothing changed");
+        desired.give_pair(ENDS, access);
+        assert_eq!(share(&desired, 1), Some(Rate::from_mbps(50)));
+        desired.take_changed();
+        assert_eq!(desired.leave_pair(ENDS, &connection(1)), None);
+        assert_eq!(share(&desired, 2), Some(access));
+        assert_eq!(desired.take_changed().len(), 2, "both hear of it");
+        let rate = Rate::ZERO;
+        let ended = desired.leave_pair(ENDS, &connection(2));
+        assert_eq!(ended, Some(Measured::Offered { src: ENDS.0, dst: ENDS.1, rate }));
+    }
+
+    #[test]
+    fn windows_of_a_flow_go_with_it() {
+        let (mut desired, cap) = (Desired::default(), Some(Bytes::new(1460)));
+        for (link, flow) in [(1, Some(FlowId(7))), (2, Some(FlowId(7))), (2, None)] {
+            desired.set_window(LinkId(link), flow, cap);
+        }
+        assert_eq!(desired.take_windows(FlowId(7)), [LinkId(1), LinkId(2)]);
+        assert_eq!(desired.windows_at(LinkId(2)).collect::<Vec<_>>(), [(None, Bytes::new(1460))]);
+    }
+}

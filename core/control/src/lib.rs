@@ -20,7 +20,6 @@ mod context;
 mod controller;
 mod decider;
 mod desired;
-mod explain;
 mod fabric;
 mod message;
 pub mod record;

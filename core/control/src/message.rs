@@ -1,4 +1,4 @@
-//! What goes into the controller and what comes out of it.
+//! Inputs and outputs of the controller.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,11 +8,12 @@ use openflow::Closed;
 use protocol::agent::{Commands, Report};
 use protocol::application::Declaration;
 
-/// A connection of a switch or an agent, numbered by the owner. A number is never used again.
+/// A connection between the controller and a switch or an agent, numbered by the controller's owner.
+/// A number is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u64);
 
-/// Something that happened.
+/// An input: something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
     /// A switch connected.
@@ -21,11 +22,11 @@ pub enum Input<'a> {
     SwitchBytes(ChannelId, &'a [u8]),
     /// Its connection ended.
     SwitchGone(ChannelId),
-    /// An application said something.
+    /// An application declared something.
     Declared {
-        /// Who it has proved to be.
+        /// The identity that it has proved.
         application: &'a str,
-        /// What it said.
+        /// The declaration.
         declaration: &'a Declaration,
     },
     /// The last connection of an application ended. What it declared ends after a grace, unless it
@@ -35,7 +36,7 @@ pub enum Input<'a> {
     AgentConnected {
         /// The connection.
         channel: ChannelId,
-        /// Who it has proved to be.
+        /// The identity that it has proved.
         identity: &'a str,
     },
     /// It reported.
@@ -46,14 +47,14 @@ pub enum Input<'a> {
     Tick,
 }
 
-/// What the owner has to do.
+/// An output: what the owner has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send bytes to a switch.
     Switch(ChannelId, Vec<u8>),
     /// Send what is left to it and close its connection. The controller has forgotten it.
     CloseSwitch(ChannelId, Closing),
-    /// Tell an agent.
+    /// Send commands to an agent.
     Agent(ChannelId, Commands),
     /// Close its connection. The controller has forgotten it.
     CloseAgent(ChannelId, Closing),

@@ -114,7 +114,7 @@ pub enum Level {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Commands {
-    /// The controller's incarnation, higher than all before.
+    /// The controller's epoch, higher than that of every controller before it.
     pub epoch: u64,
     /// Counts up within an epoch.
     pub sequence: u64,

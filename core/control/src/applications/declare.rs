@@ -15,7 +15,6 @@ use units::Bytes;
 
 use crate::applications::registry::{Application, Flow, Registry};
 use crate::applications::truth::OWN_TASKS;
-use crate::budget::Budget;
 use crate::context::Context;
 use crate::message::Refusal;
 use crate::view::View;
@@ -72,15 +71,7 @@ impl Registry {
                 let most = limits.name_bytes;
                 return Err(refuse("application", format!("must have 1 to {most} bytes")));
             }
-            let application = Application {
-                jobs: Default::default(),
-                flows: 0,
-                budget: Budget::new(cx.now),
-                ends: None,
-                refused: 0,
-                contradicted: 0,
-            };
-            self.applications.insert(Arc::from(name), application);
+            self.applications.insert(Arc::from(name), Application::default());
         }
         self.stays(name);
         let application = self.applications.get_mut(name).expect("it is there or was added");
@@ -292,4 +283,47 @@ fn check_task(field: &'static str, task: u32) -> Result<(), Refusal> {
         return Err(refuse(field, format!("{task} is too large; number tasks from 0")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_refused_declaration_leaves_no_trace_and_a_repeated_one_changes_nothing() {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
+        let mut config = Config::new("tcp", policy);
+        config.limits.flows = 1;
+        let cx = Context::new(&config, 1, units::Time::ZERO);
+        let mut view = View::new(&mut config).expect("a view");
+        for (name, last) in [("a", 1), ("b", 2)] {
+            let host = view.add_host(name).expect("there is room");
+            view.set_address([10, 0, 0, last].into(), host);
+        }
+        let mut registry = Registry::default();
+        let mut declare = |declaration| registry.declare(&cx, &view, "app", &declaration);
+        let job = || String::from("job");
+        let flow = |flow, to| Declaration::FlowRequest {
+            job: job(),
+            flow,
+            connection: Connection {
+                source: ([10, 0, 0, 1], 1000).into(),
+                destination: ([10, 0, 0, to], 5000).into(),
+            },
+            bytes: None,
+        };
+        assert_eq!(declare(flow(1, 2)).err().map(|refusal| refusal.field), Some("job"));
+        assert!(declare(Declaration::JobStart { job: job() }).is_ok());
+        let error = declare(flow(1, 9)).err().map(|refusal| refusal.field);
+        assert_eq!(error, Some("connection.destination"));
+        let error = declare(flow(1, 1)).err().map(|refusal| refusal.field);
+        assert_eq!(error, Some("connection"), "both ends on one host");
+        assert!(matches!(declare(flow(1, 2)), Ok(Announcement::Flow(FlowId(0)))));
+        assert!(matches!(declare(flow(1, 2)), Ok(Announcement::Known)));
+        assert!(declare(flow(2, 2)).is_err_and(|refusal| refusal.busy), "one flow is the limit");
+        let known = &registry.applications["app"];
+        assert_eq!((known.refused, known.flows), (4, 1));
+        assert_eq!(registry.flows().count(), 1);
+    }
 }

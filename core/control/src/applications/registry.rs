@@ -16,6 +16,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::budget::Budget;
 
 /// An application.
+#[derive(Default)]
 pub(crate) struct Application {
     pub(crate) jobs: BTreeMap<Arc<str>, JobId>,
     pub(crate) flows: usize,
@@ -45,9 +46,9 @@ pub(crate) struct Flow {
     pub(crate) connection: Connection,
     pub(crate) ends: (NodeId, NodeId),
     pub(crate) since: Time,
-    /// What was declared, or what replaced it.
+    /// What was declared; after a contradiction, what it counts as.
     pub(crate) size: Option<Bytes>,
-    /// What was declared first, when it has been replaced.
+    /// What was declared and measured otherwise.
     pub(crate) contradicted: Option<Lie>,
     /// Payload that reached the receiver since the flow began.
     pub(crate) delivered: Bytes,
@@ -165,7 +166,7 @@ impl Sharing {
 #[derive(Default)]
 pub(crate) struct Registry {
     pub(crate) applications: BTreeMap<Arc<str>, Application>,
-    /// Applications that end, by when.
+    /// Applications that are gone, by when what they declared ends.
     ending: BTreeSet<(Time, Arc<str>)>,
     jobs: Vec<Option<Job>>,
     free_jobs: Vec<JobId>,
@@ -189,7 +190,7 @@ impl Registry {
         }
     }
 
-    /// An application is here, or here again.
+    /// An application is connected, or connected again.
     pub(crate) fn stays(&mut self, application: &str) {
         if let Some(known) = self.applications.get_mut(application)
             && let Some(at) = known.ends.take()

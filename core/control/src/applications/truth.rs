@@ -94,3 +94,52 @@ impl Registry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use units::Time;
+
+    use super::*;
+    use crate::applications::registry::{Application, Flow};
+
+    const MEGA: u64 = 1_000_000;
+
+    fn one_flow() -> (Registry, FlowId) {
+        let mut registry = Registry::default();
+        registry.applications.insert("app".into(), Application::default());
+        let job = registry.add_job(Time::ZERO, "app", "job").expect("there is room");
+        let connection = protocol::Connection {
+            source: ([10, 0, 0, 1], 1).into(),
+            destination: ([10, 0, 0, 2], 2).into(),
+        };
+        let size = Some(Bytes::new(MEGA));
+        let ends = (NodeId(0), NodeId(1));
+        let flow = Flow::new(Some((job, 1)), connection, ends, size, Time::ZERO);
+        let id = registry.add_flow(flow).expect("there is room");
+        (registry, id)
+    }
+
+    #[test]
+    fn a_size_is_doubled_when_more_was_delivered_and_the_lie_counts_once() {
+        let (mut registry, id) = one_flow();
+        let mut delivered = |bytes| {
+            registry.flow_mut(id).expect("it is there").delivered = Bytes::new(bytes);
+            registry.check_size(id).map(|(_, size)| size.get())
+        };
+        assert_eq!(delivered(MEGA + 65_536), None, "headers of the application");
+        assert_eq!(delivered(2 * MEGA), Some(4 * MEGA));
+        assert_eq!(delivered(4 * MEGA), None);
+        assert_eq!(delivered(5 * MEGA), Some(10 * MEGA));
+        assert_eq!(registry.applications["app"].contradicted, 1);
+    }
+
+    #[test]
+    fn a_backlog_that_the_kernel_lacks_is_false_unless_we_hold_the_flow() {
+        let (mut registry, id) = one_flow();
+        let much = Bytes::new(MEGA);
+        assert_eq!(registry.backlog(id, much, true), (much, false));
+        assert_eq!(registry.backlog(id, much, false), (Bytes::ZERO, true));
+        registry.flow_mut(id).expect("it is there").queued = Bytes::new(5);
+        assert_eq!(registry.backlog(id, much, false), (much + Bytes::new(5), false));
+    }
+}

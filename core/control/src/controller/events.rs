@@ -75,7 +75,7 @@ impl Controller {
                     self.tell(Measured::Congested { link, level: notice.level, queue });
                 }
             }
-            SwitchEvent::Barrier(xid) => match self.switches.answered(node, xid) {
+            SwitchEvent::Done(xid) => match self.switches.answered(node, xid) {
                 Some(Pending::Step) => self.rollout.confirmed(node),
                 Some(Pending::Confirm(connection, rate)) => self.desired.confirm(connection, rate),
                 _ => {}
@@ -88,9 +88,6 @@ impl Controller {
             }
             SwitchEvent::Meters(xid, meters, last) => {
                 self.switches.meters_listed(&self.context, node, xid, &meters, last);
-            }
-            SwitchEvent::Role(xid) => {
-                self.switches.answered(node, xid);
             }
             SwitchEvent::Failed(xid, code) => {
                 self.switches.counters.switch_errors += 1;

@@ -2,9 +2,9 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-
 use alloc::string::String;
 use alloc::vec::Vec;
+
 use model::{Congestion, Declared, FlowId, Measured, NodeId, StreamSample};
 use protocol::Connection;
 use protocol::agent::{ConnectionReport, Host, Level, Report};

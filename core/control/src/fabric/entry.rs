@@ -152,7 +152,7 @@ impl Key {
         Self::of(0, 850, &Connection { source: destination, destination: source })
     }
 
-    /// The connection of an entry made by [`Key::of`].
+    /// The connection that an entry made by [`Key::of`] matches.
     pub(crate) fn connection(fields: &List<'_, Oxm<'_>>) -> Option<Connection> {
         let value = |kind| Some(fields.field(kind)?.value);
         let address = |v4, v6| -> Option<IpAddr> {

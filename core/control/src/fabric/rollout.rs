@@ -205,3 +205,56 @@ fn pin_of(connection: &Connection) -> Key {
 fn tree(host: NodeId) -> u64 {
     1 << 32 | u64::from(host.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{LinkId, NodeKind, Topology};
+
+    use super::*;
+    use crate::config::{Config, HostConfig, PortConfig};
+
+    const ADDRESS: core::net::IpAddr = core::net::IpAddr::V4(core::net::Ipv4Addr::new(10, 0, 0, 1));
+
+    /// Two switches in a row, with a host behind the second.
+    fn view() -> View {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
+        let mut config = Config::new("tcp", policy);
+        let mut topology = Topology::new();
+        let kinds = [NodeKind::Switch, NodeKind::Switch, NodeKind::Host];
+        for (name, kind) in ["far", "near", "host"].into_iter().zip(kinds) {
+            topology.add_node(name.into(), kind).expect("there is room");
+        }
+        for (a, b) in [(NodeId(0), NodeId(1)), (NodeId(1), NodeId(2))] {
+            topology.connect(a, b, config.discovered, config.discovered).expect("both are there");
+        }
+        config.topology = topology;
+        for (link, port) in [(0, 10), (1, 11), (2, 12)] {
+            let (link, port) = (LinkId(link), Some(port));
+            config.ports.push(PortConfig { link, port, interface: Default::default() });
+        }
+        let (addresses, ethernet) = (Vec::from([ADDRESS]), Vec::new());
+        config.hosts.push(HostConfig { node: NodeId(2), addresses, ethernet });
+        View::new(&mut config).expect("a view")
+    }
+
+    #[test]
+    fn rings_go_from_the_host_outwards() {
+        let mut view = view();
+        let entry =
+            |view: &View, node| forwarding(view, node, false).get(&Key::to(ADDRESS)).copied();
+        assert_eq!(entry(&view, NodeId(1)), Some((Does::Out(12), 1)));
+        assert_eq!(entry(&view, NodeId(0)), Some((Does::Out(10), 2)));
+        view.network.set_up(LinkId(2), false);
+        assert_eq!(entry(&view, NodeId(0)), None, "no way, no entry");
+    }
+
+    #[test]
+    fn a_plan_waits_for_what_is_under_way() {
+        let mut rollout = Rollout::default();
+        rollout.waiting.insert(NodeId(0));
+        rollout.paths_changed();
+        assert!(!rollout.wants_plan() && !rollout.is_settled(NodeId(1)));
+        rollout.confirmed(NodeId(0));
+        assert!(rollout.wants_plan() && rollout.take_moved() && !rollout.take_moved());
+    }
+}

@@ -91,15 +91,20 @@ pub(crate) enum Pending {
 
 /// What a switch said.
 pub(crate) enum SwitchEvent {
+    /// It has said which it is.
     Up,
     Ports(u32, Vec<Port>, bool),
     PortStatus(PortReason, Port),
-    Packet { port: u32, table: u8, frame: Frame },
+    Packet {
+        port: u32,
+        table: u8,
+        frame: Frame,
+    },
     Notice(Notice),
-    Barrier(u32),
+    /// A barrier or a change of roles is done.
+    Done(u32),
     Entries(u32, Vec<(u64, Option<Connection>, Bytes)>, bool),
     Meters(u32, Vec<u32>, bool),
-    Role(u32),
     Failed(u32, Option<ErrorCode>),
     Error(ErrorCode),
     Malformed,
@@ -195,7 +200,7 @@ impl Switches {
             return Err(Refusal { field: "switch", reason, busy: true });
         }
         let session = Session::new(Config::new(Side::Controller), cx.now);
-        let (budget, output) = (Budget::new(cx.now), Vec::new());
+        let (budget, output) = (Budget::default(), Vec::new());
         self.channels.insert(channel, SwitchChannel { session, node: None, budget, output });
         self.written.insert(channel);
         Ok(())
@@ -684,8 +689,7 @@ fn read(event: Event<'_>, packet: &mut Vec<u8>) -> SwitchEvent {
             _ => SwitchEvent::Nothing,
         },
         Event::Reply { xid, message, last } => match message {
-            Message::BarrierReply => SwitchEvent::Barrier(xid),
-            Message::RoleReply(_) => SwitchEvent::Role(xid),
+            Message::BarrierReply | Message::RoleReply(_) => SwitchEvent::Done(xid),
             Message::MultipartReply { body, .. } => match body {
                 Reply::PortDesc(ports) => SwitchEvent::Ports(xid, ports.iter().collect(), last),
                 Reply::Flow(entries) => {
@@ -704,5 +708,109 @@ fn read(event: Event<'_>, packet: &mut Vec<u8>) -> SwitchEvent {
             },
             _ => SwitchEvent::Nothing,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openflow::switch::{Output as Answers, Switch as Model};
+
+    use super::*;
+    use crate::fabric::meters;
+
+    const NODE: NodeId = NodeId(0);
+
+    fn context() -> Context {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
+        Context::new(&crate::config::Config::new("tcp", policy), 4, Time::ZERO)
+    }
+
+    /// Connects a model of a switch and hands messages to and fro until both are silent; what the
+    /// switch answered.
+    fn exchange(
+        switches: &mut Switches,
+        cx: &Context,
+        channel: ChannelId,
+        model: &mut Model,
+        session: &mut Session,
+    ) -> Vec<SwitchEvent> {
+        let mut heard = Vec::new();
+        loop {
+            let mut out = Vec::new();
+            switches.write(&mut out);
+            for output in out {
+                if let Output::Switch(_, bytes) = output {
+                    session.receive(cx.now, &bytes);
+                }
+            }
+            let mut answers = Answers::default();
+            while let Some(event) = session.poll(cx.now) {
+                if let Event::Message { xid, message } = event {
+                    model.handle(cx.now, xid, &message, &mut answers);
+                }
+            }
+            let mut bytes = session.output().to_vec();
+            session.sent(bytes.len());
+            bytes.extend(answers.messages.concat());
+            if bytes.is_empty() {
+                return heard;
+            }
+            switches.receive(cx, channel, &bytes);
+            while let Some(event) = switches.poll(cx, channel) {
+                if matches!(event, SwitchEvent::Up) {
+                    let features = switches.features(channel).expect("the session is up");
+                    switches.up(cx, channel, NODE, &features);
+                }
+                heard.push(event);
+            }
+            switches.polled(channel);
+        }
+    }
+
+    #[test]
+    fn what_a_connection_has_at_a_switch_is_given_again_when_it_comes_back() {
+        let (cx, mut model) = (context(), Model::new(7, 2));
+        let mut switches = Switches::new(&cx, BTreeSet::new());
+        let connection = Connection {
+            source: ([10, 0, 0, 1], 1).into(),
+            destination: ([10, 0, 0, 2], 2).into(),
+        };
+        let rate = Some(Rate::from_mbps(10));
+        let confirms = |events: &[SwitchEvent], switches: &mut Switches| {
+            let barriers = events.iter().filter_map(|event| match event {
+                SwitchEvent::Done(xid) => switches.answered(NODE, *xid),
+                _ => None,
+            });
+            barriers.filter(|pending| matches!(pending, Pending::Confirm(_, Some(_)))).count()
+        };
+        assert!(!meters::hold(&mut switches, &cx, connection, Some(NODE), rate), "no switch yet");
+        for number in 1..=2 {
+            let channel = ChannelId(number);
+            let mut session = Session::new(Config::new(Side::Switch), cx.now);
+            switches.connect(&cx, channel).expect("there is room");
+            exchange(&mut switches, &cx, channel, &mut model, &mut session);
+            assert_eq!(switches.node(channel), Some(NODE));
+            assert_eq!(switches.set_ready(&cx, NODE), number == 1, "the first time");
+            let added = switches.counters.entries_added;
+            assert_eq!(added, if number == 1 { 0 } else { 2 });
+            assert!(meters::hold(&mut switches, &cx, connection, Some(NODE), rate));
+            let events = exchange(&mut switches, &cx, channel, &mut model, &mut session);
+            assert_eq!(confirms(&events, &mut switches), usize::from(number == 1));
+        }
+        assert_eq!(switches.node(ChannelId(1)), None, "the newer channel is the switch's");
+        assert_eq!(switches.remove(ChannelId(1)), None);
+        assert_eq!(switches.remove(ChannelId(2)), Some(NODE));
+        assert!(!switches.is_ready(NODE));
+    }
+
+    #[test]
+    fn channels_beyond_the_limit_and_unknown_ones_are_refused() {
+        let mut cx = context();
+        cx.limits.switches = 1;
+        let mut switches = Switches::new(&cx, BTreeSet::new());
+        assert!(switches.connect(&cx, ChannelId(1)).is_ok());
+        assert!(switches.connect(&cx, ChannelId(2)).is_err_and(|refusal| refusal.busy));
+        assert_eq!(switches.receive(&cx, ChannelId(2), &[4]), None);
+        assert_eq!(switches.deadline().is_some(), false, "no session was written yet");
     }
 }

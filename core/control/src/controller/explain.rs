@@ -1,4 +1,4 @@
-//! Answers to people: how everything stands, and why a flow has its rate.
+//! Answers to people, read from the rooms: how everything stands, and why a flow has its rate.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -8,16 +8,15 @@ use alloc::vec::Vec;
 use model::{FlowId, JobId, LinkId, NodeId, NodeKind};
 use units::{Bytes, Rate};
 
+use super::Controller;
 use crate::applications::registry::Flow;
 use crate::config::Enforcement;
-use crate::controller::Controller;
 use crate::fabric::discovery::PROBES;
+use crate::fabric::switches::Switch;
 use crate::status::{
     AgentStatus, ApplicationStatus, Bottleneck, FlowExplanation, FlowStatus, JobExplanation,
     LinkStatus, Rival, Status, SwitchStatus,
 };
-
-use crate::fabric::switches::Switch;
 
 /// Rivals that an explanation names.
 const RIVALS: usize = 10;
