@@ -1,8 +1,6 @@
 //! A figure of a text: which runs of a scenario it takes and what it plots.
 
-pub use document::Setting;
-
-use crate::scenario::Override;
+use document::{Override, Setting};
 
 /// Makes a scenario a figure of a text. A scenario may be several figures, which share its runs, and
 /// a figure may have several scenarios, its panels.

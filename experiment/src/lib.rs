@@ -16,7 +16,8 @@ pub mod scenario;
 pub mod store;
 pub mod table;
 
-pub use figure::{Figure, Setting};
+pub use document::Setting;
+pub use figure::Figure;
 pub use files::WriteError;
 pub use published::{Bound, Published, Verdict, judge};
 pub use result::{Origin, PolicyResult, Run, RunResult};

@@ -1,8 +1,8 @@
 //! Published figures, and how ours are judged against them.
 
+use document::Setting;
 use serde::Serialize;
 
-use crate::figure::Setting;
 use crate::metrics::is_change;
 
 /// On which sides of a published value ours may lie.

@@ -1,15 +1,11 @@
 //! What flows got of the rates that they were held to, for people and for scripts.
 
-use engine::{Outcome, RateRecord};
+use engine::Outcome;
 use model::Topology;
 use serde::Serialize;
-use units::Bytes;
 
 use crate::metrics::{Sample, Unit};
-use crate::result::node_name;
 
-/// Below this much a packet or two more or less are a percent.
-const ENOUGH: Bytes = Bytes::new(300_000);
 /// So many flows are shown one by one to people.
 const FEW: usize = 12;
 
@@ -39,13 +35,6 @@ pub struct FlowRate {
     pub ratio: Option<f64>,
 }
 
-/// Goodput by rate; `None` where too little was to be sent to say.
-pub(crate) fn ratio(seen: &RateRecord) -> Option<f64> {
-    let says = seen.expected.bytes_in(seen.counted) >= ENOUGH;
-    let goodput = seen.goodput().filter(|_| says)?;
-    Some(goodput.as_bps() as f64 / seen.expected.as_bps() as f64)
-}
-
 /// The flows of `run` that had a rate.
 pub(crate) fn of(topology: &Topology, run: &Outcome) -> Vec<FlowRate> {
     let seen = run.rates.iter().filter_map(|own| {
@@ -53,14 +42,14 @@ pub(crate) fn of(topology: &Topology, run: &Outcome) -> Vec<FlowRate> {
         Some(FlowRate {
             flow: own.flow.0,
             job: flow.job.0,
-            from: node_name(topology, flow.src),
-            to: node_name(topology, flow.dst),
+            from: topology.node(flow.src).name.clone(),
+            to: topology.node(flow.dst).name.clone(),
             limited_s: own.limited.as_secs_f64(),
             counted_s: own.counted.as_secs_f64(),
             rate_bps: own.rate.as_bps(),
             expected_bps: own.expected.as_bps(),
             goodput_bps: own.goodput().unwrap_or_default().as_bps(),
-            ratio: ratio(own),
+            ratio: own.ratio(),
         })
     });
     seen.collect()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use engine::Outcome;
-use model::{NodeId, Topology};
+use model::Topology;
 use serde::{Serialize, Serializer};
 
 use crate::metrics::{self, Metrics};
@@ -173,12 +173,4 @@ impl RunResult {
 /// The relative change from `theirs` to `ours`; `None` of what wasn't measured, or of no number.
 fn change(ours: Option<&f64>, theirs: Option<&f64>) -> Option<f64> {
     Some(ours? / theirs? - 1.0).filter(|change| change.is_finite())
-}
-
-/// The name that a topology gives a node; its number when it gives none.
-pub(crate) fn node_name(topology: &Topology, node: NodeId) -> String {
-    match topology.nodes().get(node.index()) {
-        Some(node) => node.name.clone(),
-        None => format!("node {}", node.0),
-    }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use controlled::Controlled;
+use document::DocumentError;
 use engine::{Monitor, Outcome, Plan, Progress};
 use lab::Northbound;
 use model::{LinkId, Network};
@@ -12,8 +13,8 @@ use packet::{Capture, Protocol, Setup, Transport};
 use policy::{Policy, PolicyError};
 use units::Span;
 
-use crate::scenario::{PolicySpec, Scenario, ScenarioError, Simulated, Traffic, World};
-use crate::{Origin, Run, RunResult};
+use crate::result::{Origin, Run, RunResult};
+use crate::scenario::{PolicySpec, Scenario, Simulated, Traffic, World};
 
 /// How often is seen what flows of a lab get of their rates.
 const LOOK: Span = Span::from_millis(20);
@@ -72,7 +73,7 @@ impl Prepared {
     ///
     /// # Errors
     /// A trace that can't be read; parameters of the workload that don't go together.
-    pub fn new(scenario: Scenario) -> Result<Self, ScenarioError> {
+    pub fn new(scenario: Scenario) -> Result<Self, DocumentError> {
         let network = Network::new(scenario.topology.clone());
         let traffic = scenario.workload.prepare(&network, scenario.seed)?;
         let rates = scenario.world == World::Lab;

@@ -7,7 +7,8 @@ use engine::FlowRecord;
 use model::{NodeId, NodeKind};
 use units::{Bytes, Span};
 
-use super::{Sample, View};
+use super::sample::Sample;
+use super::view::View;
 
 /// Where a queue stands.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use engine::{Completions, FlowRecord, JobRecord, Outcome};
+use engine::{Completions, FlowRecord, JobRecord, Outcome, RateRecord};
 use model::{JobClass, JobId, LinkId, NodeId, NodeKind, Topology};
 use units::{Bytes, Rate, Span, Time};
 
-use super::{Sample, transmit};
-use crate::rates;
+use super::sample::Sample;
+use super::transmit;
 
 /// The jobs a metric is about: those of a class, or all.
 pub(super) type Group = Option<JobClass>;
@@ -68,7 +68,7 @@ impl<'a> View<'a> {
             topology,
             run,
             fct: fct.map(Span::as_secs_f64).collect(),
-            rates: run.rates.iter().filter_map(rates::ratio).collect(),
+            rates: run.rates.iter().filter_map(RateRecord::ratio).collect(),
             classes: run.jobs.iter().map(|job| (job.id, job.class)).collect(),
             pairs,
             latency: OnceCell::new(),

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use model::{LinkId, Topology};
 
 use crate::metrics::{Metrics, Unit, human};
-use crate::result::node_name;
 use crate::table::shown_value;
 
 use super::html::{Figure, Table};
@@ -127,7 +126,7 @@ pub(super) fn links(
     }
     let name = |link: &LinkId| {
         let ends = topology.links().get(link.index()).map(|l| [l.from, l.to]);
-        let ends = ends.map(|ends| ends.map(|node| node_name(topology, node)).join("→"));
+        let ends = ends.map(|ends| ends.map(|node| topology.node(node).name.as_str()).join("→"));
         ends.unwrap_or_default()
     };
     let names: Vec<String> = busiest.iter().map(|(link, _)| name(link)).collect();

@@ -31,6 +31,24 @@ pub(super) fn page(title: &str, body: &str) -> String {
     )
 }
 
+/// The style class of each policy: `p0`, grey, for the baseline, the colours `p1` to `p6` in turn for
+/// the others.
+pub(super) fn classes<'a>(
+    policies: impl Iterator<Item = &'a str>,
+    baseline: Option<&str>,
+) -> Vec<String> {
+    const COLOURS: usize = 6;
+    let mut others = 0;
+    let class = |policy| {
+        if Some(policy) == baseline {
+            return "p0".to_owned();
+        }
+        others += 1;
+        format!("p{}", (others - 1) % COLOURS + 1)
+    };
+    policies.map(class).collect()
+}
+
 /// A table whose cells are plain text; the first cell of a row names it.
 pub(super) struct Table {
     caption: String,

@@ -30,7 +30,7 @@ pub use results::{render as render_results, write as write_results};
 
 use bars::Bars;
 use cdf::{Curve, Quantity};
-use html::{Figure, Table, escape, page};
+use html::{Figure, Table, classes, escape, page};
 
 /// What a report is about.
 #[derive(Clone, Copy, Debug)]
@@ -194,20 +194,6 @@ fn figures(report: &Report<'_>) -> Vec<Figure> {
     figures.push(links(report, &classes));
     figures.push(timeline::figure(report.topology, report.runs));
     figures.into_iter().flatten().collect()
-}
-
-/// The class of each policy's colour: grey for the baseline, the others in order.
-fn classes<'a>(policies: impl Iterator<Item = &'a str>, baseline: Option<&str>) -> Vec<String> {
-    const COLOURS: usize = 6;
-    let mut others = 0;
-    let class = |policy| {
-        if Some(policy) == baseline {
-            return "p0".to_owned();
-        }
-        others += 1;
-        format!("p{}", (others - 1) % COLOURS + 1)
-    };
-    policies.map(class).collect()
 }
 
 fn jct_quantity() -> Quantity {

@@ -1,7 +1,8 @@
 //! A metric along an axis: lines where the axis has numbers, bars where it has names. Every value
 //! has its 95 % interval, and beside it what is published.
 
-use crate::figure::Setting;
+use document::Setting;
+
 use crate::metrics::Unit;
 
 use super::cdf::axis_unit;

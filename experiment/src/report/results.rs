@@ -3,14 +3,15 @@
 
 use std::path::Path;
 
-use crate::figure::Setting;
+use document::Setting;
+
 use crate::files::{WriteError, write_whole};
 use crate::metrics::{Unit, distributions};
 use crate::published::Verdict;
 use crate::reproduce::{Drawn, FigureResult, Measure, PanelResult, Reproduction};
 
 use super::cdf::{self, Curve, Quantity};
-use super::html::{Figure, escape, page};
+use super::html::{Figure, classes, escape, page};
 use super::plot::{self, Series, Subject, Value};
 
 /// Writes the page to the file `path`; `command` gives it again.
@@ -115,7 +116,7 @@ fn plots(panel: &PanelResult) -> Vec<Figure> {
         "" => panel.title.clone(),
         name => format!("{} ({name})", panel.title),
     };
-    let classes = super::classes(
+    let classes = classes(
         first.result.results.iter().map(|result| result.policy.as_str()),
         first.result.baseline.as_deref(),
     );

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use document::Setting;
 use serde::{Serialize, Serializer};
 
 use super::plan::{FigurePlan, PanelPlan, Plan, PointPlan};
 use super::runs::{Measured, PolicyMeasured};
-use crate::figure::{Figure, Setting};
+use crate::figure::Figure;
 use crate::metrics::{Metrics, Sample};
 use crate::published::{Published, Verdict};
 use crate::result::{Origin, RunResult};

@@ -5,10 +5,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::figure::{Figure, Setting};
+use document::{DocumentError, Override, Setting};
+
+use crate::figure::Figure;
 use crate::metrics;
 use crate::published::Published;
-use crate::scenario::{Content, Override, Scenario, ScenarioError};
+use crate::scenario::{Content, Scenario};
 
 /// What to reproduce, and how.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +38,7 @@ pub enum PlanError {
     },
     /// A scenario is none.
     #[error(transparent)]
-    Scenario(#[from] ScenarioError),
+    Scenario(#[from] DocumentError),
     /// A file that a scenario names can't be read.
     #[error("{scenario}: {source}")]
     File {

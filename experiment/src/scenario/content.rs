@@ -6,8 +6,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Override, ScenarioError, load_text};
-use document::{Document, Node, Table};
+use document::{Document, DocumentError, Node, Override, Table, text_of};
 
 /// Keys that say how results are shown and judged, not what they are.
 const WITHOUT: [&str; 6] = ["name", "title", "source", "measures", "figure", "published"];
@@ -21,13 +20,16 @@ pub struct Content {
 }
 
 impl Content {
+    /// Largest scenario file, in octets.
+    pub const MOST_BYTES: u64 = 4 << 20;
+
     /// Reads the scenario file at `path`, which needs no more than to be TOML, and applies
     /// `overrides` in order.
     ///
     /// # Errors
     /// The file can't be read, or an override can't be applied.
-    pub fn load(path: &Path, overrides: &[Override]) -> Result<Self, ScenarioError> {
-        let (file, text) = load_text(path)?;
+    pub fn load(path: &Path, overrides: &[Override]) -> Result<Self, DocumentError> {
+        let (file, text) = text_of(path, Self::MOST_BYTES)?;
         let document = Document::read(&file, &text, overrides)?;
         let mut content = Self { text: String::new(), files: Vec::new() };
         let folder = path.parent().unwrap_or(Path::new(""));

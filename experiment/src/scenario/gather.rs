@@ -1,14 +1,13 @@
 //! `[workload]` with `kind = "gather"`: fan-out requests.
 
+use document::DocumentError;
+use document::fields::{Fields, Value, between};
+use document::topology::{self, named};
 use model::{NodeId, NodeKind, Topology};
 use units::{Bytes, Span};
 use workload::{Death, Gather, Overload};
 
-use super::ScenarioError;
-use super::fields::{Fields, Value, between};
-use super::topology::{self, named};
-
-type Read<T> = Result<T, ScenarioError>;
+type Read<T> = Result<T, DocumentError>;
 
 /// Most requests of a front end.
 const MOST_REQUESTS: u32 = 1_000_000;

@@ -1,13 +1,12 @@
 //! `[[workload.job]]`: jobs written out flow by flow.
 
+use document::DocumentError;
+use document::fields::{Value, between};
+use document::topology::{Names, named};
 use model::{Flow, Job, JobClass, JobId, TaskId};
 use units::{Bytes, Span, Time};
 
-use super::ScenarioError;
-use super::fields::{Value, between};
-use super::topology::{Names, named};
-
-type Read<T> = Result<T, ScenarioError>;
+type Read<T> = Result<T, DocumentError>;
 
 /// Most jobs, and most flows in all, that a file writes out.
 const MOST: usize = 100_000;

@@ -1,10 +1,9 @@
 //! `[lab]`: what the lab is built of, and who governs it.
 
 use ::lab::{Enforcement, Governance, Switches};
+use document::DocumentError;
+use document::fields::{Value, between};
 use units::Span;
-
-use super::ScenarioError;
-use super::fields::{Value, between};
 
 /// How the lab is built and governed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,7 +17,7 @@ pub struct LabSettings {
 }
 
 /// The table `[lab]`.
-pub(super) fn read(value: &Value<'_>) -> Result<LabSettings, ScenarioError> {
+pub(super) fn read(value: &Value<'_>) -> Result<LabSettings, DocumentError> {
     let mut fields = value.fields()?;
     let known = &[("bridge", Switches::Bridge), ("ovs", Switches::Ovs)];
     let switches = fields.or("switches", Switches::default(), |v| v.choice(known))?;

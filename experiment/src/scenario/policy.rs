@@ -1,12 +1,12 @@
 //! `[[policy]]`: who decides, one run each.
 
-use document::policies;
+use document::fields::Value;
+use document::{DocumentError, policies};
 use packet::Transport;
 use policy::{GATHERING, Parameters, Policy, PolicyError};
 use units::Bytes;
 
-use super::fields::Value;
-use super::{ScenarioError, transport};
+use super::transport;
 
 /// Most policies of a scenario.
 const MOST: usize = 64;
@@ -36,7 +36,7 @@ impl PolicySpec {
 }
 
 /// The list `[[policy]]`; `base` is what hosts speak where a policy doesn't say otherwise.
-pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Vec<PolicySpec>, ScenarioError> {
+pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Vec<PolicySpec>, DocumentError> {
     let members = value.list(MOST)?;
     if members.is_empty() {
         return Err(value.error("is empty; add a [[policy]] with name = \"tcp\""));
@@ -56,7 +56,7 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Vec<PolicySpec>
     Ok(policies)
 }
 
-fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioError> {
+fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, DocumentError> {
     let mut fields = value.fields()?;
     let name = policies::read_name(&mut fields)?;
     let label = fields.or("label", name.to_owned(), Value::name)?;
@@ -80,7 +80,7 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
 pub(super) fn check_gathering(
     value: &Value<'_>,
     policies: &[PolicySpec],
-) -> Result<(), ScenarioError> {
+) -> Result<(), DocumentError> {
     match policies.iter().find(|policy| !GATHERING.contains(&policy.name)) {
         Some(policy) => Err(value.error(format_args!(
             "{} doesn't say how to gather requests; use {}",

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use document::DocumentError;
+use document::fields::{Fields, Value};
+use document::topology::{self, Names, named};
 use engine::{Application, Jobs, Streams};
 use model::{Job, Network, NodeId, NodeKind, Topology};
 use packet::{Progress, Transport};
@@ -12,18 +15,11 @@ use workload::{
     Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
 };
 
-use super::ScenarioError;
+use super::amounts::{bytes, count, file, span};
 use super::cluster;
-use super::fields::{Fields, Value, between};
-use super::topology::{self, Names, named};
 use super::{gather, jobs, stream};
 
-type Read<T> = Result<T, ScenarioError>;
-
-/// Longest time that a workload may name.
-const LONGEST: Span = Span::from_secs(3_600_000);
-/// Most octets that a workload may name: a petabyte.
-const LARGEST: Bytes = Bytes::new(1_000_000_000_000_000);
+type Read<T> = Result<T, DocumentError>;
 
 /// A description counts so many flows at most.
 const MOST_COUNTED: usize = 1_000_000;
@@ -221,13 +217,13 @@ impl Workload {
     ///
     /// # Errors
     /// A trace that can't be read; parameters that don't go together.
-    pub fn prepare(&self, network: &Network, seed: u64) -> Result<Traffic, ScenarioError> {
+    pub fn prepare(&self, network: &Network, seed: u64) -> Result<Traffic, DocumentError> {
         self.make(network, seed).map_err(|error| match error {
-            Error::Trace(error) => ScenarioError::whole(error),
+            Error::Trace(error) => DocumentError::whole(error),
             Error::Parameter(ParameterError { parameter, message }) => {
                 let site = self.sites.iter().find(|(name, _)| *name == parameter);
                 let site = site.or(self.sites.first()).map_or("", |(_, site)| site);
-                ScenarioError::new(site, parameter, message)
+                DocumentError::new(site, parameter, message)
             }
         })
     }
@@ -376,7 +372,9 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
         Kind::Stream if !context.ends => {
             return Err(fields.error(jobs::NEEDS_END));
         }
-        Kind::Stream => Recipe::Stream(stream::read(&mut fields, &names, context, &mut sites)?),
+        Kind::Stream => {
+            Recipe::Stream(stream::read(&mut fields, &names, context.folder, &mut sites)?)
+        }
         Kind::Permutation => Recipe::Permutation(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
         Kind::AllToAll => Recipe::AllToAll(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
         Kind::Gather => {
@@ -505,26 +503,6 @@ fn incast(fields: &mut Fields<'_>, names: &Names<'_>, ends: bool) -> Read<Recipe
     }))
 }
 
-pub(super) fn count(value: &Value<'_>) -> Read<u32> {
-    value.integer(1..=u32::MAX)
-}
-
-pub(super) fn bytes(value: &Value<'_>) -> Read<Bytes> {
-    between(value, Bytes::new(1), LARGEST)
-}
-
-pub(super) fn span(value: &Value<'_>) -> Read<Span> {
-    between(value, Span::ZERO, LONGEST)
-}
-
 fn positive(value: &Value<'_>) -> Read<f64> {
     value.number(1e-6..=1000.0)
-}
-
-pub(super) fn file(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
-    let text = value.text()?;
-    if text.is_empty() || text.contains('\0') {
-        return Err(value.error("is no path; name a file"));
-    }
-    Ok(folder.join(text))
 }

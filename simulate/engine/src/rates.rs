@@ -44,6 +44,15 @@ impl RateRecord {
     pub fn goodput(&self) -> Option<Rate> {
         (self.counted > Span::ZERO).then(|| Rate::of(self.delivered, self.counted))
     }
+
+    /// Goodput over the expected rate; `None` when too little was to be sent to tell.
+    pub fn ratio(&self) -> Option<f64> {
+        // Below this, one or two packets more or less make a percent.
+        const ENOUGH: Bytes = Bytes::new(300_000);
+        let goodput = self.goodput()?;
+        let enough = self.expected.bytes_in(self.counted) >= ENOUGH;
+        enough.then(|| goodput.as_bps() as f64 / self.expected.as_bps() as f64)
+    }
 }
 
 /// All flows that live, and what is known of those that ever had a rate.
