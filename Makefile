@@ -19,7 +19,7 @@ test:
 ## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N)
 soak:
 	CONTROL_SEEDS=$${CONTROL_SEEDS:-5000} cargo test --profile quick --locked \
-		-p watermaster-control -p watermaster-controlled --test faults
+		-p watermaster-control -p watermaster-simulated-controller --test faults
 
 ## lint: format, lints, documentation, fuzz targets that compile
 lint:

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use controlled::Controlled;
 use document::DocumentError;
 use engine::{Monitor, Outcome, Plan, Progress};
 use lab::Northbound;
 use model::{LinkId, Network};
 use packet::{Capture, Protocol, Setup, Transport};
 use policy::{Policy, PolicyError};
+use simulated_controller::SimulatedController;
 use units::Span;
 
 use crate::result::{Origin, Run, RunResult};
@@ -198,7 +198,7 @@ impl Task<'_> {
             return Ok(self.policy.build()?);
         };
         let make = || self.policy.build().expect("it was built when the scenario was read");
-        Ok(Box::new(Controlled::new(Box::new(make), lease, faults, scenario.seed)))
+        Ok(Box::new(SimulatedController::new(Box::new(make), lease, faults, scenario.seed)))
     }
 
     fn in_lab(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {

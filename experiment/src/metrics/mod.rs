@@ -3,9 +3,9 @@
 //!
 //! A metric that has nothing to measure (no job completed, no baseline, no such class) is absent.
 
-mod held;
 mod sample;
 mod summary;
+mod sync_vs_async;
 pub mod transmit;
 mod unit;
 mod view;
@@ -16,9 +16,9 @@ use engine::Outcome;
 use model::JobClass::{Large, Medium, Small};
 use model::{LinkId, Topology};
 
-use held::Place;
 pub use sample::Sample;
 pub use summary::Summary;
+use sync_vs_async::Place;
 pub use unit::{Unit, human, is_change};
 use view::View;
 

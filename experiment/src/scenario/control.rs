@@ -1,12 +1,12 @@
 //! `[control]`: who decides, the policy alone or in the whole controller, and how decisions reach the
 //! flows.
 
-use controlled::{Faults, Often};
 use document::DocumentError;
 use document::fields::{Value, between};
 use model::Topology;
 use packet::Enforcement;
 use policy::GATHERING;
+use simulated_controller::{Faults, Often};
 use units::{Bytes, Span};
 
 use super::policy::PolicySpec;

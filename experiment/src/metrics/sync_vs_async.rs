@@ -24,7 +24,7 @@ pub(super) enum Place {
 impl View<'_> {
     /// Completion times over those of the same flows in an otherwise empty network.
     pub(super) fn fct_normalized(&self) -> Sample {
-        let flows = self.run.flows.iter().zip(&self.run.held.ideal);
+        let flows = self.run.flows.iter().zip(&self.run.host_queues.ideal);
         let ratios = flows.filter_map(|(flow, ideal)| {
             Some(FlowRecord::completion(flow)?.as_secs_f64() / ideal.as_secs_f64())
         });
@@ -38,8 +38,9 @@ impl View<'_> {
 
     /// Time in the network of each packet that waited at its host before, s.
     pub(super) fn network_latency(&self) -> &Sample {
-        self.latency
-            .get_or_init(|| self.run.held.latency.iter().copied().map(Span::as_secs_f64).collect())
+        self.latency.get_or_init(|| {
+            self.run.host_queues.latency.iter().copied().map(Span::as_secs_f64).collect()
+        })
     }
 
     /// Payload of all flows over what the links of the hosts that flows go to could carry in the
