@@ -1,4 +1,4 @@
-//! A scenario file to a world to a result table beside the published one.
+//! From a scenario file through runs to results beside the published values.
 #![forbid(unsafe_code)]
 
 pub mod bound;

@@ -1,4 +1,4 @@
-//! What flows got of the rates that they were held to, for people and for scripts.
+//! Achieved rates of limited flows, for people and for scripts.
 
 use engine::Outcome;
 use model::Topology;
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::metrics::{Sample, Unit};
 
-/// So many flows are shown one by one to people.
+/// Most flows that are shown one by one.
 const FEW: usize = 12;
 
 /// A flow that had a rate. Times count while its rate stood and it had enough to send, except
@@ -31,7 +31,7 @@ pub struct FlowRate {
     pub expected_bps: u64,
     /// What arrived, payload, bit/s.
     pub goodput_bps: u64,
-    /// Goodput by what was expected; nothing where too little was to be sent to say.
+    /// Goodput over the expected rate; `None` when too little was to be sent to tell.
     pub ratio: Option<f64>,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn of(topology: &Topology, run: &Outcome) -> Vec<FlowRate> {
     seen.collect()
 }
 
-/// `flows` in a line, and one by one where they are few; nothing of none. Without a line end.
+/// `flows` on one line, and one by one if few, without a line end; `None` without flows.
 pub fn show(flows: &[FlowRate]) -> Option<String> {
     let ratios: Sample = flows.iter().filter_map(|flow| flow.ratio).collect();
     let mute = flows.len() - ratios.values().len();

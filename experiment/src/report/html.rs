@@ -1,4 +1,4 @@
-//! Pieces of HTML. Every text that isn't ours passes [`escape`].
+//! Pieces of HTML. Every text from outside passes [`escape`].
 
 /// `text` as character data or as the value of a quoted attribute.
 pub(super) fn escape(text: &str) -> String {
@@ -10,7 +10,7 @@ pub(super) fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // NUL and its like are no characters of HTML.
+            // HTML has no control characters such as NUL.
             c if c.is_control() && c != '\n' => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
@@ -18,7 +18,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// A whole document around `body`. Nothing in it is loaded from elsewhere or run.
+/// A whole document around `body`, which loads nothing and runs no script.
 pub(super) fn page(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\

@@ -1,5 +1,5 @@
-//! One self-contained HTML page about a result: where it comes from, ours beside the published, and
-//! plots with their numbers. Nothing is loaded from elsewhere and nothing is run.
+//! One self-contained HTML page about a result: its origin, our values beside the published ones,
+//! and plots with their numbers. It loads nothing and runs no script.
 //!
 //! The plots are those of Phurti, section 6: completion times, their difference from the baseline
 //! (figure 6.3), their change by job class (6.4), the effective transmit rate (6.5, 6.6), and the
@@ -39,7 +39,7 @@ pub struct Report<'a> {
     pub title: &'a str,
     /// The text that the experiment is from; may be empty.
     pub source: &'a str,
-    /// The command that gives this result again.
+    /// The command that reproduces the result.
     pub command: &'a str,
     /// The network.
     pub topology: &'a Topology,
@@ -125,7 +125,7 @@ fn comparison(result: &RunResult, names: &[&str]) -> String {
     table.html()
 }
 
-/// The verdicts carry a class for their colour, so that this table is written by hand.
+/// Written by hand because verdicts have a style class.
 fn beside_published(result: &RunResult) -> String {
     let rows = |r: &PolicyResult| -> String {
         let rows = r.published.iter().map(|(name, figure)| {

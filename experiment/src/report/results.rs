@@ -1,5 +1,5 @@
-//! One self-contained page about a reproduction: each figure laid out like the text's, ours beside
-//! the published.
+//! One self-contained page about a reproduction: each figure laid out like the text's, our values
+//! beside the published ones.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::cdf::{self, Curve, Quantity};
 use super::html::{Figure, classes, escape, page};
 use super::plot::{self, Series, Subject, Value};
 
-/// Writes the page to the file `path`; `command` gives it again.
+/// Writes the page to the file `path`; `command` reproduces it.
 ///
 /// # Errors
 /// A file that can't be written; no part of it is left.
@@ -76,7 +76,7 @@ fn section(figure: &FigureResult) -> String {
     html + "</section>\n"
 }
 
-/// The verdicts carry a class for their colour, so that this table is written by hand.
+/// Written by hand because verdicts have a style class.
 fn table<'a>(rows: impl Iterator<Item = (String, &'a Measure)>) -> String {
     let rows: String = rows
         .map(|(name, measure)| {

@@ -8,7 +8,7 @@ use workload::Cluster;
 /// Most containers of a host, and most entries of a list of them.
 const MOST: u32 = 65_536;
 
-/// Reads the table; where each of its keys is goes into `sites`.
+/// Reads the table and adds the place of each key to `sites`.
 pub(super) fn read(
     value: &Value<'_>,
     hosts: usize,
@@ -18,7 +18,7 @@ pub(super) fn read(
     let containers = containers(&fields.need("containers", "[6, 6, 3]")?)?;
     let all = containers.iter().cycle().take(hosts).fold(0, |sum: u32, n| sum.saturating_add(*n));
     let cluster = Cluster {
-        // Half of the containers are left to tasks.
+        // At most half of the containers run masters.
         most_jobs: fields.or("most_jobs", (all / 2).max(1), |v| v.integer(1..=u32::MAX))?,
         slow_start: fields.or("slow_start", 0.05, |v| v.number(0.0..=1.0))?,
         fetches: fields.or("fetches", 5, |v| v.integer(1..=MOST))?,
@@ -33,7 +33,7 @@ pub(super) fn read(
     Ok(cluster)
 }
 
-/// A number for all hosts, or a list that is begun again at its end.
+/// A number for all hosts, or a list that repeats.
 fn containers(value: &Value<'_>) -> Result<Vec<u32>, DocumentError> {
     if !value.is_list() {
         return Ok(vec![value.integer(1..=MOST)?]);

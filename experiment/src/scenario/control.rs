@@ -1,5 +1,5 @@
-//! `[control]`: who decides, the policy alone or in the whole controller, and how decisions reach the
-//! flows.
+//! `[control]`: whether the policy decides alone or within the whole controller, and how decisions
+//! reach the flows.
 
 use document::DocumentError;
 use document::fields::{Value, between};
@@ -16,24 +16,24 @@ use super::policy::PolicySpec;
 pub struct Control {
     /// One-way delay between hosts and controller.
     pub delay: Span,
-    /// What the controller takes over each message, one after another.
+    /// Processing time of each message; one at a time.
     pub processing: Span,
     /// What limits a flow.
     pub enforcement: Enforcement,
-    /// The whole controller, where policies don't decide alone.
+    /// The simulated controller; `None`: the policy decides alone.
     pub simulated: Option<Simulated>,
 }
 
 /// The whole controller in the simulated world, with agents and channels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Simulated {
-    /// How long agents hold what they were told without hearing from the controller.
+    /// How long agents keep what they were told without hearing from the controller.
     pub lease: Span,
     /// What goes wrong.
     pub faults: Faults,
 }
 
-/// Control that costs no time, for texts that state none.
+/// Control without delay, the default.
 pub(super) const CONTROL: Control = Control {
     delay: Span::ZERO,
     processing: Span::ZERO,

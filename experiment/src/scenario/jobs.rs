@@ -15,7 +15,7 @@ const LARGEST: Bytes = Bytes::new(1_000_000_000_000_000);
 /// Latest arrival or start.
 const LATEST: Span = Span::from_secs(3_600_000);
 
-/// What is wrong with an endless flow in a scenario without an end.
+/// The error for an endless flow in a scenario without an end.
 pub(super) const NEEDS_END: &str =
     "the run would never end; add until = \"10 s\" at the top of the scenario";
 

@@ -1,4 +1,4 @@
-//! `[lab]`: what the lab is built of, and who governs it.
+//! `[lab]`: how the lab is built and governed.
 
 use ::lab::{Enforcement, Governance, Switches};
 use document::DocumentError;
@@ -10,7 +10,7 @@ use units::Span;
 pub struct LabSettings {
     /// What forwards.
     pub switches: Switches,
-    /// Whether segmentation is left to the interfaces.
+    /// Whether interfaces offload segmentation.
     pub segmentation: bool,
     /// The daemons that govern it; `None`: the policy decides in the process that runs the scenario.
     pub daemons: Option<Governance>,

@@ -1,9 +1,8 @@
 //! The scenario file: one TOML document that says what runs where under which policies, and what
 //! was published about it. `docs/scenarios.md` explains every key.
 //!
-//! Whatever a file holds, reading it gives a scenario that can be built within the bounds stated at
-//! [`Content::MOST_BYTES`] and beside each key, or one error that names file, line, column, field,
-//! fault and remedy.
+//! Reading any file gives either a scenario within the bounds at [`Content::MOST_BYTES`] and beside
+//! each key, or one error that names file, line, column, field, fault and remedy.
 
 mod amounts;
 mod cluster;
@@ -48,11 +47,11 @@ pub struct Scenario {
     pub name: String,
     /// One line for people.
     pub title: String,
-    /// The text and section that the experiment is from; empty when it is from none.
+    /// The text and section that the experiment is from; may be empty.
     pub source: String,
     /// Seed of every random stream.
     pub seed: u64,
-    /// What simulates it.
+    /// The world that it runs in.
     pub world: World,
     /// Label of the policy that the others are compared with.
     pub baseline: String,
@@ -60,15 +59,15 @@ pub struct Scenario {
     pub until: Time,
     /// Hosts, switches and links.
     pub topology: Topology,
-    /// In which order queues are served.
+    /// Queueing disciplines.
     pub queues: Queues,
     /// How directives reach the flows.
     pub control: Control,
     /// How the lab is built and governed.
     pub lab: LabSettings,
-    /// What moves.
+    /// The traffic.
     pub workload: Workload,
-    /// Who decides, one run each.
+    /// The policies, one run each.
     pub policies: Vec<PolicySpec>,
     /// Ports to capture in every run.
     pub captures: Vec<CapturePort>,
@@ -76,8 +75,8 @@ pub struct Scenario {
     pub monitors: Vec<Monitor>,
     /// The figures of a text that it is.
     pub figures: Vec<Figure>,
-    /// Results that the text gives of the scenario as it is: those of another point of a figure's
-    /// axis are left out.
+    /// Values published for the scenario as it is, without those of other points of a figure's
+    /// axis.
     pub published: Vec<Published>,
     /// Names of the metrics that a table for people shows; empty: the usual ones.
     pub measures: Vec<String>,
@@ -89,7 +88,7 @@ pub enum World {
     /// Packet by packet.
     #[default]
     Packet,
-    /// Flows that share links max-min fairly; transport and queues play no part in it.
+    /// Flows that share links max-min fairly, without transport or queues.
     Fluid,
     /// The kernel's own TCP between network namespaces of this machine, in real time.
     Lab,
@@ -119,7 +118,7 @@ pub struct CapturePort {
 }
 
 impl Scenario {
-    /// Where a run ends that is given no `until`: late enough for any flow that can end.
+    /// The end of a run without `until`: late enough for any finite flow.
     const LATEST: Span = Span::from_secs(3_600_000);
     const MOST_CAPTURES: usize = 64;
 
@@ -240,8 +239,8 @@ impl Scenario {
         self.policies.iter().map(|policy| policy.label.as_str())
     }
 
-    /// Whether what it measures, or what was published of it, compares with the baseline. Without
-    /// measures of its own it shows the usual ones, which do.
+    /// Whether a shown metric or a published value compares with the baseline. The default metrics
+    /// do.
     pub fn compares(&self) -> bool {
         let figures = self.published.iter();
         let against = |figure: &Published| figure.against.as_ref() == Some(&self.baseline);

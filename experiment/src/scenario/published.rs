@@ -1,4 +1,4 @@
-//! `[[published]]`: what the text reports, to be held against what comes out.
+//! `[[published]]`: values that the text reports, to be compared with ours.
 
 use document::fields::{Fields, Value, unknown};
 use document::{Document, DocumentError};
@@ -91,7 +91,7 @@ fn owner<'f>(
     }
 }
 
-/// Whether `published` is about the scenario as it is: its figure's axis stands where `at` says.
+/// Whether `published` is about the scenario as it is: its figure's axis has the value `at`.
 pub(super) fn applies(published: &Published, figures: &[Figure], document: &Document<'_>) -> bool {
     let Some(at) = &published.at else {
         return true;

@@ -15,7 +15,7 @@ type Read<T> = Result<T, DocumentError>;
 
 /// Most operators.
 const MOST: usize = 256;
-/// Most tuples that one gives.
+/// Most tuples emitted for one.
 const MOST_EMITTED: f64 = 1000.0;
 
 const GROUPINGS: &[(&str, Grouping)] = &[
@@ -25,7 +25,7 @@ const GROUPINGS: &[(&str, Grouping)] = &[
     ("all", Grouping::All),
 ];
 
-/// A topology, but for the texts whose words are keys: by position of the operator.
+/// A topology, and the files whose words are keys, by position of the operator.
 #[derive(Clone, Debug)]
 pub(super) struct Recipe {
     stream: Stream,
@@ -44,7 +44,8 @@ impl Recipe {
     }
 }
 
-/// The keys of the table; files are looked up from `folder`. `sites` takes in where parameters are, for errors found later.
+/// The keys of the table; files are looked up from `folder`. The places of parameters are added to
+/// `sites`, for errors found later.
 pub(super) fn read(
     fields: &mut Fields<'_>,
     hosts: &Names<'_>,
@@ -126,7 +127,7 @@ fn input(value: &Value<'_>, others: &[Operator]) -> Read<Input> {
     Ok(Input { operator: position, grouping, emit })
 }
 
-/// A time that comes again and again.
+/// A period.
 fn turn(value: &Value<'_>) -> Read<Span> {
     between(value, Span::from_micros(10), Span::from_secs(3600))
 }

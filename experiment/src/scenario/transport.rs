@@ -1,4 +1,4 @@
-//! `[transport]`: what the hosts speak; `[queues]`: who goes first.
+//! `[transport]`: the hosts' protocol; `[queues]`: queueing disciplines.
 
 use document::DocumentError;
 use document::fields::{Value, between};
@@ -33,7 +33,7 @@ const LENGTHS: &[(&str, Lengths)] = &[
 
 const LARGEST_PACKET: u32 = 65_535;
 
-/// `base` with what the table says otherwise.
+/// `base` with the table's changes.
 pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, DocumentError> {
     let mut fields = value.fields()?;
     let transport = Transport {
@@ -74,7 +74,7 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Docu
             "mss and header make packets of {packet} B; an IP packet has at most {LARGEST_PACKET} B"
         )));
     }
-    // The packet world knows what its transports can be.
+    // The packet world checks combinations.
     transport.check().map_err(|error| value.error(error))?;
     if transport.receive_window < Bytes::new(u64::from(transport.mss)) {
         return Err(value.error("receive_window is smaller than mss; write at least one segment"));
