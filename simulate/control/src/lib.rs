@@ -75,7 +75,7 @@ pub type Make<'a> = Box<dyn Fn() -> Box<dyn Policy + Send> + 'a>;
 pub type Watch<'a> = Box<dyn FnMut(Time, &Controller) + 'a>;
 
 /// The controller, its agents and channels.
-pub struct Controlled<'a> {
+pub struct SimulatedController<'a> {
     make: Make<'a>,
     lease: Span,
     faults: Faults,
@@ -111,7 +111,7 @@ enum Event {
     ControllerReturns,
 }
 
-impl<'a> Controlled<'a> {
+impl<'a> SimulatedController<'a> {
     /// A controller whose policy `make` makes and whose grants last a `lease`, among `faults` that
     /// `seed` draws.
     pub fn new(make: Make<'a>, lease: Span, faults: Faults, seed: u64) -> Self {
@@ -410,7 +410,7 @@ impl<'a> Controlled<'a> {
     }
 }
 
-impl Policy for Controlled<'_> {
+impl Policy for SimulatedController<'_> {
     fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         if self.epoch == 0 {
             self.begin(now, network);
