@@ -109,28 +109,11 @@ impl Controller {
         })
     }
 
-    /// Takes in what happened at `now` and appends to `out` what is to be done. Time that goes
-    /// backwards is taken to stand still.
+    /// Takes in one thing that happened at `now`. Time that goes backwards is taken to stand still.
     ///
     /// # Errors
     /// A declaration or a report that is not taken, and why. Nothing has changed then.
-    pub fn input(
-        &mut self,
-        now: Time,
-        input: Input<'_>,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Refusal> {
-        let done = self.hear(now, input);
-        self.settle(out);
-        done
-    }
-
-    /// Takes in one of several things that happened, of which the next [`Controller::tick`] says
-    /// what is to be done for all: limits that one changes and another changes back are not told.
-    ///
-    /// # Errors
-    /// As [`Controller::input`].
-    pub fn hear(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
+    pub fn observe(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
         self.context.now = self.context.now.max(now);
         match input {
             Input::SwitchConnected(channel) => {
@@ -158,9 +141,9 @@ impl Controller {
         Ok(())
     }
 
-    /// When to come with [`Input::Tick`] although nothing happened. It may be now: policies that
-    /// divide links anew after every change ask for it so, and decide once about all that was handed
-    /// in before the tick.
+    /// When to observe [`Input::Tick`] and decide although nothing happened. It may be now: policies
+    /// that divide links anew after every change ask for it so, and decide once about all that was
+    /// observed before the tick.
     pub fn deadline(&self) -> Option<Time> {
         let rooms = [
             self.decider.deadline(),
@@ -171,14 +154,8 @@ impl Controller {
         rooms.into_iter().flatten().min()
     }
 
-    /// Comes with [`Input::Tick`].
-    pub fn tick(&mut self, now: Time, out: &mut Vec<Output>) {
-        // A tick is never refused.
-        let _ = self.input(now, Input::Tick, out);
-    }
-
     /// Changes what may change while it runs, and forgets nothing.
-    pub fn reconfigure(&mut self, now: Time, change: Change, out: &mut Vec<Output>) {
+    pub fn reconfigure(&mut self, now: Time, change: Change) {
         self.context.now = self.context.now.max(now);
         if let Some(limits) = change.limits {
             self.context.limits = limits;
@@ -193,7 +170,6 @@ impl Controller {
             self.introduce();
         }
         self.pass_time();
-        self.settle(out);
     }
 
     /// What has happened since the beginning.
@@ -252,20 +228,17 @@ impl Controller {
             self.end_silent_pairs();
         }
         self.agents.renew(now);
-        // Last, so that it decides about all that has come up before.
-        self.decider.tick(now, &self.view.network);
+        // Last, for the policy has then been told all that has come up before.
+        if self.decider.deadline().is_some_and(|deadline| deadline <= now) {
+            self.tell(Observation::Tick);
+        }
     }
 
     /// Tells a new policy all that is declared, and lifts what the old one wanted.
     fn introduce(&mut self) {
         let flows: Vec<FlowId> = self.registry.flows().map(|(id, _)| id).collect();
         for id in &flows {
-            if let Some((flow, intention)) =
-                self.registry.flow(*id).zip(self.desired.intention_mut(*id))
-            {
-                (intention.limit, intention.priority) = (None, 0);
-                self.desired.touch(flow.connection);
-            }
+            self.intend(*id, |wanted| (wanted.limit, wanted.priority) = (None, 0));
         }
         for (link, flow) in self.desired.take_all_windows() {
             self.cap_window(link, flow, None);

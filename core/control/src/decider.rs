@@ -1,4 +1,4 @@
-//! The policy: what it is told, and what it has decided.
+//! The policy: what it observes, and what it decides.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -7,16 +7,15 @@ use model::{Directives, Network, Observation};
 use policy::{Policy, Watch};
 use units::Time;
 
-/// The policy and the directives that nobody has acted upon yet.
+/// The policy and its name.
 pub(crate) struct Decider {
     pub(crate) name: String,
     policy: Box<dyn Policy + Send>,
-    directives: Directives,
 }
 
 impl Decider {
     pub(crate) fn new(name: String, policy: Box<dyn Policy + Send>) -> Self {
-        Self { name, policy, directives: Directives::new() }
+        Self { name, policy }
     }
 
     /// Tells the policy.
@@ -26,25 +25,14 @@ impl Decider {
         network: &Network,
         observation: impl Into<Observation>,
     ) {
-        self.policy.hear(now, network, &observation.into(), &mut self.directives);
+        self.policy.observe(now, network, &observation.into());
     }
 
-    /// Has the policy decide about all that it was told.
-    pub(crate) fn conclude(&mut self, now: Time, network: &Network) {
-        self.policy.conclude(now, network, &mut self.directives);
-    }
-
-    /// The same, and what the policy does as time passes.
-    pub(crate) fn tick(&mut self, now: Time, network: &Network) {
-        self.conclude(now, network);
-        if self.policy.deadline().is_some_and(|deadline| deadline <= now) {
-            self.policy.tick(now, network, &mut self.directives);
-        }
-    }
-
-    /// Takes out what the policy has decided.
-    pub(crate) fn take_directives(&mut self) -> Directives {
-        core::mem::take(&mut self.directives)
+    /// What follows from all that the policy was told since it decided last.
+    pub(crate) fn decide(&mut self, now: Time, network: &Network) -> Directives {
+        let mut directives = Directives::new();
+        self.policy.decide(now, network, &mut directives);
+        directives
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {

@@ -81,9 +81,17 @@ impl Desired {
         self.intentions.get(flow.index()).copied().unwrap_or_default()
     }
 
-    /// What is wanted for a flow that has begun, to be changed.
-    pub(crate) fn intention_mut(&mut self, flow: FlowId) -> Option<&mut Intention> {
-        self.intentions.get_mut(flow.index())
+    /// Changes what is wanted for a flow of a connection.
+    pub(crate) fn intend(
+        &mut self,
+        flow: FlowId,
+        connection: Connection,
+        change: impl FnOnce(&mut Intention),
+    ) {
+        if let Some(intention) = self.intentions.get_mut(flow.index()) {
+            change(intention);
+            self.changed.insert(connection);
+        }
     }
 
     /// The grant of a connection may have changed.
@@ -309,12 +317,14 @@ mod tests {
         let (mut desired, flows) = (Desired::default(), [FlowId(0), FlowId(3)]);
         for (flow, mbps) in flows.into_iter().zip([10, 20]) {
             desired.begin(Time::ZERO, flow);
-            let intention = desired.intention_mut(flow).expect("it has begun");
-            (intention.limit, intention.priority) = (Some(Rate::from_mbps(mbps)), 5 - flow.0 as u8);
+            desired.intend(flow, connection(1), |wanted| {
+                wanted.limit = Some(Rate::from_mbps(mbps));
+                wanted.priority = if flow.0 == 0 { 5 } else { 2 };
+            });
         }
         let grant = desired.grant(&connection(1), &flows, || None);
         assert_eq!(grant, Grant { rate: Some(Rate::from_mbps(30)), priority: 2 });
-        desired.intention_mut(flows[1]).expect("it has begun").limit = None;
+        desired.intend(flows[1], connection(1), |wanted| wanted.limit = None);
         assert_eq!(desired.grant(&connection(1), &flows, || None).rate, None);
         // Another flow with the same number starts without what the last one had.
         desired.begin(Time::ZERO, flows[0]);

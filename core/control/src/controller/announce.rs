@@ -14,7 +14,7 @@ use super::Controller;
 use crate::agents::Everything;
 use crate::applications::declare::Announcement;
 use crate::config::Enforcement;
-use crate::desired::Grant;
+use crate::desired::{Grant, Intention};
 use crate::fabric::entry::{Does, Key};
 use crate::fabric::meters;
 use crate::message::{Output, Refusal};
@@ -89,15 +89,12 @@ impl Controller {
 
     /// Forgets a flow and whatever holds it.
     pub(super) fn forget_flow(&mut self, id: FlowId) {
-        // What the policy said of it must not be taken for a word on the next flow of this number.
-        self.take_in_directives();
         self.unpin(id);
         let Some(flow) = self.registry.remove_flow(id) else {
             return;
         };
         if flow.open {
             self.tell(Measured::Closed { flow: id });
-            self.take_in_directives();
         }
         let connection = flow.connection;
         for link in self.desired.take_windows(id) {
@@ -129,10 +126,13 @@ impl Controller {
         self.counters.contradictions += u64::from(is_lie);
     }
 
-    /// Has the policy decide, and everybody hear what follows.
-    pub(super) fn settle(&mut self, out: &mut Vec<Output>) {
-        self.decider.conclude(self.context.now, &self.view.network);
-        self.take_in_directives();
+    /// Appends to `out` what is to be done after all that was observed since the last decision: limits
+    /// that one input changes and another changes back are not told.
+    pub fn decide(&mut self, out: &mut Vec<Output>) {
+        for directive in self.decider.decide(self.context.now, &self.view.network) {
+            self.counters.directives += 1;
+            self.take_in(directive);
+        }
         self.roll();
         self.enforce();
         self.tell_agents(out);
@@ -141,35 +141,30 @@ impl Controller {
     }
 
     /// Notes what the policy wants. Windows are told to agents and switches at once.
-    pub(super) fn take_in_directives(&mut self) {
-        for directive in self.decider.take_directives() {
-            self.counters.directives += 1;
-            match directive {
-                Directive::Pace { flow: id, limit, .. } => {
-                    if let Some((flow, intention)) =
-                        self.registry.flow(id).zip(self.desired.intention_mut(id))
-                    {
-                        (intention.limit, intention.since) = (limit, self.context.now);
-                        self.desired.touch(flow.connection);
-                    }
-                }
-                Directive::Prioritize { flow: id, level: priority, .. } => {
-                    if let Some((flow, intention)) =
-                        self.registry.flow(id).zip(self.desired.intention_mut(id))
-                    {
-                        intention.priority = priority;
-                        self.desired.touch(flow.connection);
-                    }
-                }
-                Directive::Window { link, flow, cap, .. } => self.cap_window(link, flow, cap),
-                Directive::PacePair { src, dst, rate, .. } => {
-                    self.desired.give_pair((src, dst), rate);
-                }
-                // Timeslots and spaced acknowledgements have no actuator outside a simulation.
-                Directive::Grant { .. } | Directive::Space { .. } | Directive::Gather { .. } => {
-                    self.counters.directives_unenforced += 1;
-                }
+    fn take_in(&mut self, directive: Directive) {
+        match directive {
+            Directive::Pace { flow, limit, .. } => {
+                let now = self.context.now;
+                self.intend(flow, |wanted| (wanted.limit, wanted.since) = (limit, now));
             }
+            Directive::Prioritize { flow, level, .. } => {
+                self.intend(flow, |wanted| wanted.priority = level);
+            }
+            Directive::Window { link, flow, cap, .. } => self.cap_window(link, flow, cap),
+            Directive::PacePair { src, dst, rate, .. } => {
+                self.desired.give_pair((src, dst), rate);
+            }
+            // Timeslots and spaced acknowledgements have no actuator outside a simulation.
+            Directive::Grant { .. } | Directive::Space { .. } | Directive::Gather { .. } => {
+                self.counters.directives_unenforced += 1;
+            }
+        }
+    }
+
+    /// Changes what is wanted for a flow.
+    pub(super) fn intend(&mut self, flow: FlowId, change: impl FnOnce(&mut Intention)) {
+        if let Some(known) = self.registry.flow(flow) {
+            self.desired.intend(flow, known.connection, change);
         }
     }
 

@@ -44,7 +44,7 @@ impl Controller {
                 self.refuse_agent(channel, &refusal);
                 Err(refusal)
             }
-            _ => self.take_in(channel, report),
+            _ => self.take_in_report(channel, report),
         });
         match done {
             Ok(()) => self.counters.reports += 1,
@@ -84,7 +84,7 @@ impl Controller {
         self.agents.remove(channel, |connection| self.desired.confirm(connection, None));
     }
 
-    fn take_in(&mut self, channel: ChannelId, report: &Report) -> Result<(), Refusal> {
+    fn take_in_report(&mut self, channel: ChannelId, report: &Report) -> Result<(), Refusal> {
         match report {
             Report::Hello { .. } => {}
             Report::Connections { connections } => self.sampled(channel, connections)?,
@@ -263,17 +263,12 @@ impl Controller {
             return;
         };
         self.counters.contradictions += 1;
-        // What the policy wanted of the flow that ends, it may not want of the one that enters.
-        self.take_in_directives();
         self.tell(Declared::FlowComplete { job, flow: id });
-        self.take_in_directives();
-        let Some((flow, intention)) = self.registry.flow(id).zip(self.desired.intention_mut(id))
-        else {
+        // What the policy wanted of the flow that ends, it may not want of the one that enters.
+        self.intend(id, |wanted| wanted.limit = None);
+        let Some((src, dst)) = self.registry.flow(id).map(|flow| flow.ends) else {
             return;
         };
-        intention.limit = None;
-        let (src, dst) = flow.ends;
-        self.desired.touch(flow.connection);
         self.tell(Declared::FlowRequest { job, flow: id, src, dst, size });
         for declared in self.registry.corrected_sizes(job, src, dst).into_iter().flatten() {
             self.tell(declared);
