@@ -19,11 +19,10 @@ MOD = re.compile(r"^\s*(?:pub(?:\([^)]*\))?\s+)?mod (\w+);", re.M)
 def modules(source):
     """The text of each module by its path, such as ("agents",); the root is ()."""
     found = {}
+    root = "lib" if (source / "lib.rs").exists() else "main"
     for file in sorted(source.rglob("*.rs")):
         path = file.relative_to(source).with_suffix("").parts
-        if path[0] in ("main", "bin"):
-            continue
-        path = path[:-1] if path[-1] in ("lib", "mod") else path
+        path = path[:-1] if path[-1] in (root, "mod") else path
         text = file.read_text().split("#[cfg(test)]")[0]
         found[path] = re.sub(r"//.*", "", text)
     return found
