@@ -1,4 +1,4 @@
-//! What a packet run is made of.
+//! The description of a packet run.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,11 @@ use units::{Bytes, Span, Time};
 use crate::tcp::ictcp;
 use crate::{Discipline, Lengths, World};
 
-/// One run: a network, what moves over it, and who decides.
+/// One run: network, application and policy.
 pub struct Setup<'a> {
     /// The network; flows take its ECMP paths, keyed by flow number.
     pub network: Network,
-    /// What every flow speaks.
+    /// The transport of every flow.
     pub transport: Transport,
     /// What runs on the hosts.
     pub application: Box<dyn Application<World> + 'a>,
@@ -28,7 +28,7 @@ pub struct Setup<'a> {
     pub switch_queue: Discipline,
     /// One-way delay between an application, or an actuator, and the controller.
     pub control_delay: Span,
-    /// What the controller takes over each message, one after another.
+    /// Processing time of each message; one at a time.
     pub processing: Span,
     /// The run ends here at the latest; [`Time::NEVER`] runs until every flow has ended.
     pub until: Time,
@@ -36,7 +36,7 @@ pub struct Setup<'a> {
     pub captures: Vec<Capture>,
     /// Queues to watch.
     pub monitors: Vec<Monitor>,
-    /// How often is seen what flows get of their rates ([`engine::Outcome::rates`]); `None`: never.
+    /// Sampling period of achieved rates ([`engine::Outcome::rates`]); `None` records none.
     pub rates: Option<Span>,
 }
 
@@ -70,7 +70,7 @@ pub enum Protocol {
     Cubic,
     /// RFC 8257.
     Dctcp,
-    /// No congestion window: what the network grants by the advertised window, as SAB's senders do.
+    /// No congestion window: sends what the advertised window grants, as SAB's senders do.
     Granted,
     /// Unreliable packets, all at once or at the limit set on the flow.
     Datagram,
@@ -97,25 +97,25 @@ pub struct Transport {
     pub sack: bool,
     /// A new segment for each of the first two duplicate acknowledgements (RFC 3042).
     pub limited_transmit: bool,
-    /// Losses are found by time, as hosts of today do (RACK, RFC 8985). Needs SACK.
+    /// Losses are found by time (RACK, RFC 8985). Needs SACK.
     pub rack: bool,
     /// The end of a burst is probed before the timer runs out (RFC 8985, section 7). Needs RACK.
     pub tail_loss_probe: bool,
     /// A recovery sends in proportion to what arrives (RFC 9937). Needs RACK.
     pub prr: bool,
-    /// Whether a timeout was needed is found out by new data (F-RTO, RFC 5682). Needs RACK.
+    /// New data tells whether a timeout was spurious (F-RTO, RFC 5682). Needs RACK.
     pub frto: bool,
-    /// The clock by which the timers of recovery run out; zero is as fine as can be. Needs RACK.
+    /// Granularity of the recovery timers; zero is exact. Needs RACK.
     pub tick: Span,
     /// Of datagrams: whether packets wait at their host, in a queue for each destination, until
-    /// directives let them go.
+    /// directives release them.
     pub held: bool,
-    /// Of datagrams that are held: how long packets are.
+    /// Of datagrams in host queues: packet lengths.
     pub lengths: Lengths,
-    /// Whether connections open by SYN and SYN-ACK and close by FIN. Without, they are there when
+    /// Whether connections open by SYN and SYN-ACK and close by FIN. Otherwise they exist when
     /// their flow starts.
     pub handshake: bool,
-    /// Whether receivers hold windows to what their link has left (ICTCP).
+    /// Whether receivers limit windows to what their link has left (ICTCP).
     pub ictcp: bool,
 }
 
@@ -186,7 +186,7 @@ impl Transport {
 }
 
 impl Default for Transport {
-    /// NewReno as a Linux host of today would run it, without delayed acknowledgements.
+    /// NewReno with the defaults of a Linux host, without delayed acknowledgements.
     fn default() -> Self {
         Self {
             protocol: Protocol::NewReno,
