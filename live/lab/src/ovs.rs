@@ -11,7 +11,7 @@ use crate::namespace::run;
 use crate::{Error, Lab, cgroup};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-/// Longest that a daemon takes to start.
+/// Longest time for a daemon to start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Starts the daemons in the namespace of the switches, and makes a bridge for each of them.
@@ -65,8 +65,8 @@ pub(crate) fn start(lab: &Lab, group: &Path) -> Result<(), Error> {
     run("ovs-vsctl", &arguments, "").map(|_| ()).map_err(missing)
 }
 
-/// Has every bridge listen to the controller at `address` alone. What it was told stays when the
-/// controller goes.
+/// Connects every bridge to the controller at `address`; flow entries stay when the controller
+/// goes.
 pub(crate) fn obey(lab: &Lab, address: &str) -> Result<(), Error> {
     let socket = lab.journal.folder.join("db.sock");
     let mut words = vec![format!("--db=unix:{}", socket.display()), "--timeout=10".to_owned()];
@@ -75,7 +75,7 @@ pub(crate) fn obey(lab: &Lab, address: &str) -> Result<(), Error> {
         let target = format!("tcp:{address}");
         words.extend(["--", "set-controller", &bridge, &target].map(str::to_owned));
         words.extend(["--", "set", "bridge", &bridge, "fail_mode=secure"].map(str::to_owned));
-        // Sooner than after its usual eight seconds.
+        // Reconnect sooner than after the default of eight seconds.
         words.extend(["--", "set", "controller", &bridge, "max_backoff=1000"].map(str::to_owned));
     }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -96,7 +96,7 @@ fn daemon(lab: &Lab, group: &Path, program: &str, arguments: &[&str]) -> Result<
     }
     let log = folder.join(program).with_extension("out");
     let mut child = cgroup::spawn(group, &command, &log)?;
-    // It outlives this process; if it ends before, its end is taken note of here.
+    // It may outlive this process; if it ends first, this thread reaps it.
     std::thread::spawn(move || child.wait());
     Ok(())
 }
