@@ -43,6 +43,8 @@ impl Default for Governance {
     }
 }
 
+/// Below a lab's folder: where its agent pins its BPF programs and maps.
+pub(crate) const PINS: &str = "bpf";
 /// Where Open vSwitch finds the controller, in the namespace of the bridges.
 pub(crate) const OPENFLOW: &str = "127.0.0.1:6653";
 /// The controller's socket for all others, in the lab's folder.

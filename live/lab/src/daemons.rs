@@ -18,8 +18,6 @@ use crate::blueprint::Forwarding;
 use crate::cgroup::Membership;
 use crate::{Enforcement, Error, Governance, Lab, cgroup, configuration, ovs};
 
-/// Below a lab's folder: where its agent pins its BPF programs and maps.
-pub(crate) const PINS: &str = "bpf";
 /// How long a daemon may take to be ready, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two polls.
@@ -55,7 +53,7 @@ pub struct Daemons {
     folder: PathBuf,
     address: Address,
     group: PathBuf,
-    /// The namespace of Open vSwitch and its controller address.
+    /// The namespace in which Open vSwitch connects to the controller.
     switches: Option<String>,
     /// Hosts and switches that must be connected.
     expected: Expected,
@@ -101,7 +99,7 @@ impl Daemons {
             plan,
             |node| lab.namespace(node),
             &traffic,
-            &folder.join(PINS),
+            &folder.join(configuration::PINS),
             &address,
         );
         let texts = [
@@ -131,7 +129,7 @@ impl Daemons {
         };
         daemons.launch(Daemon::Controller)?;
         if with_ovs {
-            ovs::obey(lab, configuration::OPENFLOW)?;
+            ovs::obey(&lab.journal, &lab.blueprint, configuration::OPENFLOW)?;
         }
         daemons.launch(Daemon::Agent)?;
         daemons.wait()?;

@@ -12,7 +12,7 @@ use wire::client::Address;
 use crate::blueprint::{Blueprint, Forwarding};
 use crate::journal::{self, Journal, Phase, Process};
 use crate::namespace::{self, Inside, Mark, batch, run};
-use crate::{Error, Switches, Transport, cgroup, configuration, daemons, ovs};
+use crate::{Error, Switches, Transport, cgroup, configuration, ovs};
 
 /// How to build a lab, apart from its topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -203,7 +203,7 @@ impl Lab {
                 let name = self.namespace(host);
                 run("ip", &["netns", "exec", &name, "ethtool", "-K", "eth0", "tx", "off"], "")?;
             }
-            ovs::start(self, cgroup)?;
+            ovs::start(&self.journal, &self.blueprint, cgroup)?;
         }
         Ok(())
     }
@@ -288,7 +288,7 @@ fn remove(journal: &Journal) -> Result<Removed, Error> {
         cgroup::remove(cgroup)?;
     }
     // The mount with pinned programs that a killed agent left.
-    let pins = journal.folder.join(daemons::PINS);
+    let pins = journal.folder.join(configuration::PINS);
     while rustix::mount::unmount(&pins, rustix::mount::UnmountFlags::empty()).is_ok() {}
     let mut removed = Removed::default();
     for name in &journal.namespaces {

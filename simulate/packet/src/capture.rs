@@ -24,6 +24,7 @@ use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, UdpHeader};
 use model::{FlowId, NodeId};
 use units::{Rate, Time};
 
+pub use taps::Capture;
 pub(crate) use taps::Taps;
 
 /// IP and TCP header without options, octets.

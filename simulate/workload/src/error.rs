@@ -6,7 +6,8 @@ use std::fmt;
 use model::NodeId;
 use units::Bytes;
 
-use crate::swim::MOST_BYTES;
+/// Most octets in a trace's field or a parameter: 10¹⁸.
+pub(crate) const MOST_BYTES: u64 = 1_000_000_000_000_000_000;
 
 /// What is wrong with a trace, and where.
 ///

@@ -1,65 +1,9 @@
-//! The description of a packet run.
+//! The transport of flows and its parameters.
 
-use std::path::PathBuf;
+use units::{Bytes, Span};
 
-use engine::{Application, Monitor};
-use model::{LinkId, Network};
-use policy::Policy;
-use units::{Bytes, Span, Time};
-
+use crate::Lengths;
 use crate::tcp::ictcp;
-use crate::{Discipline, Lengths, World};
-
-/// One run: network, application and policy.
-pub struct Setup<'a> {
-    /// The network; flows take its ECMP paths, keyed by flow number.
-    pub network: Network,
-    /// The transport of every flow.
-    pub transport: Transport,
-    /// What runs on the hosts.
-    pub application: Box<dyn Application<World> + 'a>,
-    /// The policy; `None` decides nothing.
-    pub policy: Option<Box<dyn Policy + 'a>>,
-    /// How its directives are carried out.
-    pub enforcement: Enforcement,
-    /// How hosts serve their transmit queues.
-    pub host_queue: Discipline,
-    /// How switches serve their output queues.
-    pub switch_queue: Discipline,
-    /// One-way delay between an application, or an actuator, and the controller.
-    pub control_delay: Span,
-    /// Processing time of each message; one at a time.
-    pub processing: Span,
-    /// The run ends here at the latest; [`Time::NEVER`] runs until every flow has ended.
-    pub until: Time,
-    /// Ports to capture as pcapng.
-    pub captures: Vec<Capture>,
-    /// Queues to watch.
-    pub monitors: Vec<Monitor>,
-    /// Sampling period of achieved rates ([`engine::Outcome::rates`]); `None` records none.
-    pub rates: Option<Span>,
-}
-
-/// A port to capture: every packet as it leaves the queue onto the link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capture {
-    /// The directed link.
-    pub link: LinkId,
-    /// The file to write.
-    pub path: PathBuf,
-}
-
-/// How a limit on a flow is enforced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Enforcement {
-    /// The sender spaces its packets.
-    Pacing,
-    /// The first switch drops what exceeds a token bucket, as an OpenFlow meter does.
-    Meter {
-        /// Depth of the bucket.
-        burst: Bytes,
-    },
-}
 
 /// The congestion control of a TCP flow, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
