@@ -204,13 +204,7 @@ impl<'a> Watched<'a> {
 }
 
 impl Policy for Watched<'_> {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         match observation {
             Observation::Declared(Declared::FlowRequest { flow, src, dst, .. }) => {
                 self.ends.insert(*flow, (*src, *dst));
@@ -222,21 +216,18 @@ impl Policy for Watched<'_> {
             }
             _ => {}
         }
+        self.inner.observe(now, network, observation);
+    }
+
+    fn decide(&mut self, now: Time, network: &Network, out: &mut Directives) {
         let from = out.len();
-        self.inner.observe(now, network, observation, out);
+        self.inner.decide(now, network, out);
         self.follow(now, &out[from..]);
         self.check(now, network);
     }
 
     fn deadline(&self) -> Option<Time> {
         self.inner.deadline()
-    }
-
-    fn tick(&mut self, now: Time, network: &Network, out: &mut Directives) {
-        let from = out.len();
-        self.inner.tick(now, network, out);
-        self.follow(now, &out[from..]);
-        self.check(now, network);
     }
 }
 

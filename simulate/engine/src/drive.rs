@@ -383,7 +383,8 @@ impl<'a, W: World> Driver<'a, W> {
             return;
         };
         let now = self.world.now();
-        policy.observe(now, &self.network, &observation, &mut self.directives);
+        policy.observe(now, &self.network, &observation);
+        policy.decide(now, &self.network, &mut self.directives);
         if matches!(observation, Observation::Measured(_)) && !self.directives.is_empty() {
             let wire = self.control_delay + self.control_delay;
             self.outcome.reactions.push(now.since(heard) + wire);
@@ -393,7 +394,8 @@ impl<'a, W: World> Driver<'a, W> {
 
     fn tick(&mut self, now: Time) {
         if let Some(policy) = &mut self.policy {
-            policy.tick(now, &self.network, &mut self.directives);
+            policy.observe(now, &self.network, &Observation::Tick);
+            policy.decide(now, &self.network, &mut self.directives);
             self.send();
         }
     }
