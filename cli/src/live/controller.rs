@@ -11,9 +11,9 @@ pub(crate) use ::controller::SOCKET;
 
 /// Run the controller's daemon
 ///
-/// It listens for switches (OpenFlow), agents and applications (HTTP) and for commands on this machine
-/// (a Unix socket). SIGHUP has it read its configuration again, SIGTERM ends it: what it granted
-/// stands until its lease is over.
+/// It listens for switches (OpenFlow), agents and applications (HTTP) and for commands on this
+/// machine (a Unix socket). SIGHUP makes it read its configuration again, SIGTERM ends it; grants
+/// last until their lease ends.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  watermaster controller --config /etc/watermaster/controller.toml"
@@ -23,7 +23,7 @@ pub(crate) struct Controller {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Read the configuration, say what is wrong with it, and end
+    /// Check the configuration and exit
     #[arg(long)]
     check: bool,
 }
@@ -50,7 +50,7 @@ impl Controller {
     }
 }
 
-/// Logs to standard error, where a service manager takes them. `RUST_LOG` has the last word on what.
+/// Logs to standard error; `RUST_LOG` overrides the filter.
 pub(crate) fn log(level: &str, json: bool) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

@@ -189,7 +189,7 @@ fn read_listen(
         text.parse::<SocketAddr>().map_err(|_| {
             value.error(format_args!(
                 "\"{}\" is no address; write \"0.0.0.0:7443\"",
-                document::fields::shown(text)
+                document::shown(text)
             ))
         })
     };

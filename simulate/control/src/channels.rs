@@ -1,4 +1,4 @@
-//! Channels between the controller and everybody else: they keep order, take time, and lose packets.
+//! Channels between the controller and its peers: ordered, slow and lossy.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,7 @@ use units::{Span, Time};
 /// The first retransmission timeout of a channel; each after it is twice as long (RFC 6298, with the
 /// lower bound that Linux has).
 const TIMEOUT: Span = Span::from_millis(200);
-/// At most so many transmissions of a message are lost: afterwards the channel counts as cut, which is
-/// a fault of its own.
+/// Most transmissions of a message that are lost; more would be a cut, which is a fault of its own.
 const LOSSES: u32 = 5;
 
 pub(crate) struct Channels {

@@ -1,13 +1,14 @@
-//! The whole controller in a simulated world: to the world it is a policy like others.
+//! The whole controller in a simulated world, to which it is one more policy.
 //!
-//! What the world's applications say becomes messages of the northbound interface, what agents are told
-//! becomes directives. In between stand the controller as the daemon runs it, an agent for each host,
-//! and channels that are slow and lossy. Channels are cut, agents die, the controller crashes and
-//! another with a higher epoch takes its place, all by named random streams: equal seeds give equal
-//! histories. What agents hold stands until its lease ends, whatever becomes of the controller.
+//! Observations of the world's applications become messages of the northbound interface, and the
+//! agents' commands become directives. Between them are the controller as the daemon runs it, an
+//! agent for each host, and channels that are slow and lossy. Channels are cut, agents die, and the
+//! controller crashes and is replaced by one with a higher epoch, all by named random streams:
+//! equal seeds give equal histories. Agents enforce what they were granted until the lease ends,
+//! whatever happens to the controller.
 //!
-//! The controller numbers flows itself, so that with several shortest paths it would reckon with another
-//! path than the world takes: this is for trees.
+//! Only for trees: the controller numbers flows itself, so with several shortest paths it could
+//! assume another path than the world takes.
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -29,20 +30,21 @@ use crate::agent::{Agent, Change};
 use crate::applications::{Applications, address};
 use crate::channels::{Channels, part};
 
-/// Who speaks for all applications of the world.
+/// Name of the one application that stands for all.
 const APPLICATION: &str = "world";
 /// The channel of the applications; agents have others.
 const NORTHBOUND: ChannelId = ChannelId(0);
-/// Who finds no controller comes again after at most this long.
+/// Longest wait before reconnecting to a controller.
 const BACKOFF: Span = Span::from_secs(5);
 
-/// What goes wrong, and how often. The default: nothing.
+/// Faults to inject. The default: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// Each message takes a random part of this.
+    /// Largest delay of a message; uniformly distributed from zero.
     pub jitter: Span,
-    /// The probability that a transmission of a message is lost, from 0 to less than 1. The channels
-    /// are reliable: what is lost comes a timeout later, and so does all that is behind it.
+    /// The probability that a transmission of a message is lost, from 0 to less than 1. The
+    /// channels are reliable and ordered: a loss delays the message and those behind it by a
+    /// timeout.
     pub loss: f64,
     /// The channel of an agent, or of the applications, is cut.
     pub cut: Option<Often>,
@@ -52,7 +54,7 @@ pub struct Faults {
     pub crash: Option<Often>,
 }
 
-/// How often something goes wrong.
+/// How often a fault occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Often {
     /// Mean time between two.
@@ -88,9 +90,9 @@ pub struct SimulatedController<'a> {
     applications: Applications,
     /// Whether the applications are connected.
     heard: bool,
-    /// What they have said since they are not.
+    /// What they have said since they were disconnected.
     unheard: Vec<Declaration>,
-    /// What is on its way or will happen, in a total order.
+    /// Pending events, in a total order.
     due: BTreeMap<(Time, u64), Event>,
     count: u64,
     changes: Vec<Change>,
@@ -112,8 +114,8 @@ enum Event {
 }
 
 impl<'a> SimulatedController<'a> {
-    /// A controller whose policy `make` makes and whose grants last a `lease`, among `faults` that
-    /// `seed` draws.
+    /// A controller whose policy `make` makes and whose grants last a `lease`, with `faults` drawn
+    /// by `seed`.
     pub fn new(make: Make<'a>, lease: Span, faults: Faults, seed: u64) -> Self {
         let stream = Stream::named(seed, "control channels");
         Self {
@@ -137,7 +139,7 @@ impl<'a> SimulatedController<'a> {
         }
     }
 
-    /// The controller, unless it is away.
+    /// The controller, unless it is down.
     pub const fn controller(&self) -> Option<&Controller> {
         self.controller.as_ref()
     }
@@ -158,7 +160,7 @@ impl<'a> SimulatedController<'a> {
         hosts.map(|(host, _)| *host).collect()
     }
 
-    /// How many controllers there have been.
+    /// The number of controllers so far.
     pub const fn controllers(&self) -> u64 {
         self.epoch
     }
@@ -189,7 +191,7 @@ impl<'a> SimulatedController<'a> {
         }
     }
 
-    /// When something that breaks now is whole again.
+    /// When something that fails now is repaired.
     fn whole(&mut self, now: Time, often: Option<Often>) -> Time {
         now + often.map_or(Span::ZERO, |often| part(&mut self.chance, often.most))
     }
@@ -203,7 +205,7 @@ impl<'a> SimulatedController<'a> {
         self.again(now, self.faults.crash, Event::Crash);
     }
 
-    /// Hands something to the controller, if there is one, and sends what it says.
+    /// Passes an input to the controller, if it is up, and sends its output.
     fn input(&mut self, now: Time, input: Input<'_>) {
         let Some(controller) = &mut self.controller else {
             return;
@@ -277,7 +279,7 @@ impl<'a> SimulatedController<'a> {
         }
     }
 
-    /// A controller starts, with a higher epoch; everybody finds it within `backoff`.
+    /// A controller starts, with a higher epoch; all reconnect within `backoff`.
     fn start(&mut self, now: Time, network: &Network, backoff: Span) {
         self.epoch += 1;
         let mut config = Config::new("simulated", (self.make)());
@@ -380,7 +382,7 @@ impl<'a> SimulatedController<'a> {
         self.direct();
     }
 
-    /// Has the world obey what has changed at agents.
+    /// Turns changes at agents into directives.
     fn direct(&mut self) {
         let lease = self.lease;
         for (connection, old, new) in self.changes.drain(..) {
@@ -396,8 +398,9 @@ impl<'a> SimulatedController<'a> {
         }
     }
 
-    /// Does all that is due. The controller's own deadline waits for a tick of the world, which comes
-    /// when all that happens at a time has been told: policies divide links once for all of it.
+    /// Does all that is due. The controller's own deadline waits for a tick of the world, which
+    /// comes after all observations of an instant, so that policies divide links once for all of
+    /// them.
     fn run(&mut self, now: Time, network: &Network) {
         while let Some(event) = self.due.first_entry().filter(|event| event.key().0 <= now) {
             let event = event.remove();
@@ -420,7 +423,7 @@ impl Policy for SimulatedController<'_> {
             Observation::Declared(declared) => {
                 for said in self.applications.say(declared, &self.hosts) {
                     match (declared, self.heard) {
-                        // How streams stood is of no use later.
+                        // Samples of streams are useless later.
                         (Declared::Streams(_), false) => {}
                         _ => self.send(now, NORTHBOUND, Event::Declared(said)),
                     }

@@ -1,65 +1,9 @@
-//! What a packet run is made of.
+//! The transport of flows and its parameters.
 
-use std::path::PathBuf;
+use units::{Bytes, Span};
 
-use engine::{Application, Monitor};
-use model::{LinkId, Network};
-use policy::Policy;
-use units::{Bytes, Span, Time};
-
+use crate::Lengths;
 use crate::tcp::ictcp;
-use crate::{Discipline, Lengths, World};
-
-/// One run: a network, what moves over it, and who decides.
-pub struct Setup<'a> {
-    /// The network; flows take its ECMP paths, keyed by flow number.
-    pub network: Network,
-    /// What every flow speaks.
-    pub transport: Transport,
-    /// What runs on the hosts.
-    pub application: Box<dyn Application<World> + 'a>,
-    /// The policy; `None` decides nothing.
-    pub policy: Option<Box<dyn Policy + 'a>>,
-    /// How its directives are carried out.
-    pub enforcement: Enforcement,
-    /// How hosts serve their transmit queues.
-    pub host_queue: Discipline,
-    /// How switches serve their output queues.
-    pub switch_queue: Discipline,
-    /// One-way delay between an application, or an actuator, and the controller.
-    pub control_delay: Span,
-    /// What the controller takes over each message, one after another.
-    pub processing: Span,
-    /// The run ends here at the latest; [`Time::NEVER`] runs until every flow has ended.
-    pub until: Time,
-    /// Ports to capture as pcapng.
-    pub captures: Vec<Capture>,
-    /// Queues to watch.
-    pub monitors: Vec<Monitor>,
-    /// How often is seen what flows get of their rates ([`engine::Outcome::rates`]); `None`: never.
-    pub rates: Option<Span>,
-}
-
-/// A port to capture: every packet as it leaves the queue onto the link.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capture {
-    /// The directed link.
-    pub link: LinkId,
-    /// The file to write.
-    pub path: PathBuf,
-}
-
-/// How a limit on a flow is enforced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Enforcement {
-    /// The sender spaces its packets.
-    Pacing,
-    /// The first switch drops what exceeds a token bucket, as an OpenFlow meter does.
-    Meter {
-        /// Depth of the bucket.
-        burst: Bytes,
-    },
-}
 
 /// The congestion control of a TCP flow, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +14,7 @@ pub enum Protocol {
     Cubic,
     /// RFC 8257.
     Dctcp,
-    /// No congestion window: what the network grants by the advertised window, as SAB's senders do.
+    /// No congestion window: sends what the advertised window grants, as SAB's senders do.
     Granted,
     /// Unreliable packets, all at once or at the limit set on the flow.
     Datagram,
@@ -97,25 +41,25 @@ pub struct Transport {
     pub sack: bool,
     /// A new segment for each of the first two duplicate acknowledgements (RFC 3042).
     pub limited_transmit: bool,
-    /// Losses are found by time, as hosts of today do (RACK, RFC 8985). Needs SACK.
+    /// Losses are found by time (RACK, RFC 8985). Needs SACK.
     pub rack: bool,
     /// The end of a burst is probed before the timer runs out (RFC 8985, section 7). Needs RACK.
     pub tail_loss_probe: bool,
     /// A recovery sends in proportion to what arrives (RFC 9937). Needs RACK.
     pub prr: bool,
-    /// Whether a timeout was needed is found out by new data (F-RTO, RFC 5682). Needs RACK.
+    /// New data tells whether a timeout was spurious (F-RTO, RFC 5682). Needs RACK.
     pub frto: bool,
-    /// The clock by which the timers of recovery run out; zero is as fine as can be. Needs RACK.
+    /// Granularity of the recovery timers; zero is exact. Needs RACK.
     pub tick: Span,
     /// Of datagrams: whether packets wait at their host, in a queue for each destination, until
-    /// directives let them go.
+    /// directives release them.
     pub held: bool,
-    /// Of datagrams that are held: how long packets are.
+    /// Of datagrams in host queues: packet lengths.
     pub lengths: Lengths,
-    /// Whether connections open by SYN and SYN-ACK and close by FIN. Without, they are there when
+    /// Whether connections open by SYN and SYN-ACK and close by FIN. Otherwise they exist when
     /// their flow starts.
     pub handshake: bool,
-    /// Whether receivers hold windows to what their link has left (ICTCP).
+    /// Whether receivers limit windows to what their link has left (ICTCP).
     pub ictcp: bool,
 }
 
@@ -186,7 +130,7 @@ impl Transport {
 }
 
 impl Default for Transport {
-    /// NewReno as a Linux host of today would run it, without delayed acknowledgements.
+    /// NewReno with the defaults of a Linux host, without delayed acknowledgements.
     fn default() -> Self {
         Self {
             protocol: Protocol::NewReno,
