@@ -53,23 +53,23 @@ conformance: setup-build-lab-venv
 
 ## bpf: compile the agent's BPF programs
 bpf: setup-bpf
-	live/agent/bpf/build.sh
+	live/kernel/bpf/build.sh
 
 ## bpf-check: the committed BPF objects match their source
 bpf-check: setup-bpf
-	live/agent/bpf/build.sh --check
+	live/kernel/bpf/build.sh --check
 
 ## pacing: goodput of real connections against the rates they are held to (root)
 pacing: setup-build-lab
-	cargo run --profile quick --locked --package watermaster-agent --example pacing
+	cargo run --profile quick --locked --package watermaster-kernel --example pacing
 
 ## control: from a threshold to a rewritten window (root)
 control: setup-build-lab
-	cargo run --profile quick --locked --package watermaster-agent --example control
+	cargo run --profile quick --locked --package watermaster-kernel --example control
 
 ## packets: what the programs of a port cost a packet in the kernel (root)
 packets: setup-build-lab
-	cargo run --profile quick --locked --package watermaster-agent --example packets
+	cargo run --profile quick --locked --package watermaster-kernel --example packets
 
 ## faults: daemons and Open vSwitch are hurt while real connections run; what traffic suffers (root)
 faults: setup-build-lab-faketime

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent::Dctcp;
+use kernel::Dctcp;
 use engine::{FlowState, Held, LinkRecord, Notice, Outcome};
 use model::{FlowId, LinkId, Network, NodeId};
 use rustix::event::Timespec;

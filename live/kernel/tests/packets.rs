@@ -12,7 +12,7 @@ mod rig;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
 
-use agent::{Connection, PortNumber, PortOptions, Switch, Window};
+use kernel::{Connection, PortNumber, PortOptions, Switch, Window};
 use etherparse::{SlicedPacket, TransportSlice};
 use proptest::prelude::*;
 use rig::crafted::{RECEIVER, SENDER, connection, packet, syn};

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use agent::Connection;
+use kernel::Connection;
 use etherparse::{PacketBuilder, TcpHeader, TcpOptionElement};
 
 pub const SENDER: [u8; 4] = [10, 0, 0, 1];

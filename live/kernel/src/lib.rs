@@ -15,7 +15,7 @@ mod cgroup;
 mod dctcp;
 mod error;
 mod event;
-mod kernel;
+mod raw;
 mod layout;
 mod lease;
 mod namespace;
