@@ -1,15 +1,12 @@
 //! `watermaster top`: flows and links as they are now, in a terminal.
 
-use std::io::IsTerminal as _;
+use std::cmp::Reverse;
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::time::Duration;
 
 use clap::Args;
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
-use ratatui::layout::{Constraint, Layout};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Paragraph, Row, Table};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 use serde_json::{Value, json};
 use wire::client::Client;
 
@@ -49,25 +46,21 @@ impl Top {
             if !std::io::stdout().is_terminal() {
                 return Err(Failure::misused("top needs a terminal; use --json in scripts"));
             }
-            let mut terminal = ratatui::try_init().map_err(Failure::failed)?;
-            let shown = self.show(&mut terminal, client, (status, flows)).await;
-            ratatui::restore();
-            shown
+            let screen = Screen::take().map_err(Failure::failed)?;
+            self.show(&screen, client, (status, flows)).await
         })
     }
 
     async fn show(
         &self,
-        terminal: &mut DefaultTerminal,
+        screen: &Screen,
         mut client: Client,
         mut seen: (Value, Value),
     ) -> Result<(), Failure> {
         let mut trouble = None;
         loop {
-            let draw = |frame: &mut ratatui::Frame<'_>| {
-                page(frame, &seen.0, &seen.1, trouble.as_deref());
-            };
-            terminal.draw(draw).map_err(Failure::failed)?;
+            let page = |size| page(size, &seen.0, &seen.1, trouble.as_deref());
+            screen.show(page).map_err(Failure::failed)?;
             let interval = Duration::from_millis(self.interval);
             let pressed = tokio::task::spawn_blocking(move || wait_for_end(interval)).await;
             if pressed.map_err(Failure::failed)?.map_err(Failure::failed)? {
@@ -101,30 +94,101 @@ async fn look(client: &mut Client) -> Result<(Value, Value), Failure> {
 }
 
 /// Waits for a while; true where the user wants to end.
-fn wait_for_end(interval: Duration) -> std::io::Result<bool> {
-    if !event::poll(interval)? {
+fn wait_for_end(interval: Duration) -> io::Result<bool> {
+    const CONTROL_C: u8 = 3;
+    const ESCAPE: u8 = 27;
+    let keyboard = io::stdin();
+    let wait = Timespec::try_from(interval).map_err(io::Error::other)?;
+    if poll(&mut [PollFd::new(&keyboard, PollFlags::IN)], Some(&wait))? == 0 {
         return Ok(false);
     }
-    Ok(match event::read()? {
-        Event::Key(key) if key.kind == KeyEventKind::Press => {
-            let stop = key.modifiers.contains(KeyModifiers::CONTROL);
-            matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
-                || (stop && key.code == KeyCode::Char('c'))
-        }
-        _ => false,
-    })
+    let mut keys = [0; 64];
+    let count = keyboard.lock().read(&mut keys)?;
+    let keys = &keys[..count];
+    // An arrow is an escape with more behind it.
+    Ok(matches!(keys, [] | [ESCAPE]) || keys.iter().any(|key| matches!(key, b'q' | &CONTROL_C)))
 }
 
-fn page(frame: &mut ratatui::Frame<'_>, status: &Value, flows: &Value, trouble: Option<&str>) {
-    let problems = list(status, "problems");
-    let lines = u16::try_from(problems.len().min(3) + 1 + usize::from(trouble.is_some()));
-    let links = list(status, "links");
-    let area = Layout::vertical([
-        Constraint::Length(lines.unwrap_or(4)),
-        Constraint::Percentage(40),
-        Constraint::Min(4),
-    ])
-    .split(frame.area());
+/// The terminal, its second screen shown and keys read as they are pressed. Dropped, it is as it was.
+struct Screen {
+    before: Termios,
+}
+
+impl Screen {
+    fn take() -> io::Result<Self> {
+        let before = tcgetattr(io::stdin())?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(io::stdin(), OptionalActions::Now, &raw)?;
+        let screen = Self { before };
+        write(b"\x1b[?1049h\x1b[?25l")?;
+        Ok(screen)
+    }
+
+    /// Shows the lines that `page` makes for so many rows and columns.
+    fn show(&self, page: impl Fn((usize, usize)) -> Vec<Line>) -> io::Result<()> {
+        let size = tcgetwinsize(io::stdout())?;
+        let (rows, columns) = (usize::from(size.ws_row), usize::from(size.ws_col));
+        let mut text = "\x1b[H".to_owned();
+        for (number, line) in page((rows, columns)).iter().take(rows).enumerate() {
+            // What a peer calls itself must not steer the terminal.
+            let shown = line.text.chars().filter(|c| !c.is_control()).take(columns);
+            text += if number > 0 { "\r\n" } else { "" };
+            text += line.style;
+            text.extend(shown);
+            text += "\x1b[0m\x1b[K";
+        }
+        write((text + "\x1b[J").as_bytes())
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // The terminal may be gone.
+        let _ = write(b"\x1b[?25h\x1b[?1049l");
+        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before);
+    }
+}
+
+fn write(octets: &[u8]) -> io::Result<()> {
+    let mut terminal = io::stdout().lock();
+    terminal.write_all(octets)?;
+    terminal.flush()
+}
+
+/// A line and the escape sequence of its style.
+struct Line {
+    style: &'static str,
+    text: String,
+}
+
+const PLAIN: &str = "";
+const BOLD: &str = "\x1b[1m";
+const RED: &str = "\x1b[31m";
+
+impl Line {
+    fn new(style: &'static str, text: impl Into<String>) -> Self {
+        Self { style, text: text.into() }
+    }
+
+    /// Texts that share what `numbers` leave of the columns.
+    fn row(style: &'static str, columns: usize, texts: &[&str], numbers: &[&str]) -> Self {
+        const NUMBER: usize = 13;
+        let wide = columns.saturating_sub(NUMBER * numbers.len()) / texts.len();
+        let shown = wide.saturating_sub(1);
+        let texts = texts.iter().map(|text| format!("{text:<wide$.shown$}"));
+        let numbers = numbers.iter().map(|number| format!("{number:>NUMBER$}"));
+        Self::new(style, texts.chain(numbers).collect::<String>())
+    }
+}
+
+/// The busiest links in two fifths of the rows, flows below.
+fn page(
+    (rows, columns): (usize, usize),
+    status: &Value,
+    flows: &Value,
+    trouble: Option<&str>,
+) -> Vec<Line> {
     let head = format!(
         "epoch {}  policy {}  {} switches  {} agents  {} applications",
         status["epoch"],
@@ -133,62 +197,50 @@ fn page(frame: &mut ratatui::Frame<'_>, status: &Value, flows: &Value, trouble: 
         list(status, "agents").len(),
         list(status, "applications").len()
     );
-    let red = Style::new().fg(Color::Red);
-    let mut top = vec![Line::from(Span::styled(head, Style::new().add_modifier(Modifier::BOLD)))];
-    top.extend(trouble.map(|trouble| Line::from(Span::styled(trouble.to_owned(), red))));
-    top.extend(problems.iter().take(3).map(|problem| {
-        Line::from(Span::styled(problem.as_str().unwrap_or_default().to_owned(), red))
+    let mut lines = vec![Line::new(BOLD, head)];
+    lines.extend(trouble.map(|trouble| Line::new(RED, trouble)));
+    let problems = list(status, "problems").iter().take(3);
+    lines.extend(problems.map(|problem| Line::new(RED, problem.as_str().unwrap_or_default())));
+
+    let numbers = ["capacity", "limited", "measured", "flows"];
+    lines.extend([Line::new(PLAIN, ""), Line::row(BOLD, columns, &["link"], &numbers)]);
+    let mut busy: Vec<&Value> = list(status, "links").iter().collect();
+    busy.sort_by_key(|link| Reverse(link["measured_bps"].as_u64()));
+    lines.extend(busy.iter().take(rows * 2 / 5).map(|link| {
+        let style = if link["up"].as_bool() == Some(false) { RED } else { PLAIN };
+        let name = format!("{} -> {}", text(link, "from"), text(link, "to"));
+        let rates = ["capacity_bps", "limited_bps", "measured_bps"].map(|key| rate(link, key));
+        let flows = link["flows"].to_string();
+        Line::row(style, columns, &[&name], &[&rates[0], &rates[1], &rates[2], &flows])
     }));
-    frame.render_widget(Paragraph::new(top), area[0]);
 
-    let mut busy: Vec<&Value> = links.iter().collect();
-    busy.sort_by_key(|link| std::cmp::Reverse(link["measured_bps"].as_u64()));
-    let rows = busy.iter().map(|link| {
-        let down = link["up"].as_bool() == Some(false);
-        let row = Row::new([
-            format!("{} -> {}", text(link, "from"), text(link, "to")),
-            rate(link, "capacity_bps"),
-            rate(link, "limited_bps"),
-            rate(link, "measured_bps"),
-            link["flows"].to_string(),
-        ]);
-        if down { row.style(red) } else { row }
-    });
-    let widths = [
-        Constraint::Fill(2),
-        Constraint::Length(13),
-        Constraint::Length(13),
-        Constraint::Length(13),
-        Constraint::Length(7),
-    ];
-    let bold = Style::new().add_modifier(Modifier::BOLD);
-    let table = Table::new(rows, widths)
-        .header(Row::new(["link", "capacity", "limited", "measured", "flows"]).style(bold))
-        .block(Block::bordered().title("links"));
-    frame.render_widget(table, area[1]);
+    let (texts, numbers) = (["flow", "connection"], ["intended", "enforced", "measured"]);
+    lines.extend([Line::new(PLAIN, ""), Line::row(BOLD, columns, &texts, &numbers)]);
+    lines.extend(flows.as_array().map_or(&[][..], Vec::as_slice).iter().map(|flow| {
+        let name = format!("{}/{}/{}", text(flow, "application"), text(flow, "job"), flow["flow"]);
+        let ends = ["source", "destination"].map(|end| text(&flow["connection"], end));
+        let connection = format!("{} -> {}", ends[0], ends[1]);
+        let rates = ["intended_bps", "enforced_bps", "measured_bps"].map(|key| rate(flow, key));
+        Line::row(PLAIN, columns, &[&name, &connection], &[&rates[0], &rates[1], &rates[2]])
+    }));
+    lines
+}
 
-    let rows = flows.as_array().map_or(&[][..], Vec::as_slice).iter().map(|flow| {
-        Row::new([
-            format!("{}/{}/{}", text(flow, "application"), text(flow, "job"), flow["flow"]),
-            format!(
-                "{} -> {}",
-                text(&flow["connection"], "source"),
-                text(&flow["connection"], "destination")
-            ),
-            rate(flow, "intended_bps"),
-            rate(flow, "enforced_bps"),
-            rate(flow, "measured_bps"),
-        ])
-    });
-    let widths = [
-        Constraint::Fill(2),
-        Constraint::Fill(2),
-        Constraint::Length(13),
-        Constraint::Length(13),
-        Constraint::Length(13),
-    ];
-    let table = Table::new(rows, widths)
-        .header(Row::new(["flow", "connection", "intended", "enforced", "measured"]).style(bold))
-        .block(Block::bordered().title("flows"));
-    frame.render_widget(table, area[2]);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_busiest_links_come_first_and_leave_room_for_flows() {
+        let link = |name: &str, bps: u64| json!({ "from": name, "to": "t", "measured_bps": bps });
+        let links: Vec<Value> = (0..50).map(|n| link(&format!("s{n}"), n)).collect();
+        let status = json!({ "epoch": 1, "policy": "smsf", "links": links });
+        let flows = json!([{ "application": "a", "job": "a name that is far too long", "flow": 7 }]);
+        let lines = page((20, 72), &status, &flows, Some("old"));
+        let starts = |line: &Line| line.text.split(' ').next().unwrap_or_default().to_owned();
+        let starts: Vec<String> = lines.iter().map(starts).collect();
+        assert_eq!(starts[..6], ["epoch", "old", "", "link", "s49", "s48"]);
+        assert_eq!(starts[12..], ["", "flow", "a/a"]);
+        assert!(lines[3..].iter().all(|line| line.text.is_empty() || line.text.len() == 72));
+    }
 }
