@@ -57,9 +57,8 @@ pub(crate) fn log(level: &str, json: bool) {
     let wanted = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
     let filter = wanted
         .unwrap_or_else(|| level.parse().expect("the settings have refused what does not parse"));
-    let builder = tracing_subscriber::fmt()
-        .with_max_level(LevelFilter::TRACE)
-        .with_writer(std::io::stderr);
+    let builder =
+        tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(std::io::stderr);
     if json {
         builder.json().flatten_event(true).finish().with(filter).init();
     } else {

@@ -106,7 +106,8 @@ fn wait_for_end(interval: Duration) -> io::Result<bool> {
     let count = keyboard.lock().read(&mut keys)?;
     let keys = &keys[..count];
     // An arrow is an escape with more behind it.
-    Ok(matches!(keys, [] | [ESCAPE]) || keys.iter().any(|key| matches!(key, b'q' | &CONTROL_C)))
+    let ends = keys.contains(&b'q') || keys.contains(&CONTROL_C);
+    Ok(ends || matches!(keys, [] | [ESCAPE]))
 }
 
 /// The terminal, its second screen shown and keys read as they are pressed. Dropped, it is as it was.
@@ -235,7 +236,8 @@ mod tests {
         let link = |name: &str, bps: u64| json!({ "from": name, "to": "t", "measured_bps": bps });
         let links: Vec<Value> = (0..50).map(|n| link(&format!("s{n}"), n)).collect();
         let status = json!({ "epoch": 1, "policy": "smsf", "links": links });
-        let flows = json!([{ "application": "a", "job": "a name that is far too long", "flow": 7 }]);
+        let flows =
+            json!([{ "application": "a", "job": "a name that is far too long", "flow": 7 }]);
         let lines = page((20, 72), &status, &flows, Some("old"));
         let starts = |line: &Line| line.text.split(' ').next().unwrap_or_default().to_owned();
         let starts: Vec<String> = lines.iter().map(starts).collect();

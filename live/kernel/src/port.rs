@@ -16,7 +16,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::layout::{CONNECTION, Fields, Value, key};
 use crate::lease::Leases;
 use crate::objects::{PORT, map, open_map, program, program_mut};
-use crate::{Error, Namespace, PortNumber, raw, now};
+use crate::{Error, Namespace, PortNumber, now, raw};
 
 /// The place of our filters among those of others, where there is no tcx.
 const PRIORITY: u32 = 0x574d;

@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kernel::Dctcp;
 use engine::{FlowState, Held, LinkRecord, Notice, Outcome};
+use kernel::Dctcp;
 use model::{FlowId, LinkId, Network, NodeId};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
