@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::{access, spec};
 use model::build::leaf_spine;
 use model::{Directive, Directives, Measured, Network, NodeId};
 use proptest::prelude::*;
-use support::{access, spec};
 use units::{Bytes, Rate, Time};
 use watermaster_policy::colouring::Colouring;
 use watermaster_policy::matching::{Claim, Matcher, Served};

@@ -1,8 +1,6 @@
 //! The transports against what can be computed by hand.
 
-mod common;
-
-use common::{PerFlow, access, host, incast, job, link, outcome, pace, setup};
+use crate::common::{PerFlow, access, host, incast, job, link, outcome, pace, setup};
 use model::{Directives, build};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_packet::{Protocol, Transport};

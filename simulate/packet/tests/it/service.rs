@@ -1,9 +1,7 @@
 //! Meters, disciplines of service, and messages that take their time.
 #![allow(clippy::unwrap_used)] // in what the tests share, too
 
-mod common;
-
-use common::{PerFlow, access, host, incast, job, link, outcome, pace, setup};
+use crate::common::{PerFlow, access, host, incast, job, link, outcome, pace, setup};
 use model::{Directive, Directives, build};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_packet::{Discipline, Enforcement, Jobs, Protocol, Setup, Transport};
