@@ -28,7 +28,7 @@ release: setup-build
 ## test: everything that is quick enough for every change
 test: setup-build
 	cargo test --workspace --locked
-	cargo build --locked --manifest-path checks/no-std/Cargo.toml
+	cargo check --locked --manifest-path checks/no-std/Cargo.toml
 
 ## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N)
 soak: setup-build

@@ -43,7 +43,7 @@ impl Top {
             if self.json {
                 return print(&super::pretty(&json!({ "status": status, "flows": flows }))?);
             }
-            if !std::io::stdout().is_terminal() {
+            if !io::stdout().is_terminal() {
                 return Err(Failure::misused("top needs a terminal; use --json in scripts"));
             }
             let screen = Screen::take().map_err(Failure::failed)?;
