@@ -33,7 +33,7 @@ test: setup-build
 ## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N)
 soak: setup-build
 	CONTROL_SEEDS=$${CONTROL_SEEDS:-5000} cargo test --profile quick --locked \
-		-p watermaster-control -p watermaster-controlled --test faults
+		-p watermaster-control -p watermaster-simulated-controller --test faults
 
 ## lint: format, lints, documentation, fuzz targets that compile
 lint: setup-build

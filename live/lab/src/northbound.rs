@@ -139,13 +139,15 @@ fn name(job: JobId) -> String {
 }
 
 impl Policy for Northbound {
-    fn observe(&mut self, _: Time, network: &Network, seen: &Observation, _: &mut Directives) {
+    fn observe(&mut self, _: Time, network: &Network, seen: &Observation) {
         match seen {
             Observation::Declared(declared) => self.declare(network, declared),
             // The controller has instruments of its own.
-            Observation::Measured(_) => {}
+            Observation::Measured(_) | Observation::Tick => {}
         }
     }
+
+    fn decide(&mut self, _: Time, _: &Network, _: &mut Directives) {}
 }
 
 /// What waits is still delivered.
@@ -226,9 +228,7 @@ mod tests {
     }
 
     fn speak(northbound: &mut Northbound, declared: Declared) {
-        let mut out = Directives::new();
-        northbound.observe(Time::ZERO, &network(), &declared.into(), &mut out);
-        assert_eq!(out, [], "others decide");
+        northbound.observe(Time::ZERO, &network(), &declared.into());
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub type Make<'a> = Box<dyn Fn() -> Box<dyn Policy + Send> + 'a>;
 pub type Watch<'a> = Box<dyn FnMut(Time, &Controller) + 'a>;
 
 /// The controller, its agents and channels.
-pub struct Controlled<'a> {
+pub struct SimulatedController<'a> {
     make: Make<'a>,
     lease: Span,
     faults: Faults,
@@ -94,6 +94,8 @@ pub struct Controlled<'a> {
     due: BTreeMap<(Time, u64), Event>,
     count: u64,
     changes: Vec<Change>,
+    /// What has changed at agents and the world has not been told.
+    directives: Directives,
     watch: Option<Watch<'a>>,
 }
 
@@ -109,7 +111,7 @@ enum Event {
     ControllerReturns,
 }
 
-impl<'a> Controlled<'a> {
+impl<'a> SimulatedController<'a> {
     /// A controller whose policy `make` makes and whose grants last a `lease`, among `faults` that
     /// `seed` draws.
     pub fn new(make: Make<'a>, lease: Span, faults: Faults, seed: u64) -> Self {
@@ -130,6 +132,7 @@ impl<'a> Controlled<'a> {
             due: BTreeMap::new(),
             count: 0,
             changes: Vec::new(),
+            directives: Directives::new(),
             watch: None,
         }
     }
@@ -207,7 +210,8 @@ impl<'a> Controlled<'a> {
         };
         let mut out = Vec::new();
         // What it refuses, it would refuse of a real peer as well.
-        let _ = controller.input(now, input, &mut out);
+        let _ = controller.observe(now, input);
+        controller.decide(&mut out);
         if let Some(watch) = &mut self.watch {
             watch(now, controller);
         }
@@ -230,9 +234,9 @@ impl<'a> Controlled<'a> {
         }
     }
 
-    fn happen(&mut self, now: Time, event: Event, network: &Network, out: &mut Directives) {
+    fn happen(&mut self, now: Time, event: Event, network: &Network) {
         match event {
-            Event::ToAgent(agent, peer, commands) => self.tell(now, agent, peer, &commands, out),
+            Event::ToAgent(agent, peer, commands) => self.tell(now, agent, peer, &commands),
             Event::Reported(peer, report) => self.input(now, Input::Reported(peer, &report)),
             Event::Declared(said) if self.heard => self.declare(now, &said),
             Event::Declared(said) => self.unheard.push(said),
@@ -355,14 +359,7 @@ impl<'a> Controlled<'a> {
     }
 
     /// Commands reach an agent.
-    fn tell(
-        &mut self,
-        now: Time,
-        agent: usize,
-        peer: Peer,
-        commands: &Commands,
-        out: &mut Directives,
-    ) {
+    fn tell(&mut self, now: Time, agent: usize, peer: Peer, commands: &Commands) {
         let known = &mut self.agents[agent];
         // Nobody reads what is left in a connection once there is another to the same controller. One
         // that thinks itself in charge still may go on.
@@ -380,62 +377,69 @@ impl<'a> Controlled<'a> {
                 }
             }
         }
-        self.direct(out);
+        self.direct();
     }
 
     /// Has the world obey what has changed at agents.
-    fn direct(&mut self, out: &mut Directives) {
+    fn direct(&mut self) {
         let lease = self.lease;
         for (connection, old, new) in self.changes.drain(..) {
             let Some(flow) = self.applications.flow(&connection) else {
                 continue;
             };
             if old.rate != new.rate {
-                out.push(Directive::Pace { flow, limit: new.rate, lease });
+                self.directives.push(Directive::Pace { flow, limit: new.rate, lease });
             }
             if old.level != new.level {
-                out.push(Directive::Prioritize { flow, level: new.level, lease });
+                self.directives.push(Directive::Prioritize { flow, level: new.level, lease });
             }
         }
     }
 
     /// Does all that is due. The controller's own deadline waits for a tick of the world, which comes
     /// when all that happens at a time has been told: policies divide links once for all of it.
-    fn run(&mut self, now: Time, network: &Network, out: &mut Directives) {
+    fn run(&mut self, now: Time, network: &Network) {
         while let Some(event) = self.due.first_entry().filter(|event| event.key().0 <= now) {
             let event = event.remove();
-            self.happen(now, event, network, out);
+            self.happen(now, event, network);
         }
         for agent in &mut self.agents {
             agent.expire(now, &mut self.changes);
         }
-        self.direct(out);
+        self.direct();
     }
 }
 
-impl Policy for Controlled<'_> {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
+impl Policy for SimulatedController<'_> {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         if self.epoch == 0 {
             self.begin(now, network);
         }
-        self.run(now, network, out);
-        // Instruments of the world report to policies that watch it, and this doesn't.
-        if let Observation::Declared(declared) = observation {
-            for said in self.applications.say(declared, &self.hosts) {
-                match (declared, self.heard) {
-                    // How streams stood is of no use later.
-                    (Declared::Streams(_), false) => {}
-                    _ => self.send(now, NORTHBOUND, Event::Declared(said)),
+        self.run(now, network);
+        match observation {
+            Observation::Declared(declared) => {
+                for said in self.applications.say(declared, &self.hosts) {
+                    match (declared, self.heard) {
+                        // How streams stood is of no use later.
+                        (Declared::Streams(_), false) => {}
+                        _ => self.send(now, NORTHBOUND, Event::Declared(said)),
+                    }
+                }
+            }
+            // Instruments of the world report to policies that watch it, and this doesn't.
+            Observation::Measured(_) => {}
+            Observation::Tick => {
+                let controller = self.controller.as_ref();
+                if controller.and_then(Controller::deadline).is_some_and(|at| at <= now) {
+                    self.input(now, Input::Tick);
                 }
             }
         }
-        self.run(now, network, out);
+        self.run(now, network);
+    }
+
+    fn decide(&mut self, _: Time, _: &Network, out: &mut Directives) {
+        out.append(&mut self.directives);
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -443,13 +447,5 @@ impl Policy for Controlled<'_> {
         let controller = self.controller.as_ref().and_then(Controller::deadline);
         let leases = self.agents.iter().filter_map(Agent::deadline).min();
         [due, controller, leases].into_iter().flatten().min()
-    }
-
-    fn tick(&mut self, now: Time, network: &Network, out: &mut Directives) {
-        self.run(now, network, out);
-        if self.controller.as_ref().and_then(Controller::deadline).is_some_and(|at| at <= now) {
-            self.input(now, Input::Tick);
-            self.run(now, network, out);
-        }
     }
 }

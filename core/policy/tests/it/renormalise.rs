@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-use crate::support::{big_switch, host};
+use crate::support::{big_switch, host, tell};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome};
 use model::{Directive, Directives, Measured, Network, NodeId};
 use proptest::prelude::*;
@@ -123,7 +123,7 @@ fn dense_matrices_are_filled() {
 /// The policy's rates after `observation`, by sender.
 fn told(policy: &mut dyn Policy, network: &Network, what: Measured) -> Vec<(NodeId, u64)> {
     let mut out = Directives::new();
-    policy.observe(Time::ZERO, network, &what.into(), &mut out);
+    tell(policy, Time::ZERO, network, &what.into(), &mut out);
     let rate = |directive: &Directive| match directive {
         Directive::PacePair { src, rate, .. } => (*src, rate.as_bps()),
         other => panic!("{other:?}"),

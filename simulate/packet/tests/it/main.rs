@@ -4,7 +4,7 @@
 mod capture;
 mod closed_forms;
 mod common;
-mod held;
+mod host_queues;
 mod ictcp;
 mod laws;
 mod recovery;
