@@ -26,7 +26,8 @@ release: setup-build
 	cargo build --release --locked --package watermaster
 
 ## test: everything that is quick enough for every change
-test: setup-build
+# What root tests builds networks.
+test: setup-build$(if $(filter 0,$(shell id -u)),-lab)
 	cargo test --workspace --locked
 	cargo check --locked --manifest-path checks/no-std/Cargo.toml
 
@@ -110,6 +111,6 @@ results: reproduce
 phurti: release
 	@WATERMASTER="$(abspath $(WATERMASTER))" scenarios/phurti/study.sh $(if $(TRACE),"$(abspath $(TRACE))")
 
-## fuzz: every fuzz target for ten minutes (needs cargo-fuzz and a nightly toolchain)
-fuzz:
+## fuzz: every fuzz target for ten minutes
+fuzz: setup-build-fuzz
 	fuzz/run.sh 600
