@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::support::*;
 use model::build::leaf_spine;
 use model::{FlowId, LinkId, Measured, Network, NodeId, Observation};
 use proptest::prelude::*;
-use support::*;
 use units::{Rate, Time};
 use watermaster_policy::{FLOOR, Messages, Parameters, Share, by_name};
 

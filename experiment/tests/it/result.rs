@@ -1,9 +1,7 @@
 //! The JSON's shape, the verdicts and the terminal's table.
 #![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use serde_json::{Value, json};
 use watermaster_experiment::{Bound, Published, RunResult, Verdict, judge, table};
 

@@ -6,9 +6,7 @@
     reason = "invented numbers are small and positive"
 )]
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use engine::Outcome;
 use model::build::leaf_spine;
 use model::{JobClass, NodeKind, Topology};

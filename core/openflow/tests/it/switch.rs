@@ -1,8 +1,7 @@
 //! What only the switch model can do, or what only it can be asked: the rest is conformance.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
-
+use crate::support;
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use model::Congestion;
 use proptest::prelude::*;

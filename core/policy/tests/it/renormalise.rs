@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
-
+use crate::support::{big_switch, host, tell};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome};
 use model::{Directive, Directives, Measured, Network, NodeId};
 use proptest::prelude::*;
-use support::{big_switch, host, tell};
 use units::{Bytes, Rate, Time};
 use watermaster_policy::renormalise::{Offer, Renormaliser};
 use watermaster_policy::{FLOOR, Parameters, Policy, Share, by_name};

@@ -1,12 +1,10 @@
 //! The Parquet files, read back with the crate's own row reader.
 #![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
-mod common;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use common::*;
+use crate::common::*;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use units::Bytes;

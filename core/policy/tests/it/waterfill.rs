@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
-
+use crate::support::*;
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome};
 use model::{FlowId, LinkId, Measured};
 use proptest::prelude::*;
-use support::*;
 use units::{Rate, Time};
 use watermaster_policy::waterfill::{max_min, together, weighted};
 use watermaster_policy::{FLOOR, Parameters, by_name};

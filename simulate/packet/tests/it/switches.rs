@@ -2,12 +2,10 @@
 //! see.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod common;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use common::{access, host, incast, job, link, outcome, setup};
+use crate::common::{access, host, incast, job, link, outcome, setup};
 use model::{
     Congestion, Directive, Directives, FlowId, LinkId, Measured, Network, Observation, Topology,
     build,

@@ -2,14 +2,12 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::{access, spec, tell};
 use model::build::leaf_spine;
 use model::{Directive, Directives, Measured, Network, NodeId, Observation};
 use proptest::prelude::*;
-use support::{access, spec, tell};
 use units::{Bytes, Rate, Time};
 use watermaster_policy::colouring::Colouring;
 use watermaster_policy::matching::{Claim, Matcher, Served};

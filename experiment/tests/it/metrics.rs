@@ -1,11 +1,9 @@
 //! Every metric on outcomes small enough to compute by hand.
 #![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::*;
+use crate::common::*;
 use engine::{FlowRecord, Outcome, QueueRecord};
 use model::{JobClass, Topology, build};
 use proptest::prelude::*;
@@ -15,7 +13,7 @@ use watermaster_experiment::metrics::{
 };
 
 /// The page's rows of metrics start with a name in code style.
-const PAGE: &str = include_str!("../../docs/metrics.md");
+const PAGE: &str = include_str!("../../../docs/metrics.md");
 
 #[test]
 fn every_metric_by_hand() {

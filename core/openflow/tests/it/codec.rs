@@ -1,8 +1,7 @@
 //! The codec against itself, and against bytes worked out by hand from the specification.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
-
+use crate::support;
 use model::Congestion;
 use proptest::prelude::*;
 use units::Span;

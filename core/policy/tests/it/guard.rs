@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
-
-use support::*;
+use crate::support::*;
 use units::{Rate, Span, Time};
 use watermaster_policy::{Parameters, PolicyError, by_name, smsf};
 

@@ -2,15 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::*;
 use model::{
     Declared, Directive, Directives, FlowId, Measured, Network, Observation, StreamSample,
 };
 use proptest::prelude::*;
-use support::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_policy::{FLOOR, Parameters, Policy, by_name};
 

@@ -3,10 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // a test may panic
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::tell;
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome, Variable};
 use model::build::{Access, racks};
 use model::{
@@ -14,7 +13,6 @@ use model::{
     NodeId, Order, Request, Sample,
 };
 use proptest::prelude::*;
-use support::tell;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_policy::FLOOR;
 use watermaster_policy::sicc::joint::{Limits, assign, bound};

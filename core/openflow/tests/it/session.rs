@@ -1,8 +1,7 @@
 //! The session: every byte sequence, every silence, every limit.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
-
+use crate::support;
 use proptest::prelude::*;
 use units::{Span, Time};
 use watermaster_openflow::*;

@@ -3,13 +3,12 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::support::*;
 use model::{
     Congestion, Declared, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId,
     Observation, Request, Sample, StreamSample, TaskId,
@@ -17,7 +16,6 @@ use model::{
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use support::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_policy::syn::{self, Order};
 use watermaster_policy::{FLOOR, NAMES, Parameters, Policy, by_name};
