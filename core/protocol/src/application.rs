@@ -92,3 +92,44 @@ pub struct StreamReport {
     /// What arrived and waits to be processed.
     pub receiver_queue_bytes: Bytes,
 }
+
+/// The answer to declarations that were all taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Taken {
+    /// How many.
+    pub taken: u64,
+    /// The epoch of the controller that took them.
+    pub epoch: u64,
+}
+
+/// The answer to a request that was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refused {
+    /// What is wrong with it.
+    pub error: Problem,
+}
+
+/// What is wrong with a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Problem {
+    /// The field at fault; empty where none is.
+    pub field: String,
+    /// What is wrong with it, and the remedy.
+    pub reason: String,
+    /// So many declarations of the request were taken before; the next one is at fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<u64>,
+}
+
+/// The answer to a question for the controller's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    /// The controller's epoch.
+    pub epoch: u64,
+    /// Declarations that it has taken since it started.
+    pub declared: u64,
+}
