@@ -262,8 +262,7 @@ impl Task<'_> {
         if prepared.standing.is_none() {
             daemons.stop()?;
         }
-        let account = account.lock().unwrap_or_else(PoisonError::into_inner);
-        outcome.notes.push(account.line());
+        outcome.notes.push(account().line());
         Ok(outcome)
     }
 

@@ -122,6 +122,9 @@ pub struct Problem {
     /// So many declarations of the request were taken before; the next one is at fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken: Option<u64>,
+    /// The epoch of the controller that took them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
 }
 
 /// The answer to a question for the controller's health.

@@ -140,6 +140,12 @@ pub struct Client {
     account: Account,
 }
 
+impl Default for Client {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
+}
+
 impl Client {
     /// Without a connection, which it wants at once.
     pub fn new(limits: Limits) -> Self {
@@ -293,6 +299,10 @@ impl Client {
         self.state = State::Idle;
         self.heard = now;
         let next = self.settle(&numbers, problem.taken.unwrap_or(0));
+        // Another controller doesn't know what the declaration refers to.
+        if let Some(epoch) = problem.epoch.filter(|epoch| self.epoch != Some(*epoch)) {
+            return self.meet(epoch, numbers.last().map_or(0, |last| last + 1));
+        }
         let why = || {
             let Problem { field, reason, .. } = problem;
             format!("the controller answers {status}: {field}: {reason}")

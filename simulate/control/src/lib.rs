@@ -16,17 +16,19 @@ mod channels;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::{Config, Controller, HostConfig, Input, Output, Peer};
+use control::{Config, Controller, HostConfig, Input, Output, Peer, Refusal};
 use engine::random::Stream;
-use model::{Declared, Directive, Directives, Network, NodeId, Observation};
+use model::{Directive, Directives, FlowId, Network, NodeId, Observation};
 use policy::Policy;
 use protocol::agent::{Commands, Host, Report};
-use protocol::application::Declaration;
+use protocol::application::{Declaration, Problem, Taken};
+use protocol::client::{Action, Client, Limits};
+use protocol::translate::Translator;
 use rand::RngExt as _;
 use units::{Span, Time};
 
 use crate::agent::{Agent, Change};
-use crate::applications::{Applications, address};
+use crate::applications::{Hosts, flow};
 use crate::channels::{Channels, part};
 
 /// Who speaks for all applications of the world.
@@ -85,11 +87,12 @@ pub struct Controlled<'a> {
     controller: Option<Controller>,
     hosts: Vec<NodeId>,
     agents: Vec<Agent>,
-    applications: Applications,
-    /// Whether the applications are connected.
-    heard: bool,
-    /// What they have said since they are not.
-    unheard: Vec<Declaration>,
+    translator: Translator,
+    applications: Client,
+    /// The connection of the applications, counted up.
+    connection: u64,
+    /// Whether the applications can't reach a controller though there may be one.
+    cut_off: bool,
     /// What is on its way or will happen, in a total order.
     due: BTreeMap<(Time, u64), Event>,
     count: u64,
@@ -100,13 +103,22 @@ pub struct Controlled<'a> {
 enum Event {
     ToAgent(usize, Peer, Commands),
     Reported(Peer, Report),
-    Declared(Declaration),
+    /// The applications ask over a connection: nothing declared asks for the controller's health.
+    Asked(u64, Vec<Declaration>),
+    Answered(u64, Answer),
     Cut,
     Death,
     Crash,
     AgentReturns(usize),
     ApplicationsReturn,
     ControllerReturns,
+}
+
+/// What applications are answered.
+enum Answer {
+    Health(u64),
+    Taken(Taken),
+    Refused(u16, Problem),
 }
 
 impl<'a> Controlled<'a> {
@@ -124,9 +136,11 @@ impl<'a> Controlled<'a> {
             controller: None,
             hosts: Vec::new(),
             agents: Vec::new(),
-            applications: Applications::default(),
-            heard: false,
-            unheard: Vec::new(),
+            translator: Translator::default(),
+            // One client here stands for any number of applications.
+            applications: Client::new(Limits { entries: usize::MAX, ..Limits::default() }),
+            connection: 0,
+            cut_off: false,
             due: BTreeMap::new(),
             count: 0,
             changes: Vec::new(),
@@ -201,13 +215,12 @@ impl<'a> Controlled<'a> {
     }
 
     /// Hands something to the controller, if there is one, and sends what it says.
-    fn input(&mut self, now: Time, input: Input<'_>) {
+    fn input(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
         let Some(controller) = &mut self.controller else {
-            return;
+            return Ok(());
         };
         let mut out = Vec::new();
-        // What it refuses, it would refuse of a real peer as well.
-        let _ = controller.input(now, input, &mut out);
+        let heard = controller.input(now, input, &mut out);
         if let Some(watch) = &mut self.watch {
             watch(now, controller);
         }
@@ -228,14 +241,33 @@ impl<'a> Controlled<'a> {
                 }
             }
         }
+        heard
+    }
+
+    /// The same, where nobody hears of a refusal.
+    fn tell_controller(&mut self, now: Time, input: Input<'_>) {
+        let _ = self.input(now, input);
     }
 
     fn happen(&mut self, now: Time, event: Event, network: &Network, out: &mut Directives) {
         match event {
             Event::ToAgent(agent, peer, commands) => self.tell(now, agent, peer, &commands, out),
-            Event::Reported(peer, report) => self.input(now, Input::Reported(peer, &report)),
-            Event::Declared(said) if self.heard => self.declare(now, &said),
-            Event::Declared(said) => self.unheard.push(said),
+            Event::Reported(peer, report) => {
+                self.tell_controller(now, Input::Reported(peer, &report))
+            }
+            Event::Asked(connection, said) => self.asked(now, connection, &said),
+            Event::Answered(connection, answer) if connection == self.connection => {
+                let chance = self.chance.random();
+                match answer {
+                    Answer::Health(epoch) => self.applications.healthy(now, epoch),
+                    Answer::Taken(taken) => self.applications.taken(now, &taken, chance),
+                    Answer::Refused(status, problem) => {
+                        self.applications.refused(now, status, &problem, chance);
+                    }
+                }
+            }
+            // What is left in a connection that broke.
+            Event::Answered(..) => {}
             Event::Cut => {
                 let whole = self.whole(now, self.faults.cut);
                 let end = self.chance.random_range(0..=self.agents.len());
@@ -243,8 +275,9 @@ impl<'a> Controlled<'a> {
                     self.lose(now, end);
                     self.at(whole, Event::AgentReturns(end));
                 } else {
-                    self.heard = false;
-                    self.input(now, Input::ApplicationGone(APPLICATION));
+                    self.cut_off = true;
+                    self.lose_applications(now);
+                    self.tell_controller(now, Input::ApplicationGone(APPLICATION));
                     self.at(whole, Event::ApplicationsReturn);
                 }
                 self.again(now, self.faults.cut, Event::Cut);
@@ -261,14 +294,14 @@ impl<'a> Controlled<'a> {
             }
             Event::Crash => {
                 self.controller = None;
-                self.heard = false;
+                self.lose_applications(now);
                 (0..self.agents.len()).for_each(|agent| self.disconnect(agent));
                 let whole = self.whole(now, self.faults.crash);
                 self.at(whole, Event::ControllerReturns);
                 self.again(whole, self.faults.crash, Event::Crash);
             }
             Event::AgentReturns(agent) => self.connect(now, agent),
-            Event::ApplicationsReturn => self.repeat(now),
+            Event::ApplicationsReturn => self.cut_off = false,
             Event::ControllerReturns => self.start(now, network, BACKOFF),
         }
     }
@@ -281,7 +314,7 @@ impl<'a> Controlled<'a> {
         config.topology = network.topology().clone();
         let host = |node: &NodeId| HostConfig {
             node: *node,
-            addresses: address(&self.hosts, *node).into_iter().collect(),
+            addresses: Hosts(&self.hosts).address(*node).into_iter().collect(),
             ethernet: Vec::new(),
         };
         config.hosts = self.hosts.iter().map(host).collect();
@@ -297,8 +330,6 @@ impl<'a> Controlled<'a> {
             let found = now + part(&mut self.chance, backoff);
             self.at(found, Event::AgentReturns(agent));
         }
-        let found = now + part(&mut self.chance, backoff);
-        self.at(found, Event::ApplicationsReturn);
     }
 
     fn disconnect(&mut self, agent: usize) {
@@ -318,7 +349,7 @@ impl<'a> Controlled<'a> {
         self.disconnect(agent);
         let is_told = self.chance.random_bool(0.5);
         if let Some(peer) = peer.filter(|_| is_told) {
-            self.input(now, Input::AgentGone(peer));
+            self.tell_controller(now, Input::AgentGone(peer));
         }
     }
 
@@ -331,27 +362,59 @@ impl<'a> Controlled<'a> {
         self.agents[agent].peer = Some(peer);
         self.agents[agent].last = Some((peer, self.epoch));
         let name = format!("agent-{agent}");
-        self.input(now, Input::AgentConnected { peer, identity: &name });
-        let addresses = address(&self.hosts, self.hosts[agent]).into_iter().collect();
+        self.tell_controller(now, Input::AgentConnected { peer, identity: &name });
+        let addresses = Hosts(&self.hosts).address(self.hosts[agent]).into_iter().collect();
         let epoch = self.agents[agent].epoch;
         let hosts = vec![Host { name, addresses }];
         let hello = Report::Hello { hosts, capabilities: vec!["pacing".into()], epoch };
         self.send(now, peer, Event::Reported(peer, hello));
     }
 
-    /// The applications find a controller: all that holds is said again, then what it missed.
-    fn repeat(&mut self, now: Time) {
-        if self.heard || self.controller.is_none() {
-            return;
-        }
-        self.heard = true;
-        for said in self.applications.all().into_iter().chain(std::mem::take(&mut self.unheard)) {
-            self.declare(now, &said);
-        }
+    fn lose_applications(&mut self, now: Time) {
+        self.connection += 1;
+        self.applications.lost(now, "no controller", self.chance.random());
     }
 
-    fn declare(&mut self, now: Time, declaration: &Declaration) {
-        self.input(now, Input::Declared { application: APPLICATION, declaration });
+    /// Does one thing that the applications want now; whether there was one.
+    fn speak(&mut self, now: Time) -> bool {
+        let said = match self.applications.poll(now) {
+            None => return false,
+            Some(Action::Connect) => None,
+            Some(Action::Health) => Some(Vec::new()),
+            Some(Action::Declare(said)) => Some(said.into_iter().cloned().collect()),
+        };
+        match said {
+            Some(said) => self.send(now, NORTHBOUND, Event::Asked(self.connection, said)),
+            None if self.cut_off || self.controller.is_none() => self.lose_applications(now),
+            None => self.applications.connected(now),
+        }
+        true
+    }
+
+    /// The applications ask the controller, unless the connection has broken.
+    fn asked(&mut self, now: Time, connection: u64, said: &[Declaration]) {
+        if connection != self.connection {
+            return;
+        }
+        let answer =
+            if said.is_empty() { Answer::Health(self.epoch) } else { self.take(now, said) };
+        self.send(now, NORTHBOUND, Event::Answered(connection, answer));
+    }
+
+    /// The controller takes declarations, until it refuses one.
+    fn take(&mut self, now: Time, said: &[Declaration]) -> Answer {
+        let mut taken = 0;
+        for declaration in said {
+            let input = Input::Declared { application: APPLICATION, declaration };
+            if let Err(refusal) = self.input(now, input) {
+                let status = refusal.status();
+                let (field, reason) = (refusal.field.to_owned(), refusal.reason);
+                let (taken, epoch) = (Some(taken), Some(self.epoch));
+                return Answer::Refused(status, Problem { field, reason, taken, epoch });
+            }
+            taken += 1;
+        }
+        Answer::Taken(Taken { taken, epoch: self.epoch })
     }
 
     /// Commands reach an agent.
@@ -387,7 +450,8 @@ impl<'a> Controlled<'a> {
     fn direct(&mut self, out: &mut Directives) {
         let lease = self.lease;
         for (connection, old, new) in self.changes.drain(..) {
-            let Some(flow) = self.applications.flow(&connection) else {
+            let is_open = |flow: &FlowId| self.translator.connection(*flow) == Some(&connection);
+            let Some(flow) = flow(&connection).filter(is_open) else {
                 continue;
             };
             if old.rate != new.rate {
@@ -402,9 +466,13 @@ impl<'a> Controlled<'a> {
     /// Does all that is due. The controller's own deadline waits for a tick of the world, which comes
     /// when all that happens at a time has been told: policies divide links once for all of it.
     fn run(&mut self, now: Time, network: &Network, out: &mut Directives) {
-        while let Some(event) = self.due.first_entry().filter(|event| event.key().0 <= now) {
-            let event = event.remove();
-            self.happen(now, event, network, out);
+        loop {
+            if let Some(event) = self.due.first_entry().filter(|event| event.key().0 <= now) {
+                let event = event.remove();
+                self.happen(now, event, network, out);
+            } else if !self.speak(now) {
+                break;
+            }
         }
         for agent in &mut self.agents {
             agent.expire(now, &mut self.changes);
@@ -427,12 +495,8 @@ impl Policy for Controlled<'_> {
         self.run(now, network, out);
         // Instruments of the world report to policies that watch it, and this doesn't.
         if let Observation::Declared(declared) = observation {
-            for said in self.applications.say(declared, &self.hosts) {
-                match (declared, self.heard) {
-                    // How streams stood is of no use later.
-                    (Declared::Streams(_), false) => {}
-                    _ => self.send(now, NORTHBOUND, Event::Declared(said)),
-                }
+            for said in self.translator.translate(declared, &Hosts(&self.hosts)) {
+                self.applications.declare(said);
             }
         }
         self.run(now, network, out);
@@ -442,13 +506,13 @@ impl Policy for Controlled<'_> {
         let due = self.due.first_key_value().map(|((at, _), _)| *at);
         let controller = self.controller.as_ref().and_then(Controller::deadline);
         let leases = self.agents.iter().filter_map(Agent::deadline).min();
-        [due, controller, leases].into_iter().flatten().min()
+        [due, controller, leases, self.applications.deadline()].into_iter().flatten().min()
     }
 
     fn tick(&mut self, now: Time, network: &Network, out: &mut Directives) {
         self.run(now, network, out);
         if self.controller.as_ref().and_then(Controller::deadline).is_some_and(|at| at <= now) {
-            self.input(now, Input::Tick);
+            self.tell_controller(now, Input::Tick);
             self.run(now, network, out);
         }
     }
