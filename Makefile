@@ -2,7 +2,7 @@
 WATERMASTER := target/release/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
+.PHONY: demo test lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
 
 ## demo: build, run the main scenario under tcp, fifo, sff and smsf, name the report (TRACE=FILE: a SWIM trace)
 demo: release
@@ -42,6 +42,10 @@ bench: release
 ## conformance: OpenFlow against Open vSwitch and os-ken (installs both when they are missing)
 conformance:
 	checks/conformance.sh
+
+## openapi: the HTTP interface's description against a validator and a generated client (needs python3 with venv)
+openapi:
+	checks/openapi.sh
 
 ## bpf: compile the agent's BPF programs (installs clang when it is missing)
 bpf:

@@ -46,8 +46,8 @@ pub struct Limits {
     pub octets: usize,
 }
 
-/// 262,144 entries; requests of 1000 declarations and 512 KiB, half of what a controller takes unless
-/// it is told otherwise.
+/// 262,144 entries; requests of 1000 declarations, what a controller takes unless it is told otherwise,
+/// and 512 KiB, half of it.
 impl Default for Limits {
     fn default() -> Self {
         Self { entries: 1 << 18, declarations: 1000, octets: 512 << 10 }

@@ -27,6 +27,7 @@ pub const VERSION: u32 = 1;
 
 /// One direction of a TCP connection, as its packets show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Connection {
     /// Where the data comes from. Port 0: not known, any.

@@ -215,7 +215,13 @@ impl<'a> Controlled<'a> {
     }
 
     /// Hands something to the controller, if there is one, and sends what it says.
-    fn input(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
+    fn input(&mut self, now: Time, input: Input<'_>) {
+        // What it refuses, it would refuse of a real peer as well.
+        let _ = self.try_input(now, input);
+    }
+
+    /// The same, with the refusal.
+    fn try_input(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
         let Some(controller) = &mut self.controller else {
             return Ok(());
         };
@@ -244,17 +250,10 @@ impl<'a> Controlled<'a> {
         heard
     }
 
-    /// The same, where nobody hears of a refusal.
-    fn tell_controller(&mut self, now: Time, input: Input<'_>) {
-        let _ = self.input(now, input);
-    }
-
     fn happen(&mut self, now: Time, event: Event, network: &Network, out: &mut Directives) {
         match event {
             Event::ToAgent(agent, peer, commands) => self.tell(now, agent, peer, &commands, out),
-            Event::Reported(peer, report) => {
-                self.tell_controller(now, Input::Reported(peer, &report))
-            }
+            Event::Reported(peer, report) => self.input(now, Input::Reported(peer, &report)),
             Event::Asked(connection, said) => self.asked(now, connection, &said),
             Event::Answered(connection, answer) if connection == self.connection => {
                 let chance = self.chance.random();
@@ -277,7 +276,7 @@ impl<'a> Controlled<'a> {
                 } else {
                     self.cut_off = true;
                     self.lose_applications(now);
-                    self.tell_controller(now, Input::ApplicationGone(APPLICATION));
+                    self.input(now, Input::ApplicationGone(APPLICATION));
                     self.at(whole, Event::ApplicationsReturn);
                 }
                 self.again(now, self.faults.cut, Event::Cut);
@@ -349,7 +348,7 @@ impl<'a> Controlled<'a> {
         self.disconnect(agent);
         let is_told = self.chance.random_bool(0.5);
         if let Some(peer) = peer.filter(|_| is_told) {
-            self.tell_controller(now, Input::AgentGone(peer));
+            self.input(now, Input::AgentGone(peer));
         }
     }
 
@@ -362,7 +361,7 @@ impl<'a> Controlled<'a> {
         self.agents[agent].peer = Some(peer);
         self.agents[agent].last = Some((peer, self.epoch));
         let name = format!("agent-{agent}");
-        self.tell_controller(now, Input::AgentConnected { peer, identity: &name });
+        self.input(now, Input::AgentConnected { peer, identity: &name });
         let addresses = Hosts(&self.hosts).address(self.hosts[agent]).into_iter().collect();
         let epoch = self.agents[agent].epoch;
         let hosts = vec![Host { name, addresses }];
@@ -406,7 +405,7 @@ impl<'a> Controlled<'a> {
         let mut taken = 0;
         for declaration in said {
             let input = Input::Declared { application: APPLICATION, declaration };
-            if let Err(refusal) = self.input(now, input) {
+            if let Err(refusal) = self.try_input(now, input) {
                 let status = refusal.status();
                 let (field, reason) = (refusal.field.to_owned(), refusal.reason);
                 let (taken, epoch) = (Some(taken), Some(self.epoch));
@@ -512,7 +511,7 @@ impl Policy for Controlled<'_> {
     fn tick(&mut self, now: Time, network: &Network, out: &mut Directives) {
         self.run(now, network, out);
         if self.controller.as_ref().and_then(Controller::deadline).is_some_and(|at| at <= now) {
-            self.tell_controller(now, Input::Tick);
+            self.input(now, Input::Tick);
             self.run(now, network, out);
         }
     }
