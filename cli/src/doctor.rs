@@ -157,7 +157,7 @@ fn examine() -> Vec<Feature> {
         let remedy = format!("install iproute2 (tc) and, as root, modprobe sch_{name}");
         features.push(feature(format!("qdisc {name}"), purpose, remedy, finding));
     }
-    features.extend(agent::Capabilities::probe().0.into_iter().map(|capability| {
+    features.extend(kernel::Capabilities::probe().0.into_iter().map(|capability| {
         let (remedy, finding) = match capability.finding {
             Ok(detail) => (String::new(), Ok(detail)),
             Err(missing) => (missing.remedy.to_owned(), Err(missing.reason)),

@@ -7,7 +7,7 @@ use model::{Buffer, NodeKind};
 use packet::{Discipline, Enforcement, Protocol};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_experiment::scenario::{Override, Scenario, ScenarioError, World};
+use watermaster_experiment::scenario::{DocumentError, Override, Scenario, World};
 
 const GOOD: &str = r#"name = "good"
 title = "Two hosts"
@@ -31,7 +31,7 @@ name = "smsf"
 beta = 0.05
 "#;
 
-fn read(text: &str, changes: &[&str]) -> Result<Scenario, ScenarioError> {
+fn read(text: &str, changes: &[&str]) -> Result<Scenario, DocumentError> {
     let changes: Vec<Override> = changes.iter().map(|c| c.parse().unwrap()).collect();
     Scenario::read("s.toml", text, Path::new(""), &changes)
 }

@@ -60,7 +60,8 @@ pub extern "C" fn watermaster_decide() -> usize {
     for name in policy::NAMES {
         if let Ok(mut policy) = policy::by_name(name, &policy::Parameters::default()) {
             let observation = Declared::JobStart { job: JobId(0) }.into();
-            policy.observe(Time::ZERO, &network, &observation, &mut out);
+            policy.observe(Time::ZERO, &network, &observation);
+            policy.decide(Time::ZERO, &network, &mut out);
         }
     }
     let declaration = Declaration::JobStart { job: "job".into() };
@@ -75,7 +76,9 @@ fn control(declaration: &Declaration) -> usize {
     };
     if let Ok(mut controller) = Controller::new(control::Config::new("tcp", policy), 1, Time::ZERO) {
         let input = Input::Declared { application: "application", declaration };
-        return usize::from(controller.input(Time::ZERO, input, &mut out).is_ok()) + out.len();
+        let taken = controller.observe(Time::ZERO, input).is_ok();
+        controller.decide(&mut out);
+        return usize::from(taken) + out.len();
     }
     0
 }

@@ -1,7 +1,7 @@
 //! `watermaster bench`: how fast the simulator is, on workloads that other simulators were measured
 //! with, and what decisions cost. The workloads are ordinary scenarios, built in so that any binary can be measured.
 
-mod control;
+mod daemon;
 mod decide;
 
 use std::path::Path;
@@ -87,7 +87,8 @@ pub(crate) struct Bench {
 /// What else is measured.
 #[derive(Subcommand)]
 enum Other {
-    Control(control::Control),
+    #[command(name = "control")]
+    Daemon(daemon::DaemonBench),
     Decide(decide::Decide),
 }
 
@@ -113,7 +114,7 @@ struct Measured {
 impl Bench {
     pub(crate) fn execute(self) -> Result<(), Failure> {
         match self.other {
-            Some(Other::Control(control)) => return control.execute(),
+            Some(Other::Daemon(daemon)) => return daemon.execute(),
             Some(Other::Decide(decide)) => return decide.execute(),
             None => {}
         }

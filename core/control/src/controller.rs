@@ -151,28 +151,11 @@ impl Controller {
         })
     }
 
-    /// Takes in what happened at `now` and appends to `out` what is to be done. Time that goes
-    /// backwards is taken to stand still.
+    /// Takes in one thing that happened at `now`. Time that goes backwards is taken to stand still.
     ///
     /// # Errors
     /// A declaration or a report that is not taken, and why. Nothing has changed then.
-    pub fn input(
-        &mut self,
-        now: Time,
-        input: Input<'_>,
-        out: &mut Vec<Output>,
-    ) -> Result<(), Refusal> {
-        let done = self.hear(now, input);
-        self.settle(out);
-        done
-    }
-
-    /// Takes in one of several things that happened, of which the next [`Controller::tick`] says
-    /// what is to be done for all: limits that one changes and another changes back are not told.
-    ///
-    /// # Errors
-    /// As [`Controller::input`].
-    pub fn hear(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
+    pub fn observe(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
         self.now = self.now.max(now);
         match input {
             Input::SwitchConnected(peer) => {
@@ -208,9 +191,21 @@ impl Controller {
         }
     }
 
-    /// When to come with [`Input::Tick`] although nothing happened. It may be now: policies that
-    /// divide links anew after every change ask for it so, and decide once about all that was handed
-    /// in before the tick.
+    /// Appends to `out` what is to be done after all that was observed since the last decision: limits
+    /// that one input changes and another changes back are not told.
+    pub fn decide(&mut self, out: &mut Vec<Output>) {
+        self.policy.decide(self.now, &self.view.network, &mut self.decided);
+        self.obey();
+        self.roll();
+        self.enforce();
+        self.address(out);
+        self.write(out);
+        out.append(&mut self.closing);
+    }
+
+    /// When to observe [`Input::Tick`] and decide although nothing happened. It may be now: policies
+    /// that divide links anew after every change ask for it so, and decide once about all that was
+    /// observed before the tick.
     pub fn deadline(&self) -> Option<Time> {
         let ends = self.registry.next_end();
         let statistics = (!self.switches.is_empty()).then_some(self.statistics_at);
@@ -223,14 +218,8 @@ impl Controller {
             .min()
     }
 
-    /// Comes with [`Input::Tick`].
-    pub fn tick(&mut self, now: Time, out: &mut Vec<Output>) {
-        // A tick is never refused.
-        let _ = self.input(now, Input::Tick, out);
-    }
-
     /// Changes what may change while it runs, and forgets nothing.
-    pub fn reconfigure(&mut self, now: Time, change: Change, out: &mut Vec<Output>) {
+    pub fn reconfigure(&mut self, now: Time, change: Change) {
         self.now = self.now.max(now);
         if let Some(limits) = change.limits {
             self.limits = limits;
@@ -246,7 +235,6 @@ impl Controller {
             self.introduce();
         }
         self.pass_time();
-        self.settle(out);
     }
 
     /// What has happened since the beginning.
@@ -263,17 +251,11 @@ impl Controller {
     /// Tells the policy.
     pub(crate) fn tell(&mut self, observation: impl Into<Observation>) {
         let network = &self.view.network;
-        self.policy.hear(self.now, network, &observation.into(), &mut self.decided);
-    }
-
-    /// Has the policy decide about all that it was told.
-    fn conclude(&mut self) {
-        self.policy.conclude(self.now, &self.view.network, &mut self.decided);
+        self.policy.observe(self.now, network, &observation.into());
     }
 
     /// Tells a new policy all that is declared, and lifts what the old one wanted.
     fn introduce(&mut self) {
-        self.decided.clear();
         let flows: Vec<FlowId> = self.registry.flows().map(|(id, _)| id).collect();
         for id in &flows {
             if let Some(flow) = self.registry.flow_mut(*id) {
@@ -347,22 +329,10 @@ impl Controller {
         }
         let due = self.renewals.iter().take_while(|(at, _)| *at <= now);
         self.addressed.extend(due.map(|(_, peer)| *peer));
-        // Last, so that it decides about all that has come up before.
-        self.conclude();
+        // Last, for the policy has then been told all that has come up before.
         if self.policy.deadline().is_some_and(|deadline| deadline <= now) {
-            self.policy.tick(now, &self.view.network, &mut self.decided);
+            self.tell(Observation::Tick);
         }
-    }
-
-    /// Has everybody hear what has been decided.
-    fn settle(&mut self, out: &mut Vec<Output>) {
-        self.conclude();
-        self.obey();
-        self.roll();
-        self.enforce();
-        self.address(out);
-        self.write(out);
-        out.append(&mut self.closing);
     }
 }
 

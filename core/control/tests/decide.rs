@@ -8,7 +8,7 @@ use openflow::{Message, PortNo, Reply, Role, RoleMessage};
 use protocol::Connection;
 use protocol::agent::{Command, Commands, ConnectionReport, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
-use support::{Rig, SECOND, Shape, connection, even, metered, segment};
+use support::{Rig, SECOND, Shape, connection, even, metered, segment, step};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{Change, Input, Output, Peer};
 
@@ -56,7 +56,7 @@ fn an_agent_that_never_confirms_costs_no_memory() {
         rig.now += Span::from_millis(10);
         let mut out = Vec::new();
         let input = Input::Declared { application: "hadoop", declaration };
-        rig.controller.input(rig.now, input, &mut out).unwrap();
+        step(&mut rig.controller, rig.now, input, &mut out).unwrap();
         for output in out {
             if let Output::Agent(_, told) = output {
                 commands += told.commands.len();
@@ -510,11 +510,13 @@ fn a_policy_is_changed_while_flows_run() {
     let change =
         |name: &str| Change { policy: Some((name.into(), named(name))), ..Change::default() };
     let mut out = Vec::new();
-    rig.controller.reconfigure(rig.now, change("smsf"), &mut out);
+    rig.controller.reconfigure(rig.now, change("smsf"));
+    rig.controller.decide(&mut out);
     rig.carry(out);
     assert_eq!(rig.agents[&agent].paced, [(connection(0, 3, 1), Rate::from_mbps(1))].into());
     let mut out = Vec::new();
-    rig.controller.reconfigure(rig.now, change("tcp"), &mut out);
+    rig.controller.reconfigure(rig.now, change("tcp"));
+    rig.controller.decide(&mut out);
     rig.carry(out);
     rig.pass(Span::ZERO);
     assert!(rig.agents[&agent].paced.is_empty());
@@ -614,9 +616,10 @@ fn clocks_may_jump() {
     rig.agent("left", &[0]);
     let mut out: Vec<Output> = Vec::new();
     for seconds in [100, 3, 1_000_000, 0] {
-        rig.controller.tick(Time::ZERO + SECOND * seconds, &mut out);
+        let now = Time::ZERO + SECOND * seconds;
+        step(&mut rig.controller, now, Input::Tick, &mut out).unwrap();
     }
-    rig.controller.tick(Time::NEVER, &mut out);
+    step(&mut rig.controller, Time::NEVER, Input::Tick, &mut out).unwrap();
     let commands = |o: &Output| matches!(o, Output::Agent(Peer(_), c) if c.commands.iter().all(|c| !matches!(c, Command::Pace { .. })));
     assert!(out.iter().all(commands));
 }
@@ -656,10 +659,10 @@ fn what_comes_and_goes_in_one_turn_changes_nothing_for_others() {
     let (mut rig, _) = crowded();
     for declaration in &said {
         let input = Input::Declared { application: "a", declaration };
-        rig.controller.hear(rig.now, input).unwrap();
+        rig.controller.observe(rig.now, input).unwrap();
     }
     let mut out = Vec::new();
-    rig.controller.tick(rig.now, &mut out);
+    step(&mut rig.controller, rig.now, Input::Tick, &mut out).unwrap();
     let told: Vec<_> = out
         .iter()
         .filter_map(|output| match output {
@@ -698,7 +701,7 @@ fn renewals_are_spread() {
         let next = rig.controller.deadline().unwrap();
         rig.now = next.min(rig.now + Span::from_millis(100));
         let mut out = Vec::new();
-        rig.controller.tick(rig.now, &mut out);
+        step(&mut rig.controller, rig.now, Input::Tick, &mut out).unwrap();
         assert!(out.len() <= 1, "at {}: {out:?}", rig.now);
         for output in &out {
             if let Output::Agent(peer, _) = output {

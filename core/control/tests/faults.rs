@@ -25,7 +25,7 @@ use protocol::Connection;
 use protocol::agent::{Commands, Host, Report};
 use protocol::application::Declaration;
 use rand::RngExt as _;
-use support::{End, Obedient, SECOND, Shape, address, connection, port, segment};
+use support::{End, Obedient, SECOND, Shape, address, connection, port, segment, step};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{Controller, Digest, Input, Output, Peer};
 
@@ -143,9 +143,9 @@ impl World {
             return;
         };
         let mut out = Vec::new();
-        let _ = controller.input(self.now, input, &mut out);
+        let _ = step(controller, self.now, input, &mut out);
         while controller.deadline().is_some_and(|at| at <= self.now) {
-            controller.tick(self.now, &mut out);
+            step(controller, self.now, Input::Tick, &mut out).unwrap();
         }
         self.digest.update(&out);
         self.want();

@@ -8,7 +8,7 @@ mod support;
 use proptest::prelude::*;
 use protocol::agent::{Host, Level, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
-use support::{Rig, SECOND, Shape, address, connection};
+use support::{Rig, SECOND, Shape, address, connection, step};
 use units::{Bytes, Span, Time};
 use watermaster_control::{Controller, Input, Peer};
 
@@ -194,14 +194,14 @@ proptest! {
                     Input::Tick
                 }
             };
-            if let Err(refusal) = controller.input(now, input, &mut out) {
+            if let Err(refusal) = step(&mut controller, now, input, &mut out) {
                 prop_assert!(!refusal.field.is_empty() && !refusal.reason.is_empty());
             }
         }
         let _ = (controller.status(), controller.flows(9), controller.explain_job("app", "a"));
         // What was declared and is gone leaves nothing behind.
-        controller.input(now, Input::ApplicationGone("app"), &mut out).unwrap();
-        controller.tick(now + SECOND * 11, &mut out);
+        controller.observe(now, Input::ApplicationGone("app")).unwrap();
+        step(&mut controller, now + SECOND * 11, Input::Tick, &mut out).unwrap();
         prop_assert!(controller.explain_job("app", "a").is_none());
         prop_assert!(controller.status().applications.is_empty());
     }

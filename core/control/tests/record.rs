@@ -6,7 +6,7 @@ mod support;
 use proptest::prelude::*;
 use protocol::agent::Report;
 use protocol::application::{Declaration, Portion, StreamReport};
-use support::{SECOND, Shape, address, connection};
+use support::{SECOND, Shape, address, connection, step};
 use units::{Bytes, Time};
 use watermaster_control::record::{self, Record, Records};
 use watermaster_control::{Controller, Digest, Input, Output, Peer, replay};
@@ -26,7 +26,7 @@ fn recorded() -> (Vec<u8>, Digest, Vec<Output>) {
     let mut heard = |second: u64, input: Input<'_>, bytes: &mut Vec<u8>| {
         let (now, mut out) = (Time::ZERO + SECOND * second, Vec::new());
         record::write_input(now, &input, bytes);
-        let _ = controller.input(now, input, &mut out);
+        let _ = step(&mut controller, now, input, &mut out);
         digest.update(&out);
         record::write_digest(digest.value(), bytes);
         all.extend(out);

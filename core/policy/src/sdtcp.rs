@@ -8,6 +8,8 @@
 //! next notification, if one comes; the round trip of a port's flows is the mean over their paths
 //! with empty queues.
 
+use alloc::vec::Vec;
+
 use model::{Congestion, Directive, Directives, LinkId, Measured, Network, Observation};
 use units::{Bytes, Span, Time};
 
@@ -67,7 +69,7 @@ pub fn new(parameters: Parameters) -> Result<Sdtcp, PolicyError> {
     if parameters.statistics == Span::ZERO {
         return out("statistics", "above 0 s");
     }
-    Ok(Sdtcp { parameters, connections: Connections::default() })
+    Ok(Sdtcp { parameters, connections: Connections::default(), notices: Vec::new() })
 }
 
 /// The policy's state: what is open.
@@ -75,22 +77,18 @@ pub fn new(parameters: Parameters) -> Result<Sdtcp, PolicyError> {
 pub struct Sdtcp {
     parameters: Parameters,
     connections: Connections,
+    /// Congestion that was notified and not yet decided about.
+    notices: Vec<(LinkId, Congestion, Bytes)>,
 }
 
 impl Policy for Sdtcp {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         let Observation::Measured(measured) = observation else {
             return;
         };
         match measured {
             Measured::Congested { link, level, queue } => {
-                self.congested(network, *link, *level, *queue, out);
+                self.notices.push((*link, *level, *queue));
             }
             Measured::Opened { flow, src, dst } => {
                 self.connections.open(now, network, *flow, (*src, *dst), self.parameters.segment);
@@ -115,6 +113,12 @@ impl Policy for Sdtcp {
         }
     }
 
+    fn decide(&mut self, _: Time, network: &Network, out: &mut Directives) {
+        for (link, level, queue) in self.notices.drain(..) {
+            congested(&self.parameters, &self.connections, network, (link, level, queue), out);
+        }
+    }
+
     fn watch(&self) -> Option<Watch> {
         let Parameters { thresholds, statistics, .. } = self.parameters;
         let (congestion, statistics) = (Some(thresholds), Some(statistics));
@@ -122,41 +126,38 @@ impl Policy for Sdtcp {
     }
 }
 
-impl Sdtcp {
-    fn congested(
-        &self,
-        network: &Network,
-        link: LinkId,
-        level: Congestion,
-        queue: Bytes,
-        out: &mut Directives,
-    ) {
-        if level == Congestion::Recovered {
-            out.push(Directive::Window { link, flow: None, cap: None, lease: LEASE });
-            return;
-        }
-        let Some(port) = self.connections.port(link) else {
-            return;
-        };
-        let Parameters { low_share, medium_share, segment, .. } = self.parameters;
-        let capacity = network.topology().link(link).spec.capacity;
-        // Equation 2: what all flows together have in flight.
-        let total = capacity.bytes_in(port.round_trip()) + queue;
-        let [burst, background] = &port.flows;
-        let (some, many) = (burst.len() as u64, background.len() as u64);
-        let fair = share(total, port.count());
-        let background_cap = match level {
-            Congestion::Low => low_share.of(fair).max(segment),
-            Congestion::Medium => medium_share.of(fair).max(segment),
-            Congestion::High | Congestion::Recovered => segment,
-        };
-        let entry =
-            |flow, cap| Directive::Window { link, flow: Some(flow), cap: Some(cap), lease: LEASE };
-        out.extend(background.iter().map(|flow| entry(*flow, background_cap)));
-        if level == Congestion::High {
-            let cap = share(total - segment * many, some).max(segment);
-            out.extend(burst.iter().map(|flow| entry(*flow, cap)));
-        }
+fn congested(
+    parameters: &Parameters,
+    connections: &Connections,
+    network: &Network,
+    (link, level, queue): (LinkId, Congestion, Bytes),
+    out: &mut Directives,
+) {
+    if level == Congestion::Recovered {
+        out.push(Directive::Window { link, flow: None, cap: None, lease: LEASE });
+        return;
+    }
+    let Some(port) = connections.port(link) else {
+        return;
+    };
+    let Parameters { low_share, medium_share, segment, .. } = *parameters;
+    let capacity = network.topology().link(link).spec.capacity;
+    // Equation 2: what all flows together have in flight.
+    let total = capacity.bytes_in(port.round_trip()) + queue;
+    let [burst, background] = &port.flows;
+    let (some, many) = (burst.len() as u64, background.len() as u64);
+    let fair = share(total, port.count());
+    let background_cap = match level {
+        Congestion::Low => low_share.of(fair).max(segment),
+        Congestion::Medium => medium_share.of(fair).max(segment),
+        Congestion::High | Congestion::Recovered => segment,
+    };
+    let entry =
+        |flow, cap| Directive::Window { link, flow: Some(flow), cap: Some(cap), lease: LEASE };
+    out.extend(background.iter().map(|flow| entry(*flow, background_cap)));
+    if level == Congestion::High {
+        let cap = share(total - segment * many, some).max(segment);
+        out.extend(burst.iter().map(|flow| entry(*flow, cap)));
     }
 }
 

@@ -11,12 +11,13 @@ use model::{FlowId, LinkId, Measured, Network, NodeId, Observation};
 use proptest::prelude::*;
 use support::*;
 use units::{Rate, Time};
-use watermaster_policy::{FLOOR, Parameters, Share, by_name};
+use watermaster_policy::{FLOOR, Messages, Parameters, Share, by_name};
 
 const LINK: Rate = Rate::from_mbps(100);
 
-fn desk(policy: &str, network: Network) -> Desk {
-    Desk::new(network, by_name(policy, &Parameters::default()).unwrap())
+fn desk(policy: &str, network: Network, messages: Messages) -> Desk {
+    let parameters = Parameters { messages, ..Parameters::default() };
+    Desk::new(network, by_name(policy, &parameters).unwrap())
 }
 
 /// What the test itself knows of a flow.
@@ -86,7 +87,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// A policy beside the test's own bookkeeping.
 struct Bench {
     policy: &'static str,
-    spares: bool,
+    messages: Messages,
     desk: Desk,
     jobs: BTreeMap<u32, Job>,
     flows: BTreeMap<u32, Known>,
@@ -94,19 +95,16 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(policy: &'static str, spares: bool) -> Self {
+    fn new(policy: &'static str, messages: Messages) -> Self {
         let network = leaf_spine(2, 2, 4, &access(LINK), &spec(LINK)).unwrap();
         let mut bench = Self {
             policy,
-            spares,
-            desk: desk(policy, Network::new(network)),
+            messages,
+            desk: desk(policy, Network::new(network), messages),
             jobs: BTreeMap::new(),
             flows: BTreeMap::new(),
             count: 0,
         };
-        if spares {
-            bench.desk.policy.spare();
-        }
         for job in 0..6 {
             bench.apply(&Step::Start(job));
             for task in 0..6 {
@@ -238,7 +236,8 @@ impl Bench {
         for rates in by_access.values() {
             let count = rates.len() as u64;
             let even = LINK.as_bps() / 100 / count;
-            let least = if !self.spares || count <= 8 { even } else { even * 7 / 10 };
+            let least =
+                if self.messages == Messages::Free || count <= 8 { even } else { even * 7 / 10 };
             let each = rates[0];
             assert!(rates.iter().all(|rate| *rate == each));
             assert!(each >= FLOOR.max(Rate::from_bps(least)));
@@ -253,17 +252,17 @@ proptest! {
     #[test]
     fn the_rule_holds_after_every_message(
         policy in prop::sample::select(vec!["fifo", "sff", "smsf"]),
-        spares in any::<bool>(),
+        messages in prop::sample::select(vec![Messages::Free, Messages::Costly]),
         turn in 1_usize..10,
         steps in prop::collection::vec(step(), 1..120),
     ) {
-        let mut bench = Bench::new(policy, spares);
+        let mut bench = Bench::new(policy, messages);
         bench.desk.together = turn > 1;
         for steps in steps.chunks(turn) {
             for step in steps {
                 bench.apply(step);
             }
-            bench.desk.conclude(Time::ZERO);
+            bench.desk.decide(Time::ZERO);
             bench.check();
         }
     }
@@ -275,7 +274,7 @@ proptest! {
 fn a_preempted_flow_lets_others_go() {
     let network = big_switch(4, LINK);
     let at = |number| host(&network, number);
-    let mut desk = desk("smsf", network.clone());
+    let mut desk = desk("smsf", network.clone(), Messages::Free);
     for job in 0..3 {
         desk.tell(Time::ZERO, job_start(job));
     }
@@ -292,7 +291,7 @@ fn a_preempted_flow_lets_others_go() {
 fn a_flow_without_a_path_transmits_and_blocks_nobody() {
     let network = big_switch(3, LINK);
     let at = |number| host(&network, number);
-    let mut desk = desk("smsf", network.clone());
+    let mut desk = desk("smsf", network.clone(), Messages::Free);
     let uplink = network.topology().out(at(0))[0];
     desk.network.set_up(uplink, false);
     desk.tell(Time::ZERO, job_start(0));
@@ -317,7 +316,7 @@ fn numbers_are_free_again() {
     for policy in ["fair", "fifo", "sff", "smsf", "sebf", "bssf", "srb", "dclas", "srpt"] {
         let network = big_switch(3, LINK);
         let at = |number| host(&network, number);
-        let mut desk = desk(policy, network.clone());
+        let mut desk = desk(policy, network.clone(), Messages::Free);
         desk.settle(Time::ZERO, job_start(0));
         desk.settle(Time::ZERO, job_start(1));
         desk.settle(Time::ZERO, request(0, 0, at(0), at(1), 1));
@@ -342,7 +341,7 @@ fn a_job_that_completes_leaves_nothing_throttled() {
     for policy in ["fair", "fifo", "sff", "smsf", "sebf", "bssf", "srb", "dclas", "srpt"] {
         let network = big_switch(3, LINK);
         let at = |number| host(&network, number);
-        let mut desk = desk(policy, network.clone());
+        let mut desk = desk(policy, network.clone(), Messages::Free);
         desk.settle(Time::ZERO, job_start(0));
         desk.settle(Time::ZERO, job_start(1));
         desk.settle(Time::ZERO, request(0, 0, at(0), at(1), 1));
@@ -360,8 +359,7 @@ fn many_that_wait_are_not_told_of_each_that_comes() {
     const MOST: u32 = 400;
     let network = big_switch(2, LINK);
     let at = |number| host(&network, number);
-    let mut desk = desk("sff", network.clone());
-    desk.policy.spare();
+    let mut desk = desk("sff", network.clone(), Messages::Costly);
     desk.settle(Time::ZERO, job_start(0));
     desk.settle(Time::ZERO, request(0, 0, at(0), at(1), 1));
     let share = LINK.as_bps() / 100;

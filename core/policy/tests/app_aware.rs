@@ -55,14 +55,14 @@ impl Case {
 
     fn tell(&mut self, at: u64, observation: &Observation) {
         let mut out = Directives::new();
-        self.policy.observe(seconds(at), &self.network, observation, &mut out);
+        tell(&mut *self.policy, seconds(at), &self.network, observation, &mut out);
         self.obey(&out);
     }
 
     fn tick(&mut self) {
         let mut out = Directives::new();
         let due = self.policy.deadline().unwrap();
-        self.policy.tick(due, &self.network, &mut out);
+        tell(&mut *self.policy, due, &self.network, &Observation::Tick, &mut out);
         self.obey(&out);
     }
 
@@ -191,8 +191,8 @@ fn the_variant_follows_a_step() {
         let now = Time::ZERO + Span::from_millis(200) * step;
         let samples =
             [sample(0, delivered[0], waiting[0], 0), sample(1, delivered[1], waiting[1], 0)];
-        case.policy.observe(now, &case.network, &declared(&samples), &mut out);
-        case.policy.tick(now, &case.network, &mut out);
+        tell(&mut *case.policy, now, &case.network, &declared(&samples), &mut out);
+        tell(&mut *case.policy, now, &case.network, &Observation::Tick, &mut out);
         case.obey(&out);
         history.push((case.mbps(0), case.mbps(1)));
     }

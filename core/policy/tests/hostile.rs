@@ -167,10 +167,10 @@ fn play(
         if let Observation::Measured(Measured::LinkState { link, up }) = message {
             network.set_up(*link, *up);
         }
-        policy.observe(now, &network, message, &mut out);
+        tell(policy, now, &network, message, &mut out);
         now += Span::from_secs(7);
         while let Some(deadline) = policy.deadline().filter(|deadline| *deadline <= now) {
-            policy.tick(deadline, &network, &mut out);
+            tell(policy, deadline, &network, &Observation::Tick, &mut out);
             assert!(policy.deadline().is_none_or(|next| next > deadline), "no progress");
         }
     }
@@ -314,11 +314,11 @@ fn endless_queues() {
         let syn = syn::Parameters { order, batch: 64, ..syn::Parameters::default() };
         let mut policy = by_name("syn", &Parameters { syn, ..Parameters::default() }).unwrap();
         let mut out = Directives::new();
-        policy.observe(Time::ZERO, &network, &queued.clone().into(), &mut out);
-        policy.tick(Time::ZERO, &network, &mut out);
+        tell(&mut *policy, Time::ZERO, &network, &queued.clone().into(), &mut out);
+        tell(&mut *policy, Time::ZERO, &network, &Observation::Tick, &mut out);
         let before = HELD.get();
         for _ in 0..100_000 {
-            policy.observe(Time::ZERO, &network, &queued.clone().into(), &mut out);
+            tell(&mut *policy, Time::ZERO, &network, &queued.clone().into(), &mut out);
         }
         let kept = HELD.get() - before;
         assert!(kept < 1 << 18, "{order:?} keeps {kept} B");

@@ -7,7 +7,7 @@ mod support;
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome};
 use model::{Directive, Directives, Measured, Network, NodeId};
 use proptest::prelude::*;
-use support::{big_switch, host};
+use support::{big_switch, host, tell};
 use units::{Bytes, Rate, Time};
 use watermaster_policy::renormalise::{Offer, Renormaliser};
 use watermaster_policy::{FLOOR, Parameters, Policy, Share, by_name};
@@ -125,7 +125,7 @@ fn dense_matrices_are_filled() {
 /// The policy's rates after `observation`, by sender.
 fn told(policy: &mut dyn Policy, network: &Network, what: Measured) -> Vec<(NodeId, u64)> {
     let mut out = Directives::new();
-    policy.observe(Time::ZERO, network, &what.into(), &mut out);
+    tell(policy, Time::ZERO, network, &what.into(), &mut out);
     let rate = |directive: &Directive| match directive {
         Directive::PacePair { src, rate, .. } => (*src, rate.as_bps()),
         other => panic!("{other:?}"),

@@ -45,7 +45,8 @@ impl Bench {
     fn tell(&mut self, measured: Measured) -> Directives {
         let mut out = Directives::new();
         let observation = Observation::Measured(measured);
-        self.policy.observe(self.now, &self.network, &observation, &mut out);
+        self.policy.observe(self.now, &self.network, &observation);
+        self.policy.decide(self.now, &self.network, &mut out);
         out
     }
 

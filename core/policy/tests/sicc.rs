@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // a test may panic
 
+mod support;
+
 use std::sync::Arc;
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome, Variable};
@@ -12,13 +14,14 @@ use model::{
     NodeId, Order, Request, Sample,
 };
 use proptest::prelude::*;
+use support::tell;
 use units::{Bytes, Rate, Span, Time};
+use watermaster_policy::FLOOR;
 use watermaster_policy::sicc::joint::{Limits, assign, bound};
 use watermaster_policy::sicc::redirect::{Load, redirect};
 use watermaster_policy::sicc::speed::{Yielding, demand, shares};
 use watermaster_policy::sicc::tree::{merge, most_hubs, swarms};
 use watermaster_policy::sicc::{Choice, Parameters, Racks, Sicc};
-use watermaster_policy::{FLOOR, Policy};
 
 const GIGABIT: Rate = Rate::from_mbps(1_000);
 
@@ -400,7 +403,7 @@ fn begun(
     let mut policy = Sicc::new(parameters, choice);
     let mut out = Directives::new();
     let gather = Declared::Gather(Arc::new(request.clone())).into();
-    policy.observe(Time::ZERO, network, &gather, &mut out);
+    tell(&mut policy, Time::ZERO, network, &gather, &mut out);
     match orders(&out)[..] {
         [Order::Gather(gathering), Order::Speeds(speeds)] => {
             let (gathering, speeds) = (gathering.clone(), speeds.clone());
@@ -494,7 +497,7 @@ fn a_dead_hub_is_replaced_and_its_objects_come_from_replicas() {
         dead.push(hubs[0].unwrap().node);
         let mut out = Directives::new();
         let lost = Measured::HubLost { request: JobId(0), hub: 0 }.into();
-        policy.observe(Time::ZERO, &network, &lost, &mut out);
+        tell(&mut policy, Time::ZERO, &network, &lost, &mut out);
         for order in orders(&out) {
             match order {
                 Order::Replace { hub: 0, node: Some(node) } if round == 0 => {
@@ -517,7 +520,7 @@ fn a_dead_hub_is_replaced_and_its_objects_come_from_replicas() {
     }
     let mut out = Directives::new();
     let lost = Measured::HubLost { request: JobId(0), hub: 99 }.into();
-    policy.observe(Time::ZERO, &network, &lost, &mut out);
+    tell(&mut policy, Time::ZERO, &network, &lost, &mut out);
     assert!(out.is_empty(), "there is no such hub");
 }
 
@@ -535,7 +538,7 @@ fn an_overloaded_hub_is_relieved() {
     let sample = Sample { span, received, ..Sample::default() };
     let sample = Measured::Gathering { request: JobId(0), sample: Arc::new(sample) };
     let mut out = Directives::new();
-    policy.observe(Time::ZERO, &network, &sample.clone().into(), &mut out);
+    tell(&mut policy, Time::ZERO, &network, &sample.clone().into(), &mut out);
     match orders(&out)[..] {
         [Order::Redirect(moves), Order::Speeds(after)] => {
             assert!(moves.len() > 100, "{}", moves.len());
@@ -554,10 +557,16 @@ fn an_overloaded_hub_is_relieved() {
     let off = Parameters { speed: false, redirect: false, ..Parameters::default() };
     let (mut still, _, _) = begun(&network, off, Choice::First, &request);
     let mut out = Directives::new();
-    still.observe(Time::ZERO, &network, &sample.clone().into(), &mut out);
+    tell(&mut still, Time::ZERO, &network, &sample.clone().into(), &mut out);
     assert!(out.is_empty());
-    policy.observe(Time::ZERO, &network, &Declared::JobComplete { job: JobId(0) }.into(), &mut out);
-    policy.observe(Time::ZERO, &network, &sample.into(), &mut out);
+    tell(
+        &mut policy,
+        Time::ZERO,
+        &network,
+        &Declared::JobComplete { job: JobId(0) }.into(),
+        &mut out,
+    );
+    tell(&mut policy, Time::ZERO, &network, &sample.into(), &mut out);
     assert!(out.is_empty());
 }
 
@@ -579,7 +588,7 @@ fn hubs_that_keep_up_share_what_others_leave_at_once() {
         let sample = Arc::new(Sample { span, arrived, received, queued, buffer });
         let advanced = Measured::Gathering { request: request.id, sample }.into();
         let mut out = Directives::new();
-        policy.observe(Time::ZERO, &network, &advanced, &mut out);
+        tell(&mut policy, Time::ZERO, &network, &advanced, &mut out);
         for order in orders(&out) {
             let Order::Speeds(new) = order else { panic!("{order:?}") };
             speeds.clone_from(new);
@@ -606,13 +615,13 @@ fn a_hostile_request_does_no_harm() {
             let mut policy = Sicc::new(Parameters::default(), choice);
             let mut out = Directives::new();
             let gather = Declared::Gather(Arc::new(request.clone())).into();
-            policy.observe(Time::ZERO, &network, &gather, &mut out);
+            tell(&mut policy, Time::ZERO, &network, &gather, &mut out);
             let sample = Sample { arrived: vec![0, 77, u32::MAX], ..Sample::default() };
             let sample = Measured::Gathering { request: request.id, sample: Arc::new(sample) };
-            policy.observe(Time::ZERO, &network, &sample.into(), &mut out);
+            tell(&mut policy, Time::ZERO, &network, &sample.into(), &mut out);
             for hub in [0, 1, u32::MAX] {
                 let lost = Measured::HubLost { request: request.id, hub }.into();
-                policy.observe(Time::ZERO, &network, &lost, &mut out);
+                tell(&mut policy, Time::ZERO, &network, &lost, &mut out);
             }
         }
     }

@@ -7,9 +7,9 @@ mod support;
 use std::collections::BTreeMap;
 
 use model::build::leaf_spine;
-use model::{Directive, Directives, Measured, Network, NodeId};
+use model::{Directive, Directives, Measured, Network, NodeId, Observation};
 use proptest::prelude::*;
-use support::{access, spec};
+use support::{access, spec, tell};
 use units::{Bytes, Rate, Time};
 use watermaster_policy::colouring::Colouring;
 use watermaster_policy::matching::{Claim, Matcher, Served};
@@ -180,7 +180,7 @@ fn clos() -> Network {
     Network::new(leaf_spine(2, 2, 4, &access(rate(1000)), &spec(rate(2000))).unwrap())
 }
 
-fn queued(src: NodeId, dst: NodeId, packets: u32) -> model::Observation {
+fn queued(src: NodeId, dst: NodeId, packets: u32) -> Observation {
     let bytes = Bytes::new(u64::from(packets) * 1500);
     Measured::Queued { src, dst, packets, bytes }.into()
 }
@@ -194,11 +194,11 @@ fn a_full_slot_uses_every_unit_link_once() {
     let mut out = Directives::new();
     let now = Time::from_nanos(1_000);
     for i in 0..4 {
-        policy.observe(now, &network, &queued(hosts[i], hosts[7 - i], 2), &mut out);
+        tell(&mut policy, now, &network, &queued(hosts[i], hosts[7 - i], 2), &mut out);
     }
     let first = Time::from_nanos(12_000);
     assert_eq!(policy.deadline(), Some(first));
-    policy.tick(first, &network, &mut out);
+    tell(&mut policy, first, &network, &Observation::Tick, &mut out);
     let mut spines = BTreeMap::new();
     for directive in &out {
         let Directive::Grant { slot, via, .. } = directive else { panic!("{directive:?}") };
@@ -207,7 +207,7 @@ fn a_full_slot_uses_every_unit_link_once() {
     }
     assert_eq!((out.len(), spines.into_values().collect::<Vec<_>>()), (4, vec![2, 2]));
     assert_eq!(policy.deadline(), Some(Time::from_nanos(24_000)));
-    policy.tick(Time::from_nanos(24_000), &network, &mut out);
+    tell(&mut policy, Time::from_nanos(24_000), &network, &Observation::Tick, &mut out);
     assert_eq!((out.len(), policy.deadline()), (8, None));
 }
 
@@ -223,14 +223,14 @@ fn a_broken_spine_is_left_out() {
     let broken = (0..).map(model::LinkId).zip(topology.links());
     let (link, _) = broken.into_iter().find(|(_, l)| (l.from, l.to) == (spine, leaf)).unwrap();
     network.set_up(link, false);
-    let mut policy = by_name("syn", &All::default()).unwrap();
+    let policy = &mut *by_name("syn", &All::default()).unwrap();
     let mut out = Directives::new();
-    policy.observe(Time::ZERO, &network, &Measured::LinkState { link, up: false }.into(), &mut out);
+    tell(policy, Time::ZERO, &network, &Measured::LinkState { link, up: false }.into(), &mut out);
     for i in 0..3 {
-        policy.observe(Time::ZERO, &network, &queued(hosts[i], hosts[7 - i], 1), &mut out);
+        tell(policy, Time::ZERO, &network, &queued(hosts[i], hosts[7 - i], 1), &mut out);
     }
-    policy.observe(Time::ZERO, &network, &queued(hosts[3], hosts[0], 1), &mut out);
-    policy.tick(Time::ZERO, &network, &mut out);
+    tell(policy, Time::ZERO, &network, &queued(hosts[3], hosts[0], 1), &mut out);
+    tell(policy, Time::ZERO, &network, &Observation::Tick, &mut out);
     let over = |wanted: Option<&str>| {
         let wanted = wanted.map(|name| topology.node_named(name).unwrap());
         let is = |d: &&Directive| matches!(d, Directive::Grant { via, .. } if *via == wanted);
@@ -247,8 +247,8 @@ fn slots_that_passed_are_gone() {
     let hosts: Vec<NodeId> = network.topology().hosts().collect();
     let mut policy = Syn::new(Parameters { batch: 4, ..Parameters::default() }).unwrap();
     let mut out = Directives::new();
-    policy.observe(Time::ZERO, &network, &queued(hosts[0], hosts[1], 6), &mut out);
-    policy.tick(Time::from_nanos(1_000_000), &network, &mut out);
+    tell(&mut policy, Time::ZERO, &network, &queued(hosts[0], hosts[1], 6), &mut out);
+    tell(&mut policy, Time::from_nanos(1_000_000), &network, &Observation::Tick, &mut out);
     let slots: Vec<u64> = out
         .iter()
         .map(|directive| match directive {

@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "each test uses its part")]
 
 use engine::{
-    Completions, FlowRecord, HeldRecord, JobRecord, LinkRecord, Outcome, QueueRecord, RateRecord,
+    Completions, FlowRecord, HostQueueRecord, JobRecord, LinkRecord, Outcome, QueueRecord,
+    RateRecord,
 };
 use model::build::{Access, star};
 use model::{Buffer, FlowId, JobClass, JobId, LinkId, LinkSpec, NodeId, Topology};
@@ -144,7 +145,7 @@ pub fn by_hand() -> Outcome {
         tuples.add(Span::from_nanos(ns));
     }
     let completions = vec![tuples];
-    let held = HeldRecord {
+    let host_queues = HostQueueRecord {
         ideal: [1, 1, 5, 1].map(Span::from_secs).to_vec(),
         latency: [1, 2, 6].map(Span::from_millis).to_vec(),
     };
@@ -160,7 +161,7 @@ pub fn by_hand() -> Outcome {
     };
     let rates = vec![rate(1, 2, 1_980_000), rate(2, 0, 0)];
     let worlds = Outcome { flows, jobs, links, queues, reactions, ..Outcome::default() };
-    Outcome { completions, rates, held, end, ..worlds }
+    Outcome { completions, rates, host_queues, end, ..worlds }
 }
 
 /// The baseline of [`by_hand`]: completion times of 4, 3, 8 and 20 s against 2, 3, 10 and none.

@@ -167,7 +167,9 @@ impl Owner {
                 recorder.record(now, &Input::Tick);
             }
             let mut out = std::mem::take(&mut self.out);
-            self.controller.tick(now, &mut out);
+            // A tick is never refused.
+            let _ = self.controller.observe(now, Input::Tick);
+            self.controller.decide(&mut out);
             if let Some(recorder) = &mut self.recorder {
                 recorder.decided(&out);
             }
@@ -248,7 +250,8 @@ impl Owner {
             recorder.begin(now, &settings, self.epoch);
         }
         let mut out = std::mem::take(&mut self.out);
-        self.controller.reconfigure(now, change(settings, &mut self.policy), &mut out);
+        self.controller.reconfigure(now, change(settings, &mut self.policy));
+        self.controller.decide(&mut out);
         if let Some(recorder) = &mut self.recorder {
             recorder.decided(&out);
         }
@@ -260,7 +263,7 @@ impl Owner {
         if let Some(recorder) = &mut self.recorder {
             recorder.record(now, &input);
         }
-        self.controller.hear(now, input).err()
+        self.controller.observe(now, input).err()
     }
 
     /// Sends what came out; whether everybody could be reached. Who couldn't is gone, which is an input

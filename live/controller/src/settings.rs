@@ -7,7 +7,7 @@ use control::{Config, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig}
 use document::fields::{Fields, Value, between};
 use document::{Document, DocumentError, policies, topology};
 use model::{NodeKind, Topology};
-use policy::Parameters;
+use policy::{Messages, Parameters};
 use units::{Bytes, Span};
 use wire::tls;
 
@@ -223,11 +223,11 @@ fn read_listen(
 fn read_policy(value: &Value<'_>) -> Read<(Parameters, Config)> {
     let mut fields = value.fields()?;
     let name = policies::read_name(&mut fields)?;
-    let parameters = policies::read(&mut fields, name, SEGMENT)?;
+    let mut parameters = policies::read(&mut fields, name, SEGMENT)?;
     fields.done()?;
-    let mut policy = policy::by_name(name, &parameters).map_err(|error| value.error(error))?;
     // There are agents to be told.
-    policy.spare();
+    parameters.messages = Messages::Costly;
+    let policy = policy::by_name(name, &parameters).map_err(|error| value.error(error))?;
     Ok((parameters, Config::new(name, policy)))
 }
 

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use engine::{FlowState, Held};
+use engine::{FlowState, LimitedFlow};
 use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 use units::{Bytes, Rate};
@@ -33,7 +33,7 @@ pub(crate) struct Flow {
     /// Nothing more will be handed over.
     closed: bool,
     /// The receiving application reads when it wants to.
-    pub(crate) held: bool,
+    pub(crate) reading_paused: bool,
     /// To be told once so much has arrived.
     pub(crate) mark: Option<u64>,
     /// It was said that it has ended.
@@ -51,7 +51,7 @@ impl Flow {
             read: 0,
             unread: 0,
             closed: size.is_some(),
-            held: false,
+            reading_paused: false,
             mark: None,
             told: false,
         }
@@ -93,10 +93,10 @@ impl Flow {
         Ok(())
     }
 
-    /// Takes note of what has arrived, and reads it unless it is held.
+    /// Takes note of what has arrived, and reads it unless reading is paused.
     pub(crate) fn receive(&mut self, sink: &mut [u8]) -> Result<Step, Errno> {
         let Some(receiver) = &self.receiver else { return Ok(Step::Open) };
-        if self.held {
+        if self.reading_paused {
             self.unread = ioctl_fionread(receiver)?;
             return Ok(Step::Open);
         }
@@ -159,7 +159,7 @@ impl Flow {
     pub(crate) fn state(&self) -> FlowState {
         let info = self.info().unwrap_or_default();
         // Between two events more may have come.
-        let unread = match (&self.receiver, self.held) {
+        let unread = match (&self.receiver, self.reading_paused) {
             (Some(receiver), true) => ioctl_fionread(receiver).unwrap_or(self.unread),
             _ => self.unread,
         };
@@ -172,11 +172,11 @@ impl Flow {
         }
     }
 
-    /// The pace that the kernel holds it to, and how it stands; `frame` octets carry `mss` of payload.
-    pub(crate) fn held(&self, mss: u64, frame: u64) -> Option<Held> {
+    /// The rate to which the kernel paces it, and its progress; `frame` octets carry `mss` of payload.
+    pub(crate) fn limited(&self, mss: u64, frame: u64) -> Option<LimitedFlow> {
         let info = self.info()?;
         let payload = info.pace?;
-        Some(Held {
+        Some(LimitedFlow {
             rate: payload.fraction(frame, mss),
             payload,
             unsent: Bytes::new(self.handed.saturating_sub(info.sent.get())),

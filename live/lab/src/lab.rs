@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use agent::Dctcp;
+use kernel::Dctcp;
 use model::{NodeKind, Topology};
 use serde::Serialize;
 use wire::client::Address;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use agent::{Namespace, PortNumber, PortOptions, Switch, Watch};
+use kernel::{Namespace, PortNumber, PortOptions, Switch, Watch};
 use model::LinkId;
 use units::Bytes;
 
@@ -50,7 +50,7 @@ impl Marking {
     }
 }
 
-fn refused(error: agent::Error) -> Error {
+fn refused(error: kernel::Error) -> Error {
     Error::Transport(format!(
         "marking at switches needs BPF programs on interfaces ({error}); watermaster doctor tells \
          what is missing"

@@ -108,7 +108,7 @@ impl Names for Known<'_> {
 }
 
 impl Policy for Northbound {
-    fn observe(&mut self, _: Time, network: &Network, seen: &Observation, _: &mut Directives) {
+    fn observe(&mut self, _: Time, network: &Network, seen: &Observation) {
         // The controller has instruments of its own.
         let Observation::Declared(declared) = seen else { return };
         let names = Known { network, directory: &self.directory };
@@ -116,6 +116,8 @@ impl Policy for Northbound {
             self.shared.declare(declaration);
         }
     }
+
+    fn decide(&mut self, _: Time, _: &Network, _: &mut Directives) {}
 }
 
 /// What waits is still delivered.
@@ -209,9 +211,7 @@ mod tests {
     }
 
     fn speak(northbound: &mut Northbound, declared: Declared) {
-        let mut out = Directives::new();
-        northbound.observe(Time::ZERO, &network(), &declared.into(), &mut out);
-        assert_eq!(out, [], "others decide");
+        northbound.observe(Time::ZERO, &network(), &declared.into());
     }
 
     #[test]

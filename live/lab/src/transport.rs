@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use agent::Dctcp;
+use kernel::Dctcp;
 use units::{Bytes, Span};
 
 use crate::Error;

@@ -8,8 +8,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use agent::Dctcp;
-use engine::{FlowState, Held, LinkRecord, Notice, Outcome};
+use engine::{FlowState, LimitedFlow, LinkRecord, Notice, Outcome};
+use kernel::Dctcp;
 use model::{FlowId, LinkId, Network, NodeId};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -608,9 +608,9 @@ impl engine::World for World {
         (!flow.told).then(|| flow.state())
     }
 
-    fn held(&self, flow: FlowId) -> Option<Held> {
+    fn limited_flow(&self, flow: FlowId) -> Option<LimitedFlow> {
         let flow = self.flows.get(flow.index())?.as_ref().filter(|flow| !flow.told)?;
-        flow.held(self.transport.mss.into(), self.transport.mtu().into())
+        flow.limited(self.transport.mss.into(), self.transport.mtu().into())
     }
 
     fn queue_length(&mut self, link: LinkId) -> u32 {
@@ -700,9 +700,9 @@ impl engine::Streams for World {
         }
     }
 
-    fn hold(&mut self, id: FlowId) {
+    fn pause_reading(&mut self, id: FlowId) {
         if let Some(Some(flow)) = self.flows.get_mut(id.index()) {
-            flow.held = true;
+            flow.reading_paused = true;
         }
     }
 

@@ -211,7 +211,7 @@ fn a_limit_paces_and_lifting_it_lets_go() {
 fn a_stream_reaches_its_marks_and_waits_for_its_reader() {
     let Some((mut world, network, [a, b, _])) = world("stream") else { return };
     let flow = world.open(&network, a, b).unwrap();
-    world.hold(flow);
+    world.pause_reading(flow);
     assert!(world.write(flow, Bytes::new(10_000)));
     world.mark(flow, Bytes::new(4_000));
     let limit = after(&world, Span::from_secs(5));

@@ -77,7 +77,7 @@ pub type Make<'a> = Box<dyn Fn() -> Box<dyn Policy + Send> + 'a>;
 pub type Watch<'a> = Box<dyn FnMut(Time, &Controller) + 'a>;
 
 /// The controller, its agents and channels.
-pub struct Controlled<'a> {
+pub struct SimulatedController<'a> {
     make: Make<'a>,
     lease: Span,
     faults: Faults,
@@ -97,6 +97,8 @@ pub struct Controlled<'a> {
     due: BTreeMap<(Time, u64), Event>,
     count: u64,
     changes: Vec<Change>,
+    /// What has changed at agents and the world has not been told.
+    directives: Directives,
     watch: Option<Watch<'a>>,
 }
 
@@ -121,7 +123,7 @@ enum Answer {
     Refused(u16, Problem),
 }
 
-impl<'a> Controlled<'a> {
+impl<'a> SimulatedController<'a> {
     /// A controller whose policy `make` makes and whose grants last a `lease`, among `faults` that
     /// `seed` draws.
     pub fn new(make: Make<'a>, lease: Span, faults: Faults, seed: u64) -> Self {
@@ -144,6 +146,7 @@ impl<'a> Controlled<'a> {
             due: BTreeMap::new(),
             count: 0,
             changes: Vec::new(),
+            directives: Directives::new(),
             watch: None,
         }
     }
@@ -226,7 +229,8 @@ impl<'a> Controlled<'a> {
             return Ok(());
         };
         let mut out = Vec::new();
-        let heard = controller.input(now, input, &mut out);
+        let heard = controller.observe(now, input);
+        controller.decide(&mut out);
         if let Some(watch) = &mut self.watch {
             watch(now, controller);
         }
@@ -250,9 +254,9 @@ impl<'a> Controlled<'a> {
         heard
     }
 
-    fn happen(&mut self, now: Time, event: Event, network: &Network, out: &mut Directives) {
+    fn happen(&mut self, now: Time, event: Event, network: &Network) {
         match event {
-            Event::ToAgent(agent, peer, commands) => self.tell(now, agent, peer, &commands, out),
+            Event::ToAgent(agent, peer, commands) => self.tell(now, agent, peer, &commands),
             Event::Reported(peer, report) => self.input(now, Input::Reported(peer, &report)),
             Event::Asked(connection, said) => self.asked(now, connection, &said),
             Event::Answered(connection, answer) if connection == self.connection => {
@@ -417,14 +421,7 @@ impl<'a> Controlled<'a> {
     }
 
     /// Commands reach an agent.
-    fn tell(
-        &mut self,
-        now: Time,
-        agent: usize,
-        peer: Peer,
-        commands: &Commands,
-        out: &mut Directives,
-    ) {
+    fn tell(&mut self, now: Time, agent: usize, peer: Peer, commands: &Commands) {
         let known = &mut self.agents[agent];
         // Nobody reads what is left in a connection once there is another to the same controller. One
         // that thinks itself in charge still may go on.
@@ -442,11 +439,11 @@ impl<'a> Controlled<'a> {
                 }
             }
         }
-        self.direct(out);
+        self.direct();
     }
 
     /// Has the world obey what has changed at agents.
-    fn direct(&mut self, out: &mut Directives) {
+    fn direct(&mut self) {
         let lease = self.lease;
         for (connection, old, new) in self.changes.drain(..) {
             let is_open = |flow: &FlowId| self.translator.connection(*flow) == Some(&connection);
@@ -454,21 +451,21 @@ impl<'a> Controlled<'a> {
                 continue;
             };
             if old.rate != new.rate {
-                out.push(Directive::Pace { flow, limit: new.rate, lease });
+                self.directives.push(Directive::Pace { flow, limit: new.rate, lease });
             }
             if old.level != new.level {
-                out.push(Directive::Prioritize { flow, level: new.level, lease });
+                self.directives.push(Directive::Prioritize { flow, level: new.level, lease });
             }
         }
     }
 
     /// Does all that is due. The controller's own deadline waits for a tick of the world, which comes
     /// when all that happens at a time has been told: policies divide links once for all of it.
-    fn run(&mut self, now: Time, network: &Network, out: &mut Directives) {
+    fn run(&mut self, now: Time, network: &Network) {
         loop {
             if let Some(event) = self.due.first_entry().filter(|event| event.key().0 <= now) {
                 let event = event.remove();
-                self.happen(now, event, network, out);
+                self.happen(now, event, network);
             } else if !self.speak(now) {
                 break;
             }
@@ -476,29 +473,36 @@ impl<'a> Controlled<'a> {
         for agent in &mut self.agents {
             agent.expire(now, &mut self.changes);
         }
-        self.direct(out);
+        self.direct();
     }
 }
 
-impl Policy for Controlled<'_> {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
+impl Policy for SimulatedController<'_> {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         if self.epoch == 0 {
             self.begin(now, network);
         }
-        self.run(now, network, out);
-        // Instruments of the world report to policies that watch it, and this doesn't.
-        if let Observation::Declared(declared) = observation {
-            for said in self.translator.translate(declared, &Hosts(&self.hosts)) {
-                self.applications.declare(said);
+        self.run(now, network);
+        match observation {
+            Observation::Declared(declared) => {
+                for said in self.translator.translate(declared, &Hosts(&self.hosts)) {
+                    self.applications.declare(said);
+                }
+            }
+            // Instruments of the world report to policies that watch it, and this doesn't.
+            Observation::Measured(_) => {}
+            Observation::Tick => {
+                let controller = self.controller.as_ref();
+                if controller.and_then(Controller::deadline).is_some_and(|at| at <= now) {
+                    self.input(now, Input::Tick);
+                }
             }
         }
-        self.run(now, network, out);
+        self.run(now, network);
+    }
+
+    fn decide(&mut self, _: Time, _: &Network, out: &mut Directives) {
+        out.append(&mut self.directives);
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -506,13 +510,5 @@ impl Policy for Controlled<'_> {
         let controller = self.controller.as_ref().and_then(Controller::deadline);
         let leases = self.agents.iter().filter_map(Agent::deadline).min();
         [due, controller, leases, self.applications.deadline()].into_iter().flatten().min()
-    }
-
-    fn tick(&mut self, now: Time, network: &Network, out: &mut Directives) {
-        self.run(now, network, out);
-        if self.controller.as_ref().and_then(Controller::deadline).is_some_and(|at| at <= now) {
-            self.input(now, Input::Tick);
-            self.run(now, network, out);
-        }
     }
 }

@@ -223,11 +223,11 @@ impl<W: Streams> Actions<'_, W> {
     }
 
     /// From now on the flow's receiver reads by [`Actions::consume`] only, not at once.
-    pub fn hold(&mut self, flow: FlowId) {
-        self.world.hold(flow);
+    pub fn pause_reading(&mut self, flow: FlowId) {
+        self.world.pause_reading(flow);
     }
 
-    /// The receiver of a flow that is held reads so many octets, or what there is.
+    /// The receiver of a flow whose reading is paused reads so many octets, or what there is.
     pub fn consume(&mut self, flow: FlowId, bytes: Bytes) {
         self.world.consume(flow, bytes);
     }

@@ -10,7 +10,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::agenda::{Act, Agenda};
 use crate::application::note_background;
 use crate::limits::Limits;
-use crate::rates::{Held, Rates};
+use crate::rates::{LimitedFlow, Rates};
 use crate::{Actions, Application, FlowRecord, Outcome, QueueRecord};
 
 /// A network on which flows run, as the driver sees it.
@@ -43,7 +43,7 @@ pub trait World {
     fn limit(&mut self, flow: FlowId, limit: Option<Rate>);
 
     /// Sets the priority of a flow, where the world serves priorities; 0 goes first.
-    fn prioritize(&mut self, flow: FlowId, level: u8);
+    fn prioritize(&mut self, flow: FlowId, priority: u8);
 
     /// Lets one packet of a pair go ([`Directive::Grant`]). Where packets don't wait for that,
     /// nothing changes.
@@ -77,9 +77,9 @@ pub trait World {
     /// What a flow has done so far; `None` once the world holds nothing of it.
     fn state(&self, flow: FlowId) -> Option<FlowState>;
 
-    /// The rate that a flow is held to, and how it stands. `None` of one that runs free, and where
-    /// that isn't known.
-    fn held(&self, flow: FlowId) -> Option<Held> {
+    /// The rate limit of a flow, and its progress. `None` of one without a limit, and where that
+    /// isn't known.
+    fn limited_flow(&self, flow: FlowId) -> Option<LimitedFlow> {
         let _ = flow;
         None
     }
@@ -123,9 +123,9 @@ pub trait Streams: World {
 
     /// From now on the flow's receiving application reads by [`Streams::consume`] only; what it
     /// leaves fills the receive buffer and slows the sender.
-    fn hold(&mut self, flow: FlowId);
+    fn pause_reading(&mut self, flow: FlowId);
 
-    /// The receiving application of a flow that is held reads so many octets, or what there is.
+    /// The receiving application of a flow whose reading is paused reads so many octets, or what there is.
     fn consume(&mut self, flow: FlowId, bytes: Bytes);
 }
 
@@ -384,7 +384,8 @@ impl<'a, W: World> Driver<'a, W> {
             return;
         };
         let now = self.world.now();
-        policy.observe(now, &self.network, &observation, &mut self.directives);
+        policy.observe(now, &self.network, &observation);
+        policy.decide(now, &self.network, &mut self.directives);
         if matches!(observation, Observation::Measured(_)) && !self.directives.is_empty() {
             let wire = self.control_delay + self.control_delay;
             self.outcome.reactions.push(now.since(heard) + wire);
@@ -394,7 +395,8 @@ impl<'a, W: World> Driver<'a, W> {
 
     fn tick(&mut self, now: Time) {
         if let Some(policy) = &mut self.policy {
-            policy.tick(now, &self.network, &mut self.directives);
+            policy.observe(now, &self.network, &Observation::Tick);
+            policy.decide(now, &self.network, &mut self.directives);
             self.send();
         }
     }

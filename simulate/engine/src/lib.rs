@@ -17,6 +17,6 @@ pub use application::{Actions, Application};
 pub use completions::Completions;
 pub use drive::{FlowState, Monitor, Notice, Plan, Progress, Streams, World, drive};
 pub use jobs::Jobs;
-pub use outcome::{FlowRecord, HeldRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
+pub use outcome::{FlowRecord, HostQueueRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
 pub use queue::{EventQueue, Slot};
-pub use rates::{Held, RateRecord};
+pub use rates::{LimitedFlow, RateRecord};

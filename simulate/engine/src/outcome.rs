@@ -19,7 +19,7 @@ pub struct Outcome {
     /// What flows got of their rates, by number; those that had one, where that was looked at.
     pub rates: Vec<RateRecord>,
     /// Of packets that waited at their hosts to be let go; empty where none did.
-    pub held: HeldRecord,
+    pub host_queues: HostQueueRecord,
     /// What the application completed besides jobs, such as tuples; one entry per kind.
     pub completions: Vec<Completions>,
     /// Payload that endless flows had delivered whenever a flow with an end began or ended.
@@ -130,7 +130,7 @@ pub struct QueueRecord {
 
 /// What is measured of packets that wait at their hosts until they are let go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeldRecord {
+pub struct HostQueueRecord {
     /// By [`FlowId`]: what the flow would have taken in an otherwise empty network.
     pub ideal: Vec<Span>,
     /// Of each packet that arrived: the time since it left its queue at the host.

@@ -11,7 +11,7 @@ use crate::{FlowRecord, World};
 
 /// A flow that is held to a rate, at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct LimitedFlow {
     /// The rate, frame bytes.
     pub rate: Rate,
     /// What full packets carry of it, payload.
@@ -44,6 +44,15 @@ impl RateRecord {
     pub fn goodput(&self) -> Option<Rate> {
         (self.counted > Span::ZERO).then(|| Rate::of(self.delivered, self.counted))
     }
+
+    /// Goodput over the expected rate; `None` when too little was to be sent to tell.
+    pub fn ratio(&self) -> Option<f64> {
+        // Below this, one or two packets more or less make a percent.
+        const ENOUGH: Bytes = Bytes::new(300_000);
+        let goodput = self.goodput()?;
+        let enough = self.expected.bytes_in(self.counted) >= ENOUGH;
+        enough.then(|| goodput.as_bps() as f64 / self.expected.as_bps() as f64)
+    }
 }
 
 /// All flows that live, and what is known of those that ever had a rate.
@@ -57,7 +66,7 @@ pub(crate) struct Rates {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
-    last: Option<(Time, Held)>,
+    last: Option<(Time, LimitedFlow)>,
     limited: Span,
     counted: Span,
     /// Bits of frames and of payload, a thousand million times.
@@ -67,20 +76,20 @@ struct Account {
 }
 
 impl Account {
-    fn look(&mut self, now: Time, held: Option<Held>) {
+    fn look(&mut self, now: Time, seen: Option<LimitedFlow>) {
         let before = self.last;
-        self.last = held.map(|held| (now, held));
-        let (Some((then, first)), Some(held)) = (before, held) else { return };
+        self.last = seen.map(|seen| (now, seen));
+        let (Some((then, first)), Some(seen)) = (before, seen) else { return };
         let passed = now.since(then);
         self.limited += passed;
-        if first.rate != held.rate || first.unsent < first.payload.bytes_in(passed) {
+        if first.rate != seen.rate || first.unsent < first.payload.bytes_in(passed) {
             return;
         }
         self.counted += passed;
         let over = |rate: Rate| u128::from(rate.as_bps()) * u128::from(passed.as_nanos());
-        self.rate += over(held.rate);
-        self.expected += over(held.payload);
-        self.delivered += held.delivered - first.delivered;
+        self.rate += over(seen.rate);
+        self.expected += over(seen.payload);
+        self.delivered += seen.delivered - first.delivered;
     }
 
     fn record(&self, flow: FlowId) -> Option<RateRecord> {
@@ -110,7 +119,7 @@ impl Rates {
         self.live.retain_mut(|(flow, account)| {
             let lives = flows[flow.index()].end.is_none();
             if lives {
-                account.look(now, world.held(*flow));
+                account.look(now, world.limited_flow(*flow));
             } else {
                 ended.extend(account.record(*flow));
             }
@@ -132,30 +141,35 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn held(mbps: u64, unsent: u64, delivered: u64) -> Option<Held> {
+    fn seen(mbps: u64, unsent: u64, delivered: u64) -> Option<LimitedFlow> {
         let rate = Rate::from_mbps(mbps);
         let payload = rate.fraction(1460, 1500);
-        Some(Held { rate, payload, unsent: Bytes::new(unsent), delivered: Bytes::new(delivered) })
+        Some(LimitedFlow {
+            rate,
+            payload,
+            unsent: Bytes::new(unsent),
+            delivered: Bytes::new(delivered),
+        })
     }
 
     #[test]
     fn only_time_at_a_standing_rate_with_enough_to_send_counts() {
         let mut account = Account::default();
         // 12 Mbit/s let 1.5 kB of frames and 1460 octets of payload go in a millisecond.
-        for (at, held) in [
+        for (at, seen) in [
             (0, None),
-            (10, held(12, 100_000, 0)),
-            (20, held(12, 100_000, 14_000)),
+            (10, seen(12, 100_000, 0)),
+            (20, seen(12, 100_000, 14_000)),
             // Less than it could have sent.
-            (30, held(12, 14_599, 28_000)),
-            (40, held(12, 100_000, 30_000)),
+            (30, seen(12, 14_599, 28_000)),
+            (40, seen(12, 100_000, 30_000)),
             // Another rate.
-            (50, held(6, 100_000, 40_000)),
-            (70, held(6, 100_000, 54_600)),
+            (50, seen(6, 100_000, 40_000)),
+            (70, seen(6, 100_000, 54_600)),
             (80, None),
-            (90, held(12, 100_000, 70_000)),
+            (90, seen(12, 100_000, 70_000)),
         ] {
-            account.look(Time::from_nanos(at * MS), held);
+            account.look(Time::from_nanos(at * MS), seen);
         }
         let record = account.record(FlowId(3)).unwrap();
         assert_eq!(record.limited, Span::from_millis(60));
@@ -172,8 +186,8 @@ mod tests {
         account.look(Time::ZERO, None);
         account.look(Time::from_nanos(MS), None);
         assert_eq!(account.record(FlowId(0)), None);
-        account.look(Time::from_nanos(2 * MS), held(12, 0, 0));
-        account.look(Time::from_nanos(3 * MS), held(12, 0, 0));
+        account.look(Time::from_nanos(2 * MS), seen(12, 0, 0));
+        account.look(Time::from_nanos(3 * MS), seen(12, 0, 0));
         let record = account.record(FlowId(0)).unwrap();
         assert_eq!((record.limited, record.goodput()), (Span::from_millis(1), None));
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{PerFlow, access, host, incast, job, link, outcome, pace, setup};
+use common::{access, host, incast, job, link, outcome, pace, per_flow, setup};
 use model::{Directives, build};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_packet::{Protocol, Transport};
@@ -131,7 +131,7 @@ fn a_paced_flow_sends_at_its_pace_exactly() {
         let transport = Transport { protocol, initial_window: 1, ..newreno() };
         let jobs = vec![job(0, Time::ZERO, a, b, 10_001 * 1460)];
         let mut setup = setup(topology, transport, jobs);
-        setup.policy = Some(Box::new(PerFlow(move |_, flow, out: &mut Directives| {
+        setup.policy = Some(Box::new(per_flow(move |_, flow, out: &mut Directives| {
             out.push(pace(flow, Some(Rate::from_mbps(mbps))));
         })));
         let outcome = outcome(setup);

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{PerFlow, access, job, link, outcome, pace, setup};
+use common::{access, job, link, outcome, pace, per_flow, setup};
 use model::{Buffer, Directive, Directives, FlowId, Job, LinkSpec, NodeId, Topology, build};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
@@ -106,7 +106,7 @@ fn topology(case: &Case) -> Topology {
 
 /// Limits each flow as it is announced, and gives it a priority.
 fn limiter(limits: Vec<u64>) -> impl policy::Policy {
-    PerFlow(move |_, flow: FlowId, out: &mut Directives| {
+    per_flow(move |_, flow: FlowId, out: &mut Directives| {
         let level = u8::try_from(flow.0 % 8).unwrap();
         out.push(Directive::Prioritize { flow, level, lease: Span::from_secs(10) });
         out.push(pace(flow, limits.get(flow.index()).map(|kbps| Rate::from_bps(kbps * 1_000))));

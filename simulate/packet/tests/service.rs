@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{PerFlow, access, host, incast, job, link, outcome, pace, setup};
+use common::{access, host, incast, job, link, outcome, pace, per_flow, setup};
 use model::{Directive, Directives, build};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_packet::{Discipline, Enforcement, Jobs, Protocol, Setup, Transport};
@@ -15,7 +15,7 @@ fn datagrams() -> Transport {
 }
 
 fn limited(mbps: u64) -> impl policy::Policy {
-    PerFlow(move |_, flow, out: &mut Directives| out.push(pace(flow, Some(Rate::from_mbps(mbps)))))
+    per_flow(move |_, flow, out: &mut Directives| out.push(pace(flow, Some(Rate::from_mbps(mbps)))))
 }
 
 /// What passes a meter of `mbps` of datagrams that reach it at `sent_mbps`, Mbit/s of frames.
@@ -84,7 +84,7 @@ fn after(packets: u64) -> Span {
 #[test]
 fn strict_priority_serves_the_higher_first() {
     // Flow 0 becomes less urgent than flow 1 as both are announced, before any packet is through.
-    let policy = PerFlow(|_, flow: model::FlowId, out: &mut Directives| {
+    let policy = per_flow(|_, flow: model::FlowId, out: &mut Directives| {
         let level = if flow.0 == 0 { 3 } else { 1 };
         out.push(Directive::Prioritize { flow, level, lease: Span::from_secs(10) });
     });
@@ -127,7 +127,7 @@ fn messages_take_the_control_delay_each_way() {
     let mut setup = setup(topology, Transport::default(), jobs);
     let heard = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let notes = heard.clone();
-    setup.policy = Some(Box::new(PerFlow(move |now, flow, out: &mut Directives| {
+    setup.policy = Some(Box::new(per_flow(move |now, flow, out: &mut Directives| {
         notes.borrow_mut().push(now);
         out.push(pace(flow, Some(Rate::from_mbps(10))));
     })));

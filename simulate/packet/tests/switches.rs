@@ -32,14 +32,19 @@ struct Watcher<F> {
     watch: Watch,
     heard: Heard,
     answer: F,
+    directives: Directives,
 }
 
 impl<F: FnMut(&Measured, &mut Directives)> Policy for Watcher<F> {
-    fn observe(&mut self, now: Time, _: &Network, observation: &Observation, out: &mut Directives) {
+    fn observe(&mut self, now: Time, _: &Network, observation: &Observation) {
         if let Observation::Measured(measured) = observation {
             self.heard.borrow_mut().push((now, measured.clone()));
-            (self.answer)(measured, out);
+            (self.answer)(measured, &mut self.directives);
         }
+    }
+
+    fn decide(&mut self, _: Time, _: &Network, out: &mut Directives) {
+        out.append(&mut self.directives);
     }
 
     fn watch(&self) -> Option<Watch> {
@@ -53,7 +58,8 @@ fn watched<'a>(
     answer: impl FnMut(&Measured, &mut Directives) + 'a,
 ) -> (Outcome, Vec<(Time, Measured)>) {
     let heard = Heard::default();
-    setup.policy = Some(Box::new(Watcher { watch, heard: heard.clone(), answer }));
+    let directives = Directives::new();
+    setup.policy = Some(Box::new(Watcher { watch, heard: heard.clone(), answer, directives }));
     let outcome = outcome(setup);
     let heard = heard.take();
     (outcome, heard)
@@ -301,7 +307,7 @@ fn windows_need_a_handshake_to_be_known() {
     let mut setup = flow_of(pair(), Transport::default(), 1);
     let heard = Heard::default();
     let (watch, answer) = (Watch::default(), |_: &Measured, _: &mut Directives| {});
-    setup.policy = Some(Box::new(Watcher { watch, heard, answer }));
+    setup.policy = Some(Box::new(Watcher { watch, heard, answer, directives: Directives::new() }));
     let error = watermaster_packet::run(setup, &mut |_| {}).unwrap_err().to_string();
     assert!(error.contains("handshake = true"), "{error}");
 }

@@ -176,7 +176,8 @@ impl Bench {
     /// Tells the policy something; what it wants is in `out`.
     fn tell(&mut self, observation: &Observation) {
         self.out.clear();
-        self.policy.observe(self.now, &self.network, observation, &mut self.out);
+        self.policy.observe(self.now, &self.network, observation);
+        self.policy.decide(self.now, &self.network, &mut self.out);
     }
 
     fn declare(&mut self, declared: Declared) {
@@ -192,9 +193,10 @@ impl Bench {
     /// Lets time pass and the policy do what it set itself to do.
     fn pass(&mut self, span: Span) {
         self.now += span;
-        self.out.clear();
         if self.policy.deadline().is_some_and(|deadline| deadline <= self.now) {
-            self.policy.tick(self.now, &self.network, &mut self.out);
+            self.tell(&Observation::Tick);
+        } else {
+            self.out.clear();
         }
     }
 }

@@ -223,6 +223,18 @@ struct Device {
     session: Option<(Peer, Session)>,
 }
 
+/// Has a controller take in one thing and decide.
+pub fn step(
+    controller: &mut Controller,
+    now: Time,
+    input: Input<'_>,
+    out: &mut Vec<Output>,
+) -> Result<(), Refusal> {
+    let done = controller.observe(now, input);
+    controller.decide(out);
+    done
+}
+
 /// All of it. Messages take no time here.
 pub struct Rig {
     pub controller: Controller,
@@ -265,7 +277,7 @@ impl Rig {
 
     pub fn input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         let mut out = Vec::new();
-        let done = self.controller.input(self.now, input, &mut out);
+        let done = step(&mut self.controller, self.now, input, &mut out);
         self.carry(out);
         done
     }
@@ -410,11 +422,8 @@ impl Rig {
                     if let Some(agent) = self.agents.get_mut(&peer) {
                         let report = agent.obey(self.now, &commands);
                         let mut more = Vec::new();
-                        let _ = self.controller.input(
-                            self.now,
-                            Input::Reported(peer, &report),
-                            &mut more,
-                        );
+                        let input = Input::Reported(peer, &report);
+                        let _ = step(&mut self.controller, self.now, input, &mut more);
                         out.extend(more);
                     }
                 }

@@ -89,6 +89,18 @@ pub fn flow_complete(job: u32, flow: u32) -> Observation {
     Declared::FlowComplete { job: JobId(job), flow: FlowId(flow) }.into()
 }
 
+/// Tells a policy one thing and has it decide.
+pub fn tell(
+    policy: &mut (impl Policy + ?Sized),
+    now: Time,
+    network: &Network,
+    observation: &Observation,
+    out: &mut Directives,
+) {
+    policy.observe(now, network, observation);
+    policy.decide(now, network, out);
+}
+
 /// A policy with its network and the limits it has set so far.
 pub struct Desk {
     pub network: Network,
@@ -106,28 +118,21 @@ impl Desk {
 
     /// Tells the policy something and returns what it changed.
     pub fn tell(&mut self, now: Time, observation: impl Into<Observation>) -> Directives {
+        self.policy.observe(now, &self.network, &observation.into());
+        if self.together { Directives::new() } else { self.decide(now) }
+    }
+
+    pub fn decide(&mut self, now: Time) -> Directives {
         let mut out = Directives::new();
-        let observation = observation.into();
-        if self.together {
-            self.policy.hear(now, &self.network, &observation, &mut out);
-        } else {
-            self.policy.observe(now, &self.network, &observation, &mut out);
-        }
+        self.policy.decide(now, &self.network, &mut out);
         self.obey(&out);
         out
     }
 
-    pub fn conclude(&mut self, now: Time) {
-        let mut out = Directives::new();
-        self.policy.conclude(now, &self.network, &mut out);
-        self.obey(&out);
-    }
-
+    /// Has the policy decide because its deadline has come.
     pub fn tick(&mut self, now: Time) -> Directives {
-        let mut out = Directives::new();
-        self.policy.tick(now, &self.network, &mut out);
-        self.obey(&out);
-        out
+        self.policy.observe(now, &self.network, &Observation::Tick);
+        self.decide(now)
     }
 
     /// Tells something, and has the policy decide what is due at once.

@@ -23,7 +23,7 @@ pub(crate) struct Acknowledgement {
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     next: u64,
-    held: Ranges,
+    out_of_order: Ranges,
     /// Longest wait for a second segment, ns; zero acknowledges each.
     delay: u64,
     /// Whether blocks are reported.
@@ -46,7 +46,7 @@ impl Receiver {
         let scale = transport.window_scale();
         let mut receiver = Self {
             next: 0,
-            held: Ranges::default(),
+            out_of_order: Ranges::default(),
             delay: transport.delayed_ack.map_or(0, |delay| delay.as_nanos()),
             sack: transport.sack,
             due: None,
@@ -68,7 +68,7 @@ impl Receiver {
     }
 
     /// From now on the application reads by [`Receiver::read`] only.
-    pub(crate) fn hold(&mut self, transport: &Transport) {
+    pub(crate) fn pause_reading(&mut self, transport: &Transport) {
         let (room, mss) = (transport.receive_window.get(), u64::from(transport.mss));
         self.buffer.get_or_insert_with(|| Box::new(Buffer::new(room, mss, self.next)));
     }
@@ -114,7 +114,7 @@ impl Receiver {
         let before = (changed && self.due.is_some()).then(|| self.acknowledge((0, 0)));
         self.marked = marked;
         // An empty segment asks for an acknowledgement.
-        if seq == self.next && self.held.is_empty() && len > 0 {
+        if seq == self.next && self.out_of_order.is_empty() && len > 0 {
             self.next = seq + len;
             if self.delay != 0 && self.due.is_none() {
                 self.due = Some(now + self.delay);
@@ -122,16 +122,17 @@ impl Receiver {
             }
             return (before, Some(self.acknowledge((0, 0))));
         }
-        (before, Some(self.out_of_order(seq, seq + len)))
+        (before, Some(self.on_gap(seq, seq + len)))
     }
 
     /// A gap, a duplicate, or what fills a gap is acknowledged at once (RFC 5681, section 4.2).
     #[cold]
-    fn out_of_order(&mut self, first: u64, end: u64) -> Acknowledgement {
+    fn on_gap(&mut self, first: u64, end: u64) -> Acknowledgement {
         let range = (first.max(self.next), end);
-        let (first, end) = if end > self.next { self.held.insert(range.0, range.1) } else { range };
-        self.next = self.held.end_of(self.next);
-        self.held.remove_below(self.next);
+        let (first, end) =
+            if end > self.next { self.out_of_order.insert(range.0, range.1) } else { range };
+        self.next = self.out_of_order.end_of(self.next);
+        self.out_of_order.remove_below(self.next);
         let block = if self.sack && first > self.next { (low(first), low(end)) } else { (0, 0) };
         self.acknowledge(block)
     }

@@ -79,14 +79,25 @@ pub fn outcome(setup: Setup<'_>) -> Outcome {
     outcome.unwrap()
 }
 
-/// Does for each announced flow what the function says.
-pub struct PerFlow<F>(pub F);
+/// A policy that says for each announced flow what `answer` does.
+pub fn per_flow(answer: impl FnMut(Time, FlowId, &mut Directives)) -> impl policy::Policy {
+    PerFlow { answer, directives: Directives::new() }
+}
+
+struct PerFlow<F> {
+    answer: F,
+    directives: Directives,
+}
 
 impl<F: FnMut(Time, FlowId, &mut Directives)> policy::Policy for PerFlow<F> {
-    fn observe(&mut self, now: Time, _: &Network, observation: &Observation, out: &mut Directives) {
+    fn observe(&mut self, now: Time, _: &Network, observation: &Observation) {
         if let Observation::Declared(Declared::FlowRequest { flow, .. }) = observation {
-            (self.0)(now, *flow, out);
+            (self.answer)(now, *flow, &mut self.directives);
         }
+    }
+
+    fn decide(&mut self, _: Time, _: &Network, out: &mut Directives) {
+        out.append(&mut self.directives);
     }
 }
 

@@ -16,7 +16,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::layout::{CONNECTION, Fields, Value, key};
 use crate::lease::Leases;
 use crate::objects::{PORT, map, open_map, program, program_mut};
-use crate::{Error, Namespace, PortNumber, kernel, now};
+use crate::{Error, Namespace, PortNumber, now, raw};
 
 /// The place of our filters among those of others, where there is no tcx.
 const PRIORITY: u32 = 0x574d;
@@ -508,7 +508,7 @@ fn index_of(interface: &str, namespace: &Namespace) -> Result<i32, Error> {
 
 fn by_links(object: &Object, index: i32) -> Result<Attached, Error> {
     let attach = |name| {
-        kernel::attach_tcx(&program_mut(object, name), index).map_err(Error::bpf("attach by tcx"))
+        raw::attach_tcx(&program_mut(object, name), index).map_err(Error::bpf("attach by tcx"))
     };
     Ok(Attached::Links { _leaving: attach("leaving")?, _returning: attach("returning")? })
 }

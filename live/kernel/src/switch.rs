@@ -12,7 +12,7 @@ use libbpf_rs::{MapHandle, MapType, RingBuffer, RingBufferBuilder};
 use units::Span;
 
 use crate::lease::Leases;
-use crate::{Error, Event, Lease, Namespace, Port, PortOptions, kernel};
+use crate::{Error, Event, Lease, Namespace, Port, PortOptions, raw};
 
 /// Octets of events that may wait.
 const ROOM: u32 = 256 * 1024;
@@ -135,6 +135,6 @@ impl Switch {
 /// Readable when there are events, for who waits for other things too.
 impl AsFd for Switch {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        kernel::descriptor(&self.ring)
+        raw::descriptor(&self.ring)
     }
 }

@@ -12,7 +12,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use agent::{
+use kernel::{
     Attachment, Connection, Error, Event, Happening, Lease, Namespace, Pacer, PortNumber,
     PortOptions, Stopped, Switch, Watch, Window, now,
 };

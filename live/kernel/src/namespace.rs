@@ -9,7 +9,7 @@ use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::{Error, kernel};
+use crate::{Error, raw};
 
 /// A network namespace.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Namespace {
     /// [`Error::File`]: it can't be made, which needs the capability SYS_ADMIN.
     pub fn private() -> Result<Self, Error> {
         let made = thread::spawn(|| {
-            kernel::enter_new_namespace()?;
+            raw::enter_new_namespace()?;
             let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
             if !up.map_err(|error| io::Error::other(format!("ip: {error}")))?.success() {
                 return Err(io::Error::other("ip can't set an interface up"));

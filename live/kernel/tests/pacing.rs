@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use agent::{Connection, Error, Lease, Pacer, PacerOptions, State, Stopped};
+use kernel::{Connection, Error, Lease, Pacer, PacerOptions, State, Stopped};
 use rig::{Rig, eventually, lease, options, payload, root, statistics, within};
 use units::{Bytes, Rate, Span};
 
@@ -151,7 +151,7 @@ fn hold_until_killed() {
     let mut pacer = Pacer::start(&options).unwrap();
     let connection =
         Connection { source: source.parse().unwrap(), destination: destination.parse().unwrap() };
-    pacer.adopt(&agent::Namespace::at(env::var("NAMESPACE").unwrap()).unwrap()).unwrap();
+    pacer.adopt(&kernel::Namespace::at(env::var("NAMESPACE").unwrap()).unwrap()).unwrap();
     loop {
         pacer.renew(lease(1000)).unwrap();
         pacer.pace(&connection, Some(Rate::from_mbps(20))).unwrap();

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use agent::{Pacer, now};
+use kernel::{Pacer, now};
 use rig::{Rig, lease, options, statistics};
 use units::Rate;
 

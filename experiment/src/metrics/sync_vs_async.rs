@@ -1,5 +1,5 @@
-//! What the comparison of timeslots and rates looks at: completion times beside those of an empty network,
-//! queues by their place, time in the network (sync-vs-async, section III).
+//! The metrics of sync-vs-async, section III: completion times relative to an empty network, queues
+//! by place, time in the network.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,8 @@ use engine::FlowRecord;
 use model::{NodeId, NodeKind};
 use units::{Bytes, Span};
 
-use super::{Sample, View};
+use super::sample::Sample;
+use super::view::View;
 
 /// Where a queue stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub(super) enum Place {
 impl View<'_> {
     /// Completion times over those of the same flows in an otherwise empty network.
     pub(super) fn fct_normalized(&self) -> Sample {
-        let flows = self.run.flows.iter().zip(&self.run.held.ideal);
+        let flows = self.run.flows.iter().zip(&self.run.host_queues.ideal);
         let ratios = flows.filter_map(|(flow, ideal)| {
             Some(FlowRecord::completion(flow)?.as_secs_f64() / ideal.as_secs_f64())
         });
@@ -35,14 +36,14 @@ impl View<'_> {
         self.fct_normalized().values().iter().map(|ratio| 1.0 / ratio).collect()
     }
 
-    /// Time in the network of each packet that waited at its host before, s.
+    /// Time in the network, without the wait at the host, of each packet that waited there, s.
     pub(super) fn network_latency(&self) -> &Sample {
-        self.latency
-            .get_or_init(|| self.run.held.latency.iter().copied().map(Span::as_secs_f64).collect())
+        self.latency.get_or_init(|| {
+            self.run.host_queues.latency.iter().copied().map(Span::as_secs_f64).collect()
+        })
     }
 
-    /// Payload of all flows over what the links of the hosts that flows go to could carry in the
-    /// busy time.
+    /// Payload of all flows over the capacity of the receivers' links in the busy time.
     pub(super) fn receiver_throughput(&self) -> Option<f64> {
         let receivers: BTreeSet<NodeId> = self.run.flows.iter().map(|flow| flow.dst).collect();
         let into = self.topology.links().iter().filter(|link| receivers.contains(&link.to));
@@ -50,8 +51,8 @@ impl View<'_> {
         Some(self.goodput()? / capacity)
     }
 
-    /// Payload delivered of each host that flows come from. Over any common time or capacity it is
-    /// the host's throughput, and Jain's index is the same.
+    /// Payload delivered from each sending host. Jain's index of it is that of throughputs, since
+    /// all share one time.
     pub(super) fn sender_delivered(&self) -> Sample {
         let mut senders: BTreeMap<NodeId, Bytes> = BTreeMap::new();
         for flow in &self.run.flows {

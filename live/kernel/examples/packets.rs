@@ -15,7 +15,7 @@ mod rig;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use agent::{Connection, Port, PortOptions, Switch, Watch, Window};
+use kernel::{Connection, Port, PortOptions, Switch, Watch, Window};
 use model::Buffer;
 use rig::crafted::{connection, packet, syn};
 use rig::{Rig, lease};

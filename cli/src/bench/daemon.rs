@@ -48,7 +48,7 @@ const REST: Duration = Duration::from_millis(500);
 #[command(
     after_help = "Example:\n  watermaster bench control --applications 500 --rate 10000 --json"
 )]
-pub(crate) struct Control {
+pub(crate) struct DaemonBench {
     /// Applications
     #[arg(long, value_name = "N", default_value_t = 500,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -141,7 +141,7 @@ impl Drop for Daemon {
     }
 }
 
-impl Control {
+impl DaemonBench {
     pub(crate) fn execute(self) -> Result<(), Failure> {
         let measured = block_on(self.measure())?;
         if self.json {
@@ -313,7 +313,7 @@ impl Control {
     }
 }
 
-impl Control {
+impl DaemonBench {
     /// Puts this thread on the daemon's core; gives the others, or that one where it is alone.
     fn take_core(&self) -> Result<CpuSet, Failure> {
         let mut others = sched_getaffinity(None).map_err(Failure::failed)?;

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use agent::{Dctcp, Pacer, PortOptions, Statistics, Stopped, Switch, Watch};
+use kernel::{Dctcp, Pacer, PortOptions, Statistics, Stopped, Switch, Watch};
 use model::Buffer;
 use rig::{Rig, Stream, options, root, statistics};
 use units::Rate;

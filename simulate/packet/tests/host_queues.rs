@@ -57,8 +57,8 @@ fn an_empty_network_takes_what_the_closed_form_says() {
         // A rate below the link's by rounding costs a nanosecond a packet.
         let extra = completion(&outcome, 0).saturating_sub(expected);
         assert!(completion(&outcome, 0) >= expected && extra <= Span::from_nanos(10), "{name}");
-        assert_eq!(outcome.held.ideal, [ideal]);
-        assert_eq!(outcome.held.latency, [ideal.saturating_sub(SLOT * 9); 10]);
+        assert_eq!(outcome.host_queues.ideal, [ideal]);
+        assert_eq!(outcome.host_queues.latency, [ideal.saturating_sub(SLOT * 9); 10]);
     }
     // A message to the controller and one back come first.
     let delay = Span::from_micros(50);
@@ -79,9 +79,9 @@ fn the_ideal_is_what_a_flow_alone_takes() {
         for to in ["h1", "h7"] {
             let flow = job(0, Time::ZERO, host(&topology, "h0"), host(&topology, to), 46_000);
             let outcome = under("asy", Transport { lengths, ..held() }, vec![flow], Span::ZERO);
-            let (ours, ideal) = (completion(&outcome, 0), outcome.held.ideal[0]);
+            let (ours, ideal) = (completion(&outcome, 0), outcome.host_queues.ideal[0]);
             // Each packet's time on a link is rounded up to a nanosecond where it is predicted.
-            let rounding = Span::from_nanos(outcome.held.latency.len() as u64);
+            let rounding = Span::from_nanos(outcome.host_queues.latency.len() as u64);
             let expected = ideal..=ideal + SLOT + rounding * 2;
             assert!(expected.contains(&(ours + rounding)), "{lengths:?}: {ours} for {ideal}");
         }
@@ -150,7 +150,7 @@ fn short_packets_waste_their_slots() {
         let jobs = vec![job(0, Time::ZERO, at("h0"), at("h1"), 300 * (1480 + 20))];
         let transport = Transport { lengths: Lengths::Alternating, ..held() };
         let outcome = under(name, transport, jobs, Span::ZERO);
-        outcome.held.ideal[0].as_secs_f64() / completion(&outcome, 0).as_secs_f64()
+        outcome.host_queues.ideal[0].as_secs_f64() / completion(&outcome, 0).as_secs_f64()
     };
     assert!((0.51..0.52).contains(&used("syn")), "{}", used("syn"));
     assert!(used("asy") > 0.99, "{}", used("asy"));
@@ -164,7 +164,7 @@ fn lengths_follow_their_laws() {
     let mean = |lengths, payload: u64| {
         let jobs = vec![job(0, Time::ZERO, at("h0"), at("h1"), payload)];
         let outcome = under("asy", Transport { lengths, ..held() }, jobs, Span::ZERO);
-        let packets = outcome.held.latency.len() as f64;
+        let packets = outcome.host_queues.latency.len() as f64;
         payload as f64 / packets + 20.0
     };
     // 0.4 · 40 + 0.6 · 1500, and 0.5 · 95 + 0.35 · 225 + 0.15 · 1500.

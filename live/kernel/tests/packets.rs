@@ -12,8 +12,8 @@ mod rig;
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
 
-use agent::{Connection, PortNumber, PortOptions, Switch, Window};
 use etherparse::{SlicedPacket, TransportSlice};
+use kernel::{Connection, PortNumber, PortOptions, Switch, Window};
 use proptest::prelude::*;
 use rig::crafted::{RECEIVER, SENDER, connection, packet, syn};
 use rig::{Rig, lease, root};

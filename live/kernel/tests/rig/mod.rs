@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use agent::{Connection, Lease, Namespace, Pacer, PacerOptions, Statistics};
+use kernel::{Connection, Lease, Namespace, Pacer, PacerOptions, Statistics};
 use units::{Bytes, Rate, Span};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);

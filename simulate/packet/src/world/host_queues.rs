@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use engine::{HeldRecord, Notice};
+use engine::{HostQueueRecord, Notice};
 use model::{FlowId, Measured, Network, NodeId};
 use units::{Bytes, Span};
 
@@ -23,14 +23,14 @@ const NOWHERE: u32 = u32::MAX;
 
 /// All queues of all hosts.
 #[derive(Default)]
-pub(super) struct Held {
+pub(super) struct HostQueues {
     /// The queue of each pair that has one, by source and destination; a row begins empty.
     places: Vec<Vec<u32>>,
     queues: Vec<Queue>,
     /// Packets that wait for each link, as the first of their path.
     waiting: Vec<u32>,
     reports: Vec<Measured>,
-    record: HeldRecord,
+    record: HostQueueRecord,
 }
 
 /// The packets from one host to another.
@@ -49,7 +49,7 @@ struct Queue {
     detours: Vec<(NodeId, u32)>,
 }
 
-impl Held {
+impl HostQueues {
     pub(super) fn new(nodes: usize, links: usize) -> Self {
         Self { places: vec![Vec::new(); nodes], waiting: vec![0; links], ..Self::default() }
     }
@@ -81,7 +81,7 @@ impl Held {
         std::mem::take(&mut self.reports)
     }
 
-    pub(super) fn into_record(self) -> HeldRecord {
+    pub(super) fn into_record(self) -> HostQueueRecord {
         self.record
     }
 }
@@ -93,10 +93,10 @@ impl World {
         let (id, src, dst, size) = (flow.id, flow.source, flow.destination, flow.size);
         let path = self.wires.paths[2 * place as usize];
         let (packets, bytes, ideal) = self.packets(id, size, &path);
-        let Some(held) = &mut self.held else { return };
-        held.record.ideal.push(Span::from_nanos(ideal));
-        let number = held.place(src, dst).unwrap_or_else(|| {
-            held.queues.push(Queue {
+        let Some(queues) = &mut self.host_queues else { return };
+        queues.record.ideal.push(Span::from_nanos(ideal));
+        let number = queues.place(src, dst).unwrap_or_else(|| {
+            queues.queues.push(Queue {
                 src,
                 dst,
                 flows: VecDeque::new(),
@@ -105,18 +105,18 @@ impl World {
                 finish: 0,
                 detours: Vec::new(),
             });
-            let number = held.queues.len() - 1;
-            let nodes = held.places.len();
-            let row = &mut held.places[src.index()];
+            let number = queues.queues.len() - 1;
+            let nodes = queues.places.len();
+            let row = &mut queues.places[src.index()];
             row.resize(nodes, NOWHERE);
             row[dst.index()] = slot_number(number);
             number
         });
         self.flows[place as usize].queue = number;
         if packets > 0 {
-            held.queues[number].flows.push_back(place);
-            held.waiting[(path[0] & !SPECIAL) as usize] += packets;
-            held.reports.push(Measured::Queued { src, dst, packets, bytes: Bytes::new(bytes) });
+            queues.queues[number].flows.push_back(place);
+            queues.waiting[(path[0] & !SPECIAL) as usize] += packets;
+            queues.reports.push(Measured::Queued { src, dst, packets, bytes: Bytes::new(bytes) });
         }
     }
 
@@ -149,7 +149,7 @@ impl World {
 
     /// The flow of the packet at the head of a queue, the packet's payload and its frame octets.
     fn head(&self, number: usize) -> Option<(u32, u16, u64)> {
-        let place = *self.held.as_ref()?.queues.get(number)?.flows.front()?;
+        let place = *self.host_queues.as_ref()?.queues.get(number)?.flows.front()?;
         let flow = &self.flows[place as usize];
         let left = flow.size - flow.sender.sent();
         let payload =
@@ -167,18 +167,19 @@ impl World {
         let Some((place, payload, _)) = self.head(number) else { return };
         let (now, link) = (self.now, self.uplink(place));
         let flow = &mut self.flows[place as usize];
-        let (Some(segment), Some(held)) = (flow.sender.datagram(now, payload), &mut self.held)
+        let (Some(segment), Some(queues)) =
+            (flow.sender.datagram(now, payload), &mut self.host_queues)
         else {
             return;
         };
         flow.released += 1;
-        held.waiting[link] -= 1;
-        let queue = &mut held.queues[number];
+        queues.waiting[link] -= 1;
+        let queue = &mut queues.queues[number];
         if flow.sender.is_done() {
             queue.flows.pop_front();
             if queue.flows.is_empty() {
                 queue.leaks = false;
-                held.reports.push(Measured::Drained { src: queue.src, dst: queue.dst });
+                queues.reports.push(Measured::Drained { src: queue.src, dst: queue.dst });
             }
         }
         self.inject(Packet {
@@ -196,7 +197,9 @@ impl World {
     /// Lets as many packets of a queue go as have leaked by now, and sees to the next.
     pub(super) fn leak(&mut self, number: usize) {
         while let Some((place, _, _)) = self.head(number) {
-            let Some(queue) = self.held.as_ref().map(|held| &held.queues[number]) else { return };
+            let Some(queue) = self.host_queues.as_ref().map(|queues| &queues.queues[number]) else {
+                return;
+            };
             if !queue.leaks {
                 return;
             }
@@ -206,8 +209,8 @@ impl World {
             }
             self.let_go(number, None);
             let next = self.head(number);
-            if let (Some((_, _, size)), Some(held)) = (next, &mut self.held) {
-                let queue = &mut held.queues[number];
+            if let (Some((_, _, size)), Some(queues)) = (next, &mut self.host_queues) {
+                let queue = &mut queues.queues[number];
                 queue.finish += link::span(size, queue.cost);
             }
         }
@@ -215,11 +218,11 @@ impl World {
 
     /// A pair's rate, in the cost of an octet.
     pub(super) fn set_leak(&mut self, src: NodeId, dst: NodeId, cost: u64) {
-        let Some(held) = &self.held else { return };
-        let Some(number) = held.place(src, dst) else { return };
+        let Some(queues) = &self.host_queues else { return };
+        let Some(number) = queues.place(src, dst) else { return };
         let (now, head) = (self.now, self.head(number));
-        let (Some((_, _, size)), Some(held)) = (head, &mut self.held) else { return };
-        let queue = &mut held.queues[number];
+        let (Some((_, _, size)), Some(queues)) = (head, &mut self.host_queues) else { return };
+        let queue = &mut queues.queues[number];
         if queue.leaks {
             // What has not leaked yet leaks at the new rate.
             let left = u128::from(queue.finish.saturating_sub(now));
@@ -240,9 +243,9 @@ impl World {
         dst: NodeId,
         via: Option<NodeId>,
     ) {
-        let Some(held) = &self.held else { return };
-        let Some(number) = held.place(src, dst) else { return };
-        let detours = &held.queues[number].detours;
+        let Some(queues) = &self.host_queues else { return };
+        let Some(number) = queues.place(src, dst) else { return };
+        let detours = &queues.queues[number].detours;
         let known = via.and_then(|via| detours.iter().find(|(over, _)| *over == via));
         let detour = match (known, via) {
             (Some((_, row)), _) => Some(*row),
@@ -254,7 +257,7 @@ impl World {
 
     /// A new row for the path of a pair over a switch; `None` when there is no such path.
     fn detour(&mut self, network: &Network, number: usize, via: NodeId) -> Option<u32> {
-        let queue = &self.held.as_ref()?.queues[number];
+        let queue = &self.host_queues.as_ref()?.queues[number];
         let mut links = Vec::new();
         let there = network.path(queue.src, via, 0, &mut links);
         if !(there && network.path(via, queue.dst, 0, &mut links)) {
@@ -263,7 +266,7 @@ impl World {
         let path = Wires::elements(&links, |link| self.is_special(link))?;
         let row = u32::try_from(self.wires.detours.len()).ok()?;
         self.wires.detours.push(path);
-        self.held.as_mut()?.queues[number].detours.push((via, row));
+        self.host_queues.as_mut()?.queues[number].detours.push((via, row));
         Some(row)
     }
 }

@@ -9,7 +9,7 @@
 
 mod rig;
 
-use agent::Capabilities;
+use kernel::Capabilities;
 
 #[test]
 fn every_capability_is_there_or_says_why_not() {

@@ -16,7 +16,7 @@ mod rig;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use agent::{Happening, PortOptions, Switch, Watch, Window, now};
+use kernel::{Happening, PortOptions, Switch, Watch, Window, now};
 use model::{Buffer, Congestion};
 use protocol::agent::Thresholds;
 use rig::{Rig, eventually, lease};
