@@ -4,6 +4,7 @@ Every answer must be read with nothing left over, and be what it was when it is 
 import json
 import sys
 
+import attrs
 from watermaster_client import Client
 from watermaster_client.api.default import (
     declare, description, exchange, explain_flow, explain_job, flows, health, jobs, leave, metrics, status,
@@ -19,7 +20,8 @@ def written(value):
     """A value as it is sent; it must have no field that the description doesn't know."""
     if isinstance(value, list):
         return [written(each) for each in value]
-    for part in vars(value).values():
+    for field in attrs.fields(type(value)):
+        part = getattr(value, field.name)
         for each in part if isinstance(part, list) else [part]:
             if hasattr(each, "to_dict"):
                 written(each)
