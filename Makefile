@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
+.PHONY: help demo quick test lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
 
 ## help: this list
 help:
@@ -58,6 +58,10 @@ bench: setup-valgrind release
 ## conformance: OpenFlow against Open vSwitch and os-ken
 conformance: setup-build-lab-venv
 	checks/conformance.sh
+
+## openapi: the HTTP interface's description against a validator and a generated client
+openapi: setup-build-venv
+	checks/openapi.sh
 
 ## bpf: compile the agent's BPF programs
 bpf: setup-bpf

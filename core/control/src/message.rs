@@ -99,6 +99,13 @@ pub struct Refusal {
     pub busy: bool,
 }
 
+impl Refusal {
+    /// The HTTP status that says it: 429 where waiting helps, or 422.
+    pub const fn status(&self) -> u16 {
+        if self.busy { 429 } else { 422 }
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.reason)
