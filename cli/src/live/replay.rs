@@ -105,11 +105,11 @@ impl Line {
             }
             Content::Input(input) => match input.as_input() {
                 Input::Tick => return None,
-                Input::SwitchConnected(peer) => said(&format!("switch {}", peer.0), "connected"),
-                Input::SwitchGone(peer) => said(&format!("switch {}", peer.0), "gone"),
-                Input::SwitchBytes(peer, bytes) => {
+                Input::SwitchConnected(channel) => said(&format!("switch {}", channel.0), "connected"),
+                Input::SwitchGone(channel) => said(&format!("switch {}", channel.0), "gone"),
+                Input::SwitchBytes(channel, bytes) => {
                     let text = openflow(bytes);
-                    (format!("switch {}", peer.0), text.clone(), json!(text))
+                    (format!("switch {}", channel.0), text.clone(), json!(text))
                 }
                 Input::Declared { application, declaration } => (
                     format!("application {application}"),
@@ -117,13 +117,13 @@ impl Line {
                     plain(declaration),
                 ),
                 Input::ApplicationGone(name) => said(&format!("application {name}"), "gone"),
-                Input::AgentConnected { peer, identity } => {
-                    said(&format!("agent {}", peer.0), &format!("connected as {identity}"))
+                Input::AgentConnected { channel, identity } => {
+                    said(&format!("agent {}", channel.0), &format!("connected as {identity}"))
                 }
-                Input::Reported(peer, report) => {
-                    (format!("agent {}", peer.0), reported(report), plain(report))
+                Input::Reported(channel, report) => {
+                    (format!("agent {}", channel.0), reported(report), plain(report))
                 }
-                Input::AgentGone(peer) => said(&format!("agent {}", peer.0), "gone"),
+                Input::AgentGone(channel) => said(&format!("agent {}", channel.0), "gone"),
             },
         };
         Some(Self { at: record.at, way: "from", peer, text, what })
@@ -131,18 +131,18 @@ impl Line {
 
     fn output(at: Time, output: &Output) -> Self {
         let (peer, text, what) = match output {
-            Output::Switch(peer, bytes) => {
+            Output::Switch(channel, bytes) => {
                 let text = openflow(bytes);
-                (format!("switch {}", peer.0), text.clone(), json!(text))
+                (format!("switch {}", channel.0), text.clone(), json!(text))
             }
-            Output::Agent(peer, commands) => {
-                (format!("agent {}", peer.0), commanded(commands), plain(commands))
+            Output::Agent(channel, commands) => {
+                (format!("agent {}", channel.0), commanded(commands), plain(commands))
             }
-            Output::CloseSwitch(peer, why) => {
-                said(&format!("switch {}", peer.0), &format!("closed: {why}"))
+            Output::CloseSwitch(channel, why) => {
+                said(&format!("switch {}", channel.0), &format!("closed: {why}"))
             }
-            Output::CloseAgent(peer, why) => {
-                said(&format!("agent {}", peer.0), &format!("closed: {why}"))
+            Output::CloseAgent(channel, why) => {
+                said(&format!("agent {}", channel.0), &format!("closed: {why}"))
             }
         };
         Self { at, way: "to", peer, text, what }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use agent::Namespace;
+use kernel::Namespace;
 use lab::{Daemon, Daemons, Enforcement, Governance, Journal, Lab, Order, Switches, Transport};
 use model::build::{Access, dumbbell};
 use model::{Buffer, LinkSpec, Topology};

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use agent::Namespace;
+use kernel::Namespace;
 
 use crate::cluster::{Cluster, SLACK};
 use crate::report::{note, seconds};

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use agent::Namespace;
+use kernel::Namespace;
 use protocol::Connection;
 use units::{Bytes, Rate, Span};
 

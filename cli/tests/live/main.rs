@@ -5,6 +5,7 @@
 mod decisions;
 mod faults;
 mod hostile;
+mod integration;
 mod northbound;
 mod recording;
 mod rig;

@@ -17,7 +17,7 @@ use protocol::agent::{Command, Commands, ConnectionReport, Host, Level, Report, 
 use protocol::application::{Declaration, Portion, StreamReport};
 use units::{Bytes, Rate, Span, Time};
 
-use crate::message::{Closing, Input, Output, OwnedInput, Peer};
+use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every recording begins; the version of the form is the last byte.
 pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x03";
@@ -97,25 +97,25 @@ impl Digest {
 /// An output, ended by nothing that its beginning doesn't tell.
 fn write_output(output: &Output, out: &mut Vec<u8>) {
     match output {
-        Output::Switch(peer, bytes) => {
+        Output::Switch(channel, bytes) => {
             out.push(1);
-            out.put(&peer.0);
+            out.put(&channel.0);
             out.put(&(bytes.len() as u64));
             out.extend_from_slice(bytes);
         }
-        Output::CloseSwitch(peer, why) => {
+        Output::CloseSwitch(channel, why) => {
             out.push(2);
-            out.put(&peer.0);
+            out.put(&channel.0);
             out.push(closing(why));
         }
-        Output::Agent(peer, commands) => {
+        Output::Agent(channel, commands) => {
             out.push(3);
-            out.put(&peer.0);
+            out.put(&channel.0);
             out.put(commands);
         }
-        Output::CloseAgent(peer, why) => {
+        Output::CloseAgent(channel, why) => {
             out.push(4);
-            out.put(&peer.0);
+            out.put(&channel.0);
             out.push(closing(why));
         }
     }
@@ -214,11 +214,11 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(),
         Input::Tick => 24,
     };
     record(kind, at, out, |out| match input {
-        Input::SwitchConnected(peer) | Input::SwitchGone(peer) | Input::AgentGone(peer) => {
-            out.put(&peer.0);
+        Input::SwitchConnected(channel) | Input::SwitchGone(channel) | Input::AgentGone(channel) => {
+            out.put(&channel.0);
         }
-        Input::SwitchBytes(peer, bytes) => {
-            out.put(&peer.0);
+        Input::SwitchBytes(channel, bytes) => {
+            out.put(&channel.0);
             out.extend_from_slice(bytes);
         }
         Input::Declared { application, declaration } => {
@@ -226,12 +226,12 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(),
             out.put(*declaration);
         }
         Input::ApplicationGone(application) => out.text(application),
-        Input::AgentConnected { peer, identity } => {
-            out.put(&peer.0);
+        Input::AgentConnected { channel, identity } => {
+            out.put(&channel.0);
             out.text(identity);
         }
-        Input::Reported(peer, report) => {
-            out.put(&peer.0);
+        Input::Reported(channel, report) => {
+            out.put(&channel.0);
             out.put(*report);
         }
         Input::Tick => {}
@@ -377,14 +377,14 @@ const MALFORMED: &str = "has a content that can't be";
 fn input(kind: u8, from: &mut Reader<'_>) -> Option<OwnedInput> {
     type Is = OwnedInput;
     Some(match kind {
-        16 => Is::SwitchConnected(Peer(from.u64()?)),
-        17 => Is::SwitchBytes(Peer(from.u64()?), from.rest()),
-        18 => Is::SwitchGone(Peer(from.u64()?)),
+        16 => Is::SwitchConnected(ChannelId(from.u64()?)),
+        17 => Is::SwitchBytes(ChannelId(from.u64()?), from.rest()),
+        18 => Is::SwitchGone(ChannelId(from.u64()?)),
         19 => Is::Declared { application: from.text()?, declaration: Declaration::read(from)? },
         20 => Is::ApplicationGone(from.text()?),
-        21 => Is::AgentConnected { peer: Peer(from.u64()?), identity: from.text()? },
-        22 => Is::Reported(Peer(from.u64()?), Report::read(from)?),
-        23 => Is::AgentGone(Peer(from.u64()?)),
+        21 => Is::AgentConnected { channel: ChannelId(from.u64()?), identity: from.text()? },
+        22 => Is::Reported(ChannelId(from.u64()?), Report::read(from)?),
+        23 => Is::AgentGone(ChannelId(from.u64()?)),
         _ => Is::Tick,
     })
 }

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use agent::{PortNumber, Switch};
+use kernel::{PortNumber, Switch};
 use protocol::Connection;
 use tracing::Level;
 use units::{Span, Time};
@@ -11,7 +11,7 @@ use units::{Span, Time};
 /// What has not led to a capped window by then isn't followed further.
 const PATIENCE: Span = Span::from_secs(1);
 
-/// What is on its way, by port. Times are those of [`agent::now`].
+/// What is on its way, by port. Times are those of [`kernel::now`].
 #[derive(Debug, Default)]
 pub struct Delays(HashMap<PortNumber, Round>);
 
@@ -40,7 +40,7 @@ impl Delays {
     /// A port's queue passed a threshold. The last one before an answer counts.
     pub fn crossed(&mut self, port: PortNumber, threshold: Time) {
         if self.0.get(&port).is_none_or(|round| round.answer.is_none()) {
-            let round = Round { threshold, told: agent::now(), answer: None, capped: Vec::new() };
+            let round = Round { threshold, told: kernel::now(), answer: None, capped: Vec::new() };
             self.0.insert(port, round);
         }
     }
@@ -49,14 +49,14 @@ impl Delays {
     pub fn stands(&mut self, port: PortNumber, arrived: Time, capped: Option<Connection>) {
         let Some(round) = self.0.get_mut(&port) else { return };
         if round.answer.is_none_or(|(came, _)| came == arrived) {
-            round.answer = Some((arrived, agent::now()));
+            round.answer = Some((arrived, kernel::now()));
             round.capped.push(capped);
         }
     }
 
     /// Looks whether acknowledgements were capped, and tells.
     pub fn look(&mut self, switch: &mut Switch) {
-        let now = agent::now();
+        let now = kernel::now();
         self.0.retain(|port, round| {
             let Some((arrived, stood)) = round.answer else {
                 return now.since(round.threshold) < PATIENCE;

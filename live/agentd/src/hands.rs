@@ -10,7 +10,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::pin::pin;
 use std::time::Duration;
 
-use agent::{Error, Happening, Lease, Namespace, Pacer, PortNumber, State, Switch, Watch, Window};
+use kernel::{Error, Happening, Lease, Namespace, Pacer, PortNumber, State, Switch, Watch, Window};
 use model::Congestion;
 use protocol::Connection;
 use protocol::agent::{Command, Commands, ConnectionReport, Level, Report};
@@ -89,13 +89,13 @@ impl Hands {
                 None => switch.insert(Switch::new()?),
             };
             let within = namespace(interface.namespace.as_deref())?;
-            let options = agent::PortOptions::default();
+            let options = kernel::PortOptions::default();
             let number = switch.attach(within, &interface.interface, &options)?;
             ports.push((number, interface.clone()));
         }
         let events = switch.as_ref().map(events_of).transpose()?;
         let epoch = pacer.epoch();
-        let now = agent::now();
+        let now = kernel::now();
         Ok(Self {
             pacer,
             switch,
@@ -120,7 +120,7 @@ impl Hands {
 
     /// Ends when there is something to attend to. May be cancelled.
     pub async fn ready(&self) {
-        let due = self.every.map_or(SWEEP, |every| (self.sampled + every).since(agent::now()));
+        let due = self.every.map_or(SWEEP, |every| (self.sampled + every).since(kernel::now()));
         let looks = self.delays.as_ref().is_some_and(Delays::is_pending);
         let patience = due.min(if looks { LOOK } else { SWEEP });
         let told = async {
@@ -174,8 +174,8 @@ impl Hands {
     /// Lets all connections go.
     pub fn stop(self) {
         match self.pacer.stop(&self.namespaces) {
-            Ok(agent::Stopped::Clean) => tracing::info!("all connections let go"),
-            Ok(agent::Stopped::Lingering { held }) => {
+            Ok(kernel::Stopped::Clean) => tracing::info!("all connections let go"),
+            Ok(kernel::Stopped::Lingering { held }) => {
                 tracing::warn!(held, "connections are let go with their next acknowledgement");
             }
             Err(error) => tracing::error!(%error, "leases end by themselves"),
@@ -189,7 +189,7 @@ impl Hands {
     /// [`Lapsed`]: nothing was carried out.
     pub fn obey(&mut self, commands: &Commands, reports: &mut Vec<Report>) -> Result<(), Lapsed> {
         let (epoch, sequence) = (commands.epoch, commands.sequence);
-        let arrived = agent::now();
+        let arrived = kernel::now();
         if epoch < self.epoch {
             reports.push(Report::Stale { epoch, obeys: self.epoch });
             return Ok(());
@@ -261,7 +261,7 @@ impl Hands {
                 // A cap of one segment is asked for by its size.
                 let window = cap_bytes.map(|cap| Window {
                     cap,
-                    one_segment: cap <= agent::PortOptions::default().segment,
+                    one_segment: cap <= kernel::PortOptions::default().segment,
                 });
                 self.port(number)?.cap(connection.as_ref(), window)?;
                 if window.is_some() {
@@ -335,7 +335,7 @@ impl Hands {
         Ok(())
     }
 
-    fn port(&mut self, number: PortNumber) -> Result<&mut agent::Port, Error> {
+    fn port(&mut self, number: PortNumber) -> Result<&mut kernel::Port, Error> {
         self.switch.as_mut().ok_or(Error::NoPort(number.0))?.port(number)
     }
 
@@ -382,7 +382,7 @@ impl Hands {
 
     /// Tells how connections stand, when it is time; sweeps.
     fn sample(&mut self, reports: &mut Vec<Report>) {
-        let now = agent::now();
+        let now = kernel::now();
         if now >= self.swept + SWEEP {
             self.swept = now;
             let mut swept = self.pacer.sweep();

@@ -47,7 +47,7 @@ pub enum StartError {
     Tls(#[from] tls::TlsError),
     /// The kernel.
     #[error(transparent)]
-    Kernel(#[from] agent::Error),
+    Kernel(#[from] kernel::Error),
     /// A descriptor or a signal that the system doesn't give.
     #[error("the system refuses: {0}")]
     System(#[from] std::io::Error),

@@ -30,7 +30,7 @@ pub struct Settings {
     /// Logs as JSON instead of text.
     pub log_json: bool,
     /// Whose connections, and where what survives is kept.
-    pub pacer: agent::PacerOptions,
+    pub pacer: kernel::PacerOptions,
     /// The hosts that it acts for.
     pub hosts: Vec<Acting>,
     /// The interfaces that it acts at.
@@ -109,9 +109,9 @@ impl Settings {
     }
 }
 
-fn read_pacer(root: &mut Fields<'_>, name: &str) -> Read<agent::PacerOptions> {
-    let default = agent::PacerOptions::default();
-    Ok(agent::PacerOptions {
+fn read_pacer(root: &mut Fields<'_>, name: &str) -> Read<kernel::PacerOptions> {
+    let default = kernel::PacerOptions::default();
+    Ok(kernel::PacerOptions {
         cgroup: root.optional("cgroup", |v| Ok(PathBuf::from(v.text()?)))?,
         pins: root.optional("pins", |v| Ok(PathBuf::from(v.text()?)))?.unwrap_or(default.pins),
         name: name.to_owned(),

@@ -30,7 +30,7 @@ use model::{Declared, Directive, Directives, FlowId, LinkId, Network, NodeId, Ob
 use rand::RngExt as _;
 use support::{CAPACITY, Case, POLICIES, policy};
 use units::{Rate, Span, Time};
-use watermaster_controlled::{Controlled, Faults, Often};
+use watermaster_simulated_controller::{Faults, Often, SimulatedController};
 
 /// What a history was like.
 #[derive(Default, PartialEq, Eq, Debug)]
@@ -89,7 +89,7 @@ impl Wishes {
 
 /// The controller, watched.
 struct Watched<'a> {
-    inner: Controlled<'a>,
+    inner: SimulatedController<'a>,
     /// The longest that a limit may stand that nobody wants any more.
     patience: Span,
     ends: BTreeMap<FlowId, (NodeId, NodeId)>,
@@ -104,7 +104,7 @@ struct Watched<'a> {
 }
 
 impl<'a> Watched<'a> {
-    fn new(inner: Controlled<'a>, patience: Span, story: Rc<RefCell<Story>>) -> Self {
+    fn new(inner: SimulatedController<'a>, patience: Span, story: Rc<RefCell<Story>>) -> Self {
         let wishes = Rc::new(RefCell::new(Wishes::default()));
         let told = wishes.clone();
         Self {
@@ -244,7 +244,7 @@ fn history(seed: u64) -> (Story, Vec<Time>) {
     faults.crash = chance.random_bool(0.8).then_some(crash);
     faults.loss = if chance.random_bool(0.5) { chance.random_range(0.0..0.6) } else { 0.0 };
     let case = Case::draw(seed, name);
-    let inner = Controlled::new(Box::new(|| policy(name)), lease, faults, seed);
+    let inner = SimulatedController::new(Box::new(|| policy(name)), lease, faults, seed);
     let story = Rc::new(RefCell::new(Story::default()));
     let patience = lease + faults.longest_message();
     let watched = Watched::new(inner, patience, story.clone());
@@ -272,7 +272,7 @@ fn faults_of_many_seeds_leave_nothing_wrong() {
         let Ok((story, _)) = std::panic::catch_unwind(|| history(seed)) else {
             panic!(
                 "seed {seed} failed; run it alone:\n  CONTROL_SEED={seed} cargo test -p \
-                 watermaster-controlled --test faults -- --nocapture"
+                 watermaster-simulated-controller --test faults -- --nocapture"
             );
         };
         all.controllers += story.controllers - 1;

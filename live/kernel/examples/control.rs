@@ -1,0 +1,110 @@
+//! How long from a queue's threshold to the first acknowledgement with a capped window, with nothing
+//! between the notice and the cap but this process.
+//!
+//! `make control`, as root. The rounds may be given, 200 otherwise. `watermaster lab delay` measures the
+//! same with the controller between.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests and what serves them"
+)]
+
+#[path = "../tests/rig/mod.rs"]
+mod rig;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use kernel::{Happening, PortOptions, Switch, Watch, Window, now};
+use model::{Buffer, Congestion};
+use protocol::agent::Thresholds;
+use rig::{Rig, eventually, lease};
+use units::{Bytes, Rate, Span, Time};
+
+/// What is waited for a queue.
+const PATIENCE: Span = Span::from_secs(10);
+
+/// When the queue next reached `level`, told within so long.
+fn next(switch: &mut Switch, level: Congestion, patience: Span) -> Option<Time> {
+    let end = now() + patience;
+    loop {
+        let event = switch.next(end.since(now())).expect("events");
+        match event?.happening {
+            Happening::Congested { level: told, .. } if told == level => {
+                return event.map(|e| e.at);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let Some(rounds) = rig::argument("control [ROUNDS]", 200) else {
+        return ExitCode::from(2);
+    };
+    let rig = Rig::new(Some("100mbit"));
+    let mut switch = Switch::new().expect("events");
+    let number = switch.attach(rig.namespace(0), "eth0", &PortOptions::default()).expect("a port");
+    // Half of what the link carries, so that the virtual queue fills whenever nothing is capped.
+    let watch = Watch {
+        rate: Rate::from_mbps(50),
+        buffer: Buffer::Packets(100),
+        thresholds: Some(Thresholds {
+            low_packets: 30,
+            medium_packets: 60,
+            high_packets: 85,
+            recovery_ns: Span::from_millis(5),
+        }),
+        mark: None,
+    };
+    switch.port(number).expect("the port").watch(Some(watch)).expect("a watch");
+    let _streams: Vec<_> = (0..4).map(|_| rig.stream()).collect();
+    let mut told = Vec::new();
+    let mut written = Vec::new();
+    let window = Window { cap: Bytes::new(2_000), one_segment: true };
+    for _ in 0..2 * rounds {
+        if written.len() == rounds {
+            break;
+        }
+        let Some(at) = next(&mut switch, Congestion::Low, PATIENCE) else {
+            eprintln!("no queue in {PATIENCE}");
+            break;
+        };
+        told.push(now().since(at));
+        switch.renew(lease(100)).expect("a lease");
+        let port = switch.port(number).expect("the port");
+        port.cap(None, Some(window)).expect("a cap");
+        let mut since = None;
+        eventually(Duration::from_millis(50), || {
+            since = port.capped_since(None).expect("a cap");
+            since.is_some()
+        });
+        written.extend(since.map(|since| since.since(at)));
+        // The queue tells that it rises only after it has recovered: until then the cap stands, however
+        // long the machine takes.
+        let mut recovered = None;
+        for _ in 0..40 {
+            recovered = next(&mut switch, Congestion::Recovered, Span::from_millis(50));
+            if recovered.is_some() {
+                break;
+            }
+            switch.renew(lease(100)).expect("a lease");
+        }
+        if recovered.is_none() {
+            eprintln!("the queue has not recovered in 2 s");
+        }
+        switch.port(number).and_then(|port| port.cap(None, None)).expect("no cap");
+    }
+    println!("| from the threshold to | rounds | median | p99 |");
+    println!("|---|---|---|---|");
+    for (what, mut spans) in [("the notice in user space", told), ("the rewritten window", written)]
+    {
+        spans.sort();
+        let at =
+            |percent: usize| spans.get((spans.len() * percent / 100).min(spans.len().max(1) - 1));
+        let show = |span: Option<&Span>| span.map_or("none".to_owned(), ToString::to_string);
+        println!("| {what} | {} | {} | {} |", spans.len(), show(at(50)), show(at(99)));
+    }
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,40 @@
+//! What a host does for the controller, through its kernel.
+//!
+//! - [`Pacer`]: holds TCP connections to rates and reports how they stand, at the host that has their
+//!   sockets.
+//! - [`Switch`]: watches the queues of interfaces, caps the windows of acknowledgements that pass,
+//!   marks CE and chooses HTB classes, where a switch port or an uplink is a Linux interface.
+//! - [`Dctcp`]: a congestion control that obeys marks, where the kernel has none.
+//! - [`Capabilities`]: what of this the kernel gives, found by trying.
+//!
+//! All that is granted has a [`Lease`], which ends in the kernel's own maps: nobody has to be left
+//! alive to lift a limit. See `docs/agent.md`.
+
+mod capabilities;
+mod cgroup;
+mod dctcp;
+mod error;
+mod event;
+mod layout;
+mod lease;
+mod namespace;
+mod objects;
+mod pacer;
+mod pins;
+mod port;
+mod raw;
+mod statistics;
+mod switch;
+
+pub use capabilities::{Capabilities, Capability, Missing};
+pub use cgroup::unified_mount;
+pub use dctcp::Dctcp;
+pub use error::Error;
+pub use event::{Event, Happening};
+pub use lease::{Lease, now};
+pub use namespace::Namespace;
+pub use pacer::{Limit, Pacer, PacerOptions, Stopped};
+pub use port::{Attachment, Counters, Flow, Port, PortOptions, Watch, Window};
+pub use protocol::Connection;
+pub use statistics::{State, Statistics};
+pub use switch::{PortNumber, Switch};

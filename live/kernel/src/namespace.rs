@@ -1,0 +1,94 @@
+//! Network namespaces of others, entered by a thread that ends with the visit.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::{Error, raw};
+
+/// A network namespace.
+#[derive(Debug)]
+pub struct Namespace {
+    path: PathBuf,
+    file: File,
+}
+
+impl Namespace {
+    /// That of the calling process.
+    ///
+    /// # Errors
+    /// [`Error::File`]: there is no /proc.
+    pub fn own() -> Result<Self, Error> {
+        Self::at("/proc/self/ns/net")
+    }
+
+    /// One that `ip netns add NAME` made.
+    ///
+    /// # Errors
+    /// [`Error::File`]: there is none of that name.
+    pub fn named(name: &str) -> Result<Self, Error> {
+        Self::at(Path::new("/run/netns").join(name))
+    }
+
+    /// The one that a file stands for, such as `/proc/PID/ns/net`.
+    ///
+    /// # Errors
+    /// [`Error::File`]: there is no such file.
+    pub fn at(path: impl Into<PathBuf>) -> Result<Self, Error> {
+        let path = path.into();
+        let file = File::open(&path).map_err(Error::file(&path))?;
+        Ok(Self { path, file })
+    }
+
+    /// A new one without a name, which ends with this value and the sockets made in it. Its loopback
+    /// interface is up.
+    ///
+    /// # Errors
+    /// [`Error::File`]: it can't be made, which needs the capability SYS_ADMIN.
+    pub fn private() -> Result<Self, Error> {
+        let made = thread::spawn(|| {
+            raw::enter_new_namespace()?;
+            let up = Command::new("ip").args(["link", "set", "lo", "up"]).status();
+            if !up.map_err(|error| io::Error::other(format!("ip: {error}")))?.success() {
+                return Err(io::Error::other("ip can't set an interface up"));
+            }
+            File::open("/proc/thread-self/ns/net")
+        });
+        let path = PathBuf::from("a new network namespace");
+        let made = made.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let file = made.map_err(Error::file(&path))?;
+        Ok(Self { path, file })
+    }
+
+    /// Where it was found.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Does something inside.
+    ///
+    /// # Errors
+    /// [`Error::File`]: it can't be entered, which needs the capability SYS_ADMIN; and what `action`
+    /// returns.
+    ///
+    /// # Panics
+    /// When `action` does.
+    pub fn visit<T: Send>(
+        &self,
+        action: impl FnOnce() -> Result<T, Error> + Send,
+    ) -> Result<T, Error> {
+        thread::scope(|scope| {
+            let visitor = scope.spawn(|| {
+                move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))
+                    .map_err(|error| Error::file(&self.path)(io::Error::from(error)))?;
+                action()
+            });
+            visitor.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+}

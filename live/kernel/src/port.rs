@@ -1,0 +1,534 @@
+//! An interface as a port of a switch: its queue, the windows that pass, classes, flows.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, TC_EGRESS, TC_INGRESS, TcAttachPoint,
+    TcHook, TcHookBuilder,
+};
+use model::Buffer;
+use protocol::Connection;
+use protocol::agent::Thresholds;
+use rustix::net::{AddressFamily, SocketType, netdevice, socket};
+use units::{Bytes, Rate, Span, Time};
+
+use crate::layout::{CONNECTION, Fields, Value, key};
+use crate::lease::Leases;
+use crate::objects::{PORT, map, open_map, program, program_mut};
+use crate::{Error, Namespace, PortNumber, now, raw};
+
+/// The place of our filters among those of others, where there is no tcx.
+const PRIORITY: u32 = 0x574d;
+
+/// How programs are put on an interface.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attachment {
+    /// By tcx, or where the kernel lacks it by clsact.
+    #[default]
+    Best,
+    /// By a link that ends with the process (Linux 6.6).
+    Tcx,
+    /// By filters of the clsact discipline. They outlive a killed process; leases end all the same.
+    Clsact,
+}
+
+/// What a port is.
+#[derive(Clone, Debug)]
+pub struct PortOptions {
+    /// How the programs are attached.
+    pub attachment: Attachment,
+    /// Whether packets have an Ethernet header; those of a TUN device don't.
+    pub ethernet: bool,
+    /// The most payload of a packet: the interface's MTU less 40.
+    pub segment: Bytes,
+    /// How many connections are known at a time; the one not seen for longest is forgotten. About
+    /// 300 octets each.
+    pub connections: u32,
+}
+
+impl Default for PortOptions {
+    fn default() -> Self {
+        Self {
+            attachment: Attachment::Best,
+            ethernet: true,
+            segment: Bytes::new(1460),
+            connections: 8192,
+        }
+    }
+}
+
+/// A virtual queue: what would wait if the port sent at `rate`, the packet in transmission included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// The rate that the port is shaped to, frame bits.
+    pub rate: Rate,
+    /// Its buffer: what doesn't fit isn't counted, as it would be dropped. Beyond [`Watch::ROOM`] packets
+    /// nothing is counted.
+    pub buffer: Buffer,
+    /// When it tells (SDTCP, section 3.2); `None`: never.
+    pub thresholds: Option<Thresholds>,
+    /// CE is set in packets that find so many others (DCTCP's K), if they can carry it.
+    pub mark: Option<u32>,
+}
+
+impl Watch {
+    /// Most packets that are counted.
+    pub const ROOM: u32 = 4096;
+}
+
+/// A cap on windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Octets of payload in flight.
+    pub cap: Bytes,
+    /// Whether it may go down to one segment. Otherwise two always fit, because a receiver delays the
+    /// acknowledgement of a single one, by 40 ms on Linux. Where the connection's scale can't say the
+    /// least amount, it is rounded up.
+    pub one_segment: bool,
+}
+
+/// A flow that passed a port, in the direction of its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The connection.
+    pub connection: Connection,
+    /// Its SYN, or the first packet that was seen.
+    pub first: Time,
+    /// The last packet, in either direction.
+    pub last: Time,
+    /// Frame bytes that left.
+    pub carried: Bytes,
+    /// Packets that left.
+    pub packets: u64,
+    /// The scale of the windows that come back; `None`: the SYNs weren't seen.
+    pub scale: Option<u8>,
+    /// Whether a FIN or RST was seen.
+    pub closed: bool,
+}
+
+/// What a port has counted since it was attached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets that left.
+    pub packets: u64,
+    /// Their frame bytes.
+    pub carried: Bytes,
+    /// Packets that found the virtual queue full.
+    pub over: u64,
+    /// Packets marked with CE.
+    pub marked: u64,
+    /// Packets put into a class.
+    pub classed: u64,
+    /// Acknowledgements that came back.
+    pub acknowledgements: u64,
+    /// Those whose window was capped.
+    pub rewritten: u64,
+    /// Those whose window should have been looked at, had the scale been known.
+    pub unscaled: u64,
+    /// Packets that contradict themselves; they pass untouched.
+    pub malformed: u64,
+    /// Events for which there was no room.
+    pub lost: u64,
+}
+
+enum Attached {
+    Links { _leaving: Link, _returning: Link },
+    Filters { index: i32 },
+}
+
+/// An interface with programs on it, which are taken off when it is dropped.
+pub struct Port {
+    attached: Attached,
+    object: Object,
+    number: PortNumber,
+    interface: String,
+    namespace: Namespace,
+    options: PortOptions,
+    watch: Option<Watch>,
+    punt: bool,
+    leases: Arc<Leases>,
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        if let Attached::Filters { index } = self.attached {
+            // The interface may be gone, and the filters with it.
+            let _ = self.namespace.visit(|| {
+                let detach =
+                    |mut hook: TcHook| hook.detach().map_err(Error::bpf("take a filter off"));
+                filters(&self.object, index).into_iter().try_for_each(detach)
+            });
+        }
+    }
+}
+
+impl Port {
+    pub(crate) fn attach(
+        number: PortNumber,
+        namespace: Namespace,
+        interface: &str,
+        options: &PortOptions,
+        events: &MapHandle,
+        leases: Arc<Leases>,
+    ) -> Result<Self, Error> {
+        let mut object = PORT.open()?;
+        for name in ["flows", "windows", "classes"] {
+            open_map(&mut object, name)
+                .set_max_entries(options.connections)
+                .map_err(Error::bpf("size a map"))?;
+        }
+        for (name, shared) in [("events", events), ("leases", leases.map())] {
+            open_map(&mut object, name)
+                .reuse_fd(shared.as_fd())
+                .map_err(Error::bpf("share a map"))?;
+        }
+        let object = PORT.load(object)?;
+        let attached = namespace.visit(|| {
+            let index = index_of(interface, &namespace)?;
+            match options.attachment {
+                Attachment::Tcx => by_links(&object, index),
+                Attachment::Clsact => by_filters(&object, index),
+                Attachment::Best => {
+                    by_links(&object, index).or_else(|_| by_filters(&object, index))
+                }
+            }
+        })?;
+        let port = Self {
+            attached,
+            object,
+            number,
+            interface: interface.to_owned(),
+            namespace,
+            options: options.clone(),
+            watch: None,
+            punt: false,
+            leases,
+        };
+        port.configure()?;
+        Ok(port)
+    }
+
+    /// Its number in events.
+    pub const fn number(&self) -> PortNumber {
+        self.number
+    }
+
+    /// The name of the interface.
+    pub fn interface(&self) -> &str {
+        &self.interface
+    }
+
+    /// How it is attached: [`Attachment::Tcx`] or [`Attachment::Clsact`].
+    pub const fn attachment(&self) -> Attachment {
+        match self.attached {
+            Attached::Links { .. } => Attachment::Tcx,
+            Attached::Filters { .. } => Attachment::Clsact,
+        }
+    }
+
+    /// Watches the queue, or stops.
+    ///
+    /// # Errors
+    /// [`Error::Setting`]: a rate or a buffer of zero, or thresholds that don't rise or that are above
+    /// [`Watch::ROOM`].
+    pub fn watch(&mut self, watch: Option<Watch>) -> Result<(), Error> {
+        if let Some(watch) = watch {
+            let nothing = matches!(watch.buffer, Buffer::Packets(0) | Buffer::Bytes(Bytes::ZERO));
+            if watch.rate == Rate::ZERO || nothing {
+                let remedy = "the rate and the buffer must be above zero";
+                return Err(Error::Setting { setting: "watch", remedy });
+            }
+            if let Some(Thresholds {
+                low_packets: low,
+                medium_packets: medium,
+                high_packets: high,
+                ..
+            }) = watch.thresholds
+                && !(0 < low && low < medium && medium < high && high <= Watch::ROOM)
+            {
+                let remedy = "must be above zero, low below medium below high, and high at most 4096 packets";
+                return Err(Error::Setting { setting: "thresholds", remedy });
+            }
+        }
+        self.watch = watch;
+        self.configure()
+    }
+
+    /// Whether SYN and FIN are told as events.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn punt(&mut self, punt: bool) -> Result<(), Error> {
+        self.punt = punt;
+        self.configure()
+    }
+
+    /// Caps the windows of acknowledgements that come back for a connection, or for all that have no
+    /// entry of their own, under the lease that was renewed last; `None` removes the entry.
+    ///
+    /// # Errors
+    /// [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
+    pub fn cap(
+        &mut self,
+        connection: Option<&Connection>,
+        window: Option<Window>,
+    ) -> Result<(), Error> {
+        let key = connection.map_or(Ok([0; CONNECTION]), key)?;
+        let value = window.map(|window| {
+            Value::default()
+                .u64(self.leases.epoch())
+                .u64(0)
+                .u32(u32::try_from(window.cap.get()).unwrap_or(u32::MAX))
+                .u32(if window.one_segment { 1 } else { 2 })
+        });
+        self.put("windows", &key, value)
+    }
+
+    /// When a cap was first written into an acknowledgement; `None`: not yet, or there is no such
+    /// entry.
+    ///
+    /// # Errors
+    /// [`Error::Unnamed`], or what the kernel says.
+    pub fn capped_since(&self, connection: Option<&Connection>) -> Result<Option<Time>, Error> {
+        let key = connection.map_or(Ok([0; CONNECTION]), key)?;
+        let value = map(&self.object, "windows").lookup(&key, MapFlags::ANY);
+        let first = value.map_err(Error::bpf("read a window"))?.map_or(0, |value| {
+            let mut fields = Fields(&value);
+            let [_epoch, first] = [fields.u64(), fields.u64()];
+            first
+        });
+        Ok((first > 0).then(|| Time::from_nanos(first)))
+    }
+
+    /// Puts a connection's packets into a class of the interface's HTB, `major:minor` as `tc` writes
+    /// it, under the lease that was renewed last; `None` leaves them to the filters and the default
+    /// class.
+    ///
+    /// # Errors
+    /// [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
+    pub fn classify(
+        &mut self,
+        connection: &Connection,
+        class: Option<(u16, u16)>,
+    ) -> Result<(), Error> {
+        let value = class.map(|(major, minor)| {
+            Value::default()
+                .u64(self.leases.epoch())
+                .u32(u32::from(major) << 16 | u32::from(minor))
+                .u32(0)
+        });
+        self.put("classes", &key(connection)?, value)
+    }
+
+    /// Removes the windows and classes whose lease is over; returns how many.
+    pub(crate) fn remove_ended(&self) -> Result<usize, Error> {
+        let now = now();
+        let mut removed = 0;
+        for name in ["windows", "classes"] {
+            let entries = map(&self.object, name);
+            let mut over = Vec::new();
+            for key in entries.keys() {
+                let value = entries.lookup(&key, MapFlags::ANY).map_err(Error::bpf("read"))?;
+                if value.is_some_and(|value| self.leases.end(Fields(&value).u64()) <= now) {
+                    over.push(key);
+                }
+            }
+            for key in &over {
+                entries.delete(key).map_err(Error::bpf("remove an entry"))?;
+            }
+            removed += over.len();
+        }
+        Ok(removed)
+    }
+
+    /// The TCP flows that passed.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn flows(&self) -> Result<Vec<Flow>, Error> {
+        let flows = map(&self.object, "flows");
+        let mut found = Vec::new();
+        for key in flows.keys() {
+            let value = flows.lookup(&key, MapFlags::ANY).map_err(Error::bpf("read a flow"))?;
+            let Some(value) = value else { continue };
+            let mut fields = Fields(&value);
+            let [first, last] = [fields.u64(), fields.u64()].map(Time::from_nanos);
+            let [carried, packets] = [fields.u64(), fields.u64()];
+            let flags = fields.u32();
+            let (_segment, scale) = (fields.u16(), fields.u8());
+            found.push(Flow {
+                connection: Fields(&key).connection(),
+                first,
+                last,
+                carried: Bytes::new(carried),
+                packets,
+                scale: (flags & 5 == 5).then_some(if flags & 10 == 10 { scale } else { 0 }),
+                closed: flags & 16 != 0,
+            });
+        }
+        Ok(found)
+    }
+
+    /// What it has counted.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn counters(&self) -> Result<Counters, Error> {
+        let counters = map(&self.object, "counters");
+        let values = counters
+            .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
+            .map_err(Error::bpf("read counters"))?
+            .unwrap_or_default();
+        let mut sum = [0u64; 10];
+        for value in &values {
+            let mut fields = Fields(value);
+            for counter in &mut sum {
+                *counter += fields.u64();
+            }
+        }
+        let [packets, carried, over, marked, classed, acknowledgements, rewritten, unscaled, ..] =
+            sum;
+        let [.., malformed, lost] = sum;
+        Ok(Counters {
+            packets,
+            carried: Bytes::new(carried),
+            over,
+            marked,
+            classed,
+            acknowledgements,
+            rewritten,
+            unscaled,
+            malformed,
+            lost,
+        })
+    }
+
+    /// What becomes of a packet, Ethernet header and all, that leaves: for tests, on no wire.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn pass_out(&self, packet: &[u8]) -> Result<Vec<u8>, Error> {
+        self.pass("leaving", packet, 1).map(|(passed, _)| passed)
+    }
+
+    /// What becomes of a packet that comes in: for tests, on no wire.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn pass_in(&self, packet: &[u8]) -> Result<Vec<u8>, Error> {
+        self.pass("returning", packet, 1).map(|(passed, _)| passed)
+    }
+
+    /// How long the programs take for a packet that leaves and for one that comes in, each on average
+    /// over so many rounds, on no wire.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn cost(&self, leaving: &[u8], returning: &[u8], rounds: u32) -> Result<[Span; 2], Error> {
+        let [(_, leaving), (_, returning)] =
+            [self.pass("leaving", leaving, rounds)?, self.pass("returning", returning, rounds)?];
+        Ok([leaving, returning])
+    }
+
+    fn pass(&self, name: &str, packet: &[u8], rounds: u32) -> Result<(Vec<u8>, Span), Error> {
+        let mut passed = vec![0; packet.len()];
+        let input = ProgramInput {
+            data_in: Some(packet),
+            data_out: Some(&mut passed),
+            repeat: rounds,
+            ..ProgramInput::default()
+        };
+        let ran = program_mut(&self.object, name)
+            .test_run(input)
+            .map_err(Error::bpf("run a packet through"))?;
+        let took = Span::from_nanos(u64::try_from(ran.duration.as_nanos()).unwrap_or(u64::MAX));
+        Ok((passed, took))
+    }
+
+    fn configure(&self) -> Result<(), Error> {
+        let value = match self.watch {
+            None => Value::default().u64(0).u64(0).u64(0).u32(0).u32(0).u32(0).u32(0).u32(u32::MAX),
+            Some(watch) => {
+                let (limit, room) = match watch.buffer {
+                    Buffer::Bytes(bytes) => (watch.rate.time_for(bytes).as_nanos(), u32::MAX),
+                    Buffer::Packets(packets) => (u64::MAX, packets),
+                    Buffer::Unlimited => (u64::MAX, u32::MAX),
+                };
+                let never = Thresholds {
+                    low_packets: u32::MAX,
+                    medium_packets: u32::MAX,
+                    high_packets: u32::MAX,
+                    recovery_ns: Span::ZERO,
+                };
+                let thresholds = watch.thresholds.unwrap_or(never);
+                Value::default()
+                    .u64(watch.rate.bytes_in(Span::from_secs(1)).get().max(1))
+                    .u64(limit)
+                    .u64(thresholds.recovery_ns.as_nanos())
+                    .u32(room)
+                    .u32(thresholds.low_packets)
+                    .u32(thresholds.medium_packets)
+                    .u32(thresholds.high_packets)
+                    .u32(watch.mark.unwrap_or(u32::MAX))
+            }
+        };
+        let value = value
+            .u32(if self.options.ethernet { 14 } else { 0 })
+            .u32(u32::try_from(self.options.segment.get()).unwrap_or(u32::MAX))
+            .u32(self.number.0)
+            .u32(self.punt.into())
+            .u32(0);
+        self.put("port", &0u32.to_ne_bytes(), Some(value))
+    }
+
+    fn put(&self, name: &str, key: &[u8], value: Option<Value>) -> Result<(), Error> {
+        let entries = map(&self.object, name);
+        match value {
+            Some(value) => entries
+                .update(key, &value.done(), MapFlags::ANY)
+                .map_err(Error::bpf("write an entry of a port")),
+            None => match entries.delete(key) {
+                Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                    Err(Error::bpf("remove an entry of a port")(error))
+                }
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+fn index_of(interface: &str, namespace: &Namespace) -> Result<i32, Error> {
+    let none = || Error::NoInterface(interface.to_owned(), namespace.path().display().to_string());
+    let socket = socket(AddressFamily::UNIX, SocketType::DGRAM, None)
+        .map_err(|error| Error::file("socket")(error.into()))?;
+    let index = netdevice::name_to_index(&socket, interface).map_err(|_| none())?;
+    i32::try_from(index).map_err(|_| none())
+}
+
+fn by_links(object: &Object, index: i32) -> Result<Attached, Error> {
+    let attach = |name| {
+        raw::attach_tcx(&program_mut(object, name), index).map_err(Error::bpf("attach by tcx"))
+    };
+    Ok(Attached::Links { _leaving: attach("leaving")?, _returning: attach("returning")? })
+}
+
+fn by_filters(object: &Object, index: i32) -> Result<Attached, Error> {
+    for mut hook in filters(object, index) {
+        // The discipline may be there already, and others may have filters on it: so it also stays.
+        let _ = hook.create();
+        hook.attach().map_err(Error::bpf("attach by clsact"))?;
+    }
+    Ok(Attached::Filters { index })
+}
+
+fn filters(object: &Object, index: i32) -> [TcHook; 2] {
+    [("leaving", TC_EGRESS), ("returning", TC_INGRESS)].map(|(name, point): (_, TcAttachPoint)| {
+        TcHookBuilder::new(program(object, name).as_fd())
+            .ifindex(index)
+            .replace(true)
+            .handle(1)
+            .priority(PRIORITY)
+            .hook(point)
+    })
+}

@@ -1,0 +1,140 @@
+//! The ports of a switch, and one place to wait for what they tell.
+
+use std::collections::VecDeque;
+use std::mem::size_of;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use libbpf_rs::libbpf_sys::bpf_map_create_opts;
+use libbpf_rs::{MapHandle, MapType, RingBuffer, RingBufferBuilder};
+use units::Span;
+
+use crate::lease::Leases;
+use crate::{Error, Event, Lease, Namespace, Port, PortOptions, raw};
+
+/// Octets of events that may wait.
+const ROOM: u32 = 256 * 1024;
+
+/// A port, by the order of attaching.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortNumber(pub u32);
+
+/// Interfaces that are watched together.
+pub struct Switch {
+    // Before what it reads from, so that it is dropped first.
+    ring: RingBuffer<'static>,
+    events: MapHandle,
+    leases: Arc<Leases>,
+    told: Receiver<Event>,
+    waiting: VecDeque<Event>,
+    ports: Vec<Option<Port>>,
+}
+
+impl Switch {
+    /// A switch without ports.
+    ///
+    /// # Errors
+    /// The kernel has no BPF ring buffers (before 5.8), or doesn't allow them.
+    pub fn new() -> Result<Self, Error> {
+        let making = "make a BPF ring buffer";
+        let options =
+            bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as _, ..Default::default() };
+        let events = MapHandle::create(MapType::RingBuf, Some("events"), 0, 0, ROOM, &options)
+            .map_err(Error::bpf(making))?;
+        let (tell, told) = channel();
+        let mut builder = RingBufferBuilder::new();
+        builder
+            .add(&events, move |record| {
+                if let Some(event) = Event::read(record) {
+                    let _ = tell.send(event); // the receiver lives as long as the ring
+                }
+                0
+            })
+            .map_err(Error::bpf(making))?;
+        let ring = builder.build().map_err(Error::bpf(making))?;
+        Ok(Self {
+            ring,
+            events,
+            leases: Arc::new(Leases::new()?),
+            told,
+            waiting: VecDeque::new(),
+            ports: Vec::new(),
+        })
+    }
+
+    /// Makes an interface a port. It does nothing until it is told what.
+    ///
+    /// # Errors
+    /// There is no such interface, or the kernel refuses the programs.
+    pub fn attach(
+        &mut self,
+        namespace: Namespace,
+        interface: &str,
+        options: &PortOptions,
+    ) -> Result<PortNumber, Error> {
+        let number = PortNumber(u32::try_from(self.ports.len()).unwrap_or(u32::MAX));
+        let leases = Arc::clone(&self.leases);
+        let port = Port::attach(number, namespace, interface, options, &self.events, leases)?;
+        self.ports.push(Some(port));
+        Ok(number)
+    }
+
+    /// Takes the programs off an interface.
+    pub fn detach(&mut self, number: PortNumber) {
+        if let Some(port) = self.ports.get_mut(number.0 as usize) {
+            *port = None;
+        }
+    }
+
+    /// A port.
+    ///
+    /// # Errors
+    /// [`Error::NoPort`]
+    pub fn port(&mut self, number: PortNumber) -> Result<&mut Port, Error> {
+        let port = self.ports.get_mut(number.0 as usize).and_then(Option::as_mut);
+        port.ok_or(Error::NoPort(number.0))
+    }
+
+    /// Begins a lease, or makes it last from now on, for all windows and classes of all ports that
+    /// were granted under its epoch and still stand. It costs the same however many that are.
+    ///
+    /// # Errors
+    /// [`Error::Stale`], or what the kernel says.
+    pub fn renew(&mut self, lease: Lease) -> Result<(), Error> {
+        self.leases.renew(lease, || self.remove_ended())
+    }
+
+    /// Removes the windows and classes whose lease is over; returns how many.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn sweep(&mut self) -> Result<usize, Error> {
+        self.leases.sweep(|| self.remove_ended())
+    }
+
+    fn remove_ended(&self) -> Result<usize, Error> {
+        self.ports.iter().flatten().map(Port::remove_ended).sum()
+    }
+
+    /// The next event, waiting so long for one; `None`: there was none.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn next(&mut self, patience: Span) -> Result<Option<Event>, Error> {
+        if self.waiting.is_empty() {
+            let patience = Duration::from_nanos(patience.as_nanos());
+            self.ring.poll(patience).map_err(Error::bpf("wait for events"))?;
+            self.waiting.extend(self.told.try_iter());
+        }
+        Ok(self.waiting.pop_front())
+    }
+}
+
+/// Readable when there are events, for who waits for other things too.
+impl AsFd for Switch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        raw::descriptor(&self.ring)
+    }
+}

@@ -1,0 +1,33 @@
+//! What is said to be there is what the other tests use, so that with root nothing may be missing that
+//! they need.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests and what serves them"
+)]
+
+mod rig;
+
+use kernel::Capabilities;
+
+#[test]
+fn every_capability_is_there_or_says_why_not() {
+    let Capabilities(found) = Capabilities::probe();
+    for each in &found {
+        match &each.finding {
+            Ok(detail) => assert!(!detail.is_empty()),
+            Err(missing) => {
+                eprintln!("{}: {}", each.name, missing.reason);
+                assert!(!missing.reason.is_empty() && !missing.remedy.is_empty());
+            }
+        }
+    }
+    if rig::root() {
+        let names: Vec<_> = Capabilities(found).names().collect();
+        for needed in ["bpf", "cgroup2", "pacing", "events"] {
+            assert!(names.contains(&needed), "{needed} is missing");
+        }
+        assert!(names.contains(&"tcx") || names.contains(&"clsact"));
+    }
+}

@@ -1,0 +1,217 @@
+//! Packets made by hand, run through the programs without a network: what is rewritten agrees with the
+//! model, and what contradicts itself passes untouched.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests and what serves them"
+)]
+
+mod rig;
+
+use std::cell::RefCell;
+use std::net::Ipv4Addr;
+
+use etherparse::{SlicedPacket, TransportSlice};
+use kernel::{Connection, PortNumber, PortOptions, Switch, Window};
+use proptest::prelude::*;
+use rig::crafted::{RECEIVER, SENDER, connection, packet, syn};
+use rig::{Rig, lease, root};
+use units::Bytes;
+
+/// The window and whether the checksum is right.
+fn window(packet: &[u8]) -> (u16, bool) {
+    let sliced = SlicedPacket::from_ethernet(packet).unwrap();
+    let Some(TransportSlice::Tcp(tcp)) = sliced.transport else { panic!("TCP") };
+    let header = tcp.to_header();
+    let sum = match sliced.net.unwrap() {
+        etherparse::NetSlice::Ipv4(ip) => {
+            header.calc_checksum_ipv4(&ip.header().to_header(), tcp.payload())
+        }
+        etherparse::NetSlice::Ipv6(ip) => {
+            header.calc_checksum_ipv6(&ip.header().to_header(), tcp.payload())
+        }
+        _ => panic!("IP"),
+    };
+    (tcp.window_size(), sum.unwrap() == header.checksum)
+}
+
+/// A port in a namespace of its own, under a lease.
+fn attached() -> (Rig, Switch, PortNumber) {
+    let rig = Rig::new(None);
+    let mut switch = Switch::new().unwrap();
+    let number = switch.attach(rig.namespace(0), "eth0", &PortOptions::default()).unwrap();
+    switch.renew(lease(60_000)).unwrap();
+    (rig, switch, number)
+}
+
+#[test]
+fn windows_are_written_as_the_model_says() {
+    if !root() {
+        return;
+    }
+    let (_rig, mut switch, number) = attached();
+    let port = RefCell::new(switch.port(number).unwrap());
+    let strategy = (
+        any::<u16>(),
+        (0..=15u8, 0..=15u8, any::<bool>(), any::<bool>()),
+        prop_oneof![0..3_000u64, 3_000..200_000u64, 200_000..1u64 << 32],
+        prop_oneof![100..1461u16, Just(0), Just(u16::MAX)],
+        any::<bool>(),
+        any::<bool>(),
+    );
+    proptest!(ProptestConfig::with_cases(2000), |((field, scales, cap, segment, one, v6) in strategy)| {
+        let mut port = port.borrow_mut();
+        let (mine, theirs, i_scale, they_scale) = scales;
+        let connection = if v6 {
+            let [source, destination] = [SENDER, RECEIVER].map(|end| Ipv4Addr::from(end).to_ipv6_compatible());
+            Connection { source: (source, 5000).into(), destination: (destination, 80).into() }
+        } else {
+            connection()
+        };
+        let cap = Bytes::new(cap);
+        port.cap(Some(&connection), Some(Window { cap, one_segment: one })).unwrap();
+        let open = packet(true, v6, |h| syn(h, 1460, i_scale.then_some(mine)));
+        port.pass_out(&open).unwrap();
+        let answer = packet(false, v6, |h| {
+            syn(h, segment, they_scale.then_some(theirs));
+            h.ack = true;
+            h.window_size = field;
+        });
+        let answered = port.pass_in(&answer).unwrap();
+        let ack = packet(false, v6, |h| {
+            h.ack = true;
+            h.window_size = field;
+        });
+        let passed = port.pass_in(&ack).unwrap();
+
+        // A receiver that names no segment takes 536; nobody sends more than the interface carries.
+        let segment = Bytes::new(u64::from(if segment == 0 { 536 } else { segment }.min(1460)));
+        let least = if one { segment } else { segment * 2 };
+        let cap = cap.max(least);
+        let scale = if i_scale && they_scale { theirs } else { 0 };
+        for (before, after, scale) in [(&answer, &answered, 0), (&ack, &passed, scale)] {
+            let (written, right) = window(after);
+            prop_assert_eq!(written, model::window::rewritten(field, scale, cap, least));
+            prop_assert!(right, "checksum");
+            // Nothing else changes: window and checksum are octets 14 to 17 of the TCP header.
+            let tcp = if v6 { 54 } else { 34 };
+            prop_assert_eq!(&before[..tcp + 14], &after[..tcp + 14]);
+            prop_assert_eq!(&before[tcp + 18..], &after[tcp + 18..]);
+        }
+    });
+}
+
+#[test]
+fn packets_that_contradict_themselves_pass_untouched() {
+    if !root() {
+        return;
+    }
+    let (_rig, mut switch, number) = attached();
+    let port = switch.port(number).unwrap();
+    port.cap(None, Some(Window { cap: Bytes::new(3000), one_segment: true })).unwrap();
+    port.pass_out(&packet(true, false, |h| syn(h, 1460, Some(7)))).unwrap();
+    port.pass_in(&packet(false, false, |h| {
+        syn(h, 1460, Some(7));
+        h.ack = true;
+    }))
+    .unwrap();
+    let ack = packet(false, false, |h| {
+        h.ack = true;
+        h.window_size = 60_000;
+    });
+    assert_ne!(port.pass_in(&ack).unwrap(), ack, "a sound one is rewritten");
+    let sound = port.counters().unwrap();
+    assert_eq!((sound.rewritten, sound.malformed), (1, 0));
+    let change = |place: usize, value: u8| {
+        let mut broken = ack.clone();
+        broken[place] = value;
+        broken
+    };
+    let broken: Vec<Vec<u8>> = [
+        vec![
+            change(14, 0x44), // IP header shorter than 20
+            change(14, 0x4f), // and longer than the packet
+            change(14, 0x65), // version 6
+            change(17, 30),   // the packet ends inside the TCP header
+            change(46, 0x40), // TCP header shorter than 20
+            change(46, 0xf0), // and longer than the packet
+        ],
+        // The kernel's test run itself takes none without a whole IP header.
+        (34..54).map(|end| ack[..end].to_vec()).collect(),
+    ]
+    .concat();
+    for packet in &broken {
+        assert_eq!(port.pass_in(packet).unwrap(), *packet);
+    }
+    let counters = port.counters().unwrap();
+    assert_eq!((counters.rewritten, counters.malformed), (1, broken.len() as u64));
+    for (place, value, what) in [(23, 17, "UDP"), (20, 0x20, "a fragment"), (47, 0x04, "RST")] {
+        let other = change(place, value);
+        assert_eq!(port.pass_in(&other).unwrap(), other, "{what}");
+    }
+}
+
+#[test]
+fn options_that_break_off_leave_the_scale_unknown() {
+    if !root() {
+        return;
+    }
+    let (_rig, mut switch, number) = attached();
+    let port = switch.port(number).unwrap();
+    port.cap(None, Some(Window { cap: Bytes::new(3000), one_segment: true })).unwrap();
+    let ack = packet(false, false, |h| {
+        h.ack = true;
+        h.window_size = 60_000;
+    });
+    let answers: [&[u8]; 6] = [
+        &[3, 0, 1, 1],             // no length
+        &[3, 1, 7, 1],             // shorter than itself
+        &[1, 1, 1, 3],             // no length before the end
+        &[1, 3, 3, 7, 2, 9, 1, 1], // a segment that runs over the end
+        &[255, 255, 1, 1],
+        &[8, 40, 1, 1],
+    ];
+    for answer in answers {
+        port.pass_out(&packet(true, false, |h| syn(h, 1460, Some(7)))).unwrap();
+        port.pass_in(&packet(false, false, |h| {
+            h.set_options_raw(answer).unwrap();
+            (h.syn, h.ack) = (true, true);
+        }))
+        .unwrap();
+        assert_eq!(port.pass_in(&ack).unwrap(), ack, "{answer:?}");
+    }
+    // Any octets whatever: it neither hangs nor touches more than a window.
+    proptest!(ProptestConfig::with_cases(2000), |(options in prop::collection::vec(any::<u8>(), 0..40))| {
+        port.pass_out(&packet(true, false, |h| syn(h, 1460, Some(7)))).unwrap();
+        let answer = packet(false, false, |h| {
+            h.set_options_raw(&options).unwrap();
+            (h.syn, h.ack) = (true, true);
+        });
+        port.pass_in(&answer).unwrap();
+        let (written, right) = window(&port.pass_in(&ack).unwrap());
+        prop_assert!(written <= 60_000 && written > 0 && right);
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(8))]
+    #[test]
+    fn any_octets_pass(packets in prop::collection::vec(prop::collection::vec(any::<u8>(), 54..200), 100)) {
+        if !root() {
+            return Ok(());
+        }
+        let (_rig, mut switch, number) = attached();
+        let port = switch.port(number).unwrap();
+        for mut packet in packets {
+            let v4 = packet[0] & 1 == 0;
+            packet[12..14].copy_from_slice(if v4 { &[8, 0] } else { &[0x86, 0xdd] });
+            packet[if v4 { 23 } else { 20 }] = 6;
+            if packet[1] & 1 == 0 {
+                packet[14] = if v4 { 0x45 } else { 0x60 };
+            }
+            prop_assert_eq!(&port.pass_in(&packet).unwrap(), &packet);
+            prop_assert_eq!(&port.pass_out(&packet).unwrap(), &packet);
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! Programs on an interface: with packets made by hand, and with real connections.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests and what serves them"
+)]
+
+mod rig;
+
+use std::net::{SocketAddr, UdpSocket};
+use std::thread;
+use std::time::Duration;
+
+use kernel::{
+    Attachment, Connection, Error, Event, Happening, Lease, Namespace, Pacer, PortNumber,
+    PortOptions, Stopped, Switch, Watch, Window, now,
+};
+use model::{Buffer, Congestion};
+use protocol::agent::Thresholds;
+use rig::{Rig, eventually, lease, options, root, statistics, within};
+use units::{Bytes, Rate, Span};
+
+const LONG: u64 = 60_000;
+const FULL: Bytes = Bytes::new(1500);
+const THRESHOLDS: Thresholds = Thresholds {
+    low_packets: 30,
+    medium_packets: 60,
+    high_packets: 85,
+    recovery_ns: Span::from_millis(200),
+};
+
+fn watch(rate: Rate) -> Watch {
+    Watch { rate, buffer: Buffer::Packets(100), thresholds: Some(THRESHOLDS), mark: None }
+}
+
+fn uplink(rig: &Rig, switch: &mut Switch, attachment: Attachment) -> PortNumber {
+    let options = PortOptions { attachment, ..PortOptions::default() };
+    switch.attach(rig.namespace(0), "eth0", &options).unwrap()
+}
+
+fn events(switch: &mut Switch) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Some(event) = switch.next(Span::from_millis(50)).unwrap() {
+        events.push(event);
+    }
+    events
+}
+
+#[test]
+fn a_queue_that_fills_rises_through_the_levels_and_recovers() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(Some("100mbit"));
+    let mut switch = Switch::new().unwrap();
+    let number = uplink(&rig, &mut switch, Attachment::Best);
+    switch.port(number).unwrap().watch(Some(watch(Rate::from_mbps(60)))).unwrap();
+    let stream = rig.stream();
+    thread::sleep(Duration::from_millis(700));
+    drop(stream);
+    thread::sleep(Duration::from_millis(400));
+    let told: Vec<_> = events(&mut switch)
+        .into_iter()
+        .map(|event| match event.happening {
+            Happening::Congested { level, queue } => (level, queue, event.at),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let levels: Vec<Congestion> = told.iter().map(|(level, ..)| *level).collect();
+    let (first, last) = (levels.first(), levels.last());
+    assert_eq!((first, last), (Some(&Congestion::Low), Some(&Congestion::Recovered)), "{levels:?}");
+    assert!(levels.contains(&Congestion::High), "{levels:?}");
+    // Between two recoveries it only rises, a message each.
+    for run in levels.split(|level| *level == Congestion::Recovered) {
+        assert!(run.is_sorted_by(|a, b| a < b), "{levels:?}");
+    }
+    for (level, queue, at) in &told {
+        let least = match level {
+            Congestion::Recovered => Bytes::ZERO,
+            // One may have left in part, and one was the SYN.
+            Congestion::Low => FULL * 28,
+            Congestion::Medium => FULL * 58,
+            Congestion::High => FULL * 83,
+        };
+        assert!((least..=FULL * 100).contains(queue), "{level:?} {queue}");
+        assert!(*at <= now());
+    }
+    let counters = switch.port(number).unwrap().counters().unwrap();
+    assert!(
+        counters.packets > 1000 && counters.lost == 0 && counters.malformed == 0,
+        "{counters:?}"
+    );
+}
+
+/// A buffer of packets has room for a SYN or a full frame alike, and so counts its queue.
+#[test]
+fn small_packets_count_as_many() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let mut switch = Switch::new().unwrap();
+    let number = uplink(&rig, &mut switch, Attachment::Best);
+    let port = switch.port(number).unwrap();
+    // 100 octets take 8 ms.
+    port.watch(Some(watch(Rate::from_bps(100_000)))).unwrap();
+    let bind = || Ok(UdpSocket::bind((rig.addresses[0], 0)).unwrap());
+    let socket = rig.namespace(0).visit(bind).unwrap();
+    for _ in 0..110 {
+        socket.send_to(&[0; 72], (rig.addresses[1], 9)).unwrap();
+    }
+    let mut told = Vec::new();
+    while let Some(event) = switch.next(Span::from_secs(2)).unwrap() {
+        let Happening::Congested { level, queue } = event.happening else { panic!("{event:?}") };
+        told.push((level, queue.get(), event.at));
+    }
+    let levels: Vec<Congestion> = told.iter().map(|(level, ..)| *level).collect();
+    let rising = [Congestion::Low, Congestion::Medium, Congestion::High, Congestion::Recovered];
+    assert_eq!(levels, rising);
+    for ((_, queue, _), packets) in told.iter().zip([30, 60, 85]) {
+        // What has left meanwhile; addresses are asked for before.
+        assert!((packets - 10) * 100 <= *queue && *queue <= packets * 100, "{told:?}");
+    }
+    // From 100 to 29 packets, and the recovery time.
+    let recovery = told[3].2.since(told[2].2);
+    assert!(recovery >= Span::from_millis(500 + 200), "{recovery}");
+    assert!(switch.port(number).unwrap().counters().unwrap().over >= 1);
+}
+
+#[test]
+fn marks_slow_a_sender_that_understands_them() {
+    if !root() {
+        return;
+    }
+    for ecn in [false, true] {
+        let rig = Rig::new(Some("100mbit"));
+        if ecn {
+            rig.explicit_congestion();
+        }
+        let mut switch = Switch::new().unwrap();
+        let number = uplink(&rig, &mut switch, Attachment::Best);
+        let port = switch.port(number).unwrap();
+        let mark = Some(20);
+        port.watch(Some(Watch { mark, ..watch(Rate::from_mbps(50)) })).unwrap();
+        let pacer = Pacer::start(&options()).unwrap();
+        let stream = rig.stream();
+        thread::sleep(Duration::from_millis(500));
+        let window = statistics(&pacer, &stream.connection).window;
+        assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
+        let counters = port.counters().unwrap();
+        // The virtual queue is always full: who obeys its marks halves its window to the least.
+        assert_eq!((counters.marked > 0, window < 5), (ecn, ecn), "{window} {counters:?}");
+    }
+}
+
+#[test]
+fn a_window_holds_its_sender_until_the_lease_ends() {
+    if !root() {
+        return;
+    }
+    for attachment in [Attachment::Tcx, Attachment::Clsact] {
+        let rig = Rig::new(Some("50mbit"));
+        let mut switch = Switch::new().unwrap();
+        let number = uplink(&rig, &mut switch, attachment);
+        let port = switch.port(number).unwrap();
+        assert_eq!(port.attachment(), attachment);
+        let pacer = Pacer::start(&options()).unwrap();
+        let stream = rig.stream();
+        let in_flight = || {
+            let samples = (0..40).map(|_| {
+                thread::sleep(Duration::from_millis(5));
+                statistics(&pacer, &stream.connection).in_flight
+            });
+            samples.max().unwrap()
+        };
+        thread::sleep(Duration::from_millis(200));
+        let scale = port.flows().unwrap().into_iter().find(|f| f.connection == stream.connection);
+        let back = Connection {
+            source: stream.connection.destination,
+            destination: stream.connection.source,
+        };
+        let theirs = statistics(&pacer, &back).scale;
+        assert!(theirs > 0, "a scale of zero shows nothing");
+        assert_eq!(scale.unwrap().scale, Some(theirs));
+        let free = in_flight();
+        assert!(free > Bytes::new(15_000), "{free}");
+        // For all flows of the port; one for the flow itself goes before it.
+        let cap = Bytes::new(12_000);
+        let window = |cap, one_segment| Some(Window { cap, one_segment });
+        switch.renew(lease(LONG)).unwrap();
+        let port = switch.port(number).unwrap();
+        port.cap(None, window(cap, false)).unwrap();
+        assert!(eventually(Duration::from_secs(1), || port.capped_since(None).unwrap().is_some()));
+        thread::sleep(Duration::from_millis(100));
+        let held = in_flight();
+        assert!(held <= cap && held > Bytes::new(6_000), "{held}");
+        let tighter = Bytes::new(6_000);
+        switch.renew(Lease { epoch: 2, span: Span::from_millis(700) }).unwrap();
+        let port = switch.port(number).unwrap();
+        port.cap(Some(&stream.connection), window(tighter, false)).unwrap();
+        thread::sleep(Duration::from_millis(100));
+        let held = in_flight();
+        assert!(held <= tighter && held > Bytes::new(2_000), "{held}");
+        let goodput = stream.goodput(Duration::from_millis(200));
+        assert!(goodput > Rate::from_mbps(20), "{goodput}: it stands still");
+        // The lease of its own ends, then that of all.
+        thread::sleep(Duration::from_millis(400));
+        let held = in_flight();
+        assert!(held <= cap && held > tighter, "{held}");
+        switch.renew(Lease { epoch: 2, span: Span::from_millis(LONG) }).unwrap();
+        let port = switch.port(number).unwrap();
+        port.cap(None, None).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        let free = in_flight();
+        assert!(free > Bytes::new(15_000), "{free}");
+        // Less than a segment still lets one through, as often as the receiver acknowledges: its
+        // delayed acknowledgements take 40 ms.
+        port.cap(None, window(Bytes::new(100), true)).unwrap();
+        thread::sleep(Duration::from_millis(100));
+        let goodput = stream.goodput(Duration::from_millis(300));
+        assert!(goodput > Rate::from_bps(100_000), "{goodput} with a window of one segment");
+        port.cap(None, None).unwrap(); // what is buffered would take a minute
+        let counters = port.counters().unwrap();
+        assert!(counters.rewritten > 100 && counters.unscaled == 0, "{counters:?}");
+        assert_eq!(pacer.stop(&[rig.namespace(0)]).unwrap(), Stopped::Clean);
+        drop(stream);
+        switch.detach(number);
+        for direction in ["ingress", "egress"] {
+            assert_eq!(rig.tc(0, &format!("filter show dev eth0 {direction}")), "");
+        }
+    }
+}
+
+#[test]
+fn a_connection_whose_opening_was_missed_is_left_alone() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(Some("50mbit"));
+    let stream = rig.stream();
+    let mut switch = Switch::new().unwrap();
+    let number = uplink(&rig, &mut switch, Attachment::Best);
+    switch.renew(lease(LONG)).unwrap();
+    let port = switch.port(number).unwrap();
+    let window = Window { cap: Bytes::new(5_000), one_segment: false };
+    port.cap(None, Some(window)).unwrap();
+    thread::sleep(Duration::from_millis(200));
+    let counters = port.counters().unwrap();
+    assert!(counters.rewritten == 0 && counters.unscaled > 0, "{counters:?}");
+    let flows = port.flows().unwrap();
+    let flow = flows.iter().find(|flow| flow.connection == stream.connection).unwrap();
+    assert_eq!(flow.scale, None);
+    assert!(flow.carried > Bytes::new(100_000), "{flow:?}");
+}
+
+#[test]
+fn openings_and_endings_are_told_once() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let mut switch = Switch::new().unwrap();
+    let number = uplink(&rig, &mut switch, Attachment::Best);
+    switch.port(number).unwrap().punt(true).unwrap();
+    let stream = rig.stream();
+    let connection = stream.connection;
+    thread::sleep(Duration::from_millis(50));
+    drop(stream);
+    let told: Vec<Happening> =
+        events(&mut switch).into_iter().map(|event| event.happening).collect();
+    assert_eq!(told, [Happening::Opened(connection), Happening::Closed(connection)]);
+}
+
+#[test]
+fn a_class_is_chosen_by_the_map_and_left_with_its_lease() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(Some("100mbit"));
+    rig.tc(0, "class add dev eth0 parent 1: classid 1:10 htb rate 10mbit ceil 10mbit burst 15k quantum 1514");
+    rig.tc(0, "qdisc add dev eth0 parent 1:10 pfifo limit 100");
+    let mut switch = Switch::new().unwrap();
+    let number = uplink(&rig, &mut switch, Attachment::Best);
+    switch.renew(lease(2000)).unwrap();
+    let port = switch.port(number).unwrap();
+    let stream = rig.stream();
+    port.classify(&stream.connection, Some((1, 0x10))).unwrap();
+    thread::sleep(Duration::from_millis(500));
+    let slow = stream.goodput(Duration::from_secs(1));
+    assert!(within(slow, rig::payload(Rate::from_mbps(10)), 6), "{slow}");
+    thread::sleep(Duration::from_millis(700));
+    let fast = stream.goodput(Duration::from_millis(500));
+    assert!(fast > Rate::from_mbps(60), "{fast}");
+    assert!(port.counters().unwrap().classed > 100);
+    assert_eq!(switch.sweep().unwrap(), 1);
+}
+
+#[test]
+fn orders_of_the_past_and_senseless_settings_are_refused() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let mut switch = Switch::new().unwrap();
+    let missing = switch.attach(rig.namespace(0), "eth7", &PortOptions::default());
+    assert!(matches!(missing, Err(Error::NoInterface(..))));
+    let number = uplink(&rig, &mut switch, Attachment::Best);
+    assert!(matches!(switch.port(PortNumber(9)), Err(Error::NoPort(9))));
+    switch.renew(Lease { epoch: 5, span: Span::from_secs(1) }).unwrap();
+    let past = switch.renew(Lease { epoch: 4, span: Span::from_secs(1) });
+    assert!(matches!(past, Err(Error::Stale { given: 4, standing: 5 })));
+    let port = switch.port(number).unwrap();
+    for wrong in [
+        Thresholds { medium_packets: 30, ..THRESHOLDS },
+        Thresholds { low_packets: 0, ..THRESHOLDS },
+        Thresholds { high_packets: Watch::ROOM + 1, ..THRESHOLDS },
+    ] {
+        let wrong = Watch { thresholds: Some(wrong), ..watch(Rate::from_mbps(1)) };
+        assert!(matches!(port.watch(Some(wrong)), Err(Error::Setting { .. })));
+    }
+    assert!(matches!(port.watch(Some(watch(Rate::ZERO))), Err(Error::Setting { .. })));
+}
+
+#[test]
+fn what_a_lease_held_is_swept_out_when_it_has_ended() {
+    if !root() {
+        return;
+    }
+    let mut switch = Switch::new().unwrap();
+    let options = PortOptions { connections: 2_000, ..PortOptions::default() };
+    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    let window = Some(Window { cap: FULL * 4, one_segment: false });
+    let connection = |source| {
+        let source = SocketAddr::from(([10, 0, 0, 1], source));
+        Connection { source, destination: ([10, 0, 0, 2], 80).into() }
+    };
+    for (epoch, span, sources) in [(1, 300, 1..=900), (9, LONG, 901..=2_000)] {
+        // Both epochs have the same place in the kernel: the second lease ends the first.
+        switch.renew(Lease { epoch, span: Span::from_millis(span) }).unwrap();
+        for source in sources {
+            switch.port(number).unwrap().cap(Some(&connection(source)), window).unwrap();
+        }
+    }
+    // So there is room for others.
+    for source in 2_001..=2_900 {
+        switch.port(number).unwrap().cap(Some(&connection(source)), window).unwrap();
+    }
+    switch.renew(Lease { epoch: 10, span: Span::from_millis(LONG) }).unwrap();
+    switch.port(number).unwrap().cap(Some(&connection(2_000)), window).unwrap();
+    switch.renew(Lease { epoch: 10, span: Span::from_millis(200) }).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(switch.sweep().unwrap(), 1);
+    assert_eq!(switch.sweep().unwrap(), 0);
+}

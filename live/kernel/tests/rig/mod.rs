@@ -1,0 +1,302 @@
+//! Two hosts and a cable, in network namespaces of our own.
+#![allow(dead_code)] // each test binary uses its part
+
+pub mod crafted;
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{self, Command};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use kernel::{Connection, Lease, Namespace, Pacer, PacerOptions, Statistics};
+use units::{Bytes, Rate, Span};
+
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// Whether tests that need root can run; says why not. `CONFORMANCE` set: they must.
+pub fn root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        assert!(std::env::var_os("CONFORMANCE").is_none(), "needs root");
+        eprintln!("skipped: needs root, for network namespaces and BPF");
+    }
+    root
+}
+
+/// What an example was given, `default` of nothing; without root, and of nonsense, it says so and `None`.
+pub fn argument<T: FromStr>(usage: &str, default: T) -> Option<T> {
+    if !root() {
+        return None;
+    }
+    let given = std::env::args().nth(1).map_or(Ok(default), |argument| argument.parse());
+    if given.is_err() {
+        eprintln!("usage: {usage}");
+    }
+    given.ok()
+}
+
+fn run(command: &str) {
+    let words: Vec<&str> = command.split_whitespace().collect();
+    let output = Command::new(words[0]).args(&words[1..]).output().expect(command);
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+pub struct Rig {
+    name: String,
+    pub addresses: [Ipv4Addr; 2],
+}
+
+impl Rig {
+    /// Hosts `a` and `b`; `shape` is a rate as tc writes it, for what leaves `a`, with room for 100
+    /// packets.
+    pub fn new(shape: Option<&str>) -> Self {
+        sweep();
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("wma-{}-{number}", process::id());
+        let addresses = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
+        let rig = Self { name, addresses };
+        let [a, b] = [rig.host(0), rig.host(1)];
+        for host in [&a, &b] {
+            run(&format!("ip netns add {host}"));
+            run(&format!("ip -n {host} link set lo up"));
+        }
+        run(&format!("ip -n {a} link add eth0 type veth peer name eth0 netns {b}"));
+        for (host, address) in [&a, &b].into_iter().zip(addresses) {
+            run(&format!("ip -n {host} address add {address}/24 dev eth0"));
+            run(&format!(
+                "ip -n {host} address add fd00::{}/64 dev eth0 nodad",
+                address.octets()[3]
+            ));
+            // Packets of their real size, as they'd be on a wire.
+            run(&format!("ip -n {host} link set eth0 gso_max_segs 1"));
+            run(&format!("ip -n {host} link set eth0 up"));
+            run(&format!("ip netns exec {host} sysctl -qw net.ipv4.tcp_congestion_control=reno"));
+        }
+        if let Some(rate) = shape {
+            run(&format!("tc -n {a} qdisc add dev eth0 root handle 1: htb default 1"));
+            run(&format!(
+                "tc -n {a} class add dev eth0 parent 1: classid 1:1 htb rate {rate} burst 15k quantum 1514"
+            ));
+            run(&format!("tc -n {a} qdisc add dev eth0 parent 1:1 pfifo limit 100"));
+        }
+        rig
+    }
+
+    /// Lets the hosts leave the cutting of segments to the wire, as real ones do.
+    pub fn offload(&self) {
+        for index in 0..2 {
+            run(&format!("ip -n {} link set eth0 gso_max_segs 64", self.host(index)));
+        }
+    }
+
+    /// Lets new connections carry marks instead of losing packets.
+    pub fn explicit_congestion(&self) {
+        for index in 0..2 {
+            run(&format!("ip netns exec {} sysctl -qw net.ipv4.tcp_ecn=1", self.host(index)));
+        }
+    }
+
+    /// Has new connections speak a congestion control.
+    pub fn speak(&self, control: &str) {
+        for index in 0..2 {
+            let own = self.addresses[index];
+            run(&format!(
+                "ip -n {} route change 10.99.0.0/24 dev eth0 src {own} congctl {control}",
+                self.host(index)
+            ));
+        }
+    }
+
+    fn host(&self, index: usize) -> String {
+        format!("{}-{}", self.name, ["a", "b"][index])
+    }
+
+    pub fn namespace(&self, index: usize) -> Namespace {
+        Namespace::named(&self.host(index)).unwrap()
+    }
+
+    /// The inode that statistics name the namespace by.
+    pub fn inode(&self, index: usize) -> u64 {
+        use std::os::unix::fs::MetadataExt;
+        fs::metadata(Path::new("/run/netns").join(self.host(index))).unwrap().ino()
+    }
+
+    pub fn tc(&self, index: usize, arguments: &str) -> String {
+        let output = Command::new("tc")
+            .args(["-n", &self.host(index)])
+            .args(arguments.split_whitespace())
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Endless data from `a` to `b`.
+    pub fn stream(&self) -> Stream {
+        self.stream_to(self.addresses[1].into())
+    }
+
+    /// The same to an address of `b`.
+    pub fn stream_to(&self, address: IpAddr) -> Stream {
+        let address = SocketAddr::from((address, 0));
+        let listener = self.namespace(1).visit(|| Ok(TcpListener::bind(address).unwrap())).unwrap();
+        let to = listener.local_addr().unwrap();
+        let sender = self.namespace(0).visit(|| Ok(TcpStream::connect(to).unwrap())).unwrap();
+        let (receiver, _) = listener.accept().unwrap();
+        Stream::between(sender, receiver)
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        for index in 0..2 {
+            let _ = Command::new("ip").args(["netns", "delete", &self.host(index)]).output();
+        }
+    }
+}
+
+/// Removes what a test that was killed has left.
+fn sweep() {
+    let remove: [(&str, &[&str], &str); 2] =
+        [("/run/netns", &["ip", "netns", "delete"], ""), ("/run", &["umount"], "/run/")];
+    for (directory, command, before) in remove {
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let owner = name.strip_prefix("wma-").and_then(|rest| rest.split('-').next());
+            if owner.is_some_and(|owner| !Path::new("/proc").join(owner).exists()) {
+                let (program, arguments) = (command[0], &command[1..]);
+                let name = format!("{before}{name}");
+                let _ = Command::new(program).args(arguments).arg(&name).output();
+                let _ = fs::remove_dir(&name); // of a mount
+            }
+        }
+    }
+}
+
+/// Data that flows from its making until it is dropped.
+pub struct Stream {
+    pub connection: Connection,
+    pub received: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    sender: TcpStream,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Stream {
+    fn between(sender: TcpStream, receiver: TcpStream) -> Self {
+        let connection = Connection {
+            source: sender.local_addr().unwrap(),
+            destination: sender.peer_addr().unwrap(),
+        };
+        let received = Arc::new(AtomicU64::new(0));
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut threads = Vec::new();
+        let (mut writer, halt) = (sender.try_clone().unwrap(), Arc::clone(&stop));
+        threads.push(thread::spawn(move || {
+            let data = [0x5a; 64 << 10];
+            while !halt.load(Ordering::Relaxed) && writer.write_all(&data).is_ok() {}
+        }));
+        let (mut reader, count) = (receiver, Arc::clone(&received));
+        threads.push(thread::spawn(move || {
+            let mut data = [0; 64 << 10];
+            loop {
+                match reader.read(&mut data) {
+                    Ok(0) => break,
+                    Ok(octets) => _ = count.fetch_add(octets as u64, Ordering::Relaxed),
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(_) => break,
+                }
+            }
+        }));
+        Self { connection, received, stop, sender, threads }
+    }
+
+    /// The goodput over a second once it is within `percent` of `wanted`; the last one seen where it
+    /// never is. A busy machine keeps a sender from its rate for a while.
+    pub fn settles(&self, wanted: Rate, percent: u64) -> Rate {
+        let mut got = Rate::ZERO;
+        for _ in 0..15 {
+            got = self.goodput(Duration::from_secs(1));
+            if within(got, wanted, percent) {
+                break;
+            }
+        }
+        got
+    }
+
+    /// The same for what nothing holds: more than `wanted`.
+    pub fn exceeds(&self, wanted: Rate) -> Rate {
+        let mut got = Rate::ZERO;
+        for _ in 0..50 {
+            got = self.goodput(Duration::from_millis(300));
+            if got > wanted {
+                break;
+            }
+        }
+        got
+    }
+
+    /// What the application at the other end received in a while, payload.
+    pub fn goodput(&self, during: Duration) -> Rate {
+        let (start, before) = (Instant::now(), self.received.load(Ordering::Relaxed));
+        thread::sleep(during);
+        let octets = self.received.load(Ordering::Relaxed) - before;
+        let span = Span::from_nanos(u64::try_from(start.elapsed().as_nanos()).unwrap());
+        Rate::of(Bytes::new(octets), span)
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.sender.shutdown(Shutdown::Both);
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Options of a pacer that no other shares.
+pub fn options() -> PacerOptions {
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let pins = format!("/run/wma-{}-{number}", process::id()).into();
+    PacerOptions { pins, ..PacerOptions::default() }
+}
+
+pub fn lease(milliseconds: u64) -> Lease {
+    Lease { epoch: 1, span: Span::from_millis(milliseconds) }
+}
+
+/// The payload of a rate of frames of 1500 octets: 20 of IP, 32 of TCP with timestamps.
+pub fn payload(frames: Rate) -> Rate {
+    frames.fraction(1448, 1500)
+}
+
+pub fn within(got: Rate, wanted: Rate, percent: u64) -> bool {
+    let least = wanted.fraction(100 - percent, 100);
+    let most = wanted.fraction(100 + percent, 100);
+    (least..=most).contains(&got)
+}
+
+pub fn statistics(pacer: &Pacer, connection: &Connection) -> Statistics {
+    let all = pacer.statistics().unwrap();
+    all.into_iter().find(|each| each.connection == *connection).expect("the connection is known")
+}
+
+/// Waits for something that comes soon.
+pub fn eventually(patience: Duration, mut happened: impl FnMut() -> bool) -> bool {
+    let start = Instant::now();
+    while start.elapsed() < patience {
+        if happened() {
+            return true;
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    false
+}
