@@ -105,7 +105,9 @@ impl Line {
             }
             Content::Input(input) => match input.as_input() {
                 Input::Tick => return None,
-                Input::SwitchConnected(channel) => said(&format!("switch {}", channel.0), "connected"),
+                Input::SwitchConnected(channel) => {
+                    said(&format!("switch {}", channel.0), "connected")
+                }
                 Input::SwitchGone(channel) => said(&format!("switch {}", channel.0), "gone"),
                 Input::SwitchBytes(channel, bytes) => {
                     let text = openflow(bytes);

@@ -214,7 +214,9 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(),
         Input::Tick => 24,
     };
     record(kind, at, out, |out| match input {
-        Input::SwitchConnected(channel) | Input::SwitchGone(channel) | Input::AgentGone(channel) => {
+        Input::SwitchConnected(channel)
+        | Input::SwitchGone(channel)
+        | Input::AgentGone(channel) => {
             out.put(&channel.0);
         }
         Input::SwitchBytes(channel, bytes) => {

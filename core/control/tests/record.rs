@@ -10,7 +10,7 @@ use support::{SECOND, Shape, address, connection, step};
 use units::{Bytes, Time};
 use watermaster_control::record::{self, Configuration, Content, Record, Records};
 use watermaster_control::{
-    ChannelId, Change, Config, Configure, Controller, Digest, Input, Output, replay,
+    Change, ChannelId, Config, Configure, Controller, Digest, Input, Output, replay,
 };
 
 /// Makes a controller with the policy of this name, whatever was recorded.
