@@ -1,8 +1,9 @@
 //! The parameters of policies, by the names that [`policy::NAMES`] has.
 
+use model::Thresholds;
 use policy::matching::MOST_SLOTS;
 use policy::syn::Order;
-use policy::trigger::Thresholds;
+
 use policy::{
     Parameters, Pause, Share, app_aware, dclas, fixed, hold, sab, sdtcp, sicc, smsf, srb, syn,
 };
@@ -149,6 +150,7 @@ fn read_sdtcp(fields: &mut Fields<'_>, segment: Bytes) -> Read<sdtcp::Parameters
         low_share: fields.or("low_share", default.low_share, share)?,
         medium_share: fields.or("medium_share", default.medium_share, share)?,
         segment,
+        floor_segments: fields.or("floor_segments", default.floor_segments, floor)?,
         statistics: fields.or("statistics", default.statistics, span)?,
     })
 }
@@ -158,6 +160,7 @@ fn read_hold(fields: &mut Fields<'_>, segment: Bytes) -> Read<hold::Parameters> 
     Ok(hold::Parameters {
         target: fields.or("target", default.target, share)?,
         segment,
+        floor_segments: fields.or("floor_segments", default.floor_segments, floor)?,
         queues: fields.or("queues", default.queues, span)?,
         statistics: fields.or("statistics", default.statistics, span)?,
     })
@@ -166,7 +169,13 @@ fn read_hold(fields: &mut Fields<'_>, segment: Bytes) -> Read<hold::Parameters> 
 fn read_sab(fields: &mut Fields<'_>, segment: Bytes) -> Read<sab::Parameters> {
     let default = sab::Parameters::default();
     let buffer_share = fields.or("buffer_share", default.buffer_share, share)?;
-    Ok(sab::Parameters { buffer_share, segment })
+    let floor_segments = fields.or("floor_segments", default.floor_segments, floor)?;
+    Ok(sab::Parameters { buffer_share, segment, floor_segments })
+}
+
+/// Segments that always fit into a window.
+fn floor(value: &Value<'_>) -> Read<u32> {
+    value.integer(1..=1_000)
 }
 
 fn app_aware(

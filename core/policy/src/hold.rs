@@ -19,7 +19,7 @@
 
 use alloc::collections::BTreeMap;
 
-use model::{Buffer, Directive, Directives, LinkId, Measured, Network, Observation};
+use model::{Buffer, Cap, Directive, Directives, LinkId, Measured, Network, Observation};
 use units::{Bytes, Span, Time};
 
 use crate::connections::{Connections, Port};
@@ -48,6 +48,8 @@ pub struct Parameters {
     pub target: Share,
     /// Payload of a full segment.
     pub segment: Bytes,
+    /// Below so many segments no window goes.
+    pub floor_segments: u32,
     /// Time between two reports of the queues.
     pub queues: Span,
     /// Time between two flow statistics, by which idle flows are found.
@@ -59,6 +61,7 @@ impl Default for Parameters {
         Self {
             target: Share::ALL,
             segment: Bytes::new(1460),
+            floor_segments: 1,
             queues: Span::from_millis(1),
             statistics: Span::from_millis(100),
         }
@@ -73,6 +76,9 @@ pub fn new(parameters: Parameters) -> Result<Hold, PolicyError> {
     let out = |parameter, range| Err(PolicyError::OutOfRange { parameter, range });
     if parameters.segment == Bytes::ZERO {
         return out("segment", "above 0 B");
+    }
+    if parameters.floor_segments == 0 {
+        return out("floor_segments", "at least 1");
     }
     if parameters.queues == Span::ZERO {
         return out("queues", "above 0 s");
@@ -179,7 +185,9 @@ impl Hold {
         });
         let now = self.parameters.port(network, link, port, report, said);
         if now.cap != said.cap {
-            out.push(Directive::Window { link, flow: None, cap: now.cap, lease: LEASE });
+            let floor_segments = self.parameters.floor_segments;
+            let cap = now.cap.map(|bytes| Cap { bytes, floor_segments });
+            out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
         }
         if now.gap != said.gap {
             out.push(Directive::Space { link, gap: now.gap, lease: LEASE });

@@ -14,8 +14,7 @@
 //! by link, [`split`] divides one.
 //! [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
 //! `spines`. [`asy`] gives rates to pairs of hosts: [`renormalise`] finds them.
-//! [`sdtcp`], [`hold`] and [`sab`] set windows at switches: `connections` is the table of what is open,
-//! [`trigger`] tells that a port is congested.
+//! [`sdtcp`], [`hold`] and [`sab`] set windows at switches: `connections` is the table of what is open.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -66,7 +65,6 @@ pub mod sw_ictcp;
 pub mod syn;
 pub mod tcp;
 mod traffic;
-pub mod trigger;
 mod watch;
 pub mod waterfill;
 

@@ -5,7 +5,7 @@
 //! is (C·RTT + ε·B) / N, with ε = 0.5 of the buffer B. With segments of fixed size it is at least
 //! one segment. The switches decide by themselves, at each SYN and FIN.
 
-use model::{Buffer, Directive, Directives, LinkId, Measured, Network, Observation};
+use model::{Buffer, Cap, Directive, Directives, LinkId, Measured, Network, Observation};
 use units::{Bytes, Time};
 
 use crate::connections::Connections;
@@ -17,23 +17,29 @@ use crate::{HEADER, LEASE, Policy, PolicyError, Share};
 pub struct Parameters {
     /// ε: the part of a buffer that is divided; published: 0.5.
     pub buffer_share: Share,
-    /// Payload of a full segment, below which no window goes.
+    /// Payload of a full segment.
     pub segment: Bytes,
+    /// Below so many segments no window goes; published: 1.
+    pub floor_segments: u32,
 }
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { buffer_share: Share::literal(500_000), segment: Bytes::new(1460) }
+        let segment = Bytes::new(1460);
+        Self { buffer_share: Share::literal(500_000), segment, floor_segments: 1 }
     }
 }
 
 /// The policy.
 ///
 /// # Errors
-/// [`PolicyError::OutOfRange`]: an empty segment.
+/// [`PolicyError::OutOfRange`]: an empty segment, no floor.
 pub fn new(parameters: Parameters) -> Result<Sab, PolicyError> {
     if parameters.segment == Bytes::ZERO {
         return Err(PolicyError::OutOfRange { parameter: "segment", range: "above 0 B" });
+    }
+    if parameters.floor_segments == 0 {
+        return Err(PolicyError::OutOfRange { parameter: "floor_segments", range: "at least 1" });
     }
     Ok(Sab { parameters, connections: Connections::default() })
 }
@@ -81,7 +87,7 @@ impl Policy for Sab {
 
 impl Sab {
     fn divide(&self, network: &Network, link: LinkId, out: &mut Directives) {
-        let Parameters { buffer_share, segment } = self.parameters;
+        let Parameters { buffer_share, segment, floor_segments } = self.parameters;
         let cap = self.connections.port(link).map(|port| {
             let spec = network.topology().link(link).spec;
             let pipe = spec.capacity.bytes_in(port.round_trip());
@@ -92,7 +98,8 @@ impl Sab {
                 Buffer::Unlimited => pipe * 2,
             };
             let total = pipe + buffer_share.of(buffer);
-            Bytes::new(total.get() / port.count().max(1)).max(segment)
+            let bytes = Bytes::new(total.get() / port.count().max(1)).max(segment);
+            Cap { bytes, floor_segments }
         });
         out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
     }

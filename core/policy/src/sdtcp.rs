@@ -8,11 +8,12 @@
 //! next notification, if one comes; the round trip of a port's flows is the mean over their paths
 //! with empty queues.
 
-use model::{Congestion, Directive, Directives, LinkId, Measured, Network, Observation};
+use model::{
+    Cap, Directive, Directives, LinkId, Measured, Network, Observation, Severity, Thresholds,
+};
 use units::{Bytes, Span, Time};
 
 use crate::connections::Connections;
-use crate::trigger::Thresholds;
 use crate::watch::Watch;
 use crate::{LEASE, Policy, PolicyError, Share};
 
@@ -33,8 +34,10 @@ pub struct Parameters {
     pub low_share: Share,
     /// μ at CN-M; published: 1/2.
     pub medium_share: Share,
-    /// Payload of a full segment, below which no window goes; published: 1460 B.
+    /// Payload of a full segment; published: 1460 B.
     pub segment: Bytes,
+    /// Below so many segments no window goes; published: 1.
+    pub floor_segments: u32,
     /// Time between two flow statistics. The text gives none.
     pub statistics: Span,
 }
@@ -48,6 +51,7 @@ impl Default for Parameters {
             low_share: Share::literal(666_667),
             medium_share: Share::literal(500_000),
             segment: Bytes::new(1460),
+            floor_segments: 1,
             statistics: Span::from_millis(100),
         }
     }
@@ -59,10 +63,18 @@ impl Default for Parameters {
 /// [`PolicyError::OutOfRange`]: thresholds that don't rise, an empty segment, statistics without
 /// pause.
 pub fn new(parameters: Parameters) -> Result<Sdtcp, PolicyError> {
-    parameters.thresholds.validate()?;
     let out = |parameter, range| Err(PolicyError::OutOfRange { parameter, range });
+    if !parameters.thresholds.rise() {
+        return out("low", "above 0, below medium, and medium below high");
+    }
+    if parameters.thresholds.recovery == Span::ZERO {
+        return out("recovery", "above 0 s");
+    }
     if parameters.segment == Bytes::ZERO {
         return out("segment", "above 0 B");
+    }
+    if parameters.floor_segments == 0 {
+        return out("floor_segments", "at least 1");
     }
     if parameters.statistics == Span::ZERO {
         return out("statistics", "above 0 s");
@@ -89,8 +101,8 @@ impl Policy for Sdtcp {
             return;
         };
         match measured {
-            Measured::Congested { link, level, queue } => {
-                self.congested(network, *link, *level, *queue, out);
+            Measured::Congested { link, severity, queue } => {
+                self.congested(network, *link, *severity, *queue, out);
             }
             Measured::Opened { flow, src, dst } => {
                 self.connections.open(now, network, *flow, (*src, *dst), self.parameters.segment);
@@ -127,33 +139,35 @@ impl Sdtcp {
         &self,
         network: &Network,
         link: LinkId,
-        level: Congestion,
+        severity: Severity,
         queue: Bytes,
         out: &mut Directives,
     ) {
-        if level == Congestion::Recovered {
+        if severity == Severity::Recovered {
             out.push(Directive::Window { link, flow: None, cap: None, lease: LEASE });
             return;
         }
         let Some(port) = self.connections.port(link) else {
             return;
         };
-        let Parameters { low_share, medium_share, segment, .. } = self.parameters;
+        let Parameters { low_share, medium_share, segment, floor_segments, .. } = self.parameters;
         let capacity = network.topology().link(link).spec.capacity;
         // Equation 2: what all flows together have in flight.
         let total = capacity.bytes_in(port.round_trip()) + queue;
         let [burst, background] = &port.flows;
         let (some, many) = (burst.len() as u64, background.len() as u64);
         let fair = share(total, port.count());
-        let background_cap = match level {
-            Congestion::Low => low_share.of(fair).max(segment),
-            Congestion::Medium => medium_share.of(fair).max(segment),
-            Congestion::High | Congestion::Recovered => segment,
+        let background_cap = match severity {
+            Severity::Low => low_share.of(fair).max(segment),
+            Severity::Medium => medium_share.of(fair).max(segment),
+            Severity::High | Severity::Recovered => segment,
         };
-        let entry =
-            |flow, cap| Directive::Window { link, flow: Some(flow), cap: Some(cap), lease: LEASE };
+        let entry = |flow, bytes| {
+            let cap = Some(Cap { bytes, floor_segments });
+            Directive::Window { link, flow: Some(flow), cap, lease: LEASE }
+        };
         out.extend(background.iter().map(|flow| entry(*flow, background_cap)));
-        if level == Congestion::High {
+        if severity == Severity::High {
             let cap = share(total - segment * many, some).max(segment);
             out.extend(burst.iter().map(|flow| entry(*flow, cap)));
         }
