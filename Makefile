@@ -2,27 +2,35 @@
 WATERMASTER := target/release/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
+.PHONY: help demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
+
+## help: this list
+help:
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | expand -t 18
+
+# setup-NEED-NEED…: what checks/setup.sh knows by these names is installed, or named, before anything is compiled.
+setup-%:
+	@checks/setup.sh $(subst -, ,$*)
 
 ## demo: build, run the main scenario under tcp, fifo, sff and smsf, name the report (TRACE=FILE: a SWIM trace)
 demo: release
 	$(WATERMASTER) run $(DEMO) --policy tcp,fifo,sff,smsf $(if $(TRACE),--trace "$(TRACE)")
 
-release:
+release: setup-build
 	cargo build --release --locked --package watermaster
 
 ## test: everything that is quick enough for every change
-test:
+test: setup-build
 	cargo test --workspace --locked
 	cargo build --locked --manifest-path checks/no-std/Cargo.toml
 
 ## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N)
-soak:
+soak: setup-build
 	CONTROL_SEEDS=$${CONTROL_SEEDS:-5000} cargo test --profile quick --locked \
 		-p watermaster-control -p watermaster-controlled --test faults
 
 ## lint: format, lints, documentation, fuzz targets that compile
-lint:
+lint: setup-build
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked
@@ -33,52 +41,52 @@ deny:
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny@0.20.2
 	cargo deny --locked check licenses bans sources
 
-## bench: the simulator's speed, the cost of decisions, then instructions (needs valgrind)
-bench: release
+## bench: the simulator's speed, the cost of decisions, then instructions
+bench: setup-valgrind release
 	$(WATERMASTER) bench
 	$(WATERMASTER) bench decide
 	docs/performance/instructions.sh $(WATERMASTER)
 
-## conformance: OpenFlow against Open vSwitch and os-ken (installs both when they are missing)
-conformance:
+## conformance: OpenFlow against Open vSwitch and os-ken
+conformance: setup-build-lab-venv
 	checks/conformance.sh
 
-## bpf: compile the agent's BPF programs (installs clang when it is missing)
-bpf:
+## bpf: compile the agent's BPF programs
+bpf: setup-bpf
 	live/kernel/bpf/build.sh
 
 ## bpf-check: the committed BPF objects match their source
-bpf-check:
+bpf-check: setup-bpf
 	live/kernel/bpf/build.sh --check
 
 ## pacing: goodput of real connections against the rates they are held to (root)
-pacing:
+pacing: setup-build-lab
 	cargo run --profile quick --locked --package watermaster-kernel --example pacing
 
 ## control: from a threshold to a rewritten window (root)
-control:
+control: setup-build-lab
 	cargo run --profile quick --locked --package watermaster-kernel --example control
 
 ## packets: what the programs of a port cost a packet in the kernel (root)
-packets:
+packets: setup-build-lab
 	cargo run --profile quick --locked --package watermaster-kernel --example packets
 
 ## faults: daemons and Open vSwitch are hurt while real connections run; what traffic suffers (root)
-faults:
+faults: setup-build-lab-faketime
 	checks/faults.sh
 
-## lab-demo: a live cluster of Open vSwitch, controller and agent beside the simulator (root; installs Open vSwitch)
+## lab-demo: a live cluster of Open vSwitch, controller and agent beside the simulator (root)
 lab-demo:
 	checks/lab-demo.sh
 
 ## lab-meters: goodput of live flows against their rates from 1 Mbit/s to 1 Gbit/s, by pacing and by meters, then smsf by both (root)
-lab-meters:
+lab-meters: setup-build-lab
 	cargo build --profile quick --locked --package watermaster
 	cargo run --profile quick --locked --package watermaster-lab --example enforcement
 	target/quick/watermaster lab compare scenarios/lab/two-shuffles-ovs.toml --policy smsf --vary lab.enforcement=pacing,meters
 
 ## fidelity: the transports against closed forms, other simulators and the kernel's own TCP (root)
-fidelity: release
+fidelity: setup-lab-python release
 	fidelity/table.py
 
 ## reproduce: every published figure, ours beside it (TRACES=DIR, a folder of traces)

@@ -1,17 +1,8 @@
 #!/bin/sh
 # Runs the OpenFlow tests that need Open vSwitch and os-ken, and lets none be skipped.
-# Installs Open vSwitch where it is missing (Debian or Ubuntu, root); os-ken goes into a virtual
-# environment below target/.
+# os-ken goes into a virtual environment below target/.
 set -eu
 cd "$(dirname "$0")/.."
-if ! command -v ovs-vswitchd >/dev/null; then
-    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-        echo "conformance: Open vSwitch is missing; install the package openvswitch-switch" >&2
-        exit 1
-    fi
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openvswitch-switch
-fi
 venv=$PWD/target/os-ken
 if ! "$venv/bin/python" -c 'import os_ken' 2>/dev/null; then
     python3 -m venv "$venv"

@@ -1,23 +1,19 @@
 #!/bin/sh
 # The whole thing on one machine: two racks of Open vSwitch with six hosts, the controller's and the agent's daemon, two
 # shuffles over the kernel's TCP, first left alone, then under smsf; beside it what the simulator says of the same file.
-# Needs root. Installs Open vSwitch and ethtool where they are missing (Debian or Ubuntu).
+# Needs root; under sudo, the user's own toolchain builds.
 set -eu
 cd "$(dirname "$0")/.."
 if [ "$(id -u)" != 0 ]; then
     echo "lab-demo: skipped: network namespaces and BPF need root; run sudo make lab-demo"
     exit
 fi
-if ! command -v ovs-vswitchd >/dev/null || ! command -v ethtool >/dev/null || ! command -v ip >/dev/null; then
-    if ! command -v apt-get >/dev/null; then
-        echo "lab-demo: missing: install openvswitch-switch, ethtool and iproute2" >&2
-        exit 1
-    fi
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openvswitch-switch ethtool iproute2
-fi
-checks/install-agent.sh
-cargo build --profile quick --locked --package watermaster
+user=${SUDO_USER:-root}
+PATH=$PATH:$(getent passwd "$user" | cut -d: -f6)/.cargo/bin
+export PATH
+checks/setup.sh build lab
+# shellcheck disable=SC2086
+${SUDO_USER:+sudo -u "$user" -H env PATH="$PATH"} cargo build --profile quick --locked --package watermaster
 watermaster=${CARGO_TARGET_DIR:-target}/quick/watermaster
 scenario=scenarios/lab/two-shuffles-ovs.toml
 name=demo$$

@@ -1,18 +1,9 @@
 #!/bin/sh
 # Compiles the BPF programs into objects/, or with --check compares what is there with its source.
-# The compiler's version is pinned, because the comparison is of octets.
+# The compiler's version is pinned, because the comparison is of octets; checks/setup.sh installs it.
 set -eu
 cd "$(dirname "$0")"
 version=19
-if ! command -v "clang-$version" >/dev/null || ! command -v "llvm-strip-$version" >/dev/null ||
-    [ ! -e /usr/include/bpf/bpf_helpers.h ]; then
-    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-        echo "bpf: missing: install the packages clang-$version llvm-$version libbpf-dev" >&2
-        exit 1
-    fi
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "clang-$version" "llvm-$version" libbpf-dev
-fi
 compile() { # SOURCE OBJECT
     "clang-$version" -target bpf -mcpu=v3 -O2 -g -Wall -Wextra -Werror -Wno-missing-declarations \
         -I. -fdebug-prefix-map="$PWD"=. -c "$1" -o "$2"

@@ -1,0 +1,59 @@
+#!/bin/sh
+# Installs the Debian packages that a make target needs and this machine lacks. Without root it names them
+# in one line and fails, before anything is compiled. Usage: checks/setup.sh NEED…
+set -eu
+
+missing=
+lacks() { # PACKAGES
+    missing="$missing $*"
+}
+has() { # COMMAND
+    # System commands stand where a user's PATH may not lead.
+    PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null
+}
+
+for need in "$@"; do
+    case $need in
+    build) # C and assembly are compiled (libbpf, ring), libelf and zlib are linked with
+        if ! has cargo; then
+            echo "setup: there is no cargo; install Rust by rustup (https://rustup.rs)" >&2
+            exit 1
+        fi
+        has cc || lacks gcc libc6-dev
+        has pkg-config || lacks pkg-config
+        pkg-config --exists libelf 2>/dev/null || lacks libelf-dev
+        pkg-config --exists zlib 2>/dev/null || lacks zlib1g-dev
+        ;;
+    lab) # namespaces, links and switches
+        has ip || lacks iproute2
+        has ethtool || lacks ethtool
+        has ovs-vswitchd || lacks openvswitch-switch
+        ;;
+    python) has python3 || lacks python3 ;;
+    venv) python3 -c 'import ensurepip' 2>/dev/null || lacks python3-venv ;;
+    faketime) has faketime || lacks faketime ;;
+    bpf) # one version, because objects are compared by octets
+        has clang-19 || lacks clang-19
+        has llvm-strip-19 || lacks llvm-19
+        [ -e /usr/include/bpf/bpf_helpers.h ] || lacks libbpf-dev
+        ;;
+    valgrind) has valgrind || lacks valgrind ;;
+    *)
+        echo "setup: there is no need $need" >&2
+        exit 2
+        ;;
+    esac
+done
+[ -n "$missing" ] || exit 0
+if ! has apt-get; then
+    echo "setup: install what Debian calls$missing" >&2
+    exit 1
+fi
+if [ "$(id -u)" != 0 ]; then
+    echo "setup: something is missing; run: sudo apt-get install --yes$missing" >&2
+    exit 1
+fi
+echo "setup: installing$missing"
+apt-get update -qq
+# shellcheck disable=SC2086
+DEBIAN_FRONTEND=noninteractive apt-get install -qq --yes --no-install-recommends $missing >/dev/null
