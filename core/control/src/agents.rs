@@ -9,20 +9,21 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{FlowId, LinkId, NodeId, NodeKind};
+use model::{Cap, FlowId, LinkId, NodeId, NodeKind};
 use protocol::Connection;
-use protocol::agent::{Command, Commands, Host, Report, Thresholds};
-use units::{Bytes, Rate, Time};
+use protocol::agent::{Capability, Command, Commands, Host, Report};
+use units::{Rate, Time};
 
 use crate::budget::Budget;
 use crate::controller::{Controller, RENEWALS};
+use crate::failures::Failures;
 use crate::message::{Closing, Output, Peer, Refusal};
 
 /// An agent.
 pub(crate) struct Agent {
     pub(crate) identity: String,
     pub(crate) hosts: Vec<NodeId>,
-    pub(crate) capabilities: Vec<String>,
+    pub(crate) capabilities: Vec<Capability>,
     /// It has said hello.
     pub(crate) greeted: bool,
     pub(crate) budget: Budget,
@@ -34,19 +35,23 @@ pub(crate) struct Agent {
     pub(crate) renew_at: Time,
     /// What it was told and shall stand.
     pub(crate) standing: BTreeMap<Connection, Standing>,
-    windows: BTreeMap<(LinkId, Option<Connection>), Bytes>,
+    windows: BTreeMap<(LinkId, Option<Connection>), Cap>,
     batch: Vec<Command>,
     /// The next commands are all there are.
     pub(crate) complete: bool,
     /// What it has not confirmed: number, connection, rate. Bounded; what is replaced goes.
     unconfirmed: VecDeque<(u64, Connection, Option<Rate>)>,
+    /// What it was told and could not do.
+    pub(crate) failures: Failures,
+    /// Commands that it may still report as failed.
+    unanswered: u64,
 }
 
 /// What a connection is held to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Standing {
     pub(crate) rate: Option<Rate>,
-    pub(crate) level: u8,
+    pub(crate) priority: u8,
 }
 
 /// Unconfirmed commands beyond which those that newer ones replaced are forgotten; a multiple of what
@@ -58,10 +63,36 @@ impl Agent {
     /// Whether a report confirms what the agent was told and had not confirmed: there are no more of
     /// those than the controller asks for.
     pub(crate) fn confirms(&self, report: &Report, epoch: u64) -> bool {
-        let Report::Applied { epoch: of, sequence } = report else {
-            return false;
-        };
-        *of == epoch && (self.applied + 1..=self.sequence).contains(sequence)
+        match report {
+            Report::Applied { epoch: of, sequence } => {
+                *of == epoch && (self.applied + 1..=self.sequence).contains(sequence)
+            }
+            Report::Failed { epoch: of, .. } => *of == epoch && self.unanswered > 0,
+            _ => false,
+        }
+    }
+
+    /// Has a command sent with the next ones, if the agent can carry it out.
+    fn send(&mut self, command: Command) {
+        let sequence = self.sequence + 1;
+        let needs = command.needs();
+        if !self.capabilities.contains(&needs) {
+            match command {
+                // Samples are of use where there are any.
+                Command::Sample { .. } => {}
+                command if ends(&command) => self.failures.forget(&command),
+                command => {
+                    let reason = format!("agent {} has no {}", self.identity, needs.name());
+                    self.failures.failed(&command, 0, &reason, usize::MAX);
+                }
+            }
+            return;
+        }
+        self.failures.sent(&command, sequence);
+        if let Command::Pace { connection, rate_bps } = command {
+            self.unconfirmed.push_back((sequence, connection, rate_bps));
+        }
+        self.batch.push(command);
     }
 
     pub(crate) fn unconfirmed(&self) -> usize {
@@ -111,6 +142,8 @@ impl Controller {
             batch: Vec::new(),
             complete: false,
             unconfirmed: VecDeque::new(),
+            failures: Failures::default(),
+            unanswered: 0,
         };
         self.agents.insert(peer, agent);
     }
@@ -143,7 +176,7 @@ impl Controller {
         &mut self,
         peer: Peer,
         hosts: &[Host],
-        capabilities: &[String],
+        capabilities: &[Capability],
         epoch: u64,
     ) -> Result<(), Refusal> {
         let refuse = |field, reason| Err(Refusal { field, reason, busy: false });
@@ -151,7 +184,7 @@ impl Controller {
         if self.agents[&peer].greeted {
             return refuse("type", "a hello comes once, first; connect again".into());
         }
-        if hosts.len() > self.limits.hosts || capabilities.len() > 1000 {
+        if hosts.len() > self.limits.hosts || capabilities.len() > Capability::ALL.len() {
             return refuse("hosts", "names too many hosts or capabilities".into());
         }
         let mut nodes = Vec::new();
@@ -230,11 +263,10 @@ impl Controller {
             return true;
         }
         if old.rate != target.rate {
-            agent.batch.push(Command::Pace { connection, rate_bps: target.rate });
-            agent.unconfirmed.push_back((agent.sequence + 1, connection, target.rate));
+            agent.send(Command::Pace { connection, rate_bps: target.rate });
         }
-        if old.level != target.level {
-            agent.batch.push(Command::Prioritize { connection, level: target.level });
+        if old.priority != target.priority {
+            agent.send(Command::Prioritize { connection, priority: target.priority });
         }
         self.addressed.insert(peer);
         true
@@ -246,7 +278,7 @@ impl Controller {
         at: NodeId,
         link: LinkId,
         flow: Option<FlowId>,
-        cap: Option<Bytes>,
+        cap: Option<Cap>,
     ) -> bool {
         let connection = flow.and_then(|id| Some(self.registry.flow(id)?.connection));
         if flow.is_some() && connection.is_none() {
@@ -266,7 +298,7 @@ impl Controller {
         at: NodeId,
         link: LinkId,
         connection: Option<Connection>,
-        cap_bytes: Option<Bytes>,
+        cap: Option<Cap>,
     ) -> bool {
         let interface = &self.view.links[link.index()].interface;
         let Some(peer) = self.acting.get(&at).copied().filter(|_| !interface.is_empty()) else {
@@ -275,13 +307,13 @@ impl Controller {
         let Some(agent) = self.agents.get_mut(&peer) else {
             return false;
         };
-        let old = match cap_bytes {
+        let old = match cap {
             Some(cap) => agent.windows.insert((link, connection), cap),
             None => agent.windows.remove(&(link, connection)),
         };
-        if old != cap_bytes && !agent.complete {
+        if old != cap && !agent.complete {
             let (node, interface) = (self.view.node_name(at).into(), interface.clone());
-            agent.batch.push(Command::Window { node, interface, connection, cap_bytes });
+            agent.send(Command::Window { node, interface, connection, cap });
             self.addressed.insert(peer);
         }
         true
@@ -299,15 +331,40 @@ impl Controller {
                 break;
             }
             agent.unconfirmed.pop_front();
+            if agent.failures.missed(&connection, number) {
+                continue;
+            }
             match rate {
                 Some(rate) => self.confirmed.insert(connection, rate),
                 None => self.confirmed.remove(&connection),
             };
         }
+        agent.failures.applied(sequence.min(agent.sequence));
         if agent.unconfirmed.is_empty() {
             // What a burst took isn't kept for ever.
             agent.unconfirmed.shrink_to(UNCONFIRMED);
         }
+    }
+
+    /// An agent could not carry out a command.
+    pub(crate) fn failed(
+        &mut self,
+        peer: Peer,
+        (epoch, sequence): (u64, u64),
+        command: &Command,
+        reason: &str,
+    ) {
+        self.outrank(epoch);
+        let most = self.limits.flows;
+        let Some(agent) = self.agents.get_mut(&peer).filter(|_| epoch == self.epoch) else {
+            return;
+        };
+        if !(agent.applied + 1..=agent.sequence).contains(&sequence) {
+            return;
+        }
+        agent.unanswered = agent.unanswered.saturating_sub(1);
+        agent.failures.failed(command, sequence, reason, most);
+        self.counters.commands_failed += 1;
     }
 
     /// Sends what agents have to be told, and renewals.
@@ -328,6 +385,7 @@ impl Controller {
             let commands = core::mem::take(&mut agent.batch);
             agent.bound_unconfirmed();
             self.counters.commands += commands.len() as u64;
+            agent.unanswered += commands.len() as u64;
             let sequence = agent.sequence;
             out.push(Output::Agent(
                 peer,
@@ -361,13 +419,12 @@ impl Controller {
                 self.recount_link(host, *link, &mut windows, &mut batch);
             }
         }
-        for (connection, Standing { rate, level }) in &standing {
-            let connection = *connection;
+        for (&connection, &Standing { rate, priority }) in &standing {
             if rate.is_some() {
-                batch.push(Command::Pace { connection, rate_bps: *rate });
+                batch.push(Command::Pace { connection, rate_bps: rate });
             }
-            if *level > 0 {
-                batch.push(Command::Prioritize { connection, level: *level });
+            if priority > 0 {
+                batch.push(Command::Prioritize { connection, priority });
             }
         }
         let agent = self.agents.get_mut(&peer).expect("the agent was found");
@@ -376,15 +433,18 @@ impl Controller {
         let old = agent.standing.keys().filter(|connection| !standing.contains_key(connection));
         let old: Vec<_> = old.map(|connection| (sequence, *connection, None)).collect();
         agent.unconfirmed.extend(old);
-        agent.unconfirmed.extend(standing.iter().map(|(c, s)| (sequence, *c, s.rate)));
-        (agent.standing, agent.windows, agent.batch) = (standing, windows, batch);
+        let unlimited = standing.iter().filter(|(_, target)| target.rate.is_none());
+        agent.unconfirmed.extend(unlimited.map(|(connection, _)| (sequence, *connection, None)));
+        (agent.standing, agent.windows) = (standing, windows);
+        agent.batch.clear();
+        batch.into_iter().for_each(|command| agent.send(command));
     }
 
     fn recount_link(
         &self,
         node: NodeId,
         link: LinkId,
-        windows: &mut BTreeMap<(LinkId, Option<Connection>), Bytes>,
+        windows: &mut BTreeMap<(LinkId, Option<Connection>), Cap>,
         batch: &mut Vec<Command>,
     ) {
         let interface = &self.view.links[link.index()].interface;
@@ -393,16 +453,9 @@ impl Controller {
         }
         let is_switch = self.view.kind(node) == Some(NodeKind::Switch);
         let name = || (String::from(self.view.node_name(node)), interface.clone());
-        if let Some(watch) = self.policy.watch().and_then(|watch| watch.congestion)
-            && is_switch
-        {
+        let thresholds = self.policy.watch().and_then(|watch| watch.congestion);
+        if thresholds.is_some() && is_switch {
             let (node, interface) = name();
-            let thresholds = Some(Thresholds {
-                low_packets: watch.low,
-                medium_packets: watch.medium,
-                high_packets: watch.high,
-                recovery_ns: watch.recovery,
-            });
             batch.push(Command::Watch { node, interface, thresholds });
         }
         let all = (link, None)..=(link, Some(FlowId(u32::MAX)));
@@ -413,7 +466,19 @@ impl Controller {
             }
             windows.insert((link, connection), *cap);
             let (node, interface) = name();
-            batch.push(Command::Window { node, interface, connection, cap_bytes: Some(*cap) });
+            batch.push(Command::Window { node, interface, connection, cap: Some(*cap) });
         }
     }
+}
+
+/// Whether a command only ends something.
+const fn ends(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Pace { rate_bps: None, .. }
+            | Command::Prioritize { priority: 0, .. }
+            | Command::Window { cap: None, .. }
+            | Command::Watch { thresholds: None, .. }
+            | Command::Sample { every_ns: None }
+    )
 }

@@ -5,7 +5,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Declared, Directives, FlowId, JobId, LinkId, LinkSpec, NodeId, Observation};
+use model::{Cap, Declared, Directives, FlowId, JobId, LinkId, LinkSpec, NodeId, Observation};
 use policy::Policy;
 use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
@@ -44,7 +44,7 @@ pub struct Controller {
     /// Limits that are confirmed to stand.
     pub(crate) confirmed: BTreeMap<Connection, Rate>,
     /// Caps of windows that the policy wants.
-    pub(crate) windows: BTreeMap<(LinkId, Option<FlowId>), Bytes>,
+    pub(crate) windows: BTreeMap<(LinkId, Option<FlowId>), Cap>,
     pub(crate) pairs: BTreeMap<(NodeId, NodeId), Pair>,
     pub(crate) agents: BTreeMap<Peer, Agent>,
     /// The agent that acts for a node.

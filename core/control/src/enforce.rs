@@ -6,7 +6,7 @@
 
 use alloc::collections::BTreeMap;
 
-use model::{Directive, FlowId, LinkId, NodeId};
+use model::{Cap, Directive, FlowId, LinkId, NodeId};
 use protocol::Connection;
 use units::{Bytes, Rate, Time};
 
@@ -79,15 +79,15 @@ impl Controller {
         let mut flows =
             self.registry.sharing(connection).iter().filter_map(|id| self.registry.flow(*id));
         let Some(first) = flows.next() else {
-            return Standing { rate: self.pair_share(connection), level: 0 };
+            return Standing { rate: self.pair_share(connection), priority: 0 };
         };
-        let (mut rate, mut level) = (first.intended, first.level);
+        let (mut rate, mut priority) = (first.intended, first.level);
         for flow in flows {
             rate = rate.zip(flow.intended).map(|(sum, more)| sum + more);
-            level = level.min(flow.level);
+            priority = priority.min(flow.level);
         }
         let rate = [rate, self.pair_share(connection)].into_iter().flatten().min();
-        Standing { rate, level }
+        Standing { rate, priority }
     }
 
     fn pair_share(&self, connection: &Connection) -> Option<Rate> {
@@ -130,7 +130,7 @@ impl Controller {
     }
 
     /// Caps windows where a link begins, or lifts the cap.
-    pub(crate) fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
+    pub(crate) fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
         let Some(known) = self.view.network.topology().links().get(link.index()) else {
             return;
         };

@@ -198,6 +198,10 @@ impl Controller {
                 problems.push(format!("link {} is down", self.view.link_name(id)));
             }
         }
+        for agent in self.agents.values() {
+            let failures = agent.failures.summary();
+            problems.extend(failures.map(|what| format!("agent {}: {what}", agent.identity)));
+        }
         problems.extend(self.view.contradictions.keys().cloned());
         problems
     }
@@ -219,11 +223,18 @@ impl Controller {
             connection: flow.connection,
             intended_bps: flow.intended,
             enforced_bps: self.confirmed.get(&flow.connection).copied(),
+            failed: self.failure(flow).map(ToString::to_string),
             measured_bps: flow.measured,
             bytes: flow.size,
             delivered_bytes: flow.delivered,
             contradicted: flow.lie(),
         }
+    }
+
+    /// Why the limit of a flow could not be set.
+    fn failure(&self, flow: &Flow) -> Option<&str> {
+        let agent = self.acting.get(&flow.ends.0).and_then(|peer| self.agents.get(peer))?;
+        agent.failures.rate(&flow.connection)
     }
 
     /// Why a flow has its rate; `None` when there is no such flow.
@@ -330,7 +341,10 @@ impl Controller {
         let host = flow.ends.0;
         match self.enforcement {
             Enforcement::Pacing => match self.acting.get(&host).and_then(|p| self.agents.get(p)) {
-                Some(agent) => format!("agent {}, by pacing", agent.identity),
+                Some(agent) => match agent.failures.rate(&flow.connection) {
+                    Some(reason) => format!("nobody: agent {} failed: {reason}", agent.identity),
+                    None => format!("agent {}, by pacing", agent.identity),
+                },
                 None => format!("nobody: no agent is connected for {}", self.view.node_name(host)),
             },
             Enforcement::Meters => {

@@ -20,6 +20,7 @@ mod declared;
 mod enforce;
 mod entry;
 mod explain;
+mod failures;
 mod frame;
 mod message;
 mod meters;

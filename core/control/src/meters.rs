@@ -8,7 +8,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use model::{FlowId, LinkId, NodeId};
+use model::{Cap, FlowId, LinkId, NodeId};
 use openflow::{Band, BandKind, List, Message, MeterCommand, MeterFlags, MeterId, MeterMod};
 use protocol::Connection;
 use units::{Bytes, Rate, Span};
@@ -22,6 +22,8 @@ use crate::switches::{Pending, meter_numbers};
 const BURST: Span = Span::from_millis(100);
 /// And at least ten full frames.
 const LEAST_BURST: Bytes = Bytes::new(15_000);
+/// Payload of a full segment on Ethernet: an OpenFlow switch doesn't look at what hosts agreed on.
+const SEGMENT: Bytes = Bytes::new(1460);
 
 /// Bits of a rate or a burst in the wire's units of 1000, rounded up, never zero.
 fn kilo(bits: u64) -> u32 {
@@ -159,7 +161,7 @@ impl Controller {
         at: NodeId,
         link: LinkId,
         flow: Option<FlowId>,
-        cap: Option<Bytes>,
+        cap: Option<Cap>,
     ) -> bool {
         if !self.capping.contains(&at) {
             return false;
@@ -175,7 +177,8 @@ impl Controller {
             let (connection, scale) = (flow.connection, flow.scale);
             match (cap, scale) {
                 // Without its scale the header can't be written.
-                (Some(bytes), Some(shift)) => {
+                (Some(cap), Some(shift)) => {
+                    let bytes = cap.least(SEGMENT);
                     self.put_own(at, acknowledgements(&connection), Does::Cap { bytes, shift });
                 }
                 (Some(_), None) => self.counters.directives_unenforced += 1,

@@ -11,9 +11,10 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
 use protocol::Connection;
-use protocol::agent::{ConnectionReport, Host, Level, Report};
+use model::{Cap, Severity, Thresholds};
+use protocol::agent::{Capability, Command, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
-use units::{Bytes, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::message::{Input, Peer};
 
@@ -356,11 +357,13 @@ macro_rules! number {
 }
 
 number! {
+    u8, byte, |n| n, |n: u8| n;
     u32, u32, |n| n, |n| n;
     u64, u64, |n| n, |n| n;
     Time, u64, Time::from_nanos, Time::as_nanos;
     Span, u64, Span::from_nanos, Span::as_nanos;
     Bytes, u64, Bytes::new, Bytes::get;
+    Rate, u64, Rate::from_bps, Rate::as_bps;
 }
 
 /// Structures that are their fields one after another.
@@ -386,6 +389,8 @@ fields! {
         connection, delivered_bytes, unsent_bytes, in_flight_bytes, rtt_ns, retransmissions
     }
     Host { name, addresses }
+    Cap { bytes, floor_segments }
+    Thresholds { low, medium, high, recovery }
 }
 
 /// Messages of several kinds: a byte that says which, and their fields.
@@ -426,11 +431,26 @@ tagged! {
         1 => Connections { connections }
         2 => Opened { connection }
         3 => Closed { connection }
-        4 => Congested { node, interface, level, queue_bytes }
+        4 => Congested { node, interface, severity, queue_bytes }
         5 => Applied { epoch, sequence }
         6 => Stale { epoch, obeys }
+        7 => Failed { epoch, sequence, command, reason }
     }
-    Level {
+    Command {
+        0 => Pace { connection, rate_bps }
+        1 => Prioritize { connection, priority }
+        2 => Window { node, interface, connection, cap }
+        3 => Watch { node, interface, thresholds }
+        4 => Sample { every_ns }
+    }
+    Capability {
+        0 => Pacing {}
+        1 => Statistics {}
+        2 => Watching {}
+        3 => Windows {}
+        4 => Priorities {}
+    }
+    Severity {
         0 => Recovered {}
         1 => Low {}
         2 => Medium {}

@@ -4,9 +4,9 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
-use model::{Congestion, FlowId, Measured, NodeId, StreamSample};
+use model::{FlowId, Measured, NodeId, StreamSample};
 use protocol::Connection;
-use protocol::agent::{ConnectionReport, Level, Report};
+use protocol::agent::{ConnectionReport, Report};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::controller::Controller;
@@ -73,7 +73,7 @@ impl Controller {
                 self.own(peer, connection)?;
                 self.closed(connection);
             }
-            Report::Congested { node, interface, level, queue_bytes } => {
+            Report::Congested { node, interface, severity, queue_bytes } => {
                 let found =
                     self.view.named(node).filter(|node| self.acting.get(node) == Some(&peer));
                 let link = found.and_then(|node| self.view.link_by(node, interface));
@@ -81,13 +81,11 @@ impl Controller {
                     let reason = "is no interface that the agent acts for; declare it".into();
                     return Err(Refusal { field: "interface", reason, busy: false });
                 };
-                let level = match level {
-                    Level::Recovered => Congestion::Recovered,
-                    Level::Low => Congestion::Low,
-                    Level::Medium => Congestion::Medium,
-                    Level::High => Congestion::High,
-                };
-                self.tell(Measured::Congested { link, level, queue: *queue_bytes });
+                let (severity, queue) = (*severity, *queue_bytes);
+                self.tell(Measured::Congested { link, severity, queue });
+            }
+            Report::Failed { epoch, sequence, command, reason } => {
+                self.failed(peer, (*epoch, *sequence), command, reason);
             }
             Report::Applied { epoch, sequence } => self.applied(peer, *epoch, *sequence),
             Report::Stale { obeys, .. } => {

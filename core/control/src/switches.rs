@@ -191,7 +191,8 @@ impl Controller {
             Heard::Notice(notice) => {
                 if let Some(link) = self.view.link_at(node, notice.port.0) {
                     let queue = Bytes::new(notice.queue_bytes.into());
-                    self.tell(Measured::Congested { link, level: notice.level, queue });
+                    let severity = notice.severity;
+                    self.tell(Measured::Congested { link, severity, queue });
                 }
             }
             Heard::Barrier(xid) => match self.forget_pending(node, xid) {

@@ -400,7 +400,7 @@ fn windows_are_capped_at_the_switch() {
     rig.send(3, back);
     assert_eq!(rig.controller.flows(9).len(), 1);
     let notice = openflow::sdtcp::Notice {
-        level: model::Congestion::High,
+        level: model::Severity::High,
         port: PortNo(1),
         queue_bytes: 90_000,
     };

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{
-    Congestion, Declared, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId,
+    Severity, Declared, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId,
     Observation, Request, Sample, StreamSample, TaskId,
 };
 use proptest::prelude::*;
@@ -134,7 +134,7 @@ fn pairs() -> impl Strategy<Value = Observation> {
 
 /// Anything that switches can report.
 fn measured(base: u32) -> impl Strategy<Value = Observation> {
-    use Congestion::{High, Low, Medium, Recovered};
+    use Severity::{High, Low, Medium, Recovered};
     let flow = move || (base..base + 12).prop_map(FlowId);
     let node = || prop_oneof![9 => 0..7u32, 1 => Just(u32::MAX)].prop_map(NodeId);
     let link = || prop_oneof![9 => 0..20u32, 1 => Just(u32::MAX)].prop_map(LinkId);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use model::build::{self, Access};
 use model::{
-    Buffer, Congestion, Directive, Directives, FlowId, LinkId, LinkSpec, Measured, Network,
+    Buffer, Severity, Directive, Directives, FlowId, LinkId, LinkSpec, Measured, Network,
     Observation,
 };
 use proptest::prelude::*;
@@ -69,7 +69,7 @@ impl Bench {
     }
 
     /// Window entries that a notification with so many packets of 1500 B in the queue gives.
-    fn congested(&mut self, level: Congestion, packets: u64) -> BTreeMap<u32, u64> {
+    fn congested(&mut self, level: Severity, packets: u64) -> BTreeMap<u32, u64> {
         let (link, queue) = (self.core(), Bytes::new(1500 * packets));
         let directives = self.tell(Measured::Congested { link, level, queue });
         let entry = |directive: Directive| match directive {
@@ -93,15 +93,15 @@ fn windows_by_equations_3_to_8() {
     bench.carried(&[(0, 2_000_000), (1, 3000)]);
 
     // W = (29,130 + 45,000) / 11 = 6739.
-    assert_eq!(bench.congested(Congestion::Low, 30), BTreeMap::from([(0, 4492)]));
+    assert_eq!(bench.congested(Severity::Low, 30), BTreeMap::from([(0, 4492)]));
     // W = (29,130 + 90,000) / 11 = 10,830.
-    assert_eq!(bench.congested(Congestion::Medium, 60), BTreeMap::from([(0, 5415)]));
+    assert_eq!(bench.congested(Severity::Medium, 60), BTreeMap::from([(0, 5415)]));
     // (29,130 + 127,500 − 1460) / 10 = 15,517 for each burst.
     let mut expected: BTreeMap<u32, u64> = (1..=10).map(|flow| (flow, 15_517)).collect();
     expected.insert(0, MSS);
-    assert_eq!(bench.congested(Congestion::High, 85), expected);
+    assert_eq!(bench.congested(Severity::High, 85), expected);
     let link = bench.core();
-    let recovered = Measured::Congested { link, level: Congestion::Recovered, queue: Bytes::ZERO };
+    let recovered = Measured::Congested { link, level: Severity::Recovered, queue: Bytes::ZERO };
     let all = bench.tell(recovered);
     assert!(matches!(all[..], [Directive::Window { flow: None, cap: None, .. }]));
 }
@@ -112,9 +112,9 @@ fn no_window_is_below_a_segment() {
     (0..200).for_each(|flow| assert!(bench.open(flow).is_empty()));
     bench.now = Time::from_nanos(2_000_000_000);
     bench.carried(&[(0, 1_000_001)]);
-    assert_eq!(bench.congested(Congestion::Low, 30)[&0], MSS);
-    assert_eq!(bench.congested(Congestion::Medium, 60)[&0], MSS);
-    let all = bench.congested(Congestion::High, 85);
+    assert_eq!(bench.congested(Severity::Low, 30)[&0], MSS);
+    assert_eq!(bench.congested(Severity::Medium, 60)[&0], MSS);
+    let all = bench.congested(Severity::High, 85);
     assert!(all.len() == 200 && all.values().all(|cap| *cap == MSS));
 }
 
@@ -127,12 +127,12 @@ fn background_by_volume_and_age() {
     bench.now = Time::from_nanos(1_000_000_000);
     bench.open(2);
     bench.carried(&[(0, 1_000_001)]);
-    assert!(bench.congested(Congestion::Low, 30).is_empty(), "not older than 1 s");
+    assert!(bench.congested(Severity::Low, 30).is_empty(), "not older than 1 s");
     bench.now = Time::from_nanos(1_000_000_001);
     bench.carried(&[(0, 1_000_001), (1, 1_000_000), (2, 9_000_000)]);
-    assert_eq!(bench.congested(Congestion::Low, 30).into_keys().collect::<Vec<_>>(), [0]);
+    assert_eq!(bench.congested(Severity::Low, 30).into_keys().collect::<Vec<_>>(), [0]);
     bench.tell(Measured::Closed { flow: FlowId(0) });
-    assert!(bench.congested(Congestion::Low, 30).is_empty());
+    assert!(bench.congested(Severity::Low, 30).is_empty());
 }
 
 /// ε = 0.5 of 150,000 B and the pipe for all.
@@ -264,7 +264,7 @@ fn hold_makes_up_for_flows_held_up_elsewhere() {
 /// The trigger, message by message: (ms, packets, message).
 #[test]
 fn the_trigger_rises_in_steps_and_recovers_after_a_second() {
-    use Congestion::{High, Low, Medium, Recovered};
+    use Severity::{High, Low, Medium, Recovered};
     let mut trigger = Trigger::new(Thresholds::default());
     let story = [
         (0, 29, None),
@@ -297,30 +297,30 @@ proptest! {
     #[test]
     fn the_trigger_says_what_is(steps in prop::collection::vec((1..700_u64, 0..101_u32), 1..200)) {
         let mut trigger = Trigger::new(Thresholds::default());
-        let mut state = Congestion::Recovered;
+        let mut state = Severity::Recovered;
         let mut now = Time::ZERO;
         let mut last_high = None;
         for (wait, packets) in steps {
             now += Span::from_millis(wait);
             let level = match packets {
-                85.. => Congestion::High,
-                60.. => Congestion::Medium,
-                30.. => Congestion::Low,
-                _ => Congestion::Recovered,
+                85.. => Severity::High,
+                60.. => Severity::Medium,
+                30.. => Severity::Low,
+                _ => Severity::Recovered,
             };
             let said = trigger.observe(now, packets);
-            if level > Congestion::Recovered {
+            if level > Severity::Recovered {
                 last_high = Some(now);
                 prop_assert_eq!(said, (level > state).then_some(level));
                 state = state.max(level);
-            } else if said == Some(Congestion::Recovered) {
-                prop_assert!(state > Congestion::Recovered);
+            } else if said == Some(Severity::Recovered) {
+                prop_assert!(state > Severity::Recovered);
                 prop_assert!(now.since(last_high.unwrap()) > Span::from_secs(1));
-                state = Congestion::Recovered;
+                state = Severity::Recovered;
             } else {
                 prop_assert_eq!(said, None);
             }
-            prop_assert_eq!(trigger.deadline().is_some(), state > Congestion::Recovered);
+            prop_assert_eq!(trigger.deadline().is_some(), state > Severity::Recovered);
         }
     }
 
@@ -358,7 +358,7 @@ proptest! {
                 .iter()
                 .map(|(flow, (.., background))| (*flow, if *background { MSS } else { burst }))
                 .collect();
-            prop_assert_eq!(bench.congested(Congestion::High, 85), expected);
+            prop_assert_eq!(bench.congested(Severity::High, 85), expected);
         }
     }
 }

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     let rig = Rig::new(None);
     let mut switch = Switch::new().unwrap();
     let number = switch.attach(rig.namespace(0), "eth0", &PortOptions::default()).unwrap();
-    switch.renew(lease(3_600_000)).unwrap();
+    switch.renew(now(), lease(3_600_000)).unwrap();
     let port = switch.port(number).unwrap();
     // Windows are looked at where both SYNs were seen.
     port.pass_out(&packet(true, false, |header| syn(header, 1460, Some(7)))).unwrap();

@@ -146,13 +146,13 @@ impl Pacer {
             .map_err(Error::bpf("write a limit"))
     }
 
-    /// Begins a lease, or makes it last from now on, for all that was granted under its epoch and
+    /// Begins a lease, or makes it last from `now` on, for all that was granted under its epoch and
     /// still stands. It costs the same however many that are.
     ///
     /// # Errors
     /// [`Error::Stale`], or what the kernel says.
-    pub fn renew(&mut self, lease: Lease) -> Result<(), Error> {
-        self.leases.renew(lease, || self.remove_ended())
+    pub fn renew(&mut self, now: Time, lease: Lease) -> Result<(), Error> {
+        self.leases.renew(now, lease, || self.remove_ended())
     }
 
     /// Removes the limits whose lease is over, which makes room; returns how many.
@@ -193,9 +193,9 @@ impl Pacer {
         Ok(found)
     }
 
-    /// The highest epoch that was obeyed.
-    pub fn epoch(&self) -> u64 {
-        self.leases.epoch()
+    /// The leases.
+    pub fn leases(&self) -> agent::Leases {
+        self.leases.known().clone()
     }
 
     /// How the connections stand that began since the start or were adopted, in all namespaces.

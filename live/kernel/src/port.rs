@@ -7,16 +7,16 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, TC_EGRESS, TC_INGRESS, TcAttachPoint,
     TcHook, TcHookBuilder,
 };
-use model::Buffer;
+use agent::PortNumber;
+use model::{Buffer, Cap, Thresholds};
 use protocol::Connection;
-use protocol::agent::Thresholds;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::layout::{CONNECTION, Fields, Value, key};
 use crate::lease::Leases;
 use crate::objects::{PORT, map, open_map, program, program_mut};
-use crate::{Error, Namespace, PortNumber, raw, now};
+use crate::{Error, Namespace, now, raw};
 
 /// The place of our filters among those of others, where there is no tcx.
 const PRIORITY: u32 = 0x574d;
@@ -63,29 +63,13 @@ impl Default for PortOptions {
 pub struct Watch {
     /// The rate that the port is shaped to, frame bits.
     pub rate: Rate,
-    /// Its buffer: what doesn't fit isn't counted, as it would be dropped. Beyond [`Watch::ROOM`] packets
-    /// nothing is counted.
+    /// Its buffer: what doesn't fit isn't counted, as it would be dropped. Beyond [`agent::ROOM`]
+    /// packets nothing is counted.
     pub buffer: Buffer,
     /// When it tells (SDTCP, section 3.2); `None`: never.
     pub thresholds: Option<Thresholds>,
     /// CE is set in packets that find so many others (DCTCP's K), if they can carry it.
     pub mark: Option<u32>,
-}
-
-impl Watch {
-    /// Most packets that are counted.
-    pub const ROOM: u32 = 4096;
-}
-
-/// A cap on windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Octets of payload in flight.
-    pub cap: Bytes,
-    /// Whether it may go down to one segment. Otherwise two always fit, because a receiver delays the
-    /// acknowledgement of a single one, by 40 ms on Linux. Where the connection's scale can't say the
-    /// least amount, it is rounded up.
-    pub one_segment: bool,
 }
 
 /// A flow that passed a port, in the direction of its data.
@@ -230,8 +214,7 @@ impl Port {
     /// Watches the queue, or stops.
     ///
     /// # Errors
-    /// [`Error::Setting`]: a rate or a buffer of zero, or thresholds that don't rise or that are above
-    /// [`Watch::ROOM`].
+    /// [`Error::Setting`]: a rate or a buffer of zero; [`Error::Thresholds`].
     pub fn watch(&mut self, watch: Option<Watch>) -> Result<(), Error> {
         if let Some(watch) = watch {
             let nothing = matches!(watch.buffer, Buffer::Packets(0) | Buffer::Bytes(Bytes::ZERO));
@@ -239,17 +222,7 @@ impl Port {
                 let remedy = "the rate and the buffer must be above zero";
                 return Err(Error::Setting { setting: "watch", remedy });
             }
-            if let Some(Thresholds {
-                low_packets: low,
-                medium_packets: medium,
-                high_packets: high,
-                ..
-            }) = watch.thresholds
-                && !(0 < low && low < medium && medium < high && high <= Watch::ROOM)
-            {
-                let remedy = "must be above zero, low below medium below high, and high at most 4096 packets";
-                return Err(Error::Setting { setting: "thresholds", remedy });
-            }
+            watch.thresholds.as_ref().map_or(Ok(()), agent::check).map_err(Error::Thresholds)?;
         }
         self.watch = watch;
         self.configure()
@@ -272,15 +245,15 @@ impl Port {
     pub fn cap(
         &mut self,
         connection: Option<&Connection>,
-        window: Option<Window>,
+        cap: Option<Cap>,
     ) -> Result<(), Error> {
         let key = connection.map_or(Ok([0; CONNECTION]), key)?;
-        let value = window.map(|window| {
+        let value = cap.map(|cap| {
             Value::default()
                 .u64(self.leases.epoch())
                 .u64(0)
-                .u32(u32::try_from(window.cap.get()).unwrap_or(u32::MAX))
-                .u32(if window.one_segment { 1 } else { 2 })
+                .u32(u32::try_from(cap.bytes.get()).unwrap_or(u32::MAX))
+                .u32(cap.floor_segments)
         });
         self.put("windows", &key, value)
     }
@@ -456,20 +429,20 @@ impl Port {
                     Buffer::Unlimited => (u64::MAX, u32::MAX),
                 };
                 let never = Thresholds {
-                    low_packets: u32::MAX,
-                    medium_packets: u32::MAX,
-                    high_packets: u32::MAX,
-                    recovery_ns: Span::ZERO,
+                    low: u32::MAX,
+                    medium: u32::MAX,
+                    high: u32::MAX,
+                    recovery: Span::ZERO,
                 };
                 let thresholds = watch.thresholds.unwrap_or(never);
                 Value::default()
                     .u64(watch.rate.bytes_in(Span::from_secs(1)).get().max(1))
                     .u64(limit)
-                    .u64(thresholds.recovery_ns.as_nanos())
+                    .u64(thresholds.recovery.as_nanos())
                     .u32(room)
-                    .u32(thresholds.low_packets)
-                    .u32(thresholds.medium_packets)
-                    .u32(thresholds.high_packets)
+                    .u32(thresholds.low)
+                    .u32(thresholds.medium)
+                    .u32(thresholds.high)
                     .u32(watch.mark.unwrap_or(u32::MAX))
             }
         };

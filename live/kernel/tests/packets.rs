@@ -41,7 +41,7 @@ fn attached() -> (Rig, Switch, PortNumber) {
     let rig = Rig::new(None);
     let mut switch = Switch::new().unwrap();
     let number = switch.attach(rig.namespace(0), "eth0", &PortOptions::default()).unwrap();
-    switch.renew(lease(60_000)).unwrap();
+    switch.renew(now(), lease(60_000)).unwrap();
     (rig, switch, number)
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use kernel::Dctcp;
 use engine::{FlowState, Held, LinkRecord, Notice, Outcome};
-use model::{FlowId, LinkId, Network, NodeId};
+use model::{Cap, FlowId, LinkId, Network, NodeId};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
@@ -595,7 +595,7 @@ impl engine::World for World {
         self.ignored += 1;
     }
 
-    fn cap(&mut self, _: LinkId, _: Option<FlowId>, _: Option<Bytes>) {
+    fn cap(&mut self, _: LinkId, _: Option<FlowId>, _: Option<Cap>) {
         self.ignored += 1;
     }
 
