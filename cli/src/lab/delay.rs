@@ -19,7 +19,7 @@ use crate::staging::clean_up_on_interrupt;
 /// What each sends.
 const SIZE: Bytes = Bytes::new(40_000);
 /// The policy: the published thresholds, but a short recovery, so that rounds follow each other.
-const POLICY: &str = "name = \"sdtcp\"\nrecovery = \"50 ms\"";
+const POLICY: &str = "name = \"sdtcp\"\nrecovery = \"50 ms\"\nfloor_segments = 2";
 /// Between the end of a burst and the next, so that the port has recovered.
 const PAUSE: Span = Span::from_millis(150);
 /// A burst that takes longer than this is given up.

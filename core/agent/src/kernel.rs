@@ -93,6 +93,13 @@ impl Kernel {
         self.standing(now, self.ports.get(port.0 as usize)?.classes.get(connection))
     }
 
+    /// The classes that stand at a port at `now`.
+    pub fn classes(&self, now: Time, port: PortNumber) -> impl Iterator<Item = (Connection, u8)> {
+        let classes = self.ports.get(port.0 as usize).into_iter().flat_map(|port| &port.classes);
+        let standing = classes.filter(move |(_, g)| self.leases.holds(g.epoch, now));
+        standing.map(|(connection, grant)| (*connection, grant.value))
+    }
+
     /// How a port is watched.
     pub fn watch(&self, port: PortNumber) -> Option<Thresholds> {
         self.ports.get(port.0 as usize)?.watch

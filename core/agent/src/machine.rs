@@ -192,6 +192,9 @@ impl Agent {
         kept: &mut Kept,
     ) -> Result<(), Failure> {
         let epoch = self.epoch;
+        if self.is_over(command) {
+            return Ok(());
+        }
         match command {
             &Command::Pace { connection, rate_bps: rate } => {
                 check(&connection)?;
@@ -248,6 +251,25 @@ impl Agent {
             }
         }
         Ok(())
+    }
+
+    /// Whether a command ends what doesn't stand.
+    fn is_over(&self, command: &Command) -> bool {
+        match command {
+            Command::Pace { connection, rate_bps: None } => !self.limits.contains_key(connection),
+            Command::Prioritize { connection, priority: 0 } => {
+                !self.ports_with_classes().any(|(p, _)| self.classes.contains_key(&(p, *connection)))
+            }
+            Command::Window { node, interface, connection, cap: None } => {
+                let port = self.find(node, interface).ok();
+                port.is_none_or(|port| !self.windows.contains_key(&(port, *connection)))
+            }
+            Command::Watch { node, interface, thresholds: None } => {
+                let port = self.find(node, interface).ok();
+                port.is_none_or(|port| !self.watched.contains(&port))
+            }
+            _ => false,
+        }
     }
 
     /// Ends what stands of this epoch and isn't kept; returns what failed. What a controller of an

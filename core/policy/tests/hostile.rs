@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{
-    Severity, Declared, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId,
-    Observation, Request, Sample, StreamSample, TaskId,
+    Cap, Declared, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId,
+    Observation, Request, Sample, Severity, StreamSample, TaskId,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -147,7 +147,7 @@ fn measured(base: u32) -> impl Strategy<Value = Observation> {
         2 => prop::collection::vec((flow(), bytes()), 0..9)
             .prop_map(|flows| Measured::Carried { flows }),
         2 => (link(), level(), bytes())
-            .prop_map(|(link, level, queue)| Measured::Congested { link, level, queue }),
+            .prop_map(|(link, level, queue)| Measured::Congested { link, severity: level, queue }),
         2 => (link(), bytes(), bytes())
             .prop_map(|(link, queue, sent)| Measured::QueueLength { link, queue, sent }),
     ]
@@ -189,7 +189,7 @@ proptest! {
         let none = |d: &Directive| matches!(d,
             Directive::Pace { limit: Some(Rate::ZERO), .. }
                 | Directive::PacePair { rate: Rate::ZERO, .. }
-                | Directive::Window { cap: Some(Bytes::ZERO), .. });
+                | Directive::Window { cap: Some(Cap { bytes: Bytes::ZERO, .. }), .. });
         prop_assert!(!said.iter().any(none), "{name} stops a flow");
         prop_assert_eq!(said, play(&mut *make(), network, &messages, Time::ZERO));
     }

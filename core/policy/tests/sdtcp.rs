@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 
 use model::build::{self, Access};
 use model::{
-    Buffer, Severity, Directive, Directives, FlowId, LinkId, LinkSpec, Measured, Network,
-    Observation,
+    Buffer, Cap, Directive, Directives, FlowId, LinkId, LinkSpec, Measured, Network, Observation,
+    Severity,
 };
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_policy::trigger::{Thresholds, Trigger};
 use watermaster_policy::{Parameters, Policy, by_name};
 
 const MSS: u64 = 1460;
@@ -71,11 +70,11 @@ impl Bench {
     /// Window entries that a notification with so many packets of 1500 B in the queue gives.
     fn congested(&mut self, level: Severity, packets: u64) -> BTreeMap<u32, u64> {
         let (link, queue) = (self.core(), Bytes::new(1500 * packets));
-        let directives = self.tell(Measured::Congested { link, level, queue });
+        let directives = self.tell(Measured::Congested { link, severity: level, queue });
         let entry = |directive: Directive| match directive {
             Directive::Window { link: at, flow: Some(flow), cap: Some(cap), .. } => {
                 assert_eq!(at, link);
-                (flow.0, cap.get())
+                (flow.0, cap.bytes.get())
             }
             other => panic!("{other:?}"),
         };
@@ -101,7 +100,7 @@ fn windows_by_equations_3_to_8() {
     expected.insert(0, MSS);
     assert_eq!(bench.congested(Severity::High, 85), expected);
     let link = bench.core();
-    let recovered = Measured::Congested { link, level: Severity::Recovered, queue: Bytes::ZERO };
+    let recovered = Measured::Congested { link, severity: Severity::Recovered, queue: Bytes::ZERO };
     let all = bench.tell(recovered);
     assert!(matches!(all[..], [Directive::Window { flow: None, cap: None, .. }]));
 }
@@ -135,6 +134,11 @@ fn background_by_volume_and_age() {
     assert!(bench.congested(Severity::Low, 30).is_empty());
 }
 
+/// The published floor is one segment.
+fn cap_of(bytes: u64) -> Cap {
+    Cap { bytes: Bytes::new(bytes), floor_segments: 1 }
+}
+
 /// ε = 0.5 of 150,000 B and the pipe for all.
 #[test]
 fn sab_divides_the_buffer_at_each_syn_and_fin() {
@@ -148,11 +152,11 @@ fn sab_divides_the_buffer_at_each_syn_and_fin() {
     };
     let total = PIPE + 75_000;
     for flow in 0..80 {
-        let expected = Bytes::new((total / u64::from(flow + 1)).max(MSS));
+        let expected = cap_of((total / u64::from(flow + 1)).max(MSS));
         assert_eq!(cap(&bench.open(flow)), Some(Some(expected)));
     }
     for flow in 0..79 {
-        let expected = Bytes::new((total / u64::from(79 - flow)).max(MSS));
+        let expected = cap_of((total / u64::from(79 - flow)).max(MSS));
         let closed = bench.tell(Measured::Closed { flow: FlowId(flow) });
         assert_eq!(cap(&closed), Some(Some(expected)));
     }
@@ -165,7 +169,7 @@ fn core_entries(bench: &Bench, directives: &[Directive]) -> (Option<Bytes>, Opti
     let mut entries = (None, None);
     for directive in directives {
         match directive {
-            Directive::Window { link, flow: None, cap, .. } if *link == core => entries.0 = *cap,
+            Directive::Window { link, flow: None, cap, .. } if *link == core => entries.0 = cap.map(|cap| cap.bytes),
             Directive::Space { link, gap, .. } if *link == core => entries.1 = *gap,
             _ => {}
         }
@@ -261,69 +265,7 @@ fn hold_makes_up_for_flows_held_up_elsewhere() {
     assert_eq!(last, Some(2 * PIPE / 10));
 }
 
-/// The trigger, message by message: (ms, packets, message).
-#[test]
-fn the_trigger_rises_in_steps_and_recovers_after_a_second() {
-    use Severity::{High, Low, Medium, Recovered};
-    let mut trigger = Trigger::new(Thresholds::default());
-    let story = [
-        (0, 29, None),
-        (1, 30, Some(Low)),
-        (2, 59, None),
-        (3, 60, Some(Medium)),
-        (4, 20, None),
-        (5, 60, None), // no second message for the same rise
-        (6, 84, None),
-        (7, 85, Some(High)),
-        (8, 100, None),
-        (10, 29, None),
-        (1009, 29, None),
-        (1009, 30, None), // the second starts again
-        (1100, 5, None),
-        (2099, 5, None),
-        (2100, 5, Some(Recovered)),
-        (2101, 5, None),
-        (2102, 90, Some(High)), // what is seen for the first time so far up is one rise
-    ];
-    for (ms, packets, message) in story {
-        let now = Time::ZERO + Span::from_millis(ms);
-        assert_eq!(trigger.observe(now, packets), message, "at {ms} ms");
-    }
-}
-
 proptest! {
-    /// Whatever the queue does: a message says where it is, levels rise between recoveries, and a
-    /// recovery means a second below L.
-    #[test]
-    fn the_trigger_says_what_is(steps in prop::collection::vec((1..700_u64, 0..101_u32), 1..200)) {
-        let mut trigger = Trigger::new(Thresholds::default());
-        let mut state = Severity::Recovered;
-        let mut now = Time::ZERO;
-        let mut last_high = None;
-        for (wait, packets) in steps {
-            now += Span::from_millis(wait);
-            let level = match packets {
-                85.. => Severity::High,
-                60.. => Severity::Medium,
-                30.. => Severity::Low,
-                _ => Severity::Recovered,
-            };
-            let said = trigger.observe(now, packets);
-            if level > Severity::Recovered {
-                last_high = Some(now);
-                prop_assert_eq!(said, (level > state).then_some(level));
-                state = state.max(level);
-            } else if said == Some(Severity::Recovered) {
-                prop_assert!(state > Severity::Recovered);
-                prop_assert!(now.since(last_high.unwrap()) > Span::from_secs(1));
-                state = Severity::Recovered;
-            } else {
-                prop_assert_eq!(said, None);
-            }
-            prop_assert_eq!(trigger.deadline().is_some(), state > Severity::Recovered);
-        }
-    }
-
     /// Connections come, grow and go: the entries at CN-H are those of a table kept naively.
     #[test]
     fn the_table_is_what_was_seen(

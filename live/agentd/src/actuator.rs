@@ -154,8 +154,8 @@ impl Actuator {
                 port.punt(thresholds.is_some())
             }
             Operation::Sweep => {
-                self.pacer.sweep()?;
-                self.switch.as_mut().map_or(Ok(0), Switch::sweep).map(drop)
+                self.pacer.sweep(now)?;
+                self.switch.as_mut().map_or(Ok(0), |switch| switch.sweep(now)).map(drop)
             }
         }
     }

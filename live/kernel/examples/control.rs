@@ -16,8 +16,8 @@ mod rig;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use kernel::{Happening, PortOptions, Switch, Watch, Window, now};
-use model::{Buffer, Severity};
+use kernel::{Happening, PortOptions, Switch, Watch, now};
+use model::{Buffer, Cap, Severity, Thresholds};
 use rig::{Rig, eventually, lease};
 use units::{Bytes, Rate, Span, Time};
 
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     let _streams: Vec<_> = (0..4).map(|_| rig.stream()).collect();
     let mut told = Vec::new();
     let mut written = Vec::new();
-    let window = Window { cap: Bytes::new(2_000), one_segment: true };
+    let window = Cap { bytes: Bytes::new(2_000), floor_segments: 1 };
     for _ in 0..2 * rounds {
         if written.len() == rounds {
             break;

@@ -15,8 +15,8 @@ mod rig;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use kernel::{Connection, Port, PortOptions, Switch, Watch, Window};
-use model::Buffer;
+use kernel::{Connection, Port, PortOptions, Switch, Watch, now};
+use model::{Buffer, Cap};
 use rig::crafted::{connection, packet, syn};
 use rig::{Rig, lease};
 use units::{Bytes, Rate, Span};
@@ -31,7 +31,7 @@ const STAGES: [(&str, Stand); 4] = [
         port.watch(Some(Watch { rate, buffer, thresholds: None, mark: None })).unwrap();
     }),
     ("a class and a window for it, 2000 for others", |port| {
-        let window = Some(Window { cap: Bytes::new(1 << 20), one_segment: false });
+        let window = Some(Cap { bytes: Bytes::new(1 << 20), floor_segments: 2 });
         for source in 6_000..8_000 {
             let source = SocketAddr::from(([10, 0, 0, 1], source));
             let other = Connection { source, ..connection() };
@@ -42,7 +42,7 @@ const STAGES: [(&str, Stand); 4] = [
         port.cap(Some(&connection()), window).unwrap();
     }),
     ("a window for all instead of its own", |port| {
-        let window = Some(Window { cap: Bytes::new(1 << 20), one_segment: false });
+        let window = Some(Cap { bytes: Bytes::new(1 << 20), floor_segments: 2 });
         port.cap(Some(&connection()), None).unwrap();
         port.cap(None, window).unwrap();
     }),

@@ -30,16 +30,22 @@ impl Event {
         let port = PortNumber(fields.u32());
         let kind = fields.u32();
         let connection = fields.connection();
-        let congested = |severity| Happening::Congested { severity, queue };
         let happening = match kind {
-            0 => congested(Severity::Recovered),
-            1 => congested(Severity::Low),
-            2 => congested(Severity::Medium),
-            3 => congested(Severity::High),
             4 => Happening::Opened(connection),
             5 => Happening::Closed(connection),
-            _ => return None,
+            _ => Happening::Congested { severity: severity_of(kind)?, queue },
         };
         Some(Self { at, port, happening })
     }
+}
+
+/// The severity of `WM_RECOVERED` to `WM_HIGH`.
+pub(crate) const fn severity_of(number: u32) -> Option<Severity> {
+    Some(match number {
+        0 => Severity::Recovered,
+        1 => Severity::Low,
+        2 => Severity::Medium,
+        3 => Severity::High,
+        _ => return None,
+    })
 }

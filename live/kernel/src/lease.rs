@@ -98,9 +98,10 @@ impl Leases {
     /// Those of `remove`.
     pub(crate) fn sweep(
         &self,
+        now: Time,
         remove: impl FnOnce() -> Result<usize, Error>,
     ) -> Result<usize, Error> {
-        let has_ended = self.known().sweep(now());
+        let has_ended = self.known().sweep(now);
         if has_ended { remove() } else { Ok(0) }
     }
 

@@ -35,7 +35,7 @@ pub use event::Event;
 pub use lease::{Lease, now};
 pub use namespace::Namespace;
 pub use pacer::{Limit, Pacer, PacerOptions, Stopped};
-pub use port::{Attachment, Counters, Flow, Port, PortOptions, Watch};
+pub use port::{Attachment, Counters, Flow, Port, PortOptions, Queue, Watch};
 pub use protocol::Connection;
 pub use statistics::{State, Statistics};
 pub use switch::Switch;

@@ -152,19 +152,18 @@ impl Pacer {
     /// # Errors
     /// [`Error::Stale`], or what the kernel says.
     pub fn renew(&mut self, now: Time, lease: Lease) -> Result<(), Error> {
-        self.leases.renew(now, lease, || self.remove_ended())
+        self.leases.renew(now, lease, || self.remove_ended(now))
     }
 
-    /// Removes the limits whose lease is over, which makes room; returns how many.
+    /// Removes the limits whose lease is over at `now`, which makes room; returns how many.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn sweep(&mut self) -> Result<usize, Error> {
-        self.leases.sweep(|| self.remove_ended())
+    pub fn sweep(&mut self, now: Time) -> Result<usize, Error> {
+        self.leases.sweep(now, || self.remove_ended(now))
     }
 
-    fn remove_ended(&self) -> Result<usize, Error> {
-        let now = now();
+    fn remove_ended(&self, now: Time) -> Result<usize, Error> {
         let mut ended = self.limits()?;
         ended.retain(|limit| limit.expires <= now);
         ended.iter().try_for_each(|limit| self.forget(&key(&limit.connection)?))?;

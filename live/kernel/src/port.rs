@@ -8,11 +8,12 @@ use libbpf_rs::{
     TcHook, TcHookBuilder,
 };
 use agent::PortNumber;
-use model::{Buffer, Cap, Thresholds};
+use model::{Buffer, Cap, Severity, Thresholds};
 use protocol::Connection;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use units::{Bytes, Rate, Span, Time};
 
+use crate::event::severity_of;
 use crate::layout::{CONNECTION, Fields, Value, key};
 use crate::lease::Leases;
 use crate::objects::{PORT, map, open_map, program, program_mut};
@@ -89,6 +90,21 @@ pub struct Flow {
     pub scale: Option<u8>,
     /// Whether a FIN or RST was seen.
     pub closed: bool,
+}
+
+/// A virtual queue as a packet left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// What was told last.
+    pub severity: Severity,
+    /// Until when it has L packets or more.
+    pub above: Time,
+    /// When a packet was offered last.
+    pub seen: Time,
+    /// When the port recovered last.
+    pub recovered: Time,
+    /// Packets that were queued then.
+    pub packets: u32,
 }
 
 /// What a port has counted since it was attached.
@@ -294,9 +310,8 @@ impl Port {
         self.put("classes", &key(connection)?, value)
     }
 
-    /// Removes the windows and classes whose lease is over; returns how many.
-    pub(crate) fn remove_ended(&self) -> Result<usize, Error> {
-        let now = now();
+    /// Removes the windows and classes whose lease is over at `now`; returns how many.
+    pub(crate) fn remove_ended(&self, now: Time) -> Result<usize, Error> {
         let mut removed = 0;
         for name in ["windows", "classes"] {
             let entries = map(&self.object, name);
@@ -391,6 +406,33 @@ impl Port {
     /// What the kernel says.
     pub fn pass_in(&self, packet: &[u8]) -> Result<Vec<u8>, Error> {
         self.pass("returning", packet, 1).map(|(passed, _)| passed)
+    }
+
+    /// The virtual queue as the last packet left it: for tests.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn queue(&self) -> Result<Queue, Error> {
+        let value = map(&self.object, "queues").lookup(&0u32.to_ne_bytes(), MapFlags::LOCK);
+        let value = value.map_err(Error::bpf("read a queue"))?.unwrap_or_default();
+        let mut fields = Fields(&value);
+        let [_lock, severity] = [fields.u32(), fields.u32()];
+        let [above, seen, recovered] = [fields.u64(), fields.u64(), fields.u64()];
+        let [first, end] = [fields.u32(), fields.u32()];
+        let ring = fields.0;
+        let packets = |number: u32| {
+            let place = 16 * (number % agent::ROOM) as usize;
+            let mut fields = Fields(ring.get(place..).unwrap_or(&[]));
+            let _leaves = fields.u64();
+            fields.u32()
+        };
+        Ok(Queue {
+            severity: severity_of(severity).unwrap_or(Severity::Recovered),
+            above: Time::from_nanos(above),
+            seen: Time::from_nanos(seen),
+            recovered: Time::from_nanos(recovered),
+            packets: packets(end.wrapping_sub(1)).wrapping_sub(packets(first.wrapping_sub(1))),
+        })
     }
 
     /// How long the programs take for a packet that leaves and for one that comes in, each on average

@@ -100,19 +100,19 @@ impl Switch {
     /// # Errors
     /// [`Error::Stale`], or what the kernel says.
     pub fn renew(&mut self, now: Time, lease: Lease) -> Result<(), Error> {
-        self.leases.renew(now, lease, || self.remove_ended())
+        self.leases.renew(now, lease, || self.remove_ended(now))
     }
 
-    /// Removes the windows and classes whose lease is over; returns how many.
+    /// Removes the windows and classes whose lease is over at `now`; returns how many.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn sweep(&mut self) -> Result<usize, Error> {
-        self.leases.sweep(|| self.remove_ended())
+    pub fn sweep(&mut self, now: Time) -> Result<usize, Error> {
+        self.leases.sweep(now, || self.remove_ended(now))
     }
 
-    fn remove_ended(&self) -> Result<usize, Error> {
-        self.ports.iter().flatten().map(Port::remove_ended).sum()
+    fn remove_ended(&self, now: Time) -> Result<usize, Error> {
+        self.ports.iter().flatten().map(|port| port.remove_ended(now)).sum()
     }
 
     /// The next event, waiting so long for one; `None`: there was none.

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel::{Connection, Error, Lease, Pacer, PacerOptions, State, Stopped};
+use kernel::{Connection, Error, Lease, Pacer, PacerOptions, State, Stopped, now};
 use rig::{Rig, eventually, lease, options, payload, root, statistics, within};
 use units::{Bytes, Rate, Span};
 
@@ -122,7 +122,7 @@ fn the_end_of_a_lease_lifts_the_limit() {
     pacer.renew(now(), lease(900)).unwrap();
     let got = stream.goodput(Duration::from_millis(700));
     assert!(within(got, payload(rate), 6), "{got} after renewal");
-    assert_eq!(pacer.sweep().unwrap(), 0);
+    assert_eq!(pacer.sweep(now()).unwrap(), 0);
     settle();
     let after = stream.exceeds(FAST);
     assert!(after > FAST, "{after}");
@@ -133,9 +133,9 @@ fn the_end_of_a_lease_lifts_the_limit() {
     pacer.pace(&stream.connection, Some(rate)).unwrap();
     pacer.renew(now(), lease(200)).unwrap();
     pacer.renew(now(), Lease { epoch: 2, span: Span::from_millis(LONG) }).unwrap();
-    assert_eq!((pacer.sweep().unwrap(), pacer.limits().unwrap().len()), (0, 1));
+    assert_eq!((pacer.sweep(now()).unwrap(), pacer.limits().unwrap().len()), (0, 1));
     settle();
-    assert_eq!((pacer.sweep().unwrap(), pacer.limits().unwrap()), (1, vec![]));
+    assert_eq!((pacer.sweep(now()).unwrap(), pacer.limits().unwrap()), (1, vec![]));
     assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
 }
 

@@ -10,24 +10,25 @@
 //! path than the world takes: this is for trees.
 #![forbid(unsafe_code)]
 
-mod agent;
 mod applications;
 mod channels;
+mod host;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ::agent::Lapsed;
 use control::{Config, Controller, HostConfig, Input, Output, Peer};
 use engine::random::Stream;
 use model::{Declared, Directive, Directives, Network, NodeId, Observation};
 use policy::Policy;
-use protocol::agent::{Commands, Host, Report};
+use protocol::agent::{self, Commands, Report};
 use protocol::application::Declaration;
 use rand::RngExt as _;
 use units::{Span, Time};
 
-use crate::agent::{Agent, Change};
 use crate::applications::{Applications, address};
 use crate::channels::{Channels, part};
+use crate::host::{Change, Host};
 
 /// Who speaks for all applications of the world.
 const APPLICATION: &str = "world";
@@ -50,6 +51,8 @@ pub struct Faults {
     pub death: Option<Often>,
     /// The controller crashes.
     pub crash: Option<Often>,
+    /// The probability that an operation of a host's kernel fails, from 0 to 1.
+    pub failure: f64,
 }
 
 /// How often something goes wrong.
@@ -80,11 +83,13 @@ pub struct Controlled<'a> {
     lease: Span,
     faults: Faults,
     chance: Stream,
+    /// Draws which operations fail.
+    failures: Stream,
     channels: Channels,
     epoch: u64,
     controller: Option<Controller>,
     hosts: Vec<NodeId>,
-    agents: Vec<Agent>,
+    agents: Vec<Host>,
     applications: Applications,
     /// Whether the applications are connected.
     heard: bool,
@@ -119,6 +124,7 @@ impl<'a> Controlled<'a> {
             lease,
             faults,
             chance: Stream::named(seed, "control faults"),
+            failures: Stream::named(seed, "kernel failures"),
             channels: Channels::new(faults.jitter, faults.loss, stream),
             epoch: 0,
             controller: None,
@@ -193,7 +199,7 @@ impl<'a> Controlled<'a> {
 
     fn begin(&mut self, now: Time, network: &Network) {
         self.hosts = network.topology().hosts().collect();
-        self.agents.resize_with(self.hosts.len(), Agent::default);
+        self.agents.resize_with(self.hosts.len(), Host::default);
         self.start(now, network, Span::ZERO);
         self.again(now, self.faults.cut, Event::Cut);
         self.again(now, self.faults.death, Event::Death);
@@ -254,7 +260,7 @@ impl<'a> Controlled<'a> {
                 let agent = self.chance.random_range(0..self.agents.len().max(1));
                 if agent < self.agents.len() {
                     self.lose(now, agent);
-                    self.agents[agent].die();
+                    self.agents[agent].die(now, &mut self.changes);
                     self.at(whole, Event::AgentReturns(agent));
                 }
                 self.again(now, self.faults.death, Event::Death);
@@ -333,9 +339,7 @@ impl<'a> Controlled<'a> {
         let name = format!("agent-{agent}");
         self.input(now, Input::AgentConnected { peer, identity: &name });
         let addresses = address(&self.hosts, self.hosts[agent]).into_iter().collect();
-        let epoch = self.agents[agent].epoch;
-        let hosts = vec![Host { name, addresses }];
-        let hello = Report::Hello { hosts, capabilities: vec!["pacing".into()], epoch };
+        let hello = self.agents[agent].agent.hello(vec![agent::Host { name, addresses }]);
         self.send(now, peer, Event::Reported(peer, hello));
     }
 
@@ -370,11 +374,16 @@ impl<'a> Controlled<'a> {
         if known.last.is_none_or(is_left) {
             return;
         }
-        let report = known.obey(now, commands, &mut self.changes);
+        let failures = (&mut self.failures, self.faults.failure);
+        let done = known.obey(now, commands, failures, &mut self.changes);
         if known.peer == Some(peer) {
-            match report {
-                Some(report) => self.send(now, peer, Event::Reported(peer, report)),
-                None => {
+            match done {
+                Ok(reports) => {
+                    for report in reports {
+                        self.send(now, peer, Event::Reported(peer, report));
+                    }
+                }
+                Err(Lapsed) => {
                     self.lose(now, agent);
                     self.come_back(now, agent);
                 }
@@ -393,8 +402,8 @@ impl<'a> Controlled<'a> {
             if old.rate != new.rate {
                 out.push(Directive::Pace { flow, limit: new.rate, lease });
             }
-            if old.level != new.level {
-                out.push(Directive::Prioritize { flow, level: new.level, lease });
+            if old.priority != new.priority {
+                out.push(Directive::Prioritize { flow, level: new.priority, lease });
             }
         }
     }
@@ -441,7 +450,7 @@ impl Policy for Controlled<'_> {
     fn deadline(&self) -> Option<Time> {
         let due = self.due.first_key_value().map(|((at, _), _)| *at);
         let controller = self.controller.as_ref().and_then(Controller::deadline);
-        let leases = self.agents.iter().filter_map(Agent::deadline).min();
+        let leases = self.agents.iter().filter_map(Host::deadline).min();
         [due, controller, leases].into_iter().flatten().min()
     }
 

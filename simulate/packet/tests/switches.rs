@@ -9,10 +9,9 @@ use std::rc::Rc;
 
 use common::{access, host, incast, job, link, outcome, setup};
 use model::{
-    Congestion, Directive, Directives, FlowId, LinkId, Measured, Network, Observation, Topology,
-    build,
+    Cap, Directive, Directives, FlowId, LinkId, Measured, Network, Observation, Severity,
+    Thresholds, Topology, build,
 };
-use policy::trigger::Thresholds;
 use policy::{Policy, Watch};
 use units::{Bytes, Span, Time};
 use watermaster_packet::{Outcome, Setup, Transport};
@@ -122,13 +121,17 @@ fn switches_report_syn_fin_and_statistics() {
     assert!(outcome.reactions.is_empty());
 }
 
+const fn floorless(bytes: u64) -> Cap {
+    Cap { bytes: Bytes::new(bytes), floor_segments: 0 }
+}
+
 /// Caps the window of every flow at the switch when it opens.
 fn capped(segments: u64, cap: u64, transport: Transport) -> Outcome {
     let setup = flow_of(pair(), transport, segments);
     let watch = Watch::default();
     let answer = |measured: &Measured, out: &mut Directives| {
         if let Measured::Opened { flow, .. } = measured {
-            let (link, flow, cap) = (downlink(), Some(*flow), Some(Bytes::new(cap)));
+            let (link, flow, cap) = (downlink(), Some(*flow), Some(floorless(cap)));
             out.push(Directive::Window { link, flow, cap, lease: LEASE });
         }
     };
@@ -179,7 +182,7 @@ fn a_window_of_zero_stops_a_flow_until_it_is_lifted() {
         let link = downlink();
         match measured {
             Measured::Opened { .. } => {
-                let cap = Some(Bytes::ZERO);
+                let cap = Some(floorless(0));
                 out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
             }
             Measured::Carried { .. } if seen == 0 => {
@@ -211,7 +214,7 @@ fn spaced_acknowledgements_set_the_pace_of_all() {
         watched(setup(topology, transport(), jobs), Watch::default(), |measured, out| {
             if let Measured::Opened { flow: FlowId(0), .. } = measured {
                 let (link, gap) = (bottleneck, Some(Span::from_micros(50)));
-                let cap = Some(Bytes::new(MSS));
+                let cap = Some(floorless(MSS));
                 out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
                 out.push(Directive::Space { link, gap, lease: LEASE });
             }
@@ -251,14 +254,14 @@ fn a_port_tells_its_congestion_and_its_recovery() {
     let messages: Vec<_> = heard
         .iter()
         .filter_map(|(time, measured)| match measured {
-            Measured::Congested { link, level, queue } if *link == bottleneck => {
+            Measured::Congested { link, severity: level, queue } if *link == bottleneck => {
                 Some((*time, *level, queue.get()))
             }
             _ => None,
         })
         .collect();
     let levels: Vec<_> = messages.iter().map(|(_, level, _)| *level).collect();
-    assert_eq!(levels, [Congestion::Low, Congestion::Medium, Congestion::Recovered]);
+    assert_eq!(levels, [Severity::Low, Severity::Medium, Severity::Recovered]);
     // Full packets, but one SYN at most.
     assert!((29 * 1500..=30 * 1500).contains(&messages[0].2), "{messages:?}");
     assert!((59 * 1500..=60 * 1500).contains(&messages[1].2), "{messages:?}");

@@ -89,7 +89,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
     for host in 0..HOSTS {
         let (peer, identity) = (Peer(u64::from(host)), format!("h{host}"));
         let hosts = vec![Host { name: identity.clone(), addresses: vec![address(host)] }];
-        let hello = Report::Hello { hosts, capabilities: Vec::new(), epoch: 0 };
+        let hello = Report::Hello { hosts, capabilities: protocol::agent::Capability::ALL.to_vec(), epoch: 0 };
         let connected = Input::AgentConnected { peer, identity: &identity };
         for input in [connected, Input::Reported(peer, &hello)] {
             controller.input(now, input, &mut out).map_err(Failure::failed)?;

@@ -29,7 +29,7 @@ pub(super) fn sdtcp() -> Result<Decision, Failure> {
     let mut levels = levels.into_iter().cycle();
     Ok(Box::new(move || {
         let level = levels.next().unwrap_or(Severity::Low);
-        let told = Measured::Congested { link, level, queue: Bytes::new(90_000) }.into();
+        let told = Measured::Congested { link, severity: level, queue: Bytes::new(90_000) }.into();
         bench.now += Span::from_millis(1);
         timed_us(|| {
             bench.tell(&told);
