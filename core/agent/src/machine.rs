@@ -19,8 +19,9 @@ const REPORT: usize = 1_000;
 /// Connections are sampled no more often.
 const FASTEST: Span = Span::from_millis(1);
 
-/// Leases ended before the controller was heard again: nothing was carried out. The controller believes
-/// that all still stands, so it has to say everything anew, over another connection.
+/// Nothing was carried out, and the controller has to say everything anew, over another connection. Either
+/// leases ended before it was heard again, while it believes that all still stands; or there is no lease
+/// for complete commands, so that what they don't name could not be ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lapsed;
 
@@ -161,7 +162,9 @@ impl Agent {
             reports.push(Report::Failed { epoch, sequence, command: command.clone(), reason });
         };
         if let Err(reason) = actuator.execute(now, &Operation::Renew { epoch, lease }) {
-            // Without a lease nothing would stand.
+            if complete {
+                return Err(Lapsed);
+            }
             commands.commands.iter().for_each(|command| fail(command, reason.clone()));
             return Ok(());
         }

@@ -160,7 +160,8 @@ impl Controller {
             }
             // Those that it was told to let go and has not confirmed are not among what shall stand.
             let let_go = agent.unconfirmed.iter().map(|(_, connection, _)| connection);
-            for connection in agent.standing.keys().chain(let_go) {
+            let failed = agent.failures.connections();
+            for connection in agent.standing.keys().chain(let_go).chain(failed) {
                 self.confirmed.remove(connection);
             }
         }

@@ -100,6 +100,14 @@ impl Failures {
         self.0.get(&Thing::Rate(*connection)).map(|failure| failure.reason.as_str())
     }
 
+    /// Connections whose rate was not set. What stands of them instead is as before.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.0.keys().filter_map(|thing| match thing {
+            Thing::Rate(connection) => Some(connection),
+            _ => None,
+        })
+    }
+
     /// All of them in a sentence, if there are any.
     pub(crate) fn summary(&self) -> Option<String> {
         let (thing, failure) = self.0.first_key_value()?;

@@ -450,8 +450,8 @@ fn refusals_name_field_and_remedy() {
     // Somebody else may not act for the same host; the same agent may come back.
     let other = rig.peer();
     rig.input(Input::AgentConnected { peer: other, identity: "right" }).unwrap();
-    let hosts = vec![protocol::agent::Host { name: "h0".into(), addresses: vec![] }];
-    let hello = Report::Hello { hosts, capabilities: protocol::agent::Capability::ALL.to_vec(), epoch: 0 };
+    let hosts = vec![Host { name: "h0".into(), addresses: vec![] }];
+    let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
     assert!(text(rig.input(Input::Reported(other, &hello))).contains("another agent acts for h0"));
     assert_eq!(rig.closed.len(), 1);
     rig.agent("left", &[0]);

@@ -126,7 +126,7 @@ async fn once(
                 match next {
                     Ok(Ok(Some(Some(commands)))) => {
                         if let Err(Lapsed) = host.obey(&commands, &mut reports) {
-                            return "leases ended before it was heard again".to_owned();
+                            return "leases ended before it was heard again, or can't begin".to_owned();
                         }
                     }
                     Ok(Ok(Some(None))) => {}

@@ -15,7 +15,7 @@ use crate::layout::{Fields, Value, key};
 use crate::lease::Leases;
 use crate::objects::{PACE, map, map_mut, open_map, program, program_mut};
 use crate::pins::Pins;
-use crate::{Error, Lease, Namespace, Statistics, now, statistics, unified_mount};
+use crate::{Error, Lease, Namespace, Statistics, statistics, unified_mount};
 
 /// What the kernel reads as no limit is the first value that can't be one.
 const MOST: u64 = u32::MAX as u64 - 1;

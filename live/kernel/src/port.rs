@@ -17,7 +17,7 @@ use crate::event::severity_of;
 use crate::layout::{CONNECTION, Fields, Value, key};
 use crate::lease::Leases;
 use crate::objects::{PORT, map, open_map, program, program_mut};
-use crate::{Error, Namespace, now, raw};
+use crate::{Error, Namespace, raw};
 
 /// The place of our filters among those of others, where there is no tcx.
 const PRIORITY: u32 = 0x574d;

@@ -222,7 +222,7 @@ fn a_killed_agent_leaves_no_connection_held() {
     assert!(free, "still held {:?} after its agent was killed", killed.elapsed());
     // The next one finds what the last one left: the limit, and the epoch that is to be obeyed.
     let mut pacer = Pacer::start(&options).unwrap();
-    assert_eq!((pacer.epoch(), pacer.limits().unwrap().len()), (1, 1));
+    assert_eq!((pacer.leases().epoch(), pacer.limits().unwrap().len()), (1, 1));
     let rate = Rate::from_mbps(50);
     let next = Lease { epoch: 2, span: Span::from_secs(60) };
     pacer.renew(now(), next).unwrap();

@@ -121,8 +121,9 @@ fn switches_report_syn_fin_and_statistics() {
     assert!(outcome.reactions.is_empty());
 }
 
-const fn floorless(bytes: u64) -> Cap {
-    Cap { bytes: Bytes::new(bytes), floor_segments: 0 }
+/// A cap with the published floor; one below a segment is meant so.
+fn cap_of(bytes: u64) -> Cap {
+    Cap { bytes: Bytes::new(bytes), floor_segments: (bytes >= MSS).into() }
 }
 
 /// Caps the window of every flow at the switch when it opens.
@@ -131,7 +132,7 @@ fn capped(segments: u64, cap: u64, transport: Transport) -> Outcome {
     let watch = Watch::default();
     let answer = |measured: &Measured, out: &mut Directives| {
         if let Measured::Opened { flow, .. } = measured {
-            let (link, flow, cap) = (downlink(), Some(*flow), Some(floorless(cap)));
+            let (link, flow, cap) = (downlink(), Some(*flow), Some(cap_of(cap)));
             out.push(Directive::Window { link, flow, cap, lease: LEASE });
         }
     };
@@ -182,7 +183,7 @@ fn a_window_of_zero_stops_a_flow_until_it_is_lifted() {
         let link = downlink();
         match measured {
             Measured::Opened { .. } => {
-                let cap = Some(floorless(0));
+                let cap = Some(cap_of(0));
                 out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
             }
             Measured::Carried { .. } if seen == 0 => {
@@ -214,7 +215,7 @@ fn spaced_acknowledgements_set_the_pace_of_all() {
         watched(setup(topology, transport(), jobs), Watch::default(), |measured, out| {
             if let Measured::Opened { flow: FlowId(0), .. } = measured {
                 let (link, gap) = (bottleneck, Some(Span::from_micros(50)));
-                let cap = Some(floorless(MSS));
+                let cap = Some(cap_of(MSS));
                 out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
                 out.push(Directive::Space { link, gap, lease: LEASE });
             }
