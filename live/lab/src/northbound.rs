@@ -246,7 +246,7 @@ mod tests {
         }));
         let said: Vec<Declaration> = said.into_iter().flat_map(|(_, batch)| batch).collect();
         let job = || "7".to_owned();
-        let connection = protocol::Connection { source, destination };
+        let connection = Connection { source, destination };
         assert_eq!(said[1], Declaration::TaskHost { job: job(), task: 3, host: "h0".into() });
         let request =
             Declaration::FlowRequest { job: job(), flow: 0, connection, bytes: Some(size) };
