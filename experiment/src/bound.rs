@@ -1,10 +1,10 @@
 //! Lower bounds on the mean completion time of jobs, whatever the policy and whatever it knows.
 //!
-//! Every link is a machine that serves one octet after the other; what flows need of two links at
+//! Every link is a machine that serves one octet after the other; that flows need several links at
 //! once is left out. Both bounds give each job weights w ≥ 0 that add up to 1 over the constraints
-//! that its completion time obeys. Any such weights make a valid bound; the best ones give the value
-//! of the linear program with these constraints (by duality). They are found by raising weights where
-//! a job ends late, again and again, which converges from below.
+//! that its completion time obeys. Any such weights make a valid bound; the best ones give the
+//! value of the linear program with these constraints (by duality). They are found by raising
+//! weights where a job ends late, again and again, which converges from below.
 //!
 //! [`Search`], with release dates. On a single machine, of all preemptive schedules the least Σ w·M
 //! of mean busy times M (the mean time at which a job is served) is had by always serving the
@@ -50,7 +50,7 @@ pub struct Search<'a> {
     best: f64,
 }
 
-/// How far the weights move in the first round; later as [`step`] says. Found by trying.
+/// How far the weights move in the first round; later as [`step`] says. Chosen by experiment.
 const STEP: f64 = 10.0;
 
 /// How far the weights move in a round, counted from 1.
@@ -198,7 +198,7 @@ impl OrderSearch {
     }
 }
 
-/// The sum of products; in eight parts, which a processor adds at once.
+/// The dot product, in eight parts that vectorize.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut parts = [0.0; 8];
     let (a, b) = (a.chunks_exact(8), b.chunks_exact(8));

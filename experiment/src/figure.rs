@@ -1,8 +1,6 @@
 //! A figure of a text: which runs of a scenario it takes and what it plots.
 
-pub use document::Setting;
-
-use crate::scenario::Override;
+use document::{Override, Setting};
 
 /// Makes a scenario a figure of a text. A scenario may be several figures, which share its runs, and
 /// a figure may have several scenarios, its panels.
@@ -12,20 +10,21 @@ pub struct Figure {
     pub text: String,
     /// Its number in the text, such as `6.4`.
     pub number: String,
-    /// What tells this scenario from the others of the same figure; empty when it is the only one.
+    /// Name of the panel among the scenarios of the same figure; empty when it is the only one.
     pub panel: String,
-    /// The panel that this one stands in for where that one's trace isn't there: where it is, the
-    /// values of this one are shown and don't decide the figure's verdict. Empty for nobody.
+    /// The panel that this one replaces when that panel's trace is missing. When the trace is
+    /// there, the values of this panel are shown but don't decide the figure's verdict. Empty: it
+    /// replaces none.
     pub stands_in_for: String,
-    /// The keys that change along the x axis, all at once; none when nothing does.
+    /// The keys that change together along the x axis; empty when nothing varies.
     pub vary: Vec<String>,
-    /// Their values, an entry for each point of the x axis, whose value is that of the first key.
+    /// Their values at each point of the x axis; the axis shows the value of the first key.
     pub over: Vec<Vec<Setting>>,
     /// The points of a quick run, all among `over`.
     pub quick: Vec<Vec<Setting>>,
     /// Repetitions of every point.
     pub seeds: u32,
-    /// The keys that the number of a repetition, from 1, is given to.
+    /// The keys that are set to the number of the repetition, counted from 1.
     pub repeat: Vec<String>,
     /// What is plotted: metrics, or one distribution.
     pub metrics: Vec<String>,
@@ -57,7 +56,8 @@ impl Figure {
         if quick { self.seeds.min(Self::QUICK_SEEDS) } else { self.seeds }
     }
 
-    /// What makes the scenario that of repetition `repetition`, from 1, at `point`.
+    /// The overrides that turn the scenario into repetition `repetition`, counted from 1, at
+    /// `point`.
     pub fn overrides(&self, point: &[Setting], repetition: u32) -> Vec<Override> {
         let varied = self.vary.iter().zip(point).map(|(key, value)| match value {
             Setting::Text(text) => Override::text("figure.over", key, text),
@@ -65,7 +65,7 @@ impl Figure {
         });
         let repeated =
             self.repeat.iter().map(|key| Override::value_of("figure.repeat", key, repetition));
-        // A scenario in which nothing is random keeps the seed that it names.
+        // With a single repetition the scenario keeps its own seed.
         varied.chain(repeated.filter(|_| self.seeds > 1)).collect()
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub struct WriteError {
     /// The file.
     pub path: PathBuf,
-    /// What the system or the encoder said.
+    /// The error of the system or the encoder.
     pub source: Box<dyn std::error::Error + Send + Sync>,
 }
 
@@ -32,7 +32,7 @@ where
     let partial = path.with_file_name(name);
     let written = create(&partial, fill).and_then(|()| Ok(fs::rename(&partial, path)?));
     written.map_err(|source| {
-        // What can't be removed either was never created, or is beyond our reach.
+        // The file may not exist; the error to report is the first one.
         let _ = fs::remove_file(&partial);
         WriteError { path: path.to_owned(), source }
     })

@@ -1,4 +1,4 @@
-//! A scenario file to a world to a result table beside the published one.
+//! From a scenario file through runs to results beside the published values.
 #![forbid(unsafe_code)]
 
 pub mod bound;
@@ -16,7 +16,8 @@ pub mod scenario;
 pub mod store;
 pub mod table;
 
-pub use figure::{Figure, Setting};
+pub use document::Setting;
+pub use figure::Figure;
 pub use files::WriteError;
 pub use published::{Bound, Published, Verdict, judge};
 pub use result::{Origin, PolicyResult, Run, RunResult};

@@ -1,14 +1,14 @@
-//! Published figures, and how ours are judged against them.
+//! Published values, and how our values are judged against them.
 
+use document::Setting;
 use serde::Serialize;
 
-use crate::figure::Setting;
 use crate::metrics::is_change;
 
-/// On which sides of a published value ours may lie.
+/// On which sides of a published value our value may lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bound {
-    /// On both, as near as the tolerance says.
+    /// On both, within the tolerance.
     #[default]
     Both,
     /// Above it, or below by no more than the tolerance.
@@ -26,7 +26,8 @@ pub struct Published {
     pub policy: String,
     /// Name of the metric; `docs/metrics.md` explains each.
     pub metric: String,
-    /// The policy that it compares with: the value is the metric over that of this policy, minus 1.
+    /// The policy that it is compared with: the value is the metric divided by that of this policy,
+    /// minus 1.
     pub against: Option<String>,
     /// The point of the figure's x axis that it is about; none: the mean over the axis.
     pub at: Option<Setting>,
@@ -34,22 +35,22 @@ pub struct Published {
     pub value: f64,
     /// On which sides of it ours may lie.
     pub bound: Bound,
-    /// How far, in the metric's unit, ours may lie from the figure and still hold, both ends
-    /// included.
+    /// Largest distance from the published value, in the metric's unit, at which ours still holds;
+    /// inclusive.
     pub tolerance: f64,
     /// Where it was published: text and section, figure or table; empty when not known.
     pub source: String,
-    /// What a reader should know of the figure; empty when nothing.
+    /// A note for readers; may be empty.
     pub note: String,
-    /// Why ours differs, found by experiment; empty when it doesn't or nobody knows.
+    /// Why our value differs, as found by experiment; empty when it doesn't, or when the reason
+    /// isn't known.
     pub reason: String,
     /// Belongs to the table of the most important results.
     pub headline: bool,
 }
 
 impl Published {
-    /// The name under which ours is among the metrics of a result: the metric, or the metric
-    /// ` against ` a policy.
+    /// The name of our value among the metrics of a result: `METRIC`, or `METRIC against POLICY`.
     pub fn key(&self) -> String {
         match &self.against {
             Some(other) => format!("{} against {other}", self.metric),
@@ -58,7 +59,7 @@ impl Published {
     }
 }
 
-/// How ours stand beside the published.
+/// The verdict on our value beside the published one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Verdict {
     /// Nothing is published.
@@ -91,12 +92,12 @@ impl Verdict {
 ///
 /// The direction is the side of the *point of no effect* on which a value lies: zero for a change
 /// against another policy, one half for `jobs_improved_ratio`. A value on the point itself has no
-/// direction, and neither has a level, a policy's own value beside no other.
+/// direction, and neither has a policy's own value, which is compared with no other.
 pub fn judge(published: &Published, ours: Option<f64>) -> Verdict {
     let Some(ours) = ours else {
         return Verdict::Differs;
     };
-    // A decimal tolerance isn't exact in binary: without the last bits 0.3 ± 0.1 wouldn't hold 0.2.
+    // Decimal tolerances aren't exact in binary: without slack 0.3 ± 0.1 would exclude 0.2.
     let slack = f64::EPSILON * 4.0 * published.value.abs().max(ours.abs());
     let off = match published.bound {
         Bound::Both => (ours - published.value).abs(),

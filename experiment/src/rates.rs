@@ -1,16 +1,12 @@
-//! What flows got of the rates that they were held to, for people and for scripts.
+//! Achieved rates of limited flows, for people and for scripts.
 
-use engine::{Outcome, RateRecord};
+use engine::Outcome;
 use model::Topology;
 use serde::Serialize;
-use units::Bytes;
 
 use crate::metrics::{Sample, Unit};
-use crate::result::node_name;
 
-/// Below this much a packet or two more or less are a percent.
-const ENOUGH: Bytes = Bytes::new(300_000);
-/// So many flows are shown one by one to people.
+/// Most flows that are shown one by one.
 const FEW: usize = 12;
 
 /// A flow that had a rate. Times count while its rate stood and it had enough to send, except
@@ -35,15 +31,8 @@ pub struct FlowRate {
     pub expected_bps: u64,
     /// What arrived, payload, bit/s.
     pub goodput_bps: u64,
-    /// Goodput by what was expected; nothing where too little was to be sent to say.
+    /// Goodput over the expected rate; `None` when too little was to be sent to tell.
     pub ratio: Option<f64>,
-}
-
-/// Goodput by rate; `None` where too little was to be sent to say.
-pub(crate) fn ratio(seen: &RateRecord) -> Option<f64> {
-    let says = seen.expected.bytes_in(seen.counted) >= ENOUGH;
-    let goodput = seen.goodput().filter(|_| says)?;
-    Some(goodput.as_bps() as f64 / seen.expected.as_bps() as f64)
 }
 
 /// The flows of `run` that had a rate.
@@ -53,20 +42,20 @@ pub(crate) fn of(topology: &Topology, run: &Outcome) -> Vec<FlowRate> {
         Some(FlowRate {
             flow: own.flow.0,
             job: flow.job.0,
-            from: node_name(topology, flow.src),
-            to: node_name(topology, flow.dst),
+            from: topology.node(flow.src).name.clone(),
+            to: topology.node(flow.dst).name.clone(),
             limited_s: own.limited.as_secs_f64(),
             counted_s: own.counted.as_secs_f64(),
             rate_bps: own.rate.as_bps(),
             expected_bps: own.expected.as_bps(),
             goodput_bps: own.goodput().unwrap_or_default().as_bps(),
-            ratio: ratio(own),
+            ratio: own.ratio(),
         })
     });
     seen.collect()
 }
 
-/// `flows` in a line, and one by one where they are few; nothing of none. Without a line end.
+/// `flows` on one line, and one by one if few, without a line end; `None` without flows.
 pub fn show(flows: &[FlowRate]) -> Option<String> {
     let ratios: Sample = flows.iter().filter_map(|flow| flow.ratio).collect();
     let mute = flows.len() - ratios.values().len();

@@ -8,7 +8,8 @@ use crate::result::{PolicyResult, RunResult};
 impl RunResult {
     /// The mean of each metric over `runs`, which are of one scenario with equal policies, with its
     /// confidence interval; the means are judged anew. A metric that some run lacks is summed up
-    /// over the others. Origin and published figures are those of the first run; `None` of no runs.
+    /// over the others. Origin and published figures are those of the first run; `None` without
+    /// runs.
     pub fn mean_of(runs: &[Self]) -> Option<Self> {
         let first = runs.first()?;
         if runs.len() == 1 {

@@ -1,9 +1,9 @@
-//! The result of a scenario: what every policy gave, beside what is published.
+//! The result of a scenario: metrics of every policy beside the published values.
 
 use std::collections::BTreeMap;
 
 use engine::Outcome;
-use model::{NodeId, Topology};
+use model::Topology;
 use serde::{Serialize, Serializer};
 
 use crate::metrics::{self, Metrics};
@@ -19,7 +19,7 @@ pub struct Run {
     pub outcome: Outcome,
 }
 
-/// Where a result comes from: enough to get it again.
+/// Where a result comes from: enough to reproduce it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Origin {
     /// Name of the scenario.
@@ -50,27 +50,27 @@ pub struct RunResult {
     pub results: Vec<PolicyResult>,
 }
 
-/// What one policy gave.
+/// The result of one policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PolicyResult {
     /// The policy's name.
     pub policy: String,
-    /// What we measured.
+    /// The measured metrics.
     pub metrics: Metrics,
     /// Of repeated runs, whose means `metrics` then holds: half the width of each mean's 95 %
     /// confidence interval. Empty of a single run.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub interval95: Metrics,
-    /// What the world says that whoever reads the figures must know.
+    /// The world's notes to readers of the figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// What each flow that had a rate got of it, where that was looked at; of repeated runs all.
+    /// Achieved rates, if recorded; of all repeated runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<FlowRate>,
     /// What is published; as JSON only the figures themselves.
     #[serde(serialize_with = "values")]
     pub published: BTreeMap<String, Published>,
-    /// How ours stand beside the published: the worst of [`PolicyResult::verdicts`].
+    /// The worst of [`PolicyResult::verdicts`].
     pub verdict: Verdict,
     /// The verdict on each published figure.
     #[serde(skip)]
@@ -100,7 +100,7 @@ impl PolicyResult {
 impl RunResult {
     /// Measures `runs`, compares them with the run of the policy `baseline`, and judges them
     /// against what is `published`. Figures of policies that didn't run are left out. A baseline
-    /// that didn't run is none.
+    /// that didn't run is ignored.
     pub fn new(
         origin: Origin,
         topology: &Topology,
@@ -170,15 +170,7 @@ impl RunResult {
     }
 }
 
-/// The relative change from `theirs` to `ours`; `None` of what wasn't measured, or of no number.
+/// The relative change from `theirs` to `ours`; `None` if not measured or not finite.
 fn change(ours: Option<&f64>, theirs: Option<&f64>) -> Option<f64> {
     Some(ours? / theirs? - 1.0).filter(|change| change.is_finite())
-}
-
-/// The name that a topology gives a node; its number when it gives none.
-pub(crate) fn node_name(topology: &Topology, node: NodeId) -> String {
-    match topology.nodes().get(node.index()) {
-        Some(node) => node.name.clone(),
-        None => format!("node {}", node.0),
-    }
 }

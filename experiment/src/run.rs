@@ -1,50 +1,51 @@
-//! From a scenario to what its world reports of it under each policy.
+//! From a scenario to its outcome under each policy.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use controlled::Controlled;
+use document::DocumentError;
 use engine::{Monitor, Outcome, Plan, Progress};
 use lab::Northbound;
 use model::{LinkId, Network};
 use packet::{Capture, Protocol, Setup, Transport};
 use policy::{Policy, PolicyError};
+use simulated_controller::SimulatedController;
 use units::Span;
 
-use crate::scenario::{PolicySpec, Scenario, ScenarioError, Simulated, Traffic, World};
-use crate::{Origin, Run, RunResult};
+use crate::result::{Origin, Run, RunResult};
+use crate::scenario::{PolicySpec, Scenario, Simulated, Traffic, World};
 
-/// How often is seen what flows of a lab get of their rates.
+/// Sampling period of achieved rates.
 const LOOK: Span = Span::from_millis(20);
-/// What the runs of a lab call themselves to its controller.
+/// Name of a lab run's application at its controller.
 const APPLICATION: &str = "lab";
 
 /// Why a run stops before its end.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The packet world refuses it or stopped.
+    /// The packet world refused the run or stopped.
     #[error("{policy}: {source}")]
     Packet {
         /// Label of the policy.
         policy: String,
-        /// What the world said.
+        /// The world's error.
         source: packet::RunError,
     },
-    /// The fluid world refuses it or stopped.
+    /// The fluid world refused the run or stopped.
     #[error("{policy}: {source}")]
     Fluid {
         /// Label of the policy.
         policy: String,
-        /// What the world said.
+        /// The world's error.
         source: fluid::RunError,
     },
-    /// The lab refuses it or stopped.
+    /// The lab refused the run or stopped.
     #[error("{policy}: {source}")]
     Lab {
         /// Label of the policy.
         policy: String,
-        /// What the lab said.
+        /// The lab's error.
         source: lab::Error,
     },
     /// A policy refuses its parameters.
@@ -52,7 +53,7 @@ pub enum Failure {
     Policy(#[from] PolicyError),
 }
 
-/// A scenario with its network and its jobs made, which all its runs share.
+/// A scenario with its network and jobs, which all its runs share.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     /// What was read.
@@ -61,9 +62,9 @@ pub struct Prepared {
     pub network: Network,
     /// Its jobs.
     pub traffic: Traffic,
-    /// The lab that stands and is to be used; `None`: one for each run.
+    /// Name of the existing lab to use; `None` builds one for each run.
     pub standing: Option<String>,
-    /// Whether is seen what flows get of their rates: in the lab, unless it is said otherwise.
+    /// Whether to record achieved rates; by default only in the lab.
     pub rates: bool,
 }
 
@@ -72,7 +73,7 @@ impl Prepared {
     ///
     /// # Errors
     /// A trace that can't be read; parameters of the workload that don't go together.
-    pub fn new(scenario: Scenario) -> Result<Self, ScenarioError> {
+    pub fn new(scenario: Scenario) -> Result<Self, DocumentError> {
         let network = Network::new(scenario.topology.clone());
         let traffic = scenario.workload.prepare(&network, scenario.seed)?;
         let rates = scenario.world == World::Lab;
@@ -103,7 +104,7 @@ impl Prepared {
         )
     }
 
-    /// What it takes to get the result again.
+    /// What it takes to reproduce the result.
     pub fn origin(&self) -> Origin {
         Origin {
             scenario: self.scenario.name.clone(),
@@ -114,7 +115,7 @@ impl Prepared {
         }
     }
 
-    /// The part of a run that is done, from 0 to 1, to tell how long it will still take.
+    /// The part of a run that is done, from 0 to 1, for progress displays.
     pub fn done(&self, progress: &Progress) -> f64 {
         let delivered = self.traffic.done(progress);
         let passed = progress.now.as_secs_f64() / self.scenario.until.as_secs_f64();
@@ -185,7 +186,7 @@ impl Task<'_> {
             .map_err(|source| Failure::Packet { policy: self.policy.label.clone(), source })
     }
 
-    /// How often is seen what flows get of their rates.
+    /// Sampling period of achieved rates; `None` records none.
     fn rates(&self) -> Option<Span> {
         (self.prepared.rates && self.policy.name != "tcp").then_some(LOOK)
     }
@@ -197,7 +198,7 @@ impl Task<'_> {
             return Ok(self.policy.build()?);
         };
         let make = || self.policy.build().expect("it was built when the scenario was read");
-        Ok(Box::new(Controlled::new(Box::new(make), lease, faults, scenario.seed)))
+        Ok(Box::new(SimulatedController::new(Box::new(make), lease, faults, scenario.seed)))
     }
 
     fn in_lab(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
@@ -213,7 +214,7 @@ impl Task<'_> {
         let control = &self.prepared.scenario.control;
         let refuse = |error: PolicyError| lab::Error::Control(error.to_string());
         let policy: Option<Box<dyn Policy>> = match self.policy.name {
-            // Nobody need listen to what leads to nothing.
+            // Without a policy the applications need send no messages.
             "tcp" => None,
             _ => Some(self.policy.build().map_err(refuse)?),
         };
@@ -235,7 +236,7 @@ impl Task<'_> {
         engine::drive(world, plan, progress)
     }
 
-    /// In the lab, with the policy in a controller that an agent obeys.
+    /// In the lab, with the policy in a controller's daemon, enforced by an agent.
     fn by_daemons(
         &self,
         governance: &lab::Governance,
@@ -245,7 +246,7 @@ impl Task<'_> {
         let transport = in_kernel(&self.policy.transport)?;
         let mut lab = self.lab()?;
         let mut daemons = self.govern(&mut lab, governance)?;
-        // It stands until the daemons have ended.
+        // The lab is removed after the daemons have ended.
         let lab = Arc::new(lab);
         let until = prepared.scenario.until;
         let elsewhere = lab::Control::Elsewhere;
@@ -255,22 +256,21 @@ impl Task<'_> {
             Northbound::new(APPLICATION, daemons.address().clone(), world.directory())?;
         let account = northbound.account();
         world.prepare(self.prepared.traffic.pairs())?;
-        // The way to the controller and back takes what it takes.
+        // Real delays: none are added.
         let plan = self.plan(Some(Box::new(northbound)), Span::ZERO, Span::ZERO);
         let mut outcome = engine::drive(world, plan, progress)?;
         daemons.check()?;
         if prepared.standing.is_none() {
             daemons.stop()?;
         }
-        let account = account.lock().unwrap_or_else(PoisonError::into_inner);
-        outcome.notes.push(account.line());
+        outcome.notes.push(account().line());
         Ok(outcome)
     }
 
     /// Starts the daemons for `lab` with this policy.
     ///
-    /// # Errors
-    /// What acts at switches and finds none to act at; what the daemons say.
+    /// # Errors The policy acts at switches and the lab has none that an agent can act at; the
+    /// daemons' errors.
     pub fn govern(
         &self,
         lab: &mut lab::Lab,
@@ -309,7 +309,7 @@ impl Task<'_> {
         }
     }
 
-    /// The lab to run in: the one that stands, or one of this run.
+    /// The lab to run in: the existing one, or a new one for this run.
     fn lab(&self) -> Result<lab::Lab, lab::Error> {
         let scenario = &self.prepared.scenario;
         if let Some(name) = &self.prepared.standing {
@@ -327,7 +327,7 @@ impl Task<'_> {
 
     fn fluid(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
         let scenario = &self.prepared.scenario;
-        // Max-min fair rates are what this world gives by itself: nobody need compute them twice.
+        // This world shares max-min fairly by itself: `fair` needs no policy.
         let policy = match (self.policy.name, scenario.control.simulated) {
             ("fair", None) => None,
             _ => Some(self.decider()?),
@@ -340,7 +340,7 @@ impl Task<'_> {
             processing: scenario.control.processing,
             until: scenario.until,
             monitors: scenario.monitors.clone(),
-            // They are what flows get here.
+            // Rates are exact in this world.
             rates: None,
         };
         fluid::run(plan, progress)
@@ -348,10 +348,9 @@ impl Task<'_> {
     }
 }
 
-/// What the kernel calls a transport.
+/// The lab's form of a transport.
 ///
-/// # Errors
-/// One that it has nothing of.
+/// # Errors The kernel has no such transport.
 pub fn in_kernel(transport: &Transport) -> Result<lab::Transport, lab::Error> {
     let congestion_control = match transport.protocol {
         Protocol::NewReno => "reno",
@@ -390,7 +389,7 @@ pub fn run_all(
     threads: usize,
     progress: &(dyn Fn(usize, Progress) + Sync),
 ) -> Result<Vec<Run>, Failure> {
-    // Two labs at once would take each other's processors.
+    // Labs run one at a time: two would compete for processors.
     let in_lab = |task: &Task<'_>| task.prepared.scenario.world == World::Lab;
     let threads = if tasks.iter().any(in_lab) { 1 } else { threads };
     let next = AtomicUsize::new(0);

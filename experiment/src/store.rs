@@ -18,7 +18,7 @@ use parquet::schema::parser::parse_message_type;
 use units::{Bytes, Span, Time};
 
 use crate::files::{WriteError, write_whole};
-use crate::result::{Origin, Run, node_name};
+use crate::result::{Origin, Run};
 
 const FLOWS: &str = "message flows {
     REQUIRED BYTE_ARRAY scenario (STRING);
@@ -158,7 +158,7 @@ fn flow_columns(topology: &Topology, flows: &[FlowRecord]) -> Vec<Column> {
     let real =
         |value: fn(&FlowRecord) -> Option<f64>| Column::Real(flows.iter().map(value).collect());
     let node = |end: fn(&FlowRecord) -> NodeId| {
-        let names = flows.iter().map(|flow| text(&node_name(topology, end(flow))));
+        let names = flows.iter().map(|flow| text(&topology.node(end(flow)).name));
         Column::Text(names.collect())
     };
     vec![

@@ -1,5 +1,5 @@
 //! The comparison for a terminal: a row per metric, a column per policy; below it every published
-//! figure beside ours.
+//! value beside ours.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use comfy_table::{ContentLineStyle, LineStyle, TableStyle};
@@ -8,7 +8,7 @@ use crate::metrics::{Unit, human, names};
 use crate::rates;
 use crate::result::{PolicyResult, RunResult};
 
-/// What the table shows when a scenario doesn't say: what a person looks at first.
+/// The metrics shown when a scenario names none.
 pub const DEFAULT_METRICS: &[&str] = &[
     "jct_mean_s",
     "jct_p50_s",
@@ -120,7 +120,7 @@ pub(crate) fn published(name: &str, value: f64, tolerance: f64) -> String {
     format!("{} ± {tolerance}", human(name, value))
 }
 
-/// What the policy gave, with its interval where runs were repeated: `36.4 s ± 1.20 s`.
+/// The policy's value, with its interval if runs were repeated: `36.4 s ± 1.20 s`.
 pub(crate) fn measured(result: &PolicyResult, name: &str) -> String {
     let value = shown_value(name, result.metrics.get(name).copied());
     match result.interval95.get(name) {

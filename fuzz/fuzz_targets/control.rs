@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use control::record::{Record, Records};
-use control::{Config, Controller, Enforcement, HostConfig, PortConfig, SwitchConfig};
+use control::{Config, Controller, Enforcement, HostConfig, Input, PortConfig, SwitchConfig};
 use libfuzzer_sys::fuzz_target;
 use model::build::{Access, dumbbell};
 use model::{Buffer, LinkId, LinkSpec};
@@ -51,13 +51,15 @@ fuzz_target!(|data: &[u8]| {
         let Ok(Record::Heard { at, heard }) = record else { continue };
         out.clear();
         now = now.max(at);
-        let _ = controller.input(at, heard.as_input(), &mut out);
+        let _ = controller.observe(at, heard.as_input());
+        controller.decide(&mut out);
         // What it set itself to do at this time, it does and is done with.
         for _ in 0..10 {
             if controller.deadline().is_none_or(|deadline| deadline > now) {
                 break;
             }
-            controller.tick(now, &mut out);
+            let _ = controller.observe(now, Input::Tick);
+            controller.decide(&mut out);
         }
     }
     let _ = (controller.status(), controller.flows(10));

@@ -42,7 +42,9 @@ fuzz_target!(|data: &[u8]| {
     for (number, declaration) in declared.iter().enumerate() {
         let now = Time::from_nanos(number as u64 * 1_000_000);
         let input = Input::Declared { application: "fuzz", declaration };
-        if let Err(refusal) = machine.input(now, input, &mut out) {
+        let done = machine.observe(now, input);
+        machine.decide(&mut out);
+        if let Err(refusal) = done {
             assert!(!refusal.field.is_empty() && !refusal.reason.is_empty());
         }
     }

@@ -4,7 +4,7 @@
 //! handler, and this crate would not compile (E0152). So this command is the check:
 //!
 //! ```text
-//! cargo build --manifest-path checks/no-std/Cargo.toml
+//! cargo check --manifest-path checks/no-std/Cargo.toml
 //! ```
 #![no_std]
 
@@ -62,7 +62,8 @@ pub extern "C" fn watermaster_decide() -> usize {
     for name in policy::NAMES {
         if let Ok(mut policy) = policy::by_name(name, &policy::Parameters::default()) {
             let observation = Declared::JobStart { job: JobId(0) }.into();
-            policy.observe(Time::ZERO, &network, &observation, &mut out);
+            policy.observe(Time::ZERO, &network, &observation);
+            policy.decide(Time::ZERO, &network, &mut out);
         }
     }
     let congested = Trigger::new(Thresholds::default()).observe(90, || Time::ZERO).is_some();
@@ -78,7 +79,9 @@ fn control(declaration: &Declaration) -> usize {
     };
     if let Ok(mut controller) = Controller::new(control::Config::new("tcp", policy), 1, Time::ZERO) {
         let input = Input::Declared { application: "application", declaration };
-        return usize::from(controller.input(Time::ZERO, input, &mut out).is_ok()) + out.len();
+        let taken = controller.observe(Time::ZERO, input).is_ok();
+        controller.decide(&mut out);
+        return usize::from(taken) + out.len();
     }
     0
 }

@@ -1,7 +1,8 @@
-//! `watermaster bench`: how fast the simulator is, on workloads that other simulators were measured
-//! with, and what decisions cost. The workloads are ordinary scenarios, built in so that any binary can be measured.
+//! `watermaster bench`: the speed of the simulator on workloads that other simulators were measured
+//! with, and the cost of decisions. The workloads are ordinary scenarios, built in so that any
+//! binary can be measured.
 
-mod control;
+mod daemon;
 mod decide;
 
 use std::path::Path;
@@ -84,10 +85,11 @@ pub(crate) struct Bench {
     json: bool,
 }
 
-/// What else is measured.
+/// Other benchmarks.
 #[derive(Subcommand)]
 enum Other {
-    Control(control::Control),
+    #[command(name = "control")]
+    Daemon(daemon::DaemonBench),
     Decide(decide::Decide),
 }
 
@@ -113,7 +115,7 @@ struct Measured {
 impl Bench {
     pub(crate) fn execute(self) -> Result<(), Failure> {
         match self.other {
-            Some(Other::Control(control)) => return control.execute(),
+            Some(Other::Daemon(daemon)) => return daemon.execute(),
             Some(Other::Decide(decide)) => return decide.execute(),
             None => {}
         }
@@ -225,7 +227,7 @@ fn peak_rss_bytes() -> Result<u64, Failure> {
     peak_of("/proc/self/status")
 }
 
-/// Most memory that the process has held whose status this is.
+/// Peak memory in a process's status.
 fn peak_of(file: &str) -> Result<u64, Failure> {
     let status = std::fs::read_to_string(file).map_err(Failure::failed)?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

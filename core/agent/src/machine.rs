@@ -19,9 +19,9 @@ const REPORT: usize = 1_000;
 /// Connections are sampled no more often.
 const FASTEST: Span = Span::from_millis(1);
 
-/// Nothing was carried out, and the controller has to say everything anew, over another connection. Either
-/// leases ended before it was heard again, while it believes that all still stands; or there is no lease
-/// for complete commands, so that what they don't name could not be ended.
+/// Nothing was carried out, and the controller has to say everything anew, over another connection: leases
+/// ended before it was heard again, while it believes that all still stands, or the lease could not be
+/// renewed, so that they will.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lapsed;
 
@@ -161,13 +161,7 @@ impl Agent {
         let mut fail = |command: &Command, reason: Failure| {
             reports.push(Report::Failed { epoch, sequence, command: command.clone(), reason });
         };
-        if let Err(reason) = actuator.execute(now, &Operation::Renew { epoch, lease }) {
-            if complete {
-                return Err(Lapsed);
-            }
-            commands.commands.iter().for_each(|command| fail(command, reason.clone()));
-            return Ok(());
-        }
+        actuator.execute(now, &Operation::Renew { epoch, lease }).map_err(|_| Lapsed)?;
         self.until = now + lease;
         // The actuator refused what is stale.
         let _ = self.leases.renew(now, epoch, lease, |_| {});

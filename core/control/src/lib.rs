@@ -1,8 +1,8 @@
 //! The controller as a machine: messages in, messages out, time as an argument.
 //!
 //! [`Controller`] has no socket, no clock and no randomness: its owner hands in what arrives
-//! ([`Controller::input`]), sends what comes out ([`Output`]) and comes again at the
-//! [`Controller::deadline`]. Equal inputs give equal outputs, byte for byte, so that what happened
+//! ([`Controller::observe`]), has it decide ([`Controller::decide`]), sends what comes out
+//! ([`Output`]) and comes again at the [`Controller::deadline`]. Equal inputs give equal outputs, byte for byte, so that what happened
 //! can be recorded and replayed. The daemon, the simulator and the tests run this same code.
 //!
 //! Everything granted carries the controller's epoch, which grows with every start, and a lease: a
@@ -13,31 +13,24 @@
 extern crate alloc;
 
 mod agents;
+mod applications;
 mod budget;
 mod config;
+mod context;
 mod controller;
-mod declared;
-mod enforce;
-mod entry;
-mod explain;
+mod decider;
+mod desired;
+mod fabric;
 mod failures;
-mod frame;
 mod message;
-mod meters;
-mod packets;
 pub mod record;
-mod registry;
 mod replay;
-mod reports;
-mod rollout;
 mod status;
-mod switches;
-mod truth;
 mod view;
 
 pub use config::{Config, ConfigError, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
 pub use controller::{Change, Controller};
-pub use message::{Closing, Input, Output, Peer, Refusal};
+pub use message::{ChannelId, Closing, Input, Output, Refusal};
 pub use replay::{Digest, Replay, replay};
 pub use status::{
     AgentStatus, ApplicationStatus, Bottleneck, Counters, FlowExplanation, FlowStatus,

@@ -87,11 +87,13 @@ pub fn replay(
             }
             (_, None) => return Err("the record does not begin with a controller's start".into()),
             (Record::Changed { at, config }, Some(controller)) => {
-                controller.reconfigure(*at, Change::from(configure(config)?), &mut out);
+                controller.reconfigure(*at, Change::from(configure(config)?));
+                controller.decide(&mut out);
             }
             (Record::Heard { at, heard }, Some(controller)) => {
                 // A refusal is not an output, and follows from the inputs.
-                let _ = controller.input(*at, heard.as_input(), &mut out);
+                let _ = controller.observe(*at, heard.as_input());
+                controller.decide(&mut out);
             }
             (Record::Digest(digest), Some(_)) => {
                 if *digest == replay.digest.value() {

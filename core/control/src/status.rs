@@ -1,4 +1,4 @@
-//! What the controller tells people: its status, and why a flow has its rate.
+//! Answers to people: the status, and why a flow has its rate.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,8 +10,9 @@ use units::{Bytes, Rate, Time};
 
 /// How everything stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
-    /// The controller's incarnation.
+    /// The controller's epoch.
     pub epoch: u64,
     /// Since when it runs.
     pub since_ns: Time,
@@ -27,16 +28,17 @@ pub struct Status {
     pub applications: Vec<ApplicationStatus>,
     /// All links.
     pub links: Vec<LinkStatus>,
-    /// What is not as it should be, in sentences.
+    /// Problems, each in a sentence.
     pub problems: Vec<String>,
 }
 
 /// A switch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SwitchStatus {
     /// Its name.
     pub name: String,
-    /// Its number.
+    /// Its OpenFlow datapath number.
     pub datapath_id: Option<u64>,
     /// Whether it is connected.
     pub connected: bool,
@@ -50,12 +52,13 @@ pub struct SwitchStatus {
 
 /// An agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentStatus {
     /// Who it has proved to be.
     pub identity: String,
     /// The hosts that it acts for.
     pub hosts: Vec<String>,
-    /// What it can do.
+    /// What its kernel gives.
     pub capabilities: Vec<Capability>,
     /// Connections that are held to a rate.
     pub paced: usize,
@@ -67,6 +70,7 @@ pub struct AgentStatus {
 
 /// An application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApplicationStatus {
     /// Who it has proved to be.
     pub name: String,
@@ -84,6 +88,7 @@ pub struct ApplicationStatus {
 
 /// A directed link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkStatus {
     /// Where it leaves.
     pub from: String,
@@ -107,6 +112,7 @@ pub struct LinkStatus {
 
 /// A flow in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowStatus {
     /// Its application.
     pub application: String,
@@ -134,6 +140,7 @@ pub struct FlowStatus {
 
 /// Why a flow has its rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowExplanation {
     /// How it stands.
     pub flow: FlowStatus,
@@ -153,6 +160,7 @@ pub struct FlowExplanation {
 
 /// A link and who else is on it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bottleneck {
     /// The link, as `from -> to`.
     pub link: String,
@@ -170,6 +178,7 @@ pub struct Bottleneck {
 
 /// Another flow on a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rival {
     /// Its application.
     pub application: String,
@@ -185,6 +194,7 @@ pub struct Rival {
 
 /// Why the flows of a job have their rates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobExplanation {
     /// Its application.
     pub application: String,

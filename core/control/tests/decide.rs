@@ -8,9 +8,9 @@ use openflow::{Message, PortNo, Reply, Role, RoleMessage};
 use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
-use support::{Rig, SECOND, Shape, address, connection, even, metered, segment};
+use support::{Rig, SECOND, Shape, address, connection, even, metered, segment, step};
 use units::{Bytes, Rate, Span, Time};
-use watermaster_control::{Change, Input, Output, Peer};
+use watermaster_control::{Change, ChannelId, Input, Output};
 
 fn named(name: &str) -> Box<dyn policy::Policy + Send> {
     policy::by_name(name, &policy::Parameters::default()).unwrap()
@@ -56,7 +56,7 @@ fn an_agent_that_never_confirms_costs_no_memory() {
         rig.now += Span::from_millis(10);
         let mut out = Vec::new();
         let input = Input::Declared { application: "hadoop", declaration };
-        rig.controller.input(rig.now, input, &mut out).unwrap();
+        step(&mut rig.controller, rig.now, input, &mut out).unwrap();
         for output in out {
             if let Output::Agent(_, told) = output {
                 commands += told.commands.len();
@@ -234,8 +234,7 @@ fn limits_end_with_their_lease_and_epochs_with_the_next() {
     rig.pass(SECOND * 60);
     assert_eq!(rig.paced().len(), 1, "renewed while the controller lives");
     let mut model = rig.agents[&agent].clone();
-    let before = rig.now + Span::from_secs(10);
-    assert!(before <= rig.now + policy::LEASE);
+    let before = rig.now + policy::LEASE;
     model.expire(before);
     assert!(model.paced.is_empty(), "nothing is left when the lease is over");
     let shape = Shape::racks(3);
@@ -449,7 +448,7 @@ fn refusals_name_field_and_remedy() {
     assert!(text(foreign).starts_with("connection.source: 10.0.0.2 is not of the agent's hosts"));
     // Somebody else may not act for the same host; the same agent may come back.
     let other = rig.peer();
-    rig.input(Input::AgentConnected { peer: other, identity: "right" }).unwrap();
+    rig.input(Input::AgentConnected { channel: other, identity: "right" }).unwrap();
     let hosts = vec![Host { name: "h0".into(), addresses: vec![] }];
     let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
     assert!(text(rig.input(Input::Reported(other, &hello))).contains("another agent acts for h0"));
@@ -510,11 +509,13 @@ fn a_policy_is_changed_while_flows_run() {
     let change =
         |name: &str| Change { policy: Some((name.into(), named(name))), ..Change::default() };
     let mut out = Vec::new();
-    rig.controller.reconfigure(rig.now, change("smsf"), &mut out);
+    rig.controller.reconfigure(rig.now, change("smsf"));
+    rig.controller.decide(&mut out);
     rig.carry(out);
     assert_eq!(rig.agents[&agent].paced, [(connection(0, 3, 1), Rate::from_mbps(1))].into());
     let mut out = Vec::new();
-    rig.controller.reconfigure(rig.now, change("tcp"), &mut out);
+    rig.controller.reconfigure(rig.now, change("tcp"));
+    rig.controller.decide(&mut out);
     rig.carry(out);
     rig.pass(Span::ZERO);
     assert!(rig.agents[&agent].paced.is_empty());
@@ -614,10 +615,11 @@ fn clocks_may_jump() {
     rig.agent("left", &[0]);
     let mut out: Vec<Output> = Vec::new();
     for seconds in [100, 3, 1_000_000, 0] {
-        rig.controller.tick(Time::ZERO + SECOND * seconds, &mut out);
+        let now = Time::ZERO + SECOND * seconds;
+        step(&mut rig.controller, now, Input::Tick, &mut out).unwrap();
     }
-    rig.controller.tick(Time::NEVER, &mut out);
-    let commands = |o: &Output| matches!(o, Output::Agent(Peer(_), c) if c.commands.iter().all(|c| !matches!(c, Command::Pace { .. })));
+    step(&mut rig.controller, Time::NEVER, Input::Tick, &mut out).unwrap();
+    let commands = |o: &Output| matches!(o, Output::Agent(ChannelId(_), c) if c.commands.iter().all(|c| !matches!(c, Command::Pace { .. })));
     assert!(out.iter().all(commands));
 }
 
@@ -656,10 +658,10 @@ fn what_comes_and_goes_in_one_turn_changes_nothing_for_others() {
     let (mut rig, _) = crowded();
     for declaration in &said {
         let input = Input::Declared { application: "a", declaration };
-        rig.controller.hear(rig.now, input).unwrap();
+        rig.controller.observe(rig.now, input).unwrap();
     }
     let mut out = Vec::new();
-    rig.controller.tick(rig.now, &mut out);
+    step(&mut rig.controller, rig.now, Input::Tick, &mut out).unwrap();
     let told: Vec<_> = out
         .iter()
         .filter_map(|output| match output {
@@ -698,7 +700,7 @@ fn renewals_are_spread() {
         let next = rig.controller.deadline().unwrap();
         rig.now = next.min(rig.now + Span::from_millis(100));
         let mut out = Vec::new();
-        rig.controller.tick(rig.now, &mut out);
+        step(&mut rig.controller, rig.now, Input::Tick, &mut out).unwrap();
         assert!(out.len() <= 1, "at {}: {out:?}", rig.now);
         for output in &out {
             if let Output::Agent(peer, _) = output {
@@ -760,7 +762,7 @@ fn what_an_agent_cant_do_is_not_asked_of_it() {
     let shape = Shape::racks(2);
     let mut rig = Rig::new(&shape, shape.config("fair", even(), true), 1);
     let peer = rig.peer();
-    rig.input(Input::AgentConnected { peer, identity: "h0" }).unwrap();
+    rig.input(Input::AgentConnected { channel: peer, identity: "h0" }).unwrap();
     let hosts = vec![Host { name: "h0".into(), addresses: vec![address(0)] }];
     let hello = Report::Hello { hosts, capabilities: vec![Capability::Statistics], epoch: 0 };
     rig.input(Input::Reported(peer, &hello)).unwrap();

@@ -25,20 +25,21 @@ use protocol::Connection;
 use protocol::agent::{Command, Commands, Report};
 use protocol::application::Declaration;
 use rand::RngExt as _;
-use support::{End, Host, SECOND, Shape, address, connection, port, segment};
+use support::{End, Host, SECOND, Shape, address, connection, port, segment, step};
 use units::{Bytes, Rate, Span, Time};
-use watermaster_control::{Controller, Digest, Input, Output, Peer};
+use watermaster_control::{ChannelId, Controller, Digest, Input, Output};
 
 const HOSTS: u32 = 4;
 /// The longest that a message takes.
 const DELAY: Span = Span::from_millis(400);
-const LEASE: Span = Span::from_secs(3);
+/// Of half of the histories, and of the others, whose leases lapse when messages are slow.
+const LEASES: [Span; 2] = [Span::from_secs(3), Span::from_millis(450)];
 
 enum Act {
     ToAgent(usize, u64, Commands),
-    FromAgent(Peer, Report),
-    ToSwitch(u32, Peer, Vec<u8>),
-    FromSwitch(Peer, Vec<u8>),
+    FromAgent(ChannelId, Report),
+    ToSwitch(u32, ChannelId, Vec<u8>),
+    FromSwitch(ChannelId, Vec<u8>),
     AgentReturns(usize),
     SwitchReturns(u32),
     ControllerReturns,
@@ -61,14 +62,15 @@ struct World {
     controller: Option<Controller>,
     epoch: u64,
     policy: &'static str,
-    agents: Vec<(Host, Option<Peer>)>,
+    agents: Vec<(Host, Option<ChannelId>)>,
     /// The last connection of each agent, and the epoch of the controller there.
-    last: Vec<Option<(Peer, u64)>>,
+    last: Vec<Option<(ChannelId, u64)>>,
     /// Connections whose limit could not be changed and stands since.
     failed: BTreeSet<Connection>,
-    switches: Vec<(Switch, Option<(Peer, Session)>)>,
+    lease: Span,
+    switches: Vec<(Switch, Option<(ChannelId, Session)>)>,
     /// When the last message of each channel arrives: they don't overtake each other.
-    channels: BTreeMap<Peer, Time>,
+    channels: BTreeMap<ChannelId, Time>,
     /// What was wanted, and until when (`NEVER`: still).
     wanted: BTreeMap<Connection, VecDeque<(Time, Rate)>>,
     flows: BTreeMap<(u64, u64), (Connection, u64)>,
@@ -104,6 +106,7 @@ impl World {
             agents: (0..HOSTS).map(|_| (Host::default(), None)).collect(),
             last: vec![None; HOSTS as usize],
             failed: BTreeSet::new(),
+            lease: LEASES[usize::from(seed % 4 == 3)],
             switches: switches.collect(),
             wiring: shape.wiring(),
             touched: true,
@@ -136,8 +139,9 @@ impl World {
     }
 
     /// Sends a message, in the order of its channel.
-    fn carry(&mut self, peer: Peer, act: Act) {
-        let at = self.now + self.soon(DELAY / 4);
+    fn carry(&mut self, peer: ChannelId, act: Act) {
+        // Towards the end messages are quick, so that all that is wanted stands there.
+        let at = self.now + self.soon(if self.faulty { DELAY / 4 } else { DELAY / 40 });
         let last = self.channels.entry(peer).or_default();
         let at = at.max(*last + Span::from_nanos(1)).min(self.now + DELAY);
         *last = at;
@@ -145,9 +149,9 @@ impl World {
         self.queue.insert((at, self.count), act);
     }
 
-    fn peer(&mut self) -> Peer {
+    fn peer(&mut self) -> ChannelId {
         self.count += 1;
-        Peer(self.count)
+        ChannelId(self.count)
     }
 
     fn input(&mut self, input: Input<'_>) {
@@ -155,16 +159,16 @@ impl World {
             return;
         };
         let mut out = Vec::new();
-        let _ = controller.input(self.now, input, &mut out);
+        let _ = step(controller, self.now, input, &mut out);
         while controller.deadline().is_some_and(|at| at <= self.now) {
-            controller.tick(self.now, &mut out);
+            step(controller, self.now, Input::Tick, &mut out).unwrap();
         }
         self.digest.update(&out);
         self.want();
         for output in out {
             match output {
                 Output::Switch(peer, bytes) => {
-                    let is = |(_, s): &(Switch, Option<(Peer, Session)>)| {
+                    let is = |(_, s): &(Switch, Option<(ChannelId, Session)>)| {
                         s.as_ref().is_some_and(|(of, _)| *of == peer)
                     };
                     if let Some(at) = self.switches.iter().position(is) {
@@ -203,7 +207,7 @@ impl World {
                 now.insert(flow.connection, rate);
             }
         }
-        let oldest = self.now - (LEASE + DELAY + DELAY);
+        let oldest = self.now - (self.lease + DELAY + DELAY);
         for (connection, past) in &mut self.wanted {
             for (until, rate) in past.iter_mut().filter(|(until, _)| *until == Time::NEVER) {
                 if now.get(connection) != Some(rate) {
@@ -225,7 +229,7 @@ impl World {
             Act::ToAgent(at, peer, commands) => {
                 // Nobody reads what is left in a connection once there is another to the same
                 // controller. One that thinks itself in charge still may go on.
-                let is_left = |(of, epoch): (Peer, u64)| of.0 != peer && epoch == commands.epoch;
+                let is_left = |(of, epoch): (ChannelId, u64)| of.0 != peer && epoch == commands.epoch;
                 if self.last[at].is_none_or(is_left) {
                     return;
                 }
@@ -298,7 +302,7 @@ impl World {
         self.epoch += 1;
         let policy = policy::by_name(self.policy, &policy::Parameters::default()).unwrap();
         let mut config = self.shape.config(self.policy, policy, true);
-        config.lease = LEASE;
+        config.lease = self.lease;
         self.controller = Some(Controller::new(config, self.epoch, self.now).unwrap());
         for at in 0..self.agents.len() {
             let pause = self.soon(SECOND);
@@ -323,10 +327,13 @@ impl World {
         self.agents[at].1 = Some(peer);
         self.last[at] = Some((peer, self.epoch));
         let name = format!("h{at}");
-        self.input(Input::AgentConnected { peer, identity: &name });
+        self.input(Input::AgentConnected { channel: peer, identity: &name });
         let hosts = vec![protocol::agent::Host { name, addresses: vec![address(number)] }];
         let hello = self.agents[at].0.machine.hello(hosts);
-        self.carry(peer, Act::FromAgent(peer, hello));
+        self.carry(
+            peer,
+            Act::FromAgent(peer, hello),
+        );
     }
 
     /// A channel is cut; the controller hears of it, at once or when the agent is back.
@@ -361,7 +368,7 @@ impl World {
         }
     }
 
-    fn reach(&mut self, at: u32, peer: Peer, bytes: &[u8]) {
+    fn reach(&mut self, at: u32, peer: ChannelId, bytes: &[u8]) {
         let (switch, session) = &mut self.switches[at as usize];
         let Some((_, session)) = session.as_mut().filter(|(of, _)| *of == peer) else {
             return;
@@ -478,7 +485,7 @@ impl World {
     }
 
     fn check(&mut self) {
-        let oldest = self.now - (LEASE + DELAY);
+        let oldest = self.now - (self.lease + DELAY);
         for (agent, _) in &mut self.agents {
             agent.expire(self.now);
             for (connection, rate) in &agent.paced {
@@ -554,7 +561,7 @@ impl World {
     }
 
     /// A switch speaks up when its own deadlines pass.
-    fn idle(&mut self, at: u32, peer: Peer) {
+    fn idle(&mut self, at: u32, peer: ChannelId) {
         let due = self.switches[at as usize].1.as_ref().and_then(|(_, s)| s.deadline());
         if due.is_some_and(|due| due <= self.now) {
             self.reach(at, peer, &[]);
@@ -606,7 +613,7 @@ fn history(seed: u64) -> (u64, [u64; 3]) {
     world.controller = None;
     world.agents.iter_mut().for_each(|(_, peer)| *peer = None);
     world.switches.iter_mut().for_each(|(_, session)| *session = None);
-    world.run(world.now + LEASE + DELAY);
+    world.run(world.now + world.lease + DELAY);
     assert!(world.agents.iter().all(|(agent, _)| agent.paced.is_empty()));
     assert!(world.all_reachable());
     (world.digest.value(), [world.epoch - 1, world.lapses, world.refused])

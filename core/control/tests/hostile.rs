@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use model::Severity;
 use protocol::agent::{Command, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
-use support::{Rig, SECOND, Shape, address, connection};
+use support::{Rig, SECOND, Shape, address, connection, step};
 use units::{Bytes, Span, Time};
-use watermaster_control::{Controller, Input, Peer};
+use watermaster_control::{ChannelId, Controller, Input};
 
 fn message(kind: u8, xid: u8, body: &str) -> Vec<u8> {
     let digits: Vec<u8> = body.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
@@ -187,26 +187,26 @@ proptest! {
             out.clear();
             let input = match word {
                 Word::Declared(declaration) => Input::Declared { application: "app", declaration },
-                Word::Reported(peer, report) => Input::Reported(Peer(*peer), report),
-                Word::Agent(peer, true) => Input::AgentConnected { peer: Peer(*peer), identity: "x" },
-                Word::Agent(peer, false) => Input::AgentGone(Peer(*peer)),
-                Word::Bytes(bytes) => Input::SwitchBytes(Peer(9), bytes),
-                Word::Switch(true) => Input::SwitchConnected(Peer(9)),
-                Word::Switch(false) => Input::SwitchGone(Peer(9)),
+                Word::Reported(peer, report) => Input::Reported(ChannelId(*peer), report),
+                Word::Agent(peer, true) => Input::AgentConnected { channel: ChannelId(*peer), identity: "x" },
+                Word::Agent(peer, false) => Input::AgentGone(ChannelId(*peer)),
+                Word::Bytes(bytes) => Input::SwitchBytes(ChannelId(9), bytes),
+                Word::Switch(true) => Input::SwitchConnected(ChannelId(9)),
+                Word::Switch(false) => Input::SwitchGone(ChannelId(9)),
                 Word::Gone => Input::ApplicationGone("app"),
                 Word::Pass(ms) => {
                     now += Span::from_millis(*ms);
                     Input::Tick
                 }
             };
-            if let Err(refusal) = controller.input(now, input, &mut out) {
+            if let Err(refusal) = step(&mut controller, now, input, &mut out) {
                 prop_assert!(!refusal.field.is_empty() && !refusal.reason.is_empty());
             }
         }
         let _ = (controller.status(), controller.flows(9), controller.explain_job("app", "a"));
         // What was declared and is gone leaves nothing behind.
-        controller.input(now, Input::ApplicationGone("app"), &mut out).unwrap();
-        controller.tick(now + SECOND * 11, &mut out);
+        controller.observe(now, Input::ApplicationGone("app")).unwrap();
+        step(&mut controller, now + SECOND * 11, Input::Tick, &mut out).unwrap();
         prop_assert!(controller.explain_job("app", "a").is_none());
         prop_assert!(controller.status().applications.is_empty());
     }

@@ -6,6 +6,7 @@ use units::Span;
 
 /// How congested a port is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// CR: not congested for some time.
@@ -20,6 +21,7 @@ pub enum Severity {
 
 /// When a port counts as congested. [`Default`] gives the published values (section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Thresholds {
     /// L: CN-L at or above so many packets in the queue; published: 30 of 100.

@@ -7,13 +7,17 @@ use units::{Bytes, Rate, Span};
 
 use crate::{FlowId, JobId, LinkId, NodeId, Request, Sample, Severity, TaskId};
 
-/// Something that a policy learns. Where the two contradict each other, the measured wins.
+/// Something that happened, as a policy learns it. Where an application and a measurement contradict
+/// each other, the measurement wins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observation {
     /// An application's word.
     Declared(Declared),
     /// Seen by a switch, an agent or the controller itself.
     Measured(Measured),
+    /// Time has passed, and all that happened until now has been told: what a policy set itself to do
+    /// by now is due.
+    Tick,
 }
 
 /// Northbound messages, named as in Phurti section 5.1.

@@ -189,6 +189,14 @@ impl Topology {
         &self.links
     }
 
+    /// The node `id`.
+    ///
+    /// # Panics
+    /// When `id` is not of this topology.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.index()]
+    }
+
     /// The link `id`.
     ///
     /// # Panics

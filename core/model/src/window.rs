@@ -5,6 +5,7 @@ use units::Bytes;
 
 /// A cap on windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Cap {
     /// Most octets of payload in flight.

@@ -22,7 +22,7 @@ use model::{Directives, FlowId, LinkId, Network, NodeId};
 use units::{Bytes, Rate};
 
 use crate::flow_map::FlowMap;
-use crate::{FLOOR, Share, pace};
+use crate::{FLOOR, Messages, Share, pace};
 
 /// The place of a group of flows in the order; the smaller goes first. A group is a job, or a flow
 /// of its own, and its `arrival` is unique: flows of equal rank belong together.
@@ -51,8 +51,7 @@ pub(crate) struct Admission {
     excepted: BTreeSet<FlowId>,
     /// How many flows are SLOW, the excepted among them.
     slow: usize,
-    /// Shares of many are divided in rounded parts.
-    is_sparing: bool,
+    messages: Messages,
 }
 
 #[derive(Debug)]
@@ -112,7 +111,7 @@ impl Link {
 
 impl Admission {
     /// No flows; SLOW flows with one access link divide `slow_share` of it.
-    pub(crate) const fn new(slow_share: Share) -> Self {
+    pub(crate) const fn new(slow_share: Share, messages: Messages) -> Self {
         Self {
             slow_share,
             flows: FlowMap::NONE,
@@ -122,13 +121,8 @@ impl Admission {
             shares: BTreeSet::new(),
             excepted: BTreeSet::new(),
             slow: 0,
-            is_sparing: false,
+            messages,
         }
-    }
-
-    /// See [`crate::Policy::spare`].
-    pub(crate) const fn spare(&mut self) {
-        self.is_sparing = true;
     }
 
     /// Whether any flow is SLOW.
@@ -231,7 +225,10 @@ impl Admission {
         for link in core::mem::take(&mut self.shares) {
             let link = &mut self.links[link.index()];
             let count = link.sharing.len();
-            let parts = if self.is_sparing { rounded(count, link.parts) } else { count };
+            let parts = match self.messages {
+                Messages::Free => count,
+                Messages::Costly => rounded(count, link.parts),
+            };
             if core::mem::replace(&mut link.parts, parts) != parts {
                 self.limits.extend(&link.sharing);
             }

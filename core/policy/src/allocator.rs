@@ -1,8 +1,8 @@
 //! Rates for all flows of all jobs, solved once an instant: the machine that `fair`, `sebf`, `srb`,
 //! `bssf`, `dclas` and `srpt` share.
 //!
-//! Messages only note what changed. The division itself falls due at the same instant, as a
-//! [`Policy::tick`], when everything that is said then has been heard. A flow that ends while its
+//! Messages only note what changed. The division itself falls due at the same instant, as the
+//! [`Policy::deadline`], when everything that is said then has been heard. A flow that ends while its
 //! job goes on may wait: thousands end one after another, and what they leave is divided at most
 //! once a [`Discipline::patience`].
 //!
@@ -76,6 +76,9 @@ pub(crate) struct Allocator<D> {
     divided: Time,
     is_new: bool,
     arrivals: u64,
+    /// Flows whose job completed.
+    released: Vec<FlowId>,
+    ticked: bool,
 }
 
 impl<D: Discipline> Allocator<D> {
@@ -89,6 +92,8 @@ impl<D: Discipline> Allocator<D> {
             divided: Time::ZERO,
             is_new: true,
             arrivals: 0,
+            released: Vec::new(),
+            ticked: false,
         }
     }
 
@@ -101,13 +106,13 @@ impl<D: Discipline> Allocator<D> {
         self.divide_at(now.max(self.divided + self.discipline.patience()));
     }
 
-    fn declare(&mut self, now: Time, network: &Network, said: &Declared, out: &mut Directives) {
+    fn declare(&mut self, now: Time, network: &Network, said: &Declared) {
         match *said {
             Declared::JobStart { job } => {
                 self.arrivals += 1;
                 self.roster.start(job, || Coflow::new(self.arrivals, now));
             }
-            Declared::JobComplete { job } => self.complete(now, job, out),
+            Declared::JobComplete { job } => self.complete(now, job),
             Declared::FlowRequest { job, flow, src, dst, size } => {
                 if let Some(entry) = self.roster.enter(network, job, flow, (src, dst)) {
                     self.links.cover(network);
@@ -137,11 +142,9 @@ impl<D: Discipline> Allocator<D> {
         }
     }
 
-    fn complete(&mut self, now: Time, job: JobId, out: &mut Directives) {
+    fn complete(&mut self, now: Time, job: JobId) {
         if let Some(entry) = self.roster.get_mut(job) {
-            for flow in entry.record.withdraw(&mut self.links) {
-                out.push(pace(flow, None));
-            }
+            self.released.extend(entry.record.withdraw(&mut self.links));
         }
         if !self.roster.complete(job).is_empty() {
             self.is_new = true;
@@ -202,27 +205,24 @@ impl<D: Discipline> Allocator<D> {
 }
 
 impl<D: Discipline> Policy for Allocator<D> {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         match observation {
-            Observation::Declared(declared) => self.declare(now, network, declared, out),
+            Observation::Declared(declared) => self.declare(now, network, declared),
             Observation::Measured(measured) => self.measure(now, network, measured),
+            Observation::Tick => self.ticked = true,
+        }
+    }
+
+    fn decide(&mut self, now: Time, _: &Network, out: &mut Directives) {
+        out.extend(self.released.drain(..).map(|flow| pace(flow, None)));
+        let ticked = core::mem::take(&mut self.ticked);
+        if ticked && self.deadline().is_some_and(|deadline| deadline <= now) {
+            self.divide(now, out);
         }
     }
 
     fn deadline(&self) -> Option<Time> {
         let times = self.due.into_iter().chain(self.ageing).chain(self.discipline.review());
         times.min()
-    }
-
-    fn tick(&mut self, now: Time, _: &Network, out: &mut Directives) {
-        if self.deadline().is_some_and(|deadline| deadline <= now) {
-            self.divide(now, out);
-        }
     }
 }

@@ -105,6 +105,9 @@ struct AppAware<F> {
     laid_out: bool,
     needs: Vec<Need>,
     next: Option<Time>,
+    /// Flows that were limited when their job completed.
+    released: Vec<FlowId>,
+    ticked: bool,
     forecasts: PhantomData<F>,
 }
 
@@ -137,6 +140,8 @@ impl<F: Forecast> AppAware<F> {
             laid_out: false,
             needs: Vec::new(),
             next: None,
+            released: Vec::new(),
+            ticked: false,
             forecasts: PhantomData,
         })
     }
@@ -145,10 +150,10 @@ impl<F: Forecast> AppAware<F> {
         self.flows.binary_search_by_key(&id, |flow| flow.id)
     }
 
-    fn declare(&mut self, now: Time, network: &Network, declared: &Declared, out: &mut Directives) {
+    fn declare(&mut self, now: Time, network: &Network, declared: &Declared) {
         match *declared {
             Declared::JobStart { job } => self.roster.start(job, || ()),
-            Declared::JobComplete { job } => self.complete(job, out),
+            Declared::JobComplete { job } => self.complete(job),
             Declared::FlowRequest { job, flow, src, dst, .. } => {
                 if self.roster.enter(network, job, flow, (src, dst)).is_none() {
                     return;
@@ -188,11 +193,11 @@ impl<F: Forecast> AppAware<F> {
     }
 
     /// Nobody will decide about the job's flows again, so none is left throttled.
-    fn complete(&mut self, job: JobId, out: &mut Directives) {
+    fn complete(&mut self, job: JobId) {
         for id in self.roster.complete(job).iter() {
             if let Ok(at) = self.position(id) {
                 if self.flows.remove(at).limit.is_some() {
-                    out.push(pace(id, None));
+                    self.released.push(id);
                 }
                 self.laid_out = false;
             }
@@ -240,7 +245,7 @@ impl<F: Forecast> AppAware<F> {
         self.laid_out = true;
     }
 
-    fn decide(&mut self, network: &Network, out: &mut Directives) {
+    fn divide(&mut self, network: &Network, out: &mut Directives) {
         if !self.laid_out {
             self.lay_out(network);
         }
@@ -283,15 +288,9 @@ fn is_news(old: Option<Rate>, new: Option<Rate>, hysteresis: Option<Share>) -> b
 }
 
 impl<F: Forecast> Policy for AppAware<F> {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         match observation {
-            Observation::Declared(declared) => self.declare(now, network, declared, out),
+            Observation::Declared(declared) => self.declare(now, network, declared),
             Observation::Measured(Measured::Streams(samples)) => self.sample(now, samples, true),
             Observation::Measured(Measured::CrossTraffic(links)) => {
                 self.cross.clear();
@@ -311,6 +310,7 @@ impl<F: Forecast> Policy for AppAware<F> {
                 self.laid_out = false;
             }
             Observation::Measured(_) => {}
+            Observation::Tick => self.ticked = true,
         }
     }
 
@@ -318,11 +318,13 @@ impl<F: Forecast> Policy for AppAware<F> {
         self.next
     }
 
-    fn tick(&mut self, now: Time, network: &Network, out: &mut Directives) {
-        if self.next.is_none_or(|next| now < next) {
+    fn decide(&mut self, now: Time, network: &Network, out: &mut Directives) {
+        out.extend(self.released.drain(..).map(|flow| pace(flow, None)));
+        let ticked = core::mem::take(&mut self.ticked);
+        if !ticked || self.next.is_none_or(|next| now < next) {
             return;
         }
-        self.decide(network, out);
+        self.divide(network, out);
         let next = now + self.parameters.interval;
         self.next = (next > now).then_some(next);
     }

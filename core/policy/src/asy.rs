@@ -27,6 +27,8 @@ pub struct Asy {
     solver: Renormaliser,
     offers: Vec<Offer>,
     rates: Vec<Rate>,
+    /// Whether there is something to divide anew.
+    changed: bool,
 }
 
 #[derive(Debug)]
@@ -49,6 +51,7 @@ impl Asy {
             solver: Renormaliser::default(),
             offers: Vec::new(),
             rates: Vec::new(),
+            changed: false,
         }
     }
 
@@ -129,14 +132,8 @@ const fn round(rate: Rate) -> Rate {
 }
 
 impl Policy for Asy {
-    fn observe(
-        &mut self,
-        _: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
-        let changed = match *observation {
+    fn observe(&mut self, _: Time, network: &Network, observation: &Observation) {
+        self.changed |= match *observation {
             Observation::Measured(Measured::Queued { src, dst, .. }) => {
                 self.offer(network, src, dst, Rate::MAX)
             }
@@ -152,7 +149,10 @@ impl Policy for Asy {
             }
             _ => false,
         };
-        if changed {
+    }
+
+    fn decide(&mut self, _: Time, network: &Network, out: &mut Directives) {
+        if core::mem::take(&mut self.changed) {
             self.solve(network, out);
         }
     }

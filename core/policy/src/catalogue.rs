@@ -4,8 +4,8 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
 use crate::{
-    Pause, Policy, PolicyError, Share, app_aware, asy, bssf, dclas, fair, fifo, fixed, hold,
-    one_all, sab, sdtcp, sebf, sff, sicc, smsf, srb, srpt, sw, sw_ictcp, syn, tcp,
+    Messages, Pause, Policy, PolicyError, Share, app_aware, asy, bssf, dclas, fair, fifo, fixed,
+    hold, one_all, sab, sdtcp, sebf, sff, sicc, smsf, srb, srpt, sw, sw_ictcp, syn, tcp,
 };
 
 /// The name of every policy.
@@ -41,6 +41,8 @@ pub const GATHERING: [&str; 5] = ["one-all", "sw", "sw-ictcp", "sicc", "sicc-joi
 /// The parameters of all policies that have some; the defaults are the published ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
+    /// What it costs to tell a host another limit, where the policy heeds it.
+    pub messages: Messages,
     /// The share of its access link that a host's SLOW flows divide under `fifo`.
     pub fifo: Share,
     /// The same under `sff`.
@@ -78,6 +80,7 @@ pub struct Parameters {
 impl Default for Parameters {
     fn default() -> Self {
         Self {
+            messages: Messages::default(),
             fifo: Share::default(),
             sff: Share::default(),
             smsf: smsf::Parameters::default(),
@@ -106,9 +109,9 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
     Ok(match name {
         "tcp" => Box::new(tcp::Tcp),
         "fair" => Box::new(fair::new()),
-        "fifo" => Box::new(fifo::new(parameters.fifo)),
-        "sff" => Box::new(sff::new(parameters.sff)),
-        "smsf" => Box::new(smsf::new(parameters.smsf)?),
+        "fifo" => Box::new(fifo::new(parameters.fifo, parameters.messages)),
+        "sff" => Box::new(sff::new(parameters.sff, parameters.messages)),
+        "smsf" => Box::new(smsf::new(parameters.smsf, parameters.messages)?),
         "app-aware" => Box::new(app_aware::new(parameters.app_aware)?),
         "app-aware-fast" => Box::new(app_aware::fast(parameters.app_aware_fast)?),
         "sdtcp" => Box::new(sdtcp::new(parameters.sdtcp)?),
@@ -116,7 +119,7 @@ pub fn by_name(name: &str, parameters: &Parameters) -> Result<Box<dyn Policy + S
         "sab" => Box::new(sab::new(parameters.sab)?),
         "syn" => Box::new(syn::Syn::new(parameters.syn)?),
         "asy" => Box::new(asy::Asy::new(parameters.asy)),
-        "one-all" => Box::new(one_all::OneAll),
+        "one-all" => Box::new(one_all::OneAll::default()),
         "sw" => Box::new(sw::new()),
         "sw-ictcp" => Box::new(sw_ictcp::new()),
         "sicc" => Box::new(sicc::Sicc::new(parameters.sicc, sicc::Choice::First)),

@@ -7,11 +7,11 @@ use units::Bytes;
 
 use crate::admission::Rank;
 use crate::scheduler::{Scheduler, Standing};
-use crate::{Policy, Share};
+use crate::{Messages, Policy, Share};
 
 /// The policy; a host's SLOW flows divide `slow_share` of its access link.
-pub fn new(slow_share: Share) -> impl Policy + Send {
-    Scheduler::<FirstRequest>::new(slow_share, None)
+pub fn new(slow_share: Share, messages: Messages) -> impl Policy + Send {
+    Scheduler::<FirstRequest>::new(slow_share, messages, None)
 }
 
 /// When the job's first flow came.

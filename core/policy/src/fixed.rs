@@ -24,25 +24,30 @@ pub struct Parameters {
 pub struct Static {
     parameters: Parameters,
     requests: usize,
+    decided: Directives,
 }
 
 impl Static {
     /// With these rates and levels.
     pub const fn new(parameters: Parameters) -> Self {
-        Self { parameters, requests: 0 }
+        Self { parameters, requests: 0, decided: Directives::new() }
     }
 }
 
 impl Policy for Static {
-    fn observe(&mut self, _: Time, _: &Network, told: &Observation, out: &mut Directives) {
+    fn observe(&mut self, _: Time, _: &Network, told: &Observation) {
         let Observation::Declared(Declared::FlowRequest { flow, .. }) = *told else { return };
         let Parameters { rates, levels } = &self.parameters;
         if let Some(rate) = rates.get(self.requests) {
-            out.push(pace(flow, Some((*rate).max(FLOOR))));
+            self.decided.push(pace(flow, Some((*rate).max(FLOOR))));
         }
         if let Some(&level) = levels.get(self.requests) {
-            out.push(Directive::Prioritize { flow, level, lease: LEASE });
+            self.decided.push(Directive::Prioritize { flow, level, lease: LEASE });
         }
         self.requests = self.requests.saturating_add(1);
+    }
+
+    fn decide(&mut self, _: Time, _: &Network, out: &mut Directives) {
+        out.append(&mut self.decided);
     }
 }

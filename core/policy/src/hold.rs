@@ -18,6 +18,7 @@
 //!   time left, the total grows.
 
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use model::{Buffer, Cap, Directive, Directives, LinkId, Measured, Network, Observation};
 use units::{Bytes, Span, Time};
@@ -86,7 +87,12 @@ pub fn new(parameters: Parameters) -> Result<Hold, PolicyError> {
     if parameters.statistics == Span::ZERO {
         return out("statistics", "above 0 s");
     }
-    Ok(Hold { parameters, connections: Connections::default(), ports: BTreeMap::new() })
+    Ok(Hold {
+        parameters,
+        connections: Connections::default(),
+        ports: BTreeMap::new(),
+        changed: Vec::new(),
+    })
 }
 
 /// The policy's state: what is open, and what it said last about each port.
@@ -95,6 +101,8 @@ pub struct Hold {
     parameters: Parameters,
     connections: Connections,
     ports: BTreeMap<LinkId, Held>,
+    /// Ports to decide about; of a queue that was reported its length and what it took in.
+    changed: Vec<(LinkId, Option<(Bytes, Bytes)>)>,
 }
 
 /// What was said about a port.
@@ -109,13 +117,7 @@ struct Held {
 }
 
 impl Policy for Hold {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         let Observation::Measured(measured) = observation else {
             return;
         };
@@ -125,33 +127,35 @@ impl Policy for Hold {
                 let mut links = self.connections.wake(*flow);
                 let segment = self.parameters.segment;
                 links.extend(self.connections.open(now, network, *flow, (*src, *dst), segment));
-                for link in links {
-                    self.decide(network, link, None, out);
-                }
+                self.note(links);
             }
             Measured::Closed { flow } => {
-                for link in self.connections.close(*flow) {
-                    self.decide(network, link, None, out);
-                }
+                let changed = self.connections.close(*flow);
+                self.note(changed);
             }
             Measured::Carried { flows } => {
                 let class = |grew| if grew { ACTIVE } else { IDLE };
                 let changed = self.connections.carried(now, flows, |flow| class(flow.grew));
                 self.ports.values_mut().for_each(|held| held.woken = false);
-                for link in changed {
-                    self.decide(network, link, None, out);
-                }
+                self.note(changed);
             }
             Measured::LinkState { .. } => {
-                for link in self.connections.reroute(network, self.parameters.segment) {
-                    self.decide(network, link, None, out);
-                }
+                let changed = self.connections.reroute(network, self.parameters.segment);
+                self.note(changed);
             }
             Measured::QueueLength { link, queue, sent } => {
-                self.decide(network, *link, Some((*queue, *sent)), out);
+                self.changed.push((*link, Some((*queue, *sent))));
             }
             _ => {}
         }
+    }
+
+    fn decide(&mut self, _: Time, network: &Network, out: &mut Directives) {
+        let mut changed = core::mem::take(&mut self.changed);
+        for (link, report) in changed.drain(..) {
+            self.decide_port(network, link, report, out);
+        }
+        self.changed = changed;
     }
 
     fn watch(&self) -> Option<Watch> {
@@ -162,8 +166,12 @@ impl Policy for Hold {
 }
 
 impl Hold {
+    fn note(&mut self, links: Vec<LinkId>) {
+        self.changed.extend(links.into_iter().map(|link| (link, None)));
+    }
+
     /// Says what is new for a port, whose queue, and what it took in, was perhaps just reported.
-    fn decide(
+    fn decide_port(
         &mut self,
         network: &Network,
         link: LinkId,

@@ -71,7 +71,7 @@ pub mod waterfill;
 pub use allocator::Ration;
 pub use catalogue::{GATHERING, NAMES, Parameters, by_name};
 pub use ordered::Pause;
-pub use parameter::{PolicyError, Share};
+pub use parameter::{Messages, PolicyError, Share};
 pub use watch::Watch;
 
 use model::{Directive, Directives, FlowId, Network, Observation};
@@ -92,36 +92,12 @@ const HEADER: Bytes = Bytes::new(40);
 /// A policy. It never panics, whatever it is told: what contradicts earlier observations or names
 /// unknown jobs, flows or nodes is ignored.
 pub trait Policy {
-    /// Takes in one observation at `now` and appends to `out` what should change.
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    );
+    /// Takes in one thing that happened at `now`.
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation);
 
-    /// Takes in one of several observations that are decided about together: what follows from it may
-    /// wait for [`Policy::conclude`], which must come before the next [`Policy::tick`].
-    fn hear(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
-        self.observe(now, network, observation, out);
-    }
-
-    /// Decides about all that was heard.
-    fn conclude(&mut self, now: Time, network: &Network, out: &mut Directives) {
-        let _ = (now, network, out);
-    }
-
-    /// From now on every limit that changes costs a message to a host, as it doesn't in a simulation of
-    /// the policy alone: where a text says that many flows share something, they need not have exactly
-    /// the same as if they were one more or one less.
-    fn spare(&mut self) {}
+    /// Appends to `out` what should change after all that was observed since the last decision: one
+    /// observation or several, at `now` or before.
+    fn decide(&mut self, now: Time, network: &Network, out: &mut Directives);
 
     /// What switches are to report to this policy; `None` where it decides from what applications
     /// say.
@@ -129,14 +105,11 @@ pub trait Policy {
         None
     }
 
-    /// When the policy wants [`Policy::tick`] although nothing happened.
+    /// When the policy wants to observe an [`Observation::Tick`] and decide although nothing happened.
+    /// It may be the time of the last observation: then the policy decides once about all that happens
+    /// at that time.
     fn deadline(&self) -> Option<Time> {
         None
-    }
-
-    /// Called at or after the [`Policy::deadline`].
-    fn tick(&mut self, now: Time, network: &Network, out: &mut Directives) {
-        let _ = (now, network, out);
     }
 }
 

@@ -12,15 +12,21 @@ use units::Time;
 
 use crate::Policy;
 
-/// The policy; it has no state.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct OneAll;
+/// The policy.
+#[derive(Clone, Debug, Default)]
+pub struct OneAll {
+    orders: Directives,
+}
 
 impl Policy for OneAll {
-    fn observe(&mut self, _: Time, _: &Network, observation: &Observation, out: &mut Directives) {
+    fn observe(&mut self, _: Time, _: &Network, observation: &Observation) {
         if let Observation::Declared(Declared::Gather(request)) = observation {
-            out.push(ask_all(request));
+            self.orders.push(ask_all(request));
         }
+    }
+
+    fn decide(&mut self, _: Time, _: &Network, out: &mut Directives) {
+        out.append(&mut self.orders);
     }
 }
 

@@ -38,6 +38,16 @@ impl fmt::Display for PolicyError {
 
 impl core::error::Error for PolicyError {}
 
+/// What it costs to tell a host another limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Messages {
+    /// Nothing, as in a simulation of the policy alone.
+    #[default]
+    Free,
+    /// A message for each limit that changes: prefer stable shares to exactly equal ones.
+    Costly,
+}
+
 /// A part of a whole in parts per million: an integer, so that no rounding hides in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share(u32);

@@ -5,6 +5,8 @@
 //! is (C·RTT + ε·B) / N, with ε = 0.5 of the buffer B. With segments of fixed size it is at least
 //! one segment. The switches decide by themselves, at each SYN and FIN.
 
+use alloc::vec::Vec;
+
 use model::{Buffer, Cap, Directive, Directives, LinkId, Measured, Network, Observation};
 use units::{Bytes, Time};
 
@@ -41,7 +43,7 @@ pub fn new(parameters: Parameters) -> Result<Sab, PolicyError> {
     if parameters.floor_segments == 0 {
         return Err(PolicyError::OutOfRange { parameter: "floor_segments", range: "at least 1" });
     }
-    Ok(Sab { parameters, connections: Connections::default() })
+    Ok(Sab { parameters, connections: Connections::default(), changed: Vec::new() })
 }
 
 /// The policy's state: what is open.
@@ -49,34 +51,32 @@ pub fn new(parameters: Parameters) -> Result<Sab, PolicyError> {
 pub struct Sab {
     parameters: Parameters,
     connections: Connections,
+    /// Ports to divide anew.
+    changed: Vec<LinkId>,
 }
 
 impl Policy for Sab {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         match observation {
             Observation::Measured(Measured::Opened { flow, src, dst }) => {
                 let segment = self.parameters.segment;
-                for link in self.connections.open(now, network, *flow, (*src, *dst), segment) {
-                    self.divide(network, link, out);
-                }
+                let ends = (*src, *dst);
+                self.changed.extend(self.connections.open(now, network, *flow, ends, segment));
             }
             Observation::Measured(Measured::Closed { flow }) => {
-                for link in self.connections.close(*flow) {
-                    self.divide(network, link, out);
-                }
+                self.changed.extend(self.connections.close(*flow));
             }
             Observation::Measured(Measured::LinkState { .. }) => {
-                for link in self.connections.reroute(network, self.parameters.segment) {
-                    self.divide(network, link, out);
-                }
+                let segment = self.parameters.segment;
+                self.changed.extend(self.connections.reroute(network, segment));
             }
             _ => {}
+        }
+    }
+
+    fn decide(&mut self, _: Time, network: &Network, out: &mut Directives) {
+        for link in self.changed.drain(..) {
+            out.push(divide(&self.parameters, &self.connections, network, link));
         }
     }
 
@@ -85,22 +85,25 @@ impl Policy for Sab {
     }
 }
 
-impl Sab {
-    fn divide(&self, network: &Network, link: LinkId, out: &mut Directives) {
-        let Parameters { buffer_share, segment, floor_segments } = self.parameters;
-        let cap = self.connections.port(link).map(|port| {
-            let spec = network.topology().link(link).spec;
-            let pipe = spec.capacity.bytes_in(port.round_trip());
-            let buffer = match spec.buffer {
-                Buffer::Packets(packets) => (segment + HEADER) * u64::from(packets),
-                Buffer::Bytes(bytes) => bytes,
-                // No part of an endless buffer would do; half of this keeps the link busy.
-                Buffer::Unlimited => pipe * 2,
-            };
-            let total = pipe + buffer_share.of(buffer);
-            let bytes = Bytes::new(total.get() / port.count().max(1)).max(segment);
-            Cap { bytes, floor_segments }
-        });
-        out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
-    }
+fn divide(
+    parameters: &Parameters,
+    connections: &Connections,
+    network: &Network,
+    link: LinkId,
+) -> Directive {
+    let Parameters { buffer_share, segment, floor_segments } = *parameters;
+    let cap = connections.port(link).map(|port| {
+        let spec = network.topology().link(link).spec;
+        let pipe = spec.capacity.bytes_in(port.round_trip());
+        let buffer = match spec.buffer {
+            Buffer::Packets(packets) => (segment + HEADER) * u64::from(packets),
+            Buffer::Bytes(bytes) => bytes,
+            // No part of an endless buffer would do; half of this keeps the link busy.
+            Buffer::Unlimited => pipe * 2,
+        };
+        let total = pipe + buffer_share.of(buffer);
+        let bytes = Bytes::new(total.get() / port.count().max(1)).max(segment);
+        Cap { bytes, floor_segments }
+    });
+    Directive::Window { link, flow: None, cap, lease: LEASE }
 }

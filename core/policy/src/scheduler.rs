@@ -1,12 +1,14 @@
 //! Northbound messages to admission: what `fifo`, `sff` and `smsf` do alike (Phurti, chapters 4, 5).
 
-use model::{Declared, Directives, Measured, Network, Observation};
+use alloc::vec::Vec;
+
+use model::{Declared, Directives, FlowId, Measured, Network, Observation};
 use units::{Bytes, Time};
 
 use crate::admission::{Admission, Rank};
 use crate::guard::{Alarm, Guard};
 use crate::roster::Roster;
-use crate::{Policy, Share, pace};
+use crate::{Messages, Policy, Share, pace};
 
 /// How a policy ranks flows, kept for each job. This is all in which the policies differ.
 pub(crate) trait Standing {
@@ -31,6 +33,9 @@ pub(crate) struct Scheduler<S> {
     guard: Option<(Guard, Alarm)>,
     /// Counts jobs and flows as they come.
     arrivals: u64,
+    /// Flows that were limited when their job completed.
+    released: Vec<FlowId>,
+    ticked: bool,
 }
 
 #[derive(Debug)]
@@ -40,16 +45,18 @@ struct Member<S> {
 }
 
 impl<S: Standing> Scheduler<S> {
-    pub(crate) fn new(slow_share: Share, guard: Option<Guard>) -> Self {
+    pub(crate) fn new(slow_share: Share, messages: Messages, guard: Option<Guard>) -> Self {
         Self {
             roster: Roster::default(),
-            admission: Admission::new(slow_share),
+            admission: Admission::new(slow_share, messages),
             guard: guard.map(|guard| (guard, Alarm::new(&guard))),
             arrivals: 0,
+            released: Vec::new(),
+            ticked: false,
         }
     }
 
-    fn declare(&mut self, now: Time, network: &Network, declared: &Declared, out: &mut Directives) {
+    fn declare(&mut self, now: Time, network: &Network, declared: &Declared) {
         let arrival = self.arrivals;
         match *declared {
             Declared::JobStart { job } => {
@@ -60,7 +67,7 @@ impl<S: Standing> Scheduler<S> {
                 for flow in self.roster.complete(job).iter() {
                     // Nobody will decide about this flow again, so it isn't left throttled.
                     if self.admission.exit(flow).is_some() {
-                        out.push(pace(flow, None));
+                        self.released.push(flow);
                     }
                 }
             }
@@ -108,58 +115,36 @@ impl<S: Standing> Scheduler<S> {
 }
 
 impl<S: Standing> Policy for Scheduler<S> {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
-        self.hear(now, network, observation, out);
-        self.conclude(now, network, out);
-    }
-
-    fn hear(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         match observation {
-            Observation::Declared(declared) => self.declare(now, network, declared, out),
+            Observation::Declared(declared) => self.declare(now, network, declared),
             Observation::Measured(Measured::LinkState { .. }) => self.admission.reroute(network),
             Observation::Measured(_) => {}
+            Observation::Tick => self.ticked = true,
         }
     }
 
-    fn conclude(&mut self, now: Time, network: &Network, out: &mut Directives) {
+    fn decide(&mut self, now: Time, network: &Network, out: &mut Directives) {
+        out.extend(self.released.drain(..).map(|flow| pace(flow, None)));
         self.admission.settle(network, out);
-        if let Some((_, alarm)) = &mut self.guard {
-            alarm.arm(now, self.admission.any_slow());
+        let ticked = core::mem::take(&mut self.ticked);
+        let Some((guard, mut alarm)) = self.guard.take() else {
+            return;
+        };
+        if ticked {
+            if alarm.relief_over(now) {
+                self.admission.end_exceptions();
+            }
+            if alarm.check_due(now) && self.relieve(now, &guard) {
+                alarm.relieve(now + guard.duration);
+            }
+            self.admission.settle(network, out);
         }
-    }
-
-    fn spare(&mut self) {
-        self.admission.spare();
+        alarm.arm(now, self.admission.any_slow());
+        self.guard = Some((guard, alarm));
     }
 
     fn deadline(&self) -> Option<Time> {
         self.guard.as_ref().and_then(|(_, alarm)| alarm.next())
-    }
-
-    fn tick(&mut self, now: Time, network: &Network, out: &mut Directives) {
-        let Some((guard, mut alarm)) = self.guard.take() else {
-            return;
-        };
-        if alarm.relief_over(now) {
-            self.admission.end_exceptions();
-        }
-        if alarm.check_due(now) && self.relieve(now, &guard) {
-            alarm.relieve(now + guard.duration);
-        }
-        self.admission.settle(network, out);
-        alarm.arm(now, self.admission.any_slow());
-        self.guard = Some((guard, alarm));
     }
 }

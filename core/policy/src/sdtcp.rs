@@ -8,6 +8,8 @@
 //! next notification, if one comes; the round trip of a port's flows is the mean over their paths
 //! with empty queues.
 
+use alloc::vec::Vec;
+
 use model::{
     Cap, Directive, Directives, LinkId, Measured, Network, Observation, Severity, Thresholds,
 };
@@ -79,7 +81,7 @@ pub fn new(parameters: Parameters) -> Result<Sdtcp, PolicyError> {
     if parameters.statistics == Span::ZERO {
         return out("statistics", "above 0 s");
     }
-    Ok(Sdtcp { parameters, connections: Connections::default() })
+    Ok(Sdtcp { parameters, connections: Connections::default(), notices: Vec::new() })
 }
 
 /// The policy's state: what is open.
@@ -87,22 +89,18 @@ pub fn new(parameters: Parameters) -> Result<Sdtcp, PolicyError> {
 pub struct Sdtcp {
     parameters: Parameters,
     connections: Connections,
+    /// Congestion that was notified and not yet decided about.
+    notices: Vec<(LinkId, Severity, Bytes)>,
 }
 
 impl Policy for Sdtcp {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         let Observation::Measured(measured) = observation else {
             return;
         };
         match measured {
             Measured::Congested { link, severity, queue } => {
-                self.congested(network, *link, *severity, *queue, out);
+                self.notices.push((*link, *severity, *queue));
             }
             Measured::Opened { flow, src, dst } => {
                 self.connections.open(now, network, *flow, (*src, *dst), self.parameters.segment);
@@ -127,6 +125,12 @@ impl Policy for Sdtcp {
         }
     }
 
+    fn decide(&mut self, _: Time, network: &Network, out: &mut Directives) {
+        for notice in self.notices.drain(..) {
+            congested(&self.parameters, &self.connections, network, notice, out);
+        }
+    }
+
     fn watch(&self) -> Option<Watch> {
         let Parameters { thresholds, statistics, .. } = self.parameters;
         let (congestion, statistics) = (Some(thresholds), Some(statistics));
@@ -134,43 +138,40 @@ impl Policy for Sdtcp {
     }
 }
 
-impl Sdtcp {
-    fn congested(
-        &self,
-        network: &Network,
-        link: LinkId,
-        severity: Severity,
-        queue: Bytes,
-        out: &mut Directives,
-    ) {
-        if severity == Severity::Recovered {
-            out.push(Directive::Window { link, flow: None, cap: None, lease: LEASE });
-            return;
-        }
-        let Some(port) = self.connections.port(link) else {
-            return;
-        };
-        let Parameters { low_share, medium_share, segment, floor_segments, .. } = self.parameters;
-        let capacity = network.topology().link(link).spec.capacity;
-        // Equation 2: what all flows together have in flight.
-        let total = capacity.bytes_in(port.round_trip()) + queue;
-        let [burst, background] = &port.flows;
-        let (some, many) = (burst.len() as u64, background.len() as u64);
-        let fair = share(total, port.count());
-        let background_cap = match severity {
-            Severity::Low => low_share.of(fair).max(segment),
-            Severity::Medium => medium_share.of(fair).max(segment),
-            Severity::High | Severity::Recovered => segment,
-        };
-        let entry = |flow, bytes| {
-            let cap = Some(Cap { bytes, floor_segments });
-            Directive::Window { link, flow: Some(flow), cap, lease: LEASE }
-        };
-        out.extend(background.iter().map(|flow| entry(*flow, background_cap)));
-        if severity == Severity::High {
-            let cap = share(total - segment * many, some).max(segment);
-            out.extend(burst.iter().map(|flow| entry(*flow, cap)));
-        }
+fn congested(
+    parameters: &Parameters,
+    connections: &Connections,
+    network: &Network,
+    (link, severity, queue): (LinkId, Severity, Bytes),
+    out: &mut Directives,
+) {
+    if severity == Severity::Recovered {
+        out.push(Directive::Window { link, flow: None, cap: None, lease: LEASE });
+        return;
+    }
+    let Some(port) = connections.port(link) else {
+        return;
+    };
+    let Parameters { low_share, medium_share, segment, floor_segments, .. } = *parameters;
+    let capacity = network.topology().link(link).spec.capacity;
+    // Equation 2: what all flows together have in flight.
+    let total = capacity.bytes_in(port.round_trip()) + queue;
+    let [burst, background] = &port.flows;
+    let (some, many) = (burst.len() as u64, background.len() as u64);
+    let fair = share(total, port.count());
+    let background_cap = match severity {
+        Severity::Low => low_share.of(fair).max(segment),
+        Severity::Medium => medium_share.of(fair).max(segment),
+        Severity::High | Severity::Recovered => segment,
+    };
+    let entry = |flow, bytes| {
+        let cap = Some(Cap { bytes, floor_segments });
+        Directive::Window { link, flow: Some(flow), cap, lease: LEASE }
+    };
+    out.extend(background.iter().map(|flow| entry(*flow, background_cap)));
+    if severity == Severity::High {
+        let cap = share(total - segment * many, some).max(segment);
+        out.extend(burst.iter().map(|flow| entry(*flow, cap)));
     }
 }
 

@@ -33,30 +33,25 @@ pub(crate) struct Sliding<W> {
     fronts: BTreeMap<NodeId, W>,
     /// Requests under way, with their front end.
     requests: BTreeMap<JobId, NodeId>,
+    orders: Directives,
 }
 
 impl<W> Sliding<W> {
     pub(crate) const fn new() -> Self {
-        Self { fronts: BTreeMap::new(), requests: BTreeMap::new() }
+        Self { fronts: BTreeMap::new(), requests: BTreeMap::new(), orders: Directives::new() }
     }
 }
 
 impl<W: Window> Policy for Sliding<W> {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         match observation {
             Observation::Declared(Declared::Gather(request)) if exists(network, request.front) => {
                 self.requests.insert(request.id, request.front);
                 let new = || W::new(network, request.front);
                 let window = self.fronts.entry(request.front).or_insert_with(new);
                 window.begin(now, request);
-                out.push(outstanding(request.id, window.queries()));
-                out.push(ask_all(request));
+                self.orders.push(outstanding(request.id, window.queries()));
+                self.orders.push(ask_all(request));
             }
             Observation::Declared(Declared::JobComplete { job }) => {
                 self.requests.remove(job);
@@ -67,12 +62,16 @@ impl<W: Window> Policy for Sliding<W> {
                     let before = window.queries();
                     window.answered(now, *took, *late);
                     if window.queries() != before {
-                        out.push(outstanding(*request, window.queries()));
+                        self.orders.push(outstanding(*request, window.queries()));
                     }
                 }
             }
             _ => {}
         }
+    }
+
+    fn decide(&mut self, _: Time, _: &Network, out: &mut Directives) {
+        out.append(&mut self.orders);
     }
 }
 

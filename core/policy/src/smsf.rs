@@ -13,7 +13,7 @@ use crate::admission::Rank;
 use crate::roster::exists;
 use crate::scheduler::{Scheduler, Standing};
 use crate::traffic::Traffic;
-use crate::{Policy, PolicyError, Share};
+use crate::{Messages, Policy, PolicyError, Share};
 
 /// Phurti's parameters. [`Default`] gives the published values (section 6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,9 +29,10 @@ pub struct Parameters {
 /// # Errors
 /// [`PolicyError::OutOfRange`]: a period below [`Guard::SHORTEST`], a duration of zero or above the
 /// period.
-pub fn new(parameters: Parameters) -> Result<impl Policy + Send, PolicyError> {
+pub fn new(parameters: Parameters, messages: Messages) -> Result<impl Policy + Send, PolicyError> {
     parameters.guard.validate()?;
-    Ok(Scheduler::<SequentialTraffic>::new(parameters.slow_share, Some(parameters.guard)))
+    let Parameters { slow_share, guard } = parameters;
+    Ok(Scheduler::<SequentialTraffic>::new(slow_share, messages, Some(guard)))
 }
 
 /// A job's traffic matrix and the rank that follows from it.

@@ -213,6 +213,7 @@ pub struct Syn {
     pairs: Vec<Vec<(u16, u16)>>,
     edges: Vec<(usize, usize)>,
     colours: Vec<Option<usize>>,
+    ticked: bool,
 }
 
 impl Syn {
@@ -238,6 +239,7 @@ impl Syn {
             pairs: vec![Vec::new(); parameters.batch as usize],
             edges: Vec::new(),
             colours: Vec::new(),
+            ticked: false,
         })
     }
 
@@ -274,13 +276,7 @@ impl Syn {
 }
 
 impl Policy for Syn {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        _: &mut Directives,
-    ) {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         match *observation {
             Observation::Measured(Measured::Queued { src, dst, packets, bytes }) => {
                 if self.slot.is_none() {
@@ -303,6 +299,7 @@ impl Policy for Syn {
                 self.arbiter.queue(now.as_nanos(), from, to, packets, bytes.get());
             }
             Observation::Measured(Measured::LinkState { .. }) => self.look(network),
+            Observation::Tick => self.ticked = true,
             _ => {}
         }
     }
@@ -312,9 +309,10 @@ impl Policy for Syn {
         Some(Time::ZERO + slot * self.next)
     }
 
-    fn tick(&mut self, now: Time, _: &Network, out: &mut Directives) {
+    fn decide(&mut self, now: Time, _: &Network, out: &mut Directives) {
+        let ticked = core::mem::take(&mut self.ticked);
         let (Some(slot), Some(due)) = (self.slot, self.deadline()) else { return };
-        if now < due {
+        if !ticked || now < due {
             return;
         }
         // A controller that was late begins with the slot in progress.

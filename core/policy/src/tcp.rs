@@ -11,5 +11,7 @@ use crate::Policy;
 pub struct Tcp;
 
 impl Policy for Tcp {
-    fn observe(&mut self, _: Time, _: &Network, _: &Observation, _: &mut Directives) {}
+    fn observe(&mut self, _: Time, _: &Network, _: &Observation) {}
+
+    fn decide(&mut self, _: Time, _: &Network, _: &mut Directives) {}
 }

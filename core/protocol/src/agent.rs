@@ -16,6 +16,7 @@ use crate::Connection;
 
 /// From an agent to the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Report {
     /// The first message of a connection.
@@ -83,6 +84,7 @@ pub enum Report {
 
 /// A host and how it is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Its name, as in the controller's topology.
@@ -93,6 +95,7 @@ pub struct Host {
 
 /// How a connection stands, seen by the kernel at its sender. All amounts are payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionReport {
     /// The connection.
@@ -111,6 +114,7 @@ pub struct ConnectionReport {
 
 /// What an agent can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Capability {
     /// Hold connections to rates at their sender.
@@ -144,9 +148,10 @@ impl Capability {
 
 /// From the controller to an agent: what to do from now on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Commands {
-    /// The controller's epoch, higher than all before.
+    /// The controller's epoch, higher than that of every controller before it.
     pub epoch: u64,
     /// Counts up within an epoch.
     pub sequence: u64,
@@ -160,6 +165,7 @@ pub struct Commands {
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
     /// Hold a connection to a rate, or let it go.

@@ -1,11 +1,11 @@
-//! What is measured of a run, under names that carry their unit. `docs/metrics.md` explains every
-//! name; a test keeps the two together.
+//! The metrics of a run, under names that carry their unit. `docs/metrics.md` explains every name;
+//! a test keeps the two together.
 //!
 //! A metric that has nothing to measure (no job completed, no baseline, no such class) is absent.
 
-mod held;
 mod sample;
 mod summary;
+mod sync_vs_async;
 pub mod transmit;
 mod unit;
 mod view;
@@ -16,17 +16,17 @@ use engine::Outcome;
 use model::JobClass::{Large, Medium, Small};
 use model::{LinkId, Topology};
 
-use held::Place;
 pub use sample::Sample;
 pub use summary::Summary;
+use sync_vs_async::Place;
 pub use unit::{Unit, human, is_change};
 use view::View;
 
 /// Metrics of one run by name.
 pub type Metrics = BTreeMap<String, f64>;
 
-/// Measures `run` on its `topology`, and compares it with the run of the baseline policy on the
-/// same jobs where there is one.
+/// Measures `run` on its `topology`, and compares it with the `baseline` policy's run of the same
+/// jobs, if given.
 pub fn measure(topology: &Topology, run: &Outcome, baseline: Option<&Outcome>) -> Metrics {
     let view = View::new(topology, run, baseline);
     let measured = TABLE.iter().filter_map(|(name, metric)| {
@@ -41,7 +41,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     TABLE.iter().map(|(name, _)| *name)
 }
 
-/// What of `run` is distributed as `name` says; `None` of no such distribution.
+/// The distribution `name` of `run`; `None` if there is none of that name.
 pub fn distribution(
     name: &str,
     topology: &Topology,

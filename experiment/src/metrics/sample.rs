@@ -1,6 +1,6 @@
 //! Order statistics of a sample.
 
-/// A sample in ascending order, without the values that are no numbers.
+/// A sample in ascending order; values that aren't finite are left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample(Vec<f64>);
 
@@ -18,13 +18,13 @@ impl Sample {
         &self.0
     }
 
-    /// Arithmetic mean; `None` of nothing.
+    /// Arithmetic mean; `None` if empty.
     pub fn mean(&self) -> Option<f64> {
         self.share(self.0.iter().sum())
     }
 
-    /// Coefficient of variation: standard deviation (of the values themselves) over mean; `None` of
-    /// nothing.
+    /// Coefficient of variation: standard deviation (of the values themselves) over mean; `None` if
+    /// empty.
     pub fn variation(&self) -> Option<f64> {
         let mean = self.mean()?;
         let squares = self.0.iter().map(|v| (v - mean) * (v - mean)).sum();
@@ -33,7 +33,7 @@ impl Sample {
 
     /// Nearest-rank percentile: the smallest value that at least `percent` % of the values don't
     /// exceed, so always a value that occurred. 0 gives the least, 100 and more the greatest;
-    /// `None` of nothing.
+    /// `None` if empty.
     pub fn percentile(&self, percent: usize) -> Option<f64> {
         let rank = self.0.len().saturating_mul(percent).div_ceil(100);
         self.0.get(rank.clamp(1, self.0.len().max(1)) - 1).copied()

@@ -2,7 +2,7 @@
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
-/// What repeated, independent runs say of one metric.
+/// One metric over repeated, independent runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// Number of runs.
@@ -10,13 +10,13 @@ pub struct Summary {
     /// Mean over the runs.
     pub mean: f64,
     /// Half the width of the two-sided 95 % confidence interval of the mean by Student's t with
-    /// `runs − 1` degrees of freedom; `None` of a single run.
+    /// `runs − 1` degrees of freedom; `None` for a single run.
     pub half_width: Option<f64>,
 }
 
 impl Summary {
-    /// Summarises one value a run; `None` of no runs. The interval assumes that the values are
-    /// independent and about normally distributed.
+    /// Summarises one value for each run; `None` without runs. The interval assumes that the values
+    /// are independent and about normally distributed.
     pub fn of(values: &[f64]) -> Option<Self> {
         let count = values.len() as f64;
         if values.is_empty() {

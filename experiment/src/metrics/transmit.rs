@@ -1,5 +1,5 @@
-//! When a flow was free to transmit: the TRANSMIT and SLOW states of Phurti, section 4, seen from
-//! the limits that were enforced. A flow is in TRANSMIT while it has no limit.
+//! When a flow was free to transmit: the TRANSMIT and SLOW states of Phurti, section 4, derived
+//! from the enforced limits. A flow is in TRANSMIT while it has no limit.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use engine::{FlowRecord, Outcome};
 use model::JobId;
 use units::{Span, Time};
 
-/// A stretch of a flow's life in one state.
+/// A period of a flow's life in one state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stretch {
     /// Its beginning.
@@ -18,8 +18,8 @@ pub struct Stretch {
     pub free: bool,
 }
 
-/// The life of `flow` in stretches without gaps, in order; an unfinished flow lives until `end`,
-/// the end of the run. Neighbours differ in state; a life of no length has none.
+/// The life of `flow` as consecutive periods in order; an unfinished flow lives until `end`, the
+/// end of the run. Adjacent periods differ in state; a life of zero length has none.
 pub fn stretches(flow: &FlowRecord, end: Time) -> Vec<Stretch> {
     let mut stretches: Vec<Stretch> = Vec::new();
     each(flow, end, |stretch| match stretches.last_mut() {
@@ -29,7 +29,7 @@ pub fn stretches(flow: &FlowRecord, end: Time) -> Vec<Stretch> {
     stretches
 }
 
-/// Goes through [`stretches`]; neighbours may be alike.
+/// Calls `act` for each period of [`stretches`]; adjacent ones may have the same state.
 fn each(flow: &FlowRecord, end: Time, mut act: impl FnMut(Stretch)) {
     let last = flow.end.unwrap_or(end);
     let (mut from, mut free) = (flow.start, true);
@@ -60,7 +60,7 @@ fn ratio((life, free): (Span, Span)) -> Option<f64> {
     (life != Span::ZERO).then(|| free.as_secs_f64() / life.as_secs_f64())
 }
 
-/// Share of the flow's life without a limit; `None` of a life of no length.
+/// Share of the flow's life without a limit; `None` for a life of zero length.
 pub fn of_flow(flow: &FlowRecord, end: Time) -> Option<f64> {
     ratio(lived(flow, end))
 }
@@ -69,7 +69,7 @@ pub fn of_flow(flow: &FlowRecord, end: Time) -> Option<f64> {
 /// without a limit over the time that they lived, each summed over its flows.
 pub fn of_jobs(outcome: &Outcome) -> BTreeMap<JobId, f64> {
     let mut sums: BTreeMap<JobId, (Span, Span)> = BTreeMap::new();
-    // Flows of a job mostly follow each other.
+    // Flows of a job are mostly adjacent.
     for flows in outcome.flows.chunk_by(|one, other| one.job == other.job) {
         let sum = sums.entry(flows[0].job).or_default();
         for flow in flows {

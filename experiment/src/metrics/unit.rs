@@ -1,6 +1,6 @@
-//! The unit that a metric's name carries, and how a person reads a value in it.
+//! The unit in a metric's name, and how values are shown to people.
 
-/// Parts the name of a metric from the policy with which a published value compares it.
+/// Separates a metric's name from the policy that a published value compares it with.
 const AGAINST: &str = " against ";
 
 /// Units of metrics, by the ending of the name.
@@ -52,8 +52,7 @@ impl Unit {
     }
 }
 
-/// A value of the metric `name` as a person reads it: with its unit, and with its sign where it is
-/// a change.
+/// A value of the metric `name` for people: with its unit, and with its sign if it is a change.
 pub fn human(name: &str, value: f64) -> String {
     let text = Unit::of(name).show(value);
     if is_change(name) && value > 0.0 { format!("+{text}") } else { text }
@@ -64,7 +63,7 @@ pub fn is_change(name: &str) -> bool {
     name.contains(AGAINST) || name.contains("_change_") || name.contains("_increase_")
 }
 
-/// Scales `value` by `step` along `prefixes` until it reads as 1 to 999.
+/// Scales `value` by `step` along `prefixes` until it lies between 1 and 999.
 fn scaled(value: f64, unit: &str, prefixes: &[&str], step: f64) -> String {
     let reads_well = |v: f64| {
         if step > 1.0 { v.abs() >= 1.0 } else { v.abs() < 1000.0 }
@@ -91,7 +90,7 @@ fn digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Writes a leading minus as typeset (U+2212), and drops that of a zero.
+/// Replaces a leading hyphen by a minus sign (U+2212); zero has none.
 fn minus(text: &str) -> String {
     match text.strip_prefix('-') {
         Some(rest) if rest.contains(|c| matches!(c, '1'..='9')) => format!("−{rest}"),

@@ -1,14 +1,14 @@
-//! What the metrics of one run are computed from.
+//! The quantities from which the metrics of one run are computed.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use engine::{Completions, FlowRecord, JobRecord, Outcome};
+use engine::{Completions, FlowRecord, JobRecord, Outcome, RateRecord};
 use model::{JobClass, JobId, LinkId, NodeId, NodeKind, Topology};
 use units::{Bytes, Rate, Span, Time};
 
-use super::{Sample, transmit};
-use crate::rates;
+use super::sample::Sample;
+use super::transmit;
 
 /// The jobs a metric is about: those of a class, or all.
 pub(super) type Group = Option<JobClass>;
@@ -18,13 +18,13 @@ pub(super) struct View<'a> {
     pub(super) topology: &'a Topology,
     pub(super) run: &'a Outcome,
     pub(super) fct: Sample,
-    /// Goodput by rate of the flows that had one and enough to send.
+    /// Goodput over expected rate, of flows that had a rate and enough to send.
     pub(super) rates: Sample,
     classes: BTreeMap<JobId, Group>,
     pairs: Option<Vec<Pair<'a>>>,
-    /// Sorted when it is first asked for.
+    /// Sorted on first use.
     pub(super) latency: OnceCell<Sample>,
-    /// These go over all flows, and are asked for again and again.
+    /// Computed once: each goes over all flows and is used by several metrics.
     transmit: OnceCell<BTreeMap<JobId, f64>>,
     busy: OnceCell<Option<Span>>,
     burst: OnceCell<Option<(Span, [Bytes; 2])>>,
@@ -44,7 +44,7 @@ impl Pair<'_> {
     }
 }
 
-/// Whether one run of a job took less time than another, or is the only one that completed.
+/// Whether a job was quicker in `one` run than in the `other`, or completed in `one` alone.
 fn quicker(one: &JobRecord, other: &JobRecord) -> bool {
     match (one.completion(), other.completion()) {
         (Some(one), Some(other)) => one < other,
@@ -68,7 +68,7 @@ impl<'a> View<'a> {
             topology,
             run,
             fct: fct.map(Span::as_secs_f64).collect(),
-            rates: run.rates.iter().filter_map(rates::ratio).collect(),
+            rates: run.rates.iter().filter_map(RateRecord::ratio).collect(),
             classes: run.jobs.iter().map(|job| (job.id, job.class)).collect(),
             pairs,
             latency: OnceCell::new(),
@@ -89,7 +89,7 @@ impl<'a> View<'a> {
         times.map(Span::as_secs_f64).collect()
     }
 
-    /// Completed jobs over jobs that can complete.
+    /// Completed jobs over jobs with an end.
     pub(super) fn completed(&self) -> Option<f64> {
         let finite = self.jobs(None).filter(|job| job.size != Bytes::MAX);
         let ended = finite.map(|job| f64::from(u8::from(job.end.is_some())));
@@ -125,7 +125,7 @@ impl<'a> View<'a> {
         flow.end.unwrap_or(self.run.end)
     }
 
-    /// From the first start of a flow to the last end; `None` when that is no time.
+    /// From the first start of a flow to the last end; `None` if zero.
     fn busy(&self) -> Option<Span> {
         *self.busy.get_or_init(|| {
             let first = self.run.flows.iter().map(|flow| flow.start).min()?;
@@ -140,8 +140,8 @@ impl<'a> View<'a> {
         Some(Rate::of(delivered, self.busy()?).as_bps() as f64)
     }
 
-    /// From the first start to the last end of the flows that have one, and what endless flows had
-    /// delivered at both; `None` when that is no time.
+    /// From the first start to the last end of finite flows, and what endless flows had delivered
+    /// at both times; `None` if zero.
     fn burst(&self) -> Option<(Span, [Bytes; 2])> {
         let bounded = || self.run.flows.iter().filter(|flow| flow.size != Bytes::MAX);
         let first = bounded().map(|flow| flow.start).min()?;
@@ -153,7 +153,7 @@ impl<'a> View<'a> {
         Some((last.since(first), delivered)).filter(|(span, _)| *span != Span::ZERO)
     }
 
-    /// Payload of flows with an end, and of all flows, while the former were under way, bit/s.
+    /// Payload of finite flows, or of all flows, over the time of the finite ones, bit/s.
     pub(super) fn burst_goodput(&self, all: bool) -> Option<f64> {
         let (span, [before, after]) = (*self.burst.get_or_init(|| self.burst()))?;
         let bounded = self.run.flows.iter().filter(|flow| flow.size != Bytes::MAX);
@@ -194,7 +194,7 @@ impl<'a> View<'a> {
         links.collect()
     }
 
-    /// Packets that left a rack: those that links from a switch with hosts to another switch sent.
+    /// Packets that left a rack, over links from a switch with hosts to another switch.
     pub(super) fn inter_rack_packets(&self) -> u64 {
         let kind = |node: NodeId| self.topology.nodes()[node.index()].kind;
         let mut has_hosts = vec![false; self.topology.nodes().len()];
@@ -208,7 +208,7 @@ impl<'a> View<'a> {
         records.map(|record| record.packets).sum()
     }
 
-    /// What the application completed besides jobs; `None` unless it is of one kind.
+    /// What the application completed besides jobs; `None` unless of exactly one kind.
     fn completions(&self) -> Option<&'a Completions> {
         match &self.run.completions[..] {
             [only] => Some(only),

@@ -1,11 +1,10 @@
-//! Bars: a metric by job class, and the use of links.
+//! Bars: a metric by job class, and the utilization of links.
 
 use std::collections::BTreeMap;
 
 use model::{LinkId, Topology};
 
 use crate::metrics::{Metrics, Unit, human};
-use crate::result::node_name;
 use crate::table::shown_value;
 
 use super::html::{Figure, Table};
@@ -24,8 +23,8 @@ const WIDTH: f64 = 540.0;
 const X: (f64, f64) = (58.0, 526.0);
 const Y: (f64, f64) = (20.0, 240.0);
 
-/// A ratio for all jobs and by class: `metric` names it with `{}` where the class goes. `None` when
-/// it wasn't measured.
+/// A ratio for all jobs and by class; `metric` is its name with `{}` in place of the class. `None`
+/// if it wasn't measured.
 pub(super) fn by_class(
     title: &str,
     caption: &str,
@@ -77,7 +76,7 @@ pub(super) fn by_class(
             }
         }
     }
-    // Above all bars, because a number may be wider than its bar.
+    // Drawn after all bars, because a number may be wider than its bar.
     for (at, shown) in &ends {
         drawing.text("value", "middle", *at, shown.trim_end_matches(" %"));
     }
@@ -127,7 +126,7 @@ pub(super) fn links(
     }
     let name = |link: &LinkId| {
         let ends = topology.links().get(link.index()).map(|l| [l.from, l.to]);
-        let ends = ends.map(|ends| ends.map(|node| node_name(topology, node)).join("→"));
+        let ends = ends.map(|ends| ends.map(|node| topology.node(node).name.as_str()).join("→"));
         ends.unwrap_or_default()
     };
     let names: Vec<String> = busiest.iter().map(|(link, _)| name(link)).collect();

@@ -20,7 +20,7 @@ pub(super) struct Quantity {
     pub(super) caption: String,
     pub(super) label: String,
     pub(super) unit: Unit,
-    /// Values lie on both sides of zero, which is marked and named left and right.
+    /// Of values on both sides of zero: what the left and the right side mean.
     pub(super) signed: Option<[String; 2]>,
 }
 
@@ -103,7 +103,7 @@ pub(super) fn figure(quantity: Quantity, curves: &[Curve]) -> Option<Figure> {
     })
 }
 
-/// The unit in which an axis up to `most` reads well, and what values are multiplied by.
+/// A readable unit for an axis up to `most`, and the factor for values.
 pub(super) fn axis_unit(unit: Unit, most: f64) -> (f64, &'static str) {
     match unit {
         Unit::Ratio if most >= 10.0 => (1.0, "times"),

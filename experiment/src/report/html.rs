@@ -1,4 +1,4 @@
-//! Pieces of HTML. Every text that isn't ours passes [`escape`].
+//! Pieces of HTML. Every text from outside passes [`escape`].
 
 /// `text` as character data or as the value of a quoted attribute.
 pub(super) fn escape(text: &str) -> String {
@@ -10,7 +10,7 @@ pub(super) fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // NUL and its like are no characters of HTML.
+            // HTML has no control characters such as NUL.
             c if c.is_control() && c != '\n' => escaped.push('\u{fffd}'),
             c => escaped.push(c),
         }
@@ -18,7 +18,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// A whole document around `body`. Nothing in it is loaded from elsewhere or run.
+/// A whole document around `body`, which loads nothing and runs no script.
 pub(super) fn page(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -29,6 +29,24 @@ pub(super) fn page(title: &str, body: &str) -> String {
         escape(title),
         include_str!("page.css"),
     )
+}
+
+/// The style class of each policy: `p0`, grey, for the baseline, the colours `p1` to `p6` in turn for
+/// the others.
+pub(super) fn classes<'a>(
+    policies: impl Iterator<Item = &'a str>,
+    baseline: Option<&str>,
+) -> Vec<String> {
+    const COLOURS: usize = 6;
+    let mut others = 0;
+    let class = |policy| {
+        if Some(policy) == baseline {
+            return "p0".to_owned();
+        }
+        others += 1;
+        format!("p{}", (others - 1) % COLOURS + 1)
+    };
+    policies.map(class).collect()
 }
 
 /// A table whose cells are plain text; the first cell of a row names it.

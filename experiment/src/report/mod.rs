@@ -1,5 +1,5 @@
-//! One self-contained HTML page about a result: where it comes from, ours beside the published, and
-//! plots with their numbers. Nothing is loaded from elsewhere and nothing is run.
+//! One self-contained HTML page about a result: its origin, our values beside the published ones,
+//! and plots with their numbers. It loads nothing and runs no script.
 //!
 //! The plots are those of Phurti, section 6: completion times, their difference from the baseline
 //! (figure 6.3), their change by job class (6.4), the effective transmit rate (6.5, 6.6), and the
@@ -30,7 +30,7 @@ pub use results::{render as render_results, write as write_results};
 
 use bars::Bars;
 use cdf::{Curve, Quantity};
-use html::{Figure, Table, escape, page};
+use html::{Figure, Table, classes, escape, page};
 
 /// What a report is about.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ pub struct Report<'a> {
     pub title: &'a str,
     /// The text that the experiment is from; may be empty.
     pub source: &'a str,
-    /// The command that gives this result again.
+    /// The command that reproduces the result.
     pub command: &'a str,
     /// The network.
     pub topology: &'a Topology,
@@ -125,7 +125,7 @@ fn comparison(result: &RunResult, names: &[&str]) -> String {
     table.html()
 }
 
-/// The verdicts carry a class for their colour, so that this table is written by hand.
+/// Written by hand because verdicts have a style class.
 fn beside_published(result: &RunResult) -> String {
     let rows = |r: &PolicyResult| -> String {
         let rows = r.published.iter().map(|(name, figure)| {
@@ -194,20 +194,6 @@ fn figures(report: &Report<'_>) -> Vec<Figure> {
     figures.push(links(report, &classes));
     figures.push(timeline::figure(report.topology, report.runs));
     figures.into_iter().flatten().collect()
-}
-
-/// The class of each policy's colour: grey for the baseline, the others in order.
-fn classes<'a>(policies: impl Iterator<Item = &'a str>, baseline: Option<&str>) -> Vec<String> {
-    const COLOURS: usize = 6;
-    let mut others = 0;
-    let class = |policy| {
-        if Some(policy) == baseline {
-            return "p0".to_owned();
-        }
-        others += 1;
-        format!("p{}", (others - 1) % COLOURS + 1)
-    };
-    policies.map(class).collect()
 }
 
 fn jct_quantity() -> Quantity {

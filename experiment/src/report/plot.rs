@@ -1,7 +1,8 @@
 //! A metric along an axis: lines where the axis has numbers, bars where it has names. Every value
-//! has its 95 % interval, and beside it what is published.
+//! has its 95 % interval and the published value beside it.
 
-use crate::figure::Setting;
+use document::Setting;
+
 use crate::metrics::Unit;
 
 use super::cdf::axis_unit;
@@ -41,7 +42,7 @@ pub(super) struct Subject<'a> {
 const WIDTH: f64 = 540.0;
 const X: (f64, f64) = (64.0, 526.0);
 const Y: (f64, f64) = (24.0, 252.0);
-/// Values that span more than this have a logarithmic axis.
+/// A larger ratio of the extremes gets a logarithmic axis.
 const WIDE: f64 = 50.0;
 
 /// The plot of the series over `places`; `None` when none has a value.
@@ -59,7 +60,7 @@ pub(super) fn figure(
     let high = every.iter().copied().reduce(f64::max)?;
     let (factor, unit) = axis_unit(subject.unit, low.abs().max(high.abs()));
     let numbers = numbers(places).filter(|_| places.len() > 1);
-    // An interval that reaches below zero, where no value is, ends at the edge of a logarithmic axis.
+    // On a logarithmic axis an interval that reaches below zero ends at the edge.
     let values = series.iter().flat_map(|series| &series.values);
     let values = values.flat_map(|v| [v.mean, v.published]).flatten();
     let least = values.fold(f64::MAX, f64::min);

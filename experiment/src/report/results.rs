@@ -1,19 +1,20 @@
-//! One self-contained page about a reproduction: each figure laid out like the text's, ours beside
-//! the published.
+//! One self-contained page about a reproduction: each figure laid out like the text's, our values
+//! beside the published ones.
 
 use std::path::Path;
 
-use crate::figure::Setting;
+use document::Setting;
+
 use crate::files::{WriteError, write_whole};
 use crate::metrics::{Unit, distributions};
 use crate::published::Verdict;
 use crate::reproduce::{Drawn, FigureResult, Measure, PanelResult, Reproduction};
 
 use super::cdf::{self, Curve, Quantity};
-use super::html::{Figure, escape, page};
+use super::html::{Figure, classes, escape, page};
 use super::plot::{self, Series, Subject, Value};
 
-/// Writes the page to the file `path`; `command` gives it again.
+/// Writes the page to the file `path`; `command` reproduces it.
 ///
 /// # Errors
 /// A file that can't be written; no part of it is left.
@@ -75,7 +76,7 @@ fn section(figure: &FigureResult) -> String {
     html + "</section>\n"
 }
 
-/// The verdicts carry a class for their colour, so that this table is written by hand.
+/// Written by hand because verdicts have a style class.
 fn table<'a>(rows: impl Iterator<Item = (String, &'a Measure)>) -> String {
     let rows: String = rows
         .map(|(name, measure)| {
@@ -115,7 +116,7 @@ fn plots(panel: &PanelResult) -> Vec<Figure> {
         "" => panel.title.clone(),
         name => format!("{} ({name})", panel.title),
     };
-    let classes = super::classes(
+    let classes = classes(
         first.result.results.iter().map(|result| result.policy.as_str()),
         first.result.baseline.as_deref(),
     );

@@ -39,7 +39,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// From `low` to `high`, which is widened when it is no range.
+    /// From `low` to `high`; an empty range is widened.
     pub(super) fn new(spread: Spread, low: f64, high: f64, pixels: (f64, f64)) -> Self {
         let values = match spread {
             _ if high > low => (low, high),
@@ -131,14 +131,14 @@ impl Drawing {
         self.body += &format!("<path class=\"{class}\" d=\"M{x1} {y1}L{x2} {y2}\"/>");
     }
 
-    /// A path of a class, with what a pointer at it reads.
+    /// A path of a class, with a tooltip.
     pub(super) fn path(&mut self, class: &str, commands: &str, tip: &str) {
         let tip = escape(tip);
         self.body +=
             &format!("<path class=\"{class}\" d=\"{commands}\"><title>{tip}</title></path>\n");
     }
 
-    /// A filled rectangle, with what a pointer at it reads.
+    /// A filled rectangle, with a tooltip.
     pub(super) fn bar(&mut self, class: &str, x: (f64, f64), y: (f64, f64), tip: &str) {
         let (left, top) = (x.0.min(x.1), y.0.min(y.1));
         let size = ((x.1 - x.0).abs(), (y.1 - y.0).abs());
@@ -155,7 +155,7 @@ impl Drawing {
         );
     }
 
-    /// Vertical grid lines with labels below `y.1`, and what the axis shows.
+    /// Vertical grid lines with labels below `y.1`, and the axis title.
     pub(super) fn x_axis(&mut self, scale: &Scale, y: (f64, f64), label: &str) {
         for (tick, text) in scale.ticks() {
             let x = scale.at(tick);
@@ -175,7 +175,7 @@ impl Drawing {
         }
     }
 
-    /// The finished element; `about` is read to those who don't see it.
+    /// The finished element; `about` is its text for screen readers.
     pub(super) fn finish(self, about: &str) -> String {
         format!(
             "<svg class=\"plot\" role=\"img\" aria-label=\"{}\" viewBox=\"0 0 {} {}\">\n{}</svg>\n",

@@ -8,14 +8,14 @@ use model::{FlowId, JobId, Topology};
 use units::Time;
 
 use crate::metrics::{Unit, transmit};
-use crate::result::{Run, node_name};
+use crate::result::Run;
 
 use super::html::{Figure, Table};
 use super::svg::{Drawing, Scale, Spread, px};
 
 /// Most flows drawn.
 const MOST_FLOWS: usize = 40;
-/// Most flows drawn of one job where not all are, so that several jobs are seen at once.
+/// Most flows drawn of one job when not all fit, so that several jobs are visible.
 const MOST_OF_A_JOB: usize = 4;
 /// Colours of jobs, taken in turn.
 const COLOURS: usize = 6;
@@ -128,7 +128,7 @@ impl<'a> Panel<'a> {
 }
 
 fn label(topology: &Topology, flow: &FlowRecord) -> String {
-    let [src, dst] = [flow.src, flow.dst].map(|node| node_name(topology, node));
+    let [src, dst] = [flow.src, flow.dst].map(|node| topology.node(node).name.as_str());
     format!("job {} {src}⇝{dst}", flow.job.0)
 }
 
@@ -144,7 +144,7 @@ fn shape(flow: &FlowRecord, end: Time, time: &Scale, middle: f64) -> String {
         format!("M{left} {upper}h{width}v{height}h-{width}z")
     };
     let mut commands = rectangle(across(flow.start), across(last), THIN);
-    // What is less than half a pixel apart is drawn as one, so that a row has bounded size.
+    // Periods less than half a pixel apart are drawn as one, which bounds the size of a row.
     let mut thick: Vec<(f64, f64)> = Vec::new();
     for stretch in transmit::stretches(flow, end).iter().filter(|s| s.free) {
         let (from, to) = (across(stretch.from), across(stretch.to));
@@ -163,7 +163,7 @@ fn shape(flow: &FlowRecord, end: Time, time: &Scale, middle: f64) -> String {
     commands
 }
 
-/// What a pointer at the flow reads.
+/// The tooltip of the flow.
 fn tip(topology: &Topology, flow: &FlowRecord, end: Time) -> String {
     let seconds = |time: Time| Unit::Seconds.show(time.as_secs_f64());
     let times = [flow.start, flow.end.unwrap_or(end)].map(seconds).join(" to ");
@@ -183,7 +183,7 @@ fn numbers(topology: &Topology, panels: &[Panel<'_>]) -> Table {
         .collect();
     rows.sort_by_key(|(flow, panel, ..)| (*flow, *panel));
     for (_, _, flow, panel) in rows {
-        let [src, dst] = [flow.src, flow.dst].map(|node| node_name(topology, node));
+        let [src, dst] = [flow.src, flow.dst].map(|node| topology.node(node).name.as_str());
         let seconds = |time: Time| Unit::Seconds.show(time.as_secs_f64());
         let share = transmit::of_flow(flow, panel.end);
         table.row([

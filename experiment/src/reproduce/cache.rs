@@ -1,5 +1,5 @@
-//! Results on disk, a file for each unit, so that what was run once needn't be run again. A file
-//! opens with a hash of the rest: what a crash or a full disk left behind is no result.
+//! Results on disk, a file for each unit, so that each is run once. A file begins with a hash of
+//! the rest, which tells a truncated file from a result.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
@@ -36,8 +36,8 @@ impl Cache {
         serde_json::from_str(body).ok()
     }
 
-    /// Keeps `measured` as `key`; gives it as [`Cache::get`] will, so that later runs of a plan
-    /// don't differ from the first in a last digit.
+    /// Stores `measured` as `key` and returns it as [`Cache::get`] will read it, so that later runs
+    /// of a plan equal the first to the last digit.
     ///
     /// # Errors
     /// The file can't be written.

@@ -1,12 +1,13 @@
-//! Ours beside the published, by figure.
+//! Our values beside the published ones, by figure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use document::Setting;
 use serde::{Serialize, Serializer};
 
 use super::plan::{FigurePlan, PanelPlan, Plan, PointPlan};
 use super::runs::{Measured, PolicyMeasured};
-use crate::figure::{Figure, Setting};
+use crate::figure::Figure;
 use crate::metrics::{Metrics, Sample};
 use crate::published::{Published, Verdict};
 use crate::result::{Origin, RunResult};
@@ -22,7 +23,7 @@ pub struct Reproduction {
     pub quick: bool,
 }
 
-/// A figure, ours beside the published.
+/// A figure: our values beside the published ones.
 #[derive(Clone, Debug, Serialize)]
 pub struct FigureResult {
     /// Short name of the text.
@@ -30,12 +31,12 @@ pub struct FigureResult {
     /// Number in the text.
     #[serde(rename = "figure")]
     pub number: String,
-    /// *Holds* when all measures hold, *differs* when one does, those of panels aside that stand in
-    /// for one that was run; `None` when nothing is published or nothing was run.
+    /// The worst verdict of the measures, without those of panels that stand in for one that was
+    /// run; `None` when nothing is published or nothing was run.
     pub verdict: Verdict,
     /// Every published value.
     pub measures: Vec<Measure>,
-    /// Why ours differs, or wasn't run; empty when there is nothing to say.
+    /// Why our values differ, or why nothing was run; may be empty.
     pub reason: String,
     /// What to draw.
     #[serde(skip)]
@@ -45,7 +46,7 @@ pub struct FigureResult {
 /// A published value beside ours.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measure {
-    /// What it is, in words of the scenario.
+    /// What is compared, in the scenario's words.
     pub name: String,
     /// Our mean; `None` when it wasn't measured.
     pub ours: Option<f64>,
@@ -55,7 +56,7 @@ pub struct Measure {
     /// What the text gives.
     #[serde(serialize_with = "value_alone")]
     pub published: Published,
-    /// How ours stands beside it.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
@@ -205,7 +206,7 @@ fn draw(panel: &PanelPlan, point: &PointPlan, repetitions: &Repetitions<'_>) -> 
     Drawn { x: point.x.clone(), samples: samples.collect(), result }
 }
 
-/// What is published of a point, and not of the whole axis.
+/// Values published for a point, not for the whole axis.
 fn here(panel: &PanelPlan, point: &PointPlan) -> Vec<Published> {
     let published = point.published.iter();
     published.filter(|p| panel.figure.vary.is_empty() || p.at.is_some()).cloned().collect()
@@ -236,7 +237,7 @@ fn metrics_of(measured: &Measured) -> Vec<(String, Metrics)> {
     policies.map(|policy| (policy.policy.clone(), policy.metrics.clone())).collect()
 }
 
-/// Every published value of a panel: those at points of its axis, then those about the whole of it.
+/// Every published value of a panel: first those at points of its axis, then those about all of it.
 fn measures(
     panel: &PanelPlan,
     points: &[(&PointPlan, Repetitions<'_>)],
@@ -279,7 +280,7 @@ fn told(result: &RunResult, published: &[Published], prefix: &str) -> Vec<Measur
     measures.collect()
 }
 
-/// The mean of every metric over the points of an axis, by policy; of those points that have it.
+/// The mean of every metric over those points of an axis that have it, by policy.
 fn average(along: &[&Measured]) -> Vec<(String, Metrics)> {
     let Some(first) = along.first() else {
         return Vec::new();

@@ -8,7 +8,7 @@ use crate::metrics::{Unit, human};
 use crate::published::{Bound, Verdict};
 
 impl Measure {
-    /// Ours as a person reads it, with its interval.
+    /// Our value for people, with its interval.
     pub fn ours_shown(&self) -> String {
         let key = self.published.key();
         let ours = self.ours.map_or_else(|| "–".to_owned(), |value| human(&key, value));
@@ -18,7 +18,7 @@ impl Measure {
         }
     }
 
-    /// The published value as a person reads it, with its bound and tolerance.
+    /// The published value for people, with its bound and tolerance.
     pub fn published_shown(&self) -> String {
         let key = self.published.key();
         let bound = match self.published.bound {
@@ -32,7 +32,7 @@ impl Measure {
 }
 
 impl Reproduction {
-    /// Writes the page to the file `path`; `command` gives it again.
+    /// Writes the page to the file `path`; `command` reproduces it.
     ///
     /// # Errors
     /// A file that can't be written; no part of it is left.
@@ -72,7 +72,7 @@ impl Reproduction {
         page
     }
 
-    /// How many figures and values have which verdict.
+    /// The number of figures and values by verdict.
     fn counts(&self) -> String {
         let mut table =
             "| | holds | direction holds | differs | not run or nothing published |\n|---|---|---|---|---|\n".to_owned();
@@ -121,7 +121,7 @@ fn cells(measure: &Measure) -> String {
     format!("{name} | {published} | {ours} | {} |", measure.verdict.name())
 }
 
-/// A scenario's text within a line of a table.
+/// A scenario's text in a table cell.
 fn cell(text: &str) -> String {
     let plain = text.chars().filter(|c| !c.is_control());
     plain

@@ -1,5 +1,5 @@
-//! The figures of the texts, all at once: which there are ([`Plan`]), their runs, cached by what
-//! they depend on ([`run`]), and ours beside the published ([`Reproduction`]).
+//! Reproduces the figures of the texts: which there are ([`Plan`]), their runs, cached by what they
+//! depend on ([`run`]), and our values beside the published ones ([`Reproduction`]).
 
 mod cache;
 mod judged;

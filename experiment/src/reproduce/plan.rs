@@ -5,10 +5,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::figure::{Figure, Setting};
+use document::{DocumentError, Override, Setting};
+
+use crate::figure::Figure;
 use crate::metrics;
 use crate::published::Published;
-use crate::scenario::{Content, Override, Scenario, ScenarioError};
+use crate::scenario::{Content, Scenario};
 
 /// What to reproduce, and how.
 #[derive(Clone, Debug, Default)]
@@ -17,7 +19,7 @@ pub struct Selection {
     pub text: Option<String>,
     /// Only the figure of this number.
     pub number: Option<String>,
-    /// The few points and repetitions of a quick run.
+    /// Only the points and repetitions of a quick run.
     pub quick: bool,
     /// Trace files by name.
     pub traces: BTreeMap<String, PathBuf>,
@@ -34,9 +36,9 @@ pub enum PlanError {
         /// What the system said.
         source: std::io::Error,
     },
-    /// A scenario is none.
+    /// A scenario is invalid.
     #[error(transparent)]
-    Scenario(#[from] ScenarioError),
+    Scenario(#[from] DocumentError),
     /// A file that a scenario names can't be read.
     #[error("{scenario}: {source}")]
     File {
@@ -113,12 +115,11 @@ pub struct Unit {
 impl Plan {
     /// Reads all scenarios in the folders of `folder` and plans those that are figures.
     ///
-    /// # Errors
-    /// See [`PlanError`]; a missing trace is none.
+    /// # Errors See [`PlanError`]; a missing trace is no error.
     pub fn new(folder: &Path, selection: &Selection) -> Result<Self, PlanError> {
         let mut plan = Self::default();
         let mut figures: BTreeMap<(String, Vec<Part>), FigurePlan> = BTreeMap::new();
-        // Those of a text are in the folder of its name.
+        // The scenarios of a text are in the folder of its name.
         let chosen = |path: &PathBuf| match &selection.text {
             Some(text) => path.file_name() == Some(OsStr::new(text)),
             None => true,
@@ -205,7 +206,7 @@ impl Plan {
         Ok(panel)
     }
 
-    /// The position of a unit that gives the same results, which is added when there is none.
+    /// The position of a unit with the same results; `unit` is added if there is none.
     fn unit(&mut self, unit: Unit) -> usize {
         let same = self.units.iter().position(|other| other.key == unit.key);
         same.unwrap_or_else(|| {
@@ -222,7 +223,7 @@ impl Selection {
     }
 }
 
-/// What is in a directory, by name.
+/// The entries of a directory, by name.
 fn entries(path: &Path) -> Result<Vec<PathBuf>, PlanError> {
     let fail = |source| PlanError::Folder { path: path.to_owned(), source };
     let entries = fs::read_dir(path).map_err(fail)?;

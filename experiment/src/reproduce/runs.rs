@@ -14,11 +14,11 @@ use crate::metrics::{self, Metrics, Sample};
 use crate::run::{Prepared, Task};
 use crate::scenario::Scenario;
 
-/// What a unit gave, by policy in the order of the scenario.
+/// The results of a unit, by policy in the order of the scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured(pub Vec<PolicyMeasured>);
 
-/// What a unit gave under one policy.
+/// The results of a unit under one policy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PolicyMeasured {
     /// Its label.
@@ -38,9 +38,9 @@ pub struct Tick {
     pub done: f64,
 }
 
-/// Gives the results of all `units`, in their order, from `cache` or by running them on at most
-/// `threads` threads; each is put into `cache` as soon as it is there. A unit that can't be run gives
-/// an error and leaves the others alone.
+/// Returns the results of all `units`, in their order, from `cache` or by running them on at most
+/// `threads` threads. Each result is stored in `cache` at once. A unit that fails gives an error
+/// and doesn't affect the others.
 pub fn run(
     units: &[Unit],
     cache: &Cache,
@@ -82,7 +82,7 @@ impl Unit {
         let prepared = Prepared::new(scenario).map_err(|error| error.to_string())?;
         let labels: Vec<String> = prepared.scenario.labels().map(str::to_owned).collect();
         let tasks: Vec<Task<'_>> = prepared.tasks(&labels, None).collect();
-        // The baseline goes first: only it is held while the others run.
+        // The baseline runs first: only its outcome is kept while the others run.
         let first = labels.iter().position(|label| *label == prepared.scenario.baseline);
         let first = first.unwrap_or_default();
         let order = std::iter::once(first).chain((0..tasks.len()).filter(|&task| task != first));

@@ -1,25 +1,24 @@
 //! `[workload.cluster]`: containers in which the tasks of shuffle jobs run.
 
+use document::DocumentError;
+use document::fields::{Fields, Value, between};
 use units::{Rate, Span};
 use workload::Cluster;
-
-use super::ScenarioError;
-use super::fields::{Fields, Value, between};
 
 /// Most containers of a host, and most entries of a list of them.
 const MOST: u32 = 65_536;
 
-/// Reads the table; where each of its keys is goes into `sites`.
+/// Reads the table and adds the place of each key to `sites`.
 pub(super) fn read(
     value: &Value<'_>,
     hosts: usize,
     sites: &mut Vec<(&'static str, String)>,
-) -> Result<Cluster, ScenarioError> {
+) -> Result<Cluster, DocumentError> {
     let mut fields = value.fields()?;
     let containers = containers(&fields.need("containers", "[6, 6, 3]")?)?;
     let all = containers.iter().cycle().take(hosts).fold(0, |sum: u32, n| sum.saturating_add(*n));
     let cluster = Cluster {
-        // Half of the containers are left to tasks.
+        // At most half of the containers run masters.
         most_jobs: fields.or("most_jobs", (all / 2).max(1), |v| v.integer(1..=u32::MAX))?,
         slow_start: fields.or("slow_start", 0.05, |v| v.number(0.0..=1.0))?,
         fetches: fields.or("fetches", 5, |v| v.integer(1..=MOST))?,
@@ -34,8 +33,8 @@ pub(super) fn read(
     Ok(cluster)
 }
 
-/// A number for all hosts, or a list that is begun again at its end.
-fn containers(value: &Value<'_>) -> Result<Vec<u32>, ScenarioError> {
+/// A number for all hosts, or a list that repeats.
+fn containers(value: &Value<'_>) -> Result<Vec<u32>, DocumentError> {
     if !value.is_list() {
         return Ok(vec![value.integer(1..=MOST)?]);
     }
@@ -46,11 +45,11 @@ fn containers(value: &Value<'_>) -> Result<Vec<u32>, ScenarioError> {
     each.iter().map(|value| value.integer(0..=MOST)).collect()
 }
 
-fn rate(fields: &mut Fields<'_>, key: &'static str) -> Result<Rate, ScenarioError> {
+fn rate(fields: &mut Fields<'_>, key: &'static str) -> Result<Rate, DocumentError> {
     let value = fields.need(key, "\"400 Mbit/s\"")?;
     between(&value, Rate::from_bps(1000), Rate::from_mbps(100_000_000))
 }
 
-fn span(value: &Value<'_>) -> Result<Span, ScenarioError> {
+fn span(value: &Value<'_>) -> Result<Span, DocumentError> {
     between(value, Span::ZERO, Span::from_secs(3_600_000))
 }

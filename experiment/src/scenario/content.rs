@@ -1,4 +1,4 @@
-//! All that the results of a scenario depend on.
+//! Everything that the results of a scenario depend on.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -6,13 +6,12 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Override, ScenarioError, load_text};
-use document::{Document, Node, Table};
+use document::{Document, DocumentError, Node, Override, Table, text_of};
 
-/// Keys that say how results are shown and judged, not what they are.
+/// Keys that affect how results are shown and judged, but not the results.
 const WITHOUT: [&str; 6] = ["name", "title", "source", "measures", "figure", "published"];
 
-/// A scenario file with its overrides applied, without what changes no result.
+/// A scenario file with overrides applied, without keys that change no result.
 #[derive(Clone, Debug)]
 pub struct Content {
     text: String,
@@ -21,13 +20,16 @@ pub struct Content {
 }
 
 impl Content {
-    /// Reads the scenario file at `path`, which needs no more than to be TOML, and applies
-    /// `overrides` in order.
+    /// Largest scenario file, in octets.
+    pub const MOST_BYTES: u64 = 4 << 20;
+
+    /// Reads the scenario file at `path`, which need only be TOML, and applies `overrides` in
+    /// order.
     ///
     /// # Errors
     /// The file can't be read, or an override can't be applied.
-    pub fn load(path: &Path, overrides: &[Override]) -> Result<Self, ScenarioError> {
-        let (file, text) = load_text(path)?;
+    pub fn load(path: &Path, overrides: &[Override]) -> Result<Self, DocumentError> {
+        let (file, text) = text_of(path, Self::MOST_BYTES)?;
         let document = Document::read(&file, &text, overrides)?;
         let mut content = Self { text: String::new(), files: Vec::new() };
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -39,8 +41,8 @@ impl Content {
         Ok(content)
     }
 
-    /// A name for its results, `with` more that they depend on: the same for equal contents, files
-    /// and sources of the program.
+    /// A name for its results, which also depend on `with`: equal for equal contents, files and
+    /// sources of the program.
     ///
     /// # Errors
     /// A file that can't be read.
@@ -58,7 +60,7 @@ impl Content {
     fn table(&mut self, table: &Table, folder: &Path) {
         self.text.push('{');
         for (key, (_, item)) in table {
-            // Writing to a text can't fail.
+            // Writing to a `String` can't fail.
             let _ = write!(self.text, "{key:?}:");
             self.node(&item.node, folder);
         }
@@ -67,7 +69,7 @@ impl Content {
 
     fn node(&mut self, node: &Node, folder: &Path) {
         let _ = match node {
-            // Whatever names a file may be read: what is in it counts, not where it is.
+            // Any text that names a file may be read as one: its contents count, not its path.
             Node::Text(text) if !text.contains('\0') && folder.join(text).is_file() => {
                 self.files.push(folder.join(text));
                 write!(self.text, "file,")

@@ -1,38 +1,39 @@
-//! `[control]`: who decides, the policy alone or in the whole controller, and how decisions reach the
-//! flows.
+//! `[control]`: whether the policy decides alone or within the whole controller, and how decisions
+//! reach the flows.
 
-use controlled::{Faults, Often};
+use document::DocumentError;
+use document::fields::{Value, between};
 use model::Topology;
 use packet::Enforcement;
 use policy::GATHERING;
+use simulated_controller::{Faults, Often};
 use units::{Bytes, Span};
 
-use super::fields::{Value, between};
-use super::{PolicySpec, ScenarioError, World};
+use super::policy::PolicySpec;
 
 /// The way from a decision to the flow it is about.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Control {
     /// One-way delay between hosts and controller.
     pub delay: Span,
-    /// What the controller takes over each message, one after another.
+    /// Processing time of each message; one at a time.
     pub processing: Span,
     /// What limits a flow.
     pub enforcement: Enforcement,
-    /// The whole controller, where policies don't decide alone.
+    /// The simulated controller; `None`: the policy decides alone.
     pub simulated: Option<Simulated>,
 }
 
 /// The whole controller in the simulated world, with agents and channels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Simulated {
-    /// How long agents hold what they were told without hearing from the controller.
+    /// How long agents keep what they were told without hearing from the controller.
     pub lease: Span,
     /// What goes wrong.
     pub faults: Faults,
 }
 
-/// Control that costs no time, for texts that state none.
+/// Control without delay, the default.
 pub(super) const CONTROL: Control = Control {
     delay: Span::ZERO,
     processing: Span::ZERO,
@@ -40,7 +41,7 @@ pub(super) const CONTROL: Control = Control {
     simulated: None,
 };
 
-pub(super) fn read(value: &Value<'_>) -> Result<Control, ScenarioError> {
+pub(super) fn read(value: &Value<'_>) -> Result<Control, DocumentError> {
     let mut fields = value.fields()?;
     let delay = fields.or("delay", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
     let processing =
@@ -67,7 +68,7 @@ pub(super) fn read(value: &Value<'_>) -> Result<Control, ScenarioError> {
     Ok(Control { delay, processing, enforcement, simulated })
 }
 
-fn read_faults(value: &Value<'_>) -> Result<Faults, ScenarioError> {
+fn read_faults(value: &Value<'_>) -> Result<Faults, DocumentError> {
     let mut fields = value.fields()?;
     let faults = Faults {
         jitter: fields.or("jitter", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(60)))?,
@@ -81,7 +82,7 @@ fn read_faults(value: &Value<'_>) -> Result<Faults, ScenarioError> {
     Ok(faults)
 }
 
-fn read_often(value: &Value<'_>) -> Result<Often, ScenarioError> {
+fn read_often(value: &Value<'_>) -> Result<Often, DocumentError> {
     let mut fields = value.fields()?;
     let hour = Span::from_secs(3_600);
     let every = fields.need("every", "\"10 s\"")?;
@@ -97,13 +98,9 @@ fn read_often(value: &Value<'_>) -> Result<Often, ScenarioError> {
 /// Refuses what the simulated controller can't do.
 pub(super) fn check(
     value: &Value<'_>,
-    world: World,
     topology: &Topology,
     policies: &[PolicySpec],
-) -> Result<(), ScenarioError> {
-    if world == World::Lab {
-        return Err(value.error("the lab has no simulated controller; remove controller"));
-    }
+) -> Result<(), DocumentError> {
     // A tree, with a link for each direction.
     if topology.links().len() + 2 != topology.nodes().len() * 2 {
         let what = "the simulated controller needs a topology with one path between any two hosts; \

@@ -1,11 +1,12 @@
 //! `[figure]` or `[[figure]]`: which figures of a text a scenario is.
 
-use super::ScenarioError;
-use super::fields::{Value, unknown};
-use crate::figure::{Figure, Setting};
+use document::fields::{Value, unknown};
+use document::{DocumentError, Setting};
+
+use crate::figure::Figure;
 use crate::metrics;
 
-type Read<T> = Result<T, ScenarioError>;
+type Read<T> = Result<T, DocumentError>;
 
 /// Most figures of a scenario, keys of an axis, and metrics of a figure.
 const MOST: usize = 16;

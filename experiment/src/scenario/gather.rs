@@ -1,21 +1,20 @@
 //! `[workload]` with `kind = "gather"`: fan-out requests.
 
+use document::DocumentError;
+use document::fields::{Fields, Value, between};
+use document::topology::{self, named};
 use model::{NodeId, NodeKind, Topology};
 use units::{Bytes, Span};
 use workload::{Death, Gather, Overload};
 
-use super::ScenarioError;
-use super::fields::{Fields, Value, between};
-use super::topology::{self, named};
-
-type Read<T> = Result<T, ScenarioError>;
+type Read<T> = Result<T, DocumentError>;
 
 /// Most requests of a front end.
 const MOST_REQUESTS: u32 = 1_000_000;
 /// Longest span that a key may name.
 const LONGEST: Span = Span::from_secs(3_600);
 
-/// The requests that the table describes; `sites` takes where its keys are written.
+/// The requests that the table describes; the places of its keys are added to `sites`.
 pub(super) fn read(
     fields: &mut Fields<'_>,
     topology: &Topology,
@@ -68,7 +67,7 @@ fn size(value: &Value<'_>) -> Read<Bytes> {
     between(value, Bytes::new(1), Bytes::new(1 << 20))
 }
 
-/// An amount that was checked to be small.
+/// An amount already checked to fit.
 fn octets(bytes: Bytes) -> u32 {
     u32::try_from(bytes.get()).unwrap_or(u32::MAX)
 }

@@ -1,13 +1,12 @@
 //! `[[workload.job]]`: jobs written out flow by flow.
 
+use document::DocumentError;
+use document::fields::{Value, between};
+use document::topology::{Names, named};
 use model::{Flow, Job, JobClass, JobId, TaskId};
 use units::{Bytes, Span, Time};
 
-use super::ScenarioError;
-use super::fields::{Value, between};
-use super::topology::{Names, named};
-
-type Read<T> = Result<T, ScenarioError>;
+type Read<T> = Result<T, DocumentError>;
 
 /// Most jobs, and most flows in all, that a file writes out.
 const MOST: usize = 100_000;
@@ -16,7 +15,7 @@ const LARGEST: Bytes = Bytes::new(1_000_000_000_000_000);
 /// Latest arrival or start.
 const LATEST: Span = Span::from_secs(3_600_000);
 
-/// What is wrong with an endless flow in a scenario without an end.
+/// The error for an endless flow in a scenario without an end.
 pub(super) const NEEDS_END: &str =
     "the run would never end; add until = \"10 s\" at the top of the scenario";
 

@@ -1,24 +1,23 @@
-//! `[lab]`: what the lab is built of, and who governs it.
+//! `[lab]`: how the lab is built and governed.
 
 use ::lab::{Enforcement, Governance, Switches};
+use document::DocumentError;
+use document::fields::{Value, between};
 use units::Span;
-
-use super::ScenarioError;
-use super::fields::{Value, between};
 
 /// How the lab is built and governed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabSettings {
     /// What forwards.
     pub switches: Switches,
-    /// Whether segmentation is left to the interfaces.
+    /// Whether interfaces offload segmentation.
     pub segmentation: bool,
     /// The daemons that govern it; `None`: the policy decides in the process that runs the scenario.
     pub daemons: Option<Governance>,
 }
 
 /// The table `[lab]`.
-pub(super) fn read(value: &Value<'_>) -> Result<LabSettings, ScenarioError> {
+pub(super) fn read(value: &Value<'_>) -> Result<LabSettings, DocumentError> {
     let mut fields = value.fields()?;
     let known = &[("bridge", Switches::Bridge), ("ovs", Switches::Ovs)];
     let switches = fields.or("switches", Switches::default(), |v| v.choice(known))?;

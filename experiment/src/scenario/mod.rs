@@ -1,10 +1,10 @@
 //! The scenario file: one TOML document that says what runs where under which policies, and what
 //! was published about it. `docs/scenarios.md` explains every key.
 //!
-//! Whatever a file holds, reading it gives a scenario that can be built within the bounds stated at
-//! [`Scenario::MOST_BYTES`] and beside each key, or one error that names file, line, column, field,
-//! fault and remedy.
+//! Reading any file gives either a scenario within the bounds at [`Content::MOST_BYTES`] and beside
+//! each key, or one error that names file, line, column, field, fault and remedy.
 
+mod amounts;
 mod cluster;
 mod content;
 mod control;
@@ -19,25 +19,25 @@ mod stream;
 mod transport;
 mod workload;
 
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 
+use document::fields::{Fields, Value};
+use document::{Document, text_of, topology};
 use engine::Monitor;
 use model::{LinkId, Topology};
-use packet::{Discipline, Transport};
+use packet::Transport;
 use units::{Span, Time};
 
-use crate::metrics::is_change;
-use crate::{Figure, Published, metrics};
-use document::fields::{Fields, Value};
-use document::{Document, fields, topology};
+use crate::figure::Figure;
+use crate::metrics::{self, is_change};
+use crate::published::Published;
 
 pub use content::Content;
 pub use control::{Control, Simulated};
-pub use document::{DocumentError as ScenarioError, Override};
+pub use document::{DocumentError, Override};
 pub use lab::LabSettings;
 pub use policy::PolicySpec;
+pub use transport::Queues;
 pub use workload::{Traffic, Workload};
 
 /// An experiment, ready to be run.
@@ -47,11 +47,11 @@ pub struct Scenario {
     pub name: String,
     /// One line for people.
     pub title: String,
-    /// The text and section that the experiment is from; empty when it is from none.
+    /// The text and section that the experiment is from; may be empty.
     pub source: String,
     /// Seed of every random stream.
     pub seed: u64,
-    /// What simulates it.
+    /// The world that it runs in.
     pub world: World,
     /// Label of the policy that the others are compared with.
     pub baseline: String,
@@ -59,15 +59,15 @@ pub struct Scenario {
     pub until: Time,
     /// Hosts, switches and links.
     pub topology: Topology,
-    /// In which order queues are served.
+    /// Queueing disciplines.
     pub queues: Queues,
     /// How directives reach the flows.
     pub control: Control,
     /// How the lab is built and governed.
     pub lab: LabSettings,
-    /// What moves.
+    /// The traffic.
     pub workload: Workload,
-    /// Who decides, one run each.
+    /// The policies, one run each.
     pub policies: Vec<PolicySpec>,
     /// Ports to capture in every run.
     pub captures: Vec<CapturePort>,
@@ -75,8 +75,8 @@ pub struct Scenario {
     pub monitors: Vec<Monitor>,
     /// The figures of a text that it is.
     pub figures: Vec<Figure>,
-    /// Results that the text gives of the scenario as it is: those of another point of a figure's
-    /// axis are left out.
+    /// Values published for the scenario as it is, without those of other points of a figure's
+    /// axis.
     pub published: Vec<Published>,
     /// Names of the metrics that a table for people shows; empty: the usual ones.
     pub measures: Vec<String>,
@@ -88,7 +88,7 @@ pub enum World {
     /// Packet by packet.
     #[default]
     Packet,
-    /// Flows that share links max-min fairly; transport and queues play no part in it.
+    /// Flows that share links max-min fairly, without transport or queues.
     Fluid,
     /// The kernel's own TCP between network namespaces of this machine, in real time.
     Lab,
@@ -108,17 +108,6 @@ impl World {
     }
 }
 
-/// In which order output queues are served.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Queues {
-    /// Those of hosts.
-    pub host: Discipline,
-    /// Those of switches.
-    pub switch: Discipline,
-    /// How often the length of every queue is recorded; `None`: never.
-    pub sample: Option<Span>,
-}
-
 /// A port whose packets are written to a capture file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturePort {
@@ -129,9 +118,7 @@ pub struct CapturePort {
 }
 
 impl Scenario {
-    /// Largest scenario file, in octets.
-    pub const MOST_BYTES: u64 = 4 << 20;
-    /// Where a run ends that is given no `until`: late enough for any flow that can end.
+    /// The end of a run without `until`: late enough for any finite flow.
     const LATEST: Span = Span::from_secs(3_600_000);
     const MOST_CAPTURES: usize = 64;
 
@@ -139,8 +126,8 @@ impl Scenario {
     ///
     /// # Errors
     /// The file can't be read or is no scenario; the message names place, field and remedy.
-    pub fn load(path: &Path, overrides: &[Override]) -> Result<Self, ScenarioError> {
-        let (file, text) = load_text(path)?;
+    pub fn load(path: &Path, overrides: &[Override]) -> Result<Self, DocumentError> {
+        let (file, text) = text_of(path, Content::MOST_BYTES)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Self::read(&file, &text, folder, overrides)
     }
@@ -155,7 +142,7 @@ impl Scenario {
         text: &str,
         folder: &Path,
         overrides: &[Override],
-    ) -> Result<Self, ScenarioError> {
+    ) -> Result<Self, DocumentError> {
         let document = Document::read(file, text, overrides)?;
         let mut root = Value::root(&document).fields()?;
 
@@ -199,7 +186,10 @@ impl Scenario {
         if control.simulated.is_some()
             && let Some(value) = root.get("control")
         {
-            control::check(&value, world, &topology, &policies)?;
+            if world == World::Lab {
+                return Err(value.error("the lab has no simulated controller; remove controller"));
+            }
+            control::check(&value, &topology, &policies)?;
         }
         let baseline = baseline(&mut root, &policies)?;
         let captures = root.tables("capture", Self::MOST_CAPTURES)?;
@@ -249,8 +239,8 @@ impl Scenario {
         self.policies.iter().map(|policy| policy.label.as_str())
     }
 
-    /// Whether what it measures, or what was published of it, compares with the baseline. Without
-    /// measures of its own it shows the usual ones, which do.
+    /// Whether a shown metric or a published value compares with the baseline. The default metrics
+    /// do.
     pub fn compares(&self) -> bool {
         let figures = self.published.iter();
         let against = |figure: &Published| figure.against.as_ref() == Some(&self.baseline);
@@ -261,7 +251,7 @@ impl Scenario {
 }
 
 /// A member of `[[capture]]`.
-fn read_capture(value: &Value<'_>, topology: &Topology) -> Result<CapturePort, ScenarioError> {
+fn read_capture(value: &Value<'_>, topology: &Topology) -> Result<CapturePort, DocumentError> {
     let mut fields = value.fields()?;
     let names = topology::names(topology, |_| true);
     let (link, name) = topology::port(&mut fields, topology, &names)?;
@@ -269,7 +259,7 @@ fn read_capture(value: &Value<'_>, topology: &Topology) -> Result<CapturePort, S
     Ok(CapturePort { link, name })
 }
 
-fn baseline(root: &mut Fields<'_>, policies: &[PolicySpec]) -> Result<String, ScenarioError> {
+fn baseline(root: &mut Fields<'_>, policies: &[PolicySpec]) -> Result<String, DocumentError> {
     let labels: Vec<&str> = policies.iter().map(|policy| policy.label.as_str()).collect();
     let chosen = root.optional("baseline", |v| {
         let names: Vec<_> = labels.iter().map(|label| (*label, *label)).collect();
@@ -278,40 +268,4 @@ fn baseline(root: &mut Fields<'_>, policies: &[PolicySpec]) -> Result<String, Sc
     let tcp = || labels.iter().copied().find(|label| *label == "tcp");
     let first = || labels.first().copied().unwrap_or_default();
     Ok(chosen.or_else(tcp).unwrap_or_else(first).to_owned())
-}
-
-/// What errors call the file at `path`, and what is in it.
-fn load_text(path: &Path) -> Result<(String, String), ScenarioError> {
-    let file = path.display().to_string();
-    match read_text(path) {
-        Ok(text) => Ok((file, text)),
-        Err(what) => Err(ScenarioError::new(&file, "", what)),
-    }
-}
-
-fn read_text(path: &Path) -> Result<String, String> {
-    let unreadable = |error: std::io::Error| match error.kind() {
-        ErrorKind::NotFound => "there is no such file; check the path".to_owned(),
-        ErrorKind::IsADirectory => "is a directory; name a scenario file in it".to_owned(),
-        ErrorKind::PermissionDenied => "may not be read; grant the permission".to_owned(),
-        _ => format!("can't be read: {error}"),
-    };
-    let mut bytes = Vec::new();
-    File::open(path)
-        .map_err(unreadable)?
-        .take(Scenario::MOST_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(unreadable)?;
-    if bytes.len() as u64 > Scenario::MOST_BYTES {
-        return Err(format!(
-            "is larger than {} bytes; is it a scenario file?",
-            Scenario::MOST_BYTES
-        ));
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        format!(
-            "isn't UTF-8 from byte {} on; is it a scenario file?",
-            error.utf8_error().valid_up_to()
-        )
-    })
 }

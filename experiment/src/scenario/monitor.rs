@@ -1,13 +1,12 @@
 //! `[[monitor]]`: queues to watch.
 
+use document::fields::{Value, between};
+use document::{DocumentError, topology};
 use engine::Monitor;
 use model::Topology;
 use units::Span;
 
-use super::fields::{Value, between};
-use super::{ScenarioError, topology};
-
-type Read<T> = Result<T, ScenarioError>;
+type Read<T> = Result<T, DocumentError>;
 
 /// The tables `[[monitor]]`: `from`, `to`, `interval`.
 pub(super) fn read_monitors(values: &[Value<'_>], topology: &Topology) -> Read<Vec<Monitor>> {

@@ -1,12 +1,12 @@
-//! `[[policy]]`: who decides, one run each.
+//! `[[policy]]`: the policies, one run each.
 
-use document::policies;
+use document::fields::Value;
+use document::{DocumentError, policies};
 use packet::Transport;
 use policy::{GATHERING, Parameters, Policy, PolicyError};
 use units::Bytes;
 
-use super::fields::Value;
-use super::{ScenarioError, transport};
+use super::transport;
 
 /// Most policies of a scenario.
 const MOST: usize = 64;
@@ -19,9 +19,9 @@ pub struct PolicySpec {
     pub name: &'static str,
     /// Its parameters.
     pub parameters: Parameters,
-    /// What the hosts speak in its run.
+    /// The transport in its run.
     pub transport: Transport,
-    /// Name and parameters as they are written: the body of a controller's table `[policy]`.
+    /// Name and parameters as TOML: the body of a controller's table `[policy]`.
     pub written: String,
 }
 
@@ -35,8 +35,8 @@ impl PolicySpec {
     }
 }
 
-/// The list `[[policy]]`; `base` is what hosts speak where a policy doesn't say otherwise.
-pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Vec<PolicySpec>, ScenarioError> {
+/// The list `[[policy]]`; `base` is the default transport.
+pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Vec<PolicySpec>, DocumentError> {
     let members = value.list(MOST)?;
     if members.is_empty() {
         return Err(value.error("is empty; add a [[policy]] with name = \"tcp\""));
@@ -56,7 +56,7 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Vec<PolicySpec>
     Ok(policies)
 }
 
-fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioError> {
+fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, DocumentError> {
     let mut fields = value.fields()?;
     let name = policies::read_name(&mut fields)?;
     let label = fields.or("label", name.to_owned(), Value::name)?;
@@ -66,7 +66,7 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
     fields.done()?;
     let written = value.written(&["label", "transport"])?;
     let spec = PolicySpec { label, name, parameters, transport, written };
-    // The policy itself knows what its parameters may be together.
+    // The policy checks combinations of parameters.
     let policy = spec.build().map_err(|error| value.error(error))?;
     if policy.watch().is_some() && !transport.handshake {
         return Err(value.error(format_args!(
@@ -76,11 +76,11 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, ScenarioEr
     Ok(spec)
 }
 
-/// Refuses policies under which fan-out requests would wait for ever: nobody says how to gather.
+/// Refuses policies that never say how to gather: fan-out requests would wait forever.
 pub(super) fn check_gathering(
     value: &Value<'_>,
     policies: &[PolicySpec],
-) -> Result<(), ScenarioError> {
+) -> Result<(), DocumentError> {
     match policies.iter().find(|policy| !GATHERING.contains(&policy.name)) {
         Some(policy) => Err(value.error(format_args!(
             "{} doesn't say how to gather requests; use {}",

@@ -1,11 +1,12 @@
-//! `[[published]]`: what the text reports, to be held against what comes out.
+//! `[[published]]`: values that the text reports, to be compared with ours.
 
-use super::fields::{Fields, Value, unknown};
-use super::{PolicySpec, ScenarioError};
+use document::fields::{Fields, Value, unknown};
+use document::{Document, DocumentError};
+
+use super::policy::PolicySpec;
 use crate::figure::Figure;
-use crate::published::Bound;
-use crate::{Published, metrics};
-use document::Document;
+use crate::metrics;
+use crate::published::{Bound, Published};
 
 /// Most published figures of a scenario.
 const MOST: usize = 1024;
@@ -14,7 +15,7 @@ pub(super) fn read(
     value: &Value<'_>,
     policies: &[PolicySpec],
     figures: &[Figure],
-) -> Result<Vec<Published>, ScenarioError> {
+) -> Result<Vec<Published>, DocumentError> {
     const ANY: std::ops::RangeInclusive<f64> = -1e18..=1e18;
     const BOUNDS: &[(&str, Bound)] = &[("at least", Bound::AtLeast), ("at most", Bound::AtMost)];
     let labels: Vec<_> = policies.iter().map(|policy| policy.label.as_str()).collect();
@@ -74,7 +75,7 @@ pub(super) fn read(
 fn owner<'f>(
     fields: &mut Fields<'_>,
     figures: &'f [Figure],
-) -> Result<Option<&'f Figure>, ScenarioError> {
+) -> Result<Option<&'f Figure>, DocumentError> {
     let numbers: Vec<&str> = figures.iter().map(|figure| figure.number.as_str()).collect();
     match (fields.get("figure"), figures) {
         (Some(value), _) => {
@@ -90,7 +91,7 @@ fn owner<'f>(
     }
 }
 
-/// Whether `published` is about the scenario as it is: its figure's axis stands where `at` says.
+/// Whether `published` is about the scenario as it is: its figure's axis has the value `at`.
 pub(super) fn applies(published: &Published, figures: &[Figure], document: &Document<'_>) -> bool {
     let Some(at) = &published.at else {
         return true;
@@ -101,12 +102,12 @@ pub(super) fn applies(published: &Published, figures: &[Figure], document: &Docu
 }
 
 /// The name of a metric that exists.
-pub(super) fn metric_name(value: &Value<'_>) -> Result<String, ScenarioError> {
+pub(super) fn metric_name(value: &Value<'_>) -> Result<String, DocumentError> {
     let names: Vec<_> = metrics::names().collect();
     one_of(value, value.text()?, &names).map(str::to_owned)
 }
 
-fn one_of<'a>(value: &Value<'_>, text: &'a str, names: &[&str]) -> Result<&'a str, ScenarioError> {
+fn one_of<'a>(value: &Value<'_>, text: &'a str, names: &[&str]) -> Result<&'a str, DocumentError> {
     if names.contains(&text) {
         return Ok(text);
     }

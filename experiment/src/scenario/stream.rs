@@ -1,21 +1,21 @@
 //! `[workload] kind = "stream"`: a topology of operators, their groupings and their places.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use document::DocumentError;
+use document::fields::{Fields, Value, between, unknown};
+use document::topology::{Names, named};
 use model::NodeId;
 use units::{Bytes, Span};
 use workload::stream::{Grouping, Input, Keys, Operator, Stream};
 
-use super::ScenarioError;
-use super::fields::{Fields, Value, between, unknown};
-use super::topology::{Names, named};
-use super::workload::{Context, bytes, count, file, span};
+use super::amounts::{bytes, count, file, span};
 
-type Read<T> = Result<T, ScenarioError>;
+type Read<T> = Result<T, DocumentError>;
 
 /// Most operators.
 const MOST: usize = 256;
-/// Most tuples that one gives.
+/// Most tuples emitted for one.
 const MOST_EMITTED: f64 = 1000.0;
 
 const GROUPINGS: &[(&str, Grouping)] = &[
@@ -25,7 +25,7 @@ const GROUPINGS: &[(&str, Grouping)] = &[
     ("all", Grouping::All),
 ];
 
-/// A topology, but for the texts whose words are keys: by position of the operator.
+/// A topology, and the files whose words are keys, by position of the operator.
 #[derive(Clone, Debug)]
 pub(super) struct Recipe {
     stream: Stream,
@@ -44,11 +44,12 @@ impl Recipe {
     }
 }
 
-/// The keys of the table. `sites` takes in where parameters are, for errors found later.
+/// The keys of the table; files are looked up from `folder`. The places of parameters are added to
+/// `sites`, for errors found later.
 pub(super) fn read(
     fields: &mut Fields<'_>,
     hosts: &Names<'_>,
-    context: &Context<'_>,
+    folder: &Path,
     sites: &mut Vec<(&'static str, String)>,
 ) -> Read<Recipe> {
     let stream = Stream {
@@ -61,7 +62,7 @@ pub(super) fn read(
     let mut recipe = Recipe { stream, texts: Vec::new() };
     for value in fields.need("operator", "a [[workload.operator]] table")?.list(MOST)? {
         let mut fields = value.fields()?;
-        let operator = operator(&mut fields, &mut recipe, hosts, context)?;
+        let operator = operator(&mut fields, &mut recipe, hosts, folder)?;
         sites.append(&mut fields.sites());
         fields.done()?;
         if recipe.stream.operators.iter().any(|other| other.name == operator.name) {
@@ -77,7 +78,7 @@ fn operator(
     fields: &mut Fields<'_>,
     recipe: &mut Recipe,
     hosts: &Names<'_>,
-    context: &Context<'_>,
+    folder: &Path,
 ) -> Read<Operator> {
     let others = &recipe.stream.operators;
     let input = |value: &Value<'_>| input(value, others);
@@ -89,7 +90,7 @@ fn operator(
         None => None,
         Some(value) => {
             let mut keys = value.fields()?;
-            let text = keys.optional("text", |v| file(v, context.folder))?;
+            let text = keys.optional("text", |v| file(v, folder))?;
             let words = keys.or("words", 10_000, count)?;
             let skew = keys.or("skew", 1.0, |v| v.number(0.0..=10.0))?;
             let shift = keys.optional("shift", turn)?;
@@ -126,7 +127,7 @@ fn input(value: &Value<'_>, others: &[Operator]) -> Read<Input> {
     Ok(Input { operator: position, grouping, emit })
 }
 
-/// A time that comes again and again.
+/// A period.
 fn turn(value: &Value<'_>) -> Read<Span> {
     between(value, Span::from_micros(10), Span::from_secs(3600))
 }

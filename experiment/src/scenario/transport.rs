@@ -1,10 +1,20 @@
-//! `[transport]`: what the hosts speak; `[queues]`: who goes first.
+//! `[transport]`: the hosts' protocol; `[queues]`: queueing disciplines.
 
+use document::DocumentError;
+use document::fields::{Value, between};
 use packet::{Discipline, Lengths, Protocol, Transport};
 use units::{Bytes, Span};
 
-use super::fields::{Value, between};
-use super::{Queues, ScenarioError};
+/// In which order output queues are served.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queues {
+    /// Those of hosts.
+    pub host: Discipline,
+    /// Those of switches.
+    pub switch: Discipline,
+    /// How often the length of every queue is recorded; `None`: never.
+    pub sample: Option<Span>,
+}
 
 const PROTOCOLS: &[(&str, Protocol)] = &[
     ("newreno", Protocol::NewReno),
@@ -23,8 +33,8 @@ const LENGTHS: &[(&str, Lengths)] = &[
 
 const LARGEST_PACKET: u32 = 65_535;
 
-/// `base` with what the table says otherwise.
-pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, ScenarioError> {
+/// `base` with the table's changes.
+pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, DocumentError> {
     let mut fields = value.fields()?;
     let transport = Transport {
         protocol: fields.or("protocol", base.protocol, |v| v.choice(PROTOCOLS))?,
@@ -64,7 +74,7 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Scen
             "mss and header make packets of {packet} B; an IP packet has at most {LARGEST_PACKET} B"
         )));
     }
-    // The packet world knows what its transports can be.
+    // The packet world checks combinations.
     transport.check().map_err(|error| value.error(error))?;
     if transport.receive_window < Bytes::new(u64::from(transport.mss)) {
         return Err(value.error("receive_window is smaller than mss; write at least one segment"));
@@ -84,7 +94,7 @@ const DISCIPLINES: &[(&str, Discipline)] = &[
     ("per-destination", Discipline::PerDestination),
 ];
 
-pub(super) fn read_queues(value: &Value<'_>) -> Result<Queues, ScenarioError> {
+pub(super) fn read_queues(value: &Value<'_>) -> Result<Queues, DocumentError> {
     let mut fields = value.fields()?;
     let queues = Queues {
         host: fields.or("host", Discipline::Fifo, |v| v.choice(DISCIPLINES))?,

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use document::DocumentError;
+use document::fields::{Fields, Value};
+use document::topology::{self, Names, named};
 use engine::{Application, Jobs, Streams};
 use model::{Job, Network, NodeId, NodeKind, Topology};
 use packet::{Progress, Transport};
@@ -12,33 +15,26 @@ use workload::{
     Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
 };
 
-use super::ScenarioError;
+use super::amounts::{bytes, count, file, span};
 use super::cluster;
-use super::fields::{Fields, Value, between};
-use super::topology::{self, Names, named};
 use super::{gather, jobs, stream};
 
-type Read<T> = Result<T, ScenarioError>;
+type Read<T> = Result<T, DocumentError>;
 
-/// Longest time that a workload may name.
-const LONGEST: Span = Span::from_secs(3_600_000);
-/// Most octets that a workload may name: a petabyte.
-const LARGEST: Bytes = Bytes::new(1_000_000_000_000_000);
-
-/// A description counts so many flows at most.
+/// A description counts at most this many flows.
 const MOST_COUNTED: usize = 1_000_000;
 
 /// What moves in a scenario: a recipe, of which [`Workload::prepare`] makes the jobs.
 #[derive(Clone, Debug)]
 pub struct Workload {
     recipe: Recipe,
-    /// In which the jobs of a shuffle run; without, they are their flows alone.
+    /// The containers in which the jobs of a shuffle run; `None`: jobs are only flows.
     cluster: Option<Cluster>,
     /// Hosts in order of creation.
     hosts: Vec<NodeId>,
     /// Stretch arrivals until the busiest link carries this load.
     load: Option<f64>,
-    /// Where each parameter was written, for errors that show only when jobs are made.
+    /// Where each parameter was written, for errors found only when jobs are made.
     sites: Vec<(&'static str, String)>,
 }
 
@@ -52,7 +48,7 @@ enum Recipe {
     },
     Coflow {
         file: PathBuf,
-        /// Whether a port is two hosts, the one in the first half of them sends.
+        /// Whether a port is two hosts; hosts of the first half send.
         split: bool,
     },
     Poisson {
@@ -111,7 +107,7 @@ impl Traffic {
             Source::Gather { gather, hosts, seed } => gather.application(hosts, *seed),
             Source::Stream { stream, seed } => match StreamRun::new(stream, *seed) {
                 Ok(run) => Box::new(run),
-                // `Workload::prepare` has made one already.
+                // `Workload::prepare` has made one, so this can't fail.
                 Err(_) => Box::new(Jobs::new(self.jobs())),
             },
             Source::Cluster(running) => running.clone(),
@@ -127,7 +123,7 @@ impl Traffic {
         }
     }
 
-    /// How much it is, on a line.
+    /// Its size, on one line.
     pub fn describe(&self) -> String {
         match &self.0 {
             Source::Gather { gather, .. } => {
@@ -162,8 +158,8 @@ impl Traffic {
         format!("{at_least}{jobs} jobs, {flows} flows, {payload}")
     }
 
-    /// Sender and receiver of each flow that is known beforehand, by the arrival of their jobs; those of
-    /// applications that decide as they run are not.
+    /// Sender and receiver of each flow known before the run, by arrival of their jobs.
+    /// Applications that decide as they run have none.
     pub fn pairs(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
         self.jobs().flat_map(|job| job.flows).map(|flow| (flow.src, flow.dst))
     }
@@ -172,18 +168,18 @@ impl Traffic {
     fn jobs(&self) -> Box<dyn Iterator<Item = Job> + '_> {
         match &self.0 {
             Source::Jobs { jobs, .. } => Box::new(jobs.iter().cloned()),
-            // `Workload::prepare` has shown that it gives flows.
+            // `Workload::prepare` has drawn from it, so this can't fail.
             Source::Flows { poisson, hosts, seed } => {
                 Box::new(poisson.flows(hosts, *seed).into_iter().flatten())
             }
-            // Applications of their own.
+            // Applications of their own, without jobs.
             Source::Gather { .. } | Source::Stream { .. } | Source::Cluster(_) => {
                 Box::new(std::iter::empty())
             }
         }
     }
 
-    /// The part of it that a run has dealt with, from 0 to about 1.
+    /// The part that a run has done, from 0 to about 1.
     pub(crate) fn done(&self, progress: &Progress) -> f64 {
         match &self.0 {
             Source::Jobs { total, .. } => {
@@ -200,7 +196,7 @@ impl Traffic {
                 let size = f64::midpoint(f64::from(gather.sizes.0), f64::from(gather.sizes.1));
                 progress.delivered.get() as f64 / (objects * size)
             }
-            // The time that has passed says it all.
+            // Progress is the time that has passed.
             Source::Stream { .. } => 0.0,
             Source::Cluster(running) => {
                 progress.delivered.get() as f64 / running.payload().get().max(1) as f64
@@ -210,29 +206,29 @@ impl Traffic {
 }
 
 impl Workload {
-    /// Whether it is fan-out requests, which need a policy that says how to gather them, and the
-    /// packet world.
+    /// Whether it makes fan-out requests, which need the packet world and a policy that says how to
+    /// gather.
     pub(super) const fn is_gather(&self) -> bool {
         matches!(self.recipe, Recipe::Gather(_))
     }
 
-    /// Makes the jobs for `network`, drawing from streams of `seed`; reads traces where the recipe
-    /// names some.
+    /// Makes the jobs for `network`, drawing from streams of `seed`; reads the traces that it
+    /// names.
     ///
     /// # Errors
     /// A trace that can't be read; parameters that don't go together.
-    pub fn prepare(&self, network: &Network, seed: u64) -> Result<Traffic, ScenarioError> {
+    pub fn prepare(&self, network: &Network, seed: u64) -> Result<Traffic, DocumentError> {
         self.make(network, seed).map_err(|error| match error {
-            Error::Trace(error) => ScenarioError::whole(error),
+            Error::Trace(error) => DocumentError::whole(error),
             Error::Parameter(ParameterError { parameter, message }) => {
                 let site = self.sites.iter().find(|(name, _)| *name == parameter);
                 let site = site.or(self.sites.first()).map_or("", |(_, site)| site);
-                ScenarioError::new(site, parameter, message)
+                DocumentError::new(site, parameter, message)
             }
         })
     }
 
-    /// Whether only packets can carry it.
+    /// Whether it needs the packet world or the lab.
     pub(super) const fn needs_packets(&self) -> bool {
         matches!(self.recipe, Recipe::Stream(_) | Recipe::Gather(_))
     }
@@ -243,7 +239,7 @@ impl Workload {
             && let Some((mut drafts, tasks)) = self.drafts(seed)?
         {
             if let Some(load) = self.load {
-                // As if each job were its flows alone.
+                // As if each job were only its flows.
                 let mut jobs = tasks.place(&drafts, hosts, seed)?;
                 load::calibrate(network, &mut jobs, load)?;
                 for (draft, job) in drafts.iter_mut().zip(jobs) {
@@ -333,7 +329,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("stream", Kind::Stream),
 ];
 
-/// What the table is read against.
+/// What the reader of the table needs to know.
 pub(super) struct Context<'a> {
     pub(super) topology: &'a Topology,
     pub(super) transport: &'a Transport,
@@ -376,7 +372,9 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
         Kind::Stream if !context.ends => {
             return Err(fields.error(jobs::NEEDS_END));
         }
-        Kind::Stream => Recipe::Stream(stream::read(&mut fields, &names, context, &mut sites)?),
+        Kind::Stream => {
+            Recipe::Stream(stream::read(&mut fields, &names, context.folder, &mut sites)?)
+        }
         Kind::Permutation => Recipe::Permutation(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
         Kind::AllToAll => Recipe::AllToAll(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
         Kind::Gather => {
@@ -418,7 +416,7 @@ fn shuffle(
         spread: fields.or("spread", 5.0, |v| v.number(1.0..=1e6))?,
         mean_gap: match fields.get("mean_gap") {
             Some(value) => span(&value)?,
-            // A load stretches any gap to the right one.
+            // Any gap does: the load stretches it.
             None if !needs_gap => Span::from_secs(1),
             None => span(&fields.need("mean_gap", "\"10 s\", or give a load")?)?,
         },
@@ -505,26 +503,6 @@ fn incast(fields: &mut Fields<'_>, names: &Names<'_>, ends: bool) -> Read<Recipe
     }))
 }
 
-pub(super) fn count(value: &Value<'_>) -> Read<u32> {
-    value.integer(1..=u32::MAX)
-}
-
-pub(super) fn bytes(value: &Value<'_>) -> Read<Bytes> {
-    between(value, Bytes::new(1), LARGEST)
-}
-
-pub(super) fn span(value: &Value<'_>) -> Read<Span> {
-    between(value, Span::ZERO, LONGEST)
-}
-
 fn positive(value: &Value<'_>) -> Read<f64> {
     value.number(1e-6..=1000.0)
-}
-
-pub(super) fn file(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
-    let text = value.text()?;
-    if text.is_empty() || text.contains('\0') {
-        return Err(value.error("is no path; name a file"));
-    }
-    Ok(folder.join(text))
 }

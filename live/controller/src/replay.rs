@@ -89,15 +89,16 @@ pub fn replay(file: &Path, mut tell: impl FnMut(Time, &Output)) -> Result<Replay
             }
             Content::Beginning(again) => {
                 let fresh = self::settings(&again).map_err(&wrong)?;
-                controller.reconfigure(now, change(fresh, &mut policy), &mut out);
+                controller.reconfigure(now, change(fresh, &mut policy));
+                controller.decide(&mut out);
             }
             content => {
                 done.inputs += 1;
-                match input(&content) {
-                    // As the daemon does: a tick ends each turn.
-                    Some(Input::Tick) => controller.tick(now, &mut out),
-                    Some(input) => done.refused += u64::from(controller.hear(now, input).is_err()),
-                    None => {}
+                let Some(input) = input(&content) else { continue };
+                done.refused += u64::from(controller.observe(now, input).is_err());
+                // As the daemon does: a tick ends each turn.
+                if input == Input::Tick {
+                    controller.decide(&mut out);
                 }
             }
         }
@@ -140,7 +141,9 @@ fn input(content: &Content) -> Option<Input<'_>> {
         Content::SwitchGone(peer) => Input::SwitchGone(*peer),
         Content::Declared(application, declaration) => Input::Declared { application, declaration },
         Content::ApplicationGone(application) => Input::ApplicationGone(application),
-        Content::AgentConnected(peer, identity) => Input::AgentConnected { peer: *peer, identity },
+        Content::AgentConnected(peer, identity) => {
+            Input::AgentConnected { channel: *peer, identity }
+        }
         Content::Reported(peer, report) => Input::Reported(*peer, report),
         Content::AgentGone(peer) => Input::AgentGone(*peer),
         Content::Tick => Input::Tick,

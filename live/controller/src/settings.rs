@@ -7,7 +7,7 @@ use control::{Config, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig}
 use document::fields::{Fields, Value, between};
 use document::{Document, DocumentError, policies, topology};
 use model::{NodeKind, Topology};
-use policy::Parameters;
+use policy::{Messages, Parameters};
 use units::{Bytes, Span};
 use wire::tls;
 
@@ -157,7 +157,7 @@ fn read_log(root: &mut Fields<'_>) -> Read<(bool, String)> {
     let json = fields.or("format", false, |v| v.choice(&[("text", false), ("json", true)]))?;
     let level = fields.or("level", "info".to_owned(), |v| {
         let text = v.text()?;
-        match text.parse::<tracing_subscriber::EnvFilter>() {
+        match text.parse::<tracing_subscriber::filter::Targets>() {
             Ok(_) => Ok(text.to_owned()),
             Err(error) => Err(v.error(format_args!("{error}; write \"info\" or \"debug\""))),
         }
@@ -189,7 +189,7 @@ fn read_listen(
         text.parse::<SocketAddr>().map_err(|_| {
             value.error(format_args!(
                 "\"{}\" is no address; write \"0.0.0.0:7443\"",
-                document::fields::shown(text)
+                document::shown(text)
             ))
         })
     };
@@ -223,11 +223,11 @@ fn read_listen(
 fn read_policy(value: &Value<'_>) -> Read<(Parameters, Config)> {
     let mut fields = value.fields()?;
     let name = policies::read_name(&mut fields)?;
-    let parameters = policies::read(&mut fields, name, SEGMENT)?;
+    let mut parameters = policies::read(&mut fields, name, SEGMENT)?;
     fields.done()?;
-    let mut policy = policy::by_name(name, &parameters).map_err(|error| value.error(error))?;
     // There are agents to be told.
-    policy.spare();
+    parameters.messages = Messages::Costly;
+    let policy = policy::by_name(name, &parameters).map_err(|error| value.error(error))?;
     Ok((parameters, Config::new(name, policy)))
 }
 

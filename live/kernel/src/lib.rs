@@ -15,7 +15,6 @@ mod cgroup;
 mod dctcp;
 mod error;
 mod event;
-mod raw;
 mod layout;
 mod lease;
 mod namespace;
@@ -23,6 +22,7 @@ mod objects;
 mod pacer;
 mod pins;
 mod port;
+mod raw;
 mod statistics;
 mod switch;
 

@@ -23,7 +23,7 @@ use lab::{
     World,
 };
 use model::build::{Access, star};
-use model::{Buffer, Declared, Directives, FlowId, JobId, LinkSpec, Network};
+use model::{Buffer, Declared, FlowId, JobId, LinkSpec, Network};
 use policy::Policy as _;
 use units::{Bytes, Rate, Span, Time};
 
@@ -112,7 +112,7 @@ fn row(rate: Rate, switches: Switches, enforcement: Enforcement) -> Result<Strin
     for declared in
         [Declared::JobStart { job }, Declared::FlowRequest { job, flow, src, dst, size }]
     {
-        northbound.observe(Time::ZERO, &network, &declared.into(), &mut Directives::new());
+        northbound.observe(Time::ZERO, &network, &declared.into());
     }
     pass(&mut world, SETTLE)?;
     let (start, before) = (world.now(), state(&world, flow));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ::agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapsed, Operation, Port, PortNumber};
-use control::Peer;
+use control::ChannelId;
 use engine::random::Stream;
 use protocol::Connection;
 use protocol::agent::{Commands, ConnectionReport, Report};
@@ -27,9 +27,9 @@ pub(crate) type Change = (Connection, Grant, Grant);
 /// A host. What stands is in its kernel: limits outlive the agent, not their lease.
 pub(crate) struct Host {
     /// The connection of its agent.
-    pub(crate) peer: Option<Peer>,
+    pub(crate) peer: Option<ChannelId>,
     /// The last connection that the agent had in its life, and the epoch of the controller there.
-    pub(crate) last: Option<(Peer, u64)>,
+    pub(crate) last: Option<(ChannelId, u64)>,
     pub(crate) agent: Agent,
     kernel: Kernel,
     /// As the world was told.

@@ -5,7 +5,7 @@ mod support;
 
 use support::{Case, NONE, policy};
 use units::{Span, Time};
-use watermaster_controlled::{Controlled, Faults};
+use watermaster_simulated_controller::{Faults, SimulatedController};
 
 const LEASE: Span = Span::from_secs(10);
 
@@ -19,7 +19,7 @@ fn without_faults_it_is_the_policy_alone() {
     for (seed, name) in (0..).zip(support::POLICIES.iter().cycle().take(24)) {
         let case = Case::draw(seed, name);
         let alone = ends(&case, Some(policy(name)));
-        let whole = Controlled::new(Box::new(|| policy(name)), LEASE, NONE, seed);
+        let whole = SimulatedController::new(Box::new(|| policy(name)), LEASE, NONE, seed);
         assert_eq!(alone, ends(&case, Some(Box::new(whole))), "{name}, seed {seed}");
     }
 }
@@ -29,7 +29,7 @@ fn limits_have_an_effect_and_so_have_faults() {
     let case = Case::draw(1, "smsf");
     let plain = ends(&case, None);
     let with = |faults| {
-        let whole = Controlled::new(Box::new(|| policy("smsf")), LEASE, faults, 1);
+        let whole = SimulatedController::new(Box::new(|| policy("smsf")), LEASE, faults, 1);
         ends(&case, Some(Box::new(whole)))
     };
     let sound = with(NONE);

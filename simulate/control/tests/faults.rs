@@ -32,7 +32,7 @@ use model::{Declared, Directive, Directives, FlowId, LinkId, Network, NodeId, Ob
 use rand::RngExt as _;
 use support::{CAPACITY, Case, POLICIES, policy};
 use units::{Rate, Span, Time};
-use watermaster_controlled::{Controlled, Faults, Often};
+use watermaster_simulated_controller::{Faults, Often, SimulatedController};
 
 /// What a history was like.
 #[derive(Default, PartialEq, Eq, Debug)]
@@ -100,7 +100,7 @@ impl Wishes {
 
 /// The controller, watched.
 struct Watched<'a> {
-    inner: Controlled<'a>,
+    inner: SimulatedController<'a>,
     /// The longest that a limit may stand that nobody wants any more.
     patience: Span,
     ends: BTreeMap<FlowId, (NodeId, NodeId)>,
@@ -118,7 +118,7 @@ struct Watched<'a> {
 
 impl<'a> Watched<'a> {
     fn new(
-        inner: Controlled<'a>,
+        inner: SimulatedController<'a>,
         patience: Span,
         failing: bool,
         story: Rc<RefCell<Story>>,
@@ -229,13 +229,7 @@ impl<'a> Watched<'a> {
 }
 
 impl Policy for Watched<'_> {
-    fn observe(
-        &mut self,
-        now: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         match observation {
             Observation::Declared(Declared::FlowRequest { flow, src, dst, .. }) => {
                 self.ends.insert(*flow, (*src, *dst));
@@ -247,21 +241,18 @@ impl Policy for Watched<'_> {
             }
             _ => {}
         }
+        self.inner.observe(now, network, observation);
+    }
+
+    fn decide(&mut self, now: Time, network: &Network, out: &mut Directives) {
         let from = out.len();
-        self.inner.observe(now, network, observation, out);
+        self.inner.decide(now, network, out);
         self.follow(now, &out[from..]);
         self.check(now, network);
     }
 
     fn deadline(&self) -> Option<Time> {
         self.inner.deadline()
-    }
-
-    fn tick(&mut self, now: Time, network: &Network, out: &mut Directives) {
-        let from = out.len();
-        self.inner.tick(now, network, out);
-        self.follow(now, &out[from..]);
-        self.check(now, network);
     }
 }
 
@@ -280,7 +271,7 @@ fn history(seed: u64) -> (Story, Vec<Time>) {
     // One history of four has kernels that fail.
     faults.failure = if seed % 4 == 3 { chance.random_range(0.0..0.3) } else { 0.0 };
     let case = Case::draw(seed, name);
-    let inner = Controlled::new(Box::new(|| policy(name)), lease, faults, seed);
+    let inner = SimulatedController::new(Box::new(|| policy(name)), lease, faults, seed);
     let story = Rc::new(RefCell::new(Story::default()));
     let patience = lease + faults.longest_message();
     let watched = Watched::new(inner, patience, faults.failure > 0.0, story.clone());
@@ -308,7 +299,7 @@ fn faults_of_many_seeds_leave_nothing_wrong() {
         let Ok((story, _)) = std::panic::catch_unwind(|| history(seed)) else {
             panic!(
                 "seed {seed} failed; run it alone:\n  CONTROL_SEED={seed} cargo test -p \
-                 watermaster-controlled --test faults -- --nocapture"
+                 watermaster-simulated-controller --test faults -- --nocapture"
             );
         };
         all.controllers += story.controllers - 1;
@@ -319,7 +310,9 @@ fn faults_of_many_seeds_leave_nothing_wrong() {
     }
     eprintln!("{} controllers replaced, {} limits set", all.controllers, all.limits);
     assert!(
-        all.controllers > 0 && all.orphaned > 0 && all.settled > 0 && all.limits > 0 && all.failed > 0,
+        [all.controllers, all.orphaned, all.settled, all.limits, all.failed]
+            .into_iter()
+            .all(|count| count > 0),
         "{all:?}"
     );
 }

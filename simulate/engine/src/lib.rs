@@ -1,5 +1,5 @@
-//! What every simulated world stands on: the driver that lets applications and a policy act on it,
-//! the event queue, named random streams, and the shape of results.
+//! What all worlds share: the driver of applications and policy, the event queue, named random
+//! streams, and the records of results.
 #![forbid(unsafe_code)]
 
 mod agenda;
@@ -17,6 +17,6 @@ pub use application::{Actions, Application};
 pub use completions::Completions;
 pub use drive::{FlowState, Monitor, Notice, Plan, Progress, Streams, World, drive};
 pub use jobs::Jobs;
-pub use outcome::{FlowRecord, HeldRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
+pub use outcome::{FlowRecord, HostQueueRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
 pub use queue::{EventQueue, Slot};
-pub use rates::{Held, RateRecord};
+pub use rates::{LimitedFlow, RateRecord};

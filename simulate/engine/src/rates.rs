@@ -1,55 +1,64 @@
-//! What flows get of the rates that they are held to, while they have enough to send.
+//! Achieved rates: what limited flows get of their limits while they have enough to send.
 //!
-//! A flow is looked at again and again. What lies between two looks counts if its rate was the same at
-//! both, and if at the first more waited to be sent than the rate lets go until the second: a flow
-//! whose application gave it less says nothing about its rate.
+//! Flows are sampled at regular times. The interval between two samples counts if the limit was the
+//! same at both and if at the first enough data waited to fill the interval; otherwise the
+//! application, not the limit, may have set the pace.
 
 use model::FlowId;
 use units::{Bytes, Rate, Span, Time};
 
 use crate::{FlowRecord, World};
 
-/// A flow that is held to a rate, at one moment.
+/// A sample of a flow that has a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct LimitedFlow {
     /// The rate, frame bytes.
     pub rate: Rate,
     /// What full packets carry of it, payload.
     pub payload: Rate,
-    /// Payload that the application has handed over and that was never sent yet.
+    /// Payload that the application has written and that was never sent.
     pub unsent: Bytes,
     /// Payload that has reached the receiving host, in order.
     pub delivered: Bytes,
 }
 
-/// What a flow got of the rates that it was held to.
+/// The achieved rate of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateRecord {
     /// The flow.
     pub flow: FlowId,
-    /// How long it was seen to be held to a rate.
+    /// Time with a limit.
     pub limited: Span,
-    /// How long of that counts: its rate stood, and it had enough to send.
+    /// The part of that which counts: the limit was constant, and there was enough to send.
     pub counted: Span,
     /// The mean of its rates over the time that counts, frame bytes.
     pub rate: Rate,
-    /// The same, payload: what it should have got.
+    /// The same in payload: the expected goodput.
     pub expected: Rate,
     /// Payload delivered in the time that counts.
     pub delivered: Bytes,
 }
 
 impl RateRecord {
-    /// What it got in the time that counts, payload.
+    /// Payload rate achieved in the time that counts.
     pub fn goodput(&self) -> Option<Rate> {
         (self.counted > Span::ZERO).then(|| Rate::of(self.delivered, self.counted))
     }
+
+    /// Goodput over the expected rate; `None` when too little was to be sent to tell.
+    pub fn ratio(&self) -> Option<f64> {
+        // Below this, one or two packets more or less make a percent.
+        const ENOUGH: Bytes = Bytes::new(300_000);
+        let goodput = self.goodput()?;
+        let enough = self.expected.bytes_in(self.counted) >= ENOUGH;
+        enough.then(|| goodput.as_bps() as f64 / self.expected.as_bps() as f64)
+    }
 }
 
-/// All flows that live, and what is known of those that ever had a rate.
+/// Accounts of all live flows, and records of ended ones that had a limit.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
-    /// Flows not looked at yet have higher numbers.
+    /// Flows with higher numbers have not been sampled.
     known: usize,
     live: Vec<(FlowId, Account)>,
     ended: Vec<RateRecord>,
@@ -57,30 +66,30 @@ pub(crate) struct Rates {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
-    last: Option<(Time, Held)>,
+    last: Option<(Time, LimitedFlow)>,
     limited: Span,
     counted: Span,
-    /// Bits of frames and of payload, a thousand million times.
+    /// Bits of frames and of payload, times 10⁹.
     rate: u128,
     expected: u128,
     delivered: Bytes,
 }
 
 impl Account {
-    fn look(&mut self, now: Time, held: Option<Held>) {
+    fn look(&mut self, now: Time, seen: Option<LimitedFlow>) {
         let before = self.last;
-        self.last = held.map(|held| (now, held));
-        let (Some((then, first)), Some(held)) = (before, held) else { return };
+        self.last = seen.map(|seen| (now, seen));
+        let (Some((then, first)), Some(seen)) = (before, seen) else { return };
         let passed = now.since(then);
         self.limited += passed;
-        if first.rate != held.rate || first.unsent < first.payload.bytes_in(passed) {
+        if first.rate != seen.rate || first.unsent < first.payload.bytes_in(passed) {
             return;
         }
         self.counted += passed;
         let over = |rate: Rate| u128::from(rate.as_bps()) * u128::from(passed.as_nanos());
-        self.rate += over(held.rate);
-        self.expected += over(held.payload);
-        self.delivered += held.delivered - first.delivered;
+        self.rate += over(seen.rate);
+        self.expected += over(seen.payload);
+        self.delivered += seen.delivered - first.delivered;
     }
 
     fn record(&self, flow: FlowId) -> Option<RateRecord> {
@@ -100,7 +109,7 @@ impl Account {
 }
 
 impl Rates {
-    /// Looks at all flows of `world` that have not ended.
+    /// Samples all flows of `world` that have not ended.
     pub(crate) fn look<W: World>(&mut self, world: &W, flows: &[FlowRecord]) {
         let fresh = flows.get(self.known..).unwrap_or_default();
         self.live.extend(fresh.iter().map(|flow| (flow.id, Account::default())));
@@ -110,7 +119,7 @@ impl Rates {
         self.live.retain_mut(|(flow, account)| {
             let lives = flows[flow.index()].end.is_none();
             if lives {
-                account.look(now, world.held(*flow));
+                account.look(now, world.limited_flow(*flow));
             } else {
                 ended.extend(account.record(*flow));
             }
@@ -132,30 +141,35 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn held(mbps: u64, unsent: u64, delivered: u64) -> Option<Held> {
+    fn seen(mbps: u64, unsent: u64, delivered: u64) -> Option<LimitedFlow> {
         let rate = Rate::from_mbps(mbps);
         let payload = rate.fraction(1460, 1500);
-        Some(Held { rate, payload, unsent: Bytes::new(unsent), delivered: Bytes::new(delivered) })
+        Some(LimitedFlow {
+            rate,
+            payload,
+            unsent: Bytes::new(unsent),
+            delivered: Bytes::new(delivered),
+        })
     }
 
     #[test]
     fn only_time_at_a_standing_rate_with_enough_to_send_counts() {
         let mut account = Account::default();
         // 12 Mbit/s let 1.5 kB of frames and 1460 octets of payload go in a millisecond.
-        for (at, held) in [
+        for (at, seen) in [
             (0, None),
-            (10, held(12, 100_000, 0)),
-            (20, held(12, 100_000, 14_000)),
+            (10, seen(12, 100_000, 0)),
+            (20, seen(12, 100_000, 14_000)),
             // Less than it could have sent.
-            (30, held(12, 14_599, 28_000)),
-            (40, held(12, 100_000, 30_000)),
+            (30, seen(12, 14_599, 28_000)),
+            (40, seen(12, 100_000, 30_000)),
             // Another rate.
-            (50, held(6, 100_000, 40_000)),
-            (70, held(6, 100_000, 54_600)),
+            (50, seen(6, 100_000, 40_000)),
+            (70, seen(6, 100_000, 54_600)),
             (80, None),
-            (90, held(12, 100_000, 70_000)),
+            (90, seen(12, 100_000, 70_000)),
         ] {
-            account.look(Time::from_nanos(at * MS), held);
+            account.look(Time::from_nanos(at * MS), seen);
         }
         let record = account.record(FlowId(3)).unwrap();
         assert_eq!(record.limited, Span::from_millis(60));
@@ -172,8 +186,8 @@ mod tests {
         account.look(Time::ZERO, None);
         account.look(Time::from_nanos(MS), None);
         assert_eq!(account.record(FlowId(0)), None);
-        account.look(Time::from_nanos(2 * MS), held(12, 0, 0));
-        account.look(Time::from_nanos(3 * MS), held(12, 0, 0));
+        account.look(Time::from_nanos(2 * MS), seen(12, 0, 0));
+        account.look(Time::from_nanos(3 * MS), seen(12, 0, 0));
         let record = account.record(FlowId(0)).unwrap();
         assert_eq!((record.limited, record.goodput()), (Span::from_millis(1), None));
     }

@@ -98,14 +98,14 @@ struct Script {
 }
 
 impl Policy for Script {
-    fn observe(&mut self, _: Time, _: &Network, _: &Observation, _: &mut Directives) {}
+    fn observe(&mut self, _: Time, _: &Network, _: &Observation) {}
 
     fn deadline(&self) -> Option<Time> {
         self.steps.last().map(|(time, _)| *time)
     }
 
-    fn tick(&mut self, _: Time, _: &Network, out: &mut Directives) {
-        let (_, limits) = self.steps.pop().unwrap_or_default();
+    fn decide(&mut self, now: Time, _: &Network, out: &mut Directives) {
+        let Some((_, limits)) = self.steps.pop_if(|(time, _)| *time <= now) else { return };
         out.extend(limits.into_iter().map(|(flow, bps)| Directive::Pace {
             flow: model::FlowId(flow),
             limit: bps.map(Rate::from_bps),

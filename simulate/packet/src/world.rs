@@ -1,7 +1,7 @@
 //! The world itself: flows over links, event by event.
 
 mod handshake;
-mod held;
+mod host_queues;
 #[cfg(test)]
 mod reading;
 mod receiving;
@@ -20,7 +20,7 @@ use crate::switches::Switches;
 use crate::tcp::{Acknowledgement, ictcp, low, unwrap};
 use crate::wires::{DELIVER, SPECIAL, Wires, arrival_slot, slot_number};
 use crate::{Enforcement, Protocol, RunError, Setup, Transport};
-use held::Held;
+use host_queues::HostQueues;
 
 /// Events between two [`Notice::Pause`].
 const PAUSE: u64 = 1 << 20;
@@ -42,8 +42,8 @@ pub struct World {
     dropped: u64,
     pause_at: u64,
     taps: Taps,
-    /// Where packets wait at their hosts to be let go.
-    held: Option<Held>,
+    /// Packets that wait at their hosts, if the transport has host queues.
+    host_queues: Option<HostQueues>,
     switches: Option<Box<Switches>>,
     /// Receiving hosts, by node, under ICTCP.
     receivers: Option<Vec<Option<ictcp::Host>>>,
@@ -66,7 +66,8 @@ impl World {
         }
         let spare = watch.map_or(0, |_| Self::switch_events(topology.links().len()));
         let wires = Wires::new(network, &transport, ports, spare);
-        let held = transport.held.then(|| Held::new(topology.nodes().len(), wires.links.len()));
+        let host_queues =
+            transport.held.then(|| HostQueues::new(topology.nodes().len(), wires.links.len()));
         let mut taps = Taps::new(wires.links.len());
         for capture in &setup.captures {
             taps.open(network, capture)?;
@@ -84,7 +85,7 @@ impl World {
             arrived: 0,
             dropped: 0,
             pause_at: PAUSE,
-            held,
+            host_queues,
             switches: watch.map(|watch| Box::new(Switches::new(topology, watch))),
             receivers: transport.ictcp.then(|| vec![None; topology.nodes().len()]),
         })
@@ -96,7 +97,7 @@ impl World {
         switch || self.wires.schedulers[link].is_some() || self.taps.has(link)
     }
 
-    /// Sets or lifts the pace of a flow in frame bits per second. A flow that is gone is left.
+    /// Sets or lifts the pace of a flow in frame bits per second. A flow that is gone is ignored.
     pub(crate) fn pace(&mut self, flow: FlowId, bps: Option<u64>) {
         let Some(place) = self.place(flow) else {
             return;
@@ -104,7 +105,7 @@ impl World {
         let flow = &mut self.flows[place as usize];
         let was = flow.pace;
         flow.pace = bps.map_or(0, link::cost);
-        // What is left of the wait for the next packet is waited at the new pace.
+        // The rest of the wait for the next packet is scaled to the new pace.
         let wait = flow.pace_at.saturating_sub(self.now);
         if wait > 0 && was > 0 {
             let scaled = u128::from(wait) * u128::from(flow.pace) / u128::from(was);
@@ -166,7 +167,7 @@ impl World {
         Ok(id)
     }
 
-    /// Has a flow begin: with its SYN, or with its first data.
+    /// Starts a flow: with its SYN, or with its first data.
     fn begin(&mut self, place: u32) {
         if self.transport.connects() {
             self.greet(place);
@@ -201,7 +202,7 @@ impl World {
             flow.lost += u64::from(packet.size - self.transport.header);
         }
         if flow.in_flight == 0 {
-            // What its last packet decides waits for an event: a drop may happen within a send.
+            // The end of the flow is handled by an event, because a drop may happen within a send.
             self.schedule_timer(packet.flow, 0, self.now);
         }
     }
@@ -255,7 +256,7 @@ impl World {
         self.enqueue(link, packet, queue)
     }
 
-    /// Has a packet wait at a scheduled port, perhaps in the place of another.
+    /// Queues a packet at a scheduled port, perhaps in place of another.
     fn enqueue(&mut self, link: usize, packet: Packet, queue: u32) -> bool {
         while let Some(scheduler) = &mut self.wires.schedulers[link] {
             let port = &mut self.wires.links[link];
@@ -319,8 +320,8 @@ impl World {
         let len = u64::from(packet.size - self.transport.header);
         if packet.flags & frame::DATAGRAM != 0 {
             flow.received += len;
-            if let Some(held) = &mut self.held {
-                held.arrived(now, packet);
+            if let Some(queues) = &mut self.host_queues {
+                queues.arrived(now, packet);
             }
             return self.settle(place);
         }
@@ -366,7 +367,7 @@ impl World {
         self.forward(element, &mut packet);
     }
 
-    /// Sends what window and pace allow, and sees to the timer.
+    /// Sends what window and pace allow, and sets the timer.
     #[inline]
     fn pump(&mut self, place: u32) {
         let header = self.transport.header;
@@ -437,12 +438,12 @@ impl World {
         }
         if side == 0 {
             flow.sender.on_deadline(self.now);
-            if self.held.is_some() {
+            if self.host_queues.is_some() {
                 self.leak(self.flows[place as usize].queue);
             } else {
                 self.pump(place);
             }
-            return self.settle(place).or_else(|| self.held.as_ref()?.notice());
+            return self.settle(place).or_else(|| self.host_queues.as_ref()?.notice());
         }
         let acknowledgement = flow.receiver.on_deadline(self.now);
         if let Some(due) = flow.receiver.deadline() {
@@ -465,8 +466,8 @@ impl World {
         }
     }
 
-    /// Tells once that the flow's mark is reached or that the flow is complete, and frees its place
-    /// when the network holds nothing of it any more.
+    /// Reports once that the flow's mark is reached or that the flow is complete, and frees its
+    /// place when none of its packets is left.
     fn settle(&mut self, place: u32) -> Option<Notice> {
         let datagrams = self.transport.protocol == Protocol::Datagram;
         let flow = &mut self.flows[place as usize];
@@ -474,7 +475,7 @@ impl World {
             flow.mark = u64::MAX;
             flow.watch();
             let notice = Notice::Reached(flow.id, Bytes::new(flow.delivered(datagrams)));
-            // It may have ended too, which is told next.
+            // It may have ended too, which is reported next.
             self.schedule_timer(place, 0, self.now);
             return Some(notice);
         }
@@ -497,8 +498,8 @@ impl World {
         notice
     }
 
-    /// Checks what must hold whatever happened: bytes are conserved, no link sent faster than its
-    /// rate, no queue exceeded its room, no flow delivered more than it has.
+    /// Checks the invariants: bytes are conserved, no link sent faster than its rate, no queue
+    /// exceeded its room, no flow delivered more than it has.
     fn audit(&self) -> Result<(), String> {
         let links = (0u32..).zip(&self.wires.links);
         for (number, link) in links {
@@ -580,9 +581,9 @@ impl engine::Streams for World {
         }
     }
 
-    fn hold(&mut self, flow: FlowId) {
+    fn pause_reading(&mut self, flow: FlowId) {
         if let Some(place) = self.place(flow) {
-            self.flows[place as usize].receiver.hold(&self.transport);
+            self.flows[place as usize].receiver.pause_reading(&self.transport);
         }
     }
 
@@ -606,7 +607,7 @@ impl engine::World for World {
     }
 
     fn run(&mut self, limit: Time) -> Notice {
-        if let Some(notice) = self.held.as_ref().and_then(Held::notice) {
+        if let Some(notice) = self.host_queues.as_ref().and_then(HostQueues::notice) {
             return notice;
         }
         let links = self.wires.links.len();
@@ -649,13 +650,13 @@ impl engine::World for World {
     ) -> Result<FlowId, RunError> {
         let id = self.enter(network, src, dst, size)?;
         let place = self.places[id.index()];
-        if self.held.is_some() {
+        if self.host_queues.is_some() {
             self.hold_back(place);
         }
         if size == Bytes::ZERO {
-            // Nothing will arrive to end it.
+            // No arrival will end it.
             self.schedule_timer(place, 0, self.now);
-        } else if self.held.is_none() {
+        } else if self.host_queues.is_none() {
             self.begin(place);
         }
         Ok(id)
@@ -693,7 +694,7 @@ impl engine::World for World {
 
     fn measured(&mut self) -> Vec<Measured> {
         let switches = self.switches.as_mut().map(|s| std::mem::take(&mut s.reports));
-        let hosts = self.held.as_mut().map(Held::take_reports);
+        let hosts = self.host_queues.as_mut().map(HostQueues::take_reports);
         [switches, hosts].into_iter().flatten().flatten().collect()
     }
 
@@ -702,11 +703,11 @@ impl engine::World for World {
         Some(flow.state(self.transport.protocol == Protocol::Datagram))
     }
 
-    fn held(&self, flow: FlowId) -> Option<engine::Held> {
+    fn limited_flow(&self, flow: FlowId) -> Option<engine::LimitedFlow> {
         let flow = &self.flows[self.place(flow)? as usize];
         let rate = Rate::from_bps(link::rate(flow.pace)?);
         let (mss, header) = (u64::from(self.transport.mss), u64::from(self.transport.header));
-        Some(engine::Held {
+        Some(engine::LimitedFlow {
             rate,
             payload: rate.fraction(mss, mss + header),
             unsent: Bytes::new(flow.size - flow.sender.sent()),
@@ -716,7 +717,7 @@ impl engine::World for World {
 
     fn queue_length(&mut self, link: LinkId) -> u32 {
         let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.packets());
-        let held = self.held.as_ref().map_or(0, |held| held.waiting(link.index()));
+        let held = self.host_queues.as_ref().map_or(0, |queues| queues.waiting(link.index()));
         self.wires.links[link.index()].queue_length(self.now) + waiting + held
     }
 
@@ -742,7 +743,8 @@ impl engine::World for World {
         outcome.links = (0u32..).zip(&self.wires.links).map(record).collect();
         outcome.hops = outcome.links.iter().map(|link| link.packets).sum();
         outcome.events = self.wires.events.popped();
-        outcome.held = self.held.take().map(Held::into_record).unwrap_or_default();
+        outcome.host_queues =
+            self.host_queues.take().map(HostQueues::into_record).unwrap_or_default();
         self.audit().map_err(RunError::Invariant)?;
         self.taps.finish()
     }

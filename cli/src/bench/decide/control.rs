@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::net::{IpAddr, SocketAddr};
 
-use control::{Config, Controller, HostConfig, Input, Output, Peer, SwitchConfig};
+use control::{ChannelId, Config, Controller, HostConfig, Input, Output, Refusal, SwitchConfig};
 use model::build::{Access, leaf_spine};
 use model::{Buffer, LinkSpec, NodeKind};
 use openflow::switch::{Output as Answers, Switch};
@@ -13,9 +13,9 @@ use openflow::{
     BufferId, Event, Field, Kind, List, Message, PacketIn, PacketInReason, Port, PortNo, Session,
     Side, TableId,
 };
-use policy::Parameters;
+use policy::{Messages, Parameters};
 use protocol::Connection;
-use protocol::agent::{Host, Report};
+use protocol::agent::{Capability, Host, Report};
 use protocol::application::{Declaration, StreamReport};
 use units::{Bytes, Rate, Span, Time};
 
@@ -56,9 +56,9 @@ fn connection(number: u64) -> Connection {
 }
 
 fn controller(name: &str) -> Result<Controller, Failure> {
-    let mut policy = policy::by_name(name, &Parameters::default()).map_err(Failure::failed)?;
     // As in the daemon.
-    policy.spare();
+    let parameters = Parameters { messages: Messages::Costly, ..Parameters::default() };
+    let policy = policy::by_name(name, &parameters).map_err(Failure::failed)?;
     let mut config = Config::new(name, policy);
     let link = LinkSpec {
         capacity: Rate::from_mbps(10_000),
@@ -82,17 +82,29 @@ fn controller(name: &str) -> Result<Controller, Failure> {
     Controller::new(config, 1, Time::ZERO).map_err(Failure::failed)
 }
 
+/// Has the controller take in one thing and decide.
+fn step(
+    controller: &mut Controller,
+    now: Time,
+    input: Input<'_>,
+    out: &mut Vec<Output>,
+) -> Result<(), Refusal> {
+    let done = controller.observe(now, input);
+    controller.decide(out);
+    done
+}
+
 fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
     let mut controller = controller(name)?;
     let mut out: Vec<Output> = Vec::new();
     let mut now = Time::ZERO;
     for host in 0..HOSTS {
-        let (peer, identity) = (Peer(u64::from(host)), format!("h{host}"));
+        let (peer, identity) = (ChannelId(u64::from(host)), format!("h{host}"));
         let hosts = vec![Host { name: identity.clone(), addresses: vec![address(host)] }];
-        let hello = Report::Hello { hosts, capabilities: protocol::agent::Capability::ALL.to_vec(), epoch: 0 };
-        let connected = Input::AgentConnected { peer, identity: &identity };
+        let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
+        let connected = Input::AgentConnected { channel: peer, identity: &identity };
         for input in [connected, Input::Reported(peer, &hello)] {
-            controller.input(now, input, &mut out).map_err(Failure::failed)?;
+            step(&mut controller, now, input, &mut out).map_err(Failure::failed)?;
         }
     }
     let applications: Vec<String> = (0..APPLICATIONS).map(|n| format!("application-{n}")).collect();
@@ -103,7 +115,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
                    declaration: &Declaration,
                    out: &mut Vec<Output>| {
         let application = applications[usize::try_from(application).unwrap_or(0)].as_str();
-        controller.input(now, Input::Declared { application, declaration }, out)
+        step(controller, now, Input::Declared { application, declaration }, out)
     };
     let request = |number: u64| Declaration::FlowRequest {
         job: format!("job-{}", number / APPLICATIONS % 10),
@@ -153,7 +165,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
         let application = applications[usize::try_from(next % APPLICATIONS).unwrap_or(0)].as_str();
         let input = Input::Declared { application, declaration: &declaration };
         let took = timed_us(|| {
-            let _ = black_box(controller.input(now, input, &mut out));
+            let _ = black_box(step(&mut controller, now, input, &mut out));
         });
         open.push_back(next);
         next += 1;
@@ -163,10 +175,10 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
             let application =
                 applications[usize::try_from(old % APPLICATIONS).unwrap_or(0)].as_str();
             let input = Input::Declared { application, declaration: &declaration };
-            let _ = controller.input(now, input, &mut out);
+            let _ = step(&mut controller, now, input, &mut out);
         }
         while controller.deadline().is_some_and(|at| at <= now) {
-            controller.tick(now, &mut out);
+            let _ = step(&mut controller, now, Input::Tick, &mut out);
         }
         took
     }))
@@ -222,7 +234,8 @@ pub(super) fn packets() -> Result<Decision, Failure> {
         out.clear();
         let before = controller.counters();
         let took = timed_us(|| {
-            let _ = black_box(controller.input(now, Input::SwitchBytes(Peer(1), &burst), &mut out));
+            let input = Input::SwitchBytes(ChannelId(1), &burst);
+            let _ = black_box(step(&mut controller, now, input, &mut out));
         });
         let after = controller.counters();
         assert_eq!(after.packets_in - before.packets_in, PACKETS as u64, "every packet was heard");
@@ -268,7 +281,7 @@ fn connect(controller: &mut Controller) {
     }
     let mut session = Session::new(openflow::Config::new(Side::Switch), Time::ZERO);
     let mut out = Vec::new();
-    let _ = controller.input(Time::ZERO, Input::SwitchConnected(Peer(1)), &mut out);
+    let _ = step(controller, Time::ZERO, Input::SwitchConnected(ChannelId(1)), &mut out);
     loop {
         let mut answers = Answers::default();
         for output in out.drain(..) {
@@ -287,6 +300,6 @@ fn connect(controller: &mut Controller) {
         if bytes.is_empty() {
             return;
         }
-        let _ = controller.input(Time::ZERO, Input::SwitchBytes(Peer(1), &bytes), &mut out);
+        let _ = step(controller, Time::ZERO, Input::SwitchBytes(ChannelId(1), &bytes), &mut out);
     }
 }

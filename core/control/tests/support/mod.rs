@@ -13,7 +13,7 @@ use protocol::agent::{Commands, ConnectionReport, Report};
 use protocol::application::Declaration;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{
-    Config, Controller, Enforcement, HostConfig, Input, Output, Peer, PortConfig, Refusal,
+    ChannelId, Config, Controller, Enforcement, HostConfig, Input, Output, PortConfig, Refusal,
     SwitchConfig,
 };
 
@@ -229,14 +229,26 @@ impl Host {
 
 struct Device {
     switch: Switch,
-    session: Option<(Peer, Session)>,
+    session: Option<(ChannelId, Session)>,
+}
+
+/// Has a controller take in one thing and decide.
+pub fn step(
+    controller: &mut Controller,
+    now: Time,
+    input: Input<'_>,
+    out: &mut Vec<Output>,
+) -> Result<(), Refusal> {
+    let done = controller.observe(now, input);
+    controller.decide(out);
+    done
 }
 
 /// All of it. Messages take no time here.
 pub struct Rig {
     pub controller: Controller,
     pub now: Time,
-    pub agents: BTreeMap<Peer, Host>,
+    pub agents: BTreeMap<ChannelId, Host>,
     pub delivered: Vec<(u32, Vec<u8>)>,
     pub closed: Vec<String>,
     devices: Vec<Device>,
@@ -267,14 +279,14 @@ impl Rig {
         }
     }
 
-    pub fn peer(&mut self) -> Peer {
+    pub fn peer(&mut self) -> ChannelId {
         self.next += 1;
-        Peer(self.next)
+        ChannelId(self.next)
     }
 
     pub fn input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
         let mut out = Vec::new();
-        let done = self.controller.input(self.now, input, &mut out);
+        let done = step(&mut self.controller, self.now, input, &mut out);
         self.carry(out);
         done
     }
@@ -304,7 +316,7 @@ impl Rig {
     }
 
     /// Connects a switch that keeps what it has.
-    pub fn plug(&mut self, switch: u32) -> Peer {
+    pub fn plug(&mut self, switch: u32) -> ChannelId {
         let peer = self.peer();
         let session = Session::new(SessionConfig::new(Side::Switch), self.now);
         self.devices[switch as usize].session = Some((peer, session));
@@ -323,10 +335,10 @@ impl Rig {
         }
     }
 
-    pub fn agent(&mut self, identity: &str, hosts: &[u32]) -> Peer {
+    pub fn agent(&mut self, identity: &str, hosts: &[u32]) -> ChannelId {
         let peer = self.peer();
         let agent = Host::default();
-        self.input(Input::AgentConnected { peer, identity }).unwrap();
+        self.input(Input::AgentConnected { channel: peer, identity }).unwrap();
         let hosts = hosts.iter().map(|host| protocol::agent::Host {
             name: format!("h{host}"),
             addresses: vec![address(*host)],
@@ -422,7 +434,7 @@ impl Rig {
                         let mut more = Vec::new();
                         for report in reports {
                             let input = Input::Reported(peer, &report);
-                            let _ = self.controller.input(self.now, input, &mut more);
+                            let _ = step(&mut self.controller, self.now, input, &mut more);
                         }
                         out.extend(more);
                     }

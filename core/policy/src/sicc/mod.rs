@@ -81,15 +81,22 @@ pub struct Sicc {
     /// Made when the network is first seen; its cables don't change.
     racks: Option<(Racks, Limits)>,
     requests: BTreeMap<JobId, State>,
+    orders: Directives,
 }
 
 impl Sicc {
     /// The policy before any request.
     pub const fn new(parameters: Parameters, choice: Choice) -> Self {
-        Self { parameters, choice, racks: None, requests: BTreeMap::new() }
+        Self {
+            parameters,
+            choice,
+            racks: None,
+            requests: BTreeMap::new(),
+            orders: Directives::new(),
+        }
     }
 
-    fn begin(&mut self, network: &Network, request: &Arc<Request>, out: &mut Directives) {
+    fn begin(&mut self, network: &Network, request: &Arc<Request>) {
         let (racks, limits) = self.racks.get_or_insert_with(|| {
             let racks = Racks::new(network);
             let limits = Limits::new(network, &racks);
@@ -105,24 +112,18 @@ impl Sicc {
         let front = state::Front::new(network, request.front, received, requests);
         let (state, gathering) =
             State::new(&self.parameters, self.choice, racks, Arc::clone(request), &holders, &front);
-        out.push(order(request.id, Order::Gather(gathering)));
+        self.orders.push(order(request.id, Order::Gather(gathering)));
         if let Some(speeds) = state.speeds() {
-            out.push(order(request.id, speeds));
+            self.orders.push(order(request.id, speeds));
         }
         self.requests.insert(request.id, state);
     }
 }
 
 impl Policy for Sicc {
-    fn observe(
-        &mut self,
-        _: Time,
-        network: &Network,
-        observation: &Observation,
-        out: &mut Directives,
-    ) {
+    fn observe(&mut self, _: Time, network: &Network, observation: &Observation) {
         match observation {
-            Observation::Declared(Declared::Gather(request)) => self.begin(network, request, out),
+            Observation::Declared(Declared::Gather(request)) => self.begin(network, request),
             Observation::Declared(Declared::JobComplete { job }) => {
                 self.requests.remove(job);
             }
@@ -131,7 +132,7 @@ impl Policy for Sicc {
                     (self.requests.get_mut(request), &self.racks)
                 {
                     let orders = state.advance(&self.parameters, self.choice, racks, sample);
-                    out.extend(orders.into_iter().map(|what| order(*request, what)));
+                    self.orders.extend(orders.into_iter().map(|what| order(*request, what)));
                 }
             }
             Observation::Measured(Measured::HubLost { request, hub }) => {
@@ -139,11 +140,15 @@ impl Policy for Sicc {
                     (self.requests.get_mut(request), &self.racks)
                 {
                     let orders = state.replace(racks, *hub);
-                    out.extend(orders.into_iter().map(|what| order(*request, what)));
+                    self.orders.extend(orders.into_iter().map(|what| order(*request, what)));
                 }
             }
             _ => {}
         }
+    }
+
+    fn decide(&mut self, _: Time, _: &Network, out: &mut Directives) {
+        out.append(&mut self.orders);
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use kernel::Connection;
 use etherparse::{PacketBuilder, TcpHeader, TcpOptionElement};
+use kernel::Connection;
 
 pub const SENDER: [u8; 4] = [10, 0, 0, 1];
 pub const RECEIVER: [u8; 4] = [10, 0, 0, 2];

@@ -8,7 +8,7 @@ use packet::{Discipline, Enforcement, Jobs, Outcome, Setup, Transport, run};
 use policy::Policy;
 use rand::RngExt as _;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_controlled::Faults;
+use watermaster_simulated_controller::Faults;
 
 pub const POLICIES: [&str; 6] = ["smsf", "sff", "fifo", "fair", "srb", "sebf"];
 pub const CAPACITY: Rate = Rate::from_mbps(20);

@@ -5,7 +5,7 @@ use super::low;
 use super::ranges::Ranges;
 use crate::Transport;
 
-/// An acknowledgement to send, in the numbers of the wire.
+/// An acknowledgement to send, with wire sequence numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Acknowledgement {
     /// Everything below has arrived.
@@ -23,7 +23,7 @@ pub(crate) struct Acknowledgement {
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     next: u64,
-    held: Ranges,
+    out_of_order: Ranges,
     /// Longest wait for a second segment, ns; zero acknowledges each.
     delay: u64,
     /// Whether blocks are reported.
@@ -33,11 +33,10 @@ pub(crate) struct Receiver {
     /// Whether the last data packet was marked (RFC 8257, section 3.2: DCTCP.CE).
     marked: bool,
     scale: u8,
-    /// Most that is advertised, octets, and the field that says it while the application reads at
-    /// once.
+    /// Largest window, octets, and its field while the application reads at once.
     limit: u64,
     window: u16,
-    /// What an application that reads at its own pace leaves unread.
+    /// The receive buffer of an application that reads at its own pace.
     buffer: Option<Box<Buffer>>,
 }
 
@@ -46,7 +45,7 @@ impl Receiver {
         let scale = transport.window_scale();
         let mut receiver = Self {
             next: 0,
-            held: Ranges::default(),
+            out_of_order: Ranges::default(),
             delay: transport.delayed_ack.map_or(0, |delay| delay.as_nanos()),
             sack: transport.sack,
             due: None,
@@ -67,8 +66,8 @@ impl Receiver {
         self.window = field(self.limit, self.scale);
     }
 
-    /// From now on the application reads by [`Receiver::read`] only.
-    pub(crate) fn hold(&mut self, transport: &Transport) {
+    /// From now on the application reads only by [`Receiver::read`].
+    pub(crate) fn pause_reading(&mut self, transport: &Transport) {
         let (room, mss) = (transport.receive_window.get(), u64::from(transport.mss));
         self.buffer.get_or_insert_with(|| Box::new(Buffer::new(room, mss, self.next)));
     }
@@ -94,7 +93,7 @@ impl Receiver {
         self.next
     }
 
-    /// When [`Receiver::on_deadline`] is wanted.
+    /// When to call [`Receiver::on_deadline`].
     pub(crate) const fn deadline(&self) -> Option<u64> {
         self.due
     }
@@ -114,7 +113,7 @@ impl Receiver {
         let before = (changed && self.due.is_some()).then(|| self.acknowledge((0, 0)));
         self.marked = marked;
         // An empty segment asks for an acknowledgement.
-        if seq == self.next && self.held.is_empty() && len > 0 {
+        if seq == self.next && self.out_of_order.is_empty() && len > 0 {
             self.next = seq + len;
             if self.delay != 0 && self.due.is_none() {
                 self.due = Some(now + self.delay);
@@ -122,16 +121,17 @@ impl Receiver {
             }
             return (before, Some(self.acknowledge((0, 0))));
         }
-        (before, Some(self.out_of_order(seq, seq + len)))
+        (before, Some(self.on_gap(seq, seq + len)))
     }
 
     /// A gap, a duplicate, or what fills a gap is acknowledged at once (RFC 5681, section 4.2).
     #[cold]
-    fn out_of_order(&mut self, first: u64, end: u64) -> Acknowledgement {
+    fn on_gap(&mut self, first: u64, end: u64) -> Acknowledgement {
         let range = (first.max(self.next), end);
-        let (first, end) = if end > self.next { self.held.insert(range.0, range.1) } else { range };
-        self.next = self.held.end_of(self.next);
-        self.held.remove_below(self.next);
+        let (first, end) =
+            if end > self.next { self.out_of_order.insert(range.0, range.1) } else { range };
+        self.next = self.out_of_order.end_of(self.next);
+        self.out_of_order.remove_below(self.next);
         let block = if self.sack && first > self.next { (low(first), low(end)) } else { (0, 0) };
         self.acknowledge(block)
     }

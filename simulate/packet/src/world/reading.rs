@@ -16,7 +16,7 @@ const ROOM: u64 = 10 * MSS;
 const RTO: Span = Span::from_millis(10);
 const FLOW: FlowId = FlowId(0);
 
-/// A world with one held flow of `size` octets from h0 to h1, over two links of 1 Gbit/s and 100 µs.
+/// A world with one flow of `size` octets from h0 to h1, over two links of 1 Gbit/s and 100 µs.
 fn world(size: u64) -> World {
     let link = LinkSpec {
         capacity: Rate::from_mbps(1_000),
@@ -50,7 +50,7 @@ fn world(size: u64) -> World {
     let mut world = World::new(&setup).unwrap();
     let hosts: Vec<_> = network.topology().hosts().collect();
     world.start(&network, hosts[0], hosts[1], Bytes::new(size)).unwrap();
-    world.hold(FLOW);
+    world.pause_reading(FLOW);
     world
 }
 

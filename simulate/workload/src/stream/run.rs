@@ -131,7 +131,7 @@ impl<W: Streams> Application<W> for StreamRun<'_> {
             }
             let flow = actions.open(JOB, src, dst)?;
             if self.stream.receive_queue.is_some() {
-                actions.hold(flow);
+                actions.pause_reading(flow);
             }
             channel.flow = Some(flow);
             actions.tell(Declared::FlowRequest { job: JOB, flow, src, dst, size: Bytes::MAX });

@@ -1,0 +1,307 @@
+//! SDTCP's rules by hand, and its table of connections against a naive one.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+use std::collections::BTreeMap;
+
+use model::build::{self, Access};
+use model::{
+    Buffer, Cap, Directive, Directives, FlowId, LinkId, LinkSpec, Measured, Network, Observation,
+    Severity,
+};
+use proptest::prelude::*;
+use units::{Bytes, Rate, Span, Time};
+use watermaster_policy::{Parameters, Policy, by_name};
+
+const MSS: u64 = 1460;
+
+/// The text's dumbbell (figure 8): 1 Gbit/s and 33 µs a link, buffers of 100 packets.
+fn dumbbell(left: u32) -> Network {
+    let link = LinkSpec {
+        capacity: Rate::from_mbps(1_000),
+        delay: Span::from_micros(33),
+        buffer: Buffer::Packets(100),
+        mark: None,
+    };
+    let access = Access { link, nic: Buffer::Unlimited };
+    Network::new(build::dumbbell(left, 2, &access, &link).unwrap())
+}
+
+/// Six times 33 µs, and three times the 11.68 µs that 1460 B take: 233.04 µs, or 29,130 B.
+const PIPE: u64 = 29_130;
+
+struct Bench {
+    network: Network,
+    policy: Box<dyn Policy + Send>,
+    now: Time,
+}
+
+impl Bench {
+    fn new(name: &str, left: u32) -> Self {
+        let policy = by_name(name, &Parameters::default()).unwrap();
+        Self { network: dumbbell(left), policy, now: Time::ZERO }
+    }
+
+    fn tell(&mut self, measured: Measured) -> Directives {
+        let mut out = Directives::new();
+        let observation = Observation::Measured(measured);
+        self.policy.observe(self.now, &self.network, &observation);
+        self.policy.decide(self.now, &self.network, &mut out);
+        out
+    }
+
+    /// Flow `number` opens, from a host on the left to the first on the right.
+    fn open(&mut self, number: u32) -> Directives {
+        let hosts: Vec<_> = self.network.topology().hosts().collect();
+        let left = hosts.len() - 2;
+        let (src, dst) = (hosts[number as usize % left], hosts[left]);
+        self.tell(Measured::Opened { flow: FlowId(number), src, dst })
+    }
+
+    fn carried(&mut self, flows: &[(u32, u64)]) -> Directives {
+        let flows = flows.iter().map(|(flow, bytes)| (FlowId(*flow), Bytes::new(*bytes)));
+        self.tell(Measured::Carried { flows: flows.collect() })
+    }
+
+    fn core(&self) -> LinkId {
+        let topology = self.network.topology();
+        let [a, b] = ["s0", "s1"].map(|name| topology.node_named(name).unwrap());
+        topology.link_between(a, b).unwrap()
+    }
+
+    /// Window entries that a notification with so many packets of 1500 B in the queue gives.
+    fn congested(&mut self, level: Severity, packets: u64) -> BTreeMap<u32, u64> {
+        let (link, queue) = (self.core(), Bytes::new(1500 * packets));
+        let directives = self.tell(Measured::Congested { link, severity: level, queue });
+        let entry = |directive: Directive| match directive {
+            Directive::Window { link: at, flow: Some(flow), cap: Some(cap), .. } => {
+                assert_eq!(at, link);
+                (flow.0, cap.bytes.get())
+            }
+            other => panic!("{other:?}"),
+        };
+        directives.into_iter().map(entry).collect()
+    }
+}
+
+/// One background flow among ten bursts: the three cases of section 3.4.
+#[test]
+fn windows_by_equations_3_to_8() {
+    let mut bench = Bench::new("sdtcp", 11);
+    assert!(bench.open(0).is_empty());
+    bench.now = Time::from_nanos(2_000_000_000);
+    (1..=10).for_each(|flow| assert!(bench.open(flow).is_empty()));
+    bench.carried(&[(0, 2_000_000), (1, 3000)]);
+
+    // W = (29,130 + 45,000) / 11 = 6739.
+    assert_eq!(bench.congested(Severity::Low, 30), BTreeMap::from([(0, 4492)]));
+    // W = (29,130 + 90,000) / 11 = 10,830.
+    assert_eq!(bench.congested(Severity::Medium, 60), BTreeMap::from([(0, 5415)]));
+    // (29,130 + 127,500 − 1460) / 10 = 15,517 for each burst.
+    let mut expected: BTreeMap<u32, u64> = (1..=10).map(|flow| (flow, 15_517)).collect();
+    expected.insert(0, MSS);
+    assert_eq!(bench.congested(Severity::High, 85), expected);
+    let link = bench.core();
+    let recovered = Measured::Congested { link, severity: Severity::Recovered, queue: Bytes::ZERO };
+    let all = bench.tell(recovered);
+    assert!(matches!(all[..], [Directive::Window { flow: None, cap: None, .. }]));
+}
+
+#[test]
+fn no_window_is_below_a_segment() {
+    let mut bench = Bench::new("sdtcp", 200);
+    (0..200).for_each(|flow| assert!(bench.open(flow).is_empty()));
+    bench.now = Time::from_nanos(2_000_000_000);
+    bench.carried(&[(0, 1_000_001)]);
+    assert_eq!(bench.congested(Severity::Low, 30)[&0], MSS);
+    assert_eq!(bench.congested(Severity::Medium, 60)[&0], MSS);
+    let all = bench.congested(Severity::High, 85);
+    assert!(all.len() == 200 && all.values().all(|cap| *cap == MSS));
+}
+
+/// Over 1 MB and older than 1 s, both.
+#[test]
+fn background_by_volume_and_age() {
+    let mut bench = Bench::new("sdtcp", 4);
+    bench.open(0);
+    bench.open(1);
+    bench.now = Time::from_nanos(1_000_000_000);
+    bench.open(2);
+    bench.carried(&[(0, 1_000_001)]);
+    assert!(bench.congested(Severity::Low, 30).is_empty(), "not older than 1 s");
+    bench.now = Time::from_nanos(1_000_000_001);
+    bench.carried(&[(0, 1_000_001), (1, 1_000_000), (2, 9_000_000)]);
+    assert_eq!(bench.congested(Severity::Low, 30).into_keys().collect::<Vec<_>>(), [0]);
+    bench.tell(Measured::Closed { flow: FlowId(0) });
+    assert!(bench.congested(Severity::Low, 30).is_empty());
+}
+
+/// The published floor is one segment.
+fn cap_of(bytes: u64) -> Cap {
+    Cap { bytes: Bytes::new(bytes), floor_segments: 1 }
+}
+
+/// ε = 0.5 of 150,000 B and the pipe for all.
+#[test]
+fn sab_divides_the_buffer_at_each_syn_and_fin() {
+    let mut bench = Bench::new("sab", 80);
+    let core = bench.core();
+    let cap = |directives: &[Directive]| {
+        directives.iter().find_map(|directive| match directive {
+            Directive::Window { link, flow: None, cap, .. } if *link == core => Some(*cap),
+            _ => None,
+        })
+    };
+    let total = PIPE + 75_000;
+    for flow in 0..80 {
+        let expected = cap_of((total / u64::from(flow + 1)).max(MSS));
+        assert_eq!(cap(&bench.open(flow)), Some(Some(expected)));
+    }
+    for flow in 0..79 {
+        let expected = cap_of((total / u64::from(79 - flow)).max(MSS));
+        let closed = bench.tell(Measured::Closed { flow: FlowId(flow) });
+        assert_eq!(cap(&closed), Some(Some(expected)));
+    }
+    let closed = bench.tell(Measured::Closed { flow: FlowId(79) });
+    assert_eq!(cap(&closed), Some(None), "no flow, no entry");
+}
+
+fn core_entries(bench: &Bench, directives: &[Directive]) -> (Option<Bytes>, Option<Span>) {
+    let core = bench.core();
+    let mut entries = (None, None);
+    for directive in directives {
+        match directive {
+            Directive::Window { link, flow: None, cap, .. } if *link == core => entries.0 = cap.map(|cap| cap.bytes),
+            Directive::Space { link, gap, .. } if *link == core => entries.1 = *gap,
+            _ => {}
+        }
+    }
+    entries
+}
+
+/// Twice the pipe is divided; of more flows than it has segments each gets one, and ACKs 12 µs
+/// apart: 39 segments of 1460 B are 56,940 of 58,260 B.
+#[test]
+fn hold_divides_windows_and_then_time() {
+    let mut bench = Bench::new("sdtcp-hold", 100);
+    for flow in 0..39_u32 {
+        let told = bench.open(flow);
+        let cap = Bytes::new(2 * PIPE / u64::from(flow + 1));
+        // From the second flow on, acknowledgements keep 9.6 µs apart.
+        let gap = (flow == 1).then_some(Span::from_nanos(9_600));
+        assert_eq!(core_entries(&bench, &told), (Some(cap), gap));
+    }
+    let told = bench.open(39);
+    let even = Span::from_micros(12);
+    assert_eq!(core_entries(&bench, &told), (Some(Bytes::new(MSS)), Some(even)));
+    // 60 more change nothing.
+    for flow in 40..100 {
+        assert!(bench.open(flow).iter().all(|d| !matches!(d, Directive::Space { gap: None, .. })));
+    }
+    // Reports are answered with the link's spacing, more or less the distance from the target: of
+    // 8 ms or 1,000,000 B, an empty queue misses 29,130.
+    let link = bench.core();
+    for (queue, expected) in [(PIPE, 12_000), (0, 11_660), (PIPE + 29_130, 12_360)] {
+        bench.tell(Measured::QueueLength { link, queue: Bytes::new(77_777), sent: Bytes::MAX });
+        let told =
+            bench.tell(Measured::QueueLength { link, queue: Bytes::new(queue), sent: Bytes::MAX });
+        assert_eq!(core_entries(&bench, &told).1, Some(Span::from_nanos(expected)));
+    }
+}
+
+/// Flows that carry nothing from one statistics to the next have no share.
+#[test]
+fn hold_counts_active_flows() {
+    let mut bench = Bench::new("sdtcp-hold", 10);
+    (0..10).for_each(|flow| drop(bench.open(flow)));
+    let all = |bytes: [u64; 2]| -> Vec<(u32, u64)> {
+        (0..10).map(|flow| (flow, if flow < 2 { bytes[0] } else { bytes[1] })).collect()
+    };
+    bench.carried(&all([100, 100]));
+    let told = bench.carried(&all([200, 100]));
+    assert_eq!(core_entries(&bench, &told).0, Some(Bytes::new(2 * PIPE / 2)));
+    let told = bench.carried(&all([300, 150]));
+    assert_eq!(core_entries(&bench, &told).0, Some(Bytes::new(2 * PIPE / 10)));
+}
+
+/// A queue above twice its target says that idle flows woke: all count until the next statistics.
+#[test]
+fn hold_counts_all_flows_when_some_woke() {
+    let mut bench = Bench::new("sdtcp-hold", 10);
+    (0..10).for_each(|flow| drop(bench.open(flow)));
+    let flows = |first| (0..10).map(|flow| (flow, if flow == 0 { first } else { 100 })).collect();
+    let (before, after): (Vec<_>, Vec<_>) = (flows(100), flows(200));
+    bench.carried(&before);
+    let told = bench.carried(&after);
+    assert_eq!(core_entries(&bench, &told).0, Some(Bytes::new(2 * PIPE)));
+    let link = bench.core();
+    let mut report = |queue| {
+        let queue = Bytes::new(queue);
+        let told = bench.tell(Measured::QueueLength { link, queue, sent: Bytes::MAX });
+        core_entries(&bench, &told).0
+    };
+    assert_eq!(report(2 * PIPE), None);
+    assert_eq!(report(2 * PIPE + 1), Some(Bytes::new(2 * PIPE / 10)));
+    assert_eq!(report(0), None);
+    let told = bench.carried(&after);
+    assert_eq!(core_entries(&bench, &told).0, Some(Bytes::new(2 * PIPE)), "nobody woke");
+}
+
+/// A link with time left gives its flows more, until it has none: some are held up elsewhere.
+#[test]
+fn hold_makes_up_for_flows_held_up_elsewhere() {
+    let mut bench = Bench::new("sdtcp-hold", 10);
+    (0..10).for_each(|flow| drop(bench.open(flow)));
+    let link = bench.core();
+    let mut report = |queue, sent| {
+        let (queue, sent) = (Bytes::new(queue), Bytes::new(sent));
+        let told = bench.tell(Measured::QueueLength { link, queue, sent });
+        core_entries(&bench, &told).0.map(Bytes::get)
+    };
+    // 95 % of the 125,000 B of a report's millisecond.
+    assert_eq!(report(0, 118_750), None);
+    assert_eq!(report(0, 118_749), Some(2 * PIPE * 105 / 100 / 10));
+    let last = (0..100).filter_map(|_| report(0, 0)).last();
+    assert_eq!(last, Some(2 * PIPE * 3 / 10), "three times as much at the most");
+    let last = (0..100).filter_map(|_| report(PIPE + 1, 125_000)).last();
+    assert_eq!(last, Some(2 * PIPE / 10));
+}
+
+proptest! {
+    /// Connections come, grow and go: the entries at CN-H are those of a table kept naively.
+    #[test]
+    fn the_table_is_what_was_seen(
+        story in prop::collection::vec((0..4_u8, 0..12_u32, 0..2_000_000_u64), 0..120),
+    ) {
+        let mut bench = Bench::new("sdtcp", 12);
+        let mut naive: BTreeMap<u32, (Time, u64, bool)> = BTreeMap::new();
+        for (what, flow, bytes) in story {
+            bench.now += Span::from_millis(300);
+            match what {
+                0 | 1 => {
+                    bench.open(flow);
+                    naive.entry(flow).or_insert((bench.now, 0, false));
+                }
+                2 => {
+                    bench.tell(Measured::Closed { flow: FlowId(flow) });
+                    naive.remove(&flow);
+                }
+                _ => {
+                    bench.carried(&[(flow, bytes)]);
+                    if let Some((opened, most, background)) = naive.get_mut(&flow) {
+                        *most = bytes.max(*most);
+                        let old = bench.now.since(*opened) > Span::from_secs(1);
+                        *background = *most > 1_000_000 && old;
+                    }
+                }
+            }
+            let background = naive.values().filter(|flow| flow.2).count() as u64;
+            let bursts = naive.len() as u64 - background;
+            let burst = (PIPE + 127_500).saturating_sub(MSS * background) / bursts.max(1);
+            let expected: BTreeMap<u32, u64> = naive
+                .iter()
+                .map(|(flow, (.., background))| (*flow, if *background { MSS } else { burst }))
+                .collect();
+            prop_assert_eq!(bench.congested(Severity::High, 85), expected);
+        }
+    }
+}

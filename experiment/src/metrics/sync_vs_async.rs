@@ -1,0 +1,81 @@
+//! The metrics of sync-vs-async, section III: completion times relative to an empty network, queues
+//! by place, time in the network.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::FlowRecord;
+use model::{NodeId, NodeKind};
+use units::{Bytes, Span};
+
+use super::sample::Sample;
+use super::view::View;
+
+/// Where a queue stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// At a host, packets that wait to be let go included.
+    Host,
+    /// At a switch with hosts.
+    Leaf,
+    /// At another switch.
+    Spine,
+}
+
+impl View<'_> {
+    /// Completion times over those of the same flows in an otherwise empty network.
+    pub(super) fn fct_normalized(&self) -> Sample {
+        let flows = self.run.flows.iter().zip(&self.run.host_queues.ideal);
+        let ratios = flows.filter_map(|(flow, ideal)| {
+            Some(FlowRecord::completion(flow)?.as_secs_f64() / ideal.as_secs_f64())
+        });
+        ratios.collect()
+    }
+
+    /// Rates of the flows over those that they would have in an otherwise empty network.
+    pub(super) fn rate_normalized(&self) -> Sample {
+        self.fct_normalized().values().iter().map(|ratio| 1.0 / ratio).collect()
+    }
+
+    /// Time in the network, without the wait at the host, of each packet that waited there, s.
+    pub(super) fn network_latency(&self) -> &Sample {
+        self.latency.get_or_init(|| {
+            self.run.host_queues.latency.iter().copied().map(Span::as_secs_f64).collect()
+        })
+    }
+
+    /// Payload of all flows over the capacity of the receivers' links in the busy time.
+    pub(super) fn receiver_throughput(&self) -> Option<f64> {
+        let receivers: BTreeSet<NodeId> = self.run.flows.iter().map(|flow| flow.dst).collect();
+        let into = self.topology.links().iter().filter(|link| receivers.contains(&link.to));
+        let capacity: f64 = into.map(|link| link.spec.capacity.as_bps() as f64).sum();
+        Some(self.goodput()? / capacity)
+    }
+
+    /// Payload delivered from each sending host. Jain's index of it is that of throughputs, since
+    /// all share one time.
+    pub(super) fn sender_delivered(&self) -> Sample {
+        let mut senders: BTreeMap<NodeId, Bytes> = BTreeMap::new();
+        for flow in &self.run.flows {
+            *senders.entry(flow.src).or_default() += flow.delivered;
+        }
+        senders.into_values().map(|bytes| bytes.get() as f64).collect()
+    }
+
+    /// Packets in the queues at a place, those in transmission included: a value for each queue and
+    /// sample.
+    pub(super) fn queued(&self, place: Place) -> Sample {
+        let nodes = self.topology.nodes();
+        let is_host = |node: NodeId| nodes[node.index()].kind == NodeKind::Host;
+        let links = self.topology.links();
+        let leaves: BTreeSet<NodeId> =
+            links.iter().filter(|link| is_host(link.from)).map(|link| link.to).collect();
+        let place_of = |node: NodeId| match (is_host(node), leaves.contains(&node)) {
+            (true, _) => Place::Host,
+            (false, true) => Place::Leaf,
+            (false, false) => Place::Spine,
+        };
+        let queues = self.run.queues.iter();
+        let here = queues.filter(|queue| place_of(links[queue.link.index()].from) == place);
+        here.flat_map(|queue| &queue.packets).map(|n| f64::from(*n)).collect()
+    }
+}

@@ -1,0 +1,539 @@
+//! Scenario files: what is read, and that everything bad is refused with place, field and remedy.
+#![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
+
+use std::path::Path;
+
+use model::{Buffer, NodeKind};
+use packet::{Discipline, Enforcement, Protocol};
+use proptest::prelude::*;
+use units::{Bytes, Rate, Span, Time};
+use watermaster_experiment::scenario::{DocumentError, Override, Scenario, World};
+
+const GOOD: &str = r#"name = "good"
+title = "Two hosts"
+
+[topology]
+kind = "star"
+hosts = 3
+access = { capacity = "100 Mbit/s", delay = "33 us", buffer = "150 KB" }
+
+[workload]
+kind = "jobs"
+
+[[workload.job]]
+flow = [{ from = "h0", to = "h1", size = "1 MB" }]
+
+[[policy]]
+name = "tcp"
+
+[[policy]]
+name = "smsf"
+beta = 0.05
+"#;
+
+fn read(text: &str, changes: &[&str]) -> Result<Scenario, DocumentError> {
+    let changes: Vec<Override> = changes.iter().map(|c| c.parse().unwrap()).collect();
+    Scenario::read("s.toml", text, Path::new(""), &changes)
+}
+
+fn refusal(text: &str, changes: &[&str]) -> String {
+    read(text, changes).unwrap_err().to_string()
+}
+
+#[test]
+fn a_small_scenario_has_the_stated_values_and_defaults() {
+    let scenario = read(GOOD, &[]).unwrap();
+    assert_eq!(scenario.name, "good");
+    assert_eq!(scenario.seed, 1);
+    assert_eq!(scenario.baseline, "tcp");
+    assert_eq!(scenario.control.enforcement, Enforcement::Pacing);
+    assert_eq!(scenario.queues.host, Discipline::Fifo);
+    assert_eq!(scenario.labels().collect::<Vec<_>>(), ["tcp", "smsf"]);
+    assert_eq!(scenario.policies[1].parameters.smsf.slow_share.ppm(), 50_000);
+    let hosts = scenario.topology.hosts().count();
+    assert_eq!((hosts, scenario.topology.links().len()), (3, 6));
+    // The switch's port towards the host has the buffer, the host's own queue the default.
+    for link in scenario.topology.links() {
+        let from = &scenario.topology.nodes()[link.from.index()];
+        let expected = match from.kind {
+            NodeKind::Switch => Buffer::Bytes(Bytes::new(150_000)),
+            NodeKind::Host => Buffer::Packets(1000),
+        };
+        assert_eq!(link.spec.buffer, expected);
+        assert_eq!(link.spec.capacity, Rate::from_mbps(100));
+        assert_eq!(link.spec.delay, Span::from_micros(33));
+    }
+}
+
+#[test]
+fn errors_name_line_column_field_fault_and_remedy() {
+    let cases = [
+        // (what is replaced, by what, place and field, a part of the fault, a part of the remedy)
+        ("hosts = 3", "hosst = 3", "s.toml:4:1: topology.hosts", "missing", "add hosts = "),
+        (
+            "delay = \"33 us\"",
+            "delai = \"33 us\"",
+            "s.toml:7:10: topology.access.delay",
+            "missing",
+            "add delay",
+        ),
+        (
+            "capacity = \"100 Mbit/s\", ",
+            "",
+            "s.toml:7:10: topology.access.capacity",
+            "missing",
+            "add capacity = \"100 Mbit/s\"",
+        ),
+        (
+            "100 Mbit/s",
+            "100 Mbps",
+            "s.toml:7:23: topology.access.capacity",
+            "unit is unknown",
+            "Mbit/s",
+        ),
+        ("\"100 Mbit/s\"", "100", "s.toml:7:23: topology.access.capacity", "no unit", "Mbit/s"),
+        (
+            "100 Mbit/s",
+            "0 Mbit/s",
+            "s.toml:7:23: topology.access.capacity",
+            "out of range",
+            "write a capacity",
+        ),
+        ("150 KB", "many", "s.toml:7:63: topology.access.buffer", "no buffer", "100 packets"),
+        ("150 KB", "1499 B", "s.toml:4:1: topology", "no full packet of 1500 B", "larger"),
+        (
+            "150 KB",
+            "0 packets",
+            "s.toml:7:63: topology.access.buffer",
+            "holds nothing",
+            "unlimited",
+        ),
+        ("beta = 0.05", "beta = 2", "s.toml:20:8: policy[1].beta", "out of range", "to 1"),
+        (
+            "beta = 0.05",
+            "betta = 0.5",
+            "s.toml:20:1: policy[1].betta",
+            "unknown key",
+            "did you mean \"beta\"?",
+        ),
+        (
+            "name = \"smsf\"",
+            "name = \"smfs\"",
+            "s.toml:19:8: policy[1].name",
+            "unknown",
+            "did you mean \"smsf\"?",
+        ),
+        (
+            "name = \"smsf\"\nbeta = 0.05",
+            "name = \"tcp\"",
+            "s.toml:18:1: policy[1]",
+            "two policies",
+            "label",
+        ),
+        (
+            "to = \"h1\"",
+            "to = \"h7\"",
+            "s.toml:13:29: workload.job[0].flow[0].to",
+            "no host \"h7\"",
+            "h0, h1, h2",
+        ),
+        (
+            "to = \"h1\"",
+            "to = \"h0\"",
+            "s.toml:13:29: workload.job[0].flow[0].to",
+            "comes from",
+            "another",
+        ),
+        ("1 MB", "-1 MB", "s.toml:13:42: workload.job[0].flow[0].size", "no number", "one of"),
+        ("1 MB", "endless", "s.toml:13:42: workload.job[0].flow[0].size", "never end", "until"),
+        ("kind = \"star\"", "kind = \"ring\"", "s.toml:5:8: topology.kind", "unknown", "star"),
+        ("name = \"good\"", "name = \"../bad\"", "s.toml:1:8: name", "no name", "letters"),
+        ("hosts = 3", "hosts = 1", "s.toml:4:1: topology", "at least 2", "hosts"),
+        ("hosts = 3", "hosts = 99999999", "s.toml:6:9: topology.hosts", "out of range", "262144"),
+        ("hosts = 3", "hosts = ", "s.toml:6:", "", "correct the TOML syntax"),
+        ("title = \"Two hosts\"\n", "", "s.toml:1:1: title", "missing", "add title"),
+    ];
+    for (old, new, place, fault, remedy) in cases {
+        assert!(GOOD.contains(old), "the case replaces nothing: {old}");
+        let error = refusal(&GOOD.replace(old, new), &[]);
+        assert!(error.starts_with(place), "{error}\n  should start with {place}");
+        assert!(error.contains(fault), "{error}\n  should say {fault}");
+        assert!(error.contains(remedy), "{error}\n  should advise {remedy}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn columns_count_characters_and_lines_survive_carriage_returns() {
+    let text = GOOD.replace('\n', "\r\n").replace("Two hosts", "Zwölf Höhlen");
+    let error =
+        refusal(&text.replace("title = \"Zwölf Höhlen\"", "title = \"Zwölf Höhlen\" x"), &[]);
+    assert!(error.starts_with("s.toml:2:24"), "{error}");
+}
+
+#[test]
+fn overrides_change_the_document_and_own_their_errors() {
+    let changed = read(
+        GOOD,
+        &[
+            "topology.access.capacity=1 Gbit/s",
+            "policy.smsf.beta=0.5",
+            "policy.0.label=plain",
+            "until=\"3 s\"",
+            "seed=7",
+        ],
+    )
+    .unwrap();
+    assert_eq!(changed.topology.links()[0].spec.capacity, Rate::from_mbps(1000));
+    assert_eq!(changed.policies[1].parameters.smsf.slow_share.ppm(), 500_000);
+    assert_eq!(changed.policies[0].label, "plain");
+    assert_eq!((changed.until, changed.seed), (Time::ZERO + Span::from_secs(3), 7));
+
+    let error = refusal(GOOD, &["topology.access.capacity=10"]);
+    assert!(
+        error.starts_with("--set topology.access.capacity=10: topology.access.capacity: "),
+        "{error}"
+    );
+    let error = refusal(GOOD, &["topology.hots=4"]);
+    assert!(error.starts_with("--set topology.hots=4: topology.hots: unknown key"), "{error}");
+    assert!(error.contains("\"hosts\""), "{error}");
+    let error = refusal(GOOD, &["policy.dctcp.beta=1"]);
+    assert!(error.contains("no member \"dctcp\""), "{error}");
+    let error = refusal(GOOD, &["name.short=1"]);
+    assert!(error.contains("shorten the path"), "{error}");
+    assert!("a..b=1".parse::<Override>().is_err());
+    assert!("seed".parse::<Override>().is_err());
+}
+
+#[test]
+fn a_policy_may_have_a_transport_of_its_own() {
+    let text = GOOD.to_owned()
+        + "[transport]\nmss = 1000\n[[policy]]\nname = \"tcp\"\nlabel = \"dctcp\"\ntransport.protocol = \"dctcp\"\n";
+    // TOML allows a table after a list of tables.
+    let scenario = read(&text, &[]).unwrap();
+    let dctcp = &scenario.policies[2];
+    assert_eq!((dctcp.transport.protocol, dctcp.transport.mss), (Protocol::Dctcp, 1000));
+    assert_eq!(scenario.policies[0].transport.protocol, Protocol::NewReno);
+}
+
+#[test]
+fn custom_topologies_and_overrides_of_links() {
+    let custom = r#"kind = "custom"
+hosts = ["a", "b"]
+switches = ["s"]
+link = [
+    { from = "a", to = "s", capacity = "1 Gbit/s", delay = "1 us" },
+    { from = "b", to = "s", capacity = "1 Gbit/s", delay = "1 us" },
+]
+override = [{ from = "s", to = "b", capacity = "10 Mbit/s", buffer = "7 packets", mark = 3 }]
+"#;
+    let start = GOOD.find("kind = \"star\"").unwrap();
+    let end = GOOD.find("[workload]").unwrap();
+    let text = GOOD.replace(&GOOD[start..end], custom).replace("h0", "a").replace("h1", "b");
+    let scenario = read(&text, &[]).unwrap();
+    let topology = &scenario.topology;
+    let node = |name| topology.node_named(name).unwrap();
+    let spec = |from, to| topology.link(topology.link_between(node(from), node(to)).unwrap()).spec;
+    assert_eq!(spec("s", "b").capacity, Rate::from_mbps(10));
+    assert_eq!(spec("s", "b").buffer, Buffer::Packets(7));
+    assert_eq!(spec("s", "b").mark, Some(3));
+    assert_eq!(spec("s", "b").delay, Span::from_micros(1));
+    assert_eq!(spec("b", "s").capacity, Rate::from_mbps(1000));
+    let error = refusal(&text.replace("from = \"s\", to = \"b\"", "from = \"a\", to = \"b\""), &[]);
+    assert!(error.contains("no link from a to b"), "{error}");
+}
+
+#[test]
+fn published_figures_name_policies_and_metrics_that_exist() {
+    let figure =
+        "[[published]]\npolicy = \"smsf\"\nmetric = \"jct_mean_s\"\nvalue = 1\ntolerance = 0.1\n";
+    let scenario = read(&(GOOD.to_owned() + figure), &[]).unwrap();
+    assert_eq!(scenario.published[0].metric, "jct_mean_s");
+    let error = refusal(&(GOOD.to_owned() + &figure.replace("smsf", "sff")), &[]);
+    assert!(error.starts_with("s.toml:22:10: published[0].policy"), "{error}");
+    let error = refusal(&(GOOD.to_owned() + &figure.replace("jct_mean_s", "jct_meen_s")), &[]);
+    assert!(error.contains("did you mean \"jct_mean_s\""), "{error}");
+    let error = refusal(&(GOOD.to_owned() + figure + figure), &[]);
+    assert!(error.starts_with("s.toml:28:10") && error.contains("already"), "{error}");
+}
+
+/// Found by fuzzing: a text over several lines came back in the error as it was.
+#[test]
+fn the_simulated_controller_is_for_trees_and_rates() {
+    let simulated = |more: &[&str]| {
+        let mut changes = vec!["control.controller=simulated"];
+        changes.extend(more);
+        read(GOOD, &changes)
+    };
+    let control = simulated(&["control.faults.loss=0.1", "control.lease=2 s"]).unwrap().control;
+    let simulated_control = control.simulated.unwrap();
+    assert_eq!(simulated_control.lease, Span::from_secs(2));
+    assert_eq!(simulated_control.faults.loss, 0.1);
+    assert_eq!(read(GOOD, &[]).unwrap().control.simulated, None);
+    for (change, expected) in [
+        ("control.faults.loss=1", "control.faults.loss: 1 is out of range"),
+        ("control.faults.crash.every=2 s", "crash.most: is missing; add most = \"3 s\""),
+        ("control.faults.crash.every=0 s", "control.faults.crash.every"),
+        ("control.faults.crush=1", "crush"),
+        ("policy.tcp.name=sdtcp", "control: sdtcp decides about more than rates"),
+        ("world=lab", "control: the lab has no simulated controller"),
+    ] {
+        let mut more = vec![change];
+        if change.contains("sdtcp") {
+            more.push("transport.handshake=true");
+        }
+        let error = simulated(&more).unwrap_err().to_string();
+        assert!(error.contains(expected), "{change}: {error}");
+    }
+    // Alone, faults mean nothing.
+    assert!(refusal(GOOD, &["control.faults.loss=0.1"]).contains("control.faults"));
+    let fabric = GOOD.replace(
+        "kind = \"star\"\nhosts = 3",
+        "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
+         fabric = { capacity = \"1 Gbit/s\", delay = \"1 us\", buffer = \"150 KB\" }",
+    );
+    assert!(read(&fabric, &[]).is_ok());
+    assert!(refusal(&fabric, &["control.controller=simulated"]).contains("one path between"));
+}
+
+#[test]
+fn errors_are_one_line_without_control_characters() {
+    let several = GOOD.replace("\"100 Mbit/s\"", "\"\"\"100\nMbit\\u001b[31m\"\"\"");
+    for error in [refusal(&several, &[]), refusal(GOOD, &["until=3\ns\u{7}"])] {
+        assert!(!error.contains(char::is_control), "{error:?}");
+    }
+}
+
+#[test]
+fn nothing_that_is_written_makes_an_error_long() {
+    let long = "x".repeat(100_000);
+    for text in [
+        GOOD.replace("hosts = 3", &format!("{long} = 3")),
+        GOOD.replace("smsf", &long),
+        GOOD.replace("100 Mbit/s", &long),
+        GOOD.replace("h1", &long),
+        GOOD.replace("150 KB", &long),
+    ] {
+        assert!(refusal(&text, &[]).len() < 1000);
+    }
+}
+
+proptest! {
+    /// Whatever a line is replaced by, reading ends with a scenario or with one line of error that
+    /// begins with the file.
+    #[test]
+    fn any_damage_gives_a_scenario_or_one_line(line in 0usize..20, text in "\\PC{0,40}") {
+        let mut lines: Vec<&str> = GOOD.lines().collect();
+        lines[line] = &text;
+        if let Err(error) = read(&lines.join("\n"), &[]) {
+            let error = error.to_string();
+            prop_assert!(error.starts_with("s.toml:"), "{}", error);
+            prop_assert_eq!(error.lines().count(), 1);
+        }
+    }
+}
+
+#[test]
+fn the_fluid_world_is_a_choice_and_has_nothing_to_capture() {
+    assert_eq!(read(GOOD, &[]).unwrap().world, World::Packet);
+    assert_eq!(read(GOOD, &["world=\"fluid\""]).unwrap().world, World::Fluid);
+    let error = refusal(GOOD, &["world=\"fluids\""]);
+    assert!(error.contains("world") && error.contains("fluid"), "{error}");
+    let capture = GOOD.to_owned() + "[[capture]]\nfrom = \"s0\"\nto = \"h1\"\n";
+    assert!(read(&capture, &[]).is_ok());
+    let error = refusal(&capture, &["world=\"fluid\""]);
+    assert!(error.contains("no packets to capture"), "{error}");
+}
+
+/// `GOOD` with a figure that varies beta.
+const FIGURE: &str = r#"
+[figure]
+text = "phurti"
+number = "6.4"
+vary = ["policy.smsf.beta", "topology.access.capacity"]
+over = [[0.01, "10 Mbit/s"], [0.05, "20 Mbit/s"], [0.1, "30 Mbit/s"]]
+quick = [[0.01, "10 Mbit/s"]]
+seeds = 5
+metric = "jct_mean_s"
+
+[[published]]
+policy = "smsf"
+metric = "jct_mean_s"
+at = 0.05
+value = 1.5
+tolerance = 0.1
+
+[[published]]
+policy = "smsf"
+metric = "jct_mean_s"
+against = "tcp"
+at = 0.1
+value = -0.2
+bound = "at most"
+tolerance = 0.1
+reason = "Because."
+
+[[published]]
+policy = "smsf"
+metric = "jct_p95_s"
+value = 2
+tolerance = 1
+headline = true
+"#;
+
+#[test]
+fn a_figure_names_its_points_and_each_has_its_published_values() {
+    let text = format!("{GOOD}{FIGURE}");
+    let scenario = read(&text, &[]).unwrap();
+    let [figure] = &scenario.figures[..] else { panic!("{:?}", scenario.figures) };
+    assert_eq!((figure.name().as_str(), figure.x.as_str()), ("phurti/6.4", "policy.smsf.beta"));
+    assert_eq!((figure.points(false).len(), figure.points(true).len()), (3, 1));
+    assert_eq!((figure.repetitions(false), figure.repetitions(true)), (5, 2));
+    // As written the file has beta 5 %.
+    let keys = |scenario: &Scenario| -> Vec<String> {
+        scenario.published.iter().map(|p| p.key()).collect()
+    };
+    assert_eq!(keys(&scenario), ["jct_mean_s", "jct_p95_s"]);
+    let last = figure.overrides(figure.points(false)[2], 4);
+    let last = Scenario::read("s.toml", &text, Path::new(""), &last).unwrap();
+    assert_eq!(keys(&last), ["jct_mean_s against tcp", "jct_p95_s"]);
+    assert_eq!(last.seed, 4);
+    assert_eq!(last.policies[1].parameters.smsf.slow_share.ppm(), 100_000);
+    assert_eq!(last.topology.links()[0].spec.capacity, Rate::from_mbps(30));
+    let reasons: Vec<&str> = last.published.iter().map(|p| p.reason.as_str()).collect();
+    assert_eq!(reasons, ["Because.", ""]);
+    assert!(last.published[1].headline);
+}
+
+#[test]
+fn figures_share_a_scenario_when_each_published_value_names_its_own() {
+    let figure = |number: &str| {
+        format!("[[figure]]\ntext = \"phurti\"\nnumber = \"{number}\"\nmetric = \"fct_s\"\n")
+    };
+    let published = |owner: &str| {
+        format!(
+            "[[published]]\npolicy = \"smsf\"\nmetric = \"jct_mean_s\"\n{owner}value = 1\ntolerance = 1\n"
+        )
+    };
+    let both = format!("{GOOD}{}{}", figure("6.4"), figure("6.5"));
+    let good = format!("{both}{}", published("figure = \"6.5\"\n"));
+    assert_eq!(read(&good, &[]).unwrap().published[0].figure, "6.5");
+    let fault = refusal(&format!("{both}{}", published("")), &[]);
+    assert!(fault.contains("published[0].figure: is missing; add figure = \"6.4\""), "{fault}");
+    let fault = refusal(&format!("{both}{}", figure("6.4")), &[]);
+    assert!(fault.contains("figure[2]: has the number of another figure"), "{fault}");
+}
+
+#[test]
+fn bad_figures_are_refused_with_place_fault_and_remedy() {
+    let cases = [
+        ("number = \"6.4\"", "number = \"six four\"", "figure.number: is no number; use"),
+        ("seeds = 5", "seeds = 0", "figure.seeds: 0 is out of range; write an integer"),
+        ("seeds = 5", "seed = 5", "figure.seed: unknown key; \"seed\" is unknown; did you mean"),
+        (
+            "metric = \"jct_mean_s\"\n\n[[",
+            "metric = \"jct_mean\"\n\n[[",
+            "did you mean \"jct_mean_s\"?",
+        ),
+        (
+            "[0.01, \"10 Mbit/s\"], [",
+            "[0.01], [",
+            "figure.over[0]: has 1 values for 2 keys of vary",
+        ),
+        ("[0.05, \"20 Mbit/s\"]", "[0.01, \"10 Mbit/s\"]", "figure.over[1]: is there twice"),
+        ("quick = [[0.01,", "quick = [[0.02,", "figure.quick: 0.02, 10 Mbit/s isn't in over"),
+        ("at = 0.05", "at = 0.06", "published[0].at: 0.06 isn't in figure.over"),
+        ("bound = \"at most\"", "bound = \"most\"", "did you mean \"at most\"?"),
+        ("against = \"tcp\"", "against = \"smsf\"", "published[1].against: is the policy itself"),
+        ("against = \"tcp\"", "against = \"tcq\"", "did you mean \"tcp\"?"),
+    ];
+    for (good, bad, fault) in cases {
+        let text = format!("{GOOD}{FIGURE}");
+        assert!(text.contains(good), "{good}");
+        let error = refusal(&text.replacen(good, bad, 1), &[]);
+        assert!(error.starts_with("s.toml:") && error.contains(fault), "{bad}: {error}");
+    }
+    let error = refusal(&format!("{GOOD}{}", &FIGURE[FIGURE.find("[[published").unwrap()..]), &[]);
+    assert!(error.contains("published[0].at: there is no axis; remove it, or add"), "{error}");
+    // A key that doesn't exist shows when a point is read.
+    let text = format!("{GOOD}{FIGURE}").replacen("policy.smsf.beta", "policy.smsf.betta", 1);
+    let figure = read(&text, &[]).unwrap().figures.remove(0);
+    let point = figure.overrides(figure.points(true)[0], 1);
+    let error = Scenario::read("s.toml", &text, Path::new(""), &point).unwrap_err().to_string();
+    assert!(
+        error.starts_with("figure.over: policy.smsf.betta = 0.01: policy[1].betta: unknown key"),
+        "{error}"
+    );
+}
+
+const STREAM: &str = r#"name = "stream"
+title = "A source and a sink"
+until = "1 s"
+
+[topology]
+kind = "star"
+hosts = 3
+access = { capacity = "10 Mbit/s", delay = "50 us" }
+
+[workload]
+kind = "stream"
+
+[[workload.operator]]
+name = "source"
+on = "h0"
+rate = 100
+size = "1 kB"
+
+[[workload.operator]]
+name = "sink"
+on = ["h1", "h2"]
+from = [{ operator = "source", grouping = "shuffle" }]
+
+[[policy]]
+name = "app-aware"
+interval = "2 s"
+
+[[policy]]
+name = "static"
+rates = ["1 Mbit/s"]
+"#;
+
+#[test]
+fn recovery_by_time_is_whole_or_refused() {
+    let all = ["rack=true", "tail_loss_probe=true", "prr=true", "frto=true", "tick=4 ms"];
+    let all = all.map(|key| format!("transport.{key}"));
+    let all = all.each_ref().map(String::as_str);
+    let transport = read(GOOD, &all).unwrap().policies[0].transport;
+    assert!(transport.rack && transport.tail_loss_probe && transport.prr && transport.frto);
+    assert_eq!(transport.tick, Span::from_millis(4));
+    let plain = read(GOOD, &[]).unwrap().policies[0].transport;
+    assert!(!(plain.rack || plain.tail_loss_probe || plain.prr || plain.frto));
+    for part in &all[1..] {
+        assert!(refusal(GOOD, &[part]).contains("give rack"), "{part}");
+    }
+    assert!(refusal(GOOD, &[all[0], "transport.sack=false"]).contains("give sack"));
+    assert!(refusal(GOOD, &[all[0], "transport.tick=1 s"]).contains("transport.tick"));
+}
+
+#[test]
+fn streams_and_their_policies() {
+    let scenario = read(STREAM, &[]).unwrap();
+    let parameters = &scenario.policies[0].parameters.app_aware;
+    assert_eq!(parameters.interval, Span::from_secs(2));
+    assert_eq!(parameters.horizon, Span::from_secs(2), "queues are to drain within the next");
+    assert_eq!(scenario.policies[1].parameters.fixed.rates, [Rate::from_mbps(1)]);
+    for (change, refused) in [
+        ("world=fluid", "workload: needs packets"),
+        ("workload.operator.sink.from.0.operator=sauce", "did you mean \"source\"?"),
+        ("workload.operator.sink.from.0.grouping=random", "is unknown"),
+        ("workload.operator.sink.name=source", "is an operator already"),
+        ("workload.operator.sink.on=h7", "workload.operator"),
+        ("workload.send_queue=7 Mbit/s", "workload.send_queue"),
+        ("policy.app-aware.interval=0 s", "interval"),
+    ] {
+        let refusal = refusal(STREAM, &[change]);
+        assert!(refusal.contains(refused), "{change}: {refusal}");
+    }
+    let endless = STREAM.replace("until = \"1 s\"\n", "");
+    assert!(refusal(&endless, &[]).contains("add until"));
+}
