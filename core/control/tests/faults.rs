@@ -33,7 +33,7 @@ const HOSTS: u32 = 4;
 /// The longest that a message takes.
 const DELAY: Span = Span::from_millis(400);
 /// Of half of the histories, and of the others, whose leases lapse when messages are slow.
-const LEASES: [Span; 2] = [Span::from_secs(3), Span::from_millis(450)];
+const LEASES: [Span; 2] = [Span::from_secs(3), Span::from_millis(120)];
 
 enum Act {
     ToAgent(usize, u64, Commands),
