@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use control::Peer;
+use control::ChannelId;
 use engine::random::Stream;
 use rand::RngExt as _;
 use units::{Span, Time};
@@ -18,7 +18,7 @@ pub(crate) struct Channels {
     loss: f64,
     chance: Stream,
     /// When the last message of each arrives: they don't overtake each other.
-    last: BTreeMap<Peer, Time>,
+    last: BTreeMap<ChannelId, Time>,
 }
 
 impl Channels {
@@ -32,7 +32,7 @@ impl Channels {
     }
 
     /// When a message that is sent now arrives.
-    pub(crate) fn arrival(&mut self, now: Time, channel: Peer) -> Time {
+    pub(crate) fn arrival(&mut self, now: Time, channel: ChannelId) -> Time {
         let mut arrival = now + part(&mut self.chance, self.jitter);
         let mut timeout = TIMEOUT;
         for _ in 0..LOSSES {
@@ -48,7 +48,7 @@ impl Channels {
     }
 
     /// Forgets a channel over which nothing will be sent.
-    pub(crate) fn close(&mut self, channel: Peer) {
+    pub(crate) fn close(&mut self, channel: ChannelId) {
         self.last.remove(&channel);
     }
 }
