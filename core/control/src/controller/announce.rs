@@ -115,7 +115,7 @@ impl Controller {
             return;
         };
         flow.declared = Some((now, *sample));
-        if !flow.reported.is_some_and(|at| now.since(at) <= fresh) {
+        if flow.reported.is_none_or(|at| now.since(at) > fresh) {
             return;
         }
         let near = |limit: Rate| flow.measured.is_some_and(|rate| rate >= limit.fraction(3, 4));
