@@ -1,4 +1,4 @@
-//! What the controller tells people: its status, and why a flow has its rate.
+//! Answers to people: the status, and why a flow has its rate.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use units::{Bytes, Rate, Time};
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
-    /// The controller's incarnation.
+    /// The controller's epoch.
     pub epoch: u64,
     /// Since when it runs.
     pub since_ns: Time,
@@ -27,7 +27,7 @@ pub struct Status {
     pub applications: Vec<ApplicationStatus>,
     /// All links.
     pub links: Vec<LinkStatus>,
-    /// What is not as it should be, in sentences.
+    /// Problems, each in a sentence.
     pub problems: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ pub struct Status {
 pub struct SwitchStatus {
     /// Its name.
     pub name: String,
-    /// Its number.
+    /// Its OpenFlow datapath number.
     pub datapath_id: Option<u64>,
     /// Whether it is connected.
     pub connected: bool,

@@ -119,7 +119,7 @@ pub enum Level {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Commands {
-    /// The controller's incarnation, higher than all before.
+    /// The controller's epoch, higher than that of every controller before it.
     pub epoch: u64,
     /// Counts up within an epoch.
     pub sequence: u64,

@@ -1,13 +1,14 @@
-//! The whole controller in a simulated world: to the world it is a policy like others.
+//! The whole controller in a simulated world, to which it is one more policy.
 //!
-//! What the world's applications say becomes messages of the northbound interface, what agents are told
-//! becomes directives. In between stand the controller as the daemon runs it, an agent for each host,
-//! and channels that are slow and lossy. Channels are cut, agents die, the controller crashes and
-//! another with a higher epoch takes its place, all by named random streams: equal seeds give equal
-//! histories. What agents hold stands until its lease ends, whatever becomes of the controller.
+//! Observations of the world's applications become messages of the northbound interface, and the
+//! agents' commands become directives. Between them are the controller as the daemon runs it, an
+//! agent for each host, and channels that are slow and lossy. Channels are cut, agents die, and the
+//! controller crashes and is replaced by one with a higher epoch, all by named random streams:
+//! equal seeds give equal histories. Agents enforce what they were granted until the lease ends,
+//! whatever happens to the controller.
 //!
-//! The controller numbers flows itself, so that with several shortest paths it would reckon with another
-//! path than the world takes: this is for trees.
+//! Only for trees: the controller numbers flows itself, so with several shortest paths it could
+//! assume another path than the world takes.
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -16,7 +17,7 @@ mod channels;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::{Config, Controller, HostConfig, Input, Output, Peer, Refusal};
+use control::{ChannelId, Config, Controller, HostConfig, Input, Output, Refusal};
 use engine::random::Stream;
 use model::{Directive, Directives, FlowId, Network, NodeId, Observation};
 use policy::Policy;
@@ -31,20 +32,21 @@ use crate::agent::{Agent, Change};
 use crate::applications::{Hosts, flow};
 use crate::channels::{Channels, part};
 
-/// Who speaks for all applications of the world.
+/// Name of the one application that stands for all.
 const APPLICATION: &str = "world";
 /// The channel of the applications; agents have others.
-const NORTHBOUND: Peer = Peer(0);
-/// Who finds no controller comes again after at most this long.
+const NORTHBOUND: ChannelId = ChannelId(0);
+/// Longest wait before reconnecting to a controller.
 const BACKOFF: Span = Span::from_secs(5);
 
-/// What goes wrong, and how often. The default: nothing.
+/// Faults to inject. The default: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// Each message takes a random part of this.
+    /// Largest delay of a message; uniformly distributed from zero.
     pub jitter: Span,
-    /// The probability that a transmission of a message is lost, from 0 to less than 1. The channels
-    /// are reliable: what is lost comes a timeout later, and so does all that is behind it.
+    /// The probability that a transmission of a message is lost, from 0 to less than 1. The
+    /// channels are reliable and ordered: a loss delays the message and those behind it by a
+    /// timeout.
     pub loss: f64,
     /// The channel of an agent, or of the applications, is cut.
     pub cut: Option<Often>,
@@ -54,7 +56,7 @@ pub struct Faults {
     pub crash: Option<Often>,
 }
 
-/// How often something goes wrong.
+/// How often a fault occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Often {
     /// Mean time between two.
@@ -103,8 +105,8 @@ pub struct SimulatedController<'a> {
 }
 
 enum Event {
-    ToAgent(usize, Peer, Commands),
-    Reported(Peer, Report),
+    ToAgent(usize, ChannelId, Commands),
+    Reported(ChannelId, Report),
     /// The applications ask over a connection: nothing declared asks for the controller's health.
     Asked(u64, Vec<Declaration>),
     Answered(u64, Answer),
@@ -124,8 +126,8 @@ enum Answer {
 }
 
 impl<'a> SimulatedController<'a> {
-    /// A controller whose policy `make` makes and whose grants last a `lease`, among `faults` that
-    /// `seed` draws.
+    /// A controller whose policy `make` makes and whose grants last a `lease`, with `faults` drawn
+    /// by `seed`.
     pub fn new(make: Make<'a>, lease: Span, faults: Faults, seed: u64) -> Self {
         let stream = Stream::named(seed, "control channels");
         Self {
@@ -151,7 +153,7 @@ impl<'a> SimulatedController<'a> {
         }
     }
 
-    /// The controller, unless it is away.
+    /// The controller, unless it is down.
     pub const fn controller(&self) -> Option<&Controller> {
         self.controller.as_ref()
     }
@@ -163,7 +165,7 @@ impl<'a> SimulatedController<'a> {
             Event::ToAgent(_, peer, _) | Event::Reported(peer, _) => Some(*peer),
             _ => None,
         });
-        let on_its_way: BTreeSet<Peer> = on_its_way.collect();
+        let on_its_way: BTreeSet<ChannelId> = on_its_way.collect();
         let hosts = self
             .hosts
             .iter()
@@ -172,7 +174,7 @@ impl<'a> SimulatedController<'a> {
         hosts.map(|(host, _)| *host).collect()
     }
 
-    /// How many controllers there have been.
+    /// The number of controllers so far.
     pub const fn controllers(&self) -> u64 {
         self.epoch
     }
@@ -190,7 +192,7 @@ impl<'a> SimulatedController<'a> {
         self.due.insert((time, self.count), event);
     }
 
-    fn send(&mut self, now: Time, channel: Peer, event: Event) {
+    fn send(&mut self, now: Time, channel: ChannelId, event: Event) {
         let arrival = self.channels.arrival(now, channel);
         self.at(arrival, event);
     }
@@ -203,7 +205,7 @@ impl<'a> SimulatedController<'a> {
         }
     }
 
-    /// When something that breaks now is whole again.
+    /// When something that fails now is repaired.
     fn whole(&mut self, now: Time, often: Option<Often>) -> Time {
         now + often.map_or(Span::ZERO, |often| part(&mut self.chance, often.most))
     }
@@ -217,7 +219,7 @@ impl<'a> SimulatedController<'a> {
         self.again(now, self.faults.crash, Event::Crash);
     }
 
-    /// Hands something to the controller, if there is one, and sends what it says.
+    /// Passes an input to the controller, if it is up, and sends its output.
     fn input(&mut self, now: Time, input: Input<'_>) {
         // What it refuses, it would refuse of a real peer as well.
         let _ = self.try_input(now, input);
@@ -309,7 +311,7 @@ impl<'a> SimulatedController<'a> {
         }
     }
 
-    /// A controller starts, with a higher epoch; everybody finds it within `backoff`.
+    /// A controller starts, with a higher epoch; all reconnect within `backoff`.
     fn start(&mut self, now: Time, network: &Network, backoff: Span) {
         self.epoch += 1;
         let mut config = Config::new("simulated", (self.make)());
@@ -361,11 +363,11 @@ impl<'a> SimulatedController<'a> {
             return;
         }
         self.count += 1;
-        let peer = Peer(self.count);
+        let peer = ChannelId(self.count);
         self.agents[agent].peer = Some(peer);
         self.agents[agent].last = Some((peer, self.epoch));
         let name = format!("agent-{agent}");
-        self.input(now, Input::AgentConnected { peer, identity: &name });
+        self.input(now, Input::AgentConnected { channel: peer, identity: &name });
         let addresses = Hosts(&self.hosts).address(self.hosts[agent]).into_iter().collect();
         let epoch = self.agents[agent].epoch;
         let hosts = vec![Host { name, addresses }];
@@ -421,7 +423,7 @@ impl<'a> SimulatedController<'a> {
     }
 
     /// Commands reach an agent.
-    fn tell(&mut self, now: Time, agent: usize, peer: Peer, commands: &Commands) {
+    fn tell(&mut self, now: Time, agent: usize, peer: ChannelId, commands: &Commands) {
         let known = &mut self.agents[agent];
         // Nobody reads what is left in a connection once there is another to the same controller. One
         // that thinks itself in charge still may go on.
@@ -442,7 +444,7 @@ impl<'a> SimulatedController<'a> {
         self.direct();
     }
 
-    /// Has the world obey what has changed at agents.
+    /// Turns changes at agents into directives.
     fn direct(&mut self) {
         let lease = self.lease;
         for (connection, old, new) in self.changes.drain(..) {
@@ -459,8 +461,9 @@ impl<'a> SimulatedController<'a> {
         }
     }
 
-    /// Does all that is due. The controller's own deadline waits for a tick of the world, which comes
-    /// when all that happens at a time has been told: policies divide links once for all of it.
+    /// Does all that is due. The controller's own deadline waits for a tick of the world, which
+    /// comes after all observations of an instant, so that policies divide links once for all of
+    /// them.
     fn run(&mut self, now: Time, network: &Network) {
         loop {
             if let Some(event) = self.due.first_entry().filter(|event| event.key().0 <= now) {
