@@ -2,7 +2,7 @@
 WATERMASTER := target/release/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo test lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
+.PHONY: help demo test docs-check lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
 
 ## help: this list
 help:
@@ -23,6 +23,10 @@ release: setup-build
 test: setup-build
 	cargo test --workspace --locked
 	cargo build --locked --manifest-path checks/no-std/Cargo.toml
+
+## docs-check: follows docs/adding-a-policy.md from an empty file to simulator and lab (the lab as root)
+docs-check:
+	checks/adding-a-policy.sh
 
 ## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N)
 soak: setup-build

@@ -1,9 +1,10 @@
 //! `watermaster policies`.
 
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 
-use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::{Arg, Args, Command, Error};
 use policy::{Descriptor, NAMES, POLICIES, Parameter};
 use serde_json::{Value, json};
 
@@ -38,6 +39,27 @@ impl Policies {
             None => list(),
         };
         print(&text)
+    }
+}
+
+/// A policy's label on a command line: any text, which shells complete by the names of policies.
+#[derive(Clone)]
+pub(crate) struct Label;
+
+impl TypedValueParser for Label {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(NAMES.into_iter().map(PossibleValue::new)))
     }
 }
 

@@ -234,7 +234,7 @@ impl Controller {
             agent.unconfirmed.push_back((agent.sequence + 1, connection, target.rate));
         }
         if old.level != target.level {
-            agent.batch.push(Command::Prioritize { connection, level: target.level });
+            agent.batch.push(Command::Prioritize { connection, priority: target.level });
         }
         self.addressed.insert(peer);
         true
@@ -367,7 +367,7 @@ impl Controller {
                 batch.push(Command::Pace { connection, rate_bps: *rate });
             }
             if *level > 0 {
-                batch.push(Command::Prioritize { connection, level: *level });
+                batch.push(Command::Prioritize { connection, priority: *level });
             }
         }
         let agent = self.agents.get_mut(&peer).expect("the agent was found");

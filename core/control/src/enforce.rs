@@ -54,9 +54,9 @@ impl Controller {
                         self.touched.insert(flow.connection);
                     }
                 }
-                Directive::Prioritize { flow, level, .. } => {
+                Directive::Prioritize { flow, priority, .. } => {
                     if let Some(flow) = self.registry.flow_mut(flow) {
-                        flow.level = level;
+                        flow.level = priority;
                         self.touched.insert(flow.connection);
                     }
                 }

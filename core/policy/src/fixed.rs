@@ -39,16 +39,16 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     is_max_min: false,
     build: |given| {
         let rates = given.find(RATES.name).unwrap_or_default();
-        let levels = given.find(LEVELS.name).unwrap_or_default();
-        Ok(Box::new(Static { rates, levels, requests: 0, decided: Directives::new() }))
+        let priorities = given.find(LEVELS.name).unwrap_or_default();
+        Ok(Box::new(Static { rates, priorities, requests: 0, decided: Directives::new() }))
     },
 };
 
-/// The n-th flow is held to the n-th rate and has the n-th level.
+/// The n-th flow is held to the n-th rate and has the n-th priority.
 #[derive(Clone, Debug, Default)]
 struct Static {
     rates: Vec<Rate>,
-    levels: Vec<u8>,
+    priorities: Vec<u8>,
     requests: usize,
     decided: Directives,
 }
@@ -59,8 +59,8 @@ impl Policy for Static {
         if let Some(rate) = self.rates.get(self.requests) {
             self.decided.push(pace(flow, Some((*rate).max(FLOOR))));
         }
-        if let Some(&level) = self.levels.get(self.requests) {
-            self.decided.push(Directive::Prioritize { flow, level, lease: LEASE });
+        if let Some(&priority) = self.priorities.get(self.requests) {
+            self.decided.push(Directive::Prioritize { flow, priority, lease: LEASE });
         }
         self.requests = self.requests.saturating_add(1);
     }
