@@ -1,8 +1,9 @@
 # One command per habit. What runs in CI runs here.
 WATERMASTER := target/release/watermaster
+QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo test docs-check lint deny bench conformance fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
+.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
 
 ## help: this list
 help:
@@ -12,19 +13,25 @@ help:
 setup-%:
 	@checks/setup.sh $(subst -, ,$*)
 
-## demo: build, run the main scenario under tcp, fifo, sff and smsf, name the report (TRACE=FILE: a SWIM trace)
-demo: release
-	$(WATERMASTER) run $(DEMO) --policy tcp,fifo,sff,smsf $(if $(TRACE),--trace "$(TRACE)")
+## demo: build, run the main scenario under tcp, fifo, sff, smsf and srb, name the report (TRACE=FILE: a SWIM trace)
+demo: quick
+	$(QUICK) run $(DEMO) --policy tcp,fifo,sff,smsf,srb $(if $(TRACE),--trace "$(TRACE)")
 
+## quick: the program in target/quick, built within two minutes
+quick: setup-build
+	cargo build --profile quick --locked --package watermaster
+
+## release: the fastest program, in target/release
 release: setup-build
 	cargo build --release --locked --package watermaster
 
 ## test: everything that is quick enough for every change
-test: setup-build
+# What root tests builds networks.
+test: setup-build$(if $(filter 0,$(shell id -u)),-lab)
 	cargo test --workspace --locked
-	cargo build --locked --manifest-path checks/no-std/Cargo.toml
+	cargo check --locked --manifest-path checks/no-std/Cargo.toml
 
-## docs-check: follows docs/adding-a-policy.md from an empty file to simulator and lab (the lab as root)
+## docs-check: follow docs/adding-a-policy.md from an empty file to the simulator and, as root, the lab
 docs-check:
 	checks/adding-a-policy.sh
 
@@ -33,12 +40,13 @@ soak: setup-build
 	CONTROL_SEEDS=$${CONTROL_SEEDS:-5000} cargo test --profile quick --locked \
 		-p watermaster-control -p watermaster-simulated-controller --test faults
 
-## lint: format, lints, documentation, fuzz targets that compile
+## lint: format, lints, documentation, fuzz targets that compile, no circles of modules (python3)
 lint: setup-build
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked
 	cargo check --locked --manifest-path fuzz/Cargo.toml
+	checks/circles.py core/control experiment
 
 ## deny: licences, sources and duplicates of every dependency (installs cargo-deny when it is missing)
 deny:
@@ -54,6 +62,10 @@ bench: setup-valgrind release
 ## conformance: OpenFlow against Open vSwitch and os-ken
 conformance: setup-build-lab-venv
 	checks/conformance.sh
+
+## openapi: the HTTP interface's description against a validator and a generated client
+openapi: setup-build-venv
+	checks/openapi.sh
 
 ## bpf: compile the agent's BPF programs
 bpf: setup-bpf
@@ -84,10 +96,9 @@ lab-demo:
 	checks/lab-demo.sh
 
 ## lab-meters: goodput of live flows against their rates from 1 Mbit/s to 1 Gbit/s, by pacing and by meters, then smsf by both (root)
-lab-meters: setup-build-lab
-	cargo build --profile quick --locked --package watermaster
+lab-meters: setup-build-lab quick
 	cargo run --profile quick --locked --package watermaster-lab --example enforcement
-	target/quick/watermaster lab compare scenarios/lab/two-shuffles-ovs.toml --policy smsf --vary lab.enforcement=pacing,meters
+	$(QUICK) lab compare scenarios/lab/two-shuffles-ovs.toml --policy smsf --vary lab.enforcement=pacing,meters
 
 ## fidelity: the transports against closed forms, other simulators and the kernel's own TCP (root)
 fidelity: setup-lab-python release
@@ -109,6 +120,6 @@ results: reproduce
 phurti: release
 	@WATERMASTER="$(abspath $(WATERMASTER))" scenarios/phurti/study.sh $(if $(TRACE),"$(abspath $(TRACE))")
 
-## fuzz: every fuzz target for ten minutes (needs cargo-fuzz and a nightly toolchain)
-fuzz:
+## fuzz: every fuzz target for ten minutes
+fuzz: setup-build-fuzz
 	fuzz/run.sh 600

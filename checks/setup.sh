@@ -38,6 +38,12 @@ for need in "$@"; do
         [ -e /usr/include/bpf/bpf_helpers.h ] || lacks libbpf-dev
         ;;
     valgrind) has valgrind || lacks valgrind ;;
+    fuzz)
+        if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
+            echo "setup: run: rustup toolchain install nightly && cargo install --locked cargo-fuzz" >&2
+            exit 1
+        fi
+        ;;
     *)
         echo "setup: there is no need $need" >&2
         exit 2

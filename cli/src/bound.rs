@@ -13,10 +13,10 @@ use workload::coflow::Reader;
 
 use crate::failure::{Failure, print};
 
-/// Rounds of the search with release dates for one of the other, which costs so much more.
+/// Rounds of the search with release dates for each of the other, which costs more.
 const RATIO: u32 = 20;
 
-/// Compute what no policy can beat: lower bounds on the mean completion time of a coflow trace
+/// Compute lower bounds on the mean completion time of a coflow trace under any policy
 ///
 /// Two numbers, from linear programs over a fabric in which only ports are bottlenecks: one for
 /// coflows at their arrivals, one for all of them at once. What `run` reports as cct_mean_s can't be
@@ -97,7 +97,7 @@ impl Bound {
     }
 }
 
-/// What each coflow takes of each port, sending ports first.
+/// The load of each coflow on each port, sending ports first.
 fn read(trace: &Path, rate: Rate) -> Result<Vec<Work>, Failure> {
     let reader = Reader::open(trace).map_err(Failure::misused)?;
     let ports = reader.ports() as usize;
@@ -114,7 +114,7 @@ fn read(trace: &Path, rate: Rate) -> Result<Vec<Work>, Failure> {
             }
         }
         let release = coflow.arrival.as_secs_f64();
-        // As in a run, a coflow that moves nothing is none.
+        // As in a run, empty coflows are left out.
         if !loads.is_empty() {
             jobs.push(Work { release, loads: loads.into_iter().collect() });
         }

@@ -9,7 +9,7 @@ use model::NodeKind;
 use crate::failure::{Failure, print, say};
 use crate::input::{prepare, trace_override};
 
-/// Read scenarios, make their networks and jobs, and run nothing
+/// Check scenarios without running them: read them, and make their networks and jobs
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster check scenarios/*/*.toml")]
 pub(crate) struct Check {
@@ -35,7 +35,7 @@ impl Check {
         for path in &self.scenarios {
             match self.check(path) {
                 Ok(summary) => print(&summary)?,
-                // All but the last error are said here, the last by whoever asked.
+                // All but the last error are printed here; the caller prints the last.
                 Err(failure) => {
                     if let Some(Failure::Misused(message)) = last.replace(failure) {
                         say(&message);

@@ -1,7 +1,7 @@
-//! `watermaster doctor`: what this machine can do, found by doing it.
+//! `watermaster doctor`: what this machine can do, found by trying it.
 //!
-//! What must be tried is tried in a network namespace without a name, which the kernel removes with
-//! the process that made it: nothing outside is touched and nothing can be left.
+//! Trials run in an unnamed network namespace, which the kernel removes with its process: nothing
+//! outside is changed and nothing is left.
 
 use std::fs;
 use std::path::Path;
@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use crate::failure::{Failure, print};
 
-/// Show what this machine can do, what it is for, and how to get what is missing
+/// Show what this machine can do, what each item is for, and how to get what is missing
 ///
-/// Simulation needs none of it: it is for networks on wires and for looking at captures.
+/// Simulation needs none of it: it is for real networks and for reading captures.
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster doctor --json")]
 pub(crate) struct Doctor {

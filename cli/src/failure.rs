@@ -7,11 +7,11 @@ use std::process::ExitCode;
 /// Why a command stopped.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What the user gave can't be used: a scenario, a trace, an option.
+    /// Invalid input: a scenario, a trace, an option.
     Misused(String),
     /// Something else went wrong.
     Failed(String),
-    /// Nobody reads the output any more, such as after `| head`.
+    /// The reader of the output has gone, such as after `| head`.
     Closed,
 }
 
@@ -24,7 +24,7 @@ impl Failure {
         Self::Failed(error.to_string())
     }
 
-    /// Says what is wrong; gives the exit code.
+    /// Prints the error; returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         match self {
             Self::Misused(message) => {
@@ -40,8 +40,7 @@ impl Failure {
     }
 }
 
-/// Writes an error to standard error, each of its lines once. Where that is closed too there is
-/// nobody left to tell.
+/// Writes an error to standard error, each line once. Failures of that are ignored.
 pub(crate) fn say(message: &str) {
     let _ = writeln!(io::stderr(), "error: {message}");
 }

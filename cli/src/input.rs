@@ -1,4 +1,4 @@
-//! What `run` and `sweep` share: a scenario with changes to it, and which policies to run.
+//! Options that `run` and `sweep` share: a scenario with changes to it, and the policies to run.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,8 @@ pub(crate) struct Input {
     /// The scenario file
     scenario: PathBuf,
 
-    /// Run only these policies, by label (and, unshown, the baseline if the scenario compares with it)
+    /// Run only these policies, by label; the baseline runs too, hidden, if the scenario compares
+    /// with it
     #[arg(long, value_delimiter = ',', value_name = "A,B", value_parser = Label,
           hide_possible_values = true)]
     policy: Vec<String>,
@@ -64,7 +65,7 @@ impl Input {
         Scenario::load(&self.scenario, &changes).map_err(Failure::misused)
     }
 
-    /// The policy that alone is asked for.
+    /// The policy, if exactly one was chosen.
     pub(crate) fn only_policy(&self) -> Option<&str> {
         if let [policy] = &self.policy[..] { Some(policy) } else { None }
     }
@@ -84,8 +85,8 @@ impl Input {
         Ok(all.into_iter().filter(chosen).map(str::to_owned).collect())
     }
 
-    /// The `watermaster` command that gives the same results, without the options that only say how
-    /// fast and where to.
+    /// The `watermaster` command that gives the same results, without options that only affect
+    /// speed and output.
     pub(crate) fn command(&self, name: &str) -> String {
         let mut words =
             vec!["watermaster".to_owned(), name.to_owned(), self.scenario.display().to_string()];
@@ -143,13 +144,13 @@ impl Input {
     }
 }
 
-/// How many runs go on at the same time: as many as asked for, or one a core.
+/// Parallel runs: as many as asked for, or one a core.
 pub(crate) fn threads(jobs: Option<NonZeroUsize>) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     jobs.map_or_else(cores, NonZeroUsize::get)
 }
 
-/// A word as a shell reads it.
+/// A word quoted for a shell.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,=:+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -158,7 +159,7 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// One repetition: what the world reported and what it comes to.
+/// One repetition: outcomes and result.
 pub(crate) struct Repeat {
     pub(crate) runs: Vec<experiment::Run>,
     pub(crate) result: RunResult,

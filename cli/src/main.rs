@@ -1,5 +1,5 @@
-//! `watermaster`, the command line: it reads what the user gives, lets the libraries work, and
-//! prints. Exit codes: 0 done, 1 failed, 2 misused.
+//! `watermaster`, the command line: it reads options, calls the libraries, and prints. Exit codes:
+//! 0 done, 1 failed, 2 misused.
 #![forbid(unsafe_code)]
 
 mod bench;

@@ -1,4 +1,4 @@
-//! How far the runs have come and when they will be done: on a terminal only.
+//! Progress and remaining time of runs, on a terminal only.
 
 use std::io::{self, IsTerminal};
 use std::sync::Mutex;
@@ -10,8 +10,8 @@ use packet::Progress;
 /// Steps that a run counts for.
 const STEPS: u64 = 1000;
 
-/// Many runs on one bar on standard error, by the part that is done of each; nothing when that is
-/// no terminal.
+/// One bar on standard error for many runs, by the part done of each; none unless that is a
+/// terminal.
 pub(crate) struct Count {
     bar: ProgressBar,
     /// Steps of each run.
@@ -34,7 +34,7 @@ impl Count {
         Self { bar, steps: Mutex::new(vec![0; runs]) }
     }
 
-    /// Takes note that the part `done`, from 0 to 1, of run number `run` is done.
+    /// Records that the part `done`, from 0 to 1, of run number `run` is done.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // between 0 and STEPS
     pub(crate) fn update(&self, run: usize, done: f64) {
         let steps = (done.clamp(0.0, 1.0) * STEPS as f64) as u64;
@@ -66,7 +66,7 @@ impl<'a> Bar<'a> {
         Self { count: Count::new(tasks.len()), runs: runs.collect() }
     }
 
-    /// Takes note of how far run number `run` has come.
+    /// Records the progress of run number `run`.
     pub(crate) fn update(&self, run: usize, progress: &Progress) {
         if let Some(prepared) = self.runs.get(run) {
             self.count.bar.set_message(format!("{} flows ended", progress.ended));

@@ -13,12 +13,11 @@ use crate::failure::{Failure, print};
 use crate::input::{quoted, threads};
 use crate::progress::Count;
 
-/// Run the scenarios of published figures and hold ours against the published
+/// Run the scenarios of published figures and compare ours with the published values
 ///
 /// Prints for each figure our means, with the 95 % interval over the repetitions, beside what is
-/// published, and writes results.md and results.html, with a plot of each figure. What was run once is
-/// kept and not run again until its scenario, its trace or the simulator changes, so that a run that
-/// was stopped goes on where it was.
+/// published, and writes results.md and results.html, with a plot of each figure. Results are kept
+/// until their scenario, their trace or the simulator changes, so that an interrupted run resumes.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     watermaster reproduce --quick\n  \
@@ -45,7 +44,7 @@ pub(crate) struct Reproduce {
     #[arg(long, value_name = "PATH")]
     trace: Vec<PathBuf>,
 
-    /// Where results of single runs are kept
+    /// Cache of single runs
     #[arg(long, value_name = "DIR", default_value = "out/cache")]
     cache: PathBuf,
 
@@ -106,7 +105,7 @@ impl Reproduce {
         Ok(Selection { text, number, quick: self.quick, traces })
     }
 
-    /// That no figure was chosen, and which there are.
+    /// The error that no figure was chosen, with those that exist.
     fn nothing(&self, selection: &Selection) -> Failure {
         let all = Selection { quick: true, ..Selection::default() };
         let known = Plan::new(&self.scenarios, &all).map(|plan| {

@@ -85,7 +85,8 @@ impl Run {
         print(&text)
     }
 
-    /// Writes the report and the tables of flows and jobs, with the baseline where it was run. Single flows and jobs are of the `first` repetition.
+    /// Writes the report and the tables of flows and jobs, with the baseline if it was run. Single
+    /// flows and jobs are of the `first` repetition.
     fn write(
         &self,
         directory: &Path,

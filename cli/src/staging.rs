@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::failure::Failure;
 
-/// What an interrupt must remove.
+/// What an interrupt removes.
 static UNFINISHED: Mutex<Option<Leftover>> = Mutex::new(None);
 
 /// A directory under construction, and the outermost directory that was made for it.
@@ -29,7 +29,7 @@ impl Leftover {
         let Some(made) = &self.made else {
             return;
         };
-        // Only what is empty goes: anything else isn't ours.
+        // Removes it only if empty: other files aren't ours.
         let mut at = self.directory.parent();
         while let Some(directory) = at {
             if fs::remove_dir(directory).is_err() || directory == made {
@@ -127,7 +127,7 @@ pub(crate) fn clean_up_on_interrupt() -> Result<(), Failure> {
             leftover.remove();
         }
         ::lab::abandon();
-        // The lock is held to the end: no file is moved any more.
+        // The lock is kept until exit, so that no file is moved.
         std::process::exit(INTERRUPTED);
     };
     ctrlc::set_handler(clean).map_err(Failure::failed)

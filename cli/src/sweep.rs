@@ -56,7 +56,7 @@ struct Object {
 struct Point {
     /// The values that are varied, by key.
     set: std::collections::BTreeMap<String, String>,
-    /// How many runs of each policy its means are over.
+    /// Runs of each policy that its means are over.
     runs: usize,
     /// The metrics that the scenario asks to show.
     #[serde(skip)]
@@ -80,7 +80,7 @@ impl Sweep {
                 "--vary and --over make more than {MOST_RUNS} combinations; give fewer values"
             )));
         }
-        // All is read before anything is run, so that a mistake shows at once.
+        // Everything is read before anything runs, so that mistakes show at once.
         let read = |set: &Values| {
             let scenarios = repetitions.iter().map(|over| {
                 let both: Vec<Override> = set.iter().chain(over).cloned().collect();
@@ -140,7 +140,7 @@ impl Point {
         self.measures.iter().map(String::as_str).collect()
     }
 
-    /// What its numbers are, under `title`.
+    /// Its numbers, under `title`.
     fn heading(&self, title: &str) -> Result<String, Failure> {
         let mut text = String::new();
         let runs = self.runs;
@@ -174,7 +174,7 @@ fn compare(points: &[Point], policy: &str) -> Result<String, Failure> {
     Ok(first.heading(&title)? + &table::across(&columns, policy, &first.shown()) + "\n")
 }
 
-/// Every way to choose a value of each key; one empty way of no keys.
+/// Every combination of values; without keys one empty combination.
 pub(crate) fn product(keys: &[Values]) -> Result<Vec<Values>, Failure> {
     let mut all = vec![Vec::new()];
     for values in keys {

@@ -68,6 +68,25 @@ fn done(words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Runs until the result `holds`: the load of others may spoil a run or two. What never holds is a defect,
+/// unless each run tells that the machine was too slow or saturated.
+#[track_caller]
+fn holds(words: &[&str], holds: impl Fn(&Value) -> bool) {
+    let mut disturbed = true;
+    for _ in 0..5 {
+        let all: Value = serde_json::from_str(&done(words)).unwrap();
+        if holds(&all["results"]) {
+            return;
+        }
+        let results = all["results"].as_array().unwrap();
+        let kept_up = |own: &Value| own["notes"].to_string().contains("the machine kept up: ");
+        disturbed &= !results.iter().all(kept_up);
+        println!("again: {results:#?}");
+    }
+    assert!(disturbed, "{words:?} does not show it");
+    println!("skipped: the machine was too slow or saturated in each of five runs");
+}
+
 #[track_caller]
 fn refused(output: &Output, code: i32, why: &str) {
     let error = String::from_utf8_lossy(&output.stderr);
@@ -151,27 +170,29 @@ fn flows_are_held_to_what_the_controller_says() {
         return;
     }
     let (_folder, file) = scenario();
-    let took = |more: &[&str]| {
+    let took = |more: &[&str], seconds: std::ops::Range<f64>| {
         let words = [&["run", &file, "--policy", "static", "--json"], more].concat();
-        let result: Value = serde_json::from_str(&done(&words)).unwrap();
-        let result = &result["results"][0];
-        let notes = result["notes"].to_string();
-        assert!(notes.contains("controller and agent: 7 declarations taken"), "{notes}");
-        result["metrics"]["fct_mean_s"].as_f64().unwrap()
+        holds(&words, |results| {
+            let notes = results[0]["notes"].to_string();
+            assert!(notes.contains("controller and agent: 7 declarations taken"), "{notes}");
+            let took = results[0]["metrics"]["fct_mean_s"].as_f64().unwrap();
+            // However busy the machine, the flow gets no more than its rate.
+            assert!(took > seconds.start, "{took} s");
+            took < seconds.end
+        });
     };
     // The limit stands some milliseconds after the flow began.
-    let paced = took(&[]);
-    assert!((HELD_S * 0.9..HELD_S * 1.15).contains(&paced), "{paced} s");
+    let paced = HELD_S * 0.9..HELD_S * 1.15;
+    took(&[], paced.clone());
     if Command::new("ovs-vswitchd").arg("--version").output().is_err() {
         println!("skipped: there is no ovs-vswitchd; install openvswitch-switch");
         return;
     }
     let ovs = ["--set", "lab.switches=ovs"];
-    let paced = took(&ovs);
-    assert!((HELD_S * 0.9..HELD_S * 1.15).contains(&paced), "{paced} s");
+    took(&ovs, paced);
     // A meter drops, so that TCP gets less than its rate, but never more.
-    let metered = took(&[&ovs[..], &["--set", "lab.enforcement=meters"]].concat());
-    assert!(metered > HELD_S * 0.9, "{metered} s");
+    let metered = HELD_S * 0.9..f64::INFINITY;
+    took(&[&ovs[..], &["--set", "lab.enforcement=meters"]].concat(), metered);
 }
 
 /// Alone the small job of the scenario takes 2.05 s.
@@ -180,19 +201,17 @@ fn whose_level_is_lower_goes_first_through_the_switch() {
     if !is_root() {
         return;
     }
-    let file = "../scenarios/lab/priorities.toml";
-    let result: Value =
-        serde_json::from_str(&done(&["run", file, "--world", "lab", "--json"])).unwrap();
-    let took = |policy: &str| {
-        let results = result["results"].as_array().unwrap();
-        let own = results.iter().find(|own| own["policy"] == policy).unwrap();
-        own["metrics"]["jct_mean_small_s"].as_f64().unwrap()
-    };
-    let (first, equal, last) = (took("small-first"), took("tcp"), took("large-first"));
-    assert!((1.9..2.6).contains(&first), "{first} s, as if alone");
-    assert!(equal > 1.3 * first, "{equal} s beside an equal, {first} s before it");
-    // The large one has four seconds to go when the small one comes.
-    assert!(last > 5.0, "{last} s");
+    let words = ["run", "../scenarios/lab/priorities.toml", "--world", "lab", "--json"];
+    holds(&words, |results| {
+        let took = |policy: &str| {
+            let mut all = results.as_array().unwrap().iter();
+            let own = all.find(|own| own["policy"] == policy).unwrap();
+            own["metrics"]["jct_mean_small_s"].as_f64().unwrap()
+        };
+        let (first, equal, last) = (took("small-first"), took("tcp"), took("large-first"));
+        // The large one has four seconds to go when the small one comes.
+        (1.9..2.6).contains(&first) && equal > 1.3 * first && last > 5.0
+    });
 }
 
 /// The goodput of a paced flow and its rate, as the run itself reports them.
@@ -204,15 +223,16 @@ fn a_run_says_what_a_flow_got_of_its_rate() {
     let (_folder, file) = scenario();
     for control in ["lab.control=daemons", "lab.control=direct"] {
         let words = ["run", &file, "--policy", "static", "--json", "--set", control];
-        let result: Value = serde_json::from_str(&done(&words)).unwrap();
-        let rates = result["results"][0]["rates"].as_array().unwrap();
-        assert_eq!(rates.len(), 1, "{result:#}");
-        let rate = rates[0]["rate_bps"].as_f64().unwrap();
-        assert!((9_999_000.0..=10_000_000.0).contains(&rate), "{rates:?}");
-        let ratio = rates[0]["ratio"].as_f64().unwrap();
-        assert!((0.97..1.03).contains(&ratio), "{control}: {rates:?}");
-        let times = ["limited_s", "counted_s"].map(|key| rates[0][key].as_f64().unwrap());
-        assert!(times[1] <= times[0] && times[1] > 1.0 && times[0] < HELD_S * 1.15, "{rates:?}");
+        holds(&words, |results| {
+            let rates = results[0]["rates"].as_array().unwrap();
+            assert_eq!(rates.len(), 1, "{results:#}");
+            let rate = rates[0]["rate_bps"].as_f64().unwrap();
+            assert!((9_999_000.0..=10_000_000.0).contains(&rate), "{rates:?}");
+            let ratio = rates[0]["ratio"].as_f64().unwrap();
+            let times = ["limited_s", "counted_s"].map(|key| rates[0][key].as_f64().unwrap());
+            assert!(times[1] <= times[0], "{rates:?}");
+            (0.97..1.03).contains(&ratio) && times[1] > 1.0 && times[0] < HELD_S * 1.15
+        });
     }
 }
 
@@ -254,20 +274,32 @@ fn a_daemon_that_dies_in_a_run_is_told_of_with_its_last_words() {
         return;
     }
     let (_folder, file) = scenario();
+    // Four times as long, so that it is still running when a flow is seen.
+    let long = SCENARIO.replace("2500 kB", "10 MB");
+    fs::write(&file, long).unwrap();
     let name = format!("tdies{}", std::process::id());
     done(&["lab", "up", &file, "--name", &name]);
     let first = process(&name, "controller", 0);
     let run = begin(&["lab", "run", &name, "--policy", "static", "--json"]);
     // Another one, with the run's policy, in the place of the first.
     let second = process(&name, "controller", first);
-    process(&name, "agent", 0);
-    sleep(Duration::from_millis(500));
+    let socket = format!("unix:{}", folder(&name).join("controller.sock").display());
+    let start = Instant::now();
+    let flows = || {
+        let output = command(&["top", "--controller", &socket, "--json"]).output().unwrap();
+        serde_json::from_slice::<Value>(&output.stdout)
+            .map_or(0, |seen| seen["flows"].as_array().unwrap().len())
+    };
+    while flows() == 0 {
+        assert!(start.elapsed() < PATIENCE, "{name}: no flow is declared");
+        sleep(Duration::from_millis(20));
+    }
     kill(second);
     let output = run.wait_with_output().unwrap();
     refused(&output, 1, "the controller has ended");
     refused(&output, 1, "controller ready");
     // The next one begins anew.
-    let again = done(&["lab", "run", &name, "--policy", "static", "--json"]);
+    let again = done(&["lab", "run", &name, "--policy", "sdtcp", "--json"]);
     assert!(again.contains("fct_mean_s"), "{again}");
     done(&["lab", "down", &name]);
 }

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::fields::shown;
-
 /// Why a document can't be used: `file:line:column: field: what is wrong; remedy`, or
 /// `--set path=value: field: …` where an override is to blame.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -124,4 +122,14 @@ impl FromStr for Override {
         };
         Self::new(path, value)
     }
+}
+
+/// A text as an error repeats it: cut, so that hostile input can't flood a terminal.
+pub fn shown(text: &str) -> String {
+    const MOST: usize = 60;
+    let mut cut: String = text.chars().take(MOST).filter(|c| !c.is_control()).collect();
+    if text.chars().nth(MOST).is_some() {
+        cut.push('…');
+    }
+    cut
 }

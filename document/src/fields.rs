@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use crate::document::{Document, Item, Node, Place, Table};
-use crate::{DocumentError, Setting, written};
+use crate::{DocumentError, Setting, shown, written};
 
 type Read<T> = Result<T, DocumentError>;
 
@@ -275,16 +275,6 @@ pub fn unknown(text: &str, names: &[&str]) -> String {
         }
         _ => format!("\"{text}\" is unknown; use one of {}", names.join(", ")),
     }
-}
-
-/// A text as an error repeats it: cut, so that hostile input can't flood a terminal.
-pub fn shown(text: &str) -> String {
-    const MOST: usize = 60;
-    let mut cut: String = text.chars().take(MOST).filter(|c| !c.is_control()).collect();
-    if text.chars().nth(MOST).is_some() {
-        cut.push('…');
-    }
-    cut
 }
 
 /// A quantity from `least` to `most`.

@@ -13,6 +13,6 @@ pub mod topology;
 mod written;
 
 pub use document::{Document, Item, Node, Place, Table};
-pub use error::{DocumentError, Override};
+pub use error::{DocumentError, Override, shown};
 pub use file::text_of;
 pub use setting::Setting;

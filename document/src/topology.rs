@@ -6,8 +6,8 @@ use model::build::{self, Access};
 use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Topology, TopologyError};
 use units::{Bytes, Rate, Span};
 
-use crate::DocumentError;
-use crate::fields::{Fields, Value, shown};
+use crate::fields::{Fields, Value};
+use crate::{DocumentError, shown};
 
 type Read<T> = Result<T, DocumentError>;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use document::DocumentError;
 use engine::{Monitor, Outcome, Plan, Progress};
@@ -264,8 +264,7 @@ impl Task<'_> {
         if prepared.standing.is_none() {
             daemons.stop()?;
         }
-        let account = account.lock().unwrap_or_else(PoisonError::into_inner);
-        outcome.notes.push(account.line());
+        outcome.notes.push(account().line());
         Ok(outcome)
     }
 

@@ -2,7 +2,7 @@
 #![no_main]
 #![forbid(unsafe_code)]
 
-use control::{Config, Controller, Input, Peer};
+use control::{Config, Controller, Input, ChannelId};
 use libfuzzer_sys::fuzz_target;
 use protocol::agent::{Commands, Report};
 use units::Time;
@@ -11,7 +11,7 @@ fuzz_target!(|data: &[u8]| {
     let policy = policy::by_name("smsf", &policy::Parameters::default()).unwrap();
     let mut machine = Controller::new(Config::new("smsf", policy), 1, Time::ZERO).unwrap();
     let mut out = Vec::new();
-    let connected = Input::AgentConnected { peer: Peer(1), identity: "fuzz" };
+    let connected = Input::AgentConnected { channel: ChannelId(1), identity: "fuzz" };
     machine.observe(Time::ZERO, connected).unwrap();
     for (number, line) in data.split(|octet| *octet == b'\n').take(200).enumerate() {
         let now = Time::from_nanos(number as u64 * 1_000_000);
@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
             // What is read is written as it was meant.
             let again = serde_json::to_vec(&report).unwrap();
             assert_eq!(serde_json::from_slice::<Report>(&again).unwrap(), report);
-            let _ = machine.observe(now, Input::Reported(Peer(1), &report));
+            let _ = machine.observe(now, Input::Reported(ChannelId(1), &report));
             machine.decide(&mut out);
         }
         if let Ok(commands) = serde_json::from_slice::<Commands>(line) {

@@ -4,7 +4,7 @@
 //! handler, and this crate would not compile (E0152). So this command is the check:
 //!
 //! ```text
-//! cargo build --manifest-path checks/no-std/Cargo.toml
+//! cargo check --manifest-path checks/no-std/Cargo.toml
 //! ```
 #![no_std]
 

@@ -1,12 +1,12 @@
 //! `watermaster bench control`: announcements to directives through a whole daemon.
 //!
 //! A daemon of this program runs on one core; this process plays the applications, over its HTTP
-//! interface, and the agents, on the other cores. From an announcement before it is sent to the
-//! directive for it at an agent's connection, all is measured by one clock.
+//! interface, and the agents, on the other cores. One clock measures from before an announcement is
+//! sent to its directive at an agent's connection.
 //!
-//! Each application has a job of one small flow that stays, and one whose flows are announced. That
-//! one has announced its traffic before, as Phurti's do. So under policies by size all flows that are
-//! announced wait, and each has a directive.
+//! Each application has a job of one small lasting flow, and one whose flows are announced and
+//! whose traffic was announced before, as in Phurti. So under policies by size all announced flows
+//! wait, and each gets a directive.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
@@ -37,7 +37,7 @@ const FIRST: &str = "first";
 const JOB: &str = "j";
 /// Declarations of a request before the measurement.
 const SOME: usize = 50;
-/// Rest between the last of those and the measurement.
+/// Pause between the last of those and the measurement.
 const REST: Duration = Duration::from_millis(500);
 
 /// Measure a controller's daemon under load
@@ -74,7 +74,7 @@ pub(crate) struct DaemonBench {
           value_parser = clap::value_parser!(u32).range(1..=250))]
     agents: u32,
 
-    /// Announce no traffic of jobs ahead: each flow that is announced changes what its job has
+    /// Don't announce traffic of jobs ahead, so that each announced flow changes its job's size
     #[arg(long)]
     no_sizes: bool,
 
@@ -105,8 +105,8 @@ struct Measured {
     p50_ms: f64,
     p99_ms: f64,
     worst_ms: f64,
-    /// How late announcements were made, p99: far above a timer's millisecond, or with next to no core
-    /// left, it is this end that is measured.
+    /// Lateness of announcements, p99: if far above a timer's millisecond, the load generator is
+    /// the bottleneck.
     late_p99_ms: f64,
     /// Processor time of applications and agents over the time of the run.
     peers_cores: f64,
@@ -132,7 +132,7 @@ fn open(log: &Shared) -> std::sync::MutexGuard<'_, Log> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends with the measurement, whatever comes of it.
+/// The daemon's process, ended on drop.
 struct Daemon(Child);
 
 impl Drop for Daemon {
@@ -203,7 +203,7 @@ impl DaemonBench {
         let cpu = [cpu_s(daemon.0.id())?, cpu_s(peers)?];
         let start = Instant::now();
         let until = start + Duration::from_secs(self.seconds.into());
-        // Spread over the interval, so that they don't come in step.
+        // Spread over the interval, so that they aren't synchronized.
         let applications: Vec<_> = (0..)
             .zip(ready)
             .map(|(number, application)| {
@@ -282,7 +282,7 @@ impl DaemonBench {
         }
         std::fs::write(&file, text).map_err(Failure::failed)?;
         let program = std::env::current_exe().map_err(Failure::failed)?;
-        // All its threads begin there, and it starts as many as that core needs.
+        // Its threads inherit the core, and it starts as many as one core needs.
         let others = self.take_core()?;
         let child = Command::new(program)
             .args(["controller", "--config"])
@@ -307,7 +307,7 @@ impl DaemonBench {
                 break;
             }
         }
-        // It must not wait for somebody to read what it logs.
+        // It must not block on an unread log.
         std::thread::spawn(move || lines.for_each(drop));
         let address = address.ok_or_else(|| Failure::failed("the daemon did not start"))?;
         Ok((daemon, address))
@@ -360,7 +360,7 @@ async fn say(report: &Report, to: &mut WriteHalf<Exchange>) -> std::io::Result<(
     to.flush().await
 }
 
-/// The duration that so many thousandths are not above, ms.
+/// A quantile in thousandths, ms.
 fn at(sorted: &[Duration], thousandths: usize) -> f64 {
     let place = (sorted.len() * thousandths / 1000).min(sorted.len().saturating_sub(1));
     sorted.get(place).map_or(f64::NAN, |took| took.as_secs_f64() * 1e3)
@@ -424,7 +424,7 @@ impl Application {
         if taken { Ok(()) } else { Err(Failure::failed("an application may not begin")) }
     }
 
-    /// Announces at its times; gives how often it did, and how often it was refused.
+    /// Announces at its times; returns the number of announcements and of refusals.
     async fn run(mut self, first: Instant, until: Instant) -> Result<(u64, u64), Failure> {
         let mut bodies = Vec::new();
         let (mut announced, mut refused) = (0_u64, 0);

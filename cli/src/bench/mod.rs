@@ -1,5 +1,6 @@
-//! `watermaster bench`: how fast the simulator is, on workloads that other simulators were measured
-//! with, and what decisions cost. The workloads are ordinary scenarios, built in so that any binary can be measured.
+//! `watermaster bench`: the speed of the simulator on workloads that other simulators were measured
+//! with, and the cost of decisions. The workloads are ordinary scenarios, built in so that any
+//! binary can be measured.
 
 mod daemon;
 mod decide;
@@ -84,7 +85,7 @@ pub(crate) struct Bench {
     json: bool,
 }
 
-/// What else is measured.
+/// Other benchmarks.
 #[derive(Subcommand)]
 enum Other {
     #[command(name = "control")]
@@ -226,7 +227,7 @@ fn peak_rss_bytes() -> Result<u64, Failure> {
     peak_of("/proc/self/status")
 }
 
-/// Most memory that the process has held whose status this is.
+/// Peak memory in a process's status.
 fn peak_of(file: &str) -> Result<u64, Failure> {
     let status = std::fs::read_to_string(file).map_err(Failure::failed)?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -18,17 +18,17 @@ use crate::progress::Bar;
 use crate::staging::clean_up_on_interrupt;
 use crate::sweep::{Values, product, values};
 
-/// What the two worlds may differ by.
+/// Largest accepted difference between the two worlds.
 const TOLERANCE: f64 = 0.15;
-/// What is compared where a scenario names nothing.
+/// The metrics compared if a scenario names none.
 const MEASURES: &[&str] =
     &["jct_mean_s", "fct_mean_s", "makespan_s", "goodput_bps", "timeouts_count"];
 
 /// Run scenarios in the simulator and in the lab, and compare metric by metric
 ///
 /// Each in both worlds under its policies; what differs by more than 15 % is flagged. With --repeat
-/// the means over seeds are compared, and least, median and most of the runs stand beside them: a mean
-/// of runs with and without a timeout says little.
+/// the means over seeds are compared, and minimum, median and maximum of the runs are shown beside
+/// them: a mean of runs with and without a timeout says little.
 #[derive(Args)]
 #[command(after_help = "Example:\n  \
     sudo watermaster lab compare scenarios/lab/incast.toml --policy cubic \\\n    \
@@ -72,26 +72,26 @@ struct Row {
     /// What each run gave, in the order of seeds.
     simulator_runs: Vec<f64>,
     lab_runs: Vec<f64>,
-    /// Lab by simulator; nothing where that is no number.
+    /// Lab over simulator; `None` if not finite.
     ratio: Option<f64>,
     /// Within the tolerance.
     agrees: bool,
-    /// What the lab says of the run.
+    /// The lab's notes on the run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     notes: Vec<String>,
-    /// What flows got of their rates, with the first metric of a policy.
+    /// Achieved rates, with the first metric of a policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     rates: Option<Rates>,
 }
 
-/// What flows got of their rates in both worlds.
+/// Achieved rates in both worlds.
 #[derive(Serialize)]
 struct Rates {
     simulator: Vec<FlowRate>,
     lab: Vec<FlowRate>,
 }
 
-/// What one world gave.
+/// The results of one world.
 struct Runs {
     mean: RunResult,
     each: Vec<RunResult>,
@@ -198,7 +198,7 @@ fn beside(
                 simulator_runs: simulator.values(&ours.policy, metric),
                 lab_runs: lab.values(&ours.policy, metric),
                 ratio,
-                // No timeouts in either is agreement.
+                // Zero in both is agreement.
                 agrees: simulated == measured || ratio.is_some_and(close),
                 notes: std::mem::take(&mut notes),
                 rates: rates
@@ -252,7 +252,7 @@ fn show(rows: &[Row]) -> String {
     text + "\n"
 }
 
-/// Least, median and most.
+/// Minimum, median and maximum.
 fn spread(metric: &str, runs: &[f64]) -> String {
     let mut sorted = runs.to_vec();
     sorted.sort_by(f64::total_cmp);

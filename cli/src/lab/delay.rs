@@ -16,13 +16,13 @@ use super::{failed, tell};
 use crate::failure::Failure;
 use crate::staging::clean_up_on_interrupt;
 
-/// What each sends.
+/// Octets that each sends.
 const SIZE: Bytes = Bytes::new(40_000);
 /// The policy: the published thresholds, but a short recovery, so that rounds follow each other.
 const POLICY: &str = "name = \"sdtcp\"\nrecovery = \"50 ms\"";
-/// Between the end of a burst and the next, so that the port has recovered.
+/// Pause between bursts, so that the port recovers.
 const PAUSE: Span = Span::from_millis(150);
-/// A burst that takes longer than this is given up.
+/// Longest time for a burst.
 const LONGEST: Span = Span::from_secs(20);
 
 /// Measure the control delay: from a queue's threshold to the first acknowledgement with a capped window
@@ -48,7 +48,7 @@ pub(crate) struct Delay {
     json: bool,
 }
 
-/// What was measured of one part of the way, nanoseconds.
+/// One part of the delay, nanoseconds.
 #[derive(Serialize)]
 struct Part {
     part: &'static str,
@@ -66,7 +66,7 @@ struct Report {
     notes: Vec<String>,
 }
 
-/// Where each part begins and ends, as the agent's log counts from the threshold.
+/// Begin and end of each part, as logged by the agent from the threshold on.
 const PARTS: [(&str, Option<&str>, &str, &str); 5] = [
     ("threshold to notice handed over", None, "told_ns", ""),
     ("notice to commands back", Some("told_ns"), "commanded_ns", "70 to 95 us"),
@@ -129,7 +129,7 @@ impl Delay {
         let (mut bursts, mut before) = (0, 0);
         let rounds = self.rounds as usize;
         let notes = world.notes().to_vec();
-        // One in three may have a recovery that comes late.
+        // One burst in three may have a late recovery.
         while bursts < self.rounds.saturating_mul(3) {
             if bursts >= self.rounds {
                 let measured = said(&daemons.log(Daemon::Agent), "stood_ns").len();
@@ -166,7 +166,7 @@ impl Delay {
     }
 }
 
-/// Senders of Reno that don't delay acknowledgements, so that a window of a segment is enough.
+/// Reno without delayed acknowledgements, so that a window of one segment works.
 fn transport() -> Transport {
     Transport {
         congestion_control: "reno",
@@ -196,7 +196,7 @@ fn burst(world: &mut World, network: &Network, hosts: &[NodeId]) -> Result<(), E
             _ => world.check()?,
         }
     }
-    // Without a flow the world waits for nothing; ports recover by the clock on the wall.
+    // Without flows the world doesn't wait; ports recover in real time.
     std::thread::sleep(std::time::Duration::from_nanos(PAUSE.as_nanos()));
     world.advance(Time::ZERO);
     world.check()

@@ -50,7 +50,7 @@ impl Command {
     }
 }
 
-/// What the user can mend is misuse; the rest has failed.
+/// Errors that the user can mend are misuse; others are failures.
 fn failed(error: Error) -> Failure {
     match error {
         Error::Name(_)
@@ -73,7 +73,7 @@ fn tell(json: bool, value: &impl Serialize, text: &str) -> Result<(), Failure> {
     print(&(json + "\n"))
 }
 
-/// Build a scenario's topology, and leave it standing
+/// Build a scenario's topology and keep it
 #[derive(Args)]
 #[command(after_help = "Example:\n  sudo watermaster lab up scenarios/lab/two-shuffles.toml")]
 pub(crate) struct Up {
@@ -101,7 +101,7 @@ pub(crate) struct Up {
 #[derive(Serialize)]
 struct Entry {
     name: String,
-    /// `up`, `half made`, or `orphaned`: passing, and its maker is gone.
+    /// `up`, `half made`, or `orphaned`: temporary, and its maker is gone.
     state: &'static str,
     scenario: String,
     switches: Switches,
@@ -171,7 +171,7 @@ impl Up {
     }
 }
 
-/// Has the hosts speak as in the run `first`, and starts daemons for it where they are to govern.
+/// Sets up the transport of the run `first`, and starts daemons if the scenario has them.
 fn bring_to_life(lab: &mut Lab, first: &Task<'_>) -> Result<(), Error> {
     let speech = in_kernel(&first.policy.transport)?;
     lab.speak(&speech)?;
@@ -181,7 +181,7 @@ fn bring_to_life(lab: &mut Lab, first: &Task<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Run the scenario of a lab that stands, under policies whose pace the kernel keeps
+/// Run the scenario of an existing lab
 #[derive(Args)]
 #[command(after_help = "Example:\n  sudo watermaster lab run demo --policy tcp,smsf")]
 pub(crate) struct Run {

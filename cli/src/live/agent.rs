@@ -8,8 +8,8 @@ use crate::failure::Failure;
 
 /// Run the agent's daemon of a host (root, or the capabilities BPF, NET_ADMIN, PERFMON and SYS_ADMIN)
 ///
-/// It connects to the controller and has the kernel do what that says. When either of them is gone,
-/// leases end in the kernel's own maps, and traffic is plain TCP again.
+/// It connects to the controller and enforces its commands through the kernel. When either of them
+/// is gone, leases end in the kernel's own maps, and traffic is plain TCP again.
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster agent --config /etc/watermaster/agent.toml")]
 pub(crate) struct Agent {

@@ -10,7 +10,7 @@ use crate::failure::{Failure, print};
 
 /// Make an authority and certificates for controllers, agents, applications, operators and switches
 ///
-/// What is there already stays. Keys can be read by their owner alone; keep ca.key off the network.
+/// Existing files are kept. Keys are readable only by their owner; keep ca.key off the network.
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster certs --directory /etc/watermaster/certs \
                   --controller main=10.0.0.1,control.example.org --agent h1 --agent h2 \
@@ -33,7 +33,7 @@ pub(crate) struct Certs {
     #[arg(long, value_name = "NAME")]
     application: Vec<String>,
 
-    /// Somebody who may ask how everything stands
+    /// An operator, who may read the status
     #[arg(long, value_name = "NAME")]
     operator: Vec<String>,
 

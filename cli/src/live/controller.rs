@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::failure::Failure;
 
@@ -11,9 +13,9 @@ pub(crate) use ::controller::SOCKET;
 
 /// Run the controller's daemon
 ///
-/// It listens for switches (OpenFlow), agents and applications (HTTP) and for commands on this machine
-/// (a Unix socket). SIGHUP has it read its configuration again, SIGTERM ends it: what it granted
-/// stands until its lease is over.
+/// It listens for switches (OpenFlow), agents and applications (HTTP) and for commands on this
+/// machine (a Unix socket). SIGHUP makes it read its configuration again, SIGTERM ends it; grants
+/// last until their lease ends.
 #[derive(Args)]
 #[command(
     after_help = "Example:\n  watermaster controller --config /etc/watermaster/controller.toml"
@@ -23,7 +25,7 @@ pub(crate) struct Controller {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Read the configuration, say what is wrong with it, and end
+    /// Check the configuration and exit
     #[arg(long)]
     check: bool,
 }
@@ -50,13 +52,16 @@ impl Controller {
     }
 }
 
-/// Logs to standard error, where a service manager takes them. `RUST_LOG` has the last word on what.
+/// Logs to standard error; `RUST_LOG` overrides the filter.
 pub(crate) fn log(level: &str, json: bool) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let wanted = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
+    let filter = wanted
+        .unwrap_or_else(|| level.parse().expect("the settings have refused what does not parse"));
+    let builder =
+        tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(std::io::stderr);
     if json {
-        builder.json().flatten_event(true).init();
+        builder.json().flatten_event(true).finish().with(filter).init();
     } else {
-        builder.with_ansi(false).init();
+        builder.with_ansi(false).finish().with(filter).init();
     }
 }

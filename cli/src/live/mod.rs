@@ -1,4 +1,4 @@
-//! Commands of a network on wires: the daemons, and questions to a controller.
+//! Commands for real networks: the daemons, and queries to a controller.
 
 pub(crate) mod agent;
 pub(crate) mod certs;
@@ -19,7 +19,7 @@ use wire::tls;
 
 use crate::failure::Failure;
 
-/// Which controller is asked.
+/// The controller to query.
 #[derive(Args, Clone)]
 pub(crate) struct Target {
     /// The controller: https://HOST:PORT, http://HOST:PORT or unix:PATH
@@ -58,7 +58,7 @@ impl Target {
         Client::connect(&self.controller, self.tls()?.as_ref()).await.map_err(failed)
     }
 
-    /// What is at `path`.
+    /// The contents of `path`.
     fn get(&self, path: &str) -> Result<Value, Failure> {
         block_on(async { fetch(&mut self.connect().await?, path).await })
     }
@@ -69,7 +69,7 @@ async fn fetch(client: &mut Client, path: &str) -> Result<Value, Failure> {
     serde_json::from_slice(&body).map_err(Failure::failed)
 }
 
-/// Waits for something that happens on one thread.
+/// Blocks on a future.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Failure::failed)?.block_on(future)
@@ -97,7 +97,7 @@ fn pretty(value: &Value) -> Result<String, Failure> {
     serde_json::to_string_pretty(value).map(|text| text + "\n").map_err(Failure::failed)
 }
 
-/// A part of a path, with everything escaped that means something there.
+/// A path segment with special characters escaped.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for octet in text.bytes() {

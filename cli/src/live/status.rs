@@ -1,4 +1,4 @@
-//! `watermaster status`: how a controller and all it knows stand.
+//! `watermaster status`: the state of a controller and all it knows.
 
 use clap::Args;
 use comfy_table::{Table, TableStyle};
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{Target, list, pretty, rate, text};
 use crate::failure::{Failure, print};
 
-/// Show how a controller and all it knows stand
+/// Show the state of a controller and all it knows
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster status --json | jq .problems")]
 pub(crate) struct Status {
@@ -97,7 +97,7 @@ pub(super) fn page(status: &Value) -> String {
     out
 }
 
-/// A table under a blank line; nothing where it has no rows.
+/// A table after a blank line; empty without rows.
 pub(super) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(TableStyle::new()).set_header(head.to_vec());

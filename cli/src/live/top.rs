@@ -25,7 +25,7 @@ pub(crate) struct Top {
     #[command(flatten)]
     target: Target,
 
-    /// Time between two looks, ms
+    /// Time between two updates, ms
     #[arg(long, value_name = "MS", default_value_t = 1000,
           value_parser = clap::value_parser!(u64).range(50..=60_000))]
     interval: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Top {
     json: bool,
 }
 
-/// Flows that are asked for.
+/// Flows requested.
 const FLOWS: usize = 200;
 
 impl Top {
@@ -100,7 +100,7 @@ async fn look(client: &mut Client) -> Result<(Value, Value), Failure> {
     Ok((status, fetch(client, &format!("/v1/flows?most={FLOWS}")).await?))
 }
 
-/// Waits for a while; true where the user wants to end.
+/// Waits; returns whether the user wants to quit.
 fn wait_for_end(interval: Duration) -> std::io::Result<bool> {
     if !event::poll(interval)? {
         return Ok(false);

@@ -1,11 +1,9 @@
 //! What no honest peer sends.
 
-use std::time::Duration;
-
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::rig::{Agent, Daemon, SMSF, config};
+use crate::rig::{Agent, Daemon, PATIENCE, SMSF, config};
 
 const HOST: &[(&str, &str)] = &[("h0", "10.0.0.1")];
 
@@ -58,7 +56,7 @@ async fn a_switch_that_talks_nonsense_is_cut_off() {
         let mut stream = TcpStream::connect(daemon.openflow.as_ref().unwrap()).await.unwrap();
         stream.write_all(nonsense).await.unwrap();
         let mut rest = Vec::new();
-        let ended = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut rest));
+        let ended = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest));
         // Closed or reset: it ends.
         let _ = ended.await.expect("the connection ends");
     }

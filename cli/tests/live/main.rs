@@ -4,6 +4,7 @@
 
 mod faults;
 mod hostile;
+mod integration;
 mod northbound;
 mod recording;
 mod rig;

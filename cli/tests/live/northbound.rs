@@ -127,25 +127,6 @@ async fn the_description_is_of_what_is_served() {
             assert_eq!(there, named, "{method} {path}: {status}");
         }
     }
-    // Every message has a schema that knows its fields.
-    let schemas = description["components"]["schemas"].as_object().unwrap();
-    let known: Vec<&str> = schemas["Declaration"]["oneOf"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|each| each["properties"]["type"]["const"].as_str().unwrap())
-        .collect();
-    for kind in [
-        "job_start",
-        "job_complete",
-        "task_host",
-        "size",
-        "flow_request",
-        "flow_complete",
-        "streams",
-    ] {
-        assert!(known.contains(&kind), "{kind}");
-    }
 }
 
 #[tokio::test]

@@ -17,7 +17,8 @@ use wire::client::{Address, Client};
 use wire::lines::{self, Lines};
 use wire::tls;
 
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than anything takes on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two hosts on a switch; `more` goes into the configuration.
 pub fn config(more: &str) -> String {

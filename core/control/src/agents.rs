@@ -1,6 +1,6 @@
 //! Agents: who acts for which host, what each was told, and what it has confirmed.
 //!
-//! What stands at an agent is a copy of what it should be; only differences are sent. An agent that
+//! For each agent there is a copy of what it should hold; only differences are sent. An agent that
 //! connects gets everything (`complete`), so that what it was told by a controller before, or over a
 //! connection that broke, ends exactly when the new state stands.
 
@@ -9,55 +9,65 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{FlowId, LinkId, NodeId, NodeKind};
+use model::{LinkId, NodeId};
 use protocol::Connection;
-use protocol::agent::{Command, Commands, Host, Report, Thresholds};
+use protocol::agent::{Command, Commands, Host, Report};
 use units::{Bytes, Rate, Time};
 
 use crate::budget::Budget;
-use crate::controller::{Controller, RENEWALS};
-use crate::message::{Closing, Output, Peer, Refusal};
+use crate::context::Context;
+use crate::desired::Grant;
+use crate::message::{ChannelId, Refusal};
+use crate::view::View;
 
 /// An agent.
+#[derive(Default)]
 pub(crate) struct Agent {
     pub(crate) identity: String,
     pub(crate) hosts: Vec<NodeId>,
     pub(crate) capabilities: Vec<String>,
     /// It has said hello.
-    pub(crate) greeted: bool,
-    pub(crate) budget: Budget,
+    greeted: bool,
+    budget: Budget,
+    /// When it reported last.
     pub(crate) heard: Time,
+    /// The number of the last commands.
     sequence: u64,
     /// The last number that it has confirmed.
     applied: u64,
     /// When it must hear something again.
-    pub(crate) renew_at: Time,
+    renew_at: Time,
     /// What it was told and shall stand.
-    pub(crate) standing: BTreeMap<Connection, Standing>,
-    windows: BTreeMap<(LinkId, Option<Connection>), Bytes>,
+    pub(crate) grants: BTreeMap<Connection, Grant>,
+    windows: Windows,
     batch: Vec<Command>,
     /// The next commands are all there are.
-    pub(crate) complete: bool,
+    complete: bool,
     /// What it has not confirmed: number, connection, rate. Bounded; what is replaced goes.
     unconfirmed: VecDeque<(u64, Connection, Option<Rate>)>,
 }
 
-/// What a connection is held to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Standing {
-    pub(crate) rate: Option<Rate>,
-    pub(crate) level: u8,
+/// Caps of windows: of a connection, or of all that leave by a link.
+type Windows = BTreeMap<(LinkId, Option<Connection>), Bytes>;
+
+/// Everything that an agent has to know.
+#[derive(Default)]
+pub(crate) struct Everything {
+    pub(crate) grants: BTreeMap<Connection, Grant>,
+    pub(crate) windows: Windows,
+    /// The commands for all but the grants.
+    pub(crate) commands: Vec<Command>,
 }
 
-/// Unconfirmed commands beyond which those that newer ones replaced are forgotten; a multiple of what
-/// stands, so that forgetting costs little per command.
+/// Unconfirmed commands beyond which those that newer ones replaced are forgotten; a multiple of the
+/// grants, so that forgetting costs little per command.
 const UNCONFIRMED: usize = 128;
-const PER_STANDING: usize = 2;
+const PER_GRANT: usize = 2;
 
 impl Agent {
     /// Whether a report confirms what the agent was told and had not confirmed: there are no more of
     /// those than the controller asks for.
-    pub(crate) fn confirms(&self, report: &Report, epoch: u64) -> bool {
+    fn confirms(&self, report: &Report, epoch: u64) -> bool {
         let Report::Applied { epoch: of, sequence } = report else {
             return false;
         };
@@ -68,17 +78,17 @@ impl Agent {
         self.unconfirmed.len()
     }
 
-    /// Keeps what is unconfirmed in proportion to what stands. Only the newest command of a connection
+    /// Keeps what is unconfirmed in proportion to the grants. Only the newest command of a connection
     /// matters: the agent carries them out in order.
     fn bound_unconfirmed(&mut self) {
-        if self.unconfirmed.len() <= UNCONFIRMED + PER_STANDING * self.standing.len() {
+        if self.unconfirmed.len() <= UNCONFIRMED + PER_GRANT * self.grants.len() {
             return;
         }
         let (mut seen, mut gone) = (BTreeSet::new(), 0);
         let mut newest: Vec<_> = self.unconfirmed.drain(..).rev().collect();
         newest.retain(|(_, connection, _)| {
             // Of connections that were let go the newest are enough.
-            let stands = self.standing.contains_key(connection);
+            let stands = self.grants.contains_key(connection);
             let is_newest = seen.insert(*connection);
             gone += usize::from(is_newest && !stands);
             is_newest && (stands || gone <= UNCONFIRMED / 2)
@@ -87,192 +97,209 @@ impl Agent {
     }
 }
 
-impl Controller {
-    pub(crate) fn agent_connected(&mut self, peer: Peer, identity: &str) {
-        let most = self.limits.agents;
+/// All agents.
+#[derive(Default)]
+pub(crate) struct Agents {
+    agents: BTreeMap<ChannelId, Agent>,
+    /// The agent that acts for a host or switch.
+    acting: BTreeMap<NodeId, ChannelId>,
+    /// Agents that have something to be told.
+    addressed: BTreeSet<ChannelId>,
+    /// When each agent must hear something again. Whatever it is told renews its lease, so that
+    /// renewals of many agents don't fall on one moment.
+    renewals: BTreeSet<(Time, ChannelId)>,
+    /// The highest epoch that an agent obeys.
+    highest_epoch: u64,
+}
+
+impl Agents {
+    pub(crate) fn connect(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        identity: &str,
+    ) -> Result<(), Refusal> {
+        let most = cx.limits.agents;
         if self.agents.len() >= most {
             let reason = format!("{most} agents are connected; try again later");
-            let refusal = Refusal { field: "agent", reason, busy: true };
-            self.closing.push(Output::CloseAgent(peer, Closing::Refused(refusal)));
+            return Err(Refusal { field: "agent", reason, busy: true });
+        }
+        let agent = Agent { identity: identity.into(), heard: cx.now, ..Agent::default() };
+        self.agents.insert(channel, agent);
+        Ok(())
+    }
+
+    /// Forgets an agent. What it was told stands until its lease ends; nobody confirms it any more,
+    /// which `unconfirm` hears.
+    pub(crate) fn remove(&mut self, channel: ChannelId, mut unconfirm: impl FnMut(Connection)) {
+        self.addressed.remove(&channel);
+        let Some(agent) = self.agents.remove(&channel) else {
             return;
-        }
-        let agent = Agent {
-            identity: identity.into(),
-            hosts: Vec::new(),
-            capabilities: Vec::new(),
-            greeted: false,
-            budget: Budget::new(self.now),
-            heard: self.now,
-            sequence: 0,
-            applied: 0,
-            renew_at: Time::NEVER,
-            standing: BTreeMap::new(),
-            windows: BTreeMap::new(),
-            batch: Vec::new(),
-            complete: false,
-            unconfirmed: VecDeque::new(),
         };
-        self.agents.insert(peer, agent);
-    }
-
-    /// Forgets an agent. What it was told stands until its lease ends; nobody confirms it any more.
-    pub(crate) fn lose_agent(&mut self, peer: Peer) {
-        self.addressed.remove(&peer);
-        if let Some(agent) = self.agents.remove(&peer) {
-            self.renewals.remove(&(agent.renew_at, peer));
-            for host in &agent.hosts {
-                if self.acting.get(host) == Some(&peer) {
-                    self.acting.remove(host);
-                }
-            }
-            // Those that it was told to let go and has not confirmed are not among what shall stand.
-            let let_go = agent.unconfirmed.iter().map(|(_, connection, _)| connection);
-            for connection in agent.standing.keys().chain(let_go) {
-                self.confirmed.remove(connection);
+        self.renewals.remove(&(agent.renew_at, channel));
+        for host in &agent.hosts {
+            if self.acting.get(host) == Some(&channel) {
+                self.acting.remove(host);
             }
         }
+        // What it was told to let go and has not confirmed is no longer among its grants.
+        let let_go = agent.unconfirmed.iter().map(|(_, connection, _)| connection);
+        agent.grants.keys().chain(let_go).copied().for_each(&mut unconfirm);
     }
 
-    pub(crate) fn close_agent(&mut self, peer: Peer, why: Closing) {
-        self.lose_agent(peer);
-        self.closing.push(Output::CloseAgent(peer, why));
+    pub(crate) fn knows(&self, channel: ChannelId) -> bool {
+        self.agents.contains_key(&channel)
     }
 
-    /// The first message of an agent.
+    /// Whether an agent that is known has said hello, unless it reports too often. What confirms
+    /// commands is always taken.
+    pub(crate) fn admit(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        report: &Report,
+    ) -> Result<bool, Refusal> {
+        let agent = self.agents.get_mut(&channel).expect("the agent is known");
+        agent.heard = cx.now;
+        let per_second = cx.limits.reports_per_second;
+        if !agent.confirms(report, cx.epoch) && !agent.budget.take(cx.now, per_second) {
+            let reason = format!("more than {per_second} reports in a second; send fewer");
+            return Err(Refusal { field: "agent", reason, busy: true });
+        }
+        Ok(agent.greeted)
+    }
+
+    /// The first report of an agent that is admitted: it acts for these hosts from now on. Hosts that
+    /// nobody knows are added to the view. The agents that acted for them and are replaced.
     pub(crate) fn greet(
         &mut self,
-        peer: Peer,
+        cx: &Context,
+        view: &mut View,
+        channel: ChannelId,
         hosts: &[Host],
         capabilities: &[String],
-        epoch: u64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Vec<ChannelId>, Refusal> {
         let refuse = |field, reason| Err(Refusal { field, reason, busy: false });
-        let identity = self.agents[&peer].identity.clone();
-        if self.agents[&peer].greeted {
+        let (limits, agent) = (&cx.limits, &self.agents[&channel]);
+        if agent.greeted {
             return refuse("type", "a hello comes once, first; connect again".into());
         }
-        if hosts.len() > self.limits.hosts || capabilities.len() > 1000 {
+        if hosts.len() > limits.hosts || capabilities.len() > 1000 {
             return refuse("hosts", "names too many hosts or capabilities".into());
         }
         let mut nodes = Vec::new();
         for host in hosts {
-            if host.name.is_empty() || host.name.len() > self.limits.name_bytes {
-                let most = self.limits.name_bytes;
+            if host.name.is_empty() || host.name.len() > limits.name_bytes {
+                let most = limits.name_bytes;
                 return refuse("hosts.name", format!("must have 1 to {most} bytes"));
             }
-            let at = || host.addresses.iter().find_map(|address| self.view.host_at(*address));
-            let known = self.view.named(&host.name).or_else(at);
-            let other =
-                known.and_then(|node| self.acting.get(&node)).map(|p| &self.agents[p].identity);
-            if other.is_some_and(|other| *other != identity) {
+            let at = || host.addresses.iter().find_map(|address| view.host_at(*address));
+            let known = view.named(&host.name).or_else(at);
+            let other = known.and_then(|node| self.acting_for(node));
+            if other.is_some_and(|(_, other)| other.identity != agent.identity) {
                 let reason = format!("another agent acts for {}; stop that one", host.name);
                 return refuse("hosts", reason);
             }
             nodes.push(known);
         }
         let new = nodes.iter().filter(|node| node.is_none()).count();
-        if self.view.learnt + new > self.limits.hosts {
+        if view.learnt + new > limits.hosts {
             return refuse("hosts", "too many hosts are known; declare them instead".into());
         }
-        self.outrank(epoch);
-        let mut taken = Vec::new();
+        let (mut taken, mut replaced) = (Vec::new(), Vec::new());
         for (host, node) in hosts.iter().zip(nodes) {
-            let Some(node) = node.or_else(|| self.view.add_host(&host.name)) else {
+            let Some(node) = node.or_else(|| view.add_host(&host.name)) else {
                 continue;
             };
             for address in &host.addresses {
-                if !self.view.set_address(*address, node) {
+                if !view.set_address(*address, node) {
+                    let identity = &agent.identity;
                     let what = format!("agent {identity}: {address} is not {}'s", host.name);
-                    self.view.contradict(self.now, what);
+                    view.contradict(cx.now, what);
                 }
             }
-            if let Some(old) = self.acting.insert(node, peer).filter(|old| *old != peer) {
-                self.close_agent(old, Closing::Replaced);
-                self.acting.insert(node, peer);
-            }
+            let old = self.acting.insert(node, channel);
+            replaced.extend(old.filter(|old| *old != channel && !replaced.contains(old)));
             taken.push(node);
         }
-        self.rollout.is_due = true;
-        let agent = self.agents.get_mut(&peer).expect("the agent is greeted");
+        let agent = self.agents.get_mut(&channel).expect("the agent is admitted");
         agent.hosts = taken;
         agent.capabilities = capabilities.to_vec();
         agent.greeted = true;
         agent.complete = true;
-        self.addressed.insert(peer);
-        Ok(())
+        self.addressed.insert(channel);
+        Ok(replaced)
     }
 
     /// An agent obeys an epoch.
-    pub(crate) fn outrank(&mut self, epoch: u64) {
-        if epoch > self.epoch {
-            self.outranked = self.outranked.max(Some(epoch));
-        }
+    pub(crate) fn note_epoch(&mut self, epoch: u64) {
+        self.highest_epoch = self.highest_epoch.max(epoch);
     }
 
-    /// Tells the agent of a host what a connection is held to; whether there is one.
-    pub(crate) fn hold(&mut self, host: NodeId, connection: Connection, target: Standing) -> bool {
-        let Some((peer, agent)) =
-            self.acting.get(&host).and_then(|peer| Some((*peer, self.agents.get_mut(peer)?)))
-        else {
+    pub(crate) const fn highest_epoch(&self) -> u64 {
+        self.highest_epoch
+    }
+
+    /// The agent that acts for a node.
+    pub(crate) fn acting_for(&self, node: NodeId) -> Option<(ChannelId, &Agent)> {
+        let channel = *self.acting.get(&node)?;
+        Some((channel, self.agents.get(&channel)?))
+    }
+
+    pub(crate) fn acts_for(&self, channel: ChannelId, node: NodeId) -> bool {
+        self.acting.get(&node) == Some(&channel)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Agent> {
+        self.agents.values()
+    }
+
+    /// Has the agent of a host hold a connection to a grant; whether there is one.
+    pub(crate) fn hold(&mut self, host: NodeId, connection: Connection, grant: Grant) -> bool {
+        let Some(channel) = self.acting.get(&host).copied() else {
             return false;
         };
-        let old = agent.standing.get(&connection).copied().unwrap_or_default();
-        if old == target {
+        let Some(agent) = self.agents.get_mut(&channel) else {
+            return false;
+        };
+        let old = agent.grants.get(&connection).copied().unwrap_or_default();
+        if old == grant {
             return true;
         }
-        if target == Standing::default() {
-            agent.standing.remove(&connection);
+        if grant == Grant::default() {
+            agent.grants.remove(&connection);
         } else {
-            agent.standing.insert(connection, target);
+            agent.grants.insert(connection, grant);
         }
         if agent.complete {
-            // All will be told, this too.
+            // Everything will be told, this too.
             return true;
         }
-        if old.rate != target.rate {
-            agent.batch.push(Command::Pace { connection, rate_bps: target.rate });
-            agent.unconfirmed.push_back((agent.sequence + 1, connection, target.rate));
+        if old.rate != grant.rate {
+            agent.batch.push(Command::Pace { connection, rate_bps: grant.rate });
+            agent.unconfirmed.push_back((agent.sequence + 1, connection, grant.rate));
         }
-        if old.level != target.level {
-            agent.batch.push(Command::Prioritize { connection, priority: target.level });
+        if old.priority != grant.priority {
+            agent.batch.push(Command::Prioritize { connection, priority: grant.priority });
         }
-        self.addressed.insert(peer);
+        self.addressed.insert(channel);
         true
     }
 
-    /// Tells the agent of a node to cap windows; whether there is one.
-    pub(crate) fn tell_window(
+    /// Has the agent of the node where a link begins cap windows there; whether there is one.
+    pub(crate) fn cap_window(
         &mut self,
-        at: NodeId,
-        link: LinkId,
-        flow: Option<FlowId>,
-        cap: Option<Bytes>,
-    ) -> bool {
-        let connection = flow.and_then(|id| Some(self.registry.flow(id)?.connection));
-        if flow.is_some() && connection.is_none() {
-            return false;
-        }
-        self.set_window(at, link, connection, cap)
-    }
-
-    /// Removes the cap of a connection, wherever it is.
-    pub(crate) fn lift_window(&mut self, at: NodeId, link: LinkId, connection: Connection) {
-        self.set_window(at, link, Some(connection), None);
-        self.uncap_at_switch(at, &connection);
-    }
-
-    fn set_window(
-        &mut self,
-        at: NodeId,
+        view: &View,
         link: LinkId,
         connection: Option<Connection>,
         cap_bytes: Option<Bytes>,
     ) -> bool {
-        let interface = &self.view.links[link.index()].interface;
-        let Some(peer) = self.acting.get(&at).copied().filter(|_| !interface.is_empty()) else {
+        let at = view.start(link);
+        let interface = &view.links[link.index()].interface;
+        let Some(channel) = self.acting.get(&at).copied().filter(|_| !interface.is_empty()) else {
             return false;
         };
-        let Some(agent) = self.agents.get_mut(&peer) else {
+        let Some(agent) = self.agents.get_mut(&channel) else {
             return false;
         };
         let old = match cap_bytes {
@@ -280,140 +307,204 @@ impl Controller {
             None => agent.windows.remove(&(link, connection)),
         };
         if old != cap_bytes && !agent.complete {
-            let (node, interface) = (self.view.node_name(at).into(), interface.clone());
+            let (node, interface) = (view.node_name(at).into(), interface.clone());
             agent.batch.push(Command::Window { node, interface, connection, cap_bytes });
-            self.addressed.insert(peer);
+            self.addressed.insert(channel);
         }
         true
     }
 
-    /// An agent has carried out commands up to a number.
-    pub(crate) fn applied(&mut self, peer: Peer, epoch: u64, sequence: u64) {
-        self.outrank(epoch);
-        let Some(agent) = self.agents.get_mut(&peer).filter(|_| epoch == self.epoch) else {
+    /// An agent has carried out commands up to a number, which `confirm` hears.
+    pub(crate) fn applied(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        epoch: u64,
+        sequence: u64,
+        mut confirm: impl FnMut(Connection, Option<Rate>),
+    ) {
+        self.note_epoch(epoch);
+        let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
             return;
         };
-        agent.applied = agent.applied.max(sequence.min(agent.sequence));
+        let sequence = sequence.min(agent.sequence);
+        agent.applied = agent.applied.max(sequence);
         while let Some((number, connection, rate)) = agent.unconfirmed.front().copied() {
-            if number > sequence.min(agent.sequence) {
+            if number > sequence {
                 break;
             }
             agent.unconfirmed.pop_front();
-            match rate {
-                Some(rate) => self.confirmed.insert(connection, rate),
-                None => self.confirmed.remove(&connection),
-            };
+            confirm(connection, rate);
         }
         if agent.unconfirmed.is_empty() {
-            // What a burst took isn't kept for ever.
+            // The memory of a burst isn't kept for ever.
             agent.unconfirmed.shrink_to(UNCONFIRMED);
         }
     }
 
-    /// Sends what agents have to be told, and renewals.
-    pub(crate) fn address(&mut self, out: &mut Vec<Output>) {
-        for peer in core::mem::take(&mut self.addressed) {
-            if self.agents.get(&peer).is_some_and(|agent| agent.complete) {
-                self.recount(peer);
-            }
-            let (epoch, lease_ns) = (self.epoch, self.lease);
-            let Some(agent) = self.agents.get_mut(&peer).filter(|agent| agent.greeted) else {
-                continue;
-            };
-            agent.sequence += 1;
-            self.renewals.remove(&(agent.renew_at, peer));
-            agent.renew_at = self.now + lease_ns / RENEWALS;
-            self.renewals.insert((agent.renew_at, peer));
-            let complete = core::mem::take(&mut agent.complete);
-            let commands = core::mem::take(&mut agent.batch);
-            agent.bound_unconfirmed();
-            self.counters.commands += commands.len() as u64;
-            let sequence = agent.sequence;
-            out.push(Output::Agent(
-                peer,
-                Commands { epoch, sequence, lease_ns, complete, commands },
-            ));
-        }
+    /// When the first lease must be renewed.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.renewals.first().map(|(at, _)| *at)
     }
 
-    /// Puts together everything that an agent has to know.
-    fn recount(&mut self, peer: Peer) {
-        let hosts = self.agents[&peer].hosts.clone();
-        let mut standing = BTreeMap::new();
-        let mut windows = BTreeMap::new();
-        let mut batch = alloc::vec![Command::Sample { every_ns: Some(self.sample) }];
-        for host in hosts {
-            for address in self.view.addresses_of(host) {
-                let declared = self.registry.leaving(address);
-                let paired = self.pairs.values().flat_map(|pair| pair.connections.keys());
-                let paired = paired.filter(|connection| connection.source.ip() == address);
-                for connection in declared.chain(paired) {
-                    let mut target = self.target(connection);
-                    if self.enforcement == crate::config::Enforcement::Meters {
-                        target.rate = None;
-                    }
-                    if target != Standing::default() {
-                        standing.insert(*connection, target);
-                    }
-                }
+    /// Addresses the agents whose lease must be renewed.
+    pub(crate) fn renew(&mut self, now: Time) {
+        let due = self.renewals.iter().take_while(|(at, _)| *at <= now);
+        self.addressed.extend(due.map(|(_, channel)| *channel));
+    }
+
+    /// Addresses all agents.
+    pub(crate) fn renew_all(&mut self) {
+        self.addressed.extend(self.agents.keys());
+    }
+
+    /// Has all agents hear everything anew.
+    pub(crate) fn retell_all(&mut self) {
+        for agent in self.agents.values_mut().filter(|agent| agent.greeted) {
+            agent.complete = true;
+        }
+        self.renew_all();
+    }
+
+    /// The agents that have something to be told.
+    pub(crate) fn take_addressed(&mut self) -> BTreeSet<ChannelId> {
+        core::mem::take(&mut self.addressed)
+    }
+
+    /// The hosts of an agent that must hear everything.
+    pub(crate) fn to_retell(&self, channel: ChannelId) -> Option<Vec<NodeId>> {
+        let agent = self.agents.get(&channel).filter(|agent| agent.complete)?;
+        Some(agent.hosts.clone())
+    }
+
+    /// Replaces what an agent was told by everything it has to know.
+    pub(crate) fn retell(&mut self, channel: ChannelId, everything: Everything) {
+        let Some(agent) = self.agents.get_mut(&channel) else {
+            return;
+        };
+        let Everything { grants, windows, commands: mut batch } = everything;
+        for (&connection, grant) in &grants {
+            if grant.rate.is_some() {
+                batch.push(Command::Pace { connection, rate_bps: grant.rate });
             }
-            for link in self.view.network.topology().out(host) {
-                self.recount_link(host, *link, &mut windows, &mut batch);
+            if grant.priority > 0 {
+                batch.push(Command::Prioritize { connection, priority: grant.priority });
             }
         }
-        for (connection, Standing { rate, level }) in &standing {
-            let connection = *connection;
-            if rate.is_some() {
-                batch.push(Command::Pace { connection, rate_bps: *rate });
-            }
-            if *level > 0 {
-                batch.push(Command::Prioritize { connection, priority: *level });
-            }
-        }
-        let agent = self.agents.get_mut(&peer).expect("the agent was found");
         let sequence = agent.sequence + 1;
         // What it was told before is over as soon as this stands.
-        let old = agent.standing.keys().filter(|connection| !standing.contains_key(connection));
-        let old: Vec<_> = old.map(|connection| (sequence, *connection, None)).collect();
-        agent.unconfirmed.extend(old);
-        agent.unconfirmed.extend(standing.iter().map(|(c, s)| (sequence, *c, s.rate)));
-        (agent.standing, agent.windows, agent.batch) = (standing, windows, batch);
+        let old = agent.grants.keys().filter(|connection| !grants.contains_key(connection));
+        agent.unconfirmed.extend(old.map(|connection| (sequence, *connection, None)));
+        agent.unconfirmed.extend(grants.iter().map(|(c, grant)| (sequence, *c, grant.rate)));
+        (agent.grants, agent.windows, agent.batch) = (grants, windows, batch);
     }
 
-    fn recount_link(
-        &self,
-        node: NodeId,
-        link: LinkId,
-        windows: &mut BTreeMap<(LinkId, Option<Connection>), Bytes>,
-        batch: &mut Vec<Command>,
-    ) {
-        let interface = &self.view.links[link.index()].interface;
-        if interface.is_empty() {
-            return;
+    /// The commands for an agent that has said hello; without any, they renew its lease.
+    pub(crate) fn take_commands(&mut self, cx: &Context, channel: ChannelId) -> Option<Commands> {
+        let agent = self.agents.get_mut(&channel).filter(|agent| agent.greeted)?;
+        agent.sequence += 1;
+        self.renewals.remove(&(agent.renew_at, channel));
+        agent.renew_at = cx.renewal();
+        self.renewals.insert((agent.renew_at, channel));
+        agent.bound_unconfirmed();
+        Some(Commands {
+            epoch: cx.epoch,
+            sequence: agent.sequence,
+            lease_ns: cx.lease,
+            complete: core::mem::take(&mut agent.complete),
+            commands: core::mem::take(&mut agent.batch),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    const CHANNEL: ChannelId = ChannelId(1);
+
+    fn connection(port: u16) -> Connection {
+        Connection {
+            source: ([10, 0, 0, 1], port).into(),
+            destination: ([10, 0, 0, 2], 5000).into(),
         }
-        let is_switch = self.view.kind(node) == Some(NodeKind::Switch);
-        let name = || (String::from(self.view.node_name(node)), interface.clone());
-        if let Some(watch) = self.policy.watch().and_then(|watch| watch.congestion)
-            && is_switch
-        {
-            let (node, interface) = name();
-            let thresholds = Some(Thresholds {
-                low_packets: watch.low,
-                medium_packets: watch.medium,
-                high_packets: watch.high,
-                recovery_ns: watch.recovery,
-            });
-            batch.push(Command::Watch { node, interface, thresholds });
+    }
+
+    fn grant(mbps: u64) -> Grant {
+        Grant { rate: Some(Rate::from_mbps(mbps)), priority: 0 }
+    }
+
+    /// An agent that has said hello and was told everything.
+    fn one_agent() -> (Agents, View, Context, NodeId) {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
+        let mut config = Config::new("tcp", policy);
+        let cx = Context::new(&config, 4, Time::ZERO);
+        let mut view = View::new(&mut config).expect("a view");
+        let mut agents = Agents::default();
+        greet(&mut agents, &mut view, &cx, CHANNEL, "a").expect("it is new");
+        agents.retell(CHANNEL, Everything::default());
+        let commands = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
+        assert!(commands.complete && commands.sequence == 1 && commands.epoch == 4);
+        let host = view.named("h").expect("it was learnt");
+        (agents, view, cx, host)
+    }
+
+    fn greet(
+        agents: &mut Agents,
+        view: &mut View,
+        cx: &Context,
+        channel: ChannelId,
+        identity: &str,
+    ) -> Result<Vec<ChannelId>, Refusal> {
+        agents.connect(cx, channel, identity)?;
+        let hosts = [Host { name: "h".into(), addresses: Vec::from([[10, 0, 0, 1].into()]) }];
+        agents.greet(cx, view, channel, &hosts, &[])
+    }
+
+    #[test]
+    fn only_differences_are_told_and_only_what_is_applied_is_confirmed() {
+        let (mut agents, _, cx, host) = one_agent();
+        for mbps in [10, 10, 20] {
+            assert!(agents.hold(host, connection(1), grant(mbps)));
         }
-        let all = (link, None)..=(link, Some(FlowId(u32::MAX)));
-        for ((_, flow), cap) in self.windows.range(all) {
-            let connection = flow.and_then(|id| Some(self.registry.flow(id)?.connection));
-            if flow.is_some() && connection.is_none() {
-                continue;
-            }
-            windows.insert((link, connection), *cap);
-            let (node, interface) = name();
-            batch.push(Command::Window { node, interface, connection, cap_bytes: Some(*cap) });
-        }
+        let commands = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
+        assert_eq!(commands.commands.len(), 2, "the same is not told again");
+        let mut confirmed = Vec::new();
+        let mut applied = |agents: &mut Agents, epoch, sequence| {
+            agents.applied(&cx, CHANNEL, epoch, sequence, |c, rate| confirmed.push((c, rate)));
+            core::mem::take(&mut confirmed)
+        };
+        assert_eq!(applied(&mut agents, 3, 2), [], "of another epoch");
+        assert_eq!(applied(&mut agents, 4, 1), [], "of commands before");
+        let last = (connection(1), Some(Rate::from_mbps(20)));
+        assert_eq!(applied(&mut agents, 4, 99).last(), Some(&last));
+        assert_eq!(agents.highest_epoch(), 4);
+    }
+
+    #[test]
+    fn a_host_has_one_agent_and_it_is_replaced_by_its_own_kind_only() {
+        let (mut agents, mut view, cx, host) = one_agent();
+        assert!(greet(&mut agents, &mut view, &cx, ChannelId(2), "b").is_err());
+        let replaced = greet(&mut agents, &mut view, &cx, ChannelId(3), "a").expect("the same");
+        assert_eq!(replaced, [CHANNEL]);
+        agents.remove(CHANNEL, |_| {});
+        assert!(agents.acts_for(ChannelId(3), host), "the old one takes nothing with it");
+    }
+
+    #[test]
+    fn what_a_lost_agent_held_is_not_confirmed_any_more() {
+        let (mut agents, _, cx, host) = one_agent();
+        agents.hold(host, connection(1), grant(10));
+        agents.hold(host, connection(2), grant(10));
+        agents.take_commands(&cx, CHANNEL);
+        agents.hold(host, connection(2), Grant::default());
+        let mut lost = BTreeSet::new();
+        agents.remove(CHANNEL, |connection| {
+            lost.insert(connection);
+        });
+        assert_eq!(lost.len(), 2, "what it has let go is not certain either");
+        assert!(!agents.hold(host, connection(1), grant(10)), "nobody acts for the host");
+        assert_eq!(agents.deadline(), None);
     }
 }

@@ -10,12 +10,14 @@ pub(crate) struct Budget {
     at: Time,
 }
 
+impl Default for Budget {
+    fn default() -> Self {
+        Self { left: Self::FULL, at: Time::ZERO }
+    }
+}
+
 impl Budget {
     const FULL: Span = Span::from_secs(1);
-
-    pub(crate) const fn new(now: Time) -> Self {
-        Self { left: Self::FULL, at: now }
-    }
 
     /// Takes one of `per_second`; whether there was one.
     pub(crate) fn take(&mut self, now: Time, per_second: u32) -> bool {

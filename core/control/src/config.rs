@@ -1,4 +1,4 @@
-//! What the controller is told before it begins.
+//! The configuration of a controller.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -10,19 +10,19 @@ use model::{Buffer, LinkId, LinkSpec, NodeId, Topology};
 use policy::Policy;
 use units::{Rate, Span};
 
-/// Everything that the controller is told. [`Config::new`] gives defaults to all but the policy.
+/// The configuration. [`Config::new`] gives defaults to all but the policy.
 pub struct Config {
     /// Hosts, switches and links that are declared. What is discovered is added to it.
     pub topology: Topology,
-    /// What is known of its hosts.
+    /// Addresses of its hosts.
     pub hosts: Vec<HostConfig>,
-    /// What is known of its switches.
+    /// Datapath numbers and abilities of its switches.
     pub switches: Vec<SwitchConfig>,
-    /// What is known of the ports that its links leave by.
+    /// The ports that its links leave by.
     pub ports: Vec<PortConfig>,
     /// The name of the policy, for people.
     pub policy_name: String,
-    /// Who decides.
+    /// The policy.
     pub policy: Box<dyn Policy + Send>,
     /// How rates are enforced.
     pub enforcement: Enforcement,
@@ -82,7 +82,7 @@ pub enum Enforcement {
 /// A host of the declared topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostConfig {
-    /// Which.
+    /// The host.
     pub node: NodeId,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
@@ -93,7 +93,7 @@ pub struct HostConfig {
 /// A switch of the declared topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchConfig {
-    /// Which.
+    /// The switch.
     pub node: NodeId,
     /// The number that it gives in the OpenFlow handshake.
     pub datapath_id: u64,

@@ -1,75 +1,51 @@
-//! The machine itself: what it holds, how an input goes through it, and when it wants to be asked.
+//! The controller: its rooms, and how inputs go through them.
+//!
+//! Each room owns its state and knows no other but by what it is given: the [`View`] of the network,
+//! the [`Registry`] of applications, the [`Decider`] (the policy), what is [`Desired`], the
+//! [`Agents`], the [`Switches`] and the [`Rollout`] of forwarding. The controller carries what one
+//! says to the others: `announce` for applications, down to the actuators; `reports` for agents,
+//! `events` for switches; `explain` reads them for people.
+
+mod announce;
+mod events;
+mod explain;
+mod reports;
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Declared, Directives, FlowId, JobId, LinkId, LinkSpec, NodeId, Observation};
+use model::{Declared, FlowId, JobId, Measured, Observation};
 use policy::Policy;
-use protocol::Connection;
-use units::{Bytes, Rate, Span, Time};
+use units::{Bytes, Span, Time};
 
-use crate::agents::Agent;
-use crate::config::{Config, ConfigError, Enforcement, Limits};
-use crate::enforce::Pair;
-use crate::message::{Input, Output, Peer, Refusal};
-use crate::registry::Registry;
-use crate::rollout::Rollout;
+use crate::agents::Agents;
+use crate::applications::registry::Registry;
+use crate::config::{Config, ConfigError, Limits};
+use crate::context::Context;
+use crate::decider::Decider;
+use crate::desired::Desired;
+use crate::fabric::discovery::Discovery;
+use crate::fabric::rollout::Rollout;
+use crate::fabric::switches::Switches;
+use crate::message::{Closing, Input, Output, Refusal};
 use crate::status::Counters;
-use crate::switches::{Line, Switch};
 use crate::view::View;
 
 /// The controller.
 pub struct Controller {
-    pub(crate) epoch: u64,
-    pub(crate) since: Time,
-    pub(crate) now: Time,
-    pub(crate) policy_name: String,
-    pub(crate) policy: Box<dyn Policy + Send>,
-    pub(crate) enforcement: Enforcement,
-    pub(crate) lease: Span,
-    pub(crate) sample: Span,
-    pub(crate) statistics: Span,
-    pub(crate) grace: Span,
-    pub(crate) discovered: LinkSpec,
-    pub(crate) limits: Limits,
-    pub(crate) counters: Counters,
-    pub(crate) view: View,
-    pub(crate) registry: Registry,
-    /// What the policy has said and nobody has heard yet.
-    pub(crate) decided: Directives,
-    /// Connections whose limit may be wrong.
-    pub(crate) touched: BTreeSet<Connection>,
-    /// Limits that are confirmed to stand.
-    pub(crate) confirmed: BTreeMap<Connection, Rate>,
-    /// Caps of windows that the policy wants.
-    pub(crate) windows: BTreeMap<(LinkId, Option<FlowId>), Bytes>,
-    pub(crate) pairs: BTreeMap<(NodeId, NodeId), Pair>,
-    pub(crate) agents: BTreeMap<Peer, Agent>,
-    /// The agent that acts for a node.
-    pub(crate) acting: BTreeMap<NodeId, Peer>,
-    /// Agents that have something to be told.
-    pub(crate) addressed: BTreeSet<Peer>,
-    /// When each agent must hear something again. Whatever it is told renews its lease, so that
-    /// renewals of many agents don't fall on one moment.
-    pub(crate) renewals: BTreeSet<(Time, Peer)>,
-    /// The highest epoch that an agent obeys instead of this one.
-    pub(crate) outranked: Option<u64>,
-    pub(crate) lines: BTreeMap<Peer, Line>,
-    pub(crate) switches: BTreeMap<NodeId, Switch>,
-    /// Switches whose experimenter action caps windows.
-    pub(crate) capping: BTreeSet<NodeId>,
-    /// Lines with something to send.
-    pub(crate) written: BTreeSet<Peer>,
-    pub(crate) rollout: Rollout,
-    /// The frame of the Packet-In at hand.
-    pub(crate) packet: Vec<u8>,
-    pub(crate) closing: Vec<Output>,
-    pub(crate) renew_at: Time,
-    pub(crate) statistics_at: Time,
-    /// When the first session wants to be polled.
-    pub(crate) sessions_at: Time,
+    context: Context,
+    since: Time,
+    counters: Counters,
+    view: View,
+    registry: Registry,
+    decider: Decider,
+    desired: Desired,
+    agents: Agents,
+    switches: Switches,
+    rollout: Rollout,
+    /// Channels that are closed after all else was sent.
+    closing: Vec<Output>,
 }
 
 /// What may change while the controller runs. What is `None` stays.
@@ -95,6 +71,11 @@ impl From<Config> for Change {
     }
 }
 
+/// Nothing repeats more often.
+const SHORTEST: Span = Span::from_millis(10);
+/// What no report of an agent speaks of for so many samples is gone.
+const PATIENCE: u64 = 4;
+
 impl Controller {
     /// A controller that begins at `now`. `epoch` must be higher than that of every controller
     /// before it: actuators refuse what is older.
@@ -111,43 +92,20 @@ impl Controller {
             }
         }
         let view = View::new(&mut config)?;
+        let context = Context::new(&config, epoch, now);
         let capping = config.switches.iter().filter(|switch| switch.windows);
         Ok(Self {
-            epoch,
+            context,
             since: now,
-            now,
-            policy_name: config.policy_name,
-            policy: config.policy,
-            enforcement: config.enforcement,
-            lease: config.lease,
-            sample: config.sample,
-            statistics: config.statistics,
-            grace: config.grace,
-            discovered: config.discovered,
-            limits: config.limits,
             counters: Counters::default(),
             view,
             registry: Registry::default(),
-            decided: Vec::new(),
-            touched: BTreeSet::new(),
-            confirmed: BTreeMap::new(),
-            windows: BTreeMap::new(),
-            pairs: BTreeMap::new(),
-            agents: BTreeMap::new(),
-            acting: BTreeMap::new(),
-            addressed: BTreeSet::new(),
-            renewals: BTreeSet::new(),
-            outranked: None,
-            lines: BTreeMap::new(),
-            switches: BTreeMap::new(),
-            capping: capping.map(|switch| switch.node).collect(),
-            written: BTreeSet::new(),
+            decider: Decider::new(config.policy_name, config.policy),
+            desired: Desired::default(),
+            agents: Agents::default(),
+            switches: Switches::new(&context, capping.map(|switch| switch.node).collect()),
             rollout: Rollout::default(),
-            packet: Vec::new(),
             closing: Vec::new(),
-            renew_at: now + config.lease / RENEWALS,
-            statistics_at: now,
-            sessions_at: Time::NEVER,
         })
     }
 
@@ -156,82 +114,59 @@ impl Controller {
     /// # Errors
     /// A declaration or a report that is not taken, and why. Nothing has changed then.
     pub fn observe(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
-        self.now = self.now.max(now);
+        self.context.now = self.context.now.max(now);
         match input {
-            Input::SwitchConnected(peer) => {
-                self.switch_connected(peer);
-                Ok(())
+            Input::SwitchConnected(channel) => {
+                if let Err(refusal) = self.switches.connect(&self.context, channel) {
+                    self.closing.push(Output::CloseSwitch(channel, Closing::Refused(refusal)));
+                }
             }
-            Input::SwitchBytes(peer, bytes) => {
-                self.switch_bytes(peer, bytes);
-                Ok(())
+            Input::SwitchBytes(channel, bytes) => self.handle_bytes(channel, bytes),
+            Input::SwitchGone(channel) => self.lose_switch(channel),
+            Input::Declared { application, declaration } => {
+                return self.handle_declaration(application, declaration);
             }
-            Input::SwitchGone(peer) => {
-                self.lose_line(peer);
-                Ok(())
-            }
-            Input::Declared { application, declaration } => self.declared(application, declaration),
             Input::ApplicationGone(application) => {
-                self.registry.leaves(application, self.now + self.grace);
-                Ok(())
+                self.registry.leaves(application, self.context.now + self.context.grace);
             }
-            Input::AgentConnected { peer, identity } => {
-                self.agent_connected(peer, identity);
-                Ok(())
+            Input::AgentConnected { channel, identity } => {
+                if let Err(refusal) = self.agents.connect(&self.context, channel, identity) {
+                    self.closing.push(Output::CloseAgent(channel, Closing::Refused(refusal)));
+                }
             }
-            Input::Reported(peer, report) => self.reported(peer, report),
-            Input::AgentGone(peer) => {
-                self.lose_agent(peer);
-                Ok(())
-            }
-            Input::Tick => {
-                self.pass_time();
-                Ok(())
-            }
+            Input::Reported(channel, report) => return self.handle_report(channel, report),
+            Input::AgentGone(channel) => self.lose_agent(channel),
+            Input::Tick => self.pass_time(),
         }
-    }
-
-    /// Appends to `out` what is to be done after all that was observed since the last decision: limits
-    /// that one input changes and another changes back are not told.
-    pub fn decide(&mut self, out: &mut Vec<Output>) {
-        self.policy.decide(self.now, &self.view.network, &mut self.decided);
-        self.obey();
-        self.roll();
-        self.enforce();
-        self.address(out);
-        self.write(out);
-        out.append(&mut self.closing);
+        Ok(())
     }
 
     /// When to observe [`Input::Tick`] and decide although nothing happened. It may be now: policies
     /// that divide links anew after every change ask for it so, and decide once about all that was
     /// observed before the tick.
     pub fn deadline(&self) -> Option<Time> {
-        let ends = self.registry.next_end();
-        let statistics = (!self.switches.is_empty()).then_some(self.statistics_at);
-        let renew = (!self.switches.is_empty()).then_some(self.renew_at);
-        let lease = self.renewals.first().map(|(at, _)| *at);
-        let sessions = Some(self.sessions_at).filter(|at| *at != Time::NEVER);
-        [self.policy.deadline(), ends, statistics, renew, lease, sessions]
-            .into_iter()
-            .flatten()
-            .min()
+        let rooms = [
+            self.decider.deadline(),
+            self.registry.next_end(),
+            self.agents.deadline(),
+            self.switches.deadline(),
+        ];
+        rooms.into_iter().flatten().min()
     }
 
     /// Changes what may change while it runs, and forgets nothing.
     pub fn reconfigure(&mut self, now: Time, change: Change) {
-        self.now = self.now.max(now);
+        self.context.now = self.context.now.max(now);
         if let Some(limits) = change.limits {
-            self.limits = limits;
+            self.context.limits = limits;
         }
         if let Some(lease) = change.lease {
-            self.lease = lease.max(SHORTEST);
-            self.renew_at = self.now;
-            self.addressed.extend(self.agents.keys());
+            self.context.lease = lease.max(SHORTEST);
+            self.switches.renew_now(self.context.now);
+            self.agents.renew_all();
         }
         if let Some((name, policy)) = change.policy {
-            self.policy_name = name;
-            self.policy = policy;
+            self.decider = Decider::new(name, policy);
             self.introduce();
         }
         self.pass_time();
@@ -239,36 +174,76 @@ impl Controller {
 
     /// What has happened since the beginning.
     pub fn counters(&self) -> Counters {
-        self.counters
+        let of_switches = &self.switches.counters;
+        Counters {
+            packets_in: of_switches.packets_in,
+            packets_refused: of_switches.packets_refused,
+            malformed: of_switches.malformed,
+            switch_errors: of_switches.switch_errors,
+            entries_added: of_switches.entries_added,
+            entries_removed: of_switches.entries_removed,
+            reroutes: of_switches.reroutes,
+            ..self.counters
+        }
     }
 
     /// The epoch of a controller that agents obey instead of this one, when there is one: then this
     /// one should end, or begin again with a higher epoch.
     pub fn outranked(&self) -> Option<u64> {
-        self.outranked
+        Some(self.agents.highest_epoch()).filter(|epoch| *epoch > self.context.epoch)
     }
 
     /// Tells the policy.
-    pub(crate) fn tell(&mut self, observation: impl Into<Observation>) {
-        let network = &self.view.network;
-        self.policy.observe(self.now, network, &observation.into());
+    fn tell(&mut self, observation: impl Into<Observation>) {
+        self.decider.tell(self.context.now, &self.view.network, observation);
+    }
+
+    fn discovery(&mut self) -> Discovery<'_> {
+        Discovery {
+            cx: &self.context,
+            view: &mut self.view,
+            switches: &mut self.switches,
+            rollout: &mut self.rollout,
+            decider: &mut self.decider,
+        }
+    }
+
+    fn pass_time(&mut self) {
+        let now = self.context.now;
+        while let Some(name) = self.registry.ended(now) {
+            let application = self.registry.applications.get(&name);
+            let jobs: Vec<JobId> =
+                application.map(|known| known.jobs.values().copied().collect()).unwrap_or_default();
+            for job in jobs {
+                self.complete_job(job);
+            }
+            self.registry.applications.remove(&name);
+        }
+        self.poll_switches();
+        let statistics = self.decider.watch().and_then(|watch| watch.statistics);
+        if self.switches.ask_statistics(&self.context, statistics) {
+            self.discovery().look_for_lost_links();
+        }
+        if self.switches.renew(&self.context) {
+            self.end_silent_pairs();
+        }
+        self.agents.renew(now);
+        // Last, for the policy has then been told all that has come up before.
+        if self.decider.deadline().is_some_and(|deadline| deadline <= now) {
+            self.tell(Observation::Tick);
+        }
     }
 
     /// Tells a new policy all that is declared, and lifts what the old one wanted.
     fn introduce(&mut self) {
         let flows: Vec<FlowId> = self.registry.flows().map(|(id, _)| id).collect();
         for id in &flows {
-            if let Some(flow) = self.registry.flow_mut(*id) {
-                (flow.intended, flow.level) = (None, 0);
-                self.touched.insert(flow.connection);
-            }
+            self.intend(*id, |wanted| (wanted.limit, wanted.priority) = (None, 0));
         }
-        for (link, flow) in core::mem::take(&mut self.windows).into_keys() {
-            self.cap(link, flow, None);
+        for (link, flow) in self.desired.take_all_windows() {
+            self.cap_window(link, flow, None);
         }
-        for (_, pair) in core::mem::take(&mut self.pairs) {
-            self.touched.extend(pair.connections.into_keys());
-        }
+        self.desired.clear_pairs();
         let jobs: Vec<JobId> = self.registry.jobs().map(|(id, _)| id).collect();
         for id in jobs {
             self.tell(Declared::JobStart { job: id });
@@ -283,8 +258,8 @@ impl Controller {
                 map,
                 reduces: portions.clone(),
             });
-            let told: Vec<Declared> = hosts.chain(sizes).collect();
-            for declared in told {
+            let declared: Vec<Declared> = hosts.chain(sizes).collect();
+            for declared in declared {
                 self.tell(declared);
             }
         }
@@ -298,46 +273,10 @@ impl Controller {
                 self.tell(Declared::FlowRequest { job, flow: id, src, dst, size });
             }
             if open {
-                self.tell(model::Measured::Opened { flow: id, src, dst });
+                self.tell(Measured::Opened { flow: id, src, dst });
             }
         }
-        self.rollout.is_due = true;
-        for agent in self.agents.values_mut().filter(|agent| agent.greeted) {
-            agent.complete = true;
-        }
-        self.addressed.extend(self.agents.keys());
-    }
-
-    fn pass_time(&mut self) {
-        let now = self.now;
-        while let Some(name) = self.registry.ended(now) {
-            let jobs = self.registry.applications.get(&name).map(|known| known.jobs.clone());
-            for job in jobs.into_iter().flat_map(BTreeMap::into_values) {
-                self.complete_job(job);
-            }
-            self.registry.applications.remove(&name);
-        }
-        if self.sessions_at <= now {
-            self.poll_sessions();
-        }
-        if self.statistics_at <= now {
-            self.ask_statistics();
-        }
-        if self.renew_at <= now {
-            self.renew_at = now + self.lease / RENEWALS;
-            self.renew_entries();
-        }
-        let due = self.renewals.iter().take_while(|(at, _)| *at <= now);
-        self.addressed.extend(due.map(|(_, peer)| *peer));
-        // Last, for the policy has then been told all that has come up before.
-        if self.policy.deadline().is_some_and(|deadline| deadline <= now) {
-            self.tell(Observation::Tick);
-        }
+        self.rollout.is_due();
+        self.agents.retell_all();
     }
 }
-
-/// A lease is renewed so many times before it ends, so that two renewals may be lost.
-pub(crate) const RENEWALS: u64 = 3;
-
-/// Nothing repeats more often.
-const SHORTEST: Span = Span::from_millis(10);

@@ -13,30 +13,23 @@
 extern crate alloc;
 
 mod agents;
+mod applications;
 mod budget;
 mod config;
+mod context;
 mod controller;
-mod declared;
-mod enforce;
-mod entry;
-mod explain;
-mod frame;
+mod decider;
+mod desired;
+mod fabric;
 mod message;
-mod meters;
-mod packets;
 pub mod record;
-mod registry;
 mod replay;
-mod reports;
-mod rollout;
 mod status;
-mod switches;
-mod truth;
 mod view;
 
 pub use config::{Config, ConfigError, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
 pub use controller::{Change, Controller};
-pub use message::{Closing, Input, Output, Peer, Refusal};
+pub use message::{ChannelId, Closing, Input, Output, Refusal};
 pub use replay::{Digest, Replay, replay};
 pub use status::{
     AgentStatus, ApplicationStatus, Bottleneck, Counters, FlowExplanation, FlowStatus,

@@ -1,4 +1,4 @@
-//! What goes into the controller and what comes out of it.
+//! Inputs and outputs of the controller.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,24 +8,25 @@ use openflow::Closed;
 use protocol::agent::{Commands, Report};
 use protocol::application::Declaration;
 
-/// A connection of a switch or an agent, numbered by the owner. A number is never used again.
+/// A connection between the controller and a switch or an agent, numbered by the controller's owner.
+/// A number is never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Peer(pub u64);
+pub struct ChannelId(pub u64);
 
-/// Something that happened.
+/// An input: something that happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
     /// A switch connected.
-    SwitchConnected(Peer),
+    SwitchConnected(ChannelId),
     /// It sent bytes, cut anywhere.
-    SwitchBytes(Peer, &'a [u8]),
+    SwitchBytes(ChannelId, &'a [u8]),
     /// Its connection ended.
-    SwitchGone(Peer),
-    /// An application said something.
+    SwitchGone(ChannelId),
+    /// An application declared something.
     Declared {
-        /// Who it has proved to be.
+        /// The identity that it has proved.
         application: &'a str,
-        /// What it said.
+        /// The declaration.
         declaration: &'a Declaration,
     },
     /// The last connection of an application ended. What it declared ends after a grace, unless it
@@ -34,29 +35,29 @@ pub enum Input<'a> {
     /// An agent connected. Its first report must be a hello.
     AgentConnected {
         /// The connection.
-        peer: Peer,
-        /// Who it has proved to be.
+        channel: ChannelId,
+        /// The identity that it has proved.
         identity: &'a str,
     },
     /// It reported.
-    Reported(Peer, &'a Report),
+    Reported(ChannelId, &'a Report),
     /// Its connection ended. What it was told stands there until its lease ends.
-    AgentGone(Peer),
+    AgentGone(ChannelId),
     /// Nothing but time has passed.
     Tick,
 }
 
-/// What the owner has to do.
+/// An output: what the owner has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Send bytes to a switch.
-    Switch(Peer, Vec<u8>),
+    Switch(ChannelId, Vec<u8>),
     /// Send what is left to it and close its connection. The controller has forgotten it.
-    CloseSwitch(Peer, Closing),
-    /// Tell an agent.
-    Agent(Peer, Commands),
+    CloseSwitch(ChannelId, Closing),
+    /// Send commands to an agent.
+    Agent(ChannelId, Commands),
     /// Close its connection. The controller has forgotten it.
-    CloseAgent(Peer, Closing),
+    CloseAgent(ChannelId, Closing),
 }
 
 /// Why a connection is closed.
@@ -68,7 +69,7 @@ pub enum Closing {
     Replaced,
     /// The switch obeys a controller of a later epoch.
     Outranked,
-    /// The peer asked for too much or said what can't be.
+    /// The switch or agent asked for too much or said what can't be.
     Refused(Refusal),
 }
 
@@ -96,6 +97,13 @@ pub struct Refusal {
     pub reason: String,
     /// True when the same message may be taken later: a limit was reached.
     pub busy: bool,
+}
+
+impl Refusal {
+    /// The HTTP status that says it: 429 where waiting helps, or 422.
+    pub const fn status(&self) -> u16 {
+        if self.busy { 429 } else { 422 }
+    }
 }
 
 impl fmt::Display for Refusal {

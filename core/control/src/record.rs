@@ -15,7 +15,7 @@ use protocol::agent::{ConnectionReport, Host, Level, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use units::{Bytes, Span, Time};
 
-use crate::message::{Input, Peer};
+use crate::message::{ChannelId, Input};
 
 /// The version of the form.
 pub const VERSION: u16 = 1;
@@ -57,14 +57,14 @@ pub enum Record {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the variants are those of `Input`
 pub enum Heard {
-    SwitchConnected(Peer),
-    SwitchBytes(Peer, Vec<u8>),
-    SwitchGone(Peer),
+    SwitchConnected(ChannelId),
+    SwitchBytes(ChannelId, Vec<u8>),
+    SwitchGone(ChannelId),
     Declared { application: String, declaration: Declaration },
     ApplicationGone(String),
-    AgentConnected { peer: Peer, identity: String },
-    Reported(Peer, Report),
-    AgentGone(Peer),
+    AgentConnected { channel: ChannelId, identity: String },
+    Reported(ChannelId, Report),
+    AgentGone(ChannelId),
     Tick,
 }
 
@@ -72,18 +72,18 @@ impl Heard {
     /// The input.
     pub fn as_input(&self) -> Input<'_> {
         match self {
-            Self::SwitchConnected(peer) => Input::SwitchConnected(*peer),
-            Self::SwitchBytes(peer, bytes) => Input::SwitchBytes(*peer, bytes),
-            Self::SwitchGone(peer) => Input::SwitchGone(*peer),
+            Self::SwitchConnected(channel) => Input::SwitchConnected(*channel),
+            Self::SwitchBytes(channel, bytes) => Input::SwitchBytes(*channel, bytes),
+            Self::SwitchGone(channel) => Input::SwitchGone(*channel),
             Self::Declared { application, declaration } => {
                 Input::Declared { application, declaration }
             }
             Self::ApplicationGone(application) => Input::ApplicationGone(application),
-            Self::AgentConnected { peer, identity } => {
-                Input::AgentConnected { peer: *peer, identity }
+            Self::AgentConnected { channel, identity } => {
+                Input::AgentConnected { channel: *channel, identity }
             }
-            Self::Reported(peer, report) => Input::Reported(*peer, report),
-            Self::AgentGone(peer) => Input::AgentGone(*peer),
+            Self::Reported(channel, report) => Input::Reported(*channel, report),
+            Self::AgentGone(channel) => Input::AgentGone(*channel),
             Self::Tick => Input::Tick,
         }
     }
@@ -145,11 +145,13 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) {
     record(kind, out, |out| {
         out.put(&at);
         match input {
-            Input::SwitchConnected(peer) | Input::SwitchGone(peer) | Input::AgentGone(peer) => {
-                out.put(&peer.0);
+            Input::SwitchConnected(channel)
+            | Input::SwitchGone(channel)
+            | Input::AgentGone(channel) => {
+                out.put(&channel.0);
             }
-            Input::SwitchBytes(peer, bytes) => {
-                out.put(&peer.0);
+            Input::SwitchBytes(channel, bytes) => {
+                out.put(&channel.0);
                 out.extend_from_slice(bytes);
             }
             Input::Declared { application, declaration } => {
@@ -157,12 +159,12 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) {
                 declaration.write(out);
             }
             Input::ApplicationGone(application) => out.text(application),
-            Input::AgentConnected { peer, identity } => {
-                out.put(&peer.0);
+            Input::AgentConnected { channel, identity } => {
+                out.put(&channel.0);
                 out.text(identity);
             }
-            Input::Reported(peer, report) => {
-                out.put(&peer.0);
+            Input::Reported(channel, report) => {
+                out.put(&channel.0);
                 report.write(out);
             }
             Input::Tick => {}
@@ -250,14 +252,14 @@ const CUT: &str = "has a content that can't be";
 
 fn heard(kind: u8, from: &mut Reader<'_>) -> Option<Heard> {
     Some(match kind {
-        16 => Heard::SwitchConnected(Peer(from.u64()?)),
-        17 => Heard::SwitchBytes(Peer(from.u64()?), from.rest()),
-        18 => Heard::SwitchGone(Peer(from.u64()?)),
+        16 => Heard::SwitchConnected(ChannelId(from.u64()?)),
+        17 => Heard::SwitchBytes(ChannelId(from.u64()?), from.rest()),
+        18 => Heard::SwitchGone(ChannelId(from.u64()?)),
         19 => Heard::Declared { application: from.text()?, declaration: Declaration::read(from)? },
         20 => Heard::ApplicationGone(from.text()?),
-        21 => Heard::AgentConnected { peer: Peer(from.u64()?), identity: from.text()? },
-        22 => Heard::Reported(Peer(from.u64()?), Report::read(from)?),
-        23 => Heard::AgentGone(Peer(from.u64()?)),
+        21 => Heard::AgentConnected { channel: ChannelId(from.u64()?), identity: from.text()? },
+        22 => Heard::Reported(ChannelId(from.u64()?), Report::read(from)?),
+        23 => Heard::AgentGone(ChannelId(from.u64()?)),
         _ => Heard::Tick,
     })
 }

@@ -1,4 +1,4 @@
-//! What the controller tells people: its status, and why a flow has its rate.
+//! Answers to people: the status, and why a flow has its rate.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -9,8 +9,9 @@ use units::{Bytes, Rate, Time};
 
 /// How everything stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Status {
-    /// The controller's incarnation.
+    /// The controller's epoch.
     pub epoch: u64,
     /// Since when it runs.
     pub since_ns: Time,
@@ -26,16 +27,17 @@ pub struct Status {
     pub applications: Vec<ApplicationStatus>,
     /// All links.
     pub links: Vec<LinkStatus>,
-    /// What is not as it should be, in sentences.
+    /// Problems, each in a sentence.
     pub problems: Vec<String>,
 }
 
 /// A switch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SwitchStatus {
     /// Its name.
     pub name: String,
-    /// Its number.
+    /// Its OpenFlow datapath number.
     pub datapath_id: Option<u64>,
     /// Whether it is connected.
     pub connected: bool,
@@ -49,6 +51,7 @@ pub struct SwitchStatus {
 
 /// An agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AgentStatus {
     /// Who it has proved to be.
     pub identity: String,
@@ -66,6 +69,7 @@ pub struct AgentStatus {
 
 /// An application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApplicationStatus {
     /// Who it has proved to be.
     pub name: String,
@@ -83,6 +87,7 @@ pub struct ApplicationStatus {
 
 /// A directed link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LinkStatus {
     /// Where it leaves.
     pub from: String,
@@ -106,6 +111,7 @@ pub struct LinkStatus {
 
 /// A flow in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowStatus {
     /// Its application.
     pub application: String,
@@ -131,6 +137,7 @@ pub struct FlowStatus {
 
 /// Why a flow has its rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FlowExplanation {
     /// How it stands.
     pub flow: FlowStatus,
@@ -150,6 +157,7 @@ pub struct FlowExplanation {
 
 /// A link and who else is on it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bottleneck {
     /// The link, as `from -> to`.
     pub link: String,
@@ -167,6 +175,7 @@ pub struct Bottleneck {
 
 /// Another flow on a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rival {
     /// Its application.
     pub application: String,
@@ -182,6 +191,7 @@ pub struct Rival {
 
 /// Why the flows of a job have their rates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct JobExplanation {
     /// Its application.
     pub application: String,

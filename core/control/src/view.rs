@@ -9,6 +9,7 @@ use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use model::{Buffer, LinkId, LinkSpec, Network, NodeId, NodeKind};
+use protocol::Connection;
 use units::{Rate, Time};
 
 use crate::config::{Config, ConfigError};
@@ -147,6 +148,34 @@ impl View {
 
     pub(crate) fn kind(&self, node: NodeId) -> Option<NodeKind> {
         self.network.topology().nodes().get(node.index()).map(|node| node.kind)
+    }
+
+    pub(crate) fn is_switch(&self, node: NodeId) -> bool {
+        self.kind(node) == Some(NodeKind::Switch)
+    }
+
+    /// The node that a link leaves.
+    pub(crate) fn start(&self, link: LinkId) -> NodeId {
+        self.network.topology().link(link).from
+    }
+
+    /// The hosts of a connection.
+    pub(crate) fn ends(&self, connection: &Connection) -> Option<(NodeId, NodeId)> {
+        let src = self.host_at(connection.source.ip())?;
+        Some((src, self.host_at(connection.destination.ip())?))
+    }
+
+    /// The links between two nodes; of several shortest paths, `key` chooses one.
+    pub(crate) fn path(&self, (from, to): (NodeId, NodeId), key: u64) -> Vec<LinkId> {
+        let mut path = Vec::new();
+        self.network.path(from, to, key, &mut path);
+        path
+    }
+
+    /// The first switch of a path.
+    pub(crate) fn entrance(&self, ends: (NodeId, NodeId), key: u64) -> Option<NodeId> {
+        let mut nodes = self.path(ends, key).into_iter().map(|link| self.start(link));
+        nodes.find(|node| self.is_switch(*node))
     }
 
     pub(crate) fn named(&self, name: &str) -> Option<NodeId> {

@@ -10,7 +10,7 @@ use protocol::agent::{Command, Commands, ConnectionReport, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use support::{Rig, SECOND, Shape, connection, even, metered, segment, step};
 use units::{Bytes, Rate, Span, Time};
-use watermaster_control::{Change, Input, Output, Peer};
+use watermaster_control::{Change, ChannelId, Input, Output};
 
 fn named(name: &str) -> Box<dyn policy::Policy + Send> {
     policy::by_name(name, &policy::Parameters::default()).unwrap()
@@ -449,7 +449,7 @@ fn refusals_name_field_and_remedy() {
     assert!(text(foreign).starts_with("connection.source: 10.0.0.2 is not of the agent's hosts"));
     // Somebody else may not act for the same host; the same agent may come back.
     let other = rig.peer();
-    rig.input(Input::AgentConnected { peer: other, identity: "right" }).unwrap();
+    rig.input(Input::AgentConnected { channel: other, identity: "right" }).unwrap();
     let hosts = vec![protocol::agent::Host { name: "h0".into(), addresses: vec![] }];
     let hello = Report::Hello { hosts, capabilities: vec![], epoch: 0 };
     assert!(text(rig.input(Input::Reported(other, &hello))).contains("another agent acts for h0"));
@@ -620,7 +620,7 @@ fn clocks_may_jump() {
         step(&mut rig.controller, now, Input::Tick, &mut out).unwrap();
     }
     step(&mut rig.controller, Time::NEVER, Input::Tick, &mut out).unwrap();
-    let commands = |o: &Output| matches!(o, Output::Agent(Peer(_), c) if c.commands.iter().all(|c| !matches!(c, Command::Pace { .. })));
+    let commands = |o: &Output| matches!(o, Output::Agent(ChannelId(_), c) if c.commands.iter().all(|c| !matches!(c, Command::Pace { .. })));
     assert!(out.iter().all(commands));
 }
 

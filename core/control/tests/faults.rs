@@ -27,7 +27,7 @@ use protocol::application::Declaration;
 use rand::RngExt as _;
 use support::{End, Obedient, SECOND, Shape, address, connection, port, segment, step};
 use units::{Bytes, Rate, Span, Time};
-use watermaster_control::{Controller, Digest, Input, Output, Peer};
+use watermaster_control::{ChannelId, Controller, Digest, Input, Output};
 
 const HOSTS: u32 = 4;
 /// The longest that a message takes.
@@ -36,9 +36,9 @@ const LEASE: Span = Span::from_secs(3);
 
 enum Act {
     ToAgent(usize, u64, Commands),
-    FromAgent(Peer, Report),
-    ToSwitch(u32, Peer, Vec<u8>),
-    FromSwitch(Peer, Vec<u8>),
+    FromAgent(ChannelId, Report),
+    ToSwitch(u32, ChannelId, Vec<u8>),
+    FromSwitch(ChannelId, Vec<u8>),
     AgentReturns(usize),
     SwitchReturns(u32),
     ControllerReturns,
@@ -61,10 +61,10 @@ struct World {
     controller: Option<Controller>,
     epoch: u64,
     policy: &'static str,
-    agents: Vec<(Obedient, Option<Peer>)>,
-    switches: Vec<(Switch, Option<(Peer, Session)>)>,
+    agents: Vec<(Obedient, Option<ChannelId>)>,
+    switches: Vec<(Switch, Option<(ChannelId, Session)>)>,
     /// When the last message of each channel arrives: they don't overtake each other.
-    channels: BTreeMap<Peer, Time>,
+    channels: BTreeMap<ChannelId, Time>,
     /// What was wanted, and until when (`NEVER`: still).
     wanted: BTreeMap<Connection, VecDeque<(Time, Rate)>>,
     flows: BTreeMap<(u64, u64), (Connection, u64)>,
@@ -124,7 +124,7 @@ impl World {
     }
 
     /// Sends a message, in the order of its channel.
-    fn carry(&mut self, peer: Peer, act: Act) {
+    fn carry(&mut self, peer: ChannelId, act: Act) {
         let at = self.now + self.soon(DELAY / 4);
         let last = self.channels.entry(peer).or_default();
         let at = at.max(*last + Span::from_nanos(1)).min(self.now + DELAY);
@@ -133,9 +133,9 @@ impl World {
         self.queue.insert((at, self.count), act);
     }
 
-    fn peer(&mut self) -> Peer {
+    fn peer(&mut self) -> ChannelId {
         self.count += 1;
-        Peer(self.count)
+        ChannelId(self.count)
     }
 
     fn input(&mut self, input: Input<'_>) {
@@ -152,7 +152,7 @@ impl World {
         for output in out {
             match output {
                 Output::Switch(peer, bytes) => {
-                    let is = |(_, s): &(Switch, Option<(Peer, Session)>)| {
+                    let is = |(_, s): &(Switch, Option<(ChannelId, Session)>)| {
                         s.as_ref().is_some_and(|(of, _)| *of == peer)
                     };
                     if let Some(at) = self.switches.iter().position(is) {
@@ -282,7 +282,7 @@ impl World {
         let number = u32::try_from(at).unwrap();
         self.agents[at].1 = Some(peer);
         let name = format!("h{at}");
-        self.input(Input::AgentConnected { peer, identity: &name });
+        self.input(Input::AgentConnected { channel: peer, identity: &name });
         let hosts = vec![Host { name, addresses: vec![address(number)] }];
         let epoch = self.agents[at].0.epoch;
         self.carry(
@@ -323,7 +323,7 @@ impl World {
         }
     }
 
-    fn reach(&mut self, at: u32, peer: Peer, bytes: &[u8]) {
+    fn reach(&mut self, at: u32, peer: ChannelId, bytes: &[u8]) {
         let (switch, session) = &mut self.switches[at as usize];
         let Some((_, session)) = session.as_mut().filter(|(of, _)| *of == peer) else {
             return;
@@ -512,7 +512,7 @@ impl World {
     }
 
     /// A switch speaks up when its own deadlines pass.
-    fn idle(&mut self, at: u32, peer: Peer) {
+    fn idle(&mut self, at: u32, peer: ChannelId) {
         let due = self.switches[at as usize].1.as_ref().and_then(|(_, s)| s.deadline());
         if due.is_some_and(|due| due <= self.now) {
             self.reach(at, peer, &[]);

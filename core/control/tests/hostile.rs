@@ -10,7 +10,7 @@ use protocol::agent::{Host, Level, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use support::{Rig, SECOND, Shape, address, connection, step};
 use units::{Bytes, Span, Time};
-use watermaster_control::{Controller, Input, Peer};
+use watermaster_control::{ChannelId, Controller, Input};
 
 fn message(kind: u8, xid: u8, body: &str) -> Vec<u8> {
     let digits: Vec<u8> = body.bytes().filter(|byte| !byte.is_ascii_whitespace()).collect();
@@ -182,12 +182,12 @@ proptest! {
             out.clear();
             let input = match word {
                 Word::Declared(declaration) => Input::Declared { application: "app", declaration },
-                Word::Reported(peer, report) => Input::Reported(Peer(*peer), report),
-                Word::Agent(peer, true) => Input::AgentConnected { peer: Peer(*peer), identity: "x" },
-                Word::Agent(peer, false) => Input::AgentGone(Peer(*peer)),
-                Word::Bytes(bytes) => Input::SwitchBytes(Peer(9), bytes),
-                Word::Switch(true) => Input::SwitchConnected(Peer(9)),
-                Word::Switch(false) => Input::SwitchGone(Peer(9)),
+                Word::Reported(peer, report) => Input::Reported(ChannelId(*peer), report),
+                Word::Agent(peer, true) => Input::AgentConnected { channel: ChannelId(*peer), identity: "x" },
+                Word::Agent(peer, false) => Input::AgentGone(ChannelId(*peer)),
+                Word::Bytes(bytes) => Input::SwitchBytes(ChannelId(9), bytes),
+                Word::Switch(true) => Input::SwitchConnected(ChannelId(9)),
+                Word::Switch(false) => Input::SwitchGone(ChannelId(9)),
                 Word::Gone => Input::ApplicationGone("app"),
                 Word::Pass(ms) => {
                     now += Span::from_millis(*ms);

@@ -7,7 +7,7 @@ mod support;
 use protocol::agent::{ConnectionReport, Host, Report};
 use support::{Rig, SECOND, Shape, address, connection, entries, even};
 use units::{Bytes, Span};
-use watermaster_control::{Config, Input, Peer};
+use watermaster_control::{ChannelId, Config, Input};
 
 fn rig(limit: impl FnOnce(&mut Config)) -> Rig {
     let shape = Shape::racks(2);
@@ -17,9 +17,9 @@ fn rig(limit: impl FnOnce(&mut Config)) -> Rig {
 }
 
 /// An agent that comes when there is no room; what becomes of its hello.
-fn knock(rig: &mut Rig, identity: &str, host: u32) -> (Peer, bool) {
+fn knock(rig: &mut Rig, identity: &str, host: u32) -> (ChannelId, bool) {
     let peer = rig.peer();
-    rig.input(Input::AgentConnected { peer, identity }).unwrap();
+    rig.input(Input::AgentConnected { channel: peer, identity }).unwrap();
     let hosts = vec![Host { name: format!("h{host}"), addresses: vec![address(host)] }];
     let hello = Report::Hello { hosts, capabilities: Vec::new(), epoch: 0 };
     let is_taken = rig.input(Input::Reported(peer, &hello)).is_ok();

@@ -9,7 +9,7 @@ use protocol::application::{Declaration, Portion, StreamReport};
 use support::{SECOND, Shape, address, connection, step};
 use units::{Bytes, Time};
 use watermaster_control::record::{self, Record, Records};
-use watermaster_control::{Controller, Digest, Input, Output, Peer, replay};
+use watermaster_control::{ChannelId, Controller, Digest, Input, Output, replay};
 
 fn config(_: &[u8]) -> Result<watermaster_control::Config, String> {
     let policy = policy::by_name("smsf", &policy::Parameters::default()).unwrap();
@@ -31,23 +31,23 @@ fn recorded() -> (Vec<u8>, Digest, Vec<Output>) {
         record::write_digest(digest.value(), bytes);
         all.extend(out);
     };
-    heard(0, Input::SwitchConnected(Peer(1)), &mut bytes);
-    heard(0, Input::SwitchBytes(Peer(1), &[4, 0, 0, 8, 0, 0, 0, 1]), &mut bytes);
-    heard(1, Input::AgentConnected { peer: Peer(2), identity: "left" }, &mut bytes);
+    heard(0, Input::SwitchConnected(ChannelId(1)), &mut bytes);
+    heard(0, Input::SwitchBytes(ChannelId(1), &[4, 0, 0, 8, 0, 0, 0, 1]), &mut bytes);
+    heard(1, Input::AgentConnected { channel: ChannelId(2), identity: "left" }, &mut bytes);
     let hosts = (0..3).map(|host| protocol::agent::Host {
         name: format!("h{host}"),
         addresses: vec![address(host), "2001:db8::1".parse().unwrap()],
     });
     let hello =
         Report::Hello { hosts: hosts.collect(), capabilities: vec!["pacing".into()], epoch: 3 };
-    heard(1, Input::Reported(Peer(2), &hello), &mut bytes);
+    heard(1, Input::Reported(ChannelId(2), &hello), &mut bytes);
     for declaration in declarations() {
         let application = "hadoop";
         heard(2, Input::Declared { application, declaration: &declaration }, &mut bytes);
     }
     heard(9, Input::Tick, &mut bytes);
-    heard(9, Input::SwitchGone(Peer(1)), &mut bytes);
-    heard(10, Input::AgentGone(Peer(2)), &mut bytes);
+    heard(9, Input::SwitchGone(ChannelId(1)), &mut bytes);
+    heard(10, Input::AgentGone(ChannelId(2)), &mut bytes);
     heard(10, Input::ApplicationGone("hadoop"), &mut bytes);
     heard(60, Input::Tick, &mut bytes);
     (bytes, digest, all)

@@ -90,7 +90,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
 /// What `app-aware-fast` is: five decisions a second, queues to drain within a second.
 pub const FAST: Descriptor = Descriptor {
     name: "app-aware-fast",
-    summary: "the same several times a second, on a forecast, speaking only when rates change",
+    summary: "app-aware several times a second, on a forecast, speaking only when rates change",
     source: "ours, a variant of app-aware",
     parameters: &[
         interval(Span::from_millis(200)),

@@ -22,7 +22,7 @@ use crate::{Descriptor, DirectiveKind, Kind, Parameter, Value};
 
 const QUEUES: Parameter =
     Parameter::new("queues", Kind::Integer(1, 64), Value::Integer(10), "how many queues there are")
-        .published("SIGCOMM 2015");
+        .published("as in the text");
 
 const FIRST: Parameter = Parameter::new(
     "first",
@@ -30,7 +30,7 @@ const FIRST: Parameter = Parameter::new(
     Value::Bytes(Bytes::new(10_000_000)),
     "what a coflow sends in the first queue",
 )
-.published("SIGCOMM 2015");
+.published("as in the text");
 
 const FACTOR: Parameter = Parameter::new(
     "factor",
@@ -38,7 +38,7 @@ const FACTOR: Parameter = Parameter::new(
     Value::Integer(10),
     "how many times as much the limit of the next queue is",
 )
-.published("SIGCOMM 2015");
+.published("as in the text");
 
 /// What `dclas` is.
 pub const DESCRIPTOR: Descriptor = Descriptor {

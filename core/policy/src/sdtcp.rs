@@ -35,13 +35,21 @@ const LOW: Parameter = Parameter::new(
 )
 .published("section 5.1");
 
-const MEDIUM: Parameter =
-    Parameter::new("medium", PACKETS, Value::Integer(60), "the same, more severely (M)")
-        .published("section 5.1");
+const MEDIUM: Parameter = Parameter::new(
+    "medium",
+    PACKETS,
+    Value::Integer(60),
+    "packets at which it is congested more severely (M)",
+)
+.published("section 5.1");
 
-const HIGH: Parameter =
-    Parameter::new("high", PACKETS, Value::Integer(85), "the same, most severely (H)")
-        .published("section 5.1");
+const HIGH: Parameter = Parameter::new(
+    "high",
+    PACKETS,
+    Value::Integer(85),
+    "packets at which it is congested most severely (H)",
+)
+.published("section 5.1");
 
 const RECOVERY: Parameter = Parameter::new(
     "recovery",
@@ -63,7 +71,7 @@ const BACKGROUND_AGE: Parameter = Parameter::new(
     "background_age",
     Kind::Span(Span::ZERO, LONGEST),
     Value::Span(Span::from_secs(1)),
-    "and is older than this",
+    "a background flow is also older than this",
 )
 .published("section 3.3");
 
@@ -71,7 +79,7 @@ const LOW_SHARE: Parameter = Parameter::new(
     "low_share",
     Kind::Share,
     Value::Share(Share::literal(666_667)),
-    "the part of its fair window that a background flow keeps at low (mu)",
+    "the part of its fair window that a background flow keeps at low congestion (mu)",
 )
 .published("section 3.4");
 
@@ -79,7 +87,7 @@ const MEDIUM_SHARE: Parameter = Parameter::new(
     "medium_share",
     Kind::Share,
     Value::Share(Share::literal(500_000)),
-    "the same at medium",
+    "the part that it keeps at medium congestion (mu)",
 )
 .published("section 3.4");
 

@@ -15,6 +15,7 @@ use crate::Connection;
 
 /// From an agent to the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Report {
     /// The first message of a connection.
@@ -70,6 +71,7 @@ pub enum Report {
 
 /// A host and how it is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Host {
     /// Its name, as in the controller's topology.
@@ -80,6 +82,7 @@ pub struct Host {
 
 /// How a connection stands, seen by the kernel at its sender. All amounts are payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionReport {
     /// The connection.
@@ -98,6 +101,7 @@ pub struct ConnectionReport {
 
 /// Congestion of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// CR: not congested for some time.
@@ -112,9 +116,10 @@ pub enum Level {
 
 /// From the controller to an agent: what to do from now on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Commands {
-    /// The controller's incarnation, higher than all before.
+    /// The controller's epoch, higher than that of every controller before it.
     pub epoch: u64,
     /// Counts up within an epoch.
     pub sequence: u64,
@@ -128,6 +133,7 @@ pub struct Commands {
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
     /// Hold a connection to a rate, or let it go.
@@ -178,6 +184,7 @@ pub enum Command {
 
 /// When a queue counts as congested (SDTCP, section 3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Thresholds {
     /// CN-L at or above so many packets.

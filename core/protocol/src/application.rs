@@ -11,6 +11,7 @@ use crate::Connection;
 /// One northbound message. Names and meanings are those of Phurti, section 5.1; amounts are payload.
 /// Jobs and flows are named as the application likes, unique within the application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Declaration {
     /// `JOB_START`: a job registers.
@@ -71,6 +72,7 @@ pub enum Declaration {
 
 /// What one reduce task will fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Portion {
     /// The reduce task.
@@ -81,6 +83,7 @@ pub struct Portion {
 
 /// How a stream stands. All amounts are payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StreamReport {
     /// The flow.
@@ -91,4 +94,52 @@ pub struct StreamReport {
     pub sender_queue_bytes: Bytes,
     /// What arrived and waits to be processed.
     pub receiver_queue_bytes: Bytes,
+}
+
+/// The answer to declarations that were all taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Taken {
+    /// How many.
+    pub taken: u64,
+    /// The epoch of the controller that took them.
+    pub epoch: u64,
+}
+
+/// The answer to a request that was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Refused {
+    /// What is wrong with it.
+    pub error: Problem,
+}
+
+/// What is wrong with a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Problem {
+    /// The field at fault; empty where none is.
+    pub field: String,
+    /// What is wrong with it, and the remedy.
+    pub reason: String,
+    /// So many declarations of the request were taken before; the next one is at fault.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken: Option<u64>,
+    /// The epoch of the controller that took them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<u64>,
+}
+
+/// The answer to a question for the controller's health.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Health {
+    /// The controller's epoch.
+    pub epoch: u64,
+    /// Declarations that it has taken since it started.
+    pub declared: u64,
 }

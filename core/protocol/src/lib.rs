@@ -5,6 +5,8 @@
 //! their own words (a job by a text, a host by its address); only the controller knows indices.
 //!
 //! - [`application`]: what applications declare, in the northbound messages of Phurti, section 5.1.
+//! - [`client`]: an application's end of it, without I/O.
+//! - [`translate`]: what a world's applications tell a policy, in these messages.
 //! - [`agent`]: what agents report, and what they are told to do.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -13,6 +15,8 @@ extern crate alloc;
 
 pub mod agent;
 pub mod application;
+pub mod client;
+pub mod translate;
 
 use core::net::SocketAddr;
 
@@ -23,6 +27,7 @@ pub const VERSION: u32 = 1;
 
 /// One direction of a TCP connection, as its packets show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Connection {
     /// Where the data comes from. Port 0: not known, any.

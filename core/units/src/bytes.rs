@@ -10,6 +10,7 @@ use crate::parse::{self, ParseUnitError};
 /// An amount of data in octets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub struct Bytes(u64);
 
 impl Bytes {

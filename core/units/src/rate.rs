@@ -11,6 +11,7 @@ use crate::{BITS_PER_BYTE, Bytes, NS_PER_S, Span};
 /// A data rate in bits per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub struct Rate(u64);
 
 impl Rate {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use control::{Controller, Peer};
+use control::{ChannelId, Controller};
 use tokio::sync::{mpsc, oneshot, watch};
 use wire::identity::Identity;
 
@@ -83,8 +83,8 @@ impl Hub {
     }
 
     /// A number that no connection had before.
-    pub fn peer(&self) -> Peer {
-        Peer(self.peers.fetch_add(1, Ordering::Relaxed))
+    pub fn peer(&self) -> ChannelId {
+        ChannelId(self.peers.fetch_add(1, Ordering::Relaxed))
     }
 
     /// What the daemon limits.

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control::{Closing, ConfigError, Controller, Input, Output, Peer, Refusal};
+use control::{ChannelId, Closing, ConfigError, Controller, Input, Output, Refusal};
 use policy::Parameters;
 use protocol::agent::Report;
 use protocol::application::Declaration;
@@ -40,17 +40,17 @@ const TURN: Duration = Duration::from_millis(1);
 /// Something that happened.
 pub enum Event {
     /// A switch connected.
-    SwitchConnected(Peer, Outlet),
+    SwitchConnected(ChannelId, Outlet),
     /// It sent bytes.
-    SwitchBytes(Peer, Vec<u8>),
+    SwitchBytes(ChannelId, Vec<u8>),
     /// Its connection ended.
-    SwitchGone(Peer),
+    SwitchGone(ChannelId),
     /// An agent connected.
-    AgentConnected(Peer, String, Outlet),
+    AgentConnected(ChannelId, String, Outlet),
     /// It reported.
-    Reported(Peer, Report),
+    Reported(ChannelId, Report),
     /// Its connection ended.
-    AgentGone(Peer),
+    AgentGone(ChannelId),
     /// An application declared something.
     Declared(Arc<str>, Vec<Declaration>, oneshot::Sender<Answer>),
     /// The last connection of an application ended.
@@ -86,8 +86,8 @@ pub struct Owner {
     clock: Clock,
     recorder: Option<Recorder>,
     measures: Arc<Measures>,
-    switches: HashMap<Peer, Outlet>,
-    agents: HashMap<Peer, Outlet>,
+    switches: HashMap<ChannelId, Outlet>,
+    agents: HashMap<ChannelId, Outlet>,
     out: Vec<Output>,
     /// Requests of this turn, since when, and what became of them.
     answers: Vec<(oneshot::Sender<Answer>, Instant, Answer)>,
@@ -204,7 +204,7 @@ impl Owner {
             }
             Event::AgentConnected(peer, identity, outlet) => {
                 self.agents.insert(peer, outlet);
-                self.input(now, Input::AgentConnected { peer, identity: &identity });
+                self.input(now, Input::AgentConnected { channel: peer, identity: &identity });
             }
             Event::Reported(peer, report) => {
                 if self.agents.contains_key(&peer)
@@ -326,6 +326,6 @@ async fn gather(events: &mut mpsc::Receiver<Event>, batch: &mut Vec<Event>) {
     }
 }
 
-fn closing(kind: &str, peer: Peer, why: &Closing) {
+fn closing(kind: &str, peer: ChannelId, why: &Closing) {
     tracing::warn!(kind, peer = peer.0, reason = %why, "connection closed by the controller");
 }

@@ -4,7 +4,7 @@
 //! then a digest of all that was decided so far: whoever puts the same inputs into the same machine
 //! must get the same digest. Numbers are little-endian.
 
-use control::{Input, Output, Peer};
+use control::{ChannelId, Input, Output};
 use protocol::agent::Report;
 use protocol::application::Declaration;
 use serde::{Deserialize, Serialize};
@@ -36,21 +36,21 @@ pub enum Content {
     /// The recording begins, or the configuration was read again.
     Beginning(Beginning),
     /// A switch connected.
-    SwitchConnected(Peer),
+    SwitchConnected(ChannelId),
     /// It sent bytes.
-    SwitchBytes(Peer, Vec<u8>),
+    SwitchBytes(ChannelId, Vec<u8>),
     /// Its connection ended.
-    SwitchGone(Peer),
+    SwitchGone(ChannelId),
     /// An application declared something.
     Declared(String, Declaration),
     /// Its last connection ended.
     ApplicationGone(String),
     /// An agent connected.
-    AgentConnected(Peer, String),
+    AgentConnected(ChannelId, String),
     /// It reported.
-    Reported(Peer, Report),
+    Reported(ChannelId, Report),
     /// Its connection ended.
-    AgentGone(Peer),
+    AgentGone(ChannelId),
     /// Time passed.
     Tick,
     /// So many outputs so far, and their digest.
@@ -94,7 +94,7 @@ fn frame(
     }
 }
 
-fn put_peer(peer: Peer, out: &mut Vec<u8>) {
+fn put_peer(peer: ChannelId, out: &mut Vec<u8>) {
     out.extend_from_slice(&peer.0.to_le_bytes());
 }
 
@@ -138,7 +138,7 @@ pub fn input(now: Time, input: &Input<'_>, out: &mut Vec<u8>) -> bool {
                 serde_json::to_writer(out, &(application, declaration))?;
             }
             Input::ApplicationGone(application) => out.extend_from_slice(application.as_bytes()),
-            Input::AgentConnected { peer, identity } => {
+            Input::AgentConnected { channel: peer, identity } => {
                 put_peer(*peer, out);
                 out.extend_from_slice(identity.as_bytes());
             }
@@ -171,7 +171,7 @@ pub fn read(bytes: &[u8], at: usize) -> Result<Option<(Time, Content, usize)>, R
     let json = |error: serde_json::Error| RecordError { at, reason: error.to_string() };
     let peer = || {
         let number = content.get(..8).ok_or_else(|| wrong("the frame is too short"))?;
-        Ok((Peer(u64::from_le_bytes(array(number))), content.get(8..).unwrap_or_default()))
+        Ok((ChannelId(u64::from_le_bytes(array(number))), content.get(8..).unwrap_or_default()))
     };
     let text =
         |bytes: &[u8]| String::from_utf8(bytes.to_vec()).map_err(|_| wrong("a name isn't UTF-8"));

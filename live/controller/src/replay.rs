@@ -141,7 +141,9 @@ fn input(content: &Content) -> Option<Input<'_>> {
         Content::SwitchGone(peer) => Input::SwitchGone(*peer),
         Content::Declared(application, declaration) => Input::Declared { application, declaration },
         Content::ApplicationGone(application) => Input::ApplicationGone(application),
-        Content::AgentConnected(peer, identity) => Input::AgentConnected { peer: *peer, identity },
+        Content::AgentConnected(peer, identity) => {
+            Input::AgentConnected { channel: *peer, identity }
+        }
         Content::Reported(peer, report) => Input::Reported(*peer, report),
         Content::AgentGone(peer) => Input::AgentGone(*peer),
         Content::Tick => Input::Tick,

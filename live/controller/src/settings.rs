@@ -155,7 +155,7 @@ fn read_log(root: &mut Fields<'_>) -> Read<(bool, String)> {
     let json = fields.or("format", false, |v| v.choice(&[("text", false), ("json", true)]))?;
     let level = fields.or("level", "info".to_owned(), |v| {
         let text = v.text()?;
-        match text.parse::<tracing_subscriber::EnvFilter>() {
+        match text.parse::<tracing_subscriber::filter::Targets>() {
             Ok(_) => Ok(text.to_owned()),
             Err(error) => Err(v.error(format_args!("{error}; write \"info\" or \"debug\""))),
         }
@@ -187,7 +187,7 @@ fn read_listen(
         text.parse::<SocketAddr>().map_err(|_| {
             value.error(format_args!(
                 "\"{}\" is no address; write \"0.0.0.0:7443\"",
-                document::fields::shown(text)
+                document::shown(text)
             ))
         })
     };

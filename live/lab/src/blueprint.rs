@@ -1,5 +1,5 @@
-//! What is to be built for a topology: namespaces, cables with the queues at both ends, addresses,
-//! routes. Nothing here touches the machine.
+//! The plan of a lab for a topology: namespaces, cables with queues at both ends, addresses,
+//! routes. Nothing here changes the machine.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -22,7 +22,7 @@ pub enum Switches {
     Ovs,
 }
 
-/// How packets find their way.
+/// How packets are forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Forwarding {
     Bridged,
@@ -41,7 +41,7 @@ pub(crate) struct End {
     pub mac: String,
 }
 
-/// Everything that is built.
+/// The plan.
 #[derive(Clone, Debug)]
 pub struct Blueprint {
     pub(crate) forwarding: Forwarding,
@@ -49,23 +49,22 @@ pub struct Blueprint {
     pub(crate) cables: Vec<[End; 2]>,
     /// By node; hosts behind bridges share a network, routers have one each.
     pub(crate) addresses: Vec<Ipv4Addr>,
-    /// Whether packets leave hosts as large as offloads make them.
+    /// Whether hosts use segmentation offload.
     pub(crate) segmentation: bool,
-    /// Strict priorities that ports of the kernel's switches serve; one is none.
+    /// Strict priorities at ports of the kernel's switches; one: FIFO.
     pub(crate) levels: u8,
 }
 
 /// Most nodes that a lab has: each host knows every other by a static entry.
 pub const MOST_NODES: usize = 600;
 
-/// Octets of the Ethernet header, which the kernel's shaper counts and a scenario doesn't.
+/// Octets of the Ethernet header, which the kernel's shaper counts and scenarios don't.
 pub const ETHERNET: u64 = 14;
 
 impl Blueprint {
     /// Plans `topology`.
     ///
-    /// # Errors
-    /// [`Error::Topology`], for what cables can't do.
+    /// # Errors [`Error::Topology`]: not possible with cables.
     pub fn new(topology: &Topology, switches: Switches) -> Result<Self, Error> {
         let refuse = |what: String| Err(Error::Topology(what));
         let count = topology.nodes().len();
@@ -129,15 +128,15 @@ impl Blueprint {
         &node.name
     }
 
-    /// The least rate on the way between two hosts where there is one way only, and the delay that
-    /// the scenario gives the way there and back.
+    /// If there is only one path between two hosts: its lowest rate, and the scenario's round-trip
+    /// delay.
     pub(crate) fn bottleneck(&self, path: &[LinkId]) -> (Rate, Span) {
         let specs = path.iter().map(|link| self.topology.link(*link).spec);
         let rate = specs.clone().map(|spec| spec.capacity).min().unwrap_or(Rate::MAX);
         (rate, specs.fold(Span::ZERO, |sum, spec| sum + spec.delay))
     }
 
-    /// Commands for `ip -batch` in the namespace of nobody: the cables.
+    /// Commands for `ip -batch` in no namespace: the cables.
     pub(crate) fn cable_lines(&self, namespace: impl Fn(&str) -> String, mtu: u32) -> Vec<String> {
         let line = |[a, b]: &[End; 2]| {
             format!(
@@ -270,8 +269,8 @@ impl Blueprint {
     }
 
     /// Commands for `tc -batch` in the namespace of `nodes`: each link's rate and queue at the end
-    /// that it leaves by. With `lane`, SYNs don't wait behind data, as connections do that a
-    /// scenario says are there already.
+    /// that it leaves by. With `lane`, SYNs don't wait behind data, for scenarios whose connections
+    /// exist from the start.
     pub(crate) fn shape_lines(&self, nodes: &[NodeId], mtu: u32, lane: bool) -> Vec<String> {
         let mut lines = Vec::new();
         for end in nodes.iter().flat_map(|node| self.ends(*node)) {
@@ -279,8 +278,9 @@ impl Blueprint {
             let dev = &end.interface;
             let frame = u64::from(mtu) + ETHERNET;
             let rate = spec.capacity.fraction(frame, mtu.into());
-            // What a timer that comes half a millisecond late may make up for. It passes at once after a
-            // pause, beside the buffer, so no more: at slow links less than a packet, which goes alone.
+            // The burst makes up for timers half a millisecond late. It passes at once after a
+            // pause, beside the buffer, so it is no larger; at slow links it is less than a packet,
+            // so packets go singly.
             let burst = rate.bytes_in(Span::from_micros(500)).get().max(1);
             let class = |parent: &str, own: &str, rate: Rate, ceil: Rate, priority: u8| {
                 let (rate, ceil) = (rate.as_bps(), ceil.as_bps());
@@ -317,7 +317,7 @@ impl Blueprint {
                 lines.push(class(parent, "1:2", rest, rate, u8::from(lane)));
                 lines.push(format!("qdisc add dev {dev} parent 1:2 handle 20: {buffer}"));
             }
-            // All but a thousandth is lent, to the first level that wants it.
+            // All but a thousandth of the rate is borrowed, first by the highest priority.
             for (priority, own) in (1..).zip(&levels) {
                 lines.push(class("1:1", own, rate.fraction(1, 1000), rate, priority));
                 let handle = 0x40 + priority;
@@ -327,8 +327,8 @@ impl Blueprint {
         lines
     }
 
-    /// The classes of the priorities that the port of `end` serves, as `tc` writes them, the first one
-    /// first; none where it serves in order of arrival.
+    /// The classes of the priorities at the port of `end`, as `tc` writes them, highest first; none
+    /// for FIFO.
     pub(crate) fn classes(&self, end: &End) -> Vec<String> {
         let is_switch = self.topology.nodes()[end.node.index()].kind == NodeKind::Switch;
         if self.levels < 2 || !is_switch || self.forwarding == Forwarding::Ovs {
@@ -338,7 +338,7 @@ impl Blueprint {
     }
 }
 
-/// Pairs links with those that go back.
+/// Pairs links with their reverse links.
 fn cables(topology: &Topology) -> Result<Vec<[End; 2]>, Error> {
     let mut open: BTreeMap<(NodeId, NodeId), VecDeque<LinkId>> = BTreeMap::new();
     for number in 0..topology.links().len() {
@@ -380,7 +380,7 @@ fn one_way(from: &str, to: &str) -> Error {
     ))
 }
 
-/// Whether some cables close a ring.
+/// Whether the cables have a loop.
 fn has_loop(nodes: usize, cables: &[[End; 2]]) -> bool {
     let mut parent: Vec<usize> = (0..nodes).collect();
     let root = |parent: &[usize], mut at: usize| {

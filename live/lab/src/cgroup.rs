@@ -1,4 +1,4 @@
-//! The processes of a lab: a control group of its own, so that what is ended is what was started.
+//! The processes of a lab, in a control group of its own, so that only they are ended.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use rustix::process::Pid;
 
 use crate::Error;
 
-/// Longest that processes take to end.
+/// Longest time for processes to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Where version 2 of control groups is mounted.
@@ -40,13 +40,12 @@ fn fail(path: &Path) -> impl Fn(std::io::Error) -> Error {
     move |error| Error::State(format!("{path}: {error}"))
 }
 
-/// Makes the group; one that exists already isn't ours.
+/// Makes the group; fails if it exists, since it isn't ours.
 pub(crate) fn create(path: &Path) -> Result<(), Error> {
     fs::create_dir(path).map_err(fail(path))
 }
 
-/// Starts a program that is in the group from its first instruction on, with its words written to
-/// the file `log`.
+/// Starts a program in the group, with its output written to the file `log`.
 pub(crate) fn spawn(path: &Path, command: &Command, log: &Path) -> Result<Child, Error> {
     let out = fs::File::create(log).map_err(fail(log))?;
     let both = out.try_clone().map_err(fail(log))?;
@@ -81,14 +80,14 @@ fn enter(path: &Path) -> Result<(), Error> {
     fs::write(path.join("cgroup.procs"), std::process::id().to_string()).map_err(fail(path))
 }
 
-/// While it lives, this process is in a group.
+/// A guard: while it lives, this process is in a group.
 #[derive(Debug)]
 pub(crate) struct Membership {
     home: PathBuf,
 }
 
 impl Membership {
-    /// Moves this process into the group, which is made where it isn't there.
+    /// Moves this process into the group, which is made if missing.
     pub(crate) fn begin(path: &Path) -> Result<Self, Error> {
         let root = root()?;
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -102,19 +101,19 @@ impl Membership {
     }
 }
 
-/// The way back; where home is gone meanwhile, to the root.
+/// Back to the old group, or to the root if that is gone.
 impl Drop for Membership {
     fn drop(&mut self) {
         if enter(&self.home).is_err()
             && let Ok(root) = root()
         {
-            // A process that can't leave goes with the group.
+            // A process that can't leave is ended with the group.
             let _ = enter(&root);
         }
     }
 }
 
-/// Moves this process out of the group where it is in it.
+/// Moves this process out of the group if it is in it.
 fn leave(path: &Path) -> Result<(), Error> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let is_member = path.file_name().is_some_and(|name| own.contains(&*name.to_string_lossy()));
@@ -132,7 +131,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), Error> {
         fs::write(path.join("cgroup.kill"), "1").map_err(fail(path))?;
         for entry in fs::read_dir(path).map_err(fail(path))?.flatten() {
             if entry.path().is_dir() {
-                // Still busy: tried again with its parent below.
+                // Still busy: removed later with its parent.
                 let _ = fs::remove_dir(entry.path());
             }
         }

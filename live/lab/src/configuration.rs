@@ -1,5 +1,5 @@
-//! What a lab's controller and agent are told: the two files that `docs/operating.md` explains,
-//! written from a blueprint.
+//! The configurations of a lab's controller and agent (see `docs/operating.md`), written from a
+//! blueprint.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -10,7 +10,7 @@ use wire::client::Address;
 
 use crate::blueprint::{Blueprint, Forwarding};
 
-/// Who holds flows to their rates.
+/// What enforces rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Enforcement {
     /// The agent, by the kernel's pacing.
@@ -23,15 +23,15 @@ pub enum Enforcement {
 /// How a controller governs a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Governance {
-    /// Who holds flows to their rates.
+    /// What enforces rates.
     pub enforcement: Enforcement,
-    /// How long what is granted holds without a controller.
+    /// Lease: how long grants last without a controller.
     pub lease: Span,
     /// How often the agent reports.
     pub sample: Span,
-    /// How long what a gone application declared stands.
+    /// How long declarations of a disconnected application last.
     pub grace: Span,
-    /// Whether the daemons log how long their answers to congestion take.
+    /// Whether the daemons log the control delay.
     pub trace: bool,
 }
 
@@ -43,11 +43,13 @@ impl Default for Governance {
     }
 }
 
+/// Below a lab's folder: where its agent pins its BPF programs and maps.
+pub(crate) const PINS: &str = "bpf";
 /// Where Open vSwitch finds the controller, in the namespace of the bridges.
 pub(crate) const OPENFLOW: &str = "127.0.0.1:6653";
-/// The controller's socket for everybody else, in the lab's folder.
+/// The controller's socket for all others, in the lab's folder.
 pub(crate) const SOCKET: &str = "controller.sock";
-/// What an agent calls itself.
+/// The agent's name.
 pub(crate) const AGENT: &str = "lab";
 /// One agent speaks for all hosts here.
 const REPORTS_PER_SECOND: u32 = 1_000_000;
@@ -104,7 +106,7 @@ pub(crate) fn controller(plan: &Blueprint, governance: &Governance, policy: &str
     text
 }
 
-/// Where each link leaves. Of cables side by side the first one is named.
+/// The port of each link; of parallel cables the first.
 fn ports(plan: &Blueprint, text: &mut String) {
     for (id, node) in nodes(plan).filter(|(_, node)| node.kind == NodeKind::Switch) {
         for (end, number) in plan.ends(id).zip(1..) {
@@ -265,7 +267,7 @@ mod tests {
         assert_eq!(controller.control.policy_name, "smsf");
         assert_eq!((agent.hosts.len(), agent.ports.len()), (6, 10));
         assert!(controller.control.switches.is_empty() && controller.listen.openflow.is_none());
-        // Each interface that the agent acts at is one that the controller speaks of.
+        // The agent acts exactly at the interfaces that the controller knows.
         for port in &agent.ports {
             let topology = &controller.control.topology;
             let from = |link: LinkId| &topology.nodes()[topology.link(link).from.index()].name;

@@ -1,9 +1,7 @@
-//! The controller and the agent of a lab: the daemons of real machines, started for it with a
-//! configuration that says what the lab is.
+//! The controller and the agent of a lab: the daemons of real deployments, configured for the lab.
 //!
-//! Each has a control group of its own below the lab's, so that it is found and ended by that,
-//! whoever started it, and goes with the lab after any crash. What they write stands in the lab's
-//! folder.
+//! Each has a control group below the lab's, by which it is found and ended whoever started it, and
+//! removed with the lab after any crash. Their logs are in the lab's folder.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -20,21 +18,19 @@ use crate::blueprint::Forwarding;
 use crate::cgroup::Membership;
 use crate::{Enforcement, Error, Governance, Lab, cgroup, configuration, ovs};
 
-/// Below a lab's folder: where its agent pins what survives it.
-pub(crate) const PINS: &str = "bpf";
 /// How long a daemon may take to be ready, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks.
+/// Time between two polls.
 const LOOK: Duration = Duration::from_millis(20);
 /// Lines of a daemon's log that an error shows.
 const SHOWN: usize = 12;
 
-/// One of the two.
+/// One of the two daemons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Daemon {
-    /// It decides.
+    /// The controller.
     Controller,
-    /// It has the kernel obey.
+    /// The agent.
     Agent,
 }
 
@@ -57,9 +53,9 @@ pub struct Daemons {
     folder: PathBuf,
     address: Address,
     group: PathBuf,
-    /// The namespace that Open vSwitch speaks to the controller in.
+    /// The namespace in which Open vSwitch connects to the controller.
     switches: Option<String>,
-    /// What is to be connected until all is ready.
+    /// Hosts and switches that must be connected.
     expected: Expected,
     trace: bool,
     controller: Option<Child>,
@@ -74,12 +70,11 @@ struct Expected {
 }
 
 impl Daemons {
-    /// Starts both by the program `program`, which is `watermaster`, in place of those that run
-    /// already. `policy` is the body of the configuration's table `[policy]`. Returns when the agent
-    /// acts for all hosts, and all switches do as they are told.
+    /// Starts both by the program `program`, which is `watermaster`, replacing running ones.
+    /// `policy` is the body of the configuration's table `[policy]`. Returns when the agent acts
+    /// for all hosts and all switches are configured.
     ///
-    /// # Errors
-    /// [`Error::Control`], with the end of what the daemon has said.
+    /// # Errors [`Error::Control`], with the end of the daemon's log.
     pub fn start(
         lab: &mut Lab,
         governance: &Governance,
@@ -104,7 +99,7 @@ impl Daemons {
             plan,
             |node| lab.namespace(node),
             &traffic,
-            &folder.join(PINS),
+            &folder.join(configuration::PINS),
             &address,
         );
         let texts = [
@@ -134,7 +129,7 @@ impl Daemons {
         };
         daemons.launch(Daemon::Controller)?;
         if with_ovs {
-            ovs::obey(lab, configuration::OPENFLOW)?;
+            ovs::obey(&lab.journal, &lab.blueprint, configuration::OPENFLOW)?;
         }
         daemons.launch(Daemon::Agent)?;
         daemons.wait()?;
@@ -146,7 +141,7 @@ impl Daemons {
         &self.address
     }
 
-    /// Starts one that was ended, and doesn't wait for it.
+    /// Starts one that was ended, without waiting until it is ready.
     ///
     /// # Errors
     /// [`Error::Control`].
@@ -178,23 +173,22 @@ impl Daemons {
     /// Ends one by a signal: [`Signal::TERM`] to end in order, [`Signal::KILL`] as a crash does;
     /// returns when it is gone.
     ///
-    /// # Errors
-    /// It doesn't go.
+    /// # Errors It doesn't end.
     pub fn end(&mut self, daemon: Daemon, signal: Signal) -> Result<(), Error> {
         let group = self.group.join(daemon.name());
         signal_all(&cgroup::members(&group), signal);
         let ended = wait_until_empty(&group);
         if let Some(mut child) = self.child(daemon).take() {
-            // It is gone, or the error tells that it isn't.
+            // It is gone, or the error below reports that it isn't.
             let _ = if ended.is_ok() { child.wait().map(Some) } else { child.try_wait() };
         }
         ended
     }
 
-    /// Waits until the agent acts for all hosts, and all switches do as they are told.
+    /// Waits until the agent acts for all hosts and all switches are configured.
     ///
-    /// # Errors
-    /// [`Error::Control`]: a daemon has ended, or is not ready in time; with the end of what it said.
+    /// # Errors [`Error::Control`]: a daemon has ended, or is not ready in time; with the end of
+    /// its log.
     pub fn wait(&mut self) -> Result<(), Error> {
         let start = Instant::now();
         loop {
@@ -215,7 +209,7 @@ impl Daemons {
         }
     }
 
-    /// What is not there yet, and who would know why.
+    /// What is missing, and the daemon whose log may say why.
     fn missing(&self, status: &Value) -> Option<(Daemon, String)> {
         let acting = |agent: &Value| agent["hosts"].as_array().map_or(0, Vec::len);
         let nodes: usize = status["agents"].as_array().into_iter().flatten().map(acting).sum();
@@ -233,8 +227,7 @@ impl Daemons {
 
     /// Whether those that were started still run.
     ///
-    /// # Errors
-    /// [`Error::Control`], with the end of what it said.
+    /// # Errors [`Error::Control`], with the end of its log.
     pub fn check(&mut self) -> Result<(), Error> {
         for daemon in [Daemon::Controller, Daemon::Agent] {
             let Some(child) = self.child(daemon) else { continue };
@@ -249,7 +242,7 @@ impl Daemons {
         Ok(())
     }
 
-    /// What the controller says of itself and of all others (`GET /v1/status`).
+    /// The controller's status (`GET /v1/status`).
     ///
     /// # Errors
     /// [`Error::Control`].
@@ -264,10 +257,9 @@ impl Daemons {
         serde_json::from_slice(&answer).map_err(|error| Error::Control(error.to_string()))
     }
 
-    /// Ends both in order: the agent lets all connections go first.
+    /// Ends both in order: the agent first, which releases all connections.
     ///
-    /// # Errors
-    /// One doesn't go.
+    /// # Errors One doesn't end.
     pub fn stop(mut self) -> Result<(), Error> {
         self.end(Daemon::Agent, Signal::TERM)?;
         self.end(Daemon::Controller, Signal::TERM)
@@ -280,12 +272,12 @@ impl Daemons {
         }
     }
 
-    /// Where a daemon's log stands, as long as the lab does.
+    /// The path of a daemon's log, which exists as long as the lab.
     pub fn log(&self, daemon: Daemon) -> PathBuf {
         self.folder.join(daemon.name()).with_extension("out")
     }
 
-    /// The end of what a daemon has said.
+    /// The end of a daemon's log.
     fn tail(&self, daemon: Daemon) -> String {
         let log = self.log(daemon);
         let text = fs::read_to_string(&log).unwrap_or_default();
@@ -308,7 +300,7 @@ fn end(group: &Path) -> Result<(), Error> {
 
 fn signal_all(members: &[Pid], signal: Signal) {
     for pid in members {
-        // One that has gone meanwhile is as wanted.
+        // It may have ended already.
         let _ = kill_process(*pid, signal);
     }
 }

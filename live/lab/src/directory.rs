@@ -1,5 +1,5 @@
-//! Which connection a flow is: shared between the world, which opens them, and whoever speaks of
-//! them to a controller.
+//! The connection of each flow: shared by the world, which opens them, and the northbound client,
+//! which names them.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use protocol::Connection;
 pub struct Directory(Arc<Mutex<Vec<Connection>>>);
 
 impl Directory {
-    /// Enters the next flow, `flow`.
+    /// Adds the next flow, `flow`.
     pub(crate) fn enter(&self, flow: FlowId, source: SocketAddr, destination: SocketAddr) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         debug_assert_eq!(all.len(), flow.index(), "flows count up");

@@ -1,6 +1,6 @@
 //! Why a lab can't do what was asked.
 
-/// Why a lab can't do what was asked. Each message says what helps.
+/// Why a lab can't do what was asked. Each message names a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Namespaces need privileges.
@@ -8,19 +8,19 @@ pub enum Error {
         "a lab needs root, for network namespaces; run it with sudo, or use world = \"packet\""
     )]
     NotRoot,
-    /// What the topology asks for and a lab doesn't have.
+    /// The topology asks for what a lab can't do.
     #[error("topology: {0}")]
     Topology(String),
-    /// What the transport asks for and the kernel doesn't have.
+    /// The transport asks for what the kernel can't do.
     #[error("transport: {0}")]
     Transport(String),
-    /// A name that can't be part of that of a namespace.
+    /// A name that can't be part of a namespace's name.
     #[error("\"{0}\" can't name a lab or a node of it; use letters, digits, - and _")]
     Name(String),
-    /// A lab of this name stands.
+    /// A lab of this name exists.
     #[error("there is a lab {0} already; use it, or remove it by watermaster lab down {0}")]
     Taken(String),
-    /// A namespace of a name that is needed belongs to somebody else.
+    /// A namespace of a needed name belongs to somebody else.
     #[error("there is a namespace {0} that no lab has made; choose another name by --name")]
     Foreign(String),
     /// There is no lab of this name.
@@ -38,16 +38,16 @@ pub enum Error {
     /// A setting of the kernel can't be made.
     #[error("/proc/sys: {0}: {1}")]
     Setting(String, #[source] std::io::Error),
-    /// What labs are written down in, or a control group.
+    /// A record of a lab, or a control group, can't be read or written.
     #[error("{0}")]
     State(String),
     /// A socket failed.
     #[error("{0}: {1}")]
     Socket(String, #[source] std::io::Error),
-    /// Nothing moves any more.
+    /// The run has stalled.
     #[error("no flow has moved for {0}; is the machine's network changed meanwhile?")]
     Stalled(units::Span),
-    /// What the kernel counted contradicts what was sent.
+    /// The kernel's counters contradict what was sent.
     #[error("the run is inconsistent: {0}")]
     Inconsistent(String),
     /// A controller or an agent can't be started or reached.

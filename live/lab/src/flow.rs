@@ -20,23 +20,23 @@ pub(crate) enum Step {
 /// A connection. Amounts are octets of payload.
 pub(crate) struct Flow {
     sender: OwnedFd,
-    /// From when it was accepted on.
+    /// Once accepted.
     receiver: Option<OwnedFd>,
-    /// What the application has handed over.
+    /// Written by the application.
     handed: u64,
-    /// Of that, what the socket has taken.
+    /// Of that, taken by the socket.
     taken: u64,
-    /// Of that, what the receiving application has read.
+    /// Of that, read by the receiving application.
     read: u64,
-    /// Of what has arrived, what is not read yet.
+    /// Arrived and not read.
     unread: u64,
-    /// Nothing more will be handed over.
+    /// No more will be written.
     closed: bool,
-    /// The receiving application reads when it wants to.
+    /// Whether the application reads only when it asks to.
     pub(crate) reading_paused: bool,
-    /// To be told once so much has arrived.
+    /// The mark to report when this much has arrived.
     pub(crate) mark: Option<u64>,
-    /// It was said that it has ended.
+    /// Its end has been reported.
     pub(crate) told: bool,
 }
 
@@ -65,7 +65,7 @@ impl Flow {
         self.receiver = Some(receiver);
     }
 
-    /// Hands over `more`; whether it is still open.
+    /// Writes `more`; returns whether it is still open.
     pub(crate) fn write(&mut self, more: Bytes) -> bool {
         if !self.closed {
             self.handed += more.get();
@@ -77,14 +77,14 @@ impl Flow {
         self.closed = true;
     }
 
-    /// Has the socket take what it can.
+    /// Writes to the socket what it takes.
     pub(crate) fn send(&mut self, zeros: &[u8]) -> Result<(), Errno> {
         while self.taken < self.handed {
             let rest = usize::try_from(self.handed - self.taken).unwrap_or(usize::MAX);
             let chunk = zeros.get(..rest).unwrap_or(zeros);
             match send(&self.sender, chunk, SendFlags::NOSIGNAL) {
                 Ok(count) => self.taken += count as u64,
-                // Until it is connected, or has room again.
+                // Wait until it is connected or has room.
                 Err(Errno::AGAIN | Errno::NOTCONN | Errno::INPROGRESS) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
@@ -93,7 +93,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Takes note of what has arrived, and reads it unless reading is paused.
+    /// Counts what has arrived, and reads it unless reading is paused.
     pub(crate) fn receive(&mut self, sink: &mut [u8]) -> Result<Step, Errno> {
         let Some(receiver) = &self.receiver else { return Ok(Step::Open) };
         if self.reading_paused {
@@ -127,7 +127,7 @@ impl Flow {
         Ok(())
     }
 
-    /// What has reached the receiving host, as far as is known.
+    /// Octets known to have reached the receiving host.
     pub(crate) const fn arrived(&self) -> u64 {
         self.read + self.unread
     }
@@ -136,13 +136,13 @@ impl Flow {
         Bytes::new(self.unread)
     }
 
-    /// Takes the mark away when it is reached.
+    /// Removes and returns a mark that is reached.
     pub(crate) fn reached(&mut self) -> Option<Bytes> {
         let arrived = self.arrived();
         self.mark.take_if(|at| *at <= arrived).map(|_| Bytes::new(arrived))
     }
 
-    /// Whether all that was and will be handed over has arrived.
+    /// Whether it is closed and all has arrived.
     pub(crate) const fn is_over(&self) -> bool {
         self.closed && self.arrived() == self.handed
     }
@@ -151,14 +151,14 @@ impl Flow {
         socket::pace(&self.sender, rate)
     }
 
-    /// What the kernel says of the sender.
+    /// The kernel's statistics of the sender.
     pub(crate) fn info(&self) -> Option<Info> {
         socket::info(self.sender.as_fd()).ok()
     }
 
     pub(crate) fn state(&self) -> FlowState {
         let info = self.info().unwrap_or_default();
-        // Between two events more may have come.
+        // More may have arrived since the last event.
         let unread = match (&self.receiver, self.reading_paused) {
             (Some(receiver), true) => ioctl_fionread(receiver).unwrap_or(self.unread),
             _ => self.unread,
@@ -189,24 +189,24 @@ impl Flow {
         let Some(receiver) = &self.receiver else { return Ok(()) };
         let info = socket::info(receiver.as_fd()).map_err(|error| error.to_string())?;
         let (kernel, own) = (info.received.get(), self.arrived());
-        // Kernels before 4.1 don't say.
+        // Zero on kernels before 4.1.
         if kernel != 0 && kernel != own {
             return Err(format!("{own} octets were read, the kernel received {kernel}"));
         }
         Ok(())
     }
 
-    /// Ends it at once, with what is under way.
+    /// Aborts it with its data in flight.
     pub(crate) fn abort(self) {
-        // Where the socket is gone already, nothing is under way.
+        // If the socket is gone, nothing is in flight.
         let _ = sockopt::set_socket_linger(&self.sender, Some(Duration::ZERO));
     }
 }
 
-/// Both ends part in order.
+/// Closes both ends in order.
 impl Drop for Flow {
     fn drop(&mut self) {
-        // An end that is gone already needs no more.
+        // An end that is gone needs nothing.
         let _ = shutdown(&self.sender, Shutdown::Write);
     }
 }

@@ -1,5 +1,5 @@
-//! Whether the machine keeps up with what a lab asks of it: measured during every run, because a lab
-//! that lies when it is overloaded is worth nothing.
+//! Whether the machine keeps up with the lab: measured during every run, because results of an
+//! overloaded machine are wrong.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,30 +15,31 @@ use units::{Bytes, Rate, Span};
 use crate::probe::{Count, Probe};
 use crate::{Error, Lab};
 
-/// Between two looks.
+/// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Looks that make a second.
+/// Samples per second.
 const SECOND: u32 = 10;
-/// A link whose queue stands must reach so much of its rate.
+/// Least utilization of a link with a standing queue.
 const REACHED: f64 = 0.95;
-/// A queue stands when it is half full at two looks in a row, or this full where it is never full.
+/// A queue is standing when it is half full at two samples in a row, or this full if it is never
+/// full.
 const DEEP: u32 = 50;
-/// It must have stood for so long in all to say anything.
+/// Least total time of a standing queue for a judgement.
 const STOOD: Duration = Duration::from_millis(500);
-/// A second with less of the processors idle is one in which they were saturated.
+/// In a saturated second less than this part of processor time is idle.
 const IDLE: f64 = 0.02;
-/// More such seconds than this part of all are too many.
+/// Largest acceptable part of saturated seconds.
 const SATURATED: f64 = 0.2;
-/// Timers that come later than this are late, and at most a hundredth may be.
+/// A later timer is late; at most one in a hundred may be.
 const LATE: Span = Span::from_millis(5);
 
-/// Looks at a lab while it works.
+/// Samples a lab while it runs.
 pub(crate) struct Watch {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Seen, Error>>,
 }
 
-/// What was seen.
+/// The observations.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) links: BTreeMap<LinkId, LinkSeen>,
@@ -49,12 +50,12 @@ pub(crate) struct Seen {
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LinkSeen {
-    /// What went before.
+    /// The previous sample.
     pub(crate) before: Count,
     pub(crate) last: Count,
-    /// Most packets in the queue at a look.
+    /// Most packets in the queue at a sample.
     pub(crate) peak: u32,
-    /// So many packets in the queue are a queue that stands.
+    /// Packets in the queue from which it is standing.
     deep: u32,
     /// Most frame bytes in a second, as a rate.
     fastest: Rate,
@@ -69,7 +70,7 @@ pub(crate) fn short(rate: Rate) -> Rate {
     Rate::from_bps(rate.as_bps() / unit * unit)
 }
 
-/// How timers kept their time.
+/// Lateness of timers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timers {
     all: u64,
@@ -85,12 +86,12 @@ impl Timers {
     }
 }
 
-/// Whether the machine kept up, and what says so.
+/// The verdict on the machine, with its reasons.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verdict {
-    /// What shows that it was too slow; empty when it kept up.
+    /// Evidence that it was too slow; empty if it kept up.
     pub faults: Vec<String>,
-    /// What may have disturbed it, though nothing shows that it has.
+    /// Possible disturbances without evidence of an effect.
     pub doubts: Vec<String>,
     /// What was measured, on a line.
     pub measured: String,
@@ -187,7 +188,7 @@ fn watch(
     Ok(seen)
 }
 
-/// Packets in a queue of room for `buffer` that say that it stands.
+/// Packets from which a queue with room for `buffer` is standing.
 fn deep(buffer: Buffer) -> u32 {
     const PACKET: u64 = 1500;
     match buffer {
@@ -254,7 +255,7 @@ impl Seen {
         let saturated = self.seconds.iter().filter(|(idle, _)| *idle < IDLE).count();
         let share = saturated as f64 / self.seconds.len().max(1) as f64;
         if share > SATURATED && self.seconds.len() > 1 {
-            // By whomever: links and timers show whether the lab came short.
+            // Whoever used them: links and timers show whether the lab suffered.
             doubts.push(format!(
                 "the processors were saturated in {saturated} of {} seconds",
                 self.seconds.len()

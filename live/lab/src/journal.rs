@@ -1,5 +1,5 @@
-//! What a lab consists of, written down before it is made: after any crash the file says what there
-//! may be to remove.
+//! The record of what a lab consists of, written before it is made, so that after a crash the file
+//! lists what to remove.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write as _};
@@ -10,23 +10,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, Switches};
 
-/// Where labs are written down. It doesn't outlive the machine, nor do they.
+/// Where labs are recorded. Like the labs, it doesn't survive a reboot.
 const DIRECTORY: &str = "/run/watermaster/lab";
 const VERSION: u32 = 1;
 /// Longest name of a lab, and of one of its nodes.
 const LONGEST: usize = 64;
 
-/// How far a lab has come.
+/// The phase of a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Being made; when its maker is gone: half made.
+    /// Being made; if its maker is gone: half made.
     Building,
     /// Ready.
     Up,
 }
 
-/// A process: its number, and when it started, so that another of the same number is no match.
+/// A process: its number and start time, so that a reused number doesn't match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     /// Its number.
@@ -59,24 +59,24 @@ fn started(pid: u32) -> Option<u64> {
     rest.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// One lab as it is written down.
+/// The record of one lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Journal {
     version: u32,
     /// Its name.
     pub name: String,
-    /// What its namespaces are marked with; nobody else has the same.
+    /// The unique mark of its namespaces.
     pub token: String,
-    /// How far it has come.
+    /// Its phase.
     pub phase: Phase,
-    /// Who made it.
+    /// The process that made it.
     pub maker: Process,
     /// Whether it ends with its maker.
     pub passing: bool,
     /// What forwards.
     pub switches: Switches,
-    /// The scenario file that it was made from; empty where there was none.
+    /// The scenario file that it was made from; may be empty.
     pub scenario: String,
     /// Changes to that, `PATH=VALUE`.
     pub changes: Vec<String>,
@@ -89,10 +89,9 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// What is to be made. Nothing is written yet.
+    /// The record of a lab to be made. Nothing is written yet.
     ///
-    /// # Errors
-    /// A name that isn't fit for files.
+    /// # Errors A name that isn't valid in file names.
     pub(crate) fn new(name: &str, switches: Switches) -> Result<Self, Error> {
         check_name(name)?;
         let maker = Process::own()?;
@@ -118,12 +117,12 @@ impl Journal {
         format!("wm-{}-{room}", self.name)
     }
 
-    /// What its namespaces are marked with.
+    /// The mark of its namespaces.
     pub(crate) fn mark(&self) -> String {
         format!("watermaster {} {}", self.name, self.token)
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes it atomically.
     pub(crate) fn write(&self) -> Result<(), Error> {
         let path = path(&self.name);
         let fail = |error: std::io::Error| Error::State(format!("{}: {error}", path.display()));
@@ -134,7 +133,7 @@ impl Journal {
         fs::rename(&fresh, &path).map_err(fail)
     }
 
-    /// Forgets it: nothing of it is left.
+    /// Removes the record, once nothing of the lab is left.
     pub(crate) fn remove(&self) -> Result<(), Error> {
         let path = path(&self.name);
         match fs::remove_file(&path) {
@@ -198,7 +197,7 @@ fn path(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{name}.json"))
 }
 
-/// Refuses what can't be part of the name of a namespace.
+/// Refuses names that can't be part of a namespace's name.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || name.len() > 2 * LONGEST || !name.chars().all(fit) {
@@ -207,7 +206,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Held while labs are made and removed: one at a time on a machine.
+/// A lock: labs are made and removed one at a time on a machine.
 pub(crate) fn lock() -> Result<File, Error> {
     let fail = |error: std::io::Error| match error.kind() {
         ErrorKind::PermissionDenied => Error::NotRoot,

@@ -1,4 +1,4 @@
-//! A lab from its first namespace to its last.
+//! Building, attaching to and removing a lab.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,22 +12,21 @@ use wire::client::Address;
 use crate::blueprint::{Blueprint, Forwarding};
 use crate::journal::{self, Journal, Phase, Process};
 use crate::namespace::{self, Inside, Mark, batch, run};
-use crate::{Error, Switches, Transport, cgroup, configuration, daemons, ovs};
+use crate::{Error, Switches, Transport, cgroup, configuration, ovs};
 
-/// What a lab is made from, beside its topology.
+/// How to build a lab, apart from its topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// Its name; each namespace is called `wm-NAME-NODE`.
     pub name: String,
     /// What forwards.
     pub switches: Switches,
-    /// Whether hosts hand over as much at once as offloads allow, as real ones do: for rates at which
-    /// a packet at a time is too much for the machine. Buffers of packets then count such. Not with
-    /// Open vSwitch.
+    /// Whether hosts use segmentation offload, as real ones do: for rates at which single packets
+    /// are too much for the machine. Buffers then count large packets. Not with Open vSwitch.
     pub segmentation: bool,
-    /// Whether it goes when its maker does.
+    /// Whether it ends with its maker.
     pub passing: bool,
-    /// The scenario file, to be kept with it; may be empty.
+    /// The scenario file, recorded with it; may be empty.
     pub scenario: String,
     /// Changes to that, `PATH=VALUE`.
     pub changes: Vec<String>,
@@ -36,29 +35,28 @@ pub struct Order {
 /// Most strict priorities of a port: HTB knows eight, of which the first is kept for SYNs.
 pub const LEVELS: u8 = 7;
 
-/// A virtual cluster that stands.
+/// A virtual cluster.
 #[derive(Debug)]
 pub struct Lab {
     pub(crate) journal: Journal,
     pub(crate) blueprint: Blueprint,
 }
 
-/// What removing a lab has done.
+/// The result of removing a lab.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Removed {
-    /// Namespaces that are gone.
+    /// Namespaces removed.
     pub namespaces: Vec<String>,
-    /// Namespaces of its names that are not its own, and stay.
+    /// Namespaces of its names that belong to others and were kept.
     pub left: Vec<String>,
 }
 
 impl Lab {
-    /// Builds a lab. What a killed process left half made under the same name, and what passing labs
-    /// of dead makers left, is removed first.
+    /// Builds a lab. First removes what a killed process left half made under the same name, and
+    /// temporary labs of dead makers.
     ///
-    /// # Errors
-    /// No root, a name in use, a topology that can't be built, a command that failed: what was made
-    /// until then is removed.
+    /// # Errors No root, a name in use, a topology that can't be built, a command that failed; what
+    /// was made is removed.
     pub fn up(topology: &Topology, order: &Order) -> Result<Self, Error> {
         if !rustix::process::geteuid().is_root() {
             return Err(Error::NotRoot);
@@ -98,7 +96,7 @@ impl Lab {
         journal.write()?;
         let mut lab = Self { journal, blueprint };
         if let Err(error) = lab.build() {
-            // The first fault is the one to tell.
+            // Report the first fault.
             let _ = remove(&lab.journal);
             return Err(error);
         }
@@ -108,7 +106,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Takes over the lab `name`, which was built for `topology`.
+    /// Attaches to the lab `name`, which was built for `topology`.
     ///
     /// # Errors
     /// There is none, or one of another topology.
@@ -133,13 +131,13 @@ impl Lab {
         &self.blueprint
     }
 
-    /// From the next [`Lab::speak`] on, ports of the kernel's switches serve so many strict priorities,
-    /// 1 to [`LEVELS`], each with the port's buffer.
+    /// From the next [`Lab::speak`] on, ports of the kernel's switches have `levels` strict
+    /// priorities, 1 to [`LEVELS`], each with the port's buffer.
     pub fn prioritize(&mut self, levels: u8) {
         self.blueprint.levels = levels.clamp(1, LEVELS);
     }
 
-    /// The folder of what its processes read and write.
+    /// The folder of its processes' files.
     pub fn folder(&self) -> &Path {
         &self.journal.folder
     }
@@ -178,7 +176,7 @@ impl Lab {
             let name = journal.namespace(room);
             run("ip", &["-n", &name, "link", "set", "lo", "up", "alias", &journal.mark()], "")?;
             let inside = Inside::enter(&name)?;
-            // Nothing but the flows crosses the cables.
+            // Only the flows use the cables.
             for key in ["all", "default"] {
                 inside.set(&format!("net/ipv6/conf/{key}/disable_ipv6"), "1")?;
                 inside.set(&format!("net/ipv4/conf/{key}/rp_filter"), "0")?;
@@ -188,7 +186,7 @@ impl Lab {
                 && nodes.iter().any(|node| self.kind(*node) == NodeKind::Switch);
             if routes {
                 inside.set("net/ipv4/ip_forward", "1")?;
-                // By addresses and ports, as ECMP does.
+                // Hash of addresses and ports, as for ECMP.
                 inside.set("net/ipv4/fib_multipath_hash_policy", "1")?;
             }
         }
@@ -201,11 +199,11 @@ impl Lab {
         if let Some(cgroup) = &journal.cgroup {
             cgroup::create(cgroup)?;
             for host in self.blueprint.topology.hosts() {
-                // The user-space datapath forwards a checksum that is left to the card as it is.
+                // The user-space datapath doesn't compute checksums left to the card.
                 let name = self.namespace(host);
                 run("ip", &["netns", "exec", &name, "ethtool", "-K", "eth0", "tx", "off"], "")?;
             }
-            ovs::start(self, cgroup)?;
+            ovs::start(&self.journal, &self.blueprint, cgroup)?;
         }
         Ok(())
     }
@@ -214,11 +212,10 @@ impl Lab {
         self.blueprint.topology.nodes()[node.index()].kind
     }
 
-    /// Has all hosts speak `transport`, and shapes the links for its packets. New connections speak
-    /// it as long as what is returned lives.
+    /// Sets up `transport` at all hosts, and shapes the links for its packets. New connections use
+    /// it while the returned guard lives.
     ///
-    /// # Errors
-    /// What this kernel doesn't have.
+    /// # Errors The kernel lacks a feature.
     pub fn speak(&self, transport: &Transport) -> Result<Option<Dctcp>, Error> {
         transport.check()?;
         let dctcp = transport.obtain()?;
@@ -230,7 +227,7 @@ impl Lab {
             let mut shape = Vec::new();
             let mut links = Vec::new();
             for end in nodes.iter().flat_map(|node| self.blueprint.ends(*node)) {
-                // Whatever shaped it before goes with the queue.
+                // This also removes the old shaper.
                 shape.push(format!("qdisc replace dev {} root pfifo", end.interface));
                 links.push(format!("link set {} mtu {mtu}", end.interface));
             }
@@ -251,11 +248,11 @@ impl Lab {
     }
 }
 
-/// A lab that passes goes with its maker's interest in it.
+/// A temporary lab is removed when dropped.
 impl Drop for Lab {
     fn drop(&mut self) {
         if self.journal.passing {
-            // Nobody is left to tell; the next lab tries again.
+            // The error can't be reported; the next lab tries again.
             let _ = down(&self.journal.name);
         }
     }
@@ -263,8 +260,7 @@ impl Drop for Lab {
 
 /// Removes the lab `name`: its processes, its namespaces, its folder, and nothing else.
 ///
-/// # Errors
-/// There is none, or a part resists; what is left is still written down.
+/// # Errors There is none, or a part can't be removed; the rest stays recorded.
 pub fn down(name: &str) -> Result<Removed, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
@@ -274,7 +270,7 @@ pub fn down(name: &str) -> Result<Removed, Error> {
     remove(&journal)
 }
 
-/// Removes every passing lab that this process has made: for the handler of an interrupt.
+/// Removes every temporary lab of this process; for the interrupt handler.
 pub fn abandon() {
     let (Ok(own), Ok(_lock)) = (Process::own(), journal::lock()) else {
         return;
@@ -291,15 +287,15 @@ fn remove(journal: &Journal) -> Result<Removed, Error> {
     if let Some(cgroup) = &journal.cgroup {
         cgroup::remove(cgroup)?;
     }
-    // What an agent that was killed has left mounted, with the programs pinned there.
-    let pins = journal.folder.join(daemons::PINS);
+    // The mount with pinned programs that a killed agent left.
+    let pins = journal.folder.join(configuration::PINS);
     while rustix::mount::unmount(&pins, rustix::mount::UnmountFlags::empty()).is_ok() {}
     let mut removed = Removed::default();
     for name in &journal.namespaces {
         let is_own = match namespace::mark(name)? {
             Mark::Absent => continue,
             Mark::By(mark) => mark == journal.mark(),
-            // Made for this lab, which had looked that there was none, and not marked any more.
+            // Made for this lab, after a check that there was none, but not marked yet.
             Mark::Blank => journal.phase == Phase::Building,
         };
         let list = if is_own { &mut removed.namespaces } else { &mut removed.left };

@@ -1,10 +1,10 @@
 //! The lab: a virtual cluster on one machine. A topology becomes network namespaces, veth pairs,
 //! bridges or Open vSwitch, and shaped links with packet-limited buffers; flows are connections of
-//! the kernel's own TCP; time is that of the wall clock.
+//! the kernel's own TCP; time is real time.
 //!
-//! - [`Lab`]: builds, takes over and removes a cluster, and only what it made itself.
+//! - [`Lab`]: builds, attaches to and removes a cluster; touches only what it made.
 //! - [`Daemons`]: a controller and an agent that govern a lab.
-//! - [`Northbound`]: what applications declare, passed on to a controller.
+//! - [`Northbound`]: passes declarations of applications on to a controller.
 //! - [`World`]: a lab in which [`engine::drive`] runs the applications of the simulator.
 //!
 //! Rates and link counts are those of frames as scenarios count them: IP packets, without Ethernet.
@@ -35,12 +35,11 @@ mod world;
 pub use blueprint::{Blueprint, MOST_NODES, Switches};
 pub use configuration::{Enforcement, Governance};
 pub use daemons::{Daemon, Daemons};
-pub use delivery::Account;
 pub use directory::Directory;
 pub use error::Error;
 pub use health::Verdict;
 pub use journal::{Journal, Phase, Process};
 pub use lab::{LEVELS, Lab, Order, Removed, abandon, down};
-pub use northbound::Northbound;
+pub use northbound::{Account, Northbound};
 pub use transport::Transport;
 pub use world::{Control, World};

@@ -9,15 +9,15 @@ use units::Bytes;
 
 use crate::{Error, Lab, Transport};
 
-/// The links of a lab that mark, while this lives.
+/// A guard: while it lives, links with a threshold mark.
 pub(crate) struct Marking {
     switch: Switch,
     ports: BTreeMap<LinkId, PortNumber>,
 }
 
 impl Marking {
-    /// Has the links mark that have a threshold; `None` where there are none, or where no packet
-    /// could carry a mark.
+    /// Starts marking at links with a threshold; `None` if there are none, or if the transport has
+    /// no ECN.
     pub(crate) fn start(lab: &Lab, transport: &Transport) -> Result<Option<Self>, Error> {
         let topology = &lab.blueprint.topology;
         let ends = lab.blueprint.cables.iter().flatten();

@@ -10,7 +10,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::Error;
 
-/// Where iproute2 keeps them.
+/// Where iproute2 keeps named namespaces.
 const DIRECTORY: &str = "/run/netns";
 
 /// The file of the namespace `name`.
@@ -18,8 +18,8 @@ pub(crate) fn path(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(name)
 }
 
-/// Runs a command with `input`, apart from the terminal's interrupts, so that a change is never cut
-/// in half.
+/// Runs a command with `input`, shielded from the terminal's interrupts so that no change is left
+/// half done.
 pub(crate) fn run(program: &str, arguments: &[&str], input: &str) -> Result<String, Error> {
     let fail = |what: String| Error::Command(format!("{program} {}: {what}", arguments.join(" ")));
     let mut child = Command::new(program)
@@ -32,7 +32,7 @@ pub(crate) fn run(program: &str, arguments: &[&str], input: &str) -> Result<Stri
         .map_err(|error| fail(format!("{error}; install iproute2 and, for it, ethtool")))?;
     let mut stdin = child.stdin.take();
     let output = std::thread::scope(|scope| {
-        // It may speak before it has heard all.
+        // It may write before it has read all of its input.
         scope.spawn(move || stdin.take().map(|mut pipe| pipe.write_all(input.as_bytes())));
         child.wait_with_output()
     });
@@ -53,7 +53,7 @@ pub(crate) fn batch(program: &str, namespace: Option<&str>, lines: &[String]) ->
     run(program, &arguments, &(lines.join("\n") + "\n")).map(|_| ())
 }
 
-/// While it lives, the thread that made it is in another namespace.
+/// A guard: while it lives, its thread is in another namespace.
 pub(crate) struct Inside {
     home: File,
 }
@@ -71,8 +71,8 @@ impl Inside {
         Ok(Self { home })
     }
 
-    /// Writes a setting below `/proc/sys` of this namespace. One that the kernel doesn't have is
-    /// left, and said by `false`.
+    /// Writes a setting below `/proc/sys` of this namespace. Returns `false` if the kernel doesn't
+    /// have it.
     pub(crate) fn set(&self, key: &str, value: &str) -> Result<bool, Error> {
         let path = Path::new("/proc/sys").join(key);
         match std::fs::write(&path, value) {
@@ -85,21 +85,21 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        // A thread that came from there may go back: nothing that could be denied.
+        // Going back to the own namespace is always allowed.
         let kind = Some(LinkNameSpaceType::Network);
         let back = move_into_link_name_space(std::os::fd::AsFd::as_fd(&self.home), kind);
         debug_assert!(back.is_ok(), "the way back is always open");
     }
 }
 
-/// What a namespace says of who made it.
+/// The mark of a namespace's maker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// There is none of that name.
+    /// There is no such namespace.
     Absent,
-    /// Nothing was done in it yet: it has its loopback alone, and no mark.
+    /// Untouched: it has only its loopback, and no mark.
     Blank,
-    /// The mark on its loopback; empty: none, but somebody uses it.
+    /// The mark on its loopback; empty: unmarked but in use.
     By(String),
 }
 
@@ -109,8 +109,8 @@ pub(crate) fn mark(name: &str) -> Result<Mark, Error> {
         return Ok(Mark::Absent);
     }
     let Ok(text) = run("ip", &["-n", name, "-j", "link", "show"], "") else {
-        // A crash between the file and the mount leaves a file alone, of which `ip` says that it is
-        // no namespace. `ip netns delete` removes it.
+        // A crash between creating the file and the mount leaves a plain file, which `ip netns
+        // delete` removes.
         let mounted = rustix::fs::statfs(path(name))
             .map_err(|e| Error::Namespace(name.to_owned(), e.into()))?;
         const NSFS: u64 = 0x6e73_6673;

@@ -3,34 +3,56 @@
 //!
 //! Declarations go from a thread of their own, so that the traffic never waits for the controller.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use model::{Declared, Directives, FlowId, JobId, Network, Observation, StreamSample};
+use model::{Directives, FlowId, Network, NodeId, Observation};
 use policy::Policy;
-use protocol::application::{Declaration, Portion, StreamReport};
-use tokio::sync::mpsc::{Sender, channel};
-use units::{Bytes, Time};
+use protocol::Connection;
+use protocol::client;
+use protocol::translate::{Names, Translator};
+use units::Time;
 use wire::client::Address;
 
-use crate::delivery::{Account, MOST_WAITING, deliver, note};
+use crate::delivery::{Delivery, Shared};
 use crate::{Directory, Error};
 
 /// Passes declarations on.
+#[derive(Debug)]
 pub struct Northbound {
     directory: Directory,
-    /// The jobs of flows, which streams don't name.
-    jobs: BTreeMap<FlowId, JobId>,
-    queue: Option<Sender<Declaration>>,
-    account: Arc<Mutex<Account>>,
+    translator: Arc<Mutex<Translator>>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl fmt::Debug for Northbound {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Northbound").field("account", &self.account).finish_non_exhaustive()
+/// What became of the declarations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// What the controller took and refused.
+    pub client: client::Account,
+    /// Declarations that still wait.
+    pub waiting: usize,
+    /// Observations that the messages have no words for.
+    pub unspoken: u64,
+}
+
+impl Account {
+    /// In a line for people.
+    pub fn line(&self) -> String {
+        let client::Account { taken, refused, dropped, connections, fault } = &self.client;
+        let lost = refused + dropped + self.waiting as u64;
+        let mut line = format!("controller and agent: {taken} declarations taken");
+        if lost > 0 {
+            line += &format!(", {lost} NOT TAKEN");
+        }
+        if self.unspoken > 0 {
+            line += &format!(", {} observations that no message tells", self.unspoken);
+        }
+        if *connections > 1 {
+            line += &format!(", over {connections} connections");
+        }
+        line + &fault.as_ref().map(|fault| format!("; {fault}")).unwrap_or_default()
     }
 }
 
@@ -44,106 +66,54 @@ impl Northbound {
         controller: Address,
         directory: Directory,
     ) -> Result<Self, Error> {
-        let (queue, waiting) = channel(MOST_WAITING);
-        let account = Arc::new(Mutex::new(Account::default()));
-        let path = format!("/v{}/applications/{application}/declarations", protocol::VERSION);
+        let shared = Arc::<Shared>::default();
         let refuse = |error| Error::Control(format!("the system refuses: {error}"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(refuse)?;
-        let delivery = deliver(waiting, controller, path, Arc::clone(&account));
+        let delivery = Delivery::new(Arc::clone(&shared), application, controller);
         let thread = std::thread::Builder::new().name("northbound".to_owned());
-        let thread = thread.spawn(move || runtime.block_on(delivery)).map_err(refuse)?;
-        let (queue, thread) = (Some(queue), Some(thread));
-        Ok(Self { directory, jobs: BTreeMap::new(), queue, account, thread })
+        let thread = thread.spawn(move || runtime.block_on(delivery.run())).map_err(refuse)?;
+        Ok(Self { directory, translator: Arc::default(), shared, thread: Some(thread) })
     }
 
-    /// What became of the declarations, now and later.
-    pub fn account(&self) -> Arc<Mutex<Account>> {
-        Arc::clone(&self.account)
-    }
-
-    fn say(&self, declaration: Declaration) {
-        if let Some(queue) = &self.queue
-            && queue.try_send(declaration).is_err()
-        {
-            let fault = "more declarations than the controller takes".to_owned();
-            note(&self.account, |account| account.lose(fault));
-        }
-    }
-
-    fn unspoken(&self) {
-        note(&self.account, |account| account.unspoken += 1);
-    }
-
-    fn declare(&mut self, network: &Network, declared: &Declared) {
-        match declared {
-            Declared::JobStart { job } => self.say(Declaration::JobStart { job: name(*job) }),
-            Declared::JobComplete { job } => {
-                self.say(Declaration::JobComplete { job: name(*job) });
-            }
-            Declared::TaskHost { job, task, host } => {
-                let Some(node) = network.topology().nodes().get(host.index()) else { return };
-                let host = node.name.clone();
-                self.say(Declaration::TaskHost { job: name(*job), task: task.0, host });
-            }
-            Declared::Size { job, map, reduces } => {
-                let portion = |(task, bytes): &(model::TaskId, Bytes)| Portion {
-                    task: task.0,
-                    bytes: *bytes,
-                };
-                let reduces = reduces.iter().map(portion).collect();
-                self.say(Declaration::Size { job: name(*job), map: map.0, reduces });
-            }
-            Declared::FlowRequest { job, flow, size, .. } => {
-                self.jobs.insert(*flow, *job);
-                let Some(connection) = self.directory.get(*flow) else {
-                    return self.unspoken();
-                };
-                let bytes = Some(*size).filter(|size| *size != Bytes::MAX);
-                let (job, flow) = (name(*job), flow.0.into());
-                self.say(Declaration::FlowRequest { job, flow, connection, bytes });
-            }
-            Declared::FlowComplete { job, flow } => {
-                self.jobs.remove(flow);
-                self.say(Declaration::FlowComplete { job: name(*job), flow: flow.0.into() });
-            }
-            Declared::Streams(samples) => self.streams(samples),
-            Declared::Gather(_) => self.unspoken(),
-        }
-    }
-
-    /// Samples of streams, job by job.
-    fn streams(&mut self, samples: &[StreamSample]) {
-        let mut by_job: BTreeMap<JobId, Vec<StreamReport>> = BTreeMap::new();
-        for sample in samples {
-            let Some(&job) = self.jobs.get(&sample.flow) else {
-                self.unspoken();
-                continue;
-            };
-            by_job.entry(job).or_default().push(StreamReport {
-                flow: sample.flow.0.into(),
-                delivered_bytes: sample.delivered,
-                sender_queue_bytes: sample.sender_queue,
-                receiver_queue_bytes: sample.receiver_queue,
-            });
-        }
-        for (job, samples) in by_job {
-            self.say(Declaration::Streams { job: name(job), samples });
+    /// Tells, whenever it is asked, what became of the declarations.
+    pub fn account(&self) -> impl Fn() -> Account + use<> {
+        let (shared, translator) = (Arc::clone(&self.shared), Arc::clone(&self.translator));
+        move || {
+            let unspoken = lock(&translator).unspoken();
+            let client = shared.client();
+            Account { client: client.account().clone(), waiting: client.waiting(), unspoken }
         }
     }
 }
 
-/// What the controller is told a job is called.
-fn name(job: JobId) -> String {
-    format!("job{}", job.0)
+fn lock(translator: &Mutex<Translator>) -> MutexGuard<'_, Translator> {
+    translator.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How the controller knows the lab.
+struct Known<'a> {
+    network: &'a Network,
+    directory: &'a Directory,
+}
+
+impl Names for Known<'_> {
+    fn host(&self, host: NodeId) -> Option<String> {
+        Some(self.network.topology().nodes().get(host.index())?.name.clone())
+    }
+
+    fn connection(&self, flow: FlowId, _: (NodeId, NodeId)) -> Option<Connection> {
+        self.directory.get(flow)
+    }
 }
 
 impl Policy for Northbound {
     fn observe(&mut self, _: Time, network: &Network, seen: &Observation) {
-        match seen {
-            Observation::Declared(declared) => self.declare(network, declared),
-            // The controller has instruments of its own.
-            Observation::Measured(_) | Observation::Tick => {}
+        // The controller has instruments of its own.
+        let Observation::Declared(declared) = seen else { return };
+        let names = Known { network, directory: &self.directory };
+        for declaration in lock(&self.translator).translate(declared, &names) {
+            self.shared.declare(declaration);
         }
     }
 
@@ -153,7 +123,7 @@ impl Policy for Northbound {
 /// What waits is still delivered.
 impl Drop for Northbound {
     fn drop(&mut self) {
-        self.queue = None;
+        self.shared.end();
         if let Some(thread) = self.thread.take() {
             // Its panic would be a defect that its own thread has told of.
             let _ = thread.join();
@@ -169,8 +139,9 @@ mod tests {
     use std::time::Duration;
 
     use model::build::{Access, star};
-    use model::{Buffer, LinkSpec, NodeId, TaskId};
-    use units::{Rate, Span};
+    use model::{Buffer, Declared, JobId, LinkSpec, NodeId, StreamSample, TaskId};
+    use protocol::application::Declaration;
+    use units::{Bytes, Rate, Span};
 
     use super::*;
 
@@ -186,8 +157,8 @@ mod tests {
 
     type Heard = Receiver<(String, Vec<Declaration>)>;
 
-    /// Answers requests with `status`, so many on a connection before it closes it, on one connection
-    /// after another; gives what they said until nobody holds the sender any more.
+    /// Answers declarations with `status`, so many times on a connection before it closes it, on one
+    /// connection after another; gives what they said until nobody holds the sender any more.
     fn controller(status: &'static str, each: usize) -> (Address, Heard) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -195,11 +166,23 @@ mod tests {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut reader = BufReader::new(stream.unwrap());
-                for _ in 0..each {
-                    let Some((first, body)) = request(&mut reader) else { break };
-                    let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n");
-                    reader.get_mut().write_all(answer.as_bytes()).unwrap();
-                    if heard.send((first, serde_json::from_slice(&body).unwrap())).is_err() {
+                let mut answered = 0;
+                while answered < each
+                    && let Some((first, body)) = request(&mut reader)
+                {
+                    let said: Vec<Declaration> = serde_json::from_slice(&body).unwrap_or_default();
+                    let (status, text) = if first.starts_with("GET /v1/health ") {
+                        ("200 OK", r#"{"epoch":1,"declared":0}"#.to_owned())
+                    } else {
+                        answered += 1;
+                        (status, format!(r#"{{"taken":{},"epoch":1}}"#, said.len()))
+                    };
+                    let length = text.len();
+                    let answer =
+                        format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{text}");
+                    // A client that has gone asks again.
+                    let _ = reader.get_mut().write_all(answer.as_bytes());
+                    if !said.is_empty() && heard.send((first, said)).is_err() {
                         return;
                     }
                 }
@@ -249,18 +232,21 @@ mod tests {
         speak(&mut northbound, Declared::FlowRequest { job, flow, src, dst, size });
         let sample = StreamSample { flow, delivered: Bytes::new(10), ..StreamSample::default() };
         speak(&mut northbound, Declared::Streams(vec![sample]));
+        while account().client.taken < 5 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
         speak(&mut northbound, Declared::FlowComplete { job, flow });
         speak(&mut northbound, Declared::JobComplete { job });
         drop(northbound);
-        let account = account.lock().unwrap().clone();
-        assert_eq!(account, Account { taken: 7, connections: 1, ..Account::default() });
+        let client = client::Account { taken: 7, connections: 1, ..client::Account::default() };
+        assert_eq!(account(), Account { client, ..Account::default() });
         let said: Vec<_> = hear.try_iter().collect();
         assert!(said.iter().all(|(first, _)| {
             first == "POST /v1/applications/shuffle/declarations HTTP/1.1\r\n"
         }));
         let said: Vec<Declaration> = said.into_iter().flat_map(|(_, batch)| batch).collect();
-        let job = || "job7".to_owned();
-        let connection = protocol::Connection { source, destination };
+        let job = || "7".to_owned();
+        let connection = Connection { source, destination };
         assert_eq!(said[1], Declaration::TaskHost { job: job(), task: 3, host: "h0".into() });
         let request =
             Declaration::FlowRequest { job: job(), flow: 0, connection, bytes: Some(size) };
@@ -271,17 +257,17 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_begins_anew_hears_what_still_holds() {
+    fn a_controller_that_comes_back_hears_what_still_holds() {
         let (address, hear) = controller("202 Accepted", 1);
         let mut northbound = Northbound::new("a", address, Directory::default()).unwrap();
         let next = || hear.recv_timeout(Duration::from_secs(10)).unwrap().1;
-        let start = |job| Declaration::JobStart { job: name(JobId(job)) };
+        let start = |job| Declaration::JobStart { job: format!("{job}") };
         for job in [1, 2] {
             speak(&mut northbound, Declared::JobStart { job: JobId(job) });
         }
         let mut said = next();
         while said.len() < 2 {
-            // One by one: each time the connection ends, and what was said is said again.
+            // Each time the connection ends, and what was said is said again.
             said = next();
         }
         assert_eq!(said, [start(1), start(2)]);
@@ -297,14 +283,14 @@ mod tests {
     fn a_controller_that_refuses_or_is_gone_is_told_of() {
         let (address, _hear) = controller("403 Forbidden", usize::MAX);
         let gone = Address::Unix("/nonexistent/socket".into());
-        for (address, why) in [(address, "403 Forbidden"), (gone, "No such file")] {
+        for (address, why) in [(address, "answers 403"), (gone, "No such file")] {
             let mut northbound = Northbound::new("a", address, Directory::default()).unwrap();
             let account = northbound.account();
             speak(&mut northbound, Declared::JobStart { job: JobId(1) });
             drop(northbound);
-            let account = account.lock().unwrap().clone();
-            assert_eq!((account.taken, account.lost), (0, 1));
-            assert!(account.fault.as_ref().unwrap().contains(why), "{account:?}");
+            let account = account();
+            assert_eq!((account.client.taken, account.waiting), (0, 1));
+            assert!(account.line().contains(", 1 NOT TAKEN") && account.line().contains(why));
         }
     }
 }

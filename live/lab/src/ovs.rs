@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use model::{NodeId, NodeKind};
 
 use crate::namespace::run;
-use crate::{Error, Lab, cgroup};
+use crate::{Blueprint, Error, Journal, cgroup};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-/// Longest that a daemon takes to start.
+/// Longest time for a daemon to start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Starts the daemons in the namespace of the switches, and makes a bridge for each of them.
-pub(crate) fn start(lab: &Lab, group: &Path) -> Result<(), Error> {
-    let folder = lab.journal.folder.display().to_string();
+pub(crate) fn start(journal: &Journal, blueprint: &Blueprint, group: &Path) -> Result<(), Error> {
+    let folder = journal.folder.display().to_string();
     let missing = |error: Error| {
         Error::Command(format!("{error}; for Open vSwitch install openvswitch-switch"))
     };
@@ -24,13 +24,13 @@ pub(crate) fn start(lab: &Lab, group: &Path) -> Result<(), Error> {
     run("ovsdb-tool", &["create", &database, SCHEMA], "").map_err(missing)?;
     let socket = format!("{folder}/db.sock");
     let remote = format!("--remote=punix:{socket}");
-    daemon(lab, group, "ovsdb-server", &[&database, &remote])?;
+    daemon(journal, group, "ovsdb-server", &[&database, &remote])?;
     appears(&socket)?;
     let server = format!("unix:{socket}");
-    daemon(lab, group, "ovs-vswitchd", &["--disable-system", &server])?;
+    daemon(journal, group, "ovs-vswitchd", &["--disable-system", &server])?;
     let mut arguments = vec![format!("--db={server}"), "--timeout=10".to_owned()];
-    for (number, switch) in lab.blueprint.switches().enumerate() {
-        let bridge = lab.blueprint.bridge(switch);
+    for (number, switch) in blueprint.switches().enumerate() {
+        let bridge = blueprint.bridge(switch);
         let words = [
             "--",
             "add-br",
@@ -45,7 +45,7 @@ pub(crate) fn start(lab: &Lab, group: &Path) -> Result<(), Error> {
             &format!("other_config:datapath-id={:016x}", number + 1),
         ];
         arguments.extend(words.map(str::to_owned));
-        for (end, port) in lab.blueprint.ends(switch).zip(1..) {
+        for (end, port) in blueprint.ends(switch).zip(1..) {
             let interface = &end.interface;
             let words = [
                 "--",
@@ -65,28 +65,28 @@ pub(crate) fn start(lab: &Lab, group: &Path) -> Result<(), Error> {
     run("ovs-vsctl", &arguments, "").map(|_| ()).map_err(missing)
 }
 
-/// Has every bridge listen to the controller at `address` alone. What it was told stays when the
-/// controller goes.
-pub(crate) fn obey(lab: &Lab, address: &str) -> Result<(), Error> {
-    let socket = lab.journal.folder.join("db.sock");
+/// Connects every bridge to the controller at `address`; flow entries stay when the controller
+/// goes.
+pub(crate) fn obey(journal: &Journal, blueprint: &Blueprint, address: &str) -> Result<(), Error> {
+    let socket = journal.folder.join("db.sock");
     let mut words = vec![format!("--db=unix:{}", socket.display()), "--timeout=10".to_owned()];
-    for switch in lab.blueprint.switches() {
-        let bridge = lab.blueprint.bridge(switch);
+    for switch in blueprint.switches() {
+        let bridge = blueprint.bridge(switch);
         let target = format!("tcp:{address}");
         words.extend(["--", "set-controller", &bridge, &target].map(str::to_owned));
         words.extend(["--", "set", "bridge", &bridge, "fail_mode=secure"].map(str::to_owned));
-        // Sooner than after its usual eight seconds.
+        // Reconnect sooner than after the default of eight seconds.
         words.extend(["--", "set", "controller", &bridge, "max_backoff=1000"].map(str::to_owned));
     }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     run("ovs-vsctl", &words, "").map(|_| ())
 }
 
-fn daemon(lab: &Lab, group: &Path, program: &str, arguments: &[&str]) -> Result<(), Error> {
-    let folder = &lab.journal.folder;
+fn daemon(journal: &Journal, group: &Path, program: &str, arguments: &[&str]) -> Result<(), Error> {
+    let folder = &journal.folder;
     let mut command = Command::new("ip");
     command
-        .args(["netns", "exec", &lab.journal.namespace("ovs"), program])
+        .args(["netns", "exec", &journal.namespace("ovs"), program])
         .args(arguments)
         .arg(format!("--unixctl={}", folder.join(program).with_extension("ctl").display()))
         .args(["--no-chdir", "-vconsole:off", "-vsyslog:off"])
@@ -96,7 +96,7 @@ fn daemon(lab: &Lab, group: &Path, program: &str, arguments: &[&str]) -> Result<
     }
     let log = folder.join(program).with_extension("out");
     let mut child = cgroup::spawn(group, &command, &log)?;
-    // It outlives this process; if it ends before, its end is taken note of here.
+    // It may outlive this process; if it ends first, this thread reaps it.
     std::thread::spawn(move || child.wait());
     Ok(())
 }
@@ -114,7 +114,7 @@ fn appears(path: &str) -> Result<(), Error> {
     Ok(())
 }
 
-impl crate::Blueprint {
+impl Blueprint {
     /// Switches in order of creation; as Open vSwitch's bridges, they have the datapath identifiers
     /// from 1 on in that order, and their ports the numbers from 1 on in the order of their cables.
     pub fn switches(&self) -> impl Iterator<Item = NodeId> {

@@ -31,14 +31,14 @@ const TCA_STATS_QUEUE: u16 = 3;
 /// `TC_H_ROOT`.
 const ROOT: u32 = u32::MAX;
 
-/// What a link's queue has done since it was made.
+/// Counters of a link's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     /// Frame bytes that left, as a scenario counts them.
     pub bytes: Bytes,
     /// Packets that left.
     pub packets: u64,
-    /// Packets that found no room.
+    /// Packets dropped.
     pub dropped: u64,
     /// Packets that wait now.
     pub waiting: u32,
@@ -46,7 +46,7 @@ pub(crate) struct Count {
     pub queued: Bytes,
 }
 
-/// An open line to each namespace.
+/// A netlink socket in each namespace.
 pub(crate) struct Probe {
     rooms: Vec<Room>,
 }
@@ -130,7 +130,7 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// Reads one datagram of a dump; whether more follow.
+/// Reads one datagram of a dump; returns whether more follow.
 fn parse(
     mut datagram: &[u8],
     links: &BTreeMap<i32, LinkId>,
@@ -258,7 +258,7 @@ mod tests {
         for length in 1..whole.len() {
             assert!(parse(&whole[..length], &links, &mut counts).is_err(), "{length}");
         }
-        // Lengths that would never let it end.
+        // Lengths that would loop forever.
         let mut endless = whole.clone();
         endless[..4].fill(0);
         assert!(parse(&endless, &links, &mut counts).is_err());

@@ -1,5 +1,5 @@
-//! Connections made ready before their flow starts, so that at its time nothing but the first packet
-//! is left to do.
+//! Connections prepared before their flow starts, so that only the first packet is sent at its
+//! time.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -18,7 +18,7 @@ pub(crate) struct Ready {
     pub(crate) sender: OwnedFd,
     /// The address of that end.
     pub(crate) own: SocketAddrV4,
-    /// The other end; `None` as long as it isn't connected.
+    /// The other end; `None` until connected.
     pub(crate) receiver: Option<OwnedFd>,
 }
 
@@ -31,7 +31,7 @@ impl Ready {
         Ok(Self { sender, own, receiver: None })
     }
 
-    /// Asks for the connection, and doesn't wait.
+    /// Starts to connect without waiting.
     pub(crate) fn connect(&self, there: SocketAddrV4) -> Result<(), Errno> {
         match connect(&self.sender, &SocketAddr::V4(there)) {
             Ok(()) | Err(Errno::INPROGRESS) => Ok(()),
@@ -39,7 +39,7 @@ impl Ready {
         }
     }
 
-    /// Connects to the listener at `there`, which nobody else accepts from meanwhile.
+    /// Connects to the listener at `there`, which must have no other acceptor.
     pub(crate) fn meet(&mut self, listener: impl AsFd, there: SocketAddrV4) -> Result<(), Errno> {
         self.connect(there)?;
         while self.receiver.is_none() {
@@ -53,14 +53,14 @@ impl Ready {
                 Some(accepted) => accepted,
                 None => continue,
             };
-            // Others were given up before.
+            // Skip connections that were abandoned.
             self.receiver = Some(receiver).filter(|_| peer == Some(self.own));
         }
         Ok(())
     }
 }
 
-/// The next connection that has come in, if there is one, and who asked for it, if it still stands.
+/// The next incoming connection, if any, and its peer, if still connected.
 pub(crate) fn accept(
     listener: impl AsFd,
 ) -> Result<Option<(OwnedFd, Option<SocketAddrV4>)>, Errno> {

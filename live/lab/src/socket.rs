@@ -1,23 +1,23 @@
-//! What the standard library doesn't say of a TCP socket: `struct tcp_info` of linux/tcp.h, and the
-//! pace.
+//! TCP socket options that the standard library lacks: `struct tcp_info` of linux/tcp.h, and the
+//! pacing rate.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use units::{Bytes, Rate, Span};
 
-/// What the kernel says of a connection.
+/// The kernel's statistics of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Info {
     /// Packets sent again.
     pub retransmissions: u32,
-    /// Retransmission timeouts; zero from kernels before 6.7, which don't say.
+    /// Retransmission timeouts; zero on kernels before 6.7, which don't report them.
     pub timeouts: u32,
-    /// Payload handed to the network for the first time.
+    /// Payload sent at least once.
     pub sent: Bytes,
     /// Payload that was received, in order.
     pub received: Bytes,
-    /// What the kernel holds it to, payload; `None` when it runs free.
+    /// Pacing rate, payload; `None` if unlimited.
     pub pace: Option<Rate>,
     /// Least round-trip time.
     pub least_rtt: Span,
@@ -46,7 +46,7 @@ pub(crate) fn info(socket: BorrowedFd<'_>) -> std::io::Result<Info> {
     Ok(parse(filled))
 }
 
-/// Reads the structure; what an old kernel doesn't say is zero.
+/// Reads the structure; fields that an old kernel lacks are zero.
 fn parse(raw: &[u8]) -> Info {
     let u16_at = |at: usize| {
         let bytes = raw.get(at..).and_then(|rest| rest.first_chunk());
@@ -74,8 +74,8 @@ fn parse(raw: &[u8]) -> Info {
     }
 }
 
-/// Has the kernel hold a connection to `rate`, payload; `None` lifts it. Needs no queueing
-/// discipline: TCP keeps the time itself.
+/// Sets the pacing rate of a connection, payload; `None` lifts it. Needs no queueing discipline:
+/// TCP paces itself.
 pub(crate) fn pace(socket: impl AsFd, rate: Option<Rate>) -> std::io::Result<()> {
     let octets = rate.map_or(u64::MAX, |rate| rate.bytes_in(Span::from_secs(1)).get().max(1));
     // SAFETY: the pointer is to a live integer of the length given.

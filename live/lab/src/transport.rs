@@ -1,4 +1,4 @@
-//! What the hosts of a lab speak: the kernel's TCP with the settings of a scenario.
+//! The transport of a lab's hosts: the kernel's TCP with the settings of a scenario.
 
 use std::fs;
 
@@ -12,14 +12,14 @@ const PLAIN: u16 = 40;
 const WITH_TIMESTAMPS: u16 = 52;
 /// The congestion control that obeys marks.
 const DCTCP: &str = "dctcp";
-/// Room for what an application has handed over.
+/// Send buffer.
 const SEND_BUFFER: u64 = 8 << 20;
 
-/// A transport in the words of a scenario.
+/// A transport with the parameters of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transport {
-    /// The congestion control as the kernel calls it; for `dctcp` a program takes its place where
-    /// the kernel has none.
+    /// The congestion control as the kernel calls it; for `dctcp` a BPF program replaces it if the
+    /// kernel has none.
     pub congestion_control: &'static str,
     /// Payload of a full packet, octets.
     pub mss: u16,
@@ -29,7 +29,7 @@ pub struct Transport {
     pub initial_window: u32,
     /// Least retransmission timeout; whole milliseconds.
     pub min_rto: Span,
-    /// Whether acknowledgements may wait. How long is the kernel's affair: 40 ms at least.
+    /// Whether acknowledgements are delayed: by the kernel, at least 40 ms.
     pub delayed_ack: bool,
     /// Most that a receiver advertises, about.
     pub receive_window: Bytes,
@@ -37,8 +37,8 @@ pub struct Transport {
     pub sack: bool,
     /// Explicit congestion notification.
     pub ecn: bool,
-    /// Whether connections open on the network as others do. Without, their first packets go before
-    /// all others, as near as the kernel comes to connections that are there already.
+    /// Whether SYNs queue like other packets. Otherwise they go first, which approximates
+    /// connections that exist from the start.
     pub handshake: bool,
 }
 
@@ -56,7 +56,7 @@ impl Transport {
                 self.header
             )));
         }
-        // What a veth takes, and what an IP packet has at least.
+        // The limits of a veth, and the least IP packet.
         if !(576..=65_000).contains(&self.mtu()) {
             return Err(Error::Transport(format!(
                 "mss and header make packets of {} B; the lab carries 576 to 65000 B",
@@ -109,7 +109,7 @@ impl Transport {
     pub(crate) fn metrics(&self, control: &str) -> String {
         let rto = self.min_rto.as_nanos().div_ceil(Span::from_millis(1).as_nanos()).max(1);
         let quick = if self.delayed_ack { "" } else { " quickack 1" };
-        // By route, because a namespace's default may only be one that everybody is allowed.
+        // By route, because a namespace's default must be one that unprivileged users may use.
         let window = self.initial_window;
         format!("rto_min {rto}ms initcwnd {window} congctl {control}{quick}")
     }

@@ -1,5 +1,4 @@
-//! The lab as a world: flows are connections of the kernel's TCP between namespaces, time is that of
-//! the clock on the wall.
+//! The lab as a world: flows are connections of the kernel's TCP between namespaces, in real time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -29,29 +28,29 @@ use crate::{Directory, Error, Lab, Transport, health, namespace};
 const PORT: u16 = 5001;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 65_535;
-/// What is read or written at once.
+/// Octets read or written at once.
 const CHUNK: usize = 256 << 10;
 /// Sockets that are ready at each host.
 const SPARE: usize = 8;
 /// Most connections that are made ready for flows to come.
 const MOST_READY: usize = 1000;
-/// Between two [`Notice::Pause`].
+/// Time between two [`Notice::Pause`].
 const PAUSE: Duration = Duration::from_millis(100);
-/// A run in which nothing arrives for so long, though something is to, has hung.
+/// A run that expects data and receives none for this long has hung.
 const STALLED: Span = Span::from_secs(120);
-/// What a bulk transfer is given to fill the path, and to be measured.
+/// Durations for a bulk transfer to fill the path and to be measured.
 const WARM: Span = Span::from_millis(150);
 const MEASURED: Span = Span::from_millis(350);
-/// What a path must carry of its rate before a run.
+/// Part of its rate that a path must carry before a run.
 const REACHED: f64 = 0.95;
 
-/// Who holds flows to the rates that a policy wants.
+/// Who enforces the rates of a policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Control {
-    /// This process, which has the sockets: the policy decides here and the kernel paces.
+    /// This process, which has the sockets: the policy decides here, and the kernel paces.
     #[default]
     Direct,
-    /// Others: limits are counted, not set.
+    /// The lab's agent or switches: limits are counted here, not set.
     Elsewhere,
 }
 
@@ -72,14 +71,14 @@ pub struct World {
     timers: Timers,
     start: Instant,
     now: Time,
-    /// When it was last looked what has come.
+    /// Time of the last look at arrivals.
     looked: Time,
     paused: Instant,
     moved: Time,
     flows: Vec<Option<Flow>>,
     live: usize,
     ready: ready::Waiting,
-    /// Flows whose connection is yet to be accepted, by address of the sender.
+    /// Flows whose connection has not been accepted, by address of the sender.
     awaited: BTreeMap<SocketAddrV4, FlowId>,
     directory: Directory,
     notices: VecDeque<Notice>,
@@ -87,7 +86,7 @@ pub struct World {
     zeros: Vec<u8>,
     sink: Vec<u8>,
     events: u64,
-    /// Directives that nobody here can obey.
+    /// Directives that this world can't carry out.
     ignored: u64,
     limits: u64,
     least_rtt: Option<Span>,
@@ -97,7 +96,7 @@ pub struct World {
 struct Host {
     namespace: File,
     listener: OwnedFd,
-    /// Sockets that were made beforehand: entering a namespace takes a while.
+    /// Sockets made beforehand, because entering a namespace takes a while.
     spare: Vec<OwnedFd>,
 }
 
@@ -136,11 +135,10 @@ fn fail(what: impl Into<String>) -> impl FnOnce(Errno) -> Error {
 }
 
 impl World {
-    /// Has the hosts of `lab` speak `transport`, and tries whether the machine is fast enough for it.
-    /// When no flow is left and the run's end `until` is all that remains, time doesn't wait for it.
+    /// Sets up `transport` at the hosts of `lab`, and checks that the machine is fast enough. When
+    /// no flow is left and only the run's end `until` remains, the run ends without waiting for it.
     ///
-    /// # Errors
-    /// What the kernel doesn't have; sockets that can't be made.
+    /// # Errors The kernel lacks a feature; a socket can't be made.
     pub fn new(
         lab: impl Into<Arc<Lab>>,
         network: &Network,
@@ -213,7 +211,7 @@ impl World {
         &self.lab
     }
 
-    /// What was found before the run began.
+    /// The findings of the calibration.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -251,7 +249,7 @@ impl World {
         epoll::add(&self.epoll, socket, source.data(), flags).map_err(fail("epoll"))
     }
 
-    /// Measures what a bulk transfer over the longest path gets, before anything is built on it.
+    /// Calibration: measures a bulk transfer over the longest path.
     fn calibrate(&mut self, network: &Network) -> Result<String, Error> {
         let topology = network.topology();
         let (Some(src), Some(dst)) = (topology.hosts().next(), topology.hosts().last()) else {
@@ -282,7 +280,7 @@ impl World {
         ))
     }
 
-    /// Lets flows run for `span`; when that was, and the frame bytes that left by `link` until then.
+    /// Lets flows run for `span`; returns the time, and the frame bytes sent on `link` so far.
     fn wait(&mut self, span: Span, link: Option<&LinkId>) -> Result<(Time, Bytes), Error> {
         let until = self.clock() + span;
         while engine::World::run(self, until) != Notice::Limit {}
@@ -380,7 +378,7 @@ impl World {
         }
         self.directory.enter(id, ready.own.into(), there.into());
         let mut flow = Flow::new(ready.sender, size);
-        // Before anything else; where it isn't connected yet, once it is.
+        // Written at once, or as soon as it is connected.
         flow.send(&self.zeros).map_err(fail(format!("flow {}", id.0)))?;
         self.attend(flow.sender(), Source::Sender(id), EventFlags::OUT | EventFlags::ET)?;
         if let Some(receiver) = ready.receiver {
@@ -412,7 +410,7 @@ impl World {
             let Some(own) = self.hosts.get(&host) else { return Ok(()) };
             let accepted = ready::accept(&own.listener).map_err(fail("accept"))?;
             let Some((receiver, peer)) = accepted else { return Ok(()) };
-            // One that the calibration had opened and given up is nobody's.
+            // Connections abandoned by the calibration belong to no flow.
             let Some(id) = peer.and_then(|peer| self.awaited.remove(&peer)) else { continue };
             self.attend(&receiver, Source::Receiver(id), EventFlags::IN | EventFlags::ET)?;
             if let Some(Some(flow)) = self.flows.get_mut(id.index()) {
@@ -539,7 +537,7 @@ impl engine::World for World {
                 return Notice::Pause;
             }
             let now = self.clock();
-            // What has come goes before what is due now, but doesn't hold it up.
+            // Arrivals go before what is due now, but don't delay it.
             if now >= limit && self.looked >= limit {
                 self.timers.note(now.since(limit));
                 return Notice::Limit;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use control::Peer;
+use control::ChannelId;
 use protocol::Connection;
 use protocol::agent::{Command, Commands, Report};
 use units::{Rate, Time};
@@ -29,9 +29,9 @@ struct Grant {
 #[derive(Default)]
 pub(crate) struct Agent {
     /// Its connection.
-    pub(crate) peer: Option<Peer>,
+    pub(crate) peer: Option<ChannelId>,
     /// The last connection it had in its life, and the epoch of the controller there.
-    pub(crate) last: Option<(Peer, u64)>,
+    pub(crate) last: Option<(ChannelId, u64)>,
     pub(crate) epoch: u64,
     /// When what it was told last ends.
     until: Time,

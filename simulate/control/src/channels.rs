@@ -1,8 +1,8 @@
-//! Channels between the controller and everybody else: they keep order, take time, and lose packets.
+//! Channels between the controller and its peers: ordered, slow and lossy.
 
 use std::collections::BTreeMap;
 
-use control::Peer;
+use control::ChannelId;
 use engine::random::Stream;
 use rand::RngExt as _;
 use units::{Span, Time};
@@ -10,8 +10,7 @@ use units::{Span, Time};
 /// The first retransmission timeout of a channel; each after it is twice as long (RFC 6298, with the
 /// lower bound that Linux has).
 const TIMEOUT: Span = Span::from_millis(200);
-/// At most so many transmissions of a message are lost: afterwards the channel counts as cut, which is
-/// a fault of its own.
+/// Most transmissions of a message that are lost; more would be a cut, which is a fault of its own.
 const LOSSES: u32 = 5;
 
 pub(crate) struct Channels {
@@ -19,7 +18,7 @@ pub(crate) struct Channels {
     loss: f64,
     chance: Stream,
     /// When the last message of each arrives: they don't overtake each other.
-    last: BTreeMap<Peer, Time>,
+    last: BTreeMap<ChannelId, Time>,
 }
 
 impl Channels {
@@ -33,7 +32,7 @@ impl Channels {
     }
 
     /// When a message that is sent now arrives.
-    pub(crate) fn arrival(&mut self, now: Time, channel: Peer) -> Time {
+    pub(crate) fn arrival(&mut self, now: Time, channel: ChannelId) -> Time {
         let mut arrival = now + part(&mut self.chance, self.jitter);
         let mut timeout = TIMEOUT;
         for _ in 0..LOSSES {
@@ -49,7 +48,7 @@ impl Channels {
     }
 
     /// Forgets a channel over which nothing will be sent.
-    pub(crate) fn close(&mut self, channel: Peer) {
+    pub(crate) fn close(&mut self, channel: ChannelId) {
         self.last.remove(&channel);
     }
 }

@@ -1,13 +1,14 @@
-//! The whole controller in a simulated world: to the world it is a policy like others.
+//! The whole controller in a simulated world, to which it is one more policy.
 //!
-//! What the world's applications say becomes messages of the northbound interface, what agents are told
-//! becomes directives. In between stand the controller as the daemon runs it, an agent for each host,
-//! and channels that are slow and lossy. Channels are cut, agents die, the controller crashes and
-//! another with a higher epoch takes its place, all by named random streams: equal seeds give equal
-//! histories. What agents hold stands until its lease ends, whatever becomes of the controller.
+//! Observations of the world's applications become messages of the northbound interface, and the
+//! agents' commands become directives. Between them are the controller as the daemon runs it, an
+//! agent for each host, and channels that are slow and lossy. Channels are cut, agents die, and the
+//! controller crashes and is replaced by one with a higher epoch, all by named random streams:
+//! equal seeds give equal histories. Agents enforce what they were granted until the lease ends,
+//! whatever happens to the controller.
 //!
-//! The controller numbers flows itself, so that with several shortest paths it would reckon with another
-//! path than the world takes: this is for trees.
+//! Only for trees: the controller numbers flows itself, so with several shortest paths it could
+//! assume another path than the world takes.
 #![forbid(unsafe_code)]
 
 mod agent;
@@ -16,33 +17,36 @@ mod channels;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::{Config, Controller, HostConfig, Input, Output, Peer};
+use control::{ChannelId, Config, Controller, HostConfig, Input, Output, Refusal};
 use engine::random::Stream;
-use model::{Declared, Directive, Directives, Network, NodeId, Observation};
+use model::{Directive, Directives, FlowId, Network, NodeId, Observation};
 use policy::Policy;
 use protocol::agent::{Commands, Host, Report};
-use protocol::application::Declaration;
+use protocol::application::{Declaration, Problem, Taken};
+use protocol::client::{Action, Client, Limits};
+use protocol::translate::Translator;
 use rand::RngExt as _;
 use units::{Span, Time};
 
 use crate::agent::{Agent, Change};
-use crate::applications::{Applications, address};
+use crate::applications::{Hosts, flow};
 use crate::channels::{Channels, part};
 
-/// Who speaks for all applications of the world.
+/// Name of the one application that stands for all.
 const APPLICATION: &str = "world";
 /// The channel of the applications; agents have others.
-const NORTHBOUND: Peer = Peer(0);
-/// Who finds no controller comes again after at most this long.
+const NORTHBOUND: ChannelId = ChannelId(0);
+/// Longest wait before reconnecting to a controller.
 const BACKOFF: Span = Span::from_secs(5);
 
-/// What goes wrong, and how often. The default: nothing.
+/// Faults to inject. The default: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// Each message takes a random part of this.
+    /// Largest delay of a message; uniformly distributed from zero.
     pub jitter: Span,
-    /// The probability that a transmission of a message is lost, from 0 to less than 1. The channels
-    /// are reliable: what is lost comes a timeout later, and so does all that is behind it.
+    /// The probability that a transmission of a message is lost, from 0 to less than 1. The
+    /// channels are reliable and ordered: a loss delays the message and those behind it by a
+    /// timeout.
     pub loss: f64,
     /// The channel of an agent, or of the applications, is cut.
     pub cut: Option<Often>,
@@ -52,7 +56,7 @@ pub struct Faults {
     pub crash: Option<Often>,
 }
 
-/// How often something goes wrong.
+/// How often a fault occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Often {
     /// Mean time between two.
@@ -85,11 +89,12 @@ pub struct SimulatedController<'a> {
     controller: Option<Controller>,
     hosts: Vec<NodeId>,
     agents: Vec<Agent>,
-    applications: Applications,
-    /// Whether the applications are connected.
-    heard: bool,
-    /// What they have said since they are not.
-    unheard: Vec<Declaration>,
+    translator: Translator,
+    applications: Client,
+    /// The connection of the applications, counted up.
+    connection: u64,
+    /// Whether the applications can't reach a controller though there may be one.
+    cut_off: bool,
     /// What is on its way or will happen, in a total order.
     due: BTreeMap<(Time, u64), Event>,
     count: u64,
@@ -100,9 +105,11 @@ pub struct SimulatedController<'a> {
 }
 
 enum Event {
-    ToAgent(usize, Peer, Commands),
-    Reported(Peer, Report),
-    Declared(Declaration),
+    ToAgent(usize, ChannelId, Commands),
+    Reported(ChannelId, Report),
+    /// The applications ask over a connection: nothing declared asks for the controller's health.
+    Asked(u64, Vec<Declaration>),
+    Answered(u64, Answer),
     Cut,
     Death,
     Crash,
@@ -111,9 +118,16 @@ enum Event {
     ControllerReturns,
 }
 
+/// What applications are answered.
+enum Answer {
+    Health(u64),
+    Taken(Taken),
+    Refused(u16, Problem),
+}
+
 impl<'a> SimulatedController<'a> {
-    /// A controller whose policy `make` makes and whose grants last a `lease`, among `faults` that
-    /// `seed` draws.
+    /// A controller whose policy `make` makes and whose grants last a `lease`, with `faults` drawn
+    /// by `seed`.
     pub fn new(make: Make<'a>, lease: Span, faults: Faults, seed: u64) -> Self {
         let stream = Stream::named(seed, "control channels");
         Self {
@@ -126,9 +140,11 @@ impl<'a> SimulatedController<'a> {
             controller: None,
             hosts: Vec::new(),
             agents: Vec::new(),
-            applications: Applications::default(),
-            heard: false,
-            unheard: Vec::new(),
+            translator: Translator::default(),
+            // One client here stands for any number of applications.
+            applications: Client::new(Limits { entries: usize::MAX, ..Limits::default() }),
+            connection: 0,
+            cut_off: false,
             due: BTreeMap::new(),
             count: 0,
             changes: Vec::new(),
@@ -137,7 +153,7 @@ impl<'a> SimulatedController<'a> {
         }
     }
 
-    /// The controller, unless it is away.
+    /// The controller, unless it is down.
     pub const fn controller(&self) -> Option<&Controller> {
         self.controller.as_ref()
     }
@@ -149,7 +165,7 @@ impl<'a> SimulatedController<'a> {
             Event::ToAgent(_, peer, _) | Event::Reported(peer, _) => Some(*peer),
             _ => None,
         });
-        let on_its_way: BTreeSet<Peer> = on_its_way.collect();
+        let on_its_way: BTreeSet<ChannelId> = on_its_way.collect();
         let hosts = self
             .hosts
             .iter()
@@ -158,7 +174,7 @@ impl<'a> SimulatedController<'a> {
         hosts.map(|(host, _)| *host).collect()
     }
 
-    /// How many controllers there have been.
+    /// The number of controllers so far.
     pub const fn controllers(&self) -> u64 {
         self.epoch
     }
@@ -176,7 +192,7 @@ impl<'a> SimulatedController<'a> {
         self.due.insert((time, self.count), event);
     }
 
-    fn send(&mut self, now: Time, channel: Peer, event: Event) {
+    fn send(&mut self, now: Time, channel: ChannelId, event: Event) {
         let arrival = self.channels.arrival(now, channel);
         self.at(arrival, event);
     }
@@ -189,7 +205,7 @@ impl<'a> SimulatedController<'a> {
         }
     }
 
-    /// When something that breaks now is whole again.
+    /// When something that fails now is repaired.
     fn whole(&mut self, now: Time, often: Option<Often>) -> Time {
         now + often.map_or(Span::ZERO, |often| part(&mut self.chance, often.most))
     }
@@ -203,14 +219,19 @@ impl<'a> SimulatedController<'a> {
         self.again(now, self.faults.crash, Event::Crash);
     }
 
-    /// Hands something to the controller, if there is one, and sends what it says.
+    /// Passes an input to the controller, if it is up, and sends its output.
     fn input(&mut self, now: Time, input: Input<'_>) {
+        // What it refuses, it would refuse of a real peer as well.
+        let _ = self.try_input(now, input);
+    }
+
+    /// The same, with the refusal.
+    fn try_input(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
         let Some(controller) = &mut self.controller else {
-            return;
+            return Ok(());
         };
         let mut out = Vec::new();
-        // What it refuses, it would refuse of a real peer as well.
-        let _ = controller.observe(now, input);
+        let heard = controller.observe(now, input);
         controller.decide(&mut out);
         if let Some(watch) = &mut self.watch {
             watch(now, controller);
@@ -232,14 +253,26 @@ impl<'a> SimulatedController<'a> {
                 }
             }
         }
+        heard
     }
 
     fn happen(&mut self, now: Time, event: Event, network: &Network) {
         match event {
             Event::ToAgent(agent, peer, commands) => self.tell(now, agent, peer, &commands),
             Event::Reported(peer, report) => self.input(now, Input::Reported(peer, &report)),
-            Event::Declared(said) if self.heard => self.declare(now, &said),
-            Event::Declared(said) => self.unheard.push(said),
+            Event::Asked(connection, said) => self.asked(now, connection, &said),
+            Event::Answered(connection, answer) if connection == self.connection => {
+                let chance = self.chance.random();
+                match answer {
+                    Answer::Health(epoch) => self.applications.healthy(now, epoch),
+                    Answer::Taken(taken) => self.applications.taken(now, &taken, chance),
+                    Answer::Refused(status, problem) => {
+                        self.applications.refused(now, status, &problem, chance);
+                    }
+                }
+            }
+            // What is left in a connection that broke.
+            Event::Answered(..) => {}
             Event::Cut => {
                 let whole = self.whole(now, self.faults.cut);
                 let end = self.chance.random_range(0..=self.agents.len());
@@ -247,7 +280,8 @@ impl<'a> SimulatedController<'a> {
                     self.lose(now, end);
                     self.at(whole, Event::AgentReturns(end));
                 } else {
-                    self.heard = false;
+                    self.cut_off = true;
+                    self.lose_applications(now);
                     self.input(now, Input::ApplicationGone(APPLICATION));
                     self.at(whole, Event::ApplicationsReturn);
                 }
@@ -265,19 +299,19 @@ impl<'a> SimulatedController<'a> {
             }
             Event::Crash => {
                 self.controller = None;
-                self.heard = false;
+                self.lose_applications(now);
                 (0..self.agents.len()).for_each(|agent| self.disconnect(agent));
                 let whole = self.whole(now, self.faults.crash);
                 self.at(whole, Event::ControllerReturns);
                 self.again(whole, self.faults.crash, Event::Crash);
             }
             Event::AgentReturns(agent) => self.connect(now, agent),
-            Event::ApplicationsReturn => self.repeat(now),
+            Event::ApplicationsReturn => self.cut_off = false,
             Event::ControllerReturns => self.start(now, network, BACKOFF),
         }
     }
 
-    /// A controller starts, with a higher epoch; everybody finds it within `backoff`.
+    /// A controller starts, with a higher epoch; all reconnect within `backoff`.
     fn start(&mut self, now: Time, network: &Network, backoff: Span) {
         self.epoch += 1;
         let mut config = Config::new("simulated", (self.make)());
@@ -285,7 +319,7 @@ impl<'a> SimulatedController<'a> {
         config.topology = network.topology().clone();
         let host = |node: &NodeId| HostConfig {
             node: *node,
-            addresses: address(&self.hosts, *node).into_iter().collect(),
+            addresses: Hosts(&self.hosts).address(*node).into_iter().collect(),
             ethernet: Vec::new(),
         };
         config.hosts = self.hosts.iter().map(host).collect();
@@ -301,8 +335,6 @@ impl<'a> SimulatedController<'a> {
             let found = now + part(&mut self.chance, backoff);
             self.at(found, Event::AgentReturns(agent));
         }
-        let found = now + part(&mut self.chance, backoff);
-        self.at(found, Event::ApplicationsReturn);
     }
 
     fn disconnect(&mut self, agent: usize) {
@@ -331,35 +363,67 @@ impl<'a> SimulatedController<'a> {
             return;
         }
         self.count += 1;
-        let peer = Peer(self.count);
+        let peer = ChannelId(self.count);
         self.agents[agent].peer = Some(peer);
         self.agents[agent].last = Some((peer, self.epoch));
         let name = format!("agent-{agent}");
-        self.input(now, Input::AgentConnected { peer, identity: &name });
-        let addresses = address(&self.hosts, self.hosts[agent]).into_iter().collect();
+        self.input(now, Input::AgentConnected { channel: peer, identity: &name });
+        let addresses = Hosts(&self.hosts).address(self.hosts[agent]).into_iter().collect();
         let epoch = self.agents[agent].epoch;
         let hosts = vec![Host { name, addresses }];
         let hello = Report::Hello { hosts, capabilities: vec!["pacing".into()], epoch };
         self.send(now, peer, Event::Reported(peer, hello));
     }
 
-    /// The applications find a controller: all that holds is said again, then what it missed.
-    fn repeat(&mut self, now: Time) {
-        if self.heard || self.controller.is_none() {
-            return;
-        }
-        self.heard = true;
-        for said in self.applications.all().into_iter().chain(std::mem::take(&mut self.unheard)) {
-            self.declare(now, &said);
-        }
+    fn lose_applications(&mut self, now: Time) {
+        self.connection += 1;
+        self.applications.lost(now, "no controller", self.chance.random());
     }
 
-    fn declare(&mut self, now: Time, declaration: &Declaration) {
-        self.input(now, Input::Declared { application: APPLICATION, declaration });
+    /// Does one thing that the applications want now; whether there was one.
+    fn speak(&mut self, now: Time) -> bool {
+        let said = match self.applications.poll(now) {
+            None => return false,
+            Some(Action::Connect) => None,
+            Some(Action::Health) => Some(Vec::new()),
+            Some(Action::Declare(said)) => Some(said.into_iter().cloned().collect()),
+        };
+        match said {
+            Some(said) => self.send(now, NORTHBOUND, Event::Asked(self.connection, said)),
+            None if self.cut_off || self.controller.is_none() => self.lose_applications(now),
+            None => self.applications.connected(now),
+        }
+        true
+    }
+
+    /// The applications ask the controller, unless the connection has broken.
+    fn asked(&mut self, now: Time, connection: u64, said: &[Declaration]) {
+        if connection != self.connection {
+            return;
+        }
+        let answer =
+            if said.is_empty() { Answer::Health(self.epoch) } else { self.take(now, said) };
+        self.send(now, NORTHBOUND, Event::Answered(connection, answer));
+    }
+
+    /// The controller takes declarations, until it refuses one.
+    fn take(&mut self, now: Time, said: &[Declaration]) -> Answer {
+        let mut taken = 0;
+        for declaration in said {
+            let input = Input::Declared { application: APPLICATION, declaration };
+            if let Err(refusal) = self.try_input(now, input) {
+                let status = refusal.status();
+                let (field, reason) = (refusal.field.to_owned(), refusal.reason);
+                let (taken, epoch) = (Some(taken), Some(self.epoch));
+                return Answer::Refused(status, Problem { field, reason, taken, epoch });
+            }
+            taken += 1;
+        }
+        Answer::Taken(Taken { taken, epoch: self.epoch })
     }
 
     /// Commands reach an agent.
-    fn tell(&mut self, now: Time, agent: usize, peer: Peer, commands: &Commands) {
+    fn tell(&mut self, now: Time, agent: usize, peer: ChannelId, commands: &Commands) {
         let known = &mut self.agents[agent];
         // Nobody reads what is left in a connection once there is another to the same controller. One
         // that thinks itself in charge still may go on.
@@ -380,11 +444,12 @@ impl<'a> SimulatedController<'a> {
         self.direct();
     }
 
-    /// Has the world obey what has changed at agents.
+    /// Turns changes at agents into directives.
     fn direct(&mut self) {
         let lease = self.lease;
         for (connection, old, new) in self.changes.drain(..) {
-            let Some(flow) = self.applications.flow(&connection) else {
+            let is_open = |flow: &FlowId| self.translator.connection(*flow) == Some(&connection);
+            let Some(flow) = flow(&connection).filter(is_open) else {
                 continue;
             };
             if old.rate != new.rate {
@@ -396,12 +461,17 @@ impl<'a> SimulatedController<'a> {
         }
     }
 
-    /// Does all that is due. The controller's own deadline waits for a tick of the world, which comes
-    /// when all that happens at a time has been told: policies divide links once for all of it.
+    /// Does all that is due. The controller's own deadline waits for a tick of the world, which
+    /// comes after all observations of an instant, so that policies divide links once for all of
+    /// them.
     fn run(&mut self, now: Time, network: &Network) {
-        while let Some(event) = self.due.first_entry().filter(|event| event.key().0 <= now) {
-            let event = event.remove();
-            self.happen(now, event, network);
+        loop {
+            if let Some(event) = self.due.first_entry().filter(|event| event.key().0 <= now) {
+                let event = event.remove();
+                self.happen(now, event, network);
+            } else if !self.speak(now) {
+                break;
+            }
         }
         for agent in &mut self.agents {
             agent.expire(now, &mut self.changes);
@@ -418,12 +488,8 @@ impl Policy for SimulatedController<'_> {
         self.run(now, network);
         match observation {
             Observation::Declared(declared) => {
-                for said in self.applications.say(declared, &self.hosts) {
-                    match (declared, self.heard) {
-                        // How streams stood is of no use later.
-                        (Declared::Streams(_), false) => {}
-                        _ => self.send(now, NORTHBOUND, Event::Declared(said)),
-                    }
+                for said in self.translator.translate(declared, &Hosts(&self.hosts)) {
+                    self.applications.declare(said);
                 }
             }
             // Instruments of the world report to policies that watch it, and this doesn't.
@@ -446,6 +512,6 @@ impl Policy for SimulatedController<'_> {
         let due = self.due.first_key_value().map(|((at, _), _)| *at);
         let controller = self.controller.as_ref().and_then(Controller::deadline);
         let leases = self.agents.iter().filter_map(Agent::deadline).min();
-        [due, controller, leases].into_iter().flatten().min()
+        [due, controller, leases, self.applications.deadline()].into_iter().flatten().min()
     }
 }

@@ -1,4 +1,4 @@
-//! What happens at times given in advance, apart from the world's own events.
+//! Acts at times given in advance, beside the world's own events.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use model::{Directives, Observation};
 use units::Time;
 
-/// Something that happens at a time given in advance.
+/// An act at a time given in advance.
 pub(crate) enum Act {
     /// An application's timer is due.
     Due { token: u64 },
@@ -18,14 +18,14 @@ pub(crate) enum Act {
     Obey(Directives),
     /// A watched queue is sampled.
     Sample { monitor: usize },
-    /// See what flows get of their rates.
+    /// Sample achieved rates.
     Rates,
 }
 
-/// Acts in order of time; of those at the same time, what was entered first comes first.
+/// Acts in order of time, those of one time in order of entry.
 #[derive(Default)]
 pub(crate) struct Agenda {
-    /// What was entered in order of time, as most is.
+    /// Acts entered in order of time, as most are.
     queue: VecDeque<Entry>,
     heap: BinaryHeap<Entry>,
     entered: u64,

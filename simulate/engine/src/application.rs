@@ -1,4 +1,4 @@
-//! Simulated applications: what moves over the network, and what it tells the controller.
+//! Simulated applications: their traffic, and their messages to the controller.
 
 use model::{Directive, FlowId, JobClass, JobId, LinkId, Network, NodeId, Observation};
 use units::{Bytes, Rate, Span, Time};
@@ -6,11 +6,11 @@ use units::{Bytes, Rate, Span, Time};
 use crate::agenda::{Act, Agenda};
 use crate::{FlowRecord, FlowState, JobRecord, Outcome, Progress, Streams, World};
 
-/// What runs on the hosts. It acts when its time has come and when the world tells it something,
-/// and only through [`Actions`]; equal inputs give equal actions.
+/// What runs on the hosts. It acts on arrivals, timers and notices, only through [`Actions`]; equal
+/// inputs give equal actions.
 pub trait Application<W: World> {
-    /// When [`Application::arrive`] is wanted: something comes from outside. Of what happens at one
-    /// time, messages and timers come first.
+    /// When to call [`Application::arrive`]: the next arrival from outside. At equal times messages
+    /// and timers come first.
     fn arrival(&mut self) -> Option<Time> {
         None
     }
@@ -33,8 +33,7 @@ pub trait Application<W: World> {
         Ok(())
     }
 
-    /// The receiver of a flow has at least as much as its mark ([`Actions::mark`]); `delivered` is
-    /// what it has.
+    /// The receiver of a flow has reached its mark ([`Actions::mark`]) and has `delivered`.
     ///
     /// # Errors
     /// Those of the world.
@@ -57,7 +56,7 @@ pub trait Application<W: World> {
         Ok(())
     }
 
-    /// A directive reached the application: one that is not for the network to obey.
+    /// A directive for the application arrived.
     ///
     /// # Errors
     /// Those of the world.
@@ -98,7 +97,7 @@ impl<W: World> Actions<'_, W> {
         self.agenda.enter(self.world.now() + wait, Act::Due { token });
     }
 
-    /// Enters a job into the results; its position there.
+    /// Adds a job to the results; returns its position.
     pub fn begin_job(&mut self, id: JobId, class: Option<JobClass>, size: Bytes) -> usize {
         let arrival = self.world.now();
         self.outcome.jobs.push(JobRecord { id, class, arrival, size, end: None });
@@ -149,12 +148,12 @@ impl<W: World> Actions<'_, W> {
         }
     }
 
-    /// What a flow has done so far; `None` once it is gone.
+    /// The state of a flow; `None` once it is gone.
     pub fn state(&self, flow: FlowId) -> Option<FlowState> {
         self.world.state(flow)
     }
 
-    /// Has a flow send at most at `limit`, frame bytes, as its own host's stack would.
+    /// Limits a flow to `limit`, frame bytes, at its own host.
     pub fn limit(&mut self, flow: FlowId, limit: Option<Rate>) {
         self.world.limit(flow, limit);
     }
@@ -164,17 +163,17 @@ impl<W: World> Actions<'_, W> {
         self.world.queued(link)
     }
 
-    /// What the results say of a flow.
+    /// The record of a flow.
     pub fn flow(&self, flow: FlowId) -> &FlowRecord {
         &self.outcome.flows[flow.index()]
     }
 
-    /// The results so far, to add what the application itself measures.
+    /// The results so far, for the application to add its own.
     pub const fn outcome(&mut self) -> &mut Outcome {
         self.outcome
     }
 
-    /// Whether a policy listens. Where none does, messages need not be made.
+    /// Whether there is a policy; without one, messages need not be made.
     pub const fn is_controlled(&self) -> bool {
         self.is_controlled
     }
@@ -204,7 +203,7 @@ impl<W: Streams> Actions<'_, W> {
         Ok(id)
     }
 
-    /// Hands `more` to an open connection; nothing on one that was closed.
+    /// Writes `more` to an open connection; no effect on a closed one.
     pub fn write(&mut self, flow: FlowId, more: Bytes) {
         if self.world.write(flow, more) {
             self.outcome.flows[flow.index()].size += more;
@@ -217,17 +216,17 @@ impl<W: Streams> Actions<'_, W> {
     }
 
     /// Has [`Application::reached`] called once when the receiver has the first `at` bytes; this
-    /// replaces the mark before. A mark that lies behind is reached at once.
+    /// replaces the mark before. A mark that has been passed is reached at once.
     pub fn mark(&mut self, flow: FlowId, at: Bytes) {
         self.world.mark(flow, at);
     }
 
-    /// From now on the flow's receiver reads by [`Actions::consume`] only, not at once.
+    /// From now on the flow's receiver reads only by [`Actions::consume`].
     pub fn pause_reading(&mut self, flow: FlowId) {
         self.world.pause_reading(flow);
     }
 
-    /// The receiver of a flow whose reading is paused reads so many octets, or what there is.
+    /// The receiver of a flow whose reading is paused reads `bytes`, or all that there is.
     pub fn consume(&mut self, flow: FlowId, bytes: Bytes) {
         self.world.consume(flow, bytes);
     }

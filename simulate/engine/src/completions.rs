@@ -1,8 +1,8 @@
-//! How many things an application completed, and how long each took, in little room.
+//! A histogram of how long an application's completions took, in bounded memory.
 
 use units::{Span, Time};
 
-/// Bins to each power of two: a percentile is exact to a part in this many.
+/// Bins per power of two; the relative error of a percentile is at most its inverse.
 const BINS: u64 = 64;
 
 /// Things of one kind that an application completed, such as the tuples that reached the sink of a
@@ -11,17 +11,17 @@ const BINS: u64 = 64;
 pub struct Completions {
     /// What was completed, in the plural, such as `tuples`.
     pub what: &'static str,
-    /// Since when they count.
+    /// Start of counting.
     pub since: Time,
     count: u64,
     total: u128,
     longest: Span,
-    /// How many took about so long: linear bins within powers of two.
+    /// Counts by duration: linear bins within powers of two.
     bins: Vec<u64>,
 }
 
 impl Completions {
-    /// None yet.
+    /// An empty histogram.
     pub fn new(what: &'static str, since: Time) -> Self {
         Self { what, since, ..Self::default() }
     }

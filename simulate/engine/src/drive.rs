@@ -1,5 +1,5 @@
-//! Drives a world: applications act and speak to the policy, its directives are obeyed; each
-//! message takes the control delay.
+//! Drives a world: applications act and send messages to the policy, whose directives are carried
+//! out; each message takes the control delay.
 
 use std::collections::VecDeque;
 
@@ -21,10 +21,10 @@ pub trait World {
     /// The simulated time.
     fn now(&self) -> Time;
 
-    /// Lets everything happen up to `limit`, or until there is something to tell.
+    /// Runs events up to `limit`, or until there is something to report.
     fn run(&mut self, limit: Time) -> Notice;
 
-    /// Moves the clock to `time`, before which nothing is left to happen.
+    /// Moves the clock to `time`; no event is left before it.
     fn advance(&mut self, time: Time);
 
     /// Starts a flow now; identifiers count up from 0.
@@ -39,26 +39,26 @@ pub trait World {
         size: Bytes,
     ) -> Result<FlowId, Self::Error>;
 
-    /// Sets or lifts the limit of a flow. A flow that is gone is left.
+    /// Sets or lifts the limit of a flow. A flow that is gone is ignored.
     fn limit(&mut self, flow: FlowId, limit: Option<Rate>);
 
     /// Sets the priority of a flow, where the world serves priorities; 0 goes first.
     fn prioritize(&mut self, flow: FlowId, priority: u8);
 
-    /// Lets one packet of a pair go ([`Directive::Grant`]). Where packets don't wait for that,
-    /// nothing changes.
+    /// Releases one packet of a pair ([`Directive::Grant`]). No effect in worlds whose packets
+    /// don't wait for it.
     fn grant(&mut self, network: &Network, src: NodeId, dst: NodeId, via: Option<NodeId>) {
         let _ = (network, src, dst, via);
     }
 
-    /// Sets the rate of a pair ([`Directive::PacePair`]). Where its packets don't wait for that,
-    /// nothing changes.
+    /// Sets the rate of a pair ([`Directive::PacePair`]). No effect in worlds whose packets don't
+    /// wait for it.
     fn pace_pair(&mut self, src: NodeId, dst: NodeId, rate: Rate) {
         let _ = (src, dst, rate);
     }
 
     /// Caps the window of a flow, or of all flows through a link, at the switch before it
-    /// ([`Directive::Window`]). Where nothing is windowed, nothing changes.
+    /// ([`Directive::Window`]). No effect in worlds without windows.
     fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
         let _ = (link, flow, cap);
     }
@@ -68,13 +68,12 @@ pub trait World {
         let _ = (link, gap);
     }
 
-    /// What switches and hosts have measured since it was last asked for; see
-    /// [`Notice::Measured`].
+    /// The measurements of switches and hosts since the last call; see [`Notice::Measured`].
     fn measured(&mut self) -> Vec<Measured> {
         Vec::new()
     }
 
-    /// What a flow has done so far; `None` once the world holds nothing of it.
+    /// The state of a flow; `None` once it is gone.
     fn state(&self, flow: FlowId) -> Option<FlowState>;
 
     /// The rate limit of a flow, and its progress. `None` of one without a limit, and where that
@@ -90,7 +89,7 @@ pub trait World {
     /// Frame bytes in the queue of a link now.
     fn queued(&mut self, link: LinkId) -> Bytes;
 
-    /// Called when the world paused, to tell of faults outside the simulation.
+    /// Called when the world paused; reports faults outside the simulation.
     ///
     /// # Errors
     /// The fault.
@@ -105,14 +104,13 @@ pub trait World {
 
 /// A world whose flows can grow while they run.
 pub trait Streams: World {
-    /// Opens a connection that carries what [`Streams::write`] hands it; numbered as by
-    /// [`World::start`].
+    /// Opens a connection for [`Streams::write`]; numbered as by [`World::start`].
     ///
     /// # Errors
     /// A flow that the world can't carry.
     fn open(&mut self, network: &Network, src: NodeId, dst: NodeId) -> Result<FlowId, Self::Error>;
 
-    /// Hands `more` to a connection; whether it is still open.
+    /// Writes `more` to a connection; returns whether it is still open.
     fn write(&mut self, flow: FlowId, more: Bytes) -> bool;
 
     /// Says that nothing more will be written. The flow ends when all has arrived.
@@ -121,22 +119,23 @@ pub trait Streams: World {
     /// Asks for [`Notice::Reached`] once when the receiver has the first `at` bytes.
     fn mark(&mut self, flow: FlowId, at: Bytes);
 
-    /// From now on the flow's receiving application reads by [`Streams::consume`] only; what it
-    /// leaves fills the receive buffer and slows the sender.
+    /// From now on the receiving application reads only by [`Streams::consume`]; unread data fills
+    /// the receive buffer and slows the sender.
     fn pause_reading(&mut self, flow: FlowId);
 
-    /// The receiving application of a flow whose reading is paused reads so many octets, or what there is.
+    /// The receiving application of a flow whose reading is paused reads `bytes`, or all that there
+    /// is.
     fn consume(&mut self, flow: FlowId, bytes: Bytes);
 }
 
 /// Why [`World::run`] came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The flow's last byte was delivered, and what it took.
+    /// The flow's last byte was delivered; its retransmissions and timeouts.
     Ended(FlowId, FlowState),
-    /// The receiver of the flow has this much, and the mark set on it is reached.
+    /// The receiver of the flow has this much, which reaches the mark.
     Reached(FlowId, Bytes),
-    /// Switches or hosts have something to report now ([`World::measured`]).
+    /// Switches or hosts have measurements ([`World::measured`]).
     Measured,
     /// Many events passed: a chance to show progress.
     Pause,
@@ -147,7 +146,7 @@ pub enum Notice {
 /// What a flow has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowState {
-    /// Payload handed to the network for the first time.
+    /// Payload sent at least once.
     pub sent: Bytes,
     /// Payload that reached the receiving host in order.
     pub delivered: Bytes,
@@ -159,7 +158,7 @@ pub struct FlowState {
     pub timeouts: u32,
 }
 
-/// What happens in a world: who moves what, and who decides.
+/// A run: network, application and policy.
 pub struct Plan<'a, W> {
     /// The network that the policy sees.
     pub network: Network,
@@ -169,13 +168,13 @@ pub struct Plan<'a, W> {
     pub policy: Option<Box<dyn Policy + 'a>>,
     /// One-way delay between an application, or an actuator, and the controller.
     pub control_delay: Span,
-    /// What the controller takes over each message, one after another.
+    /// Processing time of each message; one at a time.
     pub processing: Span,
     /// The run ends here at the latest; [`Time::NEVER`] runs until every flow has ended.
     pub until: Time,
     /// Queues to watch.
     pub monitors: Vec<Monitor>,
-    /// How often is seen what flows get of their rates ([`Outcome::rates`]); above zero. `None`: never.
+    /// Sampling period of achieved rates ([`Outcome::rates`]), above zero; `None` records none.
     pub rates: Option<Span>,
 }
 
@@ -186,7 +185,7 @@ pub struct Monitor {
     pub link: LinkId,
     /// Time between two samples; above zero.
     pub interval: Span,
-    /// How long it waits before the first interval.
+    /// Delay before the first interval.
     pub start: Span,
 }
 
@@ -220,7 +219,7 @@ struct Driver<'a, W> {
     policy: Option<Box<dyn Policy + 'a>>,
     control_delay: Span,
     processing: Span,
-    /// Observations that the controller is at or has still to deal with, and when each came.
+    /// Observations that the controller processes or has queued, and when each arrived.
     inbox: VecDeque<(Time, Observation)>,
     until: Time,
     application: Box<dyn Application<W> + 'a>,
@@ -305,7 +304,7 @@ impl<'a, W: World> Driver<'a, W> {
                     self.world.check()?;
                 }
                 Notice::Limit if next > self.until || next == Time::NEVER => break,
-                // A policy with nothing left to decide about must not keep the run alive.
+                // A policy's deadline alone must not keep the run alive.
                 Notice::Limit if next == tick && self.is_idle() && self.agenda.len() == 0 => break,
                 Notice::Limit => {
                     self.world.advance(next);
@@ -323,7 +322,7 @@ impl<'a, W: World> Driver<'a, W> {
         self.finish()
     }
 
-    /// Whether everything has come, and no flow is left.
+    /// Whether no arrival is pending and no flow is left.
     fn is_idle(&mut self) -> bool {
         self.application.arrival().is_none() && self.progress.ended == self.progress.started
     }
@@ -377,7 +376,7 @@ impl<'a, W: World> Driver<'a, W> {
         Ok(())
     }
 
-    /// Has the policy decide about what came first of what it has not dealt with.
+    /// Has the policy process the oldest queued observation.
     fn decide(&mut self) {
         let (Some(policy), Some((heard, observation))) = (&mut self.policy, self.inbox.pop_front())
         else {
@@ -404,7 +403,7 @@ impl<'a, W: World> Driver<'a, W> {
     /// Sends the policy's directives on their way.
     fn send(&mut self) {
         let heard = self.world.now() + self.control_delay;
-        // A grant that comes early waits for its timeslot; one that comes late is used at once.
+        // An early grant waits for its timeslot; a late one is used at once.
         let due = |directive: &Directive| match directive {
             Directive::Grant { slot, .. } => heard.max(*slot),
             _ => heard,
@@ -418,7 +417,7 @@ impl<'a, W: World> Driver<'a, W> {
         }
     }
 
-    /// Has a directive carried out by the world or, when it is about what applications do, by them.
+    /// Has the world carry out a directive, or the application if it is addressed to it.
     fn obey(&mut self, directive: Directive) -> Result<(), W::Error> {
         match directive {
             Directive::Pace { flow, limit, .. } => {
@@ -467,7 +466,7 @@ impl<'a, W: World> Driver<'a, W> {
         self.again(every, Act::Rates);
     }
 
-    /// Samples go on as long as anything else does.
+    /// Sampling goes on as long as anything else does.
     fn again(&mut self, interval: Span, act: Act) {
         self.samples_pending -= 1;
         if !(self.is_idle() && self.agenda.len() == self.samples_pending) {
@@ -493,7 +492,7 @@ impl<'a, W: World> Driver<'a, W> {
     }
 }
 
-/// Notes what a flow has done.
+/// Records the result of a flow.
 fn note(record: &mut FlowRecord, state: &FlowState) {
     record.delivered = state.delivered;
     record.retransmissions = state.retransmissions;

@@ -8,7 +8,7 @@ use units::{Span, Time};
 
 use crate::{Actions, Application, World};
 
-/// Runs jobs and speaks for them to the policy as Phurti, section 5.1, has Hadoop do.
+/// Runs jobs and sends their messages to the policy as Phurti, section 5.1, has Hadoop do.
 pub struct Jobs<'a> {
     jobs: Peekable<Box<dyn Iterator<Item = Job> + 'a>>,
     /// Flows of each job that have not ended.
@@ -17,7 +17,7 @@ pub struct Jobs<'a> {
     owners: Vec<usize>,
     /// Flows that begin later than their job; a timer's token is the position.
     waiting: VecDeque<Option<(usize, Flow)>>,
-    /// Entries that have left the front of `waiting`.
+    /// Entries removed from the front of `waiting`.
     gone: u64,
 }
 
@@ -103,8 +103,8 @@ impl<W: World> Application<W> for Jobs<'_> {
     }
 }
 
-/// What a job tells about itself: that it is there, where its tasks run, and, as each map task
-/// ends, how much its reduce tasks will fetch.
+/// The messages of a job: that it started, where its tasks run, and, as each map task ends, how
+/// much its reduce tasks will fetch.
 fn announce<W: World>(job: &Job, actions: &mut Actions<'_, W>) {
     let id = job.id;
     actions.tell(Declared::JobStart { job: id });

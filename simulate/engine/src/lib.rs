@@ -1,5 +1,5 @@
-//! What every simulated world stands on: the driver that lets applications and a policy act on it,
-//! the event queue, named random streams, and the shape of results.
+//! What all worlds share: the driver of applications and policy, the event queue, named random
+//! streams, and the records of results.
 #![forbid(unsafe_code)]
 
 mod agenda;

@@ -1,4 +1,4 @@
-//! Which flows are limited, in little room: limits change for thousands of flows at once.
+//! Which flows are limited, in little memory: limits change for thousands of flows at once.
 
 use model::FlowId;
 
@@ -10,7 +10,7 @@ struct State {
     has_ended: bool,
 }
 
-/// The state of each flow. Those not heard of yet go on without a limit.
+/// The state of each flow. Later flows have no limit.
 #[derive(Debug, Default)]
 pub(crate) struct Limits(Vec<State>);
 

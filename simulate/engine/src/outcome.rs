@@ -1,4 +1,4 @@
-//! What a world reports of a run, in the same shape for every world.
+//! The results of a run, in the same form for every world.
 
 use model::{FlowId, JobClass, JobId, LinkId, NodeId};
 use units::{Bytes, Rate, Span, Time};
@@ -16,9 +16,9 @@ pub struct Outcome {
     pub links: Vec<LinkRecord>,
     /// One record per watched queue.
     pub queues: Vec<QueueRecord>,
-    /// What flows got of their rates, by number; those that had one, where that was looked at.
+    /// Achieved rates by flow number, of flows that had a rate; empty unless recorded.
     pub rates: Vec<RateRecord>,
-    /// Of packets that waited at their hosts to be let go; empty where none did.
+    /// Measurements of packets that waited in host queues; empty if none did.
     pub host_queues: HostQueueRecord,
     /// What the application completed besides jobs, such as tuples; one entry per kind.
     pub completions: Vec<Completions>,
@@ -26,7 +26,7 @@ pub struct Outcome {
     pub background: Vec<(Time, Bytes)>,
     /// The flows without an end.
     pub endless: Vec<FlowId>,
-    /// Control delays: from each measurement that led to directives until these were obeyed.
+    /// Control delays: from each measurement that led to directives until these took effect.
     pub reactions: Vec<Span>,
     /// When the run ended: its last event or its horizon.
     pub end: Time,
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub hops: u64,
     /// Events that the world handled.
     pub events: u64,
-    /// What whoever reads the figures must know, in sentences; empty where nothing is special.
+    /// Notes to readers of the figures, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -62,8 +62,8 @@ pub struct FlowRecord {
     pub retransmissions: u32,
     /// Retransmission timeouts.
     pub timeouts: u32,
-    /// When it began to be limited, and to which rate at first, and when it was free again (`None`),
-    /// in turns. Empty: never limited.
+    /// Alternately when it was first limited, with the rate, and when it was free again (`None`).
+    /// Empty: never limited.
     pub limits: Vec<(Time, Option<Rate>)>,
     /// How many limits were enforced and lifted.
     pub limits_set: u32,
@@ -128,11 +128,11 @@ pub struct QueueRecord {
     pub packets: Vec<u32>,
 }
 
-/// What is measured of packets that wait at their hosts until they are let go.
+/// Measurements of packets that wait in queues at their hosts until they are released.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostQueueRecord {
-    /// By [`FlowId`]: what the flow would have taken in an otherwise empty network.
+    /// By [`FlowId`]: the flow's completion time in an otherwise empty network.
     pub ideal: Vec<Span>,
-    /// Of each packet that arrived: the time since it left its queue at the host.
+    /// Of each packet that arrived: time since it left its host queue.
     pub latency: Vec<Span>,
 }

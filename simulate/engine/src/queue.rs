@@ -4,10 +4,10 @@
 //! (its next arrival), a timer, a port. So nothing is allocated per event, and scheduling writes two
 //! cache lines: the slot and its bucket's head.
 //!
-//! Events come out in the order of their times. Simultaneous events come out in an order that
-//! depends on time and slot numbers alone, so it is total and owes nothing to memory, but that
-//! favours no slot: each of two slots is first half of the time. With a fixed order, of several
-//! packets that reach a full queue at once the one from the lowest port would always win.
+//! Events come out in order of time. The order of simultaneous events depends only on time and slot
+//! numbers, so it is deterministic, and it favours no slot: each of two slots is first half of the
+//! time. In a fixed order, of several packets that reach a full queue at once the one from the
+//! lowest port would always win.
 //!
 //! Buckets hold unsorted lists. When the clock reaches a bucket its list is sorted once into
 //! `current`, which makes simultaneous events cost `n log n` instead of `n²`.
@@ -151,7 +151,7 @@ impl EventQueue {
         }
     }
 
-    /// Takes back the slot's event, if one is pending.
+    /// Cancels the slot's event, if one is pending.
     pub fn cancel(&mut self, slot: Slot) {
         let Pending { time, next, place } = self.slots[slot.0 as usize];
         match place {
@@ -302,8 +302,8 @@ impl EventQueue {
     }
 }
 
-/// What slot numbers are combined with to order the events of one instant. The highest bit in which
-/// two slots differ decides between them, and this flips it half of the time (Fibonacci hashing).
+/// The mask of slot numbers that orders simultaneous events. The highest bit in which two slots
+/// differ decides between them, and the mask flips it half of the time (Fibonacci hashing).
 const fn veil(time: u64) -> u32 {
     low(time.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32)
 }

@@ -1,46 +1,46 @@
-//! What flows get of the rates that they are held to, while they have enough to send.
+//! Achieved rates: what limited flows get of their limits while they have enough to send.
 //!
-//! A flow is looked at again and again. What lies between two looks counts if its rate was the same at
-//! both, and if at the first more waited to be sent than the rate lets go until the second: a flow
-//! whose application gave it less says nothing about its rate.
+//! Flows are sampled at regular times. The interval between two samples counts if the limit was the
+//! same at both and if at the first enough data waited to fill the interval; otherwise the
+//! application, not the limit, may have set the pace.
 
 use model::FlowId;
 use units::{Bytes, Rate, Span, Time};
 
 use crate::{FlowRecord, World};
 
-/// A flow that is held to a rate, at one moment.
+/// A sample of a flow that has a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitedFlow {
     /// The rate, frame bytes.
     pub rate: Rate,
     /// What full packets carry of it, payload.
     pub payload: Rate,
-    /// Payload that the application has handed over and that was never sent yet.
+    /// Payload that the application has written and that was never sent.
     pub unsent: Bytes,
     /// Payload that has reached the receiving host, in order.
     pub delivered: Bytes,
 }
 
-/// What a flow got of the rates that it was held to.
+/// The achieved rate of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateRecord {
     /// The flow.
     pub flow: FlowId,
-    /// How long it was seen to be held to a rate.
+    /// Time with a limit.
     pub limited: Span,
-    /// How long of that counts: its rate stood, and it had enough to send.
+    /// The part of that which counts: the limit was constant, and there was enough to send.
     pub counted: Span,
     /// The mean of its rates over the time that counts, frame bytes.
     pub rate: Rate,
-    /// The same, payload: what it should have got.
+    /// The same in payload: the expected goodput.
     pub expected: Rate,
     /// Payload delivered in the time that counts.
     pub delivered: Bytes,
 }
 
 impl RateRecord {
-    /// What it got in the time that counts, payload.
+    /// Payload rate achieved in the time that counts.
     pub fn goodput(&self) -> Option<Rate> {
         (self.counted > Span::ZERO).then(|| Rate::of(self.delivered, self.counted))
     }
@@ -55,10 +55,10 @@ impl RateRecord {
     }
 }
 
-/// All flows that live, and what is known of those that ever had a rate.
+/// Accounts of all live flows, and records of ended ones that had a limit.
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
-    /// Flows not looked at yet have higher numbers.
+    /// Flows with higher numbers have not been sampled.
     known: usize,
     live: Vec<(FlowId, Account)>,
     ended: Vec<RateRecord>,
@@ -69,7 +69,7 @@ struct Account {
     last: Option<(Time, LimitedFlow)>,
     limited: Span,
     counted: Span,
-    /// Bits of frames and of payload, a thousand million times.
+    /// Bits of frames and of payload, times 10⁹.
     rate: u128,
     expected: u128,
     delivered: Bytes,
@@ -109,7 +109,7 @@ impl Account {
 }
 
 impl Rates {
-    /// Looks at all flows of `world` that have not ended.
+    /// Samples all flows of `world` that have not ended.
     pub(crate) fn look<W: World>(&mut self, world: &W, flows: &[FlowRecord]) {
         let fresh = flows.get(self.known..).unwrap_or_default();
         self.live.extend(fresh.iter().map(|flow| (flow.id, Account::default())));

@@ -1,8 +1,8 @@
 //! When the next flow of every link ends.
 //!
-//! All classes that a link holds back are served at its level. So the link keeps one account of
-//! what each of them was served, to which a class adds an offset of its own, and a change of level
-//! costs the same however many classes it concerns.
+//! All classes with one bottleneck link are served at its level. So the link keeps one account of
+//! what each was served, to which a class adds its offset, and a change of level costs the same for
+//! any number of classes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,8 +1,8 @@
-//! When flows that go at a rate of their own end.
+//! When flows with rates of their own end.
 //!
-//! Limits move these times again and again, mostly long before they come. So only those of the near
-//! future are kept in order; the others wait in a list for each interval, and many have gone stale
-//! when its turn comes.
+//! Limits move these times often, mostly long before they are due. So only those of the near future
+//! are kept in order; the others are in a list for each interval, and many are stale when it is
+//! opened.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -40,8 +40,8 @@ impl Ends {
         }
     }
 
-    /// The first; perhaps none if it is later than `limit`. `due` says when an entry is really due, which isn't before its time, or `None` if it
-    /// has gone stale.
+    /// The first; perhaps none if it is later than `limit`. `due` returns when an entry is due,
+    /// never before its time, or `None` if it is stale.
     pub(crate) fn first(
         &mut self,
         limit: u64,

@@ -2,8 +2,8 @@
 //! fairly (Bertsekas and Gallager, Data Networks, section 6.5.2), each up to the limit that a
 //! directive sets.
 //!
-//! There are no packets: sizes, capacities and limits count the same octets, without headers; a
-//! change of rate takes no time, and neither does the way. Priorities mean nothing here.
+//! There are no packets: sizes, capacities and limits count the same octets, without headers; rates
+//! change at once and there is no propagation delay. Priorities have no effect.
 //!
 //! Rounding: rates are whole multiples of 2⁻¹⁶ bit/s, rounded down; what a flow still has to send
 //! is exact; its end is rounded up to the nanosecond.

@@ -1,14 +1,14 @@
 //! Max-min fair shares of links among classes of flows, recomputed where something changed.
 //!
-//! Every link has a *level*: the rate of its flows that no other link and no limit holds below it;
-//! none, if all are held elsewhere. A flow's rate is the least of its limit and its links' levels.
+//! Every link has a *level*: the rate of those of its flows for which it is the bottleneck;
+//! unlimited if it is so for none. A flow's rate is the least of its limit and its links' levels.
 //! The levels are max-min fair exactly if each follows from the others it meets: with the others
-//! given, a link is filled by its flows, each up to what holds it elsewhere. As a level depends on
-//! lower ones only, a change spreads upwards from link to link and dies out where it makes no
-//! difference; what isn't reached isn't looked at. (Bertsekas and Gallager, Data Networks, section
-//! 6.5.2; the view by levels is that of distributed algorithms for it.)
+//! given, a link is filled by its flows, each up to its bottleneck elsewhere. A level depends only
+//! on lower ones, so a change spreads upwards from link to link and stops where it makes no
+//! difference; the rest isn't visited. (Bertsekas and Gallager, Data Networks, section 6.5.2;
+//! distributed algorithms for it use levels.)
 //!
-//! Flows whose limit is below the levels of all their links need no class: they only take room.
+//! Flows whose limit is below the levels of all their links need no class: they only use capacity.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -54,8 +54,8 @@ struct Member {
     flows: u32,
 }
 
-/// What a link's flows are held to elsewhere, kept up to date while the levels of other links move:
-/// mostly the same flows stay held there, and these sums tell the link's level without a look at each.
+/// Sums over a link's flows, kept up to date as the levels of other links change. Mostly the same
+/// flows stay limited elsewhere, and these sums give the link's level without a visit to each.
 #[derive(Clone, Copy, Debug)]
 struct Sums {
     /// Taken by flows that are held elsewhere, below the link's level.
@@ -113,8 +113,8 @@ impl Sums {
         self.is_known && self.growing == 0 && self.held.saturating_add(self.flows) <= self.left
     }
 
-    /// The level that follows, if it can be told. It can't be where it comes so close to what holds a
-    /// flow elsewhere, or may, that each is to be looked at.
+    /// The level that follows from the sums. `None` if it is so close to a flow's bottleneck
+    /// elsewhere that each flow must be visited.
     fn level(&self) -> Option<u64> {
         if self.is_free() {
             return Some(UNLIMITED);
@@ -431,7 +431,7 @@ impl Shares {
         None
     }
 
-    /// Has the other links of a member looked at if the change of level makes them a difference.
+    /// Queues the other links of a member if the change of level affects them.
     #[inline(always)] // once for each class that a link shares with others
     fn tell(&mut self, number: u32, member: &Member, before: u64, level: u64) {
         let Member { class, other, flows } = *member;
@@ -493,7 +493,7 @@ impl Shares {
     }
 }
 
-/// Has a link of this level looked at.
+/// Queues a link of this level.
 fn queue(sums: &mut [Sums], queue: &mut BinaryHeap<Reverse<(u64, u32)>>, link: u32, level: u64) {
     if !std::mem::replace(&mut sums[link as usize].is_queued, true) {
         queue.push(Reverse((level, link)));

@@ -21,7 +21,7 @@ const GONE: u32 = u32::MAX;
 const ALONE: u32 = u32::MAX - 1;
 /// The class of a flow that has just started and is to share.
 const NEW: u32 = u32::MAX - 2;
-/// A class that no link holds back yet.
+/// A class without a bottleneck link yet.
 const NOWHERE: u32 = u32::MAX;
 
 /// Fills a cache line: limits come for thousands of flows at once.
@@ -61,7 +61,7 @@ const _: () = assert!(size_of::<Flow>() == 64);
 struct Class {
     path: u32,
     limit: u64,
-    /// The link that holds it back, and what the class has served beyond the link's account.
+    /// Its bottleneck link, and what the class has served beyond the link's account.
     link: u32,
     offset: i128,
     /// Its entry with the link is stale unless it has this number.
@@ -71,7 +71,7 @@ struct Class {
     ends: BinaryHeap<Reverse<(i128, u32)>>,
 }
 
-/// Hashes few small numbers fast (Fibonacci hashing); every flow's path is looked up.
+/// A fast hash of a few small numbers (Fibonacci hashing), for the path of every flow.
 #[derive(Default)]
 struct Mixer(u64);
 
@@ -259,7 +259,7 @@ impl World {
             self.shares.take(link, before, rate);
         }
         let left = u128::try_from(flow.end).unwrap_or(0);
-        // A multiplication tells whether it ends earlier than is queued.
+        // Cheaper than a division: does it end before the queued time?
         let wait = flow.queued.saturating_sub(self.now);
         if wait > 0
             && left <= u128::from(rate) * u128::from(wait - 1)
@@ -270,7 +270,7 @@ impl World {
         }
     }
 
-    /// Takes a flow from where it is, and tells what it still had to send.
+    /// Removes a flow and returns what it still had to send.
     fn leave(&mut self, number: u32) -> i128 {
         let Flow { class, end, .. } = self.flows[number as usize];
         if class == ALONE {
@@ -560,7 +560,7 @@ impl engine::World for World {
         let Flow { class, path, rate, .. } = *state;
         let narrowest = state.links(&self.paths).iter().map(|link| self.shares.capacity(*link));
         let narrowest = narrowest.min().unwrap_or(UNLIMITED);
-        // A limit that no link's capacity is above limits nothing.
+        // A limit not below any link's capacity limits nothing.
         let limit = limit.map(fixed).filter(|limit| *limit < narrowest).unwrap_or(UNLIMITED);
         match class {
             GONE => {}
@@ -574,7 +574,7 @@ impl engine::World for World {
                     let class = self.class(path, UNLIMITED);
                     self.join(flow.0, class, left);
                 } else {
-                    // Should a link allow less, the recomputation will see that.
+                    // If a link allows less, the recomputation finds out.
                     self.isolate(flow.0, left, limit);
                 }
             }

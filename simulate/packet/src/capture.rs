@@ -2,7 +2,7 @@
 //!
 //! Packets are raw IPv4 with nanosecond timestamps that count from the start of the run. Payload
 //! isn't stored: a packet's original length is right, its captured length ends with the headers.
-//! What the simulator doesn't have, the capture makes up by fixed rules:
+//! Fields that the simulator lacks follow fixed rules:
 //!
 //! * node n has the address 10.0.0.1 + n;
 //! * flow f has the port 49152 + f mod 2¹⁴ at its sender and 5001 + f / 2¹⁴ at its receiver;
@@ -24,6 +24,7 @@ use etherparse::{IpEcn, IpNumber, Ipv4Header, TcpHeader, UdpHeader};
 use model::{FlowId, NodeId};
 use units::{Rate, Time};
 
+pub use taps::Capture;
 pub(crate) use taps::Taps;
 
 /// IP and TCP header without options, octets.
@@ -77,7 +78,7 @@ pub struct CaptureFile {
     out: pcapng::Writer<BufWriter<File>>,
     part: Part,
     path: PathBuf,
-    /// Headers of the packet at hand, kept for the memory.
+    /// Buffer for the headers of the current packet.
     headers: Vec<u8>,
 }
 
@@ -87,7 +88,7 @@ struct Part(PathBuf);
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // After the rename there is nothing to remove; before it, nobody is left to tell.
+        // After the rename there is nothing to remove; before it, an error can't be reported.
         let _ = fs::remove_file(&self.0);
     }
 }

@@ -36,9 +36,9 @@ pub(crate) struct Flow {
     pub(crate) size: u64,
     /// Whether more may be written.
     pub(crate) open: bool,
-    /// What the application wants to be told of having been delivered.
+    /// The application's mark.
     pub(crate) mark: u64,
-    /// The delivery of this much is worth a look: the mark or the end.
+    /// The least delivery to act on: the mark or the end.
     pub(crate) watched: u64,
     /// Payload of datagrams that arrived and that were lost.
     pub(crate) received: u64,
@@ -51,7 +51,7 @@ pub(crate) struct Flow {
     pub(crate) ended: bool,
     pub(crate) priority: u8,
     pub(crate) meter: Option<Box<Meter>>,
-    /// Of a flow that is held: its queue, and packets that were let go.
+    /// Of a flow in a host queue: its queue, and packets released.
     pub(crate) queue: usize,
     pub(crate) released: u32,
     /// Its SYN-ACK has not come.
@@ -60,7 +60,7 @@ pub(crate) struct Flow {
     pub(crate) fin_at: u64,
     /// What its receiver grants, under ICTCP.
     pub(crate) grant: Option<Box<ictcp::Grant>>,
-    /// What switches know of it, where they do more than forward.
+    /// What switches know of it, if they do more than forward.
     pub(crate) passage: Option<Box<Passage>>,
 }
 
@@ -102,7 +102,7 @@ impl Flow {
         }
     }
 
-    /// Sees to `watched` after a change of size or mark.
+    /// Updates `watched` after a change of size or mark.
     pub(crate) fn watch(&mut self) {
         self.watched = if self.open { self.mark } else { self.mark.min(self.size) };
     }

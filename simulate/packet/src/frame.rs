@@ -7,8 +7,8 @@ pub(crate) struct Packet {
     pub(crate) time: u64,
     /// Data: first octet. Acknowledgement: next octet expected. Low 32 bits, as on a real wire.
     pub(crate) seq: u32,
-    /// Acknowledgement with SACK: the block. Equal bounds: none. Datagram that waited at its host: its
-    /// row among the detours, and when it left, ns modulo 2³².
+    /// Acknowledgement with SACK: the block. Equal bounds: none. Datagram from a host queue: its
+    /// row among the detours, and when it left the queue, ns modulo 2³².
     pub(crate) block: (u32, u32),
     /// Position in the world's table of flows.
     pub(crate) flow: u32,

@@ -23,7 +23,7 @@ impl Lengths {
     const MEDIAN: u16 = 150;
     const LONG: u16 = 300;
 
-    /// Length of a flow's packet of this number. It hangs on the two numbers alone, so that a flow
+    /// Length of a flow's packet of this number. It depends only on the two numbers, so that a flow
     /// has the same packets under every policy.
     pub(crate) fn of(self, full: u16, flow: FlowId, number: u32) -> u16 {
         /// Draws are in parts of this.

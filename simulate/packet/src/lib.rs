@@ -8,20 +8,65 @@ mod lengths;
 mod link;
 mod meter;
 mod scheduler;
-mod setup;
 mod switches;
 mod tcp;
+mod transport;
 mod wires;
 mod world;
 
-use engine::Plan;
+use engine::{Application, Plan};
+use model::Network;
+use policy::Policy;
+use units::{Bytes, Span, Time};
 
-pub use capture::{CaptureFile, Frame};
+pub use capture::{Capture, CaptureFile, Frame};
 pub use engine::{Jobs, Monitor, Outcome, Progress};
 pub use lengths::Lengths;
 pub use scheduler::Discipline;
-pub use setup::{Capture, Enforcement, Protocol, Setup, Transport};
+pub use transport::{Protocol, Transport};
 pub use world::World;
+
+/// One run: network, application and policy.
+pub struct Setup<'a> {
+    /// The network; flows take its ECMP paths, keyed by flow number.
+    pub network: Network,
+    /// The transport of every flow.
+    pub transport: Transport,
+    /// What runs on the hosts.
+    pub application: Box<dyn Application<World> + 'a>,
+    /// The policy; `None` decides nothing.
+    pub policy: Option<Box<dyn Policy + 'a>>,
+    /// How its directives are carried out.
+    pub enforcement: Enforcement,
+    /// How hosts serve their transmit queues.
+    pub host_queue: Discipline,
+    /// How switches serve their output queues.
+    pub switch_queue: Discipline,
+    /// One-way delay between an application, or an actuator, and the controller.
+    pub control_delay: Span,
+    /// Processing time of each message; one at a time.
+    pub processing: Span,
+    /// The run ends here at the latest; [`Time::NEVER`] runs until every flow has ended.
+    pub until: Time,
+    /// Ports to capture as pcapng.
+    pub captures: Vec<Capture>,
+    /// Queues to watch.
+    pub monitors: Vec<Monitor>,
+    /// Sampling period of achieved rates ([`engine::Outcome::rates`]); `None` records none.
+    pub rates: Option<Span>,
+}
+
+/// How a limit on a flow is enforced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Enforcement {
+    /// The sender spaces its packets.
+    Pacing,
+    /// The first switch drops what exceeds a token bucket, as an OpenFlow meter does.
+    Meter {
+        /// Depth of the bucket.
+        burst: Bytes,
+    },
+}
 
 /// Why a run can't start or go on.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +94,7 @@ pub enum RunError {
         /// The directed link.
         link: model::LinkId,
         /// Time between samples.
-        interval: units::Span,
+        interval: Span,
     },
     /// The simulator broke one of its own laws: a defect of Watermaster, not of the scenario.
     #[error("the simulation is inconsistent, which is a defect to report: {0}")]
@@ -71,7 +116,7 @@ pub enum RunError {
 pub fn run(setup: Setup<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
     let links = setup.network.topology().links().len();
     for &Monitor { link, interval, .. } in &setup.monitors {
-        if interval == units::Span::ZERO || link.index() >= links {
+        if interval == Span::ZERO || link.index() >= links {
             return Err(RunError::Monitor { link, interval });
         }
     }
@@ -82,8 +127,8 @@ pub fn run(setup: Setup<'_>, progress: &mut dyn FnMut(Progress)) -> Result<Outco
         network: setup.network,
         application: setup.application,
         policy: setup.policy,
-        control_delay: if local { units::Span::ZERO } else { setup.control_delay },
-        processing: if local { units::Span::ZERO } else { setup.processing },
+        control_delay: if local { Span::ZERO } else { setup.control_delay },
+        processing: if local { Span::ZERO } else { setup.processing },
         until: setup.until,
         monitors: setup.monitors,
         rates: setup.rates,

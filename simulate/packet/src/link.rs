@@ -15,7 +15,7 @@ const UNITS: u64 = 1_000_000;
 /// What became of a packet offered to a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// Behind others that are events already.
+    /// Behind others: no new event.
     Queued,
     /// First in the ring: its arrival at this time must become an event.
     First(u64),
@@ -81,7 +81,7 @@ impl Link {
         }
     }
 
-    /// Offers a packet to the queue at `now`; what happens to it is noted in it.
+    /// Offers a packet to the queue at `now`, which sets the packet's time and marks.
     #[inline]
     pub(crate) fn offer(&mut self, now: u64, packet: &mut Packet) -> Taken {
         let size = u64::from(packet.size);
@@ -107,14 +107,14 @@ impl Link {
         {
             self.remainder = (taken % UNITS) as u32;
         }
-        // A fraction of a nanosecond still on its way counts as a whole one.
+        // A fraction of a nanosecond counts as a whole one.
         packet.time = self.free_at() + self.delay;
         let is_first = self.head == self.tail;
         self.push(packet);
         if is_first { Taken::First(packet.time) } else { Taken::Queued }
     }
 
-    /// Marks a packet that finds `waiting` others in the queue, if it is to be marked.
+    /// Marks a packet that finds `waiting` others in the queue, if that reaches the threshold.
     #[inline]
     pub(crate) const fn mark(&mut self, packet: &mut Packet, waiting: u32) {
         if waiting >= self.mark_at && packet.flags & frame::ECT != 0 {

@@ -1,7 +1,7 @@
-//! Queues of a port or host that are served in another order than arrival: strict priorities, and
-//! a turn for each flow or each destination.
+//! Queueing disciplines of a port or host other than FIFO: strict priorities, and round robin by
+//! flow or destination.
 //!
-//! Such a port takes two events a packet: its arrival at the far end and the moment it is chosen.
+//! Such a port takes two events a packet: when it is chosen and when it arrives at the far end.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,5 +1,5 @@
-//! What switches do beyond forwarding, where a policy wants it: they watch their queues, report SYN,
-//! FIN and flow statistics, and rewrite and space acknowledgements.
+//! What switches do beyond forwarding when the policy asks for it: they watch their queues, report
+//! SYN, FIN and flow statistics, and rewrite and space acknowledgements.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ pub(crate) struct Switches {
     pub(crate) watch: Watch,
     /// By link; those that leave hosts stay idle.
     pub(crate) ports: Vec<Port>,
-    /// What has been measured and not been told yet.
+    /// Measurements not reported yet.
     pub(crate) reports: Vec<Measured>,
     /// Whether the next statistics and the next reports of queues are events already.
     pub(crate) counting: bool,

@@ -1,4 +1,4 @@
-//! Links, paths and events: what a packet needs on its way.
+//! Links, paths and events: what forwarding needs.
 
 use engine::{EventQueue, Slot};
 use model::{LinkId, Network, NodeId};
@@ -23,7 +23,7 @@ pub(crate) struct Wires {
     pub(crate) links: Vec<Link>,
     /// Two per flow, there and back.
     pub(crate) paths: Vec<Path>,
-    /// Paths that packets take by their row instead of by their flow.
+    /// Paths that packets take by row instead of by flow.
     pub(crate) detours: Vec<Path>,
     /// Slots: a link's next arrival; a scheduled port that becomes free; spare ones; timers.
     pub(crate) events: EventQueue,
@@ -122,7 +122,7 @@ impl Wires {
         }
     }
 
-    /// Has the scheduler of a link asked again when the link is free.
+    /// Schedules the link's scheduler for when the link is free.
     pub(crate) fn await_port(&mut self, link: usize) {
         let ready = Time::from_nanos(self.links[link].free_at());
         let slot = Slot(slot_number(self.links.len() + link));

@@ -42,7 +42,7 @@ pub struct World {
     dropped: u64,
     pause_at: u64,
     taps: Taps,
-    /// Where packets wait at their hosts to be let go.
+    /// Packets that wait at their hosts, if the transport has host queues.
     host_queues: Option<HostQueues>,
     switches: Option<Box<Switches>>,
     /// Receiving hosts, by node, under ICTCP.
@@ -97,7 +97,7 @@ impl World {
         switch || self.wires.schedulers[link].is_some() || self.taps.has(link)
     }
 
-    /// Sets or lifts the pace of a flow in frame bits per second. A flow that is gone is left.
+    /// Sets or lifts the pace of a flow in frame bits per second. A flow that is gone is ignored.
     pub(crate) fn pace(&mut self, flow: FlowId, bps: Option<u64>) {
         let Some(place) = self.place(flow) else {
             return;
@@ -105,7 +105,7 @@ impl World {
         let flow = &mut self.flows[place as usize];
         let was = flow.pace;
         flow.pace = bps.map_or(0, link::cost);
-        // What is left of the wait for the next packet is waited at the new pace.
+        // The rest of the wait for the next packet is scaled to the new pace.
         let wait = flow.pace_at.saturating_sub(self.now);
         if wait > 0 && was > 0 {
             let scaled = u128::from(wait) * u128::from(flow.pace) / u128::from(was);
@@ -167,7 +167,7 @@ impl World {
         Ok(id)
     }
 
-    /// Has a flow begin: with its SYN, or with its first data.
+    /// Starts a flow: with its SYN, or with its first data.
     fn begin(&mut self, place: u32) {
         if self.transport.connects() {
             self.greet(place);
@@ -202,7 +202,7 @@ impl World {
             flow.lost += u64::from(packet.size - self.transport.header);
         }
         if flow.in_flight == 0 {
-            // What its last packet decides waits for an event: a drop may happen within a send.
+            // The end of the flow is handled by an event, because a drop may happen within a send.
             self.schedule_timer(packet.flow, 0, self.now);
         }
     }
@@ -256,7 +256,7 @@ impl World {
         self.enqueue(link, packet, queue)
     }
 
-    /// Has a packet wait at a scheduled port, perhaps in the place of another.
+    /// Queues a packet at a scheduled port, perhaps in place of another.
     fn enqueue(&mut self, link: usize, packet: Packet, queue: u32) -> bool {
         while let Some(scheduler) = &mut self.wires.schedulers[link] {
             let port = &mut self.wires.links[link];
@@ -366,7 +366,7 @@ impl World {
         self.forward(element, &mut packet);
     }
 
-    /// Sends what window and pace allow, and sees to the timer.
+    /// Sends what window and pace allow, and sets the timer.
     #[inline]
     fn pump(&mut self, place: u32) {
         let header = self.transport.header;
@@ -465,8 +465,8 @@ impl World {
         }
     }
 
-    /// Tells once that the flow's mark is reached or that the flow is complete, and frees its place
-    /// when the network holds nothing of it any more.
+    /// Reports once that the flow's mark is reached or that the flow is complete, and frees its
+    /// place when none of its packets is left.
     fn settle(&mut self, place: u32) -> Option<Notice> {
         let datagrams = self.transport.protocol == Protocol::Datagram;
         let flow = &mut self.flows[place as usize];
@@ -474,7 +474,7 @@ impl World {
             flow.mark = u64::MAX;
             flow.watch();
             let notice = Notice::Reached(flow.id, Bytes::new(flow.delivered(datagrams)));
-            // It may have ended too, which is told next.
+            // It may have ended too, which is reported next.
             self.schedule_timer(place, 0, self.now);
             return Some(notice);
         }
@@ -497,8 +497,8 @@ impl World {
         notice
     }
 
-    /// Checks what must hold whatever happened: bytes are conserved, no link sent faster than its
-    /// rate, no queue exceeded its room, no flow delivered more than it has.
+    /// Checks the invariants: bytes are conserved, no link sent faster than its rate, no queue
+    /// exceeded its room, no flow delivered more than it has.
     fn audit(&self) -> Result<(), String> {
         let links = (0u32..).zip(&self.wires.links);
         for (number, link) in links {
@@ -653,7 +653,7 @@ impl engine::World for World {
             self.hold_back(place);
         }
         if size == Bytes::ZERO {
-            // Nothing will arrive to end it.
+            // No arrival will end it.
             self.schedule_timer(place, 0, self.now);
         } else if self.host_queues.is_none() {
             self.begin(place);

@@ -13,9 +13,8 @@ use std::path::Path;
 use units::Bytes;
 
 use crate::TraceError;
+use crate::error::MOST_BYTES;
 use crate::lines::{Line, Lines, shown};
-use crate::size::whole;
-use crate::swim::MOST_BYTES;
 
 /// Most points in one distribution.
 pub const MOST_POINTS: usize = 1 << 20;
@@ -171,4 +170,10 @@ impl Cdf {
             _ => whole(size),
         }
     }
+}
+
+/// The nearest whole number of octets, at least one.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` saturates
+pub(crate) fn whole(octets: f64) -> Bytes {
+    Bytes::new((octets.round() as u64).max(1))
 }

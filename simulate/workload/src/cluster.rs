@@ -1,6 +1,6 @@
-//! Hadoop jobs as an application: map tasks read and compute in containers, reduce tasks fetch what
-//! maps made, and compute; a container that becomes free goes to the next task. So a transfer that
-//! ends sooner lets others begin sooner, which jobs of flows alone can't show.
+//! Hadoop jobs as an application: map tasks read and compute in containers, reduce tasks fetch the
+//! maps' output and compute; a free container goes to the next task. So a transfer that ends sooner
+//! lets others begin sooner, unlike with jobs that are only flows.
 //!
 //! The rules are those of Hadoop's YARN, on which Phurti was evaluated (section 6.1), as far as they
 //! decide when tasks run: containers of any task, given to jobs in order of arrival, maps before
@@ -23,10 +23,10 @@ use units::{Bytes, Rate, Span, Time};
 use crate::error::{require, require_hosts};
 use crate::{Draft, ParameterError, Plan, Tasks};
 
-/// What computes: containers, and how long tasks take in them.
+/// The containers, and how long tasks take in them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
-    /// Containers of each host; begun again when there are more hosts.
+    /// Containers of each host; repeats if there are more hosts.
     pub containers: Vec<u32>,
     /// Most jobs at once; the others wait for one to end.
     pub most_jobs: u32,
@@ -36,16 +36,16 @@ pub struct Cluster {
     pub fetches: u32,
     /// From the launch of a task to its first work.
     pub startup: Span,
-    /// Input that a map works off.
+    /// Input that a map processes in a second.
     pub map_rate: Rate,
-    /// Shuffled payload that a reduce works off.
+    /// Shuffled payload that a reduce processes in a second.
     pub reduce_rate: Rate,
     /// Every task takes its time, times an evenly distributed factor from 1 − this to 1 + this.
     pub variation: f64,
 }
 
 impl Cluster {
-    /// Least containers of a cluster that can't lock up: a master and a task.
+    /// Fewest containers without deadlock: a master and a task.
     const LEAST: u64 = 2;
 
     /// The application that runs `drafts`, in order of arrival, with tasks as `tasks` says. Streams:
@@ -140,7 +140,7 @@ pub struct Running {
 struct Job {
     draft: Draft,
     plan: Plan,
-    /// Hosts in the order in which maps and reduces prefer them; each begins one further.
+    /// The order in which maps and reduces prefer hosts; each starts one further.
     map_order: Vec<usize>,
     reduce_order: Vec<usize>,
     /// How long each map takes from its launch, and each reduce once it has everything.
@@ -245,7 +245,7 @@ impl Running {
         }
     }
 
-    /// Reduces wait until no map does, so that they never hold what their own maps need.
+    /// Maps go first, so that reduces never hold containers that their own maps need.
     #[allow(clippy::cast_precision_loss)] // numbers of tasks
     fn launch_reduces<W: World>(&mut self, number: usize, actions: &mut Actions<'_, W>) {
         loop {
@@ -275,7 +275,7 @@ impl Running {
         }
     }
 
-    /// Lets a reduce fetch as much at a time as it may, and begin its work when it has everything.
+    /// Starts a reduce's fetches up to its limit, and its work when it has everything.
     fn fetch<W: World>(
         &mut self,
         number: usize,

@@ -6,14 +6,15 @@ use std::fmt;
 use model::NodeId;
 use units::Bytes;
 
-use crate::swim::MOST_BYTES;
+/// Most octets in a trace's field or a parameter: 10¹⁸.
+pub(crate) const MOST_BYTES: u64 = 1_000_000_000_000_000_000;
 
 /// What is wrong with a trace, and where.
 ///
 /// Shown as `FILE:LINE: FIELD: MESSAGE`, without the parts that don't apply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceError {
-    /// The trace: its path, or what else it was opened as.
+    /// The trace: its path, or the name it was opened under.
     pub file: String,
     /// The line, counted from 1; `None` when the file as a whole is at fault.
     pub line: Option<u64>,
@@ -44,7 +45,7 @@ pub enum Error {
     /// The trace is at fault.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// What is asked of it is.
+    /// A parameter is at fault.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
 }
@@ -82,7 +83,7 @@ pub(crate) fn require_hosts(hosts: &[NodeId]) -> Result<(), ParameterError> {
     })
 }
 
-/// Refuses an amount of nothing, and one that never ends.
+/// Refuses zero and endless amounts.
 pub(crate) fn require_bytes(parameter: &'static str, bytes: Bytes) -> Result<(), ParameterError> {
     require(bytes > Bytes::ZERO && bytes.get() <= MOST_BYTES, parameter, || {
         format!("{bytes} is outside the range from 1 B to {MOST_BYTES} B")

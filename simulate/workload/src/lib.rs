@@ -1,4 +1,4 @@
-//! What moves over a network: readers of published traces, and generators of traffic.
+//! Traffic: readers of published traces, and generators.
 //!
 //! * Readers, exact about bad lines: [`swim`] (Hadoop jobs), [`coflow`] (coflow-benchmark),
 //!   [`cdf`] (flow size distributions).

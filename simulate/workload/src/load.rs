@@ -24,9 +24,9 @@ pub struct Busiest {
 
 /// The busiest link, or `None` when nothing crosses the network.
 ///
-/// Flows take the ECMP paths of `network` under their number, counted from 0 through all jobs in
-/// order. A world numbers flows as they start: where there are several paths and the flows of jobs
-/// start interleaved, the choice among equal paths, and so the load, is that of an equal draw.
+/// Flows take the ECMP paths of `network` by their number, counted from 0 through all jobs in
+/// order. A world numbers flows as they start: if flows of several jobs start interleaved, its
+/// choice among equal paths may differ, with the same distribution.
 pub fn busiest(network: &Network, jobs: &[Job]) -> Option<Busiest> {
     let links = network.topology().links();
     let mut payload = vec![Bytes::ZERO; links.len()];

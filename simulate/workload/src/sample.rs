@@ -29,7 +29,7 @@ pub struct Sample {
     pub tasks: Tasks,
 }
 
-/// The jobs of one sample without their tasks' places.
+/// The jobs of one sample before placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drafted {
     /// The jobs; the first arrives at 0, the others as long after it as in the trace.

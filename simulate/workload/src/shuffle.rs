@@ -44,7 +44,7 @@ impl Shuffle {
         self.tasks.place(&self.drafts(seed)?, hosts, seed)
     }
 
-    /// The jobs without their tasks' places.
+    /// The jobs before placement.
     ///
     /// # Errors
     /// A parameter outside its range.

@@ -5,6 +5,7 @@ use rand::RngExt;
 use rand_distr::Exp1;
 use units::Bytes;
 
+use crate::cdf::whole;
 use crate::error::require_bytes;
 use crate::{Cdf, ParameterError};
 
@@ -52,10 +53,4 @@ impl SizeDistribution {
             }
         }
     }
-}
-
-/// The nearest whole number of octets, at least one.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `as` saturates
-pub(crate) fn whole(octets: f64) -> Bytes {
-    Bytes::new((octets.round() as u64).max(1))
 }

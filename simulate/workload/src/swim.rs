@@ -13,12 +13,11 @@ use std::path::Path;
 use units::{Bytes, Span, Time};
 
 use crate::TraceError;
+use crate::error::MOST_BYTES;
 use crate::lines::{Lines, shown};
 
 /// Latest submit time: 10⁹ s, 31 years.
 pub const LATEST_S: u64 = 1_000_000_000;
-/// Most octets in one field: 10¹⁸.
-pub const MOST_BYTES: u64 = 1_000_000_000_000_000_000;
 
 /// One job of the trace.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! From the bytes of a shuffle to tasks on hosts and flows between them.
 //!
-//! Traces and published job classes say how much a job shuffles, not between whom. The rule here
-//! is Hadoop's of their time: one map task per HDFS block of map input, tasks limited by the slots
-//! of the cluster, every map sending a part to every reduce.
+//! Traces and published job classes say how much a job shuffles, not between whom. The rule here is
+//! that of Hadoop 1: one map task per HDFS block of map input, tasks limited by the slots of the
+//! cluster, every map sending a part to every reduce.
 
 use engine::random::Stream;
 use model::{Flow, Job, JobClass, JobId, NodeId, TaskId};
@@ -197,9 +197,9 @@ impl Placer {
 
     /// The flows of a planned job that shuffles at least one octet.
     ///
-    /// Maps, and then reduces, go to hosts in a random order without replacement, and round again
-    /// in that order when there are more tasks than hosts. If nothing would cross the network,
-    /// every reduce moves on to the next host of that order. Offsets count from the first flow.
+    /// Maps, and then reduces, go to hosts in a random order, which repeats when there are more
+    /// tasks than hosts. If nothing would cross the network, every reduce moves on to the next host
+    /// of that order. Offsets count from the first flow.
     pub(crate) fn flows(&mut self, tasks: &Tasks, plan: &Plan) -> Vec<Flow> {
         let map_hosts = self.order();
         let mut reduce_hosts = self.order();

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::net::{IpAddr, SocketAddr};
 
-use control::{Config, Controller, HostConfig, Input, Output, Peer, Refusal, SwitchConfig};
+use control::{ChannelId, Config, Controller, HostConfig, Input, Output, Refusal, SwitchConfig};
 use model::build::{Access, leaf_spine};
 use model::{Buffer, LinkSpec, NodeKind};
 use openflow::switch::{Output as Answers, Switch};
@@ -99,10 +99,10 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
     let mut out: Vec<Output> = Vec::new();
     let mut now = Time::ZERO;
     for host in 0..HOSTS {
-        let (peer, identity) = (Peer(u64::from(host)), format!("h{host}"));
+        let (peer, identity) = (ChannelId(u64::from(host)), format!("h{host}"));
         let hosts = vec![Host { name: identity.clone(), addresses: vec![address(host)] }];
         let hello = Report::Hello { hosts, capabilities: Vec::new(), epoch: 0 };
-        let connected = Input::AgentConnected { peer, identity: &identity };
+        let connected = Input::AgentConnected { channel: peer, identity: &identity };
         for input in [connected, Input::Reported(peer, &hello)] {
             step(&mut controller, now, input, &mut out).map_err(Failure::failed)?;
         }
@@ -234,7 +234,7 @@ pub(super) fn packets() -> Result<Decision, Failure> {
         out.clear();
         let before = controller.counters();
         let took = timed_us(|| {
-            let input = Input::SwitchBytes(Peer(1), &burst);
+            let input = Input::SwitchBytes(ChannelId(1), &burst);
             let _ = black_box(step(&mut controller, now, input, &mut out));
         });
         let after = controller.counters();
@@ -281,7 +281,7 @@ fn connect(controller: &mut Controller) {
     }
     let mut session = Session::new(openflow::Config::new(Side::Switch), Time::ZERO);
     let mut out = Vec::new();
-    let _ = step(controller, Time::ZERO, Input::SwitchConnected(Peer(1)), &mut out);
+    let _ = step(controller, Time::ZERO, Input::SwitchConnected(ChannelId(1)), &mut out);
     loop {
         let mut answers = Answers::default();
         for output in out.drain(..) {
@@ -300,6 +300,6 @@ fn connect(controller: &mut Controller) {
         if bytes.is_empty() {
             return;
         }
-        let _ = step(controller, Time::ZERO, Input::SwitchBytes(Peer(1), &bytes), &mut out);
+        let _ = step(controller, Time::ZERO, Input::SwitchBytes(ChannelId(1), &bytes), &mut out);
     }
 }

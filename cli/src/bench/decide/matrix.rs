@@ -1,4 +1,4 @@
-//! `asy`: the rates of 4,096 hosts that offer something to 100 others each, half of which can't get
+//! `asy`: rates for 4,096 hosts that each offer traffic to 100 others, half of which can't receive
 //! all that is offered.
 
 use policy::renormalise::{Offer, Renormaliser};

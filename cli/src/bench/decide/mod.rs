@@ -50,13 +50,13 @@ pub(super) struct Decide {
 /// A decision at a size.
 struct Case {
     name: &'static str,
-    /// What it is to take at most, µs; `None` where nobody set a goal.
+    /// Goal, µs; `None` without one.
     goal_us: Option<f64>,
-    /// Makes the state; what it gives decides once when called.
+    /// Makes the state; each call of the returned closure decides once.
     make: fn() -> Result<Decision, Failure>,
 }
 
-/// Decides once and tells how long that took, µs.
+/// Decides once; returns the time that it took, µs.
 type Decision = Box<dyn FnMut() -> f64>;
 
 const CASES: [Case; 13] = [
@@ -173,7 +173,7 @@ impl Bench {
         self.hosts[number as usize % self.hosts.len()]
     }
 
-    /// Tells the policy something; what it wants is in `out`.
+    /// Passes an observation to the policy; directives go to `out`.
     fn tell(&mut self, observation: &Observation) {
         self.out.clear();
         self.policy.observe(self.now, &self.network, observation);
@@ -190,7 +190,7 @@ impl Bench {
         Declared::FlowRequest { job: JobId(job), flow: FlowId(flow), src, dst, size }
     }
 
-    /// Lets time pass and the policy do what it set itself to do.
+    /// Advances time and runs the policy's deadlines.
     fn pass(&mut self, span: Span) {
         self.now += span;
         if self.policy.deadline().is_some_and(|deadline| deadline <= self.now) {
@@ -201,7 +201,7 @@ impl Bench {
     }
 }
 
-/// Numbers that look random and are the same in every run (xorshift, Marsaglia 2003).
+/// Pseudo-random numbers, the same in every run (xorshift, Marsaglia 2003).
 struct Dice(u64);
 
 impl Dice {

@@ -12,7 +12,7 @@ use protocol::agent::{Command, Commands, Host, Report};
 use protocol::application::Declaration;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{
-    Config, Controller, Enforcement, HostConfig, Input, Output, Peer, PortConfig, Refusal,
+    ChannelId, Config, Controller, Enforcement, HostConfig, Input, Output, PortConfig, Refusal,
     SwitchConfig,
 };
 
@@ -220,7 +220,7 @@ impl Obedient {
 
 struct Device {
     switch: Switch,
-    session: Option<(Peer, Session)>,
+    session: Option<(ChannelId, Session)>,
 }
 
 /// Has a controller take in one thing and decide.
@@ -239,7 +239,7 @@ pub fn step(
 pub struct Rig {
     pub controller: Controller,
     pub now: Time,
-    pub agents: BTreeMap<Peer, Obedient>,
+    pub agents: BTreeMap<ChannelId, Obedient>,
     pub delivered: Vec<(u32, Vec<u8>)>,
     pub closed: Vec<String>,
     devices: Vec<Device>,
@@ -270,9 +270,9 @@ impl Rig {
         }
     }
 
-    pub fn peer(&mut self) -> Peer {
+    pub fn peer(&mut self) -> ChannelId {
         self.next += 1;
-        Peer(self.next)
+        ChannelId(self.next)
     }
 
     pub fn input(&mut self, input: Input<'_>) -> Result<(), Refusal> {
@@ -307,7 +307,7 @@ impl Rig {
     }
 
     /// Connects a switch that keeps what it has.
-    pub fn plug(&mut self, switch: u32) -> Peer {
+    pub fn plug(&mut self, switch: u32) -> ChannelId {
         let peer = self.peer();
         let session = Session::new(SessionConfig::new(Side::Switch), self.now);
         self.devices[switch as usize].session = Some((peer, session));
@@ -326,10 +326,10 @@ impl Rig {
         }
     }
 
-    pub fn agent(&mut self, identity: &str, hosts: &[u32]) -> Peer {
+    pub fn agent(&mut self, identity: &str, hosts: &[u32]) -> ChannelId {
         let peer = self.peer();
         self.agents.insert(peer, Obedient::default());
-        self.input(Input::AgentConnected { peer, identity }).unwrap();
+        self.input(Input::AgentConnected { channel: peer, identity }).unwrap();
         let hosts = hosts
             .iter()
             .map(|host| Host { name: format!("h{host}"), addresses: vec![address(*host)] });

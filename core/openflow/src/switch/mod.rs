@@ -2,7 +2,7 @@
 //!
 //! It does what a controller can see of a switch: tables of priorities and masks, timeouts,
 //! meters, groups, counters, Packet-In, roles and errors. The same tests run against it and against
-//! Open vSwitch (`tests/conformance.rs`). It keeps no packets, has no queues, and knows neither
+//! Open vSwitch (`tests/conformance`). It keeps no packets, has no queues, and knows neither
 //! MPLS nor provider bridging nor groups that lead to groups: it refuses those.
 
 mod check;

@@ -117,7 +117,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
 /// What `sicc-joint` is.
 pub const JOINT: Descriptor = Descriptor {
     name: "sicc-joint",
-    summary: "the same with replicas chosen so that hubs have equal work, speeds by what is left",
+    summary: "sicc with replicas chosen so that hubs have equal work, speeds by what is left",
     source: "ours, a variant of sicc",
     build: |given| Ok(Box::new(Sicc::new(Parameters::from_given(given), Choice::Joint))),
     ..DESCRIPTOR

@@ -3,28 +3,23 @@
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use protocol::application::{Problem, Refused};
 use serde::Serialize;
 use wire::identity::Role;
 
 use crate::hub::{Admission, Ending};
 
 /// Something is wrong with a request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    #[serde(skip)]
     pub status: StatusCode,
-    /// The field at fault; empty where none is.
-    pub field: String,
-    /// What is wrong with it, and the remedy.
-    pub reason: String,
-    /// So many declarations of the request were taken before; the next one is at fault.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub taken: Option<usize>,
+    pub problem: Problem,
 }
 
 impl Wrong {
     pub fn new(status: StatusCode, field: &str, reason: impl Into<String>) -> Self {
-        Self { status, field: field.to_owned(), reason: reason.into(), taken: None }
+        let (field, reason) = (field.to_owned(), reason.into());
+        Self { status, problem: Problem { field, reason, ..Problem::default() } }
     }
 }
 
@@ -37,11 +32,7 @@ impl From<Ending> for Wrong {
 
 impl IntoResponse for Wrong {
     fn into_response(self) -> Response {
-        #[derive(Serialize)]
-        struct Body<'a> {
-            error: &'a Wrong,
-        }
-        let mut response = json(&Body { error: &self });
+        let mut response = json(&Refused { error: self.problem });
         *response.status_mut() = self.status;
         if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));

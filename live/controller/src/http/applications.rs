@@ -9,8 +9,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use protocol::application::Declaration;
-use serde::Serialize;
+use protocol::application::{Declaration, Problem, Taken};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use wire::identity::{Role, is_name};
@@ -21,12 +20,6 @@ use crate::owner::Event;
 
 /// How long a request's body may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-#[derive(Serialize)]
-struct Taken {
-    taken: usize,
-    epoch: u64,
-}
 
 /// `POST /v1/applications/{application}/declarations`: one declaration or a list of them, taken in
 /// order. The first that is refused ends the request; those before it stand.
@@ -55,19 +48,12 @@ pub async fn declare(
     let (sender, answer) = oneshot::channel();
     hub.tell(Event::Declared(application, declared, sender)).await?;
     let answer = answer.await.map_err(|_| crate::hub::Ending)?;
-    match answer.refusal {
-        None => Ok(json(&Taken { taken: answer.taken, epoch: hub.epoch })),
-        Some(refusal) => {
-            let status = if refusal.busy {
-                StatusCode::TOO_MANY_REQUESTS
-            } else {
-                StatusCode::UNPROCESSABLE_ENTITY
-            };
-            let mut wrong = Wrong::new(status, refusal.field, refusal.reason);
-            wrong.taken = Some(answer.taken);
-            Err(wrong)
-        }
-    }
+    let (taken, epoch) = (answer.taken as u64, hub.epoch);
+    let Some(refusal) = answer.refusal else { return Ok(json(&Taken { taken, epoch })) };
+    let status = StatusCode::from_u16(refusal.status()).expect("a refusal is 422 or 429");
+    let (field, reason) = (refusal.field.to_owned(), refusal.reason);
+    let problem = Problem { field, reason, taken: Some(taken), epoch: Some(epoch) };
+    Err(Wrong { status, problem })
 }
 
 /// `DELETE /v1/applications/{application}`: it is leaving; what it declared ends after the grace.

@@ -3,6 +3,8 @@
 mod agents;
 mod answers;
 mod applications;
+#[cfg(test)]
+mod description;
 mod measured;
 mod queries;
 
@@ -28,7 +30,7 @@ pub use applications::declarations;
 /// How long a connection may be silent between requests, or take over a request's head.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// The description that is served.
+/// The description that is served. Its schemas are those of the Rust types: `description.rs`.
 pub const OPENAPI: &str = include_str!("../../openapi.json");
 
 fn router(hub: &Arc<Hub>) -> Router {

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use control::Status;
+use protocol::application::Health;
 use serde::{Deserialize, Serialize};
 use units::Rate;
 use wire::identity::Role;
@@ -22,9 +23,10 @@ type Answer = Result<Response, Wrong>;
 /// Flows that are told of unless more are asked for.
 const FLOWS: usize = 1_000;
 
-/// How the daemon and the machine in it stand.
+/// How everything stands.
 #[derive(Serialize)]
-struct Whole {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ControllerStatus {
     /// The program's version.
     version: &'static str,
     /// Connections now.
@@ -48,7 +50,7 @@ pub async fn status(
                 .to_owned(),
         );
     }
-    Ok(json(&Whole {
+    Ok(json(&ControllerStatus {
         version: env!("CARGO_PKG_VERSION"),
         connections: hub.connections(),
         recorder: recorder.name(),
@@ -74,8 +76,11 @@ pub async fn flows(
 
 /// A job in a list.
 #[derive(Serialize)]
-struct Job {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct JobStatus {
+    /// Its application.
     application: String,
+    /// Its name there.
     job: String,
     /// Flows that it has now.
     flows: usize,
@@ -91,9 +96,9 @@ pub async fn jobs(
 ) -> Answer {
     may_see_all(&admission)?;
     let flows = hub.ask(|controller| controller.flows(usize::MAX)).await?;
-    let mut jobs: BTreeMap<(String, String), Job> = BTreeMap::new();
+    let mut jobs: BTreeMap<(String, String), JobStatus> = BTreeMap::new();
     for flow in flows {
-        let job = jobs.entry((flow.application, flow.job)).or_insert_with_key(|(a, j)| Job {
+        let job = jobs.entry((flow.application, flow.job)).or_insert_with_key(|(a, j)| JobStatus {
             application: a.clone(),
             job: j.clone(),
             flows: 0,
@@ -139,12 +144,6 @@ pub async fn explain_flow(
 fn unknown(what: &str) -> Wrong {
     let reason = "is not known, or has ended; /v1/flows lists what there is";
     Wrong::new(StatusCode::NOT_FOUND, what, reason)
-}
-
-#[derive(Serialize)]
-struct Health {
-    epoch: u64,
-    declared: u64,
 }
 
 /// Anybody who may connect may ask whether it works; the answer went through the machine.

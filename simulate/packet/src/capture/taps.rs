@@ -3,11 +3,20 @@
 use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
 
-use model::{Network, NodeId};
+use model::{LinkId, Network, NodeId};
 use units::Time;
 
 use super::{CaptureFile, Frame};
-use crate::{Capture, RunError};
+use crate::RunError;
+
+/// A port to capture: every packet as it leaves the queue onto the link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// The directed link.
+    pub link: LinkId,
+    /// The file to write.
+    pub path: PathBuf,
+}
 
 /// Capture files by link, and the first thing that went wrong with one.
 #[derive(Debug)]

@@ -1,16 +1,16 @@
 //! The receive buffer of an application that reads at its own pace, and the window that it leaves
 //! (RFC 9293, sections 3.8.4 and 3.8.6.2.2). An application that reads at once needs none.
 
-/// What of a stream was read, in octets from its start.
+/// The unread part of a stream, in octets from its start.
 #[derive(Clone, Debug)]
 pub(crate) struct Buffer {
-    /// Octets that fit.
+    /// Capacity, octets.
     room: u64,
     /// Read by the application.
     read: u64,
     /// End of what the sender was allowed to send; it never moves back.
     edge: u64,
-    /// No smaller step of the edge is advertised: small windows make small segments.
+    /// The smallest step of the edge that is advertised: small windows make small segments.
     step: u64,
 }
 
@@ -29,8 +29,8 @@ impl Buffer {
         self.edge.saturating_sub(next)
     }
 
-    /// The application read `bytes` more of the octets below `next`. Whether the sender must hear
-    /// of it: the window is then at least twice what it knows.
+    /// The application read `bytes` more of the octets below `next`. Returns whether to send a
+    /// window update: when the window is at least twice the last one.
     pub(crate) fn read(&mut self, bytes: u64, next: u64) -> bool {
         self.read = self.read.saturating_add(bytes).min(next);
         let known = self.edge.saturating_sub(next);
@@ -43,7 +43,7 @@ impl Buffer {
         next - self.read
     }
 
-    /// Whether what waits fits.
+    /// Whether unread data fits the capacity.
     pub(crate) const fn holds(&self, next: u64) -> bool {
         self.unread(next) <= self.room
     }

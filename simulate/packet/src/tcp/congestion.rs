@@ -19,7 +19,7 @@ enum Rule {
     NewReno,
     Cubic(Cubic),
     Dctcp(Dctcp),
-    /// No window of its own.
+    /// No congestion window.
     Open,
 }
 
@@ -132,7 +132,7 @@ impl Congestion {
         }
     }
 
-    /// The same without the reduction; whether it is time for one.
+    /// The same without the reduction; returns whether one is due.
     #[inline]
     pub(crate) fn note_echo(&mut self, acked: u64, echo: bool, una: u64, max: u64) -> bool {
         let Rule::Dctcp(dctcp) = &mut self.rule else {

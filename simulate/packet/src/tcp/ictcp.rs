@@ -1,4 +1,4 @@
-//! ICTCP: the receiver of an incast holds its connections' windows to what its own link has left.
+//! ICTCP: a receiving host limits its connections' windows to what its own link has left.
 //!
 //! Source: Wu, Feng, Guo, Zhang, "ICTCP: Incast Congestion Control for TCP in Data Center Networks"
 //! (CoNEXT 2010), section 4. Time at a host goes in slots of two round trips: in the first half the
@@ -14,13 +14,13 @@ const PROMISED: f64 = 0.9;
 /// γ₁ and γ₂: how far below its window's rate a connection may be to grow, and must be to shrink.
 const NEAR: f64 = 0.1;
 const FAR: f64 = 0.5;
-/// β: how slowly a falling rate is believed.
+/// β: smoothing of a falling rate.
 const MEMORY: f64 = 0.9;
 /// With less than this part of the link left, windows above the mean shrink.
 const LITTLE: f64 = 0.2;
 /// Least window, segments, and the first one.
 pub(crate) const LEAST: u64 = 2;
-/// Control intervals far below that shrink a window.
+/// Consecutive control intervals far below that shrink a window.
 const PATIENCE: u32 = 3;
 
 /// A receiving host's link.
@@ -45,12 +45,12 @@ pub(crate) struct Host {
 #[derive(Clone, Debug)]
 pub(crate) struct Grant {
     pub(crate) window: u64,
-    /// Since when octets are counted, and how many came.
+    /// Start of counting, and octets since.
     since: u64,
     received: u64,
     rate: f64,
     below: u32,
-    /// Windows double until the first time that they must not.
+    /// Slow start: windows double until growth is first refused.
     starts: bool,
 }
 
@@ -89,7 +89,7 @@ impl Host {
         self.tick(now, rtt);
         self.received += len;
         grant.received += len;
-        // Only in the second half may windows grow: a decision waits for it.
+        // Windows grow only in the second half: the decision waits for it.
         if now - grant.since < 2 * rtt || self.quota.is_none() {
             return;
         }

@@ -1,7 +1,7 @@
 //! TCP as machines without I/O or clock: a [`Sender`], a [`Receiver`], and the congestion controls.
 //!
 //! Sequence numbers are 64-bit offsets into the payload here; on the simulated wire they are the
-//! low 32 bits, as in real TCP. There is no handshake: a connection exists when its flow starts.
+//! low 32 bits, as in real TCP. [`World`](crate::World) adds the handshake.
 
 mod buffer;
 mod congestion;

@@ -1,5 +1,5 @@
-//! How much goes out for what arrives while a loss is repaired (proportional rate reduction,
-//! RFC 9937, section 6).
+//! How much to send for what arrives while a loss is repaired (proportional rate reduction, RFC
+//! 9937, section 6).
 
 /// State of one recovery, octets.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Reduction {
             (gained + if safe { mss } else { 0 }).min(threshold - flying)
         };
         if self.out == 0 {
-            // Loss is found: one goes at once.
+            // A loss is found: one segment may go at once.
             send = send.max(mss);
         }
         flying + send

@@ -5,7 +5,7 @@ use super::low;
 use super::ranges::Ranges;
 use crate::Transport;
 
-/// An acknowledgement to send, in the numbers of the wire.
+/// An acknowledgement to send, with wire sequence numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Acknowledgement {
     /// Everything below has arrived.
@@ -33,11 +33,10 @@ pub(crate) struct Receiver {
     /// Whether the last data packet was marked (RFC 8257, section 3.2: DCTCP.CE).
     marked: bool,
     scale: u8,
-    /// Most that is advertised, octets, and the field that says it while the application reads at
-    /// once.
+    /// Largest window, octets, and its field while the application reads at once.
     limit: u64,
     window: u16,
-    /// What an application that reads at its own pace leaves unread.
+    /// The receive buffer of an application that reads at its own pace.
     buffer: Option<Box<Buffer>>,
 }
 
@@ -67,7 +66,7 @@ impl Receiver {
         self.window = field(self.limit, self.scale);
     }
 
-    /// From now on the application reads by [`Receiver::read`] only.
+    /// From now on the application reads only by [`Receiver::read`].
     pub(crate) fn pause_reading(&mut self, transport: &Transport) {
         let (room, mss) = (transport.receive_window.get(), u64::from(transport.mss));
         self.buffer.get_or_insert_with(|| Box::new(Buffer::new(room, mss, self.next)));
@@ -94,7 +93,7 @@ impl Receiver {
         self.next
     }
 
-    /// When [`Receiver::on_deadline`] is wanted.
+    /// When to call [`Receiver::on_deadline`].
     pub(crate) const fn deadline(&self) -> Option<u64> {
         self.due
     }

@@ -1,5 +1,5 @@
-//! What is outstanding, segment by segment: when each was sent last, and whether it has arrived or
-//! counts as lost (RACK, RFC 8985, section 6).
+//! The outstanding segments: when each was last sent, and whether it has arrived or counts as lost
+//! (RACK, RFC 8985, section 6).
 
 use std::collections::VecDeque;
 
@@ -89,7 +89,7 @@ impl Scoreboard {
         }
     }
 
-    /// In the network, as far as is known.
+    /// Assumed in the network.
     pub(super) const fn flying(&self) -> u64 {
         self.flying
     }
@@ -212,7 +212,7 @@ impl Scoreboard {
             self.least = self.least.min(round_trip);
             delivery.once.get_or_insert((piece.high, round_trip));
         } else if round_trip < self.least {
-            // Sooner than possible: it was an earlier transmission that arrived.
+            // Too soon for this transmission: an earlier one arrived.
             return;
         }
         if (piece.sent, piece.high) > self.newest {
@@ -266,7 +266,7 @@ impl Scoreboard {
         self.first_lost = self.pieces.front().map_or(0, |piece| piece.low);
     }
 
-    /// Nothing is lost after all.
+    /// Undoes the marking of losses.
     pub(super) fn forgive(&mut self) {
         for piece in self.pieces.iter_mut().filter(|piece| piece.fate == Fate::Lost) {
             piece.fate = Fate::Flying;

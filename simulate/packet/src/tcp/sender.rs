@@ -72,7 +72,7 @@ pub(crate) struct Sender {
     sacked: Ranges,
     /// Where to look for the next hole to fill (RFC 6675: HighRxt).
     high_resent: u64,
-    /// What was sent again in this recovery and has not arrived, in the order of sending.
+    /// Retransmissions of this recovery that have not arrived, in order of sending.
     resent: VecDeque<Resent>,
     by_time: Option<Box<ByTime>>,
     mss: u16,
@@ -118,7 +118,7 @@ impl Sender {
         }
     }
 
-    /// The handshake is over: what it told of the window, and how long it took, ns.
+    /// The handshake is over: the advertised window, and its duration, ns.
     pub(crate) fn establish(&mut self, transport: &Transport, window: u64, round_trip: u64) {
         self.receive_window = window;
         self.rtt = Rtt::new(transport.min_rto.as_nanos());
@@ -141,7 +141,7 @@ impl Sender {
         self.max
     }
 
-    /// There are `more` octets to send.
+    /// Adds `more` octets to send.
     pub(crate) const fn extend(&mut self, more: u64) {
         self.size = self.size.saturating_add(more);
     }
@@ -150,7 +150,7 @@ impl Sender {
         self.congestion.is_ecn_capable()
     }
 
-    /// When [`Sender::on_deadline`] is wanted; `u64::MAX` for never.
+    /// When to call [`Sender::on_deadline`]; `u64::MAX`: never.
     pub(crate) const fn deadline(&self) -> u64 {
         self.timer
     }
@@ -294,7 +294,7 @@ impl Sender {
         self.duplicates >= DUPLICATES || (self.sack && self.lost_below() > self.una)
     }
 
-    /// A window for an idle sender: the persist timer ends when a segment fits.
+    /// An idle sender gets a window: the persist timer stops when a segment fits.
     #[cold]
     fn on_window(&mut self) {
         if u64::from(self.mss).min(self.size - self.next) <= self.receive_window {
@@ -354,7 +354,7 @@ impl Sender {
         if self.phase == Phase::Loss && !self.sacked.is_empty() {
             (flight, len) = self.skip_sacked();
         }
-        // Silly windows are not sent, except the last segment of the flow.
+        // Silly window avoidance: no small segment but the flow's last.
         if len == 0 || flight + len > window {
             let rests = self.timer == NEVER || self.phase == Phase::Loss;
             return if rests { self.blocked(now, len) } else { None };
@@ -362,7 +362,7 @@ impl Sender {
         Some(self.send(now, self.next, len))
     }
 
-    /// Recovery by time and the rest of the sender, where there is the former.
+    /// The state of recovery by time, if used, and the rest of the sender.
     #[cold]
     fn by_time<T: Default>(&mut self, act: impl FnOnce(&mut ByTime, &mut Self) -> T) -> T {
         let Some(mut by_time) = self.by_time.take() else {
@@ -379,12 +379,12 @@ impl Sender {
         self.poll(now)
     }
 
-    /// The window has no place for the next segment of `len` octets, and perhaps nothing is in
-    /// flight that would bring another.
+    /// The window has no room for the next segment of `len` octets; nothing in flight may be left
+    /// to open it.
     #[cold]
     fn blocked(&mut self, now: u64, len: u64) -> Option<Segment> {
         if self.next == self.una && self.una < self.max && len > 0 {
-            // What was allowed once may be sent again, in a window that closed since too.
+            // Data within an earlier window may be sent again even if the window has shrunk.
             let window = self.receive_window;
             return Some(self.send(
                 now,
@@ -398,8 +398,8 @@ impl Sender {
         None
     }
 
-    /// Nothing is in flight and the window has no place for a segment: sends what it has place for
-    /// (RFC 9293, section 3.8.6.2.1), or an empty segment that has the window told again.
+    /// Nothing is in flight and the window has no room for a segment: sends what fits (RFC 9293,
+    /// section 3.8.6.2.1), or an empty segment as a window probe.
     #[cold]
     fn probe(&mut self, now: u64) -> Segment {
         let len = u64::from(self.mss).min(self.size - self.next).min(self.receive_window);

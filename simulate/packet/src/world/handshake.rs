@@ -1,5 +1,5 @@
-//! SYN, SYN-ACK and FIN (RFC 9293, section 3.5 and 3.6), where the transport asks for them. The third
-//! packet of the handshake is the first data; nobody waits for the answer to a FIN.
+//! SYN, SYN-ACK and FIN (RFC 9293, sections 3.5 and 3.6), if the transport has them. The third
+//! packet of the handshake is the first data; a FIN is not waited for.
 
 use super::World;
 use crate::flow::Opening;
@@ -7,7 +7,7 @@ use crate::frame::{self, Packet};
 
 /// Timeout of the first SYN, ns (RFC 6298, rule 2.1).
 const FIRST_TIMEOUT: u64 = 1_000_000_000;
-/// Doubled so many times at most.
+/// Most times that it doubles.
 const MOST_DOUBLINGS: u32 = 6;
 
 impl World {
@@ -52,7 +52,7 @@ impl World {
         }
     }
 
-    /// Sends a FIN of its own: the last data went without.
+    /// Sends a separate FIN: the last data went without one.
     pub(super) fn part(&mut self, place: u32) {
         let end = self.flows[place as usize].sender.sent();
         self.control(place, frame::FIN, crate::tcp::low(end), 0);

@@ -1,10 +1,10 @@
-//! Packets that wait at their host, in a queue for each destination, until directives let them go.
+//! Packets that wait at their host, in a queue for each destination, until directives release them.
 //!
-//! Source: sync-vs-async, sections II and III-B. A grant lets the packet at the head of a queue go
-//! at once, perhaps over a switch of the controller's choice; a rate has the queue leak, each packet
-//! handed to its link when its last bit has leaked. Packets of one queue leave in order of arrival. A
-//! queue that ran empty forgets its rate: what comes next waits for the next directive. Hosts tell
-//! the controller when packets queue up and when a queue has run empty.
+//! Source: sync-vs-async, sections II and III-B. A grant releases the packet at the head of a queue
+//! at once, perhaps over a switch of the controller's choice. A rate makes the queue a leaky
+//! bucket: each packet goes to its link when its last bit has leaked. Packets of one queue leave in
+//! order of arrival. A queue that runs empty loses its rate: new packets wait for the next
+//! directive. Hosts report to the controller when packets are queued and when a queue runs empty.
 
 use std::collections::VecDeque;
 
@@ -24,10 +24,11 @@ const NOWHERE: u32 = u32::MAX;
 /// All queues of all hosts.
 #[derive(Default)]
 pub(super) struct HostQueues {
-    /// The queue of each pair that has one, by source and destination; a row begins empty.
+    /// The queue of each pair that has one, by source and destination; rows are filled on first
+    /// use.
     places: Vec<Vec<u32>>,
     queues: Vec<Queue>,
-    /// Packets that wait for each link, as the first of their path.
+    /// Waiting packets by the first link of their path.
     waiting: Vec<u32>,
     reports: Vec<Measured>,
     record: HostQueueRecord,
@@ -45,7 +46,7 @@ struct Queue {
     cost: u64,
     /// When the last bit of the packet at the head has leaked, or of the last that left, ns.
     finish: u64,
-    /// The rows of paths over each switch that was asked for.
+    /// Rows of the paths over switches that grants have named.
     detours: Vec<(NodeId, u32)>,
 }
 
@@ -65,14 +66,14 @@ impl HostQueues {
         self.waiting[link]
     }
 
-    /// Notes that a packet arrived at `now`.
+    /// Records the latency of a packet that arrived at `now`.
     #[inline]
     pub(super) fn arrived(&mut self, now: u64, packet: &Packet) {
         let since = low(now).wrapping_sub(packet.block.1);
         self.record.latency.push(Span::from_nanos(since.into()));
     }
 
-    /// Whether hosts have something to tell.
+    /// Whether hosts have something to report.
     pub(super) fn notice(&self) -> Option<Notice> {
         (!self.reports.is_empty()).then_some(Notice::Measured)
     }
@@ -87,7 +88,7 @@ impl HostQueues {
 }
 
 impl World {
-    /// Has the packets of a flow that has just begun wait.
+    /// Queues the packets of a flow that has just begun.
     pub(super) fn hold_back(&mut self, place: u32) {
         let flow = &mut self.flows[place as usize];
         let (id, src, dst, size) = (flow.id, flow.source, flow.destination, flow.size);
@@ -120,8 +121,8 @@ impl World {
         }
     }
 
-    /// The packets of a flow of `size` octets, their frame octets, and when the last arrives that
-    /// starts now and meets nobody, ns from now.
+    /// The number of packets of a flow of `size` octets, their frame octets, and its completion
+    /// time in an empty network, ns.
     fn packets(&self, id: FlowId, size: u64, path: &Path) -> (u32, u64, u64) {
         let (mut packets, mut bytes, mut left, mut last) = (0, 0, size, 0);
         let mut free = [0; 16];
@@ -141,7 +142,7 @@ impl World {
         (packets, bytes, last)
     }
 
-    /// Payload of a flow's packet of this number, when as much is left.
+    /// Payload of a flow's packet of this number, if that much is left.
     fn payload(&self, flow: FlowId, number: u32) -> u16 {
         let full = self.transport.mss + self.transport.header;
         self.transport.lengths.of(full, flow, number) - self.transport.header
@@ -162,7 +163,7 @@ impl World {
         (self.wires.paths[2 * place as usize][0] & !SPECIAL) as usize
     }
 
-    /// Lets the packet at the head of a queue go, if there is one.
+    /// Releases the packet at the head of a queue, if there is one.
     fn let_go(&mut self, number: usize, detour: Option<u32>) {
         let Some((place, payload, _)) = self.head(number) else { return };
         let (now, link) = (self.now, self.uplink(place));
@@ -194,7 +195,7 @@ impl World {
         });
     }
 
-    /// Lets as many packets of a queue go as have leaked by now, and sees to the next.
+    /// Releases the packets of a queue that have leaked by now, and schedules the next.
     pub(super) fn leak(&mut self, number: usize) {
         while let Some((place, _, _)) = self.head(number) {
             let Some(queue) = self.host_queues.as_ref().map(|queues| &queues.queues[number]) else {
@@ -216,7 +217,7 @@ impl World {
         }
     }
 
-    /// A pair's rate, in the cost of an octet.
+    /// Sets a pair's rate, as the cost of an octet.
     pub(super) fn set_leak(&mut self, src: NodeId, dst: NodeId, cost: u64) {
         let Some(queues) = &self.host_queues else { return };
         let Some(number) = queues.place(src, dst) else { return };
@@ -235,7 +236,7 @@ impl World {
         self.leak(number);
     }
 
-    /// Lets one packet of a pair go, over the switch `via`.
+    /// Releases one packet of a pair, over the switch `via`.
     pub(super) fn let_go_over(
         &mut self,
         network: &Network,

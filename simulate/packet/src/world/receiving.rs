@@ -1,5 +1,4 @@
-//! Receivers that hold their connections' windows to what their link has left: see
-//! [`ictcp`](crate::tcp::ictcp).
+//! The receivers' side of [`ictcp`](crate::tcp::ictcp).
 
 use model::Network;
 

@@ -22,7 +22,7 @@ impl World {
         Slot(slot_number(2 * self.wires.links.len() + number))
     }
 
-    /// A packet before a switch port. Whether it goes on now; else it waits.
+    /// A packet at a switch port; returns whether it goes on now or waits.
     pub(super) fn inspect(&mut self, packet: &mut Packet) -> bool {
         let Some(switches) = &mut self.switches else {
             return true;
@@ -61,7 +61,7 @@ impl World {
         true
     }
 
-    /// Lets an acknowledgement pass a port, with the window that the port's entries leave it.
+    /// Passes an acknowledgement through a port, which caps its window by the port's entries.
     fn release(&mut self, toll: u32, packet: &mut Packet) {
         let Some(switches) = &mut self.switches else {
             return;
@@ -156,7 +156,7 @@ impl World {
         }
     }
 
-    /// Has statistics and reports come again as long as there are flows.
+    /// Schedules statistics and reports as long as there are flows.
     pub(super) fn attend(&mut self) {
         let live = self.flows.len() > self.free.len();
         let events = 2 * self.wires.links.len();

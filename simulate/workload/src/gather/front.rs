@@ -1,8 +1,8 @@
 //! The application: front ends, hubs and servers together.
 //!
-//! A query is a flow that names its objects, an answer one of the objects themselves. A speed, and
-//! the word that a hub died, come without a packet of their own: the one rides on what hubs are
-//! sent anyway, the other is found after a time that the scenario gives.
+//! A query is a flow that names its objects; an answer is a flow of the objects. Speeds and deaths
+//! of hubs take no packets: speeds ride on other messages to hubs, deaths are noticed after a time
+//! that the scenario gives.
 
 use std::sync::Arc;
 
@@ -115,7 +115,7 @@ impl Fronts {
         self.active.push(Some(Box::new(active)));
     }
 
-    /// Ends a request that has everything, and has its front end go on.
+    /// Ends a complete request; its front end goes on.
     fn finish<W: Streams>(&mut self, request: u32, actions: &mut Actions<'_, W>) {
         let place = &mut self.active[request as usize];
         let Some(done) = place.take_if(|active| active.is_complete()) else { return };
@@ -320,7 +320,7 @@ impl Fronts {
             actions.mark(flow, mark);
         }
         if is_new {
-            // What was lost isn't sent again faster than the hub may send.
+            // Lost objects are resent no faster than the hub's speed.
             actions.limit(flow, Some(node.speed()));
             let what = What::Line(hub);
             self.note(flow, Message { request, what, objects: Vec::new(), is_late: false });

@@ -1,4 +1,4 @@
-//! A hub: it queues the objects that it gets, its own first, and sends them on at its speed.
+//! A hub: it queues the objects that it gets, its own first, and forwards them at its speed.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -48,7 +48,7 @@ pub(super) struct Hub {
     pub(super) node: NodeId,
     pub(super) parent: Option<u32>,
     pub(super) is_dead: bool,
-    /// What it was told, and what it can at most: once it has been told a first speed.
+    /// Its assigned speed, and its largest; known once a first speed is assigned.
     speed: Rate,
     most: Rate,
     /// The part of its first speed that an overloaded hub reaches.
@@ -56,7 +56,7 @@ pub(super) struct Hub {
     /// Objects to send, and all it ever had.
     queue: VecDeque<u32>,
     kept: Vec<u32>,
-    /// Objects that its swarm may still answer with in vain.
+    /// Cancelled objects that its swarm may still answer with.
     cancelled: BTreeSet<u32>,
     pub(super) line: Option<Line>,
     /// When its speed lets it send again, and whether a timer is set for it.
@@ -82,8 +82,8 @@ impl Hub {
         }
     }
 
-    /// Obeys a speed, at once: what is left of the wait for the packet before is waited for at it.
-    /// The first tells an overloaded hub what it can at most. Whether it changes what it sends at.
+    /// Sets the speed at once; the rest of the wait after the last packet is scaled to it. The
+    /// first one sets the limit of an overloaded hub. Returns whether the actual speed changes.
     pub(super) fn accelerate(&mut self, now: Time, speed: Rate) -> bool {
         let before = self.speed();
         let owed = before.bytes_in(self.ready.since(now));
@@ -123,7 +123,7 @@ impl Hub {
         }
     }
 
-    /// Is to get an object, again perhaps.
+    /// Is to get an object, perhaps again.
     pub(super) fn expect(&mut self, object: u32) {
         self.cancelled.remove(&object);
     }

@@ -1,7 +1,7 @@
 //! Fan-out requests: front ends ask for many small objects, each held by several servers, one
 //! request after the other (SICC, section 4). Streams: `objects-N` of the front end N.
 //!
-//! How a request is gathered is the policy's to say ([`model::Order`]); [`front`] does it:
+//! The policy decides how a request is gathered ([`model::Order`]), and [`front`] carries it out:
 //! every query and answer is a flow of its own, and each hub has a connection to its parent.
 
 mod active;
@@ -22,7 +22,7 @@ use crate::error::require;
 /// Fan-out requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gather {
-    /// Who asks; the other hosts hold objects too.
+    /// The front ends; the other hosts hold objects too.
     pub fronts: Vec<NodeId>,
     /// Requests of each front end, the next when the one before has all its objects.
     pub requests: u32,
@@ -45,9 +45,9 @@ pub struct Gather {
 /// Hubs that can't keep up (SICC, section 4.4).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overload {
-    /// The probability that a hub is one, drawn anew for each request.
+    /// The probability that a hub is overloaded, drawn anew for each request.
     pub probability: f64,
-    /// What such a hub reaches of the speed that it was first assigned.
+    /// Fraction of its first assigned speed that such a hub reaches.
     pub speed: f64,
 }
 

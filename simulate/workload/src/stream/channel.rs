@@ -20,7 +20,7 @@ pub(super) struct Tuple {
 pub(super) struct Channel {
     /// The connection; `None` between two instances on one host.
     pub(super) flow: Option<FlowId>,
-    /// Up to where, in births, the sender is through: nothing older will come.
+    /// Births up to here have all been sent: nothing older will come.
     pub(super) clock: u64,
     /// Tuples that have not arrived whole, and those that have and wait.
     transit: VecDeque<Tuple>,
@@ -54,7 +54,7 @@ impl Channel {
         Bytes::new(std::mem::take(&mut self.fresh))
     }
 
-    /// Has the tuples arrive that are whole now.
+    /// Takes in the tuples that are whole now.
     pub(super) fn arrive(&mut self) {
         while let Some(tuple) = self.transit.front()
             && self.arrived + u64::from(tuple.size) <= self.taken
@@ -70,7 +70,7 @@ impl Channel {
         self.queue.front().map(|tuple| tuple.birth)
     }
 
-    /// Up to where, in births, all is here.
+    /// Births up to here have all arrived.
     pub(super) fn progress(&self) -> u64 {
         self.queue.front().or(self.transit.front()).map_or(self.clock, |tuple| tuple.birth)
     }
@@ -81,12 +81,12 @@ impl Channel {
         Some(tuple)
     }
 
-    /// What the sender is held up by: what waits to be delivered, or on one host to be processed.
+    /// The sender's backlog: what waits to be delivered or, on one host, to be processed.
     pub(super) const fn backlog(&self) -> u64 {
         self.written - if self.flow.is_some() { self.delivered } else { self.processed }
     }
 
-    /// How it stands, for a policy; `None` on one host.
+    /// A sample for the policy; `None` on one host.
     pub(super) fn sample(&self) -> Option<StreamSample> {
         Some(StreamSample {
             flow: self.flow?,

@@ -10,7 +10,7 @@ use super::channel::{Channel, Tuple};
 use super::keys::Draw;
 use super::{Grouping, Operator};
 
-/// Parts of a tuple in which what is owed is counted.
+/// Fractions of a tuple are counted in parts of this.
 const WHOLE: u64 = 1_000_000;
 
 #[derive(Debug)]
@@ -116,8 +116,8 @@ impl Instance {
         }
     }
 
-    /// Does what it can do up to `now`, a turn after the last: emits, or processes what has arrived.
-    /// At a sink tuples end in `done`. `most` is the backlog at which it stops.
+    /// Emits, or processes what has arrived, up to `now`, one turn after the last call. At a sink
+    /// tuples end in `done`. `most` is the backlog at which it stops.
     pub(super) fn act(
         &mut self,
         now: Time,
@@ -130,7 +130,7 @@ impl Instance {
         if let Some(mut source) = self.source.take() {
             while source.next <= at {
                 if self.is_stopped(most, channels) {
-                    // What would have come in the meantime doesn't.
+                    // Tuples of the time in which it was stopped are skipped.
                     source.next = at + 1;
                     break;
                 }

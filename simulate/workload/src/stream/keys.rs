@@ -1,4 +1,4 @@
-//! Keys of tuples: words, some of which are far more frequent than others.
+//! Keys of tuples: words of uneven frequency.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub enum Keys {
         count: u32,
         /// s.
         skew: f64,
-        /// Other words become the frequent ones after each such time; `None`: never.
+        /// Period after which other words become the frequent ones; `None`: never.
         shift: Option<Span>,
     },
     /// The words of a text, hashed, one after the other and again from the first.

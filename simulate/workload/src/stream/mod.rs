@@ -1,4 +1,4 @@
-//! Stream analytics: operators that pass tuples on to each other, as Storm runs them.
+//! Stream analytics: operators that pass tuples to each other, as in Storm.
 //!
 //! Source: "On SDN-Enabled Online and Dynamic Bandwidth Allocation for Stream Analytics", sections II
 //! and VI-A. [`Stream`] describes a topology, [`StreamRun`] runs it as an application of a world.
@@ -31,10 +31,10 @@ pub struct Stream {
     pub turn: Span,
     /// Time between two samples of all connections for the policy.
     pub sampling: Span,
-    /// An instance stops while so much waits to be sent on one of its connections; `None`: never.
+    /// Backlog of one connection at which an instance stops; `None`: never.
     pub send_queue: Option<Bytes>,
-    /// Most that an instance takes from a connection before it is processed; what it leaves fills
-    /// the transport's window. `None`: it takes all that arrives.
+    /// Most that an instance takes from a connection before processing; the rest fills the
+    /// transport's window. `None`: it takes all that arrives.
     pub receive_queue: Option<Bytes>,
 }
 
@@ -52,14 +52,14 @@ pub struct Operator {
     pub random: bool,
     /// What it receives; nothing for a source.
     pub inputs: Vec<Input>,
-    /// Whether an instance processes a tuple only when all its inputs have come as far, by the
-    /// time at the source: a join, which stalls for the scarcer side.
+    /// Whether an instance processes a tuple only when all inputs have reached its time at the
+    /// source: a join, which waits for the slowest input.
     pub join: bool,
     /// Processor time of a tuple.
     pub cost: Span,
     /// Tuples that an instance collects before it emits what they give.
     pub batch: u32,
-    /// Octets of each tuple that it emits, as they are sent; of no meaning where tuples end.
+    /// Octets of each emitted tuple, as sent; unused at a sink.
     pub size: Bytes,
     /// Keys of the tuples that it emits; `None`: those received, zero at a source.
     pub keys: Option<Keys>,
@@ -119,7 +119,7 @@ impl Stream {
         require(sources, "rate", || "no operator has one; name a source".to_owned())
     }
 
-    /// Whether nobody receives from the operator at `position`: there tuples end.
+    /// Whether the operator at `position` is a sink.
     fn is_sink(&self, position: usize) -> bool {
         let mut inputs = self.operators.iter().flat_map(|operator| &operator.inputs);
         !inputs.any(|input| input.operator == position)

@@ -1,4 +1,4 @@
-//! Recovery as hosts of today do it: losses are found by time (RACK), the end of a burst is probed
+//! Recovery as in current hosts: losses are found by time (RACK), the end of a burst is probed
 //! (tail loss probe, both RFC 8985), and the window shrinks in proportion (RFC 9937).
 
 use super::{NEVER, Phase, Segment, Sender};
@@ -32,7 +32,7 @@ pub(super) struct ByTime {
     marked: Option<u64>,
     /// Whether timeouts are doubted (F-RTO, RFC 5682, section 3).
     doubts: bool,
-    /// The timeout is doubted: the window and threshold before it.
+    /// While the timeout is doubted: window and threshold before it.
     doubt: Option<(u64, u64)>,
     /// New data goes before what counts as lost, to see what becomes of it.
     ahead: bool,
@@ -52,7 +52,7 @@ impl ByTime {
             alarm: Alarm::Retransmission,
             probes: transport.tail_loss_probe,
             probe: None,
-            // There is nothing to reduce where the receiver alone sets the window.
+            // Without a congestion window there is nothing to reduce.
             proportional: transport.prr && transport.protocol != Protocol::Granted,
             reduction: None,
             marked: None,
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!(sent(&mut sender, 0).len(), 10);
         // The last two are lost. The first sample is 20 ms, as that of the handshake was.
         for n in 1..=8 {
-            assert_eq!(hear(&mut sender, 20, n, None), []);
+            assert!(hear(&mut sender, 20, n, None).is_empty());
         }
         assert_eq!(sender.deadline(), 60 * MS);
         sender.on_deadline(60 * MS);
@@ -421,7 +421,7 @@ mod tests {
         let mut sender = sender(&transport(), 10);
         sent(&mut sender, 0);
         // The first is lost, and so are all from the third on.
-        assert_eq!(hear(&mut sender, 20, 0, Some((1, 2))), []);
+        assert!(hear(&mut sender, 20, 0, Some((1, 2))).is_empty());
         assert_eq!(sender.deadline(), 25 * MS);
         sender.on_deadline(25 * MS);
         assert_eq!((sent(&mut sender, 25), sender.timeouts), (vec![0], 0));

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Finds circles among the modules of crates: circles.py CRATE_FOLDER...
+
+A module depends on another when its text names something there (crate::, super::, self::, or a module
+that it declares); tests within a file don't count. To its neighbours a module is one with all that it
+contains, and within it parts may use the whole. Why not cargo-modules: docs/decisions/circles.md.
+"""
+
+import collections
+import pathlib
+import re
+import sys
+
+PATH = re.compile(r"(?<![\w:])((?:[a-z_]\w*::)+)(\{|\w+|\*)")
+EXPORT = re.compile(r"^\s*pub(?:\([^)]*\))? use ([^;]+);", re.M)
+MOD = re.compile(r"^\s*(?:pub(?:\([^)]*\))?\s+)?mod (\w+);", re.M)
+
+
+def modules(source):
+    """The text of each module by its path, such as ("agents",); the root is ()."""
+    found = {}
+    root = "lib" if (source / "lib.rs").exists() else "main"
+    for file in sorted(source.rglob("*.rs")):
+        path = file.relative_to(source).with_suffix("").parts
+        path = path[:-1] if path[-1] in (root, "mod") else path
+        text = file.read_text().split("#[cfg(test)]")[0]
+        found[path] = re.sub(r"//.*", "", text)
+    return found
+
+
+def names(text):
+    """Each path in a text, with the branches of use trees written out."""
+    for match in PATH.finditer(text):
+        head = match[1].split("::")[:-1]
+        if match[2] != "{":
+            yield head + [match[2]]
+            continue
+        branches, depth, at, branch = [], 1, match.end(), ""
+        while depth and at < len(text):
+            letter = text[at]
+            depth += {"{": 1, "}": -1}.get(letter, 0)
+            if depth == 1 and letter == "," or not depth:
+                branches.append(branch.strip())
+                branch = ""
+            else:
+                branch += letter
+            at += 1
+        for branch in branches:
+            found = list(names(branch)) if "::" in branch else [[branch]]
+            yield from (head + path for path in found)
+
+
+def target(module, path, known, children):
+    """The module that a path leads to from a module, or None when it leaves the crate."""
+    first = path[0]
+    if first == "crate":
+        at, rest = (), path[1:]
+    elif first == "self":
+        at, rest = module, path[1:]
+    elif first == "super":
+        at, rest = module, path
+        while rest and rest[0] == "super":
+            at, rest = at[:-1], rest[1:]
+    elif first in children:
+        at, rest = module, path
+    else:
+        return None
+    for name in rest:
+        if at + (name,) not in known:
+            break
+        at += (name,)
+    return at
+
+
+def reachable(start, edges):
+    seen, waiting = set(), [start]
+    while waiting:
+        for to in edges[waiting.pop()] - seen:
+            seen.add(to)
+            waiting.append(to)
+    return seen
+
+
+def main():
+    failed = False
+    for crate in sys.argv[1:]:
+        texts = modules(pathlib.Path(crate) / "src")
+        children = {module: set(MOD.findall(text)) for module, text in texts.items()}
+
+        def lead(module, text):
+            for path in names(text):
+                yield path[-1], target(module, path, texts, children[module])
+
+        exports = {
+            module: dict(lead(module, " ".join(EXPORT.findall(text))))
+            for module, text in texts.items()
+        }
+        edges, why = collections.defaultdict(set), {}
+        for module, text in texts.items():
+            for name, to in lead(module, text):
+                # What a module only hands on is of the module that it comes from.
+                while to is not None and exports[to].get(name) not in (None, to):
+                    to = exports[to][name]
+                if to is None or module == to[: len(module)] or to == module[: len(to)]:
+                    continue
+                same = next(i for i, (a, b) in enumerate(zip(module, to)) if a != b)
+                here, there = module[: same + 1], to[: same + 1]
+                edges[here].add(there)
+                why[here, there] = f"{'::'.join(module)} uses {'::'.join(to)}::{name}"
+        circle = [(here, there) for here, there in sorted(why) if here in reachable(there, edges)]
+        for edge in circle:
+            print(f"{crate}: {why[edge]}, which leads back to it")
+        print(f"{crate}: {len(texts)} modules, {len({here for here, _ in circle})} in circles")
+        failed |= bool(circle)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""A client that a published generator made of openapi.json, against a running controller: openapi_client.py http://ADDRESS
+
+Every answer must be read with nothing left over, and be what it was when it is written again."""
+import json
+import sys
+
+import attrs
+from watermaster_client import Client
+from watermaster_client.api.default import (
+    declare, description, exchange, explain_flow, explain_job, flows, health, jobs, leave, metrics, status,
+)
+from watermaster_client.models import (
+    Connection, FlowComplete, FlowRequest, JobComplete, JobStart, Portion, Size, StreamReport, Streams, TaskHost,
+)
+
+client = Client(base_url=sys.argv[1])
+
+
+def written(value):
+    """A value as it is sent; it must have no field that the description doesn't know."""
+    if isinstance(value, list):
+        return [written(each) for each in value]
+    for field in attrs.fields(type(value)):
+        part = getattr(value, field.name)
+        for each in part if isinstance(part, list) else [part]:
+            if hasattr(each, "to_dict"):
+                written(each)
+    left = getattr(value, "additional_properties", {})
+    assert not left, f"{type(value).__name__} has {left}"
+    return value.to_dict()
+
+
+def ask(endpoint, status_code=200, **arguments):
+    answer = endpoint.sync_detailed(client=client, **arguments)
+    assert answer.status_code == status_code, (endpoint.__name__, answer)
+    assert written(answer.parsed) == json.loads(answer.content), (endpoint.__name__, answer)
+    return answer.parsed
+
+
+def say(body, status_code=200):
+    return ask(declare, status_code, application="generated", body=body)
+
+
+def request(job, flow, bytes_, port):
+    connection = Connection(source=f"10.0.0.1:{port}", destination="10.0.0.2:80")
+    return FlowRequest(type_="flow_request", job=job, flow=flow, bytes_=bytes_, connection=connection)
+
+
+epoch = ask(health).epoch
+taken = say([
+    JobStart(type_="job_start", job="small"),
+    JobStart(type_="job_start", job="large"),
+    TaskHost(type_="task_host", job="small", task=0, host="h0"),
+    Size(type_="size", job="small", map_=0, reduces=[Portion(task=1, bytes_=1000)]),
+    request("small", 1, 1_000_000, 4001),
+    request("large", 2, 9_000_000, 4002),
+])
+assert (taken.taken, taken.epoch) == (6, epoch), taken
+stream = StreamReport(flow=1, delivered_bytes=1, sender_queue_bytes=2, receiver_queue_bytes=3)
+say(Streams(type_="streams", job="small", samples=[stream]))
+refused = say([JobStart(type_="job_start", job="x"), FlowComplete(type_="flow_complete", job="x", flow=1)], 422)
+assert (refused.error.taken, refused.error.epoch) == (1, epoch) and refused.error.reason, refused
+
+answer = ask(status)
+assert answer.agents and answer.applications and answer.links and answer.switches, answer
+assert {flow.flow for flow in ask(flows, most=10)} == {1, 2}
+assert {job.job for job in ask(jobs)} == {"small", "large"}
+flow = ask(explain_flow, application="generated", job="large", flow=2)
+assert flow.why and flow.bottleneck.rivals[0].job == "small", flow
+assert len(ask(explain_job, application="generated", job="small").flows) == 1
+assert ask(explain_job, 404, application="generated", job="none").error.field == "job"
+assert ask(exchange, 426, agent="h9").error.field == "Upgrade"
+assert description.sync(client=client)["openapi"] == "3.1.0"
+assert metrics.sync(client=client).endswith("# EOF\n")
+
+say([FlowComplete(type_="flow_complete", job="small", flow=1), JobComplete(type_="job_complete", job="small")])
+assert leave.sync_detailed("generated", client=client).status_code == 202

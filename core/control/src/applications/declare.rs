@@ -1,0 +1,329 @@
+//! What applications declare. Every message is checked in full before anything changes, so that a
+//! refused one leaves no trace.
+
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+use model::{Declared, FlowId, JobId, NodeId, NodeKind, StreamSample, TaskId};
+use protocol::Connection;
+use protocol::application::{Declaration, Portion, StreamReport};
+use units::Bytes;
+
+use crate::applications::registry::{Application, Flow, Registry};
+use crate::applications::truth::OWN_TASKS;
+use crate::context::Context;
+use crate::message::Refusal;
+use crate::view::View;
+
+/// What follows from a declaration.
+pub(crate) enum Announcement {
+    /// It was known already: an application that comes back declares all again.
+    Known,
+    /// The policy is to be told.
+    Tell(Declared),
+    /// A flow has begun.
+    Flow(FlowId),
+    FlowComplete(FlowId),
+    JobComplete(JobId),
+    /// How streams stand, as the application says.
+    Streams(Vec<StreamSample>),
+}
+
+fn refuse(field: &'static str, reason: String) -> Refusal {
+    Refusal { field, reason, busy: false }
+}
+
+fn busy(field: &'static str, reason: String) -> Refusal {
+    Refusal { field, reason, busy: true }
+}
+
+impl Registry {
+    /// Takes in what an application declares.
+    pub(crate) fn declare(
+        &mut self,
+        cx: &Context,
+        view: &View,
+        application: &str,
+        declaration: &Declaration,
+    ) -> Result<Announcement, Refusal> {
+        self.admit(cx, application)?;
+        let done = self.check(cx, view, application, declaration);
+        if let Some(record) = self.applications.get_mut(application).filter(|_| done.is_err()) {
+            record.refused += 1;
+        }
+        done
+    }
+
+    /// Knows the application from now on, unless it declares too much.
+    fn admit(&mut self, cx: &Context, name: &str) -> Result<(), Refusal> {
+        let limits = &cx.limits;
+        if !self.applications.contains_key(name) {
+            let most = limits.applications;
+            if self.applications.len() >= most {
+                let reason = format!("{most} applications are known; try again later");
+                return Err(busy("application", reason));
+            }
+            if name.is_empty() || name.len() > limits.name_bytes {
+                let most = limits.name_bytes;
+                return Err(refuse("application", format!("must have 1 to {most} bytes")));
+            }
+            self.applications.insert(Arc::from(name), Application::default());
+        }
+        self.stays(name);
+        let application = self.applications.get_mut(name).expect("it is there or was added");
+        let per_second = limits.declarations_per_second;
+        if !application.budget.take(cx.now, per_second) {
+            application.refused += 1;
+            let reason = format!("more than {per_second} declarations in a second; send fewer");
+            return Err(busy("application", reason));
+        }
+        Ok(())
+    }
+
+    fn check(
+        &mut self,
+        cx: &Context,
+        view: &View,
+        application: &str,
+        declaration: &Declaration,
+    ) -> Result<Announcement, Refusal> {
+        match declaration {
+            Declaration::JobStart { job } => self.start_job(cx, application, job),
+            Declaration::JobComplete { job } => {
+                Ok(Announcement::JobComplete(self.known(application, job)?))
+            }
+            Declaration::TaskHost { job, task, host } => {
+                let job = self.known(application, job)?;
+                self.place_task(cx, view, job, *task, host)
+            }
+            Declaration::Size { job, map, reduces } => {
+                let job = self.known(application, job)?;
+                self.add_sizes(cx, job, *map, reduces)
+            }
+            Declaration::FlowRequest { job, flow, connection, bytes } => {
+                let job = self.known(application, job)?;
+                self.request(cx, view, application, (job, *flow), *connection, *bytes)
+            }
+            Declaration::FlowComplete { job, flow } => {
+                let job = self.known(application, job)?;
+                Ok(Announcement::FlowComplete(self.flow_of(job, *flow)?))
+            }
+            Declaration::Streams { job, samples } => {
+                let job = self.known(application, job)?;
+                let samples = samples.iter().map(|report| self.stream(job, report));
+                Ok(Announcement::Streams(samples.collect::<Result<_, _>>()?))
+            }
+        }
+    }
+
+    fn known(&self, application: &str, job: &str) -> Result<JobId, Refusal> {
+        let found = self.find_job(application, job);
+        found.ok_or_else(|| {
+            let job: String = job.chars().take(80).collect();
+            refuse("job", format!("\"{job}\" has not started; declare job_start first"))
+        })
+    }
+
+    fn flow_of(&self, job: JobId, flow: u64) -> Result<FlowId, Refusal> {
+        let found = self.job(job).and_then(|job| job.flows.get(&flow));
+        found.copied().ok_or_else(|| {
+            refuse("flow", format!("the job has no flow {flow}; declare flow_request first"))
+        })
+    }
+
+    /// A job that has started already goes on.
+    fn start_job(
+        &mut self,
+        cx: &Context,
+        application: &str,
+        job: &str,
+    ) -> Result<Announcement, Refusal> {
+        let limits = &cx.limits;
+        if job.is_empty() || job.len() > limits.name_bytes {
+            return Err(refuse("job", format!("must have 1 to {} bytes", limits.name_bytes)));
+        }
+        if self.find_job(application, job).is_some() {
+            return Ok(Announcement::Known);
+        }
+        let jobs = self.applications.get(application).map_or(0, |known| known.jobs.len());
+        if jobs >= limits.jobs {
+            return Err(busy("job", format!("{jobs} jobs are open; complete one first")));
+        }
+        let Some(job) = self.add_job(cx.now, application, job) else {
+            return Err(busy("job", "too many jobs in all; try again later".into()));
+        };
+        Ok(Announcement::Tell(Declared::JobStart { job }))
+    }
+
+    fn place_task(
+        &mut self,
+        cx: &Context,
+        view: &View,
+        job: JobId,
+        task: u32,
+        host: &str,
+    ) -> Result<Announcement, Refusal> {
+        check_task("task", task)?;
+        let by_address = || view.host_at(host.parse().ok()?);
+        let found = view.named(host).or_else(by_address);
+        let node = found.filter(|node| view.kind(*node) == Some(NodeKind::Host));
+        let node = node.ok_or_else(|| {
+            let host: String = host.chars().take(80).collect();
+            refuse("host", format!("no host is called or addressed \"{host}\"; name a known one"))
+        })?;
+        let (task, most) = (TaskId(task), cx.limits.tasks);
+        let record = self.job_mut(job).expect("the job was found");
+        if record.hosts.len() >= most && !record.hosts.contains_key(&task) {
+            let reason = format!("the job has {most} tasks already; start another job");
+            return Err(busy("task", reason));
+        }
+        record.hosts.insert(task, node);
+        Ok(Announcement::Tell(Declared::TaskHost { job, task, host: node }))
+    }
+
+    fn add_sizes(
+        &mut self,
+        cx: &Context,
+        job: JobId,
+        map: u32,
+        reduces: &[Portion],
+    ) -> Result<Announcement, Refusal> {
+        check_task("map", map)?;
+        let mut tasks = BTreeSet::new();
+        for portion in reduces {
+            check_task("reduces.task", portion.task)?;
+            if !tasks.insert(portion.task) {
+                let reason = format!("task {} stands twice; add its portions up", portion.task);
+                return Err(refuse("reduces.task", reason));
+            }
+        }
+        let (map, most) = (TaskId(map), cx.limits.tasks);
+        let record = self.job_mut(job).expect("the job was found");
+        let before = record.sizes.get(&map).map_or(0, Vec::len);
+        let portions = record.portions - before + reduces.len();
+        if portions > most || record.sizes.len() >= most {
+            let reason = format!("the job has more than {most} portions; start another job");
+            return Err(busy("reduces", reason));
+        }
+        let reduces: Vec<(TaskId, Bytes)> =
+            reduces.iter().map(|portion| (TaskId(portion.task), portion.bytes)).collect();
+        record.portions = portions;
+        record.sizes.insert(map, reduces.clone());
+        Ok(Announcement::Tell(Declared::Size { job, map, reduces }))
+    }
+
+    fn request(
+        &mut self,
+        cx: &Context,
+        view: &View,
+        application: &str,
+        (job, flow): (JobId, u64),
+        connection: Connection,
+        bytes: Option<Bytes>,
+    ) -> Result<Announcement, Refusal> {
+        let src = end(view, "connection.source", connection.source)?;
+        let dst = end(view, "connection.destination", connection.destination)?;
+        if src == dst {
+            let reason = "both ends are on one host; leave flows within a host out";
+            return Err(refuse("connection", reason.into()));
+        }
+        let record = self.job(job).expect("the job was found");
+        if let Some(known) = record.flows.get(&flow).and_then(|id| self.flow(*id)) {
+            if known.connection == connection
+                && (known.size == bytes || known.contradicted.is_some())
+            {
+                return Ok(Announcement::Known);
+            }
+            let reason =
+                format!("flow {flow} is in use; complete it first or choose another number");
+            return Err(refuse("flow", reason));
+        }
+        if self.is_foreign(&connection, application) {
+            let reason = "another application has declared this connection; give exact ports";
+            return Err(refuse("connection", reason.into()));
+        }
+        let most = cx.limits.flows;
+        let flows = self.applications.get(application).map_or(0, |known| known.flows);
+        if flows >= most {
+            return Err(busy("flow", format!("{most} flows are open; complete one first")));
+        }
+        let record = Flow::new(Some((job, flow)), connection, (src, dst), bytes, cx.now);
+        match self.add_flow(record) {
+            Some(id) => Ok(Announcement::Flow(id)),
+            None => Err(busy("flow", "too many flows in all; try again later".into())),
+        }
+    }
+
+    fn stream(&self, job: JobId, report: &StreamReport) -> Result<StreamSample, Refusal> {
+        Ok(StreamSample {
+            flow: self.flow_of(job, report.flow)?,
+            delivered: report.delivered_bytes,
+            sender_queue: report.sender_queue_bytes,
+            receiver_queue: report.receiver_queue_bytes,
+        })
+    }
+}
+
+fn end(view: &View, field: &'static str, address: SocketAddr) -> Result<NodeId, Refusal> {
+    view.host_at(address.ip()).ok_or_else(|| {
+        let reason = format!(
+            "{} is no host's address; declare it in the configuration or run an agent there",
+            address.ip()
+        );
+        refuse(field, reason)
+    })
+}
+
+fn check_task(field: &'static str, task: u32) -> Result<(), Refusal> {
+    if task >= OWN_TASKS {
+        return Err(refuse(field, format!("{task} is too large; number tasks from 0")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_refused_declaration_leaves_no_trace_and_a_repeated_one_changes_nothing() {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
+        let mut config = Config::new("tcp", policy);
+        config.limits.flows = 1;
+        let cx = Context::new(&config, 1, units::Time::ZERO);
+        let mut view = View::new(&mut config).expect("a view");
+        for (name, last) in [("a", 1), ("b", 2)] {
+            let host = view.add_host(name).expect("there is room");
+            view.set_address([10, 0, 0, last].into(), host);
+        }
+        let mut registry = Registry::default();
+        let mut declare = |declaration| registry.declare(&cx, &view, "app", &declaration);
+        let job = || String::from("job");
+        let flow = |flow, to| Declaration::FlowRequest {
+            job: job(),
+            flow,
+            connection: Connection {
+                source: ([10, 0, 0, 1], 1000).into(),
+                destination: ([10, 0, 0, to], 5000).into(),
+            },
+            bytes: None,
+        };
+        assert_eq!(declare(flow(1, 2)).err().map(|refusal| refusal.field), Some("job"));
+        assert!(declare(Declaration::JobStart { job: job() }).is_ok());
+        let error = declare(flow(1, 9)).err().map(|refusal| refusal.field);
+        assert_eq!(error, Some("connection.destination"));
+        let error = declare(flow(1, 1)).err().map(|refusal| refusal.field);
+        assert_eq!(error, Some("connection"), "both ends on one host");
+        assert!(matches!(declare(flow(1, 2)), Ok(Announcement::Flow(FlowId(0)))));
+        assert!(matches!(declare(flow(1, 2)), Ok(Announcement::Known)));
+        assert!(declare(flow(2, 2)).is_err_and(|refusal| refusal.busy), "one flow is the limit");
+        let known = &registry.applications["app"];
+        assert_eq!((known.refused, known.flows), (4, 1));
+        assert_eq!(registry.flows().count(), 1);
+    }
+}

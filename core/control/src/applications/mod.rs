@@ -1,0 +1,5 @@
+//! Applications: what they declare, who declared it, and how it compares with what is measured.
+
+pub(crate) mod declare;
+pub(crate) mod registry;
+pub(crate) mod truth;

@@ -1,0 +1,373 @@
+//! Who has declared what: applications, their jobs, their flows, and their numbers. Numbers are dense
+//! and used again, so that tables by number stay small.
+
+use alloc::collections::btree_map::Entry;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use model::{FlowId, JobId, NodeId, StreamSample, TaskId};
+use protocol::Connection;
+use units::{Bytes, Rate, Span, Time};
+
+use crate::budget::Budget;
+
+/// An application.
+#[derive(Default)]
+pub(crate) struct Application {
+    pub(crate) jobs: BTreeMap<Arc<str>, JobId>,
+    pub(crate) flows: usize,
+    pub(crate) budget: Budget,
+    /// When what it declared ends; `None` while it is connected.
+    pub(crate) ends: Option<Time>,
+    pub(crate) refused: u64,
+    pub(crate) contradicted: u64,
+}
+
+/// A job. Tasks and sizes are kept for a policy that comes later.
+pub(crate) struct Job {
+    pub(crate) application: Arc<str>,
+    pub(crate) name: Arc<str>,
+    pub(crate) started: Time,
+    pub(crate) flows: BTreeMap<u64, FlowId>,
+    pub(crate) hosts: BTreeMap<TaskId, NodeId>,
+    pub(crate) sizes: BTreeMap<TaskId, Vec<(TaskId, Bytes)>>,
+    /// Entries in `sizes`.
+    pub(crate) portions: usize,
+}
+
+/// A flow: declared by an application, or seen in the network by a policy that watches it.
+pub(crate) struct Flow {
+    /// Its job and its number there; `None` when it was only seen.
+    pub(crate) owner: Option<(JobId, u64)>,
+    pub(crate) connection: Connection,
+    pub(crate) ends: (NodeId, NodeId),
+    pub(crate) since: Time,
+    /// What was declared; after a contradiction, what it counts as.
+    pub(crate) size: Option<Bytes>,
+    /// What was declared and measured otherwise.
+    pub(crate) contradicted: Option<Lie>,
+    /// Payload that reached the receiver since the flow began.
+    pub(crate) delivered: Bytes,
+    /// What its connection had delivered before the flow began, once that is known.
+    pub(crate) base: Option<Bytes>,
+    /// Payload that waits in the kernel at the sender, sent or not.
+    pub(crate) queued: Bytes,
+    /// Payload rate between the last two reports.
+    pub(crate) measured: Option<Rate>,
+    pub(crate) reported: Option<Time>,
+    /// The last sample that the application declared, and when.
+    pub(crate) declared: Option<(Time, StreamSample)>,
+    /// The window scale of its receiver.
+    pub(crate) scale: Option<u8>,
+    /// Its SYN or FIN was told to the policy.
+    pub(crate) open: bool,
+}
+
+impl Flow {
+    pub(crate) fn new(
+        owner: Option<(JobId, u64)>,
+        connection: Connection,
+        ends: (NodeId, NodeId),
+        size: Option<Bytes>,
+        now: Time,
+    ) -> Self {
+        Self {
+            owner,
+            connection,
+            ends,
+            since: now,
+            size,
+            contradicted: None,
+            delivered: Bytes::ZERO,
+            base: None,
+            queued: Bytes::ZERO,
+            measured: None,
+            reported: None,
+            declared: None,
+            scale: None,
+            open: false,
+        }
+    }
+
+    /// Takes in what its connections have delivered and what waits at them, by the report of now.
+    pub(crate) fn note(&mut self, now: Time, delivered: Bytes, queued: Bytes) {
+        let since = now.since(self.reported.unwrap_or(self.since));
+        // A connection from before the flow has delivered something already, that isn't the flow's.
+        let base = *self.base.get_or_insert(delivered);
+        let delivered = (delivered - base).max(self.delivered);
+        if since > Span::ZERO {
+            self.measured = Some(Rate::of(delivered - self.delivered, since));
+        }
+        self.delivered = delivered;
+        self.queued = queued;
+        self.reported = Some(now);
+    }
+
+    /// What was declared and measured otherwise, in words.
+    pub(crate) fn lie(&self) -> Option<String> {
+        Some(match self.contradicted? {
+            Lie::Size { declared } => {
+                format!("declared {declared} in all, but {} were delivered", self.delivered)
+            }
+            Lie::Backlog { declared } => {
+                format!("declared {declared} waiting, but its sender's kernel has nothing to send")
+            }
+        })
+    }
+}
+
+/// What was declared and measured otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lie {
+    /// More was delivered than was declared.
+    Size { declared: Bytes },
+    /// A backlog that the sender's kernel doesn't have.
+    Backlog { declared: Bytes },
+}
+
+/// The flows of a connection, which nearly always is one.
+enum Sharing {
+    One(FlowId),
+    Many(Vec<FlowId>),
+}
+
+impl Sharing {
+    fn flows(&self) -> &[FlowId] {
+        match self {
+            Self::One(flow) => core::slice::from_ref(flow),
+            Self::Many(flows) => flows,
+        }
+    }
+
+    fn push(&mut self, flow: FlowId) {
+        match self {
+            Self::One(first) => *self = Self::Many(alloc::vec![*first, flow]),
+            Self::Many(flows) => flows.push(flow),
+        }
+    }
+
+    /// Takes a flow out; whether none is left.
+    fn remove(&mut self, flow: FlowId) -> bool {
+        match self {
+            Self::One(only) => *only == flow,
+            Self::Many(flows) => {
+                flows.retain(|other| *other != flow);
+                flows.is_empty()
+            }
+        }
+    }
+}
+
+/// All applications, jobs and flows.
+#[derive(Default)]
+pub(crate) struct Registry {
+    pub(crate) applications: BTreeMap<Arc<str>, Application>,
+    /// Applications that are gone, by when what they declared ends.
+    ending: BTreeSet<(Time, Arc<str>)>,
+    jobs: Vec<Option<Job>>,
+    free_jobs: Vec<JobId>,
+    flows: Vec<Option<Flow>>,
+    free_flows: Vec<FlowId>,
+    by_connection: BTreeMap<Connection, Sharing>,
+    /// Flows that nobody declared.
+    pub(crate) seen: usize,
+}
+
+impl Registry {
+    /// What an application declared ends at `at`, unless it comes back.
+    pub(crate) fn leaves(&mut self, application: &str, at: Time) {
+        self.stays(application);
+        if let Some((name, _)) = self.applications.get_key_value(application) {
+            let name = name.clone();
+            self.ending.insert((at, name.clone()));
+            if let Some(known) = self.applications.get_mut(&name) {
+                known.ends = Some(at);
+            }
+        }
+    }
+
+    /// An application is connected, or connected again.
+    pub(crate) fn stays(&mut self, application: &str) {
+        if let Some(known) = self.applications.get_mut(application)
+            && let Some(at) = known.ends.take()
+        {
+            self.ending.remove(&(at, application.into()));
+        }
+    }
+
+    /// When the next application ends.
+    pub(crate) fn next_end(&self) -> Option<Time> {
+        self.ending.first().map(|(at, _)| *at)
+    }
+
+    /// Takes out the next application whose end is not after `now`.
+    pub(crate) fn ended(&mut self, now: Time) -> Option<Arc<str>> {
+        let (at, _) = self.ending.first()?;
+        if *at > now {
+            return None;
+        }
+        self.ending.pop_first().map(|(_, name)| name)
+    }
+
+    pub(crate) fn job(&self, job: JobId) -> Option<&Job> {
+        self.jobs.get(job.index())?.as_ref()
+    }
+
+    pub(crate) fn job_mut(&mut self, job: JobId) -> Option<&mut Job> {
+        self.jobs.get_mut(job.index())?.as_mut()
+    }
+
+    pub(crate) fn flow(&self, flow: FlowId) -> Option<&Flow> {
+        self.flows.get(flow.index())?.as_ref()
+    }
+
+    pub(crate) fn flow_mut(&mut self, flow: FlowId) -> Option<&mut Flow> {
+        self.flows.get_mut(flow.index())?.as_mut()
+    }
+
+    /// All flows, by number.
+    pub(crate) fn flows(&self) -> impl Iterator<Item = (FlowId, &Flow)> {
+        let numbered = (0u32..).zip(&self.flows);
+        numbered.filter_map(|(number, flow)| Some((FlowId(number), flow.as_ref()?)))
+    }
+
+    /// All jobs, by number.
+    pub(crate) fn jobs(&self) -> impl Iterator<Item = (JobId, &Job)> {
+        let numbered = (0u32..).zip(&self.jobs);
+        numbered.filter_map(|(number, job)| Some((JobId(number), job.as_ref()?)))
+    }
+
+    pub(crate) fn find_job(&self, application: &str, job: &str) -> Option<JobId> {
+        self.applications.get(application)?.jobs.get(job).copied()
+    }
+
+    pub(crate) fn add_job(&mut self, now: Time, application: &str, name: &str) -> Option<JobId> {
+        let number = u32::try_from(self.jobs.len()).ok()?;
+        let (application, _) = self.applications.get_key_value(application)?;
+        let (application, name) = (application.clone(), Arc::<str>::from(name));
+        let job = Job {
+            application: application.clone(),
+            name: name.clone(),
+            started: now,
+            flows: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            sizes: BTreeMap::new(),
+            portions: 0,
+        };
+        let id = self.free_jobs.pop().unwrap_or(JobId(number));
+        place(&mut self.jobs, id.index(), job);
+        self.applications.get_mut(&application)?.jobs.insert(name, id);
+        Some(id)
+    }
+
+    /// Forgets a job. Its flows must be gone.
+    pub(crate) fn remove_job(&mut self, id: JobId) {
+        if let Some(job) = self.jobs.get_mut(id.index()).and_then(Option::take) {
+            if let Some(application) = self.applications.get_mut(&job.application) {
+                application.jobs.remove(&job.name);
+            }
+            self.free_jobs.push(id);
+        }
+    }
+
+    pub(crate) fn add_flow(&mut self, flow: Flow) -> Option<FlowId> {
+        let number = u32::try_from(self.flows.len()).ok()?;
+        let id = self.free_flows.pop().unwrap_or(FlowId(number));
+        match flow.owner {
+            Some((job, number)) => {
+                let job = self.jobs.get_mut(job.index())?.as_mut()?;
+                job.flows.insert(number, id);
+                if let Some(application) = self.applications.get_mut(&job.application) {
+                    application.flows += 1;
+                }
+            }
+            None => self.seen += 1,
+        }
+        match self.by_connection.entry(flow.connection) {
+            Entry::Vacant(free) => {
+                free.insert(Sharing::One(id));
+            }
+            Entry::Occupied(mut taken) => taken.get_mut().push(id),
+        }
+        place(&mut self.flows, id.index(), flow);
+        Some(id)
+    }
+
+    pub(crate) fn remove_flow(&mut self, id: FlowId) -> Option<Flow> {
+        let flow = self.flows.get_mut(id.index()).and_then(Option::take)?;
+        match flow.owner {
+            Some((job, number)) => {
+                if let Some(job) = self.jobs.get_mut(job.index()).and_then(Option::as_mut) {
+                    job.flows.remove(&number);
+                    if let Some(application) = self.applications.get_mut(&job.application) {
+                        application.flows -= 1;
+                    }
+                }
+            }
+            None => self.seen -= 1,
+        }
+        if let Some(sharing) = self.by_connection.get_mut(&flow.connection)
+            && sharing.remove(id)
+        {
+            self.by_connection.remove(&flow.connection);
+        }
+        self.free_flows.push(id);
+        Some(flow)
+    }
+
+    /// The flows of exactly this connection.
+    pub(crate) fn sharing(&self, connection: &Connection) -> &[FlowId] {
+        self.by_connection.get(connection).map_or(&[], Sharing::flows)
+    }
+
+    /// The flows that packets of a connection belong to: those declared with its ports, or else with
+    /// one of them unknown, or with both.
+    pub(crate) fn carried_by(&self, connection: &Connection) -> &[FlowId] {
+        let any = |address: SocketAddr| SocketAddr::new(address.ip(), 0);
+        let Connection { source, destination } = *connection;
+        let ways = [
+            *connection,
+            Connection { source, destination: any(destination) },
+            Connection { source: any(source), destination },
+            Connection { source: any(source), destination: any(destination) },
+        ];
+        let found = ways.iter().map(|way| self.sharing(way)).find(|flows| !flows.is_empty());
+        found.unwrap_or(&[])
+    }
+
+    /// The connections that begin at an address.
+    pub(crate) fn leaving(&self, from: IpAddr) -> impl Iterator<Item = &Connection> {
+        let least = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+        let most = SocketAddr::new(IpAddr::V6(Ipv6Addr::from([0xff; 16])), u16::MAX);
+        let first = Connection { source: SocketAddr::new(from, 0), destination: least };
+        let last = Connection { source: SocketAddr::new(from, u16::MAX), destination: most };
+        self.by_connection.range(first..=last).map(|(connection, _)| connection)
+    }
+
+    /// Whether a connection has flows of somebody else than this application.
+    pub(crate) fn is_foreign(&self, connection: &Connection, application: &str) -> bool {
+        self.sharing(connection).iter().any(|id| {
+            let owner = self.flow(*id).and_then(|flow| self.job(flow.owner?.0));
+            owner.is_some_and(|job| *job.application != *application)
+        })
+    }
+
+    /// The application, job and number of a flow, as people know them.
+    pub(crate) fn name_of(&self, flow: &Flow) -> (String, String, u64) {
+        match flow.owner.and_then(|(job, number)| Some((self.job(job)?, number))) {
+            Some((job, number)) => ((*job.application).into(), (*job.name).into(), number),
+            None => (String::new(), String::new(), 0),
+        }
+    }
+}
+
+fn place<T>(table: &mut Vec<Option<T>>, at: usize, what: T) {
+    if table.len() <= at {
+        table.resize_with(at + 1, || None);
+    }
+    table[at] = Some(what);
+}

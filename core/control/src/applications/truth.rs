@@ -1,0 +1,145 @@
+//! Declared against measured: where they contradict each other, the measured wins.
+//!
+//! *Sizes.* More has been delivered than was declared: from then on the flow counts as twice what
+//! was delivered, doubled again whenever that is passed, so that a lie is found at most 64 times.
+//! Policies that go by flows hear of it as of a flow that ends and enters again; those that go by
+//! `SIZE` messages as of a map and a reduce of the controller's own between the two hosts.
+//!
+//! *Backlogs.* An application says that data waits, but the kernel at the sender has nothing to
+//! send and we don't hold the flow back: then what waits is what the kernel has. A program that
+//! really has data to send keeps its socket's buffer filled.
+
+use alloc::vec;
+
+use model::{Declared, FlowId, JobId, NodeId, TaskId};
+use units::Bytes;
+
+use crate::applications::registry::{Lie, Registry};
+
+/// Numbers of tasks from here on are the controller's own.
+pub(crate) const OWN_TASKS: u32 = 0xc000_0000;
+
+/// What headers of the application's own protocol may add to what it declares.
+const SLACK: Bytes = Bytes::new(65_536);
+/// Apart from that, 1 in so many.
+const SLACK_PART: u64 = 64;
+
+impl Registry {
+    /// Checks the declared size of a flow against what has been delivered: its job and the size that
+    /// it counts as from now on, when the declared one is false.
+    pub(crate) fn check_size(&mut self, id: FlowId) -> Option<(JobId, Bytes)> {
+        let flow = self.flow_mut(id)?;
+        let (size, (job, _)) = (flow.size?, flow.owner?);
+        if flow.delivered <= size + SLACK + Bytes::new(size.get() / SLACK_PART) {
+            return None;
+        }
+        let new = flow.delivered * 2;
+        flow.size = Some(new);
+        let is_first = flow.contradicted.is_none();
+        flow.contradicted.get_or_insert(Lie::Size { declared: size });
+        self.note_lie(job, is_first);
+        Some((job, new))
+    }
+
+    /// What a job that has declared sizes really moves between two hosts, as messages for a policy.
+    pub(crate) fn corrected_sizes(
+        &self,
+        job: JobId,
+        src: NodeId,
+        dst: NodeId,
+    ) -> Option<[Declared; 3]> {
+        let record = self.job(job).filter(|job| !job.sizes.is_empty())?;
+        let flows = record.flows.values().filter_map(|id| self.flow(*id));
+        let between = flows.filter(|flow| flow.ends == (src, dst));
+        let bytes: Bytes = between.map(|flow| flow.size.unwrap_or(flow.delivered)).sum();
+        // A node's number is below 2²², the most that a topology holds.
+        let map = TaskId(OWN_TASKS | src.0);
+        let reduce = TaskId(OWN_TASKS | 1 << 24 | dst.0);
+        Some([
+            Declared::TaskHost { job, task: map, host: src },
+            Declared::TaskHost { job, task: reduce, host: dst },
+            Declared::Size { job, map, reduces: vec![(reduce, bytes)] },
+        ])
+    }
+
+    /// What waits at the sender of a stream that was measured lately and declares so much, and whether
+    /// that is another amount than it declares. `is_held`: we hold it back, as far as is known.
+    pub(crate) fn backlog(&mut self, id: FlowId, declared: Bytes, is_held: bool) -> (Bytes, bool) {
+        let Some(flow) = self.flow_mut(id) else {
+            return (declared, false);
+        };
+        let is_false = declared > SLACK && flow.queued == Bytes::ZERO && !is_held;
+        if !is_false {
+            if flow.queued > Bytes::ZERO && matches!(flow.contradicted, Some(Lie::Backlog { .. })) {
+                flow.contradicted = None;
+            }
+            // The kernel's part of the queue is not in what the application knows.
+            return (declared + flow.queued, false);
+        }
+        let is_first = flow.contradicted.is_none();
+        flow.contradicted = Some(Lie::Backlog { declared });
+        let (queued, owner) = (flow.queued, flow.owner);
+        if let Some((job, _)) = owner {
+            self.note_lie(job, is_first);
+        }
+        (queued, owner.is_some())
+    }
+
+    fn note_lie(&mut self, job: JobId, is_first: bool) {
+        let application = self.job(job).map(|job| job.application.clone());
+        if let Some(name) = application.filter(|_| is_first)
+            && let Some(application) = self.applications.get_mut(&name)
+        {
+            application.contradicted += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Time;
+
+    use super::*;
+    use crate::applications::registry::{Application, Flow};
+
+    const MEGA: u64 = 1_000_000;
+
+    fn one_flow() -> (Registry, FlowId) {
+        let mut registry = Registry::default();
+        registry.applications.insert("app".into(), Application::default());
+        let job = registry.add_job(Time::ZERO, "app", "job").expect("there is room");
+        let connection = protocol::Connection {
+            source: ([10, 0, 0, 1], 1).into(),
+            destination: ([10, 0, 0, 2], 2).into(),
+        };
+        let size = Some(Bytes::new(MEGA));
+        let ends = (NodeId(0), NodeId(1));
+        let flow = Flow::new(Some((job, 1)), connection, ends, size, Time::ZERO);
+        let id = registry.add_flow(flow).expect("there is room");
+        (registry, id)
+    }
+
+    #[test]
+    fn a_size_is_doubled_when_more_was_delivered_and_the_lie_counts_once() {
+        let (mut registry, id) = one_flow();
+        let mut delivered = |bytes| {
+            registry.flow_mut(id).expect("it is there").delivered = Bytes::new(bytes);
+            registry.check_size(id).map(|(_, size)| size.get())
+        };
+        assert_eq!(delivered(MEGA + 65_536), None, "headers of the application");
+        assert_eq!(delivered(2 * MEGA), Some(4 * MEGA));
+        assert_eq!(delivered(4 * MEGA), None);
+        assert_eq!(delivered(5 * MEGA), Some(10 * MEGA));
+        assert_eq!(registry.applications["app"].contradicted, 1);
+    }
+
+    #[test]
+    fn a_backlog_that_the_kernel_lacks_is_false_unless_we_hold_the_flow() {
+        let (mut registry, id) = one_flow();
+        let much = Bytes::new(MEGA);
+        assert_eq!(registry.backlog(id, much, true), (much, false));
+        assert_eq!(registry.backlog(id, much, false), (Bytes::ZERO, true));
+        registry.flow_mut(id).expect("it is there").queued = Bytes::new(5);
+        assert_eq!(registry.backlog(id, much, false), (much + Bytes::new(5), false));
+    }
+}

@@ -1,0 +1,56 @@
+//! The time and the settings: every room reads them, none changes them.
+
+use model::LinkSpec;
+use units::{Span, Time};
+
+use crate::config::{Config, Enforcement, Limits};
+
+/// When it is, and what the configuration says.
+#[derive(Clone, Copy)]
+pub(crate) struct Context {
+    pub(crate) now: Time,
+    pub(crate) epoch: u64,
+    pub(crate) enforcement: Enforcement,
+    pub(crate) lease: Span,
+    pub(crate) sample: Span,
+    pub(crate) statistics: Span,
+    pub(crate) grace: Span,
+    pub(crate) discovered: LinkSpec,
+    pub(crate) limits: Limits,
+}
+
+/// A lease is renewed so many times before it ends, so that two renewals may be lost.
+const RENEWALS: u64 = 3;
+/// Links are not looked for more often.
+const PAUSE: Span = Span::from_millis(100);
+
+impl Context {
+    pub(crate) const fn new(config: &Config, epoch: u64, now: Time) -> Self {
+        Self {
+            now,
+            epoch,
+            enforcement: config.enforcement,
+            lease: config.lease,
+            sample: config.sample,
+            statistics: config.statistics,
+            grace: config.grace,
+            discovered: config.discovered,
+            limits: config.limits,
+        }
+    }
+
+    /// When a lease that is given now must be renewed.
+    pub(crate) fn renewal(&self) -> Time {
+        self.now + self.lease / RENEWALS
+    }
+
+    /// Within this time a probe has crossed a link, or there is none.
+    pub(crate) fn probe_pause(&self) -> Span {
+        self.statistics.max(PAUSE)
+    }
+
+    /// When switches are asked and links probed next, where the policy asks for `statistics`.
+    pub(crate) fn next_statistics(&self, statistics: Option<Span>) -> Time {
+        self.now + statistics.unwrap_or(self.statistics).max(PAUSE)
+    }
+}

@@ -1,0 +1,388 @@
+//! The way of an announcement, from top to bottom: an application declares something, the policy is
+//! told and decides, what it wants is noted, and agents and switches are told what has changed.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use model::{Declared, Directive, FlowId, JobId, LinkId, Measured, NodeId, StreamSample};
+use protocol::Connection;
+use protocol::agent::{Command, Thresholds};
+use protocol::application::Declaration;
+use units::{Bytes, Rate};
+
+use super::Controller;
+use crate::agents::Everything;
+use crate::applications::declare::Announcement;
+use crate::config::Enforcement;
+use crate::desired::{Grant, Intention};
+use crate::fabric::entry::{Does, Key};
+use crate::fabric::meters;
+use crate::message::{Output, Refusal};
+
+impl Controller {
+    /// An application declares something: it is checked and noted, then dealt with.
+    pub(super) fn handle_declaration(
+        &mut self,
+        application: &str,
+        declaration: &Declaration,
+    ) -> Result<(), Refusal> {
+        match self.registry.declare(&self.context, &self.view, application, declaration) {
+            Ok(announcement) => {
+                self.dispatch(announcement);
+                self.counters.declarations += 1;
+                Ok(())
+            }
+            Err(refusal) => {
+                self.counters.declarations_refused += 1;
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Tells the policy what follows from a declaration.
+    fn dispatch(&mut self, announcement: Announcement) {
+        match announcement {
+            Announcement::Known => {}
+            Announcement::Tell(declared) => self.tell(declared),
+            Announcement::Flow(id) => self.begin_flow(id),
+            Announcement::FlowComplete(id) => {
+                if let Some((job, _)) = self.registry.flow(id).and_then(|flow| flow.owner) {
+                    self.tell(Declared::FlowComplete { job, flow: id });
+                }
+                self.forget_flow(id);
+            }
+            Announcement::JobComplete(job) => self.complete_job(job),
+            Announcement::Streams(mut samples) => {
+                for sample in &mut samples {
+                    self.correct(sample);
+                }
+                self.tell(Declared::Streams(samples));
+            }
+        }
+    }
+
+    fn begin_flow(&mut self, id: FlowId) {
+        self.desired.begin(self.context.now, id);
+        self.pin(id);
+        let Some(flow) = self.registry.flow(id) else {
+            return;
+        };
+        self.desired.touch(flow.connection);
+        if let Some((job, _)) = flow.owner {
+            let ((src, dst), size) = (flow.ends, flow.size.unwrap_or(Bytes::MAX));
+            self.tell(Declared::FlowRequest { job, flow: id, src, dst, size });
+        }
+    }
+
+    pub(super) fn complete_job(&mut self, job: JobId) {
+        let Some(known) = self.registry.job(job) else {
+            return;
+        };
+        let flows: Vec<FlowId> = known.flows.values().copied().collect();
+        // Before the flows are forgotten: the policy may still say something about them.
+        self.tell(Declared::JobComplete { job });
+        for flow in flows {
+            self.forget_flow(flow);
+        }
+        self.registry.remove_job(job);
+    }
+
+    /// Forgets a flow and whatever holds it.
+    pub(super) fn forget_flow(&mut self, id: FlowId) {
+        self.unpin(id);
+        let Some(flow) = self.registry.remove_flow(id) else {
+            return;
+        };
+        if flow.open {
+            self.tell(Measured::Closed { flow: id });
+        }
+        let connection = flow.connection;
+        for link in self.desired.take_windows(id) {
+            self.agents.cap_window(&self.view, link, Some(connection), None);
+            self.uncap_at_switch(self.view.start(link), &connection);
+        }
+        self.desired.touch(connection);
+        if self.registry.sharing(&connection).is_empty() {
+            self.leave_pair(&connection);
+        }
+    }
+
+    /// Sets right what an application says of a stream by what was measured lately.
+    fn correct(&mut self, sample: &mut StreamSample) {
+        let (now, fresh) = (self.context.now, self.context.sample * 2);
+        let limit = self.desired.intention(sample.flow).limit;
+        let Some(flow) = self.registry.flow_mut(sample.flow) else {
+            return;
+        };
+        flow.declared = Some((now, *sample));
+        if !flow.reported.is_some_and(|at| now.since(at) <= fresh) {
+            return;
+        }
+        let near = |limit: Rate| flow.measured.is_some_and(|rate| rate >= limit.fraction(3, 4));
+        let is_held = limit.is_some_and(near);
+        sample.delivered = flow.delivered;
+        let (queue, is_lie) = self.registry.backlog(sample.flow, sample.sender_queue, is_held);
+        sample.sender_queue = queue;
+        self.counters.contradictions += u64::from(is_lie);
+    }
+
+    /// Appends to `out` what is to be done after all that was observed since the last decision: limits
+    /// that one input changes and another changes back are not told.
+    pub fn decide(&mut self, out: &mut Vec<Output>) {
+        for directive in self.decider.decide(self.context.now, &self.view.network) {
+            self.counters.directives += 1;
+            self.take_in(directive);
+        }
+        self.roll();
+        self.enforce();
+        self.tell_agents(out);
+        self.switches.write(out);
+        out.append(&mut self.closing);
+    }
+
+    /// Notes what the policy wants. Windows are told to agents and switches at once.
+    fn take_in(&mut self, directive: Directive) {
+        match directive {
+            Directive::Pace { flow, limit, .. } => {
+                let now = self.context.now;
+                self.intend(flow, |wanted| (wanted.limit, wanted.since) = (limit, now));
+            }
+            Directive::Prioritize { flow, priority, .. } => {
+                self.intend(flow, |wanted| wanted.priority = priority);
+            }
+            Directive::Window { link, flow, cap, .. } => self.cap_window(link, flow, cap),
+            Directive::PacePair { src, dst, rate, .. } => {
+                self.desired.give_pair((src, dst), rate);
+            }
+            // Timeslots and spaced acknowledgements have no actuator outside a simulation.
+            Directive::Grant { .. } | Directive::Space { .. } | Directive::Gather { .. } => {
+                self.counters.directives_unenforced += 1;
+            }
+        }
+    }
+
+    /// Changes what is wanted for a flow.
+    pub(super) fn intend(&mut self, flow: FlowId, change: impl FnOnce(&mut Intention)) {
+        if let Some(known) = self.registry.flow(flow) {
+            self.desired.intend(flow, known.connection, change);
+        }
+    }
+
+    /// Caps windows where a link begins, or lifts the cap: of one flow, or of all over the link.
+    pub(super) fn cap_window(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
+        if link.index() >= self.view.links.len() {
+            return;
+        }
+        if (flow, cap) == (None, None) {
+            let single: Vec<FlowId> =
+                self.desired.windows_at(link).filter_map(|(flow, _)| flow).collect();
+            for flow in single {
+                self.cap_window(link, Some(flow), None);
+            }
+        }
+        self.desired.set_window(link, flow, cap);
+        let connection = flow.and_then(|id| Some(self.registry.flow(id)?.connection));
+        let is_known = flow.is_none() || connection.is_some();
+        let is_told = is_known && self.agents.cap_window(&self.view, link, connection, cap)
+            || self.cap_at_switch(link, flow, cap);
+        if !is_told && cap.is_some() {
+            self.counters.directives_unenforced += 1;
+        }
+    }
+
+    /// Caps windows at a switch that can; whether it can.
+    fn cap_at_switch(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) -> bool {
+        let at = self.view.start(link);
+        if !self.switches.caps_windows(at) {
+            return false;
+        }
+        let flows = match flow {
+            Some(flow) => Vec::from([flow]),
+            None => self.flows_over(link),
+        };
+        for id in flows {
+            let Some(flow) = self.registry.flow(id) else {
+                continue;
+            };
+            match (cap, flow.scale) {
+                (Some(bytes), Some(shift)) => {
+                    let key = Key::of_acknowledgements(&flow.connection);
+                    self.switches.put_own(&self.context, at, key, Does::Cap { bytes, shift });
+                }
+                // Without its scale the header can't be written.
+                (Some(_), None) => self.counters.directives_unenforced += 1,
+                (None, _) => {
+                    let connection = flow.connection;
+                    self.uncap_at_switch(at, &connection);
+                }
+            }
+        }
+        true
+    }
+
+    fn uncap_at_switch(&mut self, at: NodeId, connection: &Connection) {
+        self.switches.take_own(&self.context, at, &Key::of_acknowledgements(connection));
+    }
+
+    /// The flows whose path a link is on.
+    fn flows_over(&self, link: LinkId) -> Vec<FlowId> {
+        let over = self
+            .registry
+            .flows()
+            .filter(|(id, flow)| self.view.path(flow.ends, u64::from(id.0)).contains(&link));
+        over.map(|(id, _)| id).collect()
+    }
+
+    /// Gives a flow entries of its own, if it is the first of its connection.
+    pub(super) fn pin(&mut self, id: FlowId) {
+        if let Some(flow) = self.registry.flow(id)
+            && self.registry.sharing(&flow.connection).first() == Some(&id)
+        {
+            let (flow, ends) = ((id, flow.connection), flow.ends);
+            self.rollout.pin(&self.context, &mut self.switches, &self.view, flow, ends);
+        }
+    }
+
+    /// Takes the entries of a flow from all switches.
+    fn unpin(&mut self, id: FlowId) {
+        let Some(flow) = self.registry.flow(id) else {
+            return;
+        };
+        self.rollout.unpin(&self.context, &mut self.switches, id, &flow.connection);
+        if flow.owner.is_none() {
+            let key = Key::of_count(&flow.connection);
+            self.switches.take_own_everywhere(&self.context, &key);
+        }
+    }
+
+    /// Goes on with a change of forwarding.
+    fn roll(&mut self) {
+        loop {
+            if self.rollout.wants_plan() {
+                if self.rollout.take_moved() {
+                    self.pin_anew();
+                }
+                let watching = self.decider.watch().is_some();
+                self.rollout.plan(&self.switches, &self.view, watching);
+            }
+            if !self.rollout.step(&self.context, &mut self.switches) {
+                return;
+            }
+        }
+    }
+
+    fn pin_anew(&mut self) {
+        let flows: Vec<FlowId> = self.registry.flows().map(|(id, _)| id).collect();
+        for id in flows {
+            if self.rollout.is_pinned(id) {
+                // Old entries lead over links that may be gone; without them packets go with all
+                // others, over a path that is whole.
+                self.unpin(id);
+            }
+            self.pin(id);
+            if self.desired.intention(id).limit.is_some()
+                && let Some(flow) = self.registry.flow(id)
+            {
+                // The first switch of its path may be another one.
+                self.desired.touch(flow.connection);
+            }
+        }
+    }
+
+    /// What a connection should be held to.
+    fn grant(&self, connection: &Connection) -> Grant {
+        let flows = self.registry.sharing(connection);
+        self.desired.grant(connection, flows, || self.view.ends(connection))
+    }
+
+    /// Tells actuators of the connections whose grant may have changed.
+    fn enforce(&mut self) {
+        for connection in self.desired.take_changed() {
+            let Some((src, dst)) = self.view.ends(&connection) else {
+                continue;
+            };
+            let mut grant = self.grant(&connection);
+            if self.context.enforcement == Enforcement::Meters {
+                let rate = grant.rate.take();
+                let first = self.registry.sharing(&connection).first();
+                let at = self.view.entrance((src, dst), first.map_or(0, |id| u64::from(id.0)));
+                let is_metered =
+                    meters::hold(&mut self.switches, &self.context, connection, at, rate);
+                self.counters.directives_unenforced += u64::from(!is_metered);
+            }
+            let is_told = self.agents.hold(src, connection, grant);
+            if !is_told && grant.rate.is_some() {
+                self.counters.directives_unenforced += 1;
+            }
+        }
+    }
+
+    /// Sends agents what they have to be told, and renewals.
+    fn tell_agents(&mut self, out: &mut Vec<Output>) {
+        for channel in self.agents.take_addressed() {
+            if let Some(hosts) = self.agents.to_retell(channel) {
+                let everything = self.everything(&hosts);
+                self.agents.retell(channel, everything);
+            }
+            if let Some(commands) = self.agents.take_commands(&self.context, channel) {
+                self.counters.commands += commands.commands.len() as u64;
+                out.push(Output::Agent(channel, commands));
+            }
+        }
+    }
+
+    /// Puts together everything that the agent of these hosts has to know.
+    fn everything(&self, hosts: &[NodeId]) -> Everything {
+        let mut all = Everything::default();
+        all.commands.push(Command::Sample { every_ns: Some(self.context.sample) });
+        for host in hosts {
+            for address in self.view.addresses_of(*host) {
+                let leaving = self.registry.leaving(address);
+                for connection in leaving.chain(self.desired.paired_from(address)) {
+                    let mut grant = self.grant(connection);
+                    if self.context.enforcement == Enforcement::Meters {
+                        grant.rate = None;
+                    }
+                    if grant != Grant::default() {
+                        all.grants.insert(*connection, grant);
+                    }
+                }
+            }
+            for link in self.view.network.topology().out(*host) {
+                self.everything_at(*host, *link, &mut all);
+            }
+        }
+        all
+    }
+
+    /// What the agent of a host or switch has to do where a link leaves it.
+    fn everything_at(&self, node: NodeId, link: LinkId, all: &mut Everything) {
+        let interface = &self.view.links[link.index()].interface;
+        if interface.is_empty() {
+            return;
+        }
+        let name = || (String::from(self.view.node_name(node)), interface.clone());
+        if let Some(watch) = self.decider.watch().and_then(|watch| watch.congestion)
+            && self.view.is_switch(node)
+        {
+            let (node, interface) = name();
+            let thresholds = Some(Thresholds {
+                low_packets: watch.low,
+                medium_packets: watch.medium,
+                high_packets: watch.high,
+                recovery_ns: watch.recovery,
+            });
+            all.commands.push(Command::Watch { node, interface, thresholds });
+        }
+        for (flow, cap) in self.desired.windows_at(link) {
+            let connection = flow.and_then(|id| Some(self.registry.flow(id)?.connection));
+            if flow.is_some() && connection.is_none() {
+                continue;
+            }
+            all.windows.insert((link, connection), cap);
+            let (node, interface) = name();
+            let cap_bytes = Some(cap);
+            all.commands.push(Command::Window { node, interface, connection, cap_bytes });
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What switches say, and what follows from it.
+
+use alloc::vec::Vec;
+
+use model::{Measured, NodeId};
+use openflow::{Closed, ErrorCode, PortReason, tcp_flags};
+use protocol::Connection;
+use units::Bytes;
+
+use super::Controller;
+use crate::config::Enforcement;
+use crate::fabric::frame::{Content, Frame, Segment};
+use crate::fabric::switches::{Pending, SwitchEvent};
+use crate::message::{ChannelId, Closing, Output};
+
+impl Controller {
+    pub(super) fn handle_bytes(&mut self, channel: ChannelId, mut bytes: &[u8]) {
+        while let Some(taken) = self.switches.receive(&self.context, channel, bytes) {
+            bytes = &bytes[taken..];
+            self.poll_switch(channel);
+            if bytes.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Polls the sessions that wait for something that doesn't come.
+    pub(super) fn poll_switches(&mut self) {
+        if let Some(due) = self.switches.due(self.context.now) {
+            for channel in due {
+                self.poll_switch(channel);
+            }
+            self.switches.polled_all();
+        }
+    }
+
+    fn poll_switch(&mut self, channel: ChannelId) {
+        while let Some(event) = self.switches.poll(&self.context, channel) {
+            self.handle_event(channel, event);
+        }
+        if let Some(closed) = self.switches.polled(channel) {
+            self.close_switch(channel, Closing::Session(closed));
+        }
+    }
+
+    fn handle_event(&mut self, channel: ChannelId, event: SwitchEvent) {
+        if matches!(event, SwitchEvent::Up) {
+            self.switch_up(channel);
+            return;
+        }
+        let Some(node) = self.switches.node(channel) else {
+            return;
+        };
+        match event {
+            SwitchEvent::Ports(xid, ports, last) => {
+                for port in ports {
+                    self.discovery().port_found(node, &port, false);
+                }
+                if last {
+                    self.switches.answered(node, xid);
+                    self.switch_ready(node);
+                }
+            }
+            SwitchEvent::PortStatus(reason, port) => {
+                self.discovery().port_found(node, &port, reason == PortReason::DELETE);
+            }
+            SwitchEvent::Packet { port, table, frame } => {
+                if self.switches.admit_packet(&self.context, channel) {
+                    self.packet_in(node, port, table, &frame);
+                }
+            }
+            SwitchEvent::Notice(notice) => {
+                if let Some(link) = self.view.link_at(node, notice.port.0) {
+                    let queue = Bytes::new(notice.queue_bytes.into());
+                    self.tell(Measured::Congested { link, level: notice.level, queue });
+                }
+            }
+            SwitchEvent::Done(xid) => match self.switches.answered(node, xid) {
+                Some(Pending::Step) => self.rollout.confirmed(node),
+                Some(Pending::Confirm(connection, rate)) => self.desired.confirm(connection, rate),
+                _ => {}
+            },
+            SwitchEvent::Entries(xid, entries, last) => {
+                let sums = self.switches.entries_listed(&self.context, node, xid, &entries, last);
+                if let Some(sums) = sums {
+                    self.carried(&sums);
+                }
+            }
+            SwitchEvent::Meters(xid, meters, last) => {
+                self.switches.meters_listed(&self.context, node, xid, &meters, last);
+            }
+            SwitchEvent::Failed(xid, code) => {
+                self.switches.counters.switch_errors += 1;
+                match self.switches.answered(node, xid) {
+                    // A switch that knows no roles obeys everybody.
+                    Some(Pending::Role) if code == Some(ErrorCode::STALE) => {
+                        self.outranked_at(channel, node);
+                    }
+                    // A step that isn't confirmed must not stop all others.
+                    Some(Pending::Step) => self.rollout.confirmed(node),
+                    // A switch that doesn't say what ports it has is of no use.
+                    Some(Pending::Ports) => {
+                        self.close_switch(channel, Closing::Session(Closed::Silence));
+                    }
+                    _ => {}
+                }
+            }
+            // A controller of a later epoch has come meanwhile.
+            SwitchEvent::Error(ErrorCode::IS_SLAVE) => self.outranked_at(channel, node),
+            SwitchEvent::Error(code) => self.switches.count_error(code),
+            SwitchEvent::Malformed => self.switches.counters.malformed += 1,
+            SwitchEvent::Up | SwitchEvent::Nothing => {}
+        }
+    }
+
+    fn switch_up(&mut self, channel: ChannelId) {
+        let Some(features) = self.switches.features(channel) else {
+            return;
+        };
+        let Some(node) = self.view.add_switch(features.datapath_id) else {
+            return;
+        };
+        if let Some(old) = self.switches.up(&self.context, channel, node, &features) {
+            self.rollout.confirmed(node);
+            self.closing.push(Output::CloseSwitch(old, Closing::Replaced));
+        }
+    }
+
+    fn switch_ready(&mut self, node: NodeId) {
+        self.rollout.is_due();
+        if !self.switches.set_ready(&self.context, node) {
+            return;
+        }
+        // It is there for the first time: applications may have come before it, as they do when the
+        // controller starts again, and what was decided of their connections had nowhere to go.
+        for id in self.registry.flows().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.pin(id);
+        }
+        if self.context.enforcement == Enforcement::Meters {
+            for (_, flow) in self.registry.flows() {
+                self.desired.touch(flow.connection);
+            }
+            self.desired.touch_pairs();
+        }
+    }
+
+    /// A switch takes nothing from this controller any more.
+    fn outranked_at(&mut self, channel: ChannelId, node: NodeId) {
+        if let Some(switch) = self.switches.get_mut(node) {
+            switch.obeys_another = true;
+        }
+        self.close_switch(channel, Closing::Outranked);
+    }
+
+    fn close_switch(&mut self, channel: ChannelId, why: Closing) {
+        self.closing.extend(self.switches.take_output(channel));
+        self.lose_switch(channel);
+        self.closing.push(Output::CloseSwitch(channel, why));
+    }
+
+    /// A channel is gone. Whether limits still stand at its switch is not known any more.
+    pub(super) fn lose_switch(&mut self, channel: ChannelId) {
+        let Some(node) = self.switches.remove(channel) else {
+            return;
+        };
+        self.rollout.confirmed(node);
+        let meters = self.switches.get(node).map(|switch| switch.meters.keys());
+        for connection in meters.into_iter().flatten() {
+            self.desired.confirm(*connection, None);
+        }
+    }
+
+    fn packet_in(&mut self, node: NodeId, port: u32, table: u8, frame: &Frame) {
+        match frame.content {
+            Content::Probe { datapath_id, port: from } => {
+                self.discovery().probed(datapath_id, from, node, port);
+                return;
+            }
+            Content::Arp { sender } => {
+                self.discovery().locate(node, port, frame.source, sender.into());
+            }
+            Content::Ip { source, tcp, .. } => {
+                self.discovery().locate(node, port, frame.source, source);
+                if let Some(segment) = tcp {
+                    self.watched(node, port, &segment);
+                }
+            }
+            Content::Other => {}
+        }
+        // Table 0 sends copies; the packets themselves are on their way.
+        if table > 0 {
+            self.discovery().forward(node, port, frame);
+        }
+    }
+
+    /// SYN, SYN-ACK and FIN, seen at the first switch of the path.
+    fn watched(&mut self, node: NodeId, port: u32, segment: &Segment) {
+        if self.decider.watch().is_none() {
+            return;
+        }
+        let Connection { source, destination } = segment.connection;
+        let link = self.view.link_at(node, port);
+        let leads = link.map(|link| self.view.network.topology().link(link).to);
+        if leads.is_none() || self.view.host_at(source.ip()) != leads {
+            return;
+        }
+        let is = |flag: u16| segment.flags & flag != 0;
+        if is(tcp_flags::SYN) && is(tcp_flags::ACK) {
+            let data = Connection { source: destination, destination: source };
+            for id in self.registry.carried_by(&data).to_vec() {
+                if let Some(flow) = self.registry.flow_mut(id) {
+                    flow.scale = Some(segment.scale.unwrap_or(0));
+                }
+            }
+        } else if is(tcp_flags::SYN) {
+            self.opened(segment.connection);
+        } else if is(tcp_flags::FIN) {
+            self.closed(&segment.connection);
+        }
+    }
+
+    /// What connections have carried, as a switch counts.
+    fn carried(&mut self, sums: &[(Connection, Bytes)]) {
+        let mut flows = Vec::new();
+        for (connection, bytes) in sums {
+            if let [id] = *self.registry.sharing(connection) {
+                flows.push((id, *bytes));
+            }
+        }
+        flows.sort_unstable();
+        flows.dedup_by_key(|(id, _)| *id);
+        if !flows.is_empty() && self.decider.watch().is_some() {
+            self.tell(Measured::Carried { flows });
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Answers to people, read from the rooms: how everything stands, and why a flow has its rate.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use model::{FlowId, JobId, LinkId, NodeId, NodeKind};
+use units::{Bytes, Rate};
+
+use super::Controller;
+use crate::applications::registry::Flow;
+use crate::config::Enforcement;
+use crate::fabric::discovery::PROBES;
+use crate::fabric::switches::Switch;
+use crate::status::{
+    AgentStatus, ApplicationStatus, Bottleneck, FlowExplanation, FlowStatus, JobExplanation,
+    LinkStatus, Rival, Status, SwitchStatus,
+};
+
+/// Rivals that an explanation names.
+const RIVALS: usize = 10;
+/// Flows of a job that are explained.
+const EXPLAINED: usize = 1000;
+
+/// What flows on a link add up to.
+#[derive(Clone, Default)]
+struct Load {
+    flows: Vec<FlowId>,
+    limited: Rate,
+    measured: Rate,
+    /// Flows without a limit: they take what there is.
+    unlimited: usize,
+}
+
+impl Controller {
+    /// How everything stands.
+    pub fn status(&self) -> Status {
+        Status {
+            epoch: self.context.epoch,
+            since_ns: self.since,
+            policy: self.decider.name.clone(),
+            enforcement: match self.context.enforcement {
+                Enforcement::Pacing => "pacing",
+                Enforcement::Meters => "meters",
+            },
+            switches: self.switch_statuses(),
+            agents: self
+                .agents
+                .iter()
+                .map(|agent| AgentStatus {
+                    identity: agent.identity.clone(),
+                    hosts: agent
+                        .hosts
+                        .iter()
+                        .map(|node| self.view.node_name(*node).into())
+                        .collect(),
+                    capabilities: agent.capabilities.clone(),
+                    paced: agent.grants.values().filter(|grant| grant.rate.is_some()).count(),
+                    unconfirmed: agent.unconfirmed() as u64,
+                    heard_ns: agent.heard,
+                })
+                .collect(),
+            applications: self
+                .registry
+                .applications
+                .iter()
+                .map(|(name, known)| ApplicationStatus {
+                    name: (**name).into(),
+                    connected: known.ends.is_none(),
+                    jobs: known.jobs.len(),
+                    flows: known.flows,
+                    refused: known.refused,
+                    contradicted: known.contradicted,
+                })
+                .collect(),
+            links: self.link_statuses(),
+            problems: self.problems(),
+        }
+    }
+
+    fn switch_statuses(&self) -> Vec<SwitchStatus> {
+        let topology = self.view.network.topology();
+        let nodes = (0u32..).zip(topology.nodes());
+        let switches = nodes.filter(|(_, node)| node.kind == NodeKind::Switch);
+        switches
+            .map(|(number, node)| {
+                let known = self.switches.get(NodeId(number));
+                SwitchStatus {
+                    name: node.name.clone(),
+                    datapath_id: self.view.datapath_of(NodeId(number)),
+                    connected: known.is_some_and(|switch| switch.ready),
+                    settled: known.is_some_and(|s| s.ready)
+                        && self.rollout.is_settled(NodeId(number)),
+                    entries: known.map_or(0, |switch| switch.routes.len() + switch.own.len()),
+                    meters: known.map_or(0, |switch| switch.meters.len()),
+                }
+            })
+            .collect()
+    }
+
+    fn link_statuses(&self) -> Vec<LinkStatus> {
+        let loads = self.loads(|_| true);
+        let links = (0u32..).zip(self.view.network.topology().links());
+        links
+            .map(|(number, link)| {
+                let id = LinkId(number);
+                let load = loads.get(&id).cloned().unwrap_or_default();
+                let known = &self.view.links[id.index()];
+                LinkStatus {
+                    from: self.view.node_name(link.from).into(),
+                    to: self.view.node_name(link.to).into(),
+                    capacity_bps: link.spec.capacity,
+                    declared: known.declared,
+                    seen: self.can_be_seen(id).then(|| known.seen.is_some()),
+                    up: self.view.network.is_up(id),
+                    flows: load.flows.len(),
+                    limited_bps: load.limited,
+                    measured_bps: load.measured,
+                }
+            })
+            .collect()
+    }
+
+    /// Whether probes would cross a link: between two switches that are connected.
+    fn can_be_seen(&self, link: LinkId) -> bool {
+        let link = self.view.network.topology().link(link);
+        [link.from, link.to].iter().all(|n| self.switches.is_ready(*n))
+    }
+
+    /// Whether probes must have crossed a link by now.
+    fn should_be_seen(&self, link: LinkId) -> bool {
+        let patience = self.context.probe_pause() * PROBES;
+        let link = self.view.network.topology().link(link);
+        let ends = [link.from, link.to].map(|node| self.switches.get(node));
+        let long =
+            |switch: &Switch| switch.ready && self.context.now.since(switch.ready_since) > patience;
+        ends.iter().all(|end| end.is_some_and(long))
+    }
+
+    /// What flows add up to on the links that matter.
+    fn loads(&self, matters: impl Fn(LinkId) -> bool) -> BTreeMap<LinkId, Load> {
+        let mut loads: BTreeMap<LinkId, Load> = BTreeMap::new();
+        let mut path = Vec::new();
+        for (id, flow) in self.registry.flows() {
+            path.clear();
+            self.view.network.path(flow.ends.0, flow.ends.1, u64::from(id.0), &mut path);
+            for link in path.iter().filter(|link| matters(**link)) {
+                let load = loads.entry(*link).or_default();
+                load.flows.push(id);
+                let limit = self.desired.intention(id).limit;
+                load.unlimited += usize::from(limit.is_none());
+                load.limited = load.limited + limit.unwrap_or(Rate::ZERO);
+                load.measured = load.measured + flow.measured.unwrap_or(Rate::ZERO);
+            }
+        }
+        loads
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let mut problems = Vec::new();
+        if let Some(epoch) = self.outranked() {
+            problems.push(format!(
+                "agents obey a controller of epoch {epoch}, this one has {}: stop one of the two",
+                self.context.epoch
+            ));
+        }
+        for switch in self.switch_statuses() {
+            let node = self.view.named(&switch.name);
+            let has_agent = node.is_some_and(|node| self.agents.acting_for(node).is_some());
+            let known = node.and_then(|node| self.switches.get(node));
+            if known.is_some_and(|known| known.obeys_another) {
+                problems.push(format!(
+                    "switch {} obeys a controller of a later epoch than {}: stop one of the two",
+                    switch.name, self.context.epoch
+                ));
+            } else if !switch.connected && !has_agent {
+                problems.push(format!("switch {} is not connected", switch.name));
+            }
+        }
+        for (node, switch) in self.switches.iter() {
+            if switch.ready && !switch.capable {
+                let name = self.view.node_name(node);
+                problems
+                    .push(format!("switch {name} has less than two tables: it gets no entries"));
+            }
+        }
+        for (number, link) in (0u32..).zip(&self.view.links) {
+            let id = LinkId(number);
+            if link.declared && link.seen.is_none() && self.should_be_seen(id) {
+                let name = self.view.link_name(id);
+                problems.push(format!("link {name} is declared, but no probe has crossed it"));
+            }
+            if !self.view.network.is_up(id) && (link.declared || !link.lost) {
+                problems.push(format!("link {} is down", self.view.link_name(id)));
+            }
+        }
+        problems.extend(self.view.contradictions.keys().cloned());
+        problems
+    }
+
+    /// At most `most` flows, those with the highest measured rate first.
+    pub fn flows(&self, most: usize) -> Vec<FlowStatus> {
+        let mut flows: Vec<_> = self.registry.flows().collect();
+        flows.sort_by_key(|(id, flow)| (core::cmp::Reverse(flow.measured), *id));
+        flows.truncate(most);
+        flows.into_iter().map(|(id, flow)| self.flow_status(id, flow)).collect()
+    }
+
+    fn flow_status(&self, id: FlowId, flow: &Flow) -> FlowStatus {
+        let (application, job, number) = self.registry.name_of(flow);
+        FlowStatus {
+            application,
+            job,
+            flow: number,
+            connection: flow.connection,
+            intended_bps: self.desired.intention(id).limit,
+            enforced_bps: self.desired.confirmed(&flow.connection),
+            measured_bps: flow.measured,
+            bytes: flow.size,
+            delivered_bytes: flow.delivered,
+            contradicted: flow.lie(),
+        }
+    }
+
+    /// Why a flow has its rate; `None` when there is no such flow.
+    pub fn explain_flow(&self, application: &str, job: &str, flow: u64) -> Option<FlowExplanation> {
+        let job = self.registry.find_job(application, job)?;
+        let id = *self.registry.job(job)?.flows.get(&flow)?;
+        self.explain(id)
+    }
+
+    /// Why the flows of a job have their rates; `None` when there is no such job.
+    pub fn explain_job(&self, application: &str, job: &str) -> Option<JobExplanation> {
+        let id: JobId = self.registry.find_job(application, job)?;
+        let known = self.registry.job(id)?;
+        let sizes = known.sizes.values().flatten().map(|(_, bytes)| *bytes);
+        let flows = known.flows.values();
+        let requested = flows.clone().filter_map(|id| self.registry.flow(*id)?.size).sum::<Bytes>();
+        Some(JobExplanation {
+            application: application.into(),
+            job: job.into(),
+            started_ns: known.started,
+            declared_bytes: sizes.sum::<Bytes>().max(requested),
+            flows: flows.take(EXPLAINED).filter_map(|id| self.explain(*id)).collect(),
+        })
+    }
+
+    fn explain(&self, id: FlowId) -> Option<FlowExplanation> {
+        let flow = self.registry.flow(id)?;
+        let intention = self.desired.intention(id);
+        let path = self.view.path(flow.ends, u64::from(id.0));
+        let loads = self.loads(|link| path.contains(&link));
+        // How full a link is, in parts of its capacity; then how many share it.
+        let fullness = |link: &&LinkId| {
+            let capacity = self.view.network.topology().link(**link).spec.capacity.as_bps();
+            let load = loads.get(*link)?;
+            let busy = load.limited.max(load.measured).as_bps();
+            let parts = busy.saturating_mul(1000).checked_div(capacity)?.min(1000);
+            Some((if load.unlimited > 0 { 1000 } else { parts }, load.flows.len()))
+        };
+        let fullest = path.iter().rev().max_by_key(fullness);
+        let bottleneck = fullest.map(|link| self.bottleneck(*link, id, &loads[link]));
+        Some(FlowExplanation {
+            flow: self.flow_status(id, flow),
+            declared_ns: flow.since,
+            since_ns: intention.since,
+            why: self.why((flow, intention.limit), path.is_empty(), bottleneck.as_ref()),
+            by: self.by(id, flow),
+            path: path.iter().map(|link| self.view.link_name(*link)).collect(),
+            bottleneck,
+        })
+    }
+
+    fn bottleneck(&self, link: LinkId, id: FlowId, load: &Load) -> Bottleneck {
+        let others = load.flows.iter().filter(|other| **other != id);
+        let mut others: Vec<_> =
+            others.filter_map(|id| Some((*id, self.registry.flow(*id)?))).collect();
+        // Without a limit, a flow takes what it gets.
+        others.sort_by_key(|(id, flow)| {
+            let limit = self.desired.intention(*id).limit.unwrap_or(Rate::MAX);
+            (core::cmp::Reverse((flow.measured, limit)), *id)
+        });
+        let more = others.len().saturating_sub(RIVALS);
+        let rivals = others.into_iter().take(RIVALS).map(|(id, flow)| {
+            let (application, job, number) = self.registry.name_of(flow);
+            let intended_bps = self.desired.intention(id).limit;
+            Rival { application, job, flow: number, intended_bps, measured_bps: flow.measured }
+        });
+        Bottleneck {
+            link: self.view.link_name(link),
+            capacity_bps: self.view.network.topology().link(link).spec.capacity,
+            limited_bps: load.limited,
+            measured_bps: load.measured,
+            rivals: rivals.collect(),
+            more,
+        }
+    }
+
+    fn why(
+        &self,
+        (flow, limit): (&Flow, Option<Rate>),
+        pathless: bool,
+        bottleneck: Option<&Bottleneck>,
+    ) -> String {
+        let policy = &self.decider.name;
+        let mut why = match limit {
+            _ if pathless => String::from("no path leads from its source to its destination"),
+            None => format!("policy {policy} sets no limit: it gets what TCP gets it"),
+            Some(rate) => match bottleneck {
+                Some(Bottleneck { link, rivals, more, .. }) if !rivals.is_empty() => format!(
+                    "policy {policy} holds it to {rate} beside {} on {link}",
+                    plural(rivals.len() + more)
+                ),
+                Some(Bottleneck { link, .. }) => {
+                    format!("policy {policy} holds it to {rate}; it is alone on {link}")
+                }
+                None => format!("policy {policy} holds it to {rate}"),
+            },
+        };
+        if let Some(lie) = flow.lie() {
+            why.push_str("; ");
+            why.push_str(&lie);
+        }
+        why
+    }
+
+    fn by(&self, id: FlowId, flow: &Flow) -> String {
+        if self.desired.intention(id).limit.is_none() {
+            return "nobody: there is nothing to enforce".to_string();
+        }
+        let host = flow.ends.0;
+        match self.context.enforcement {
+            Enforcement::Pacing => match self.agents.acting_for(host) {
+                Some((_, agent)) => format!("agent {}, by pacing", agent.identity),
+                None => format!("nobody: no agent is connected for {}", self.view.node_name(host)),
+            },
+            Enforcement::Meters => {
+                let at = self.view.entrance(flow.ends, u64::from(id.0));
+                match at.filter(|node| self.switches.is_ready(*node)) {
+                    Some(node) => format!("switch {}, by a meter", self.view.node_name(node)),
+                    None => "nobody: the first switch of its path is not connected".to_string(),
+                }
+            }
+        }
+    }
+}
+
+fn plural(count: usize) -> String {
+    if count == 1 { "1 other flow".into() } else { format!("{count} other flows") }
+}

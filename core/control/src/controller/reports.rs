@@ -1,0 +1,303 @@
+//! What agents report: the policy is told, and what is known of flows is set right.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use model::{Congestion, Declared, FlowId, Measured, NodeId, StreamSample};
+use protocol::Connection;
+use protocol::agent::{ConnectionReport, Host, Level, Report};
+use units::{Bytes, Rate};
+
+use super::{Controller, PATIENCE};
+use crate::applications::registry::Flow;
+use crate::fabric::entry::{Does, Key};
+use crate::message::{ChannelId, Closing, Output, Refusal};
+
+/// What one report says of a flow or a pair of hosts, over all its connections.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    delivered: Bytes,
+    queued: Bytes,
+}
+
+impl Controller {
+    pub(super) fn handle_report(
+        &mut self,
+        channel: ChannelId,
+        report: &Report,
+    ) -> Result<(), Refusal> {
+        if !self.agents.knows(channel) {
+            let reason = "the connection is not known; connect first".into();
+            return Err(Refusal { field: "agent", reason, busy: false });
+        }
+        let greeted = self.agents.admit(&self.context, channel, report);
+        let done = greeted.and_then(|greeted| match report {
+            Report::Hello { hosts, capabilities, epoch } => {
+                let done = self.greet(channel, hosts, capabilities, *epoch);
+                done.inspect_err(|refusal| self.refuse_agent(channel, refusal))
+            }
+            _ if !greeted => {
+                let reason = "the first report must be a hello; connect again".into();
+                let refusal = Refusal { field: "type", reason, busy: false };
+                self.refuse_agent(channel, &refusal);
+                Err(refusal)
+            }
+            _ => self.take_in_report(channel, report),
+        });
+        match done {
+            Ok(()) => self.counters.reports += 1,
+            Err(_) => self.counters.reports_refused += 1,
+        }
+        done
+    }
+
+    /// The first report of an agent.
+    fn greet(
+        &mut self,
+        channel: ChannelId,
+        hosts: &[Host],
+        capabilities: &[String],
+        epoch: u64,
+    ) -> Result<(), Refusal> {
+        let (cx, view) = (&self.context, &mut self.view);
+        let replaced = self.agents.greet(cx, view, channel, hosts, capabilities)?;
+        self.agents.note_epoch(epoch);
+        for old in replaced {
+            self.close_agent(old, Closing::Replaced);
+        }
+        self.rollout.is_due();
+        Ok(())
+    }
+
+    fn refuse_agent(&mut self, channel: ChannelId, refusal: &Refusal) {
+        self.close_agent(channel, Closing::Refused(refusal.clone()));
+    }
+
+    fn close_agent(&mut self, channel: ChannelId, why: Closing) {
+        self.lose_agent(channel);
+        self.closing.push(Output::CloseAgent(channel, why));
+    }
+
+    pub(super) fn lose_agent(&mut self, channel: ChannelId) {
+        self.agents.remove(channel, |connection| self.desired.confirm(connection, None));
+    }
+
+    fn take_in_report(&mut self, channel: ChannelId, report: &Report) -> Result<(), Refusal> {
+        match report {
+            Report::Hello { .. } => {}
+            Report::Connections { connections } => self.sampled(channel, connections)?,
+            Report::Opened { connection } => {
+                self.check_own(channel, connection)?;
+                self.opened(*connection);
+            }
+            Report::Closed { connection } => {
+                self.check_own(channel, connection)?;
+                self.closed(connection);
+            }
+            Report::Congested { node, interface, level, queue_bytes } => {
+                let found = self.view.named(node);
+                let found = found.filter(|node| self.agents.acts_for(channel, *node));
+                let link = found.and_then(|node| self.view.link_by(node, interface));
+                let Some(link) = link else {
+                    let reason = "is no interface that the agent acts for; declare it".into();
+                    return Err(Refusal { field: "interface", reason, busy: false });
+                };
+                let level = match level {
+                    Level::Recovered => Congestion::Recovered,
+                    Level::Low => Congestion::Low,
+                    Level::Medium => Congestion::Medium,
+                    Level::High => Congestion::High,
+                };
+                self.tell(Measured::Congested { link, level, queue: *queue_bytes });
+            }
+            Report::Applied { epoch, sequence } => {
+                let confirm = |connection, rate| self.desired.confirm(connection, rate);
+                self.agents.applied(&self.context, channel, *epoch, *sequence, confirm);
+            }
+            Report::Stale { obeys, .. } => {
+                self.counters.stale += 1;
+                self.agents.note_epoch(*obeys);
+            }
+        }
+        Ok(())
+    }
+
+    /// An agent speaks of connections of its own hosts only.
+    fn check_own(&self, channel: ChannelId, connection: &Connection) -> Result<(), Refusal> {
+        let host = self.view.host_at(connection.source.ip());
+        if host.is_some_and(|host| self.agents.acts_for(channel, host)) {
+            return Ok(());
+        }
+        let reason = format!("{} is not of the agent's hosts", connection.source.ip());
+        Err(Refusal { field: "connection.source", reason, busy: false })
+    }
+
+    /// The first packet of a connection. Connections that nobody declared matter to policies that
+    /// watch the network only.
+    pub(super) fn opened(&mut self, connection: Connection) {
+        if let Some(id) = self.registry.carried_by(&connection).first().copied() {
+            if let Some(flow) = self.registry.flow_mut(id) {
+                // All that it delivers is the flow's.
+                flow.base = flow.base.or(Some(Bytes::ZERO));
+            }
+            self.tell_opened(id);
+            return;
+        }
+        if self.decider.watch().is_none() || self.registry.seen >= self.context.limits.flows {
+            return;
+        }
+        let Some(ends) = self.view.ends(&connection).filter(|(src, dst)| src != dst) else {
+            return;
+        };
+        let mut flow = Flow::new(None, connection, ends, None, self.context.now);
+        flow.base = Some(Bytes::ZERO);
+        if let Some(id) = self.registry.add_flow(flow) {
+            self.desired.begin(self.context.now, id);
+            self.tell_opened(id);
+            // The first switch of its path counts what it carries.
+            if let Some(at) = self.view.entrance(ends, u64::from(id.0)) {
+                let key = Key::of_count(&connection);
+                self.switches.put_own(&self.context, at, key, Does::Count);
+            }
+        }
+    }
+
+    fn tell_opened(&mut self, id: FlowId) {
+        if let Some(flow) = self.registry.flow_mut(id).filter(|flow| !flow.open) {
+            flow.open = true;
+            let (src, dst) = flow.ends;
+            self.tell(Measured::Opened { flow: id, src, dst });
+        }
+    }
+
+    /// The last packet of a connection.
+    pub(super) fn closed(&mut self, connection: &Connection) {
+        self.leave_pair(connection);
+        let Some(id) = self.registry.sharing(connection).first().copied() else {
+            return;
+        };
+        let Some(flow) = self.registry.flow_mut(id) else {
+            return;
+        };
+        if flow.owner.is_none() {
+            self.forget_flow(id);
+        } else if core::mem::take(&mut flow.open) {
+            self.tell(Measured::Closed { flow: id });
+        }
+    }
+
+    fn sampled(&mut self, channel: ChannelId, reports: &[ConnectionReport]) -> Result<(), Refusal> {
+        let (now, most) = (self.context.now, self.context.limits.flows);
+        if reports.len() > most {
+            let reason = format!("more than {most} in a report; send fewer");
+            return Err(Refusal { field: "connections", reason, busy: false });
+        }
+        let mut flows: BTreeMap<FlowId, Sum> = BTreeMap::new();
+        let mut pairs: BTreeMap<(NodeId, NodeId), Sum> = BTreeMap::new();
+        for report in reports {
+            self.check_own(channel, &report.connection)?;
+        }
+        for report in reports {
+            // What a connection of several flows delivers can't be told apart.
+            if let [id] = *self.registry.carried_by(&report.connection) {
+                let sum = flows.entry(id).or_default();
+                sum.delivered += report.delivered_bytes;
+                sum.queued += report.unsent_bytes + report.in_flight_bytes;
+            }
+            let ends = self.view.ends(&report.connection);
+            if let Some(ends) = ends.filter(|(src, dst)| src != dst) {
+                let sum = pairs.entry(ends).or_default();
+                sum.delivered += report.delivered_bytes;
+                sum.queued += report.unsent_bytes;
+                self.desired.note_carrier(now, ends, report, most);
+            }
+        }
+        self.tell_flows(&flows);
+        self.tell_pairs(&pairs);
+        Ok(())
+    }
+
+    fn tell_flows(&mut self, sums: &BTreeMap<FlowId, Sum>) {
+        let mut delivered = Vec::new();
+        let mut streams = Vec::new();
+        let (now, fresh) = (self.context.now, self.context.sample * 2);
+        for (id, sum) in sums {
+            let Some(flow) = self.registry.flow_mut(*id) else {
+                continue;
+            };
+            flow.note(now, sum.delivered, sum.queued);
+            if flow.owner.is_none() {
+                continue;
+            }
+            if flow.size.is_some() {
+                delivered.push((*id, flow.delivered));
+                self.check_size(*id);
+            } else if flow.declared.is_none_or(|(at, _)| now.since(at) > fresh) {
+                streams.push(StreamSample {
+                    flow: *id,
+                    delivered: flow.delivered,
+                    sender_queue: flow.queued,
+                    receiver_queue: Bytes::ZERO,
+                });
+            }
+        }
+        if self.decider.watch().is_some_and(|watch| watch.statistics.is_some()) {
+            let carried =
+                sums.keys().filter_map(|id| Some((*id, self.registry.flow(*id)?.delivered)));
+            let flows = carried.collect();
+            self.tell(Measured::Carried { flows });
+        }
+        if !delivered.is_empty() {
+            self.tell(Measured::Delivered(delivered));
+        }
+        if !streams.is_empty() {
+            self.tell(Measured::Streams(streams));
+        }
+    }
+
+    /// Has a flow whose declared size was false end for the policy, and enter again.
+    fn check_size(&mut self, id: FlowId) {
+        let Some((job, size)) = self.registry.check_size(id) else {
+            return;
+        };
+        self.counters.contradictions += 1;
+        self.tell(Declared::FlowComplete { job, flow: id });
+        // What the policy wanted of the flow that ends, it may not want of the one that enters.
+        self.intend(id, |wanted| wanted.limit = None);
+        let Some((src, dst)) = self.registry.flow(id).map(|flow| flow.ends) else {
+            return;
+        };
+        self.tell(Declared::FlowRequest { job, flow: id, src, dst, size });
+        for declared in self.registry.corrected_sizes(job, src, dst).into_iter().flatten() {
+            self.tell(declared);
+        }
+    }
+
+    fn tell_pairs(&mut self, sums: &BTreeMap<(NodeId, NodeId), Sum>) {
+        let (now, patience) = (self.context.now, self.context.sample * PATIENCE);
+        for (&ends, sum) in sums {
+            let access = self.view.access(ends.0).unwrap_or(Rate::ZERO);
+            let stands = (sum.delivered, sum.queued > Bytes::ZERO);
+            if let Some(offered) = self.desired.note_pair(now, patience, ends, stands, access) {
+                self.tell(offered);
+            }
+        }
+        self.end_silent_pairs();
+    }
+
+    pub(super) fn leave_pair(&mut self, connection: &Connection) {
+        let ends = self.view.ends(connection);
+        if let Some(offered) = ends.and_then(|ends| self.desired.leave_pair(ends, connection)) {
+            self.tell(offered);
+        }
+    }
+
+    pub(super) fn end_silent_pairs(&mut self) {
+        let (now, patience) = (self.context.now, self.context.sample * PATIENCE);
+        for offered in self.desired.end_silent_pairs(now, patience) {
+            self.tell(offered);
+        }
+    }
+}

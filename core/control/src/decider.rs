@@ -1,0 +1,46 @@
+//! The policy: what it observes, and what it decides.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+
+use model::{Directives, Network, Observation};
+use policy::{Policy, Watch};
+use units::Time;
+
+/// The policy and its name.
+pub(crate) struct Decider {
+    pub(crate) name: String,
+    policy: Box<dyn Policy + Send>,
+}
+
+impl Decider {
+    pub(crate) fn new(name: String, policy: Box<dyn Policy + Send>) -> Self {
+        Self { name, policy }
+    }
+
+    /// Tells the policy.
+    pub(crate) fn tell(
+        &mut self,
+        now: Time,
+        network: &Network,
+        observation: impl Into<Observation>,
+    ) {
+        self.policy.observe(now, network, &observation.into());
+    }
+
+    /// What follows from all that the policy was told since it decided last.
+    pub(crate) fn decide(&mut self, now: Time, network: &Network) -> Directives {
+        let mut directives = Directives::new();
+        self.policy.decide(now, network, &mut directives);
+        directives
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.policy.deadline()
+    }
+
+    /// What switches are to report to the policy.
+    pub(crate) fn watch(&self) -> Option<Watch> {
+        self.policy.watch()
+    }
+}

@@ -1,0 +1,368 @@
+//! What the policy wants, and what is confirmed to stand.
+//!
+//! The policy speaks of flows, actuators of connections. A connection that carries several flows gets
+//! the sum of their rates, and no limit while one of them has none. The rate of a pair of hosts is
+//! divided among its connections.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use model::{FlowId, LinkId, Measured, NodeId};
+use protocol::Connection;
+use protocol::agent::ConnectionReport;
+use units::{Bytes, Rate, Span, Time};
+
+/// What the policy wants for a flow.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Intention {
+    /// `None`: no limit.
+    pub(crate) limit: Option<Rate>,
+    /// Since when.
+    pub(crate) since: Time,
+    pub(crate) priority: u8,
+}
+
+/// What a connection is held to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) rate: Option<Rate>,
+    pub(crate) priority: u8,
+}
+
+/// What goes from one host to another, as agents report it.
+#[derive(Default)]
+struct Pair {
+    /// What the policy gives it.
+    rate: Option<Rate>,
+    /// Its connections, as they were reported last.
+    connections: BTreeMap<Connection, Carrier>,
+    /// What the policy was told of it last.
+    offered: Rate,
+    /// What its connections had delivered at the last report, and when that was.
+    delivered: Bytes,
+    at: Time,
+}
+
+/// A connection of a pair.
+#[derive(Default)]
+struct Carrier {
+    reported: Time,
+    delivered: Bytes,
+    /// When it last had something to send; never, where it only receives.
+    sent: Option<Time>,
+    /// Whether that was lately, so that it counts where the pair's rate is divided.
+    counts: bool,
+}
+
+/// All of it.
+#[derive(Default)]
+pub(crate) struct Desired {
+    /// By [`FlowId`].
+    intentions: Vec<Intention>,
+    /// Caps of windows at links: of one flow, or of all.
+    windows: BTreeMap<(LinkId, Option<FlowId>), Bytes>,
+    pairs: BTreeMap<(NodeId, NodeId), Pair>,
+    /// Limits that are confirmed to stand.
+    confirmed: BTreeMap<Connection, Rate>,
+    /// Connections whose grant may have changed.
+    changed: BTreeSet<Connection>,
+}
+
+impl Desired {
+    /// A flow has this number from now on.
+    pub(crate) fn begin(&mut self, now: Time, flow: FlowId) {
+        if self.intentions.len() <= flow.index() {
+            self.intentions.resize(flow.index() + 1, Intention::default());
+        }
+        self.intentions[flow.index()] = Intention { since: now, ..Intention::default() };
+    }
+
+    pub(crate) fn intention(&self, flow: FlowId) -> Intention {
+        self.intentions.get(flow.index()).copied().unwrap_or_default()
+    }
+
+    /// Changes what is wanted for a flow of a connection.
+    pub(crate) fn intend(
+        &mut self,
+        flow: FlowId,
+        connection: Connection,
+        change: impl FnOnce(&mut Intention),
+    ) {
+        if let Some(intention) = self.intentions.get_mut(flow.index()) {
+            change(intention);
+            self.changed.insert(connection);
+        }
+    }
+
+    /// The grant of a connection may have changed.
+    pub(crate) fn touch(&mut self, connection: Connection) {
+        self.changed.insert(connection);
+    }
+
+    pub(crate) fn touch_pairs(&mut self) {
+        self.changed.extend(self.pairs.values().flat_map(|pair| pair.connections.keys()));
+    }
+
+    pub(crate) fn take_changed(&mut self) -> BTreeSet<Connection> {
+        core::mem::take(&mut self.changed)
+    }
+
+    /// What a connection should be held to. `flows` are those that share it; `ends` tells its hosts,
+    /// where they are known.
+    pub(crate) fn grant(
+        &self,
+        connection: &Connection,
+        flows: &[FlowId],
+        ends: impl FnOnce() -> Option<(NodeId, NodeId)>,
+    ) -> Grant {
+        let share = if self.pairs.is_empty() { None } else { self.pair_share(connection, ends()) };
+        let mut intentions = flows.iter().map(|flow| self.intention(*flow));
+        let Some(first) = intentions.next() else {
+            return Grant { rate: share, priority: 0 };
+        };
+        let (mut rate, mut priority) = (first.limit, first.priority);
+        for intention in intentions {
+            rate = rate.zip(intention.limit).map(|(sum, more)| sum + more);
+            priority = priority.min(intention.priority);
+        }
+        Grant { rate: [rate, share].into_iter().flatten().min(), priority }
+    }
+
+    fn pair_share(&self, connection: &Connection, ends: Option<(NodeId, NodeId)>) -> Option<Rate> {
+        let pair = self.pairs.get(&ends?)?;
+        // A connection that never sends needs no share. One that rests keeps its own, in case it
+        // sends again.
+        pair.connections.get(connection)?.sent?;
+        let count = pair.connections.values().filter(|carrier| carrier.counts).count();
+        let share = pair.rate?.fraction(1, count.max(1) as u64);
+        Some(share.max(policy::FLOOR))
+    }
+
+    /// A limit stands, or a connection is free, as its actuator says.
+    pub(crate) fn confirm(&mut self, connection: Connection, rate: Option<Rate>) {
+        match rate {
+            Some(rate) => self.confirmed.insert(connection, rate),
+            None => self.confirmed.remove(&connection),
+        };
+    }
+
+    pub(crate) fn confirmed(&self, connection: &Connection) -> Option<Rate> {
+        self.confirmed.get(connection).copied()
+    }
+
+    pub(crate) fn set_window(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
+        match cap {
+            Some(cap) => self.windows.insert((link, flow), cap),
+            None => self.windows.remove(&(link, flow)),
+        };
+    }
+
+    /// The caps at a link: that of all flows first.
+    pub(crate) fn windows_at(
+        &self,
+        link: LinkId,
+    ) -> impl Iterator<Item = (Option<FlowId>, Bytes)> + '_ {
+        let all = (link, None)..=(link, Some(FlowId(u32::MAX)));
+        self.windows.range(all).map(|((_, flow), cap)| (*flow, *cap))
+    }
+
+    /// Takes out the caps of a flow: the links where it had one.
+    pub(crate) fn take_windows(&mut self, of: FlowId) -> Vec<LinkId> {
+        let links = self.windows.keys().filter(|(_, flow)| *flow == Some(of));
+        let links: Vec<LinkId> = links.map(|(link, _)| *link).collect();
+        for link in &links {
+            self.windows.remove(&(*link, Some(of)));
+        }
+        links
+    }
+
+    /// Takes out all caps.
+    pub(crate) fn take_all_windows(&mut self) -> Vec<(LinkId, Option<FlowId>)> {
+        core::mem::take(&mut self.windows).into_keys().collect()
+    }
+
+    /// The policy gives a pair of hosts a rate.
+    pub(crate) fn give_pair(&mut self, ends: (NodeId, NodeId), rate: Rate) {
+        let pair = self.pairs.entry(ends).or_default();
+        pair.rate = Some(rate);
+        self.changed.extend(pair.connections.keys());
+    }
+
+    /// Forgets all pairs.
+    pub(crate) fn clear_pairs(&mut self) {
+        self.touch_pairs();
+        self.pairs.clear();
+    }
+
+    /// The connections of pairs that begin at a host's address.
+    pub(crate) fn paired_from(
+        &self,
+        address: core::net::IpAddr,
+    ) -> impl Iterator<Item = &Connection> {
+        let all = self.pairs.values().flat_map(|pair| pair.connections.keys());
+        all.filter(move |connection| connection.source.ip() == address)
+    }
+
+    /// Notes how a connection of a pair stands; no more than `most` of each pair.
+    pub(crate) fn note_carrier(
+        &mut self,
+        now: Time,
+        ends: (NodeId, NodeId),
+        report: &ConnectionReport,
+        most: usize,
+    ) {
+        let pair = self.pairs.entry(ends).or_default();
+        let is_new = !pair.connections.contains_key(&report.connection);
+        if is_new && pair.connections.len() >= most {
+            return;
+        }
+        let carrier = pair.connections.entry(report.connection).or_default();
+        let waits = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
+        // When a new one delivered what it has is not known.
+        if waits || !is_new && report.delivered_bytes > carrier.delivered {
+            carrier.sent = Some(now);
+        }
+        (carrier.reported, carrier.delivered) = (now, report.delivered_bytes);
+    }
+
+    /// Takes in what all connections of a pair have `delivered`, and whether something `waits` to be
+    /// sent. What the pair offers is told when it changes by more than an eighth: as much as its
+    /// access link carries while something waits, or else what it delivers.
+    pub(crate) fn note_pair(
+        &mut self,
+        now: Time,
+        patience: Span,
+        (src, dst): (NodeId, NodeId),
+        (delivered, waits): (Bytes, bool),
+        access: Rate,
+    ) -> Option<Measured> {
+        let pair = self.pairs.get_mut(&(src, dst))?;
+        let before = pair.connections.len();
+        pair.connections.retain(|_, carrier| now.since(carrier.reported) <= patience);
+        let mut changed = pair.connections.len() != before;
+        for carrier in pair.connections.values_mut() {
+            let counts = carrier.sent.is_some_and(|at| now.since(at) <= patience);
+            changed |= core::mem::replace(&mut carrier.counts, counts) != counts;
+        }
+        if changed && pair.rate.is_some() {
+            self.changed.extend(pair.connections.keys());
+        }
+        let since = if pair.at == Time::ZERO { delivered } else { pair.delivered };
+        let carried = Rate::of(delivered - since, now.since(pair.at));
+        (pair.delivered, pair.at) = (delivered, now);
+        let rate = if waits { access } else { carried.min(access) };
+        let change = rate.max(pair.offered) - rate.min(pair.offered);
+        if change <= pair.offered.fraction(1, 8) {
+            return None;
+        }
+        pair.offered = rate;
+        Some(Measured::Offered { src, dst, rate })
+    }
+
+    /// A connection carries nothing any more: its share is for the others of its pair, and where
+    /// none of them sends, for other pairs.
+    pub(crate) fn leave_pair(
+        &mut self,
+        ends: (NodeId, NodeId),
+        connection: &Connection,
+    ) -> Option<Measured> {
+        let pair = self.pairs.get_mut(&ends)?;
+        pair.connections.remove(connection)?;
+        self.changed.insert(*connection);
+        self.changed.extend(pair.connections.keys());
+        let is_used = pair.connections.values().any(|carrier| carrier.counts);
+        if is_used { None } else { self.end_pair(ends) }
+    }
+
+    /// Ends pairs that no report has spoken of within `patience`.
+    pub(crate) fn end_silent_pairs(&mut self, now: Time, patience: Span) -> Vec<Measured> {
+        let silent = self.pairs.iter().filter(|(_, pair)| now.since(pair.at) > patience);
+        let silent: Vec<(NodeId, NodeId)> = silent.map(|(ends, _)| *ends).collect();
+        silent.into_iter().filter_map(|ends| self.end_pair(ends)).collect()
+    }
+
+    fn end_pair(&mut self, (src, dst): (NodeId, NodeId)) -> Option<Measured> {
+        let pair = self.pairs.remove(&(src, dst))?;
+        self.changed.extend(pair.connections.into_keys());
+        (pair.offered > Rate::ZERO).then_some(Measured::Offered { src, dst, rate: Rate::ZERO })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDS: (NodeId, NodeId) = (NodeId(1), NodeId(2));
+
+    fn connection(port: u16) -> Connection {
+        Connection {
+            source: ([10, 0, 0, 1], port).into(),
+            destination: ([10, 0, 0, 2], 5000).into(),
+        }
+    }
+
+    fn sent(port: u16, bytes: u64) -> ConnectionReport {
+        ConnectionReport {
+            connection: connection(port),
+            delivered_bytes: Bytes::new(bytes),
+            unsent_bytes: Bytes::new(1),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            retransmissions: 0,
+        }
+    }
+
+    #[test]
+    fn a_shared_connection_gets_the_sum_and_no_limit_while_one_flow_has_none() {
+        let (mut desired, flows) = (Desired::default(), [FlowId(0), FlowId(3)]);
+        for (flow, mbps) in flows.into_iter().zip([10, 20]) {
+            desired.begin(Time::ZERO, flow);
+            desired.intend(flow, connection(1), |wanted| {
+                wanted.limit = Some(Rate::from_mbps(mbps));
+                wanted.priority = if flow.0 == 0 { 5 } else { 2 };
+            });
+        }
+        let grant = desired.grant(&connection(1), &flows, || None);
+        assert_eq!(grant, Grant { rate: Some(Rate::from_mbps(30)), priority: 2 });
+        desired.intend(flows[1], connection(1), |wanted| wanted.limit = None);
+        assert_eq!(desired.grant(&connection(1), &flows, || None).rate, None);
+        // Another flow with the same number starts without what the last one had.
+        desired.begin(Time::ZERO, flows[0]);
+        assert_eq!(desired.grant(&connection(1), &flows[..1], || None), Grant::default());
+    }
+
+    #[test]
+    fn a_pair_is_divided_among_those_that_send_and_ends_with_the_last() {
+        let (mut desired, now) = (Desired::default(), Time::ZERO + Span::from_secs(1));
+        let share =
+            |desired: &Desired, port| desired.grant(&connection(port), &[], || Some(ENDS)).rate;
+        for port in [1, 2] {
+            desired.note_carrier(now, ENDS, &sent(port, 0), 10);
+        }
+        let access = Rate::from_mbps(100);
+        let second = Span::from_secs(1);
+        let stands = (Bytes::ZERO, true);
+        let offered = desired.note_pair(now, second, ENDS, stands, access);
+        assert_eq!(offered, Some(Measured::Offered { src: ENDS.0, dst: ENDS.1, rate: access }));
+        assert_eq!(desired.note_pair(now, second, ENDS, stands, access), None, "nothing changed");
+        desired.give_pair(ENDS, access);
+        assert_eq!(share(&desired, 1), Some(Rate::from_mbps(50)));
+        desired.take_changed();
+        assert_eq!(desired.leave_pair(ENDS, &connection(1)), None);
+        assert_eq!(share(&desired, 2), Some(access));
+        assert_eq!(desired.take_changed().len(), 2, "both hear of it");
+        let rate = Rate::ZERO;
+        let ended = desired.leave_pair(ENDS, &connection(2));
+        assert_eq!(ended, Some(Measured::Offered { src: ENDS.0, dst: ENDS.1, rate }));
+    }
+
+    #[test]
+    fn windows_of_a_flow_go_with_it() {
+        let (mut desired, cap) = (Desired::default(), Some(Bytes::new(1460)));
+        for (link, flow) in [(1, Some(FlowId(7))), (2, Some(FlowId(7))), (2, None)] {
+            desired.set_window(LinkId(link), flow, cap);
+        }
+        assert_eq!(desired.take_windows(FlowId(7)), [LinkId(1), LinkId(2)]);
+        assert_eq!(desired.windows_at(LinkId(2)).collect::<Vec<_>>(), [(None, Bytes::new(1460))]);
+    }
+}

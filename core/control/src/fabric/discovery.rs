@@ -1,0 +1,334 @@
+//! What switches reveal about the network: their ports, probes that cross links, hosts that show
+//! where they are; and packets that no entry knows a way for.
+
+use alloc::format;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use model::{LinkId, LinkSpec, Measured, NodeId};
+use openflow::{Port, PortNo};
+use units::Rate;
+
+use crate::context::Context;
+use crate::decider::Decider;
+use crate::fabric::frame::{Content, Frame};
+use crate::fabric::rollout::Rollout;
+use crate::fabric::switches::{PortView, Switches};
+use crate::view::View;
+
+/// A discovered link that so many probes in a row didn't cross is gone.
+pub(crate) const PROBES: u64 = 3;
+/// Bits of `ofp_port` that say that nothing goes through: told down; no link.
+const DOWN: u32 = 1;
+
+/// What discovery reads and changes.
+pub(crate) struct Discovery<'a> {
+    pub(crate) cx: &'a Context,
+    pub(crate) view: &'a mut View,
+    pub(crate) switches: &'a mut Switches,
+    pub(crate) rollout: &'a mut Rollout,
+    /// The policy hears of links that fail, return and are found.
+    pub(crate) decider: &'a mut Decider,
+}
+
+impl Discovery<'_> {
+    /// A switch told of a port, or that it has gone.
+    pub(crate) fn port_found(&mut self, node: NodeId, port: &Port, gone: bool) {
+        let number = port.port.0;
+        if number > PortNo::MAX.0 {
+            return;
+        }
+        let up = !gone && (port.config | port.state) & DOWN == 0;
+        let speed = Rate::from_bps(u64::from(port.curr_speed_kbps).saturating_mul(1000));
+        let Some(switch) = self.switches.get_mut(node) else {
+            return;
+        };
+        let probed =
+            switch.ports.get(&number).filter(|old| old.up && up).and_then(|old| old.probed);
+        if gone {
+            switch.ports.remove(&number);
+        } else {
+            switch.ports.insert(number, PortView { up, speed, probed });
+        }
+        if let Some(link) = self.view.link_at(node, number) {
+            self.view.set_interface(link, port.name());
+            self.view.links[link.index()].port_down = !up;
+            self.refresh(link);
+        }
+    }
+
+    /// Brings both directions of a cable in line with what is known, and tells what changed.
+    fn refresh(&mut self, link: LinkId) {
+        let back = self.view.links[link.index()].back;
+        for link in [Some(link), back].into_iter().flatten() {
+            if let Some(up) = self.view.refresh(link) {
+                self.tell(link, up);
+                self.switches.counters.reroutes += 1;
+                self.rollout.paths_changed();
+            }
+        }
+    }
+
+    fn tell(&mut self, link: LinkId, up: bool) {
+        let state = Measured::LinkState { link, up };
+        self.decider.tell(self.cx.now, &self.view.network, state);
+    }
+
+    /// A probe that left a switch by a port came in at another.
+    pub(crate) fn probed(&mut self, datapath_id: u64, from_port: u32, to: NodeId, to_port: u32) {
+        let Some(from) = self.view.switch_of(datapath_id).filter(|from| *from != to) else {
+            return;
+        };
+        if self.switches.get(from).is_none_or(|switch| !switch.ports.contains_key(&from_port)) {
+            return;
+        }
+        let topology = self.view.network.topology();
+        let leads = |link: LinkId| topology.link(link).to;
+        let known = self.view.link_at(from, from_port);
+        let back = self.view.link_at(to, to_port);
+        // What is declared wins: a host can make a probe too.
+        for (link, end) in [(known, to), (back, from)] {
+            if let Some(link) = link.filter(|link| leads(*link) != end)
+                && self.view.links[link.index()].declared
+            {
+                let what = format!(
+                    "{} is declared, but a probe went from {} to {} there",
+                    self.view.link_name(link),
+                    self.view.node_name(from),
+                    self.view.node_name(to)
+                );
+                self.view.contradict(self.cx.now, what);
+                return;
+            }
+        }
+        let unported = || {
+            let mut out = topology.out(from).iter().copied();
+            out.find(|link| leads(*link) == to && self.view.links[link.index()].port.is_none())
+        };
+        match known.filter(|link| leads(*link) == to).or_else(unported) {
+            Some(link) => {
+                let is_changed = self.view.links[link.index()].port != Some(from_port);
+                let reverse = self.view.links[link.index()].back;
+                if is_changed {
+                    self.clear(from, from_port);
+                    self.view.set_port(link, from_port);
+                }
+                if let Some(reverse) = reverse
+                    && self.view.links[reverse.index()].port.is_none()
+                {
+                    self.clear(to, to_port);
+                    self.view.set_port(reverse, to_port);
+                    self.rollout.is_due();
+                }
+                if is_changed {
+                    self.rollout.is_due();
+                }
+                self.view.links[link.index()].seen = Some(self.cx.now);
+                if core::mem::take(&mut self.view.links[link.index()].lost) {
+                    self.refresh(link);
+                }
+            }
+            None => {
+                self.clear(from, from_port);
+                self.clear(to, to_port);
+                self.connect((from, from_port), (to, Some(to_port)));
+            }
+        }
+    }
+
+    /// What was learnt of a port is no more.
+    fn clear(&mut self, node: NodeId, port: u32) {
+        if let Some(link) = self.view.link_at(node, port)
+            && !self.view.links[link.index()].declared
+        {
+            self.view.links[link.index()].lost = true;
+            self.view.clear_port(node, port);
+            self.refresh(link);
+        }
+    }
+
+    /// Adds a cable that was discovered.
+    fn connect(&mut self, from: (NodeId, u32), to: (NodeId, Option<u32>)) {
+        // Cables that come and go must not fill the memory.
+        let most = self.cx.limits.hosts * 8;
+        let discovered = self.view.links.iter().filter(|link| !link.declared).count();
+        if discovered >= most {
+            self.view.contradict(self.cx.now, format!("more than {most} links were discovered"));
+            return;
+        }
+        let port = self.switches.get(from.0).and_then(|switch| switch.ports.get(&from.1));
+        let speed = port.map(|port| port.speed).filter(|speed| *speed > Rate::ZERO);
+        let capacity = speed.unwrap_or(self.cx.discovered.capacity);
+        let spec = LinkSpec { capacity, ..self.cx.discovered };
+        let Some(link) = self.view.add_cable(from, to, spec) else {
+            return;
+        };
+        let back = self.view.links[link.index()].back;
+        for link in [Some(link), back].into_iter().flatten() {
+            self.view.links[link.index()].seen = Some(self.cx.now);
+            self.tell(link, true);
+        }
+        self.switches.counters.reroutes += 1;
+        self.rollout.paths_changed();
+    }
+
+    /// Discovered links between switches that no probe crosses any more.
+    pub(crate) fn look_for_lost_links(&mut self) {
+        let patience = self.cx.probe_pause() * PROBES;
+        let mut lost = Vec::new();
+        for (number, link) in (0u32..).zip(self.view.network.topology().links()) {
+            let known = &self.view.links[number as usize];
+            let between = [link.from, link.to].iter().all(|node| self.switches.is_ready(*node));
+            let silent = known.seen.is_none_or(|seen| self.cx.now.since(seen) > patience);
+            if between && !known.declared && !known.lost && silent {
+                lost.push(LinkId(number));
+            }
+        }
+        for link in lost {
+            self.view.links[link.index()].lost = true;
+            self.refresh(link);
+        }
+    }
+
+    /// A host shows itself at a port.
+    pub(crate) fn locate(&mut self, node: NodeId, port: u32, ethernet: [u8; 6], address: IpAddr) {
+        let usable = ethernet[0] & 1 == 0 && ethernet != [0; 6];
+        if !usable || address.is_unspecified() || address.is_multicast() {
+            return;
+        }
+        let known = self.view.host_at(address);
+        let link = self.view.link_at(node, port);
+        let leads = link.map(|link| self.view.network.topology().link(link).to);
+        if let Some(end) = leads {
+            if self.view.is_switch(end) {
+                return;
+            }
+            if known.is_some_and(|host| host != end) {
+                let what = format!(
+                    "{address} is {}'s, but was seen at {}",
+                    known.map_or("?", |host| self.view.node_name(host)),
+                    self.view.node_name(end)
+                );
+                self.view.contradict(self.cx.now, what);
+                return;
+            }
+            let is_new = self.view.host_with(ethernet).is_none() || known.is_none();
+            if is_new && self.view.learnt < self.cx.limits.hosts {
+                self.view.learnt += 1;
+                self.view.set_address(address, end);
+                self.view.set_ethernet(ethernet, end);
+                self.rollout.is_due();
+            }
+            if let Some(link) = link {
+                self.view.links[link.index()].seen = Some(self.cx.now);
+            }
+            return;
+        }
+        // A port that nothing is known of may lead to a switch: a probe must have had time.
+        let probed = self.switches.get(node).and_then(|switch| switch.ports.get(&port)?.probed);
+        if probed.is_none_or(|at| self.cx.now.since(at) <= self.cx.probe_pause()) {
+            return;
+        }
+        let host = match known.or_else(|| self.view.host_with(ethernet)) {
+            Some(host) => host,
+            None if self.view.learnt < self.cx.limits.hosts => {
+                let Some(host) = self.view.add_host(&format!("h-{address}")) else {
+                    return;
+                };
+                host
+            }
+            None => return,
+        };
+        if !self.attach(host, node, port) {
+            return;
+        }
+        self.view.set_address(address, host);
+        self.view.set_ethernet(ethernet, host);
+    }
+
+    /// Attaches a host to a port; whether it is there now. Where it is declared, it stays.
+    fn attach(&mut self, host: NodeId, node: NodeId, port: u32) -> bool {
+        let out = self.view.network.topology().out(host).to_vec();
+        for uplink in &out {
+            let known = &self.view.links[uplink.index()];
+            let (declared, back) = (known.declared, known.back);
+            let to = self.view.network.topology().link(*uplink).to;
+            let Some(back) = back else {
+                continue;
+            };
+            if !declared {
+                // It has moved.
+                if let Some(old) = self.view.links[back.index()].port {
+                    self.clear(to, old);
+                }
+            } else if to == node && self.view.links[back.index()].port.is_none() {
+                self.view.set_port(back, port);
+                self.view.links[back.index()].seen = Some(self.cx.now);
+                self.rollout.is_due();
+                return true;
+            } else {
+                let what = format!(
+                    "{} is declared at {}, but was seen at port {port} of {}",
+                    self.view.node_name(host),
+                    self.view.node_name(to),
+                    self.view.node_name(node)
+                );
+                self.view.contradict(self.cx.now, what);
+                return false;
+            }
+        }
+        self.connect((node, port), (host, None));
+        true
+    }
+
+    /// Sends on the packet at hand, which no entry knew a way for.
+    pub(crate) fn forward(&mut self, node: NodeId, port: u32, frame: &Frame) {
+        let by_address = match frame.content {
+            Content::Ip { destination, .. } => self.view.host_at(destination),
+            _ => None,
+        };
+        let host = self.view.host_with(frame.destination).or(by_address);
+        // Where switches have no way, packets don't go through the controller either.
+        let cut = |host| self.view.path((node, host), 0).is_empty();
+        if host.is_some_and(|host| self.place(host).is_some() && cut(host)) {
+            return;
+        }
+        let packet = core::mem::take(&mut self.switches.packet);
+        match host.and_then(|host| self.place(host)) {
+            Some((node, port)) => self.switches.send_out(self.cx, node, port, &packet),
+            None => self.flood((node, port), &packet),
+        }
+        self.switches.packet = packet;
+    }
+
+    /// The port of a switch that a host hangs on.
+    fn place(&self, host: NodeId) -> Option<(NodeId, u32)> {
+        let topology = self.view.network.topology();
+        topology.out(host).iter().find_map(|uplink| {
+            let back = self.view.links[uplink.index()].back?;
+            let node = topology.link(*uplink).to;
+            let port = self.view.links[back.index()].port?;
+            self.view.network.is_up(back).then_some((node, port))
+        })
+    }
+
+    /// Sends a frame out of every port that leads to no switch.
+    fn flood(&mut self, except: (NodeId, u32), frame: &[u8]) {
+        let mut ports = Vec::new();
+        for (node, switch) in self.switches.iter().filter(|(_, switch)| switch.ready) {
+            for (port, state) in switch.ports.iter().filter(|(_, state)| state.up) {
+                let to = self.view.link_at(node, *port);
+                let to = to.map(|link| self.view.network.topology().link(link).to);
+                let quiet =
+                    state.probed.is_some_and(|at| self.cx.now.since(at) > self.cx.probe_pause());
+                let is_edge = to.map_or(quiet, |to| !self.view.is_switch(to));
+                if is_edge && (node, *port) != except {
+                    ports.push((node, *port));
+                }
+            }
+        }
+        for (node, port) in ports {
+            self.switches.send_out(self.cx, node, port, frame);
+        }
+    }
+}

@@ -1,0 +1,816 @@
+//! Switches: a session for each channel, what the switch has said of its ports, and what it was
+//! given. A switch outlives its channels: while it is away it forwards as it was told.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::vec::Vec;
+
+use model::NodeId;
+use openflow::sdtcp::Notice;
+use openflow::{
+    Action, Band, BandKind, BufferId, Closed, Config, ErrorCode, Event, Failure, Features,
+    FlowCommand, FlowMod, FlowSelect, List, Message, MeterCommand, MeterFlags, MeterId, MeterMod,
+    PacketOut, Port, PortNo, PortReason, Refused, Reply, Request, Role, RoleMessage, Session, Side,
+    TableId,
+};
+use protocol::Connection;
+use units::{Bytes, Rate, Span, Time};
+
+use crate::budget::Budget;
+use crate::context::Context;
+use crate::fabric::entry::{self, Does, Key};
+use crate::fabric::frame::{self, Frame};
+use crate::message::{ChannelId, Output, Refusal};
+use crate::status::Counters;
+
+/// A channel of a switch.
+struct SwitchChannel {
+    session: Session,
+    /// The switch, once it has said which it is.
+    node: Option<NodeId>,
+    /// Packets that it may send up.
+    budget: Budget,
+    /// What was taken from the session and not handed out yet.
+    output: Vec<u8>,
+}
+
+/// A switch.
+#[derive(Default)]
+pub(crate) struct Switch {
+    pub(crate) datapath_id: u64,
+    channel: Option<ChannelId>,
+    /// Its ports are known, so that it can be given entries.
+    pub(crate) ready: bool,
+    pub(crate) ready_since: Time,
+    /// It obeys a controller of a later epoch.
+    pub(crate) obeys_another: bool,
+    /// It has the two tables that we need.
+    pub(crate) capable: bool,
+    /// How often it has connected.
+    generation: u16,
+    pub(crate) ports: BTreeMap<u32, PortView>,
+    /// Entries for forwarding that it has, as far as is known.
+    pub(crate) routes: BTreeMap<Key, Does>,
+    /// Entries for single connections that it shall have, and has while it is connected.
+    pub(crate) own: BTreeMap<Key, Does>,
+    pub(crate) meters: BTreeMap<Connection, (u32, Rate)>,
+    pub(crate) free_meters: BTreeSet<u32>,
+    /// What earlier controllers left: entries are asked for once the new ones stand.
+    cleaned: bool,
+    /// Meters of earlier controllers, and when their entries have ended.
+    old_meters: Vec<u32>,
+    old_meters_end: Option<Time>,
+    pending: BTreeMap<u32, Pending>,
+    /// Cookies of entries that are not of this generation.
+    stale: BTreeSet<u64>,
+}
+
+/// A port of a switch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PortView {
+    pub(crate) up: bool,
+    /// The speed that it tells; zero: none.
+    pub(crate) speed: Rate,
+    /// Since when it is probed.
+    pub(crate) probed: Option<Time>,
+}
+
+/// What an answer is about.
+#[derive(Clone, Debug)]
+pub(crate) enum Pending {
+    Role,
+    Ports,
+    /// A step of the rollout.
+    Step,
+    /// Limits that stand once all before is done.
+    Confirm(Connection, Option<Rate>),
+    OldEntries,
+    OldMeters,
+    Carried(Vec<(Connection, Bytes)>),
+}
+
+/// What a switch said.
+pub(crate) enum SwitchEvent {
+    /// It has said which it is.
+    Up,
+    Ports(u32, Vec<Port>, bool),
+    PortStatus(PortReason, Port),
+    Packet {
+        port: u32,
+        table: u8,
+        frame: Frame,
+    },
+    Notice(Notice),
+    /// A barrier or a change of roles is done.
+    Done(u32),
+    Entries(u32, Vec<(u64, Option<Connection>, Bytes)>, bool),
+    Meters(u32, Vec<u32>, bool),
+    Failed(u32, Option<ErrorCode>),
+    Error(ErrorCode),
+    Malformed,
+    Nothing,
+}
+
+/// Errors that [`Switches::set_meter`] provokes: it makes sure in two ways, of which one is refused.
+const EXPECTED: [ErrorCode; 2] = [ErrorCode::METER_EXISTS, ErrorCode::UNKNOWN_METER];
+/// Distinct cookies of earlier controllers that are remembered, and meters.
+const STALE: usize = 10_000;
+/// Output is taken from a session when it is longer, so that no change is refused for want of room.
+const TAKEN: usize = 65_536;
+/// A meter lets through at once what its rate gives in this time: a shorter one costs TCP more than
+/// half of the rate (ours, measured: `docs/control.md`).
+const BURST: Span = Span::from_millis(100);
+/// And at least ten full frames.
+const LEAST_BURST: Bytes = Bytes::new(15_000);
+
+/// All switches and their channels.
+pub(crate) struct Switches {
+    channels: BTreeMap<ChannelId, SwitchChannel>,
+    switches: BTreeMap<NodeId, Switch>,
+    /// Switches whose experimenter action caps windows.
+    capping: BTreeSet<NodeId>,
+    /// Channels with something to send.
+    written: BTreeSet<ChannelId>,
+    /// The frame of the Packet-In at hand.
+    pub(crate) packet: Vec<u8>,
+    /// When the first session wants to be polled.
+    sessions_at: Time,
+    /// When leases are renewed next.
+    renew_at: Time,
+    /// When links are probed and statistics are asked for next.
+    statistics_at: Time,
+    /// Those of switches.
+    pub(crate) counters: Counters,
+}
+
+impl Switches {
+    pub(crate) fn new(cx: &Context, capping: BTreeSet<NodeId>) -> Self {
+        Self {
+            channels: BTreeMap::new(),
+            switches: BTreeMap::new(),
+            capping,
+            written: BTreeSet::new(),
+            packet: Vec::new(),
+            sessions_at: Time::NEVER,
+            renew_at: cx.renewal(),
+            statistics_at: cx.now,
+            counters: Counters::default(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.switches.is_empty()
+    }
+
+    pub(crate) fn get(&self, node: NodeId) -> Option<&Switch> {
+        self.switches.get(&node)
+    }
+
+    pub(crate) fn get_mut(&mut self, node: NodeId) -> Option<&mut Switch> {
+        self.switches.get_mut(&node)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, &Switch)> {
+        self.switches.iter().map(|(node, switch)| (*node, switch))
+    }
+
+    pub(crate) fn is_ready(&self, node: NodeId) -> bool {
+        self.switches.get(&node).is_some_and(|switch| switch.ready)
+    }
+
+    fn ready(&self) -> impl Iterator<Item = (NodeId, &Switch)> {
+        self.iter().filter(|(_, switch)| switch.ready)
+    }
+
+    /// Whether a switch caps windows.
+    pub(crate) fn caps_windows(&self, node: NodeId) -> bool {
+        self.capping.contains(&node)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let timers = self.renew_at.min(self.statistics_at);
+        let timers = if self.is_empty() { Time::NEVER } else { timers };
+        Some(timers.min(self.sessions_at)).filter(|at| *at != Time::NEVER)
+    }
+
+    pub(crate) fn connect(&mut self, cx: &Context, channel: ChannelId) -> Result<(), Refusal> {
+        let most = cx.limits.switches;
+        if self.channels.len() >= most {
+            let reason = format!("{most} switches are connected; try again later");
+            return Err(Refusal { field: "switch", reason, busy: true });
+        }
+        let session = Session::new(Config::new(Side::Controller), cx.now);
+        let (budget, output) = (Budget::default(), Vec::new());
+        self.channels.insert(channel, SwitchChannel { session, node: None, budget, output });
+        self.written.insert(channel);
+        Ok(())
+    }
+
+    /// Takes in as many bytes as it can; how many. What they say comes with [`Switches::poll`]; then
+    /// there is room for more. `None` when the channel is not known.
+    pub(crate) fn receive(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        bytes: &[u8],
+    ) -> Option<usize> {
+        Some(self.channels.get_mut(&channel)?.session.receive(cx.now, bytes))
+    }
+
+    /// The next that a channel has to say.
+    pub(crate) fn poll(&mut self, cx: &Context, channel: ChannelId) -> Option<SwitchEvent> {
+        let event = self.channels.get_mut(&channel)?.session.poll(cx.now)?;
+        Some(read(event, &mut self.packet))
+    }
+
+    /// Why a session ended, when it did. Called after the last [`Switches::poll`].
+    pub(crate) fn polled(&mut self, channel: ChannelId) -> Option<Closed> {
+        self.written.insert(channel);
+        self.channels.get(&channel)?.session.closed()
+    }
+
+    /// When it is time, the channels whose sessions must be polled although nothing came.
+    pub(crate) fn due(&self, now: Time) -> Option<Vec<ChannelId>> {
+        if self.sessions_at > now {
+            return None;
+        }
+        let is_due = |at: Time| at <= now;
+        let channels = self.channels.iter();
+        let due = channels.filter(|(_, channel)| channel.session.deadline().is_some_and(is_due));
+        Some(due.map(|(channel, _)| *channel).collect())
+    }
+
+    /// Finds out when sessions must be polled next.
+    pub(crate) fn polled_all(&mut self) {
+        let deadlines = self.channels.values().filter_map(|channel| channel.session.deadline());
+        self.sessions_at = deadlines.min().unwrap_or(Time::NEVER);
+    }
+
+    /// The switch of a channel that has said which it is.
+    pub(crate) fn node(&self, channel: ChannelId) -> Option<NodeId> {
+        self.channels.get(&channel)?.node
+    }
+
+    /// What a switch says of itself.
+    pub(crate) fn features(&self, channel: ChannelId) -> Option<Features> {
+        self.channels.get(&channel)?.session.features().copied()
+    }
+
+    /// A session is up: a switch is known by what it says of itself. The channel that it had before,
+    /// if it had one, is forgotten and returned.
+    pub(crate) fn up(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        node: NodeId,
+        features: &Features,
+    ) -> Option<ChannelId> {
+        let switch = self.switches.entry(node).or_default();
+        switch.datapath_id = features.datapath_id;
+        switch.capable = features.n_tables >= 2;
+        switch.generation = switch.generation.wrapping_add(1);
+        switch.ready = false;
+        switch.obeys_another = false;
+        switch.cleaned = false;
+        switch.routes.clear();
+        switch.pending.clear();
+        switch.stale.clear();
+        let old = switch.channel.replace(channel);
+        if let Some(old) = old {
+            self.channels.remove(&old);
+            self.written.remove(&old);
+        }
+        if let Some(channel) = self.channels.get_mut(&channel) {
+            channel.node = Some(node);
+        }
+        // The epoch is the number by which a switch tells who came later (6.3.6).
+        let role = RoleMessage { role: Role::MASTER, generation_id: cx.epoch };
+        self.exchange(cx, node, &Message::RoleRequest(role), Pending::Role);
+        self.ask(cx, node, &Request::PortDesc, Pending::Ports);
+        old
+    }
+
+    /// All ports of a switch are known: it gets what single connections shall have there. Whether it
+    /// is there for the first time.
+    pub(crate) fn set_ready(&mut self, cx: &Context, node: NodeId) -> bool {
+        let Some(switch) = self.switches.get_mut(&node) else {
+            return false;
+        };
+        switch.ready = true;
+        switch.ready_since = cx.now;
+        switch.old_meters.clear();
+        switch.old_meters_end = Some(cx.now + cx.lease + cx.lease);
+        let own: Vec<(Key, Does)> = switch.own.iter().map(|(key, d)| (key.clone(), *d)).collect();
+        let meters: Vec<(u32, Rate)> = switch.meters.values().copied().collect();
+        let is_first = switch.generation == 1;
+        self.ask(cx, node, &Request::MeterConfig(MeterId::ALL), Pending::OldMeters);
+        for (meter, rate) in meters {
+            self.set_meter(cx, node, meter, rate);
+        }
+        for (key, does) in own {
+            self.put(cx, node, &key, does);
+        }
+        self.statistics_at = cx.now;
+        is_first
+    }
+
+    /// Whether a packet that a switch sent up is taken: it may not send too many.
+    pub(crate) fn admit_packet(&mut self, cx: &Context, channel: ChannelId) -> bool {
+        self.counters.packets_in += 1;
+        let channel = self.channels.get_mut(&channel);
+        let per_second = cx.limits.packets_per_second;
+        let is_taken = channel.is_some_and(|channel| channel.budget.take(cx.now, per_second));
+        self.counters.packets_refused += u64::from(!is_taken);
+        is_taken
+    }
+
+    /// Counts an error that a switch answered, unless it was expected.
+    pub(crate) fn count_error(&mut self, code: ErrorCode) {
+        self.counters.switch_errors += u64::from(!EXPECTED.contains(&code));
+    }
+
+    /// Meters of a switch: those of earlier controllers are removed after their entries have ended.
+    pub(crate) fn meters_listed(
+        &mut self,
+        cx: &Context,
+        node: NodeId,
+        xid: u32,
+        meters: &[u32],
+        last: bool,
+    ) {
+        if let Some(switch) = self.switches.get_mut(&node) {
+            let own = meter_numbers(cx.epoch);
+            let old = meters.iter().copied().filter(|meter| !own.contains(meter));
+            let room = STALE.saturating_sub(switch.old_meters.len());
+            switch.old_meters.extend(old.take(room));
+        }
+        if last {
+            self.answered(node, xid);
+        }
+    }
+
+    /// Entries of a switch: those that earlier controllers left are removed. What connections have
+    /// carried, when that was asked.
+    pub(crate) fn entries_listed(
+        &mut self,
+        cx: &Context,
+        node: NodeId,
+        xid: u32,
+        entries: &[(u64, Option<Connection>, Bytes)],
+        last: bool,
+    ) -> Option<Vec<(Connection, Bytes)>> {
+        let switch = self.switches.get_mut(&node)?;
+        match switch.pending.get_mut(&xid)? {
+            Pending::Carried(sums) => {
+                let counted = entries.iter().filter_map(|(_, c, bytes)| Some(((*c)?, *bytes)));
+                sums.extend(counted);
+            }
+            Pending::OldEntries => {
+                let own = entry::cookie(cx.epoch, switch.generation, Does::Next);
+                let old = entries.iter().map(|(cookie, ..)| *cookie);
+                let old = old.filter(|cookie| entry::is_standing(*cookie) && *cookie != own);
+                let room = STALE.saturating_sub(switch.stale.len());
+                switch.stale.extend(old.take(room));
+            }
+            _ => return None,
+        }
+        if !last {
+            return None;
+        }
+        if let Pending::Carried(sums) = switch.pending.remove(&xid)? {
+            return Some(sums);
+        }
+        for cookie in core::mem::take(&mut switch.stale) {
+            let gone = FlowMod {
+                cookie,
+                cookie_mask: u64::MAX,
+                table: TableId::ALL,
+                command: FlowCommand::DELETE,
+                ..FlowMod::ADD
+            };
+            self.send(cx, node, &Message::FlowMod(gone));
+            self.counters.entries_removed += 1;
+        }
+        None
+    }
+
+    /// What an answer is about, which is then forgotten.
+    pub(crate) fn answered(&mut self, node: NodeId, xid: u32) -> Option<Pending> {
+        self.switches.get_mut(&node)?.pending.remove(&xid)
+    }
+
+    /// Asks a switch, and remembers what for.
+    fn ask(&mut self, cx: &Context, node: NodeId, request: &Request<'_>, what: Pending) -> bool {
+        let message = Message::MultipartRequest { more: false, body: *request };
+        self.exchange(cx, node, &message, what)
+    }
+
+    /// Asks a switch to say when all that it was sent is done.
+    pub(crate) fn barrier(&mut self, cx: &Context, node: NodeId, what: Pending) -> bool {
+        self.exchange(cx, node, &Message::BarrierRequest, what)
+    }
+
+    fn exchange(
+        &mut self,
+        cx: &Context,
+        node: NodeId,
+        message: &Message<'_>,
+        what: Pending,
+    ) -> bool {
+        let xid = self.send(cx, node, message);
+        if let Some((xid, switch)) = xid.zip(self.switches.get_mut(&node)) {
+            switch.pending.insert(xid, what);
+        }
+        xid.is_some()
+    }
+
+    /// Sends a message to a switch; its number unless the switch isn't there.
+    fn send(&mut self, cx: &Context, node: NodeId, message: &Message<'_>) -> Option<u32> {
+        let id = self.switches.get(&node)?.channel?;
+        let channel = self.channels.get_mut(&id)?;
+        self.written.insert(id);
+        if channel.session.output().len() > TAKEN {
+            channel.take();
+        }
+        match channel.session.send(cx.now, message) {
+            Ok(xid) => Some(xid),
+            Err(Refused::Busy | Refused::NotUp | Refused::TooLong) => {
+                self.counters.switch_errors += 1;
+                None
+            }
+        }
+    }
+
+    /// Sends a frame out of a port.
+    pub(crate) fn send_out(&mut self, cx: &Context, node: NodeId, port: u32, frame: &[u8]) {
+        let actions = [Action::output(PortNo(port))];
+        let packet = PacketOut {
+            buffer: BufferId::NONE,
+            in_port: PortNo::CONTROLLER,
+            actions: List::of(&actions),
+            data: frame,
+        };
+        self.send(cx, node, &Message::PacketOut(packet));
+    }
+
+    /// Gives a switch an entry.
+    pub(crate) fn put(&mut self, cx: &Context, node: NodeId, key: &Key, does: Does) {
+        let Some(switch) = self.switches.get(&node) else {
+            return;
+        };
+        let cookie = entry::cookie(cx.epoch, switch.generation, does);
+        entry::add(key, does, cookie, cx.lease, |message| self.send(cx, node, message));
+        self.counters.entries_added += 1;
+    }
+
+    /// Takes an entry from a switch.
+    pub(crate) fn take(&mut self, cx: &Context, node: NodeId, key: &Key) {
+        entry::remove(key, |message| self.send(cx, node, message));
+        self.counters.entries_removed += 1;
+    }
+
+    /// Gives a switch an entry for a connection, now and whenever it comes back.
+    pub(crate) fn put_own(&mut self, cx: &Context, node: NodeId, key: Key, does: Does) {
+        let Some(switch) = self.switches.get_mut(&node) else {
+            return;
+        };
+        let is_ready = switch.ready && switch.capable;
+        let is_new = switch.own.insert(key.clone(), does) != Some(does);
+        if is_ready && is_new {
+            self.put(cx, node, &key, does);
+        }
+    }
+
+    /// Takes such an entry away.
+    pub(crate) fn take_own(&mut self, cx: &Context, node: NodeId, key: &Key) {
+        if let Some(switch) = self.switches.get_mut(&node)
+            && switch.own.remove(key).is_some()
+            && switch.ready
+        {
+            self.take(cx, node, key);
+        }
+    }
+
+    /// Takes such an entry from all switches.
+    pub(crate) fn take_own_everywhere(&mut self, cx: &Context, key: &Key) {
+        for node in self.switches.keys().copied().collect::<Vec<_>>() {
+            self.take_own(cx, node, key);
+        }
+    }
+
+    /// Sees to it that a switch has a meter of this rate, whether it has that meter already or not:
+    /// one of the two commands is refused.
+    pub(crate) fn set_meter(&mut self, cx: &Context, node: NodeId, meter: u32, rate: Rate) {
+        let burst = rate.bytes_in(BURST).max(LEAST_BURST);
+        // In one second, as many bits move as the rate says.
+        let burst = kilo(Rate::of(burst, Span::from_secs(1)).as_bps());
+        let bands = [Band { rate: kilo(rate.as_bps()), burst, kind: BandKind::Drop }];
+        let flags = MeterFlags(MeterFlags::KBPS.0 | MeterFlags::BURST.0);
+        for command in [MeterCommand::MODIFY, MeterCommand::ADD] {
+            let (meter, bands) = (MeterId(meter), List::of(&bands));
+            self.send(cx, node, &Message::MeterMod(MeterMod { command, flags, meter, bands }));
+        }
+    }
+
+    pub(crate) fn remove_meter(&mut self, cx: &Context, node: NodeId, meter: u32) {
+        let (command, flags, bands) = (MeterCommand::DELETE, MeterFlags(0), List::EMPTY);
+        let meter = MeterId(meter);
+        self.send(cx, node, &Message::MeterMod(MeterMod { command, flags, meter, bands }));
+    }
+
+    /// Asks switches for what earlier controllers, or we over an earlier channel, left behind. Called
+    /// once all that replaces it stands.
+    pub(crate) fn clean(&mut self, cx: &Context) {
+        let left = self.ready().filter(|(_, switch)| !switch.cleaned);
+        for node in left.map(|(node, _)| node).collect::<Vec<_>>() {
+            let mark = entry::cookie(0, 0, Does::Next);
+            let select =
+                FlowSelect { cookie: mark, cookie_mask: entry::MARK_MASK, ..FlowSelect::ALL };
+            if self.ask(cx, node, &Request::Flow(select), Pending::OldEntries)
+                && let Some(switch) = self.switches.get_mut(&node)
+            {
+                switch.cleaned = true;
+            }
+        }
+    }
+
+    /// When it is time, probes links and asks what connections have carried, where the policy wants
+    /// that `every` so often. Whether it was.
+    pub(crate) fn ask_statistics(&mut self, cx: &Context, every: Option<Span>) -> bool {
+        if self.statistics_at > cx.now {
+            return false;
+        }
+        self.statistics_at = cx.next_statistics(every);
+        for node in self.ready().map(|(node, _)| node).collect::<Vec<_>>() {
+            self.probe(cx, node);
+            if every.is_some() {
+                self.ask_counts(cx, node);
+            }
+        }
+        true
+    }
+
+    /// Sends a probe out of every port of a switch.
+    fn probe(&mut self, cx: &Context, node: NodeId) {
+        let Some(switch) = self.switches.get_mut(&node) else {
+            return;
+        };
+        let datapath_id = switch.datapath_id;
+        let mut ports = Vec::new();
+        for (number, port) in switch.ports.iter_mut().filter(|(_, port)| port.up) {
+            port.probed.get_or_insert(cx.now);
+            ports.push(*number);
+        }
+        for port in ports {
+            self.send_out(cx, node, port, &frame::make_probe(datapath_id, port));
+        }
+    }
+
+    /// Asks a switch what connections have carried, where it counts any.
+    fn ask_counts(&mut self, cx: &Context, node: NodeId) {
+        let own = self.switches.get(&node).map(|switch| &switch.own);
+        if own.is_some_and(|own| own.values().any(|does| *does == Does::Count)) {
+            let cookie = entry::cookie(0, 0, Does::Count);
+            let select = FlowSelect {
+                table: TableId(0),
+                cookie,
+                cookie_mask: entry::MARK_MASK | cookie,
+                ..FlowSelect::ALL
+            };
+            self.ask(cx, node, &Request::Flow(select), Pending::Carried(Vec::new()));
+        }
+    }
+
+    /// Has leases be renewed at once.
+    pub(crate) fn renew_now(&mut self, now: Time) {
+        self.renew_at = now;
+    }
+
+    /// When it is time, adds entries that end by themselves anew, and removes earlier controllers'
+    /// meters whose entries have ended. Whether it was.
+    pub(crate) fn renew(&mut self, cx: &Context) -> bool {
+        if self.renew_at > cx.now {
+            return false;
+        }
+        self.renew_at = cx.renewal();
+        let (mut renewed, mut old) = (Vec::new(), Vec::new());
+        for (node, switch) in self.switches.iter_mut().filter(|(_, switch)| switch.ready) {
+            let leased = switch.own.iter().filter(|(_, does)| does.is_leased());
+            renewed.extend(leased.map(|(key, does)| (*node, key.clone(), *does)));
+            if switch.old_meters_end.is_some_and(|end| end <= cx.now) {
+                switch.old_meters_end = None;
+                let meters = core::mem::take(&mut switch.old_meters);
+                old.extend(meters.into_iter().map(|meter| (*node, meter)));
+            }
+        }
+        for (node, key, does) in renewed {
+            self.put(cx, node, &key, does);
+        }
+        for (node, meter) in old {
+            self.remove_meter(cx, node, meter);
+        }
+        true
+    }
+
+    /// Forgets a channel; the switch that it was of, which goes on as it was told.
+    pub(crate) fn remove(&mut self, channel: ChannelId) -> Option<NodeId> {
+        self.written.remove(&channel);
+        let node = self.channels.remove(&channel)?.node?;
+        let switch = self.switches.get_mut(&node).filter(|s| s.channel == Some(channel))?;
+        switch.channel = None;
+        switch.ready = false;
+        switch.pending.clear();
+        Some(node)
+    }
+
+    /// What is left to be sent over a channel that is to be closed.
+    pub(crate) fn take_output(&mut self, channel: ChannelId) -> Option<Output> {
+        let known = self.channels.get_mut(&channel)?;
+        known.take();
+        let output = core::mem::take(&mut known.output);
+        (!output.is_empty()).then_some(Output::Switch(channel, output))
+    }
+
+    /// Hands out what is to be sent.
+    pub(crate) fn write(&mut self, out: &mut Vec<Output>) {
+        for channel in core::mem::take(&mut self.written) {
+            out.extend(self.take_output(channel));
+            let deadline = self.channels.get(&channel).and_then(|known| known.session.deadline());
+            self.sessions_at = self.sessions_at.min(deadline.unwrap_or(Time::NEVER));
+        }
+    }
+}
+
+impl SwitchChannel {
+    fn take(&mut self) {
+        self.output.extend_from_slice(self.session.output());
+        self.session.sent(usize::MAX);
+    }
+}
+
+/// Bits of a rate or a burst in the wire's units of 1000, rounded up, never zero.
+fn kilo(bits: u64) -> u32 {
+    u32::try_from(bits.div_ceil(1000)).unwrap_or(u32::MAX).max(1)
+}
+
+/// The numbers of meters of a controller: those of the one before are in the other half, so that its
+/// entries, which end by themselves, never meet a meter of ours.
+pub(crate) const fn meter_numbers(epoch: u64) -> core::ops::Range<u32> {
+    const HALF: u32 = 0x8000;
+    if epoch.is_multiple_of(2) { 1..HALF } else { HALF..2 * HALF }
+}
+
+/// An event of a session, without what it borrows. The frame of a Packet-In goes to `packet`.
+fn read(event: Event<'_>, packet: &mut Vec<u8>) -> SwitchEvent {
+    match event {
+        Event::Up => SwitchEvent::Up,
+        Event::Malformed { .. } => SwitchEvent::Malformed,
+        Event::Failed { xid, failure: Failure::Malformed(_) | Failure::Timeout } => {
+            SwitchEvent::Failed(xid, None)
+        }
+        Event::Failed { xid, failure: Failure::Error(error) } => {
+            SwitchEvent::Failed(xid, Some(error.error))
+        }
+        Event::Message { message, .. } => match message {
+            Message::PacketIn(heard) => match Notice::of(&heard) {
+                Some(notice) => SwitchEvent::Notice(notice),
+                None => {
+                    let (Some(port), Some(frame)) = (heard.in_port(), frame::parse(heard.data))
+                    else {
+                        return SwitchEvent::Malformed;
+                    };
+                    packet.clear();
+                    packet.extend_from_slice(heard.data);
+                    SwitchEvent::Packet { port: port.0, table: heard.table.0, frame }
+                }
+            },
+            Message::PortStatus(status) => SwitchEvent::PortStatus(status.reason, status.port),
+            Message::Error(error) => SwitchEvent::Error(error.error),
+            _ => SwitchEvent::Nothing,
+        },
+        Event::Reply { xid, message, last } => match message {
+            Message::BarrierReply | Message::RoleReply(_) => SwitchEvent::Done(xid),
+            Message::MultipartReply { body, .. } => match body {
+                Reply::PortDesc(ports) => SwitchEvent::Ports(xid, ports.iter().collect(), last),
+                Reply::Flow(entries) => {
+                    let entries = entries.iter().map(|entry| {
+                        let connection = Key::connection(&entry.fields);
+                        (entry.cookie, connection, Bytes::new(entry.frame_bytes))
+                    });
+                    SwitchEvent::Entries(xid, entries.collect(), last)
+                }
+                Reply::MeterConfig(meters) => SwitchEvent::Meters(
+                    xid,
+                    meters.iter().map(|meter| meter.meter.0).collect(),
+                    last,
+                ),
+                _ => SwitchEvent::Nothing,
+            },
+            _ => SwitchEvent::Nothing,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use openflow::switch::{Output as Answers, Switch as Model};
+
+    use super::*;
+    use crate::fabric::meters;
+
+    const NODE: NodeId = NodeId(0);
+
+    fn context() -> Context {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
+        Context::new(&crate::config::Config::new("tcp", policy), 4, Time::ZERO)
+    }
+
+    /// Connects a model of a switch and hands messages to and fro until both are silent; what the
+    /// switch answered.
+    fn exchange(
+        switches: &mut Switches,
+        cx: &Context,
+        channel: ChannelId,
+        model: &mut Model,
+        session: &mut Session,
+    ) -> Vec<SwitchEvent> {
+        let mut heard = Vec::new();
+        loop {
+            let mut out = Vec::new();
+            switches.write(&mut out);
+            for output in out {
+                if let Output::Switch(_, bytes) = output {
+                    session.receive(cx.now, &bytes);
+                }
+            }
+            let mut answers = Answers::default();
+            while let Some(event) = session.poll(cx.now) {
+                if let Event::Message { xid, message } = event {
+                    model.handle(cx.now, xid, &message, &mut answers);
+                }
+            }
+            let mut bytes = session.output().to_vec();
+            session.sent(bytes.len());
+            bytes.extend(answers.messages.concat());
+            if bytes.is_empty() {
+                return heard;
+            }
+            switches.receive(cx, channel, &bytes);
+            while let Some(event) = switches.poll(cx, channel) {
+                if matches!(event, SwitchEvent::Up) {
+                    let features = switches.features(channel).expect("the session is up");
+                    switches.up(cx, channel, NODE, &features);
+                }
+                heard.push(event);
+            }
+            switches.polled(channel);
+        }
+    }
+
+    #[test]
+    fn what_a_connection_has_at_a_switch_is_given_again_when_it_comes_back() {
+        let (cx, mut model) = (context(), Model::new(7, 2));
+        let mut switches = Switches::new(&cx, BTreeSet::new());
+        let connection = Connection {
+            source: ([10, 0, 0, 1], 1).into(),
+            destination: ([10, 0, 0, 2], 2).into(),
+        };
+        let rate = Some(Rate::from_mbps(10));
+        let confirms = |events: &[SwitchEvent], switches: &mut Switches| {
+            let barriers = events.iter().filter_map(|event| match event {
+                SwitchEvent::Done(xid) => switches.answered(NODE, *xid),
+                _ => None,
+            });
+            barriers.filter(|pending| matches!(pending, Pending::Confirm(_, Some(_)))).count()
+        };
+        assert!(!meters::hold(&mut switches, &cx, connection, Some(NODE), rate), "no switch yet");
+        for number in 1..=2 {
+            let channel = ChannelId(number);
+            let mut session = Session::new(Config::new(Side::Switch), cx.now);
+            switches.connect(&cx, channel).expect("there is room");
+            exchange(&mut switches, &cx, channel, &mut model, &mut session);
+            assert_eq!(switches.node(channel), Some(NODE));
+            assert_eq!(switches.set_ready(&cx, NODE), number == 1, "the first time");
+            let added = switches.counters.entries_added;
+            assert_eq!(added, if number == 1 { 0 } else { 2 });
+            assert!(meters::hold(&mut switches, &cx, connection, Some(NODE), rate));
+            let events = exchange(&mut switches, &cx, channel, &mut model, &mut session);
+            assert_eq!(confirms(&events, &mut switches), usize::from(number == 1));
+        }
+        assert_eq!(switches.node(ChannelId(1)), None, "the newer channel is the switch's");
+        assert_eq!(switches.remove(ChannelId(1)), None);
+        assert_eq!(switches.remove(ChannelId(2)), Some(NODE));
+        assert!(!switches.is_ready(NODE));
+    }
+
+    #[test]
+    fn channels_beyond_the_limit_and_unknown_ones_are_refused() {
+        let mut cx = context();
+        cx.limits.switches = 1;
+        let mut switches = Switches::new(&cx, BTreeSet::new());
+        assert!(switches.connect(&cx, ChannelId(1)).is_ok());
+        assert!(switches.connect(&cx, ChannelId(2)).is_err_and(|refusal| refusal.busy));
+        assert_eq!(switches.receive(&cx, ChannelId(2), &[4]), None);
+        assert_eq!(switches.deadline().is_some(), false, "no session was written yet");
+    }
+}

@@ -1,0 +1,234 @@
+//! `app-aware` and its variant over whole networks: by hand, and by what must hold whatever is told.
+
+#![allow(clippy::unwrap_used)] // a test may panic
+
+use std::collections::BTreeMap;
+
+use crate::support::*;
+use model::{
+    Declared, Directive, Directives, FlowId, Measured, Network, Observation, StreamSample,
+};
+use proptest::prelude::*;
+use units::{Bytes, Rate, Span, Time};
+use watermaster_policy::{FLOOR, Parameters, Policy, by_name};
+
+fn sample(flow: u32, delivered: u64, sender: u64, receiver: u64) -> StreamSample {
+    StreamSample {
+        flow: FlowId(flow),
+        delivered: Bytes::new(delivered),
+        sender_queue: Bytes::new(sender),
+        receiver_queue: Bytes::new(receiver),
+    }
+}
+
+fn declared(samples: &[StreamSample]) -> Observation {
+    Declared::Streams(samples.to_vec()).into()
+}
+
+fn seconds(s: u64) -> Time {
+    Time::ZERO + Span::from_secs(s)
+}
+
+/// A policy over a big switch of 10 Mbit/s with streams between the hosts given, sampled at zero.
+struct Case {
+    network: Network,
+    policy: Box<dyn Policy + Send>,
+    limits: BTreeMap<FlowId, Option<Rate>>,
+}
+
+impl Case {
+    fn new(name: &str, streams: &[(u32, u32)]) -> Self {
+        let network = big_switch(8, Rate::from_mbps(10));
+        let policy = by_name(name, &Parameters::default()).unwrap();
+        let mut case = Self { network, policy, limits: BTreeMap::new() };
+        case.tell(0, &job_start(0));
+        for (flow, (src, dst)) in (0..).zip(streams) {
+            let (src, dst) = (host(&case.network, *src), host(&case.network, *dst));
+            case.tell(0, &request(0, flow, src, dst, u64::MAX));
+        }
+        let first: Vec<_> = (0..).zip(streams).map(|(flow, _)| sample(flow, 0, 0, 0)).collect();
+        case.tell(0, &declared(&first));
+        case
+    }
+
+    fn tell(&mut self, at: u64, observation: &Observation) {
+        let mut out = Directives::new();
+        tell(&mut *self.policy, seconds(at), &self.network, observation, &mut out);
+        self.obey(&out);
+    }
+
+    fn tick(&mut self) {
+        let mut out = Directives::new();
+        let due = self.policy.deadline().unwrap();
+        tell(&mut *self.policy, due, &self.network, &Observation::Tick, &mut out);
+        self.obey(&out);
+    }
+
+    fn obey(&mut self, directives: &Directives) {
+        for directive in directives {
+            if let Directive::Pace { flow, limit, .. } = directive {
+                self.limits.insert(*flow, *limit);
+            }
+        }
+    }
+
+    fn mbps(&self, flow: u32) -> f64 {
+        self.limits
+            .get(&FlowId(flow))
+            .copied()
+            .flatten()
+            .map_or(f64::NAN, |rate| rate.as_bps() as f64 / 1e6)
+    }
+}
+
+fn near(ours: f64, theirs: f64) -> bool {
+    (ours - theirs).abs() < 0.01 * theirs
+}
+
+/// Section IV-B, problem (3). TCP gave two streams from one host 3 MB each in 5 s; 3 MB more of the
+/// first wait, which generates twice as much: D is 9 and 3 MB, rates 7.5 and 2.5 Mbit/s.
+#[test]
+fn a_fork_follows_demand() {
+    let mut case = Case::new("app-aware", &[(0, 1), (0, 2)]);
+    assert_eq!(case.policy.deadline(), Some(seconds(5)));
+    case.tell(5, &declared(&[sample(0, 3_000_000, 3_000_000, 0), sample(1, 3_000_000, 0, 0)]));
+    case.tick();
+    assert!(near(case.mbps(0), 7.5) && near(case.mbps(1), 2.5), "{:?}", case.limits);
+    assert_eq!(case.policy.deadline(), Some(seconds(10)), "every Δt");
+}
+
+/// Problem (4). A join consumed 2 MB of one stream and 1 MB of another, and 2 MB of the other wait:
+/// over 5 s the level is (2 + 6.25) / 3 of what it consumed, or 5.5 and 0.75 MB: 8.8 and 1.2 Mbit/s.
+#[test]
+fn a_join_follows_the_scarcer_side() {
+    let mut case = Case::new("app-aware", &[(0, 2), (1, 2)]);
+    let (mb, waiting) = (1_000_000, 4_000_000);
+    case.tell(5, &declared(&[sample(0, 2 * mb, waiting, 0), sample(1, 3 * mb, waiting, 2 * mb)]));
+    case.tick();
+    assert!(near(case.mbps(0), 8.8) && near(case.mbps(1), 1.2), "{:?}", case.limits);
+}
+
+/// Algorithm 1, line 21, and section VI-C: a stream held to less by the far link leaves the rest of
+/// the near one to the others. Streams 0 and 1 leave host 0, streams 1 and 2 reach host 2. The fork
+/// gives 5 and 5, the join, which consumed 2 and 6 MB, 2.5 to stream 1 and 7.5 to stream 2;
+/// backfilling hands the 2.5 that stream 1 leaves at the fork to stream 0.
+#[test]
+fn what_is_left_goes_to_the_others() {
+    let mut case = Case::new("app-aware", &[(0, 1), (0, 2), (3, 2)]);
+    let (mb, waiting) = (1_000_000, 10_000_000);
+    case.tell(
+        5,
+        &declared(&[
+            sample(0, 2 * mb, waiting, 0),
+            sample(1, 2 * mb, waiting, 0),
+            sample(2, 6 * mb, waiting, 0),
+        ]),
+    );
+    case.tick();
+    let ours = [0, 1, 2].map(|flow| case.mbps(flow));
+    assert!(near(ours[0], 7.5) && near(ours[1], 2.5) && near(ours[2], 7.5), "{ours:?}");
+}
+
+/// Links that carry what they are asked to are left alone, and limits are lifted when they do.
+#[test]
+fn only_bottlenecks_are_divided() {
+    let mut case = Case::new("app-aware", &[(0, 1), (0, 2)]);
+    case.tell(5, &declared(&[sample(0, 2_000_000, 0, 0), sample(1, 1_000_000, 0, 0)]));
+    case.tick();
+    assert!(case.limits.is_empty(), "4.8 of 10 Mbit/s are asked for");
+    case.tell(10, &declared(&[sample(0, 6_000_000, 1_000_000, 0), sample(1, 3_000_000, 0, 0)]));
+    case.tick();
+    assert_eq!(case.limits.values().flatten().count(), 2);
+    case.tell(15, &declared(&[sample(0, 7_000_000, 0, 0), sample(1, 4_000_000, 0, 0)]));
+    case.tick();
+    assert!(case.limits.values().all(Option::is_none), "{:?}", case.limits);
+}
+
+/// What others take of a link isn't given away.
+#[test]
+fn cross_traffic_is_left_room() {
+    let mut case = Case::new("app-aware", &[(0, 1), (0, 2)]);
+    let uplink = path(&case.network, 0, host(&case.network, 0), host(&case.network, 1))[0];
+    case.tell(1, &Measured::CrossTraffic(vec![(uplink, Rate::from_mbps(4))]).into());
+    case.tell(
+        5,
+        &declared(&[sample(0, 2_000_000, 1_000_000, 0), sample(1, 1_000_000, 500_000, 0)]),
+    );
+    case.tick();
+    assert!(near(case.mbps(0), 4.0) && near(case.mbps(1), 2.0), "{:?}", case.limits);
+}
+
+/// The application says that all waits in stream 0, the agents that all waits in stream 1.
+#[test]
+fn the_measured_wins() {
+    let mut case = Case::new("app-aware", &[(0, 1), (0, 2)]);
+    let measured = [sample(0, 3_000_000, 0, 0), sample(1, 3_000_000, 3_000_000, 0)];
+    case.tell(5, &Measured::Streams(measured.to_vec()).into());
+    case.tell(5, &declared(&[sample(0, 3_000_000, 9_000_000, 0), sample(1, 3_000_000, 0, 0)]));
+    case.tick();
+    assert!(near(case.mbps(0), 2.5) && near(case.mbps(1), 7.5), "{:?}", case.limits);
+}
+
+/// A step in what is generated: the change is half done within a second, nearly done within two.
+#[test]
+fn the_variant_follows_a_step() {
+    let mut case = Case::new("app-aware-fast", &[(0, 1), (0, 2)]);
+    // Mbit/s generated; what doesn't fit waits.
+    let (mut delivered, mut waiting) = ([0u64; 2], [0u64; 2]);
+    let mut out = Directives::new();
+    let mut history = Vec::new();
+    for step in 1..=50u64 {
+        let generated = if step <= 25 { [8u64, 4] } else { [4, 8] };
+        for (id, flow) in (0..).zip(0..2) {
+            let limit = case.limits.get(&FlowId(id)).copied().flatten();
+            let room = limit.unwrap_or(Rate::from_mbps(5)).bytes_in(Span::from_millis(200)).get();
+            let offered = waiting[flow] + generated[flow] * 25_000;
+            let sent = offered.min(room);
+            (delivered[flow], waiting[flow]) = (delivered[flow] + sent, offered - sent);
+        }
+        let now = Time::ZERO + Span::from_millis(200) * step;
+        let samples =
+            [sample(0, delivered[0], waiting[0], 0), sample(1, delivered[1], waiting[1], 0)];
+        tell(&mut *case.policy, now, &case.network, &declared(&samples), &mut out);
+        tell(&mut *case.policy, now, &case.network, &Observation::Tick, &mut out);
+        case.obey(&out);
+        history.push((case.mbps(0), case.mbps(1)));
+    }
+    assert!(near(history[24].0, 10.0 * 2.0 / 3.0), "{history:?}");
+    let after = |steps: usize| history[24 + steps].1;
+    assert!(after(5) > 5.0, "{history:?}");
+    assert!(after(10) > 5.8, "{history:?}");
+}
+
+proptest! {
+    /// Whatever the queues: limits are above zero and within every link together.
+    #[test]
+    fn no_link_is_exceeded(
+        name in prop::sample::select(vec!["app-aware", "app-aware-fast"]),
+        streams in prop::collection::vec((0..8u32, 0..8u32), 1..30),
+        rounds in prop::collection::vec(prop::collection::vec((0..9_000_000u64, 0..9_000_000u64, 0..9_000_000u64), 30), 1..5),
+    ) {
+        let streams: Vec<_> = streams.into_iter().filter(|(src, dst)| src != dst).collect();
+        prop_assume!(!streams.is_empty());
+        let mut case = Case::new(name, &streams);
+        let mut delivered = [0; 30];
+        for (at, round) in (1..).zip(rounds) {
+            let samples: Vec<_> = (0..).zip(&streams).zip(&round).map(|((flow, _), (v, s, r))| {
+                delivered[flow as usize] += v;
+                sample(flow, delivered[flow as usize], *s, *r)
+            }).collect();
+            case.tell(at * 5, &declared(&samples));
+            case.tick();
+            let mut loads = BTreeMap::new();
+            for (flow, (src, dst)) in (0..).zip(&streams) {
+                let Some(limit) = case.limits.get(&FlowId(flow)).copied().flatten() else { continue };
+                prop_assert!(limit >= FLOOR);
+                let (src, dst) = (host(&case.network, *src), host(&case.network, *dst));
+                for link in path(&case.network, flow, src, dst) {
+                    *loads.entry(link).or_insert(0) += limit.as_bps();
+                }
+            }
+            prop_assert!(loads.values().all(|load| *load <= 10_000_000), "{loads:?}");
+        }
+    }
+}

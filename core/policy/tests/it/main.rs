@@ -1,0 +1,16 @@
+//! The tests of policies, in one program: linking takes longer than they do.
+#![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
+
+mod admission;
+mod app_aware;
+mod figures;
+mod guard;
+mod hostile;
+mod order;
+mod renormalise;
+mod sdtcp;
+mod sicc;
+mod slots;
+mod split;
+mod support;
+mod waterfill;

@@ -1,0 +1,89 @@
+//! Orders of jobs, against brute force over all orders.
+
+use proptest::prelude::*;
+use watermaster_policy::order::{Demand, bssf, by_bottleneck, improve, total};
+
+/// The least sum of completion times of any order.
+fn least(jobs: &[Demand]) -> f64 {
+    fn extend(jobs: &[Demand], order: &mut Vec<usize>, best: &mut f64) {
+        if order.len() == jobs.len() {
+            *best = best.min(total(jobs, order));
+        }
+        for job in 0..jobs.len() {
+            if !order.contains(&job) {
+                order.push(job);
+                extend(jobs, order, best);
+                order.pop();
+            }
+        }
+    }
+    let mut best = f64::INFINITY;
+    extend(jobs, &mut Vec::new(), &mut best);
+    best
+}
+
+/// Phurti, figure 2.2: A takes 1, 2, 3 on X, Y, Z, B 3, 1, 2, and C 2 on X. By hand, of the order C,
+/// A, B: 2, 3 and 6, which is optimal.
+#[test]
+fn figure_2_2() {
+    let jobs: Vec<Demand> = vec![
+        vec![(0, 1.0), (1, 2.0), (2, 3.0)],
+        vec![(0, 3.0), (1, 1.0), (2, 2.0)],
+        vec![(0, 2.0)],
+    ];
+    assert_eq!(by_bottleneck(&jobs), [2, 0, 1]);
+    assert_eq!(total(&jobs, &[2, 0, 1]), 11.0);
+    assert_eq!(least(&jobs), 11.0);
+    let mut order = [1, 0, 2];
+    improve(&jobs, &mut order);
+    assert_eq!(order, [2, 0, 1]);
+}
+
+/// On one link the least sum is that of the shortest job first, and `bssf` finds it.
+#[test]
+fn one_link_is_shortest_first() {
+    let jobs: Vec<Demand> = [5.0, 1.0, 3.0, 1.0].iter().map(|time| vec![(0, *time)]).collect();
+    assert_eq!(bssf(&jobs), [1, 3, 2, 0]);
+    assert_eq!(total(&jobs, &bssf(&jobs)), least(&jobs));
+}
+
+#[test]
+fn nothing_to_order() {
+    assert!(bssf(&[]).is_empty());
+    assert_eq!(bssf(&[vec![], vec![(3, 0.0)]]), [0, 1]);
+    improve(&[], &mut []);
+}
+
+proptest! {
+    #[test]
+    fn orders_keep_what_they_promise(
+        jobs in prop::collection::vec(
+            prop::collection::btree_map(0..4usize, 1..100u32, 1..4), 1..7,
+        ),
+    ) {
+        let jobs: Vec<Demand> = jobs
+            .iter()
+            .map(|job| job.iter().map(|(link, time)| (*link, f64::from(*time))).collect())
+            .collect();
+        let least = least(&jobs);
+        let order = bssf(&jobs);
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        prop_assert_eq!(sorted, (0..jobs.len()).collect::<Vec<_>>());
+        let sum = total(&jobs, &order);
+        // In the concurrent open shop the primal-dual order is at most twice the least.
+        prop_assert!(sum <= 2.0 * least + 1e-6, "{sum} {least}");
+        let mut better = order.clone();
+        improve(&jobs, &mut better);
+        let improved = total(&jobs, &better);
+        prop_assert!(improved <= sum + 1e-6 && improved >= least - 1e-6);
+        // No single job gains by going ahead of others.
+        for from in 0..better.len() {
+            for to in 0..from {
+                let mut other = better.clone();
+                other[to..=from].rotate_right(1);
+                prop_assert!(total(&jobs, &other) >= improved - 1e-6);
+            }
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! A client for applications, without I/O: what happens goes in, what to ask the controller comes out.
+//!
+//! Its owner tells it what the application declares, what became of the connection and what the
+//! controller answered, and does what [`Client::poll`] says; time and chance are arguments. One
+//! request is under way at a time. Nothing here waits or fails: an application goes on whatever
+//! becomes of the controller, and [`Client::account`] tells what the controller didn't take.
+//!
+//! - *What holds* (jobs, their tasks and sizes, open flows) is said again, in its order, on every new
+//!   connection and to every controller with another epoch. Samples are not said again; of those that
+//!   wait, the last of a job counts.
+//! - *What ends* before it was said is never said. An end that the controller refuses is one: it had
+//!   forgotten.
+//! - *What does not fit* into [`Limits::entries`] is dropped and counted, and so is whatever refers to
+//!   it. Ends always fit: each takes the place of what ended.
+//! - *A refused declaration* is left out and counted; a refused job with all of its own.
+//! - *Too fast* (429 with the field `application`): the rest waits. 429 with another field says that
+//!   there is no room for this one declaration, which counts as refused.
+//! - *A request that is too long* (400 or 413 without a count) is halved until a single declaration is
+//!   refused.
+//! - Any other answer counts as a lost connection.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString as _};
+use alloc::vec::Vec;
+
+use units::{Span, Time};
+
+use crate::application::{Declaration, Problem, Taken};
+
+/// Something is asked at least so often: a controller closes connections that are silent for longer.
+pub const KEEP_ALIVE: Span = Span::from_secs(20);
+/// How long the controller may take to answer, before its connection counts as lost.
+pub const PATIENCE: Span = Span::from_secs(5);
+/// The first wait after a failure, and the longest; each is twice as long as the one before.
+const BACKOFF: [Span; 2] = [Span::from_millis(100), Span::from_secs(5)];
+
+/// What bounds a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Declarations that hold or wait.
+    pub entries: usize,
+    /// Declarations in a request.
+    pub declarations: usize,
+    /// Octets of a request in JSON. A single declaration may be longer.
+    pub octets: usize,
+}
+
+/// 262,144 entries; requests of 1000 declarations, what a controller takes unless it is told otherwise,
+/// and 512 KiB, half of it.
+impl Default for Limits {
+    fn default() -> Self {
+        Self { entries: 1 << 18, declarations: 1000, octets: 512 << 10 }
+    }
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action<'a> {
+    /// Open a connection, in place of the one there may be; then say [`Client::connected`] or
+    /// [`Client::lost`].
+    Connect,
+    /// Ask for `/v1/health`; then say [`Client::healthy`] or [`Client::lost`].
+    Health,
+    /// Send a list of declarations; then say [`Client::taken`], [`Client::refused`] or
+    /// [`Client::lost`].
+    Declare(Vec<&'a Declaration>),
+}
+
+/// What became of what was declared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Account {
+    /// Taken by a controller; what is said again isn't counted again.
+    pub taken: u64,
+    /// Refused by a controller.
+    pub refused: u64,
+    /// Never said, for want of room or because it refers to what isn't declared.
+    pub dropped: u64,
+    /// Connections that were made; more than one says that some broke.
+    pub connections: u64,
+    /// What went wrong first.
+    pub fault: Option<String>,
+}
+
+impl Account {
+    fn note(&mut self, fault: impl FnOnce() -> String) {
+        self.fault.get_or_insert_with(fault);
+    }
+}
+
+/// A thing of a job that holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Thing {
+    Start,
+    Task(u32),
+    Size(u32),
+    Flow(u64),
+    Sample,
+}
+
+#[derive(Debug)]
+enum State {
+    Lost,
+    Connecting,
+    /// Nothing is under way.
+    Idle,
+    Asked,
+    /// These entries are under way.
+    Declared(Vec<u64>),
+}
+
+/// An application's end of the northbound interface.
+#[derive(Debug)]
+pub struct Client {
+    limits: Limits,
+    /// What holds, and ends and samples that wait, by number in the order they were declared.
+    entries: BTreeMap<u64, Declaration>,
+    /// The entries of jobs that hold.
+    jobs: BTreeMap<String, BTreeMap<Thing, u64>>,
+    /// The number of the next entry.
+    next: u64,
+    /// Entries below were answered on this connection.
+    answered: u64,
+    /// Entries below may be known to the controller of `epoch`.
+    said: u64,
+    /// Entries below are in the account.
+    counted: u64,
+    epoch: Option<u64>,
+    state: State,
+    /// Whether the controller has told its epoch on this connection.
+    greeted: bool,
+    /// Most declarations in a request of this connection.
+    batch: usize,
+    /// Nothing is asked before.
+    until: Time,
+    /// The last answer.
+    heard: Time,
+    /// The next wait.
+    backoff: Span,
+    account: Account,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
+}
+
+impl Client {
+    /// Without a connection, which it wants at once.
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            entries: BTreeMap::new(),
+            jobs: BTreeMap::new(),
+            next: 0,
+            answered: 0,
+            said: 0,
+            counted: 0,
+            epoch: None,
+            state: State::Lost,
+            greeted: false,
+            batch: limits.declarations,
+            until: Time::ZERO,
+            heard: Time::ZERO,
+            backoff: BACKOFF[0],
+            account: Account::default(),
+        }
+    }
+
+    /// What became of all that was declared.
+    pub const fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// What holds, in the order it was declared: jobs, their tasks and sizes, open flows.
+    pub fn holds(&self) -> impl Iterator<Item = &Declaration> {
+        self.entries.values().filter(|entry| thing(entry).is_some_and(|t| t != Thing::Sample))
+    }
+
+    /// Declarations that wait for a controller's answer.
+    pub fn waiting(&self) -> usize {
+        self.entries.range(self.answered..).count()
+    }
+
+    /// Whether the controller has answered all there is to say.
+    pub fn is_settled(&self) -> bool {
+        matches!(self.state, State::Idle) && self.greeted && self.waiting() == 0
+    }
+
+    /// When to [`poll`](Self::poll) although nothing happens; `None`: an answer is due first.
+    pub fn deadline(&self) -> Option<Time> {
+        match self.state {
+            State::Lost => Some(self.until),
+            State::Idle if !self.greeted || self.waiting_any() => Some(self.until),
+            State::Idle => Some(self.heard + KEEP_ALIVE),
+            State::Connecting | State::Asked | State::Declared(_) => None,
+        }
+    }
+
+    fn waiting_any(&self) -> bool {
+        self.entries.range(self.answered..).next().is_some()
+    }
+
+    /// What to do now, if anything.
+    pub fn poll(&mut self, now: Time) -> Option<Action<'_>> {
+        if self.deadline()? > now {
+            return None;
+        }
+        if matches!(self.state, State::Lost) {
+            self.state = State::Connecting;
+            return Some(Action::Connect);
+        }
+        if !self.greeted || !self.waiting_any() {
+            self.state = State::Asked;
+            return Some(Action::Health);
+        }
+        let (mut numbers, mut declarations, mut octets) = (Vec::new(), Vec::new(), 0);
+        for (number, declaration) in self.entries.range(self.answered..).take(self.batch) {
+            octets += most_octets(declaration);
+            if octets > self.limits.octets && !numbers.is_empty() {
+                break;
+            }
+            numbers.push(*number);
+            declarations.push(declaration);
+        }
+        self.said = self.said.max(numbers.last().map_or(0, |last| last + 1));
+        self.state = State::Declared(numbers);
+        Some(Action::Declare(declarations))
+    }
+
+    /// A connection stands: all that holds is said again.
+    pub fn connected(&mut self, now: Time) {
+        self.state = State::Idle;
+        self.greeted = false;
+        self.answered = 0;
+        self.batch = self.limits.declarations.max(1);
+        self.until = now;
+        self.account.connections += 1;
+    }
+
+    /// The connection broke or could not be made, or an answer is missing or can't be understood:
+    /// `why`. Of `chance`, any number, comes the wait: between half of the back-off and all of it.
+    pub fn lost(&mut self, now: Time, why: &str, chance: u32) {
+        self.account.note(|| why.into());
+        self.state = State::Lost;
+        self.wait(now, chance);
+        for things in self.jobs.values_mut() {
+            if let Some(number) = things.remove(&Thing::Sample) {
+                self.entries.remove(&number);
+            }
+        }
+    }
+
+    fn wait(&mut self, now: Time, chance: u32) {
+        let half = self.backoff.as_nanos() / 2;
+        let part = u128::from(half) * u128::from(chance) >> 32;
+        let part = u64::try_from(part).expect("less than its first factor");
+        self.until = now + Span::from_nanos(half + part);
+        self.backoff = (self.backoff * 2).min(BACKOFF[1]);
+    }
+
+    /// The answer to [`Action::Health`]: the controller works, and this is its epoch.
+    pub fn healthy(&mut self, now: Time, epoch: u64) {
+        if matches!(self.state, State::Asked) {
+            self.state = State::Idle;
+            self.heard = now;
+            self.greeted = true;
+            self.meet(epoch, 0);
+        }
+    }
+
+    /// A controller of another epoch knows nothing but what was just said to it: entries below `said`.
+    fn meet(&mut self, epoch: u64, said: u64) {
+        if self.epoch != Some(epoch) {
+            self.epoch = Some(epoch);
+            self.entries.retain(|_, entry| thing(entry).is_some());
+            (self.answered, self.said) = (0, said);
+        }
+    }
+
+    /// The answer to [`Action::Declare`]: declarations were taken.
+    pub fn taken(&mut self, now: Time, answer: &Taken, chance: u32) {
+        let State::Declared(numbers) = &mut self.state else { return };
+        let numbers = core::mem::take(numbers);
+        if answer.taken == 0 {
+            return self.lost(now, "the controller takes nothing and doesn't say why", chance);
+        }
+        self.state = State::Idle;
+        self.heard = now;
+        self.settle(&numbers, answer.taken);
+        self.meet(answer.epoch, numbers.last().map_or(0, |last| last + 1));
+    }
+
+    /// The answer to [`Action::Declare`]: an HTTP `status` that is no success, and what is wrong.
+    pub fn refused(&mut self, now: Time, status: u16, problem: &Problem, chance: u32) {
+        let State::Declared(numbers) = &mut self.state else { return };
+        let numbers = core::mem::take(numbers);
+        self.state = State::Idle;
+        self.heard = now;
+        let next = self.settle(&numbers, problem.taken.unwrap_or(0));
+        // Another controller doesn't know what the declaration refers to.
+        if let Some(epoch) = problem.epoch.filter(|epoch| self.epoch != Some(*epoch)) {
+            return self.meet(epoch, numbers.last().map_or(0, |last| last + 1));
+        }
+        let why = || {
+            let Problem { field, reason, .. } = problem;
+            format!("the controller answers {status}: {field}: {reason}")
+        };
+        match (status, problem.taken, next) {
+            (429, ..) if problem.field == "application" => self.wait(now, chance),
+            (422 | 429, Some(_), Some(next)) => self.leave_out(next, why),
+            (400 | 413, None, Some(next)) if numbers.len() == 1 => self.leave_out(next, why),
+            (400 | 413, None, _) => self.batch = numbers.len() / 2,
+            _ => self.lost(now, &why(), chance),
+        }
+    }
+
+    /// The first `count` of these entries were taken; the next one.
+    fn settle(&mut self, numbers: &[u64], count: u64) -> Option<u64> {
+        let count = usize::try_from(count).unwrap_or(usize::MAX).min(numbers.len());
+        for number in &numbers[..count] {
+            self.answered = number + 1;
+            if *number >= self.counted {
+                self.counted = number + 1;
+                self.account.taken += 1;
+            }
+            match self.entries.get(number) {
+                Some(Declaration::Streams { job, .. }) => {
+                    if let Some(things) = self.jobs.get_mut(job) {
+                        things.remove(&Thing::Sample);
+                    }
+                    self.entries.remove(number);
+                }
+                Some(entry) if thing(entry).is_none() => {
+                    self.entries.remove(number);
+                }
+                _ => {}
+            }
+        }
+        if count > 0 {
+            self.backoff = BACKOFF[0];
+        }
+        numbers.get(count).copied()
+    }
+
+    /// Leaves out an entry that the controller refused.
+    fn leave_out(&mut self, number: u64, why: impl FnOnce() -> String) {
+        self.answered = number + 1;
+        self.backoff = BACKOFF[0];
+        // It may have ended in the meantime.
+        let Some(entry) = self.entries.remove(&number) else { return };
+        // The controller had forgotten what ends.
+        let Some(thing) = thing(&entry) else { return };
+        self.account.note(why);
+        self.account.refused += 1;
+        if thing == Thing::Start {
+            for number in self.jobs.remove(job(&entry)).unwrap_or_default().into_values() {
+                self.account.refused += u64::from(self.entries.remove(&number).is_some());
+            }
+        } else if let Some(things) = self.jobs.get_mut(job(&entry)) {
+            things.remove(&thing);
+        }
+    }
+
+    /// The application declares something.
+    pub fn declare(&mut self, mut declaration: Declaration) {
+        match &mut declaration {
+            Declaration::JobComplete { job } => {
+                let Some(things) = self.jobs.remove(job) else { return };
+                let was_said = things.get(&Thing::Start).is_some_and(|start| *start < self.said);
+                for number in things.into_values() {
+                    self.entries.remove(&number);
+                }
+                if was_said {
+                    self.enter(declaration);
+                }
+            }
+            Declaration::FlowComplete { job, flow } => {
+                let things = self.jobs.get_mut(job);
+                let Some(number) = things.and_then(|things| things.remove(&Thing::Flow(*flow)))
+                else {
+                    return;
+                };
+                self.entries.remove(&number);
+                if number < self.said {
+                    self.enter(declaration);
+                }
+            }
+            Declaration::Streams { job, samples } => {
+                // One flow that isn't known would have the controller refuse the samples of all.
+                let things = self.jobs.get(job);
+                let is_open =
+                    |flow| things.is_some_and(|things| things.contains_key(&Thing::Flow(flow)));
+                samples.retain(|sample| is_open(sample.flow));
+                if !samples.is_empty() && !matches!(self.state, State::Lost | State::Connecting) {
+                    self.hold(declaration, Thing::Sample);
+                }
+            }
+            _ => {
+                if let Some(thing) = thing(&declaration) {
+                    self.hold(declaration, thing);
+                }
+            }
+        }
+    }
+
+    /// What holds from now on, in place of what held before.
+    fn hold(&mut self, declaration: Declaration, thing: Thing) {
+        let name = job(&declaration);
+        let before = self.jobs.get(name).and_then(|things| things.get(&thing)).copied();
+        let is_same = before.and_then(|number| self.entries.get(&number)) == Some(&declaration);
+        if is_same {
+            return;
+        }
+        let fault = if thing != Thing::Start && !self.jobs.contains_key(name) {
+            Some("its job has not started, or was refused")
+        } else if matches!(thing, Thing::Flow(_)) && before.is_some() {
+            Some("its flow is open; complete it first")
+        } else if before.is_none() && self.entries.len() >= self.limits.entries {
+            Some("more declarations than the client holds")
+        } else {
+            None
+        };
+        if let Some(fault) = fault {
+            self.account.dropped += 1;
+            return self.account.note(|| format!("dropped: {fault}"));
+        }
+        if let Some(before) = before {
+            self.entries.remove(&before);
+        }
+        self.jobs.entry(name.to_string()).or_default().insert(thing, self.next);
+        self.enter(declaration);
+    }
+
+    fn enter(&mut self, declaration: Declaration) {
+        self.entries.insert(self.next, declaration);
+        self.next += 1;
+    }
+}
+
+/// What of its job a declaration says; `None`: that something ends.
+const fn thing(declaration: &Declaration) -> Option<Thing> {
+    match declaration {
+        Declaration::JobStart { .. } => Some(Thing::Start),
+        Declaration::TaskHost { task, .. } => Some(Thing::Task(*task)),
+        Declaration::Size { map, .. } => Some(Thing::Size(*map)),
+        Declaration::FlowRequest { flow, .. } => Some(Thing::Flow(*flow)),
+        Declaration::Streams { .. } => Some(Thing::Sample),
+        Declaration::JobComplete { .. } | Declaration::FlowComplete { .. } => None,
+    }
+}
+
+fn job(declaration: &Declaration) -> &str {
+    match declaration {
+        Declaration::JobStart { job }
+        | Declaration::JobComplete { job }
+        | Declaration::TaskHost { job, .. }
+        | Declaration::Size { job, .. }
+        | Declaration::FlowRequest { job, .. }
+        | Declaration::FlowComplete { job, .. }
+        | Declaration::Streams { job, .. } => job,
+    }
+}
+
+/// Most octets that a declaration takes in JSON, with a comma.
+fn most_octets(declaration: &Declaration) -> usize {
+    // JSON escapes an octet of a text into at most six.
+    let text = |text: &str| 6 * text.len();
+    let more = match declaration {
+        Declaration::TaskHost { host, .. } => text(host),
+        Declaration::Size { reduces, .. } => 64 * reduces.len(),
+        Declaration::Streams { samples, .. } => 192 * samples.len(),
+        _ => 0,
+    };
+    320 + text(job(declaration)) + more
+}

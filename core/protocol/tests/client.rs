@@ -1,0 +1,473 @@
+//! The client for applications against a model of what a controller remembers, through random
+//! histories of declarations, lost connections, lost answers, refusals, and new epochs.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use units::{Bytes, Span, Time};
+use watermaster_protocol::Connection;
+use watermaster_protocol::application::{Declaration, Portion, Problem, StreamReport, Taken};
+use watermaster_protocol::client::{Account, Action, Client, KEEP_ALIVE, Limits};
+
+type Job = BTreeMap<String, Declaration>;
+
+/// What holds by the meaning of the messages; as an application sees it, or a controller.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Held(BTreeMap<String, Job>);
+
+impl Held {
+    /// Takes a declaration in; false where a controller would refuse it.
+    fn take(&mut self, said: &Declaration) -> bool {
+        use Declaration::*;
+        let (JobStart { job } | JobComplete { job }) = said else {
+            let (TaskHost { job, .. }
+            | Size { job, .. }
+            | Streams { job, .. }
+            | FlowRequest { job, .. }
+            | FlowComplete { job, .. }) = said
+            else {
+                unreachable!()
+            };
+            let Some(held) = self.0.get_mut(job) else { return false };
+            return match said {
+                TaskHost { task, .. } => {
+                    held.insert(format!("task {task}"), said.clone());
+                    true
+                }
+                Size { map, .. } => {
+                    held.insert(format!("size {map}"), said.clone());
+                    true
+                }
+                FlowRequest { flow, .. } => {
+                    let before = held.entry(format!("flow {flow}")).or_insert(said.clone());
+                    before == said
+                }
+                FlowComplete { flow, .. } => held.remove(&format!("flow {flow}")).is_some(),
+                Streams { samples, .. } => {
+                    samples.iter().all(|s| held.contains_key(&format!("flow {}", s.flow)))
+                }
+                JobStart { .. } | JobComplete { .. } => unreachable!(),
+            };
+        };
+        match said {
+            JobStart { .. } => {
+                self.0.entry(job.clone()).or_default();
+                true
+            }
+            _ => self.0.remove(job).is_some(),
+        }
+    }
+
+    /// What a client says that holds.
+    fn of(client: &Client) -> Self {
+        let mut held = Self::default();
+        for said in client.holds() {
+            assert!(held.take(said), "{said:?} comes before what it refers to");
+        }
+        held
+    }
+
+    /// Without what the controller never takes.
+    fn acceptable(mut self) -> Self {
+        self.0.retain(|job, _| !is_unwanted_job(job));
+        for held in self.0.values_mut() {
+            held.retain(|_, said| !is_unwanted(said));
+        }
+        self
+    }
+}
+
+fn is_unwanted_job(job: &str) -> bool {
+    job == "\u{1}\""
+}
+
+/// What the model always refuses.
+fn is_unwanted(said: &Declaration) -> bool {
+    match said {
+        Declaration::JobStart { job } => is_unwanted_job(job),
+        Declaration::FlowRequest { flow, .. } => *flow == 3,
+        _ => false,
+    }
+}
+
+/// A controller, and what becomes of a request.
+struct Controller {
+    epoch: u64,
+    held: Held,
+    /// Most declarations in a request.
+    most: usize,
+}
+
+type Answer = Result<Taken, (u16, Problem)>;
+
+impl Controller {
+    /// Takes the first `budget` declarations at most.
+    fn declare(&mut self, said: &[Declaration], budget: usize) -> Answer {
+        let epoch = self.epoch;
+        let problem = |field: &str, taken: Option<u64>| Problem {
+            field: field.into(),
+            reason: "because".into(),
+            taken,
+            epoch: taken.map(|_| epoch),
+        };
+        if said.len() > self.most {
+            return Err((400, problem("body", None)));
+        }
+        for (taken, declaration) in (0..).zip(said) {
+            if taken >= budget as u64 {
+                return Err((429, problem("application", Some(taken))));
+            }
+            if is_unwanted(declaration) || !self.held.take(declaration) {
+                let status = if taken % 2 == 0 { 422 } else { 429 };
+                return Err((status, problem("flow", Some(taken))));
+            }
+        }
+        Ok(Taken { taken: said.len() as u64, epoch: self.epoch })
+    }
+}
+
+/// What becomes of one thing that the client wants.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Answered,
+    /// After so many declarations the application was too fast.
+    TooFast(usize),
+    /// The controller took it in and the answer was lost.
+    AnswerLost,
+    /// It never arrived.
+    Lost,
+    /// The controller is ending.
+    Ending,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Declare(Declaration),
+    Poll(Fate),
+    /// The connection breaks while nothing is under way, and the same controller may have forgotten
+    /// the application until it is back.
+    Break(bool),
+    NewController,
+    /// Another controller answers on the same connection.
+    Replaced,
+    Pass(u64),
+}
+
+struct World {
+    client: Client,
+    controller: Controller,
+    now: Time,
+    limits: Limits,
+}
+
+impl World {
+    fn new(limits: Limits, most: usize) -> Self {
+        let controller = Controller { epoch: 1, held: Held::default(), most };
+        Self { client: Client::new(limits), controller, now: Time::ZERO, limits }
+    }
+
+    fn lose(&mut self) {
+        self.client.lost(self.now, "cut", 7 << 28);
+    }
+
+    /// Does one thing that the client wants now; whether there was one.
+    fn poll(&mut self, fate: Fate) -> bool {
+        let Some(action) = self.client.poll(self.now) else { return false };
+        let said: Vec<Declaration> = match action {
+            Action::Connect => {
+                match fate {
+                    Fate::Lost => self.lose(),
+                    _ => self.client.connected(self.now),
+                }
+                return true;
+            }
+            Action::Health => {
+                match fate {
+                    Fate::Lost | Fate::AnswerLost | Fate::Ending => self.lose(),
+                    _ => self.client.healthy(self.now, self.controller.epoch),
+                }
+                return true;
+            }
+            Action::Declare(said) => said.into_iter().cloned().collect(),
+        };
+        assert!(!said.is_empty() && said.len() <= self.limits.declarations);
+        let octets = serde_json::to_string(&said).unwrap().len();
+        assert!(octets <= self.limits.octets || said.len() == 1, "{octets} octets");
+        let budget = if let Fate::TooFast(budget) = fate { budget } else { usize::MAX };
+        match fate {
+            Fate::Lost => {
+                return {
+                    self.lose();
+                    true
+                };
+            }
+            Fate::Ending => {
+                self.client.refused(self.now, 503, &Problem::default(), 0);
+                return true;
+            }
+            _ => {}
+        }
+        let answer = self.controller.declare(&said, budget);
+        match (fate, answer) {
+            (Fate::AnswerLost, _) => self.lose(),
+            (_, Ok(taken)) => self.client.taken(self.now, &taken, 0),
+            (_, Err((status, problem))) => self.client.refused(self.now, status, &problem, 0),
+        }
+        true
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Declare(said) => self.client.declare(said),
+            Step::Poll(fate) => {
+                self.poll(fate);
+            }
+            Step::Break(forgets) => {
+                self.lose();
+                if forgets {
+                    self.controller.held = Held::default();
+                }
+            }
+            Step::NewController => {
+                self.lose();
+                self.step(Step::Replaced);
+            }
+            Step::Replaced => {
+                self.controller.epoch += 1;
+                self.controller.held = Held::default();
+            }
+            Step::Pass(ms) => self.now += Span::from_millis(ms),
+        }
+    }
+
+    /// Nothing more goes wrong until all has been said to the controller that there is.
+    fn settle(&mut self) {
+        self.now += KEEP_ALIVE;
+        self.poll(Fate::Answered);
+        for _ in 0..10_000 {
+            if self.client.is_settled() {
+                return;
+            }
+            self.now = self.now.max(self.client.deadline().expect("nothing is under way"));
+            assert!(self.poll(Fate::Answered), "a deadline and nothing to do");
+        }
+        panic!("it never settles: {:?}", self.client);
+    }
+}
+
+fn start(job: &str) -> Declaration {
+    Declaration::JobStart { job: job.into() }
+}
+
+fn complete(job: &str) -> Declaration {
+    Declaration::JobComplete { job: job.into() }
+}
+
+fn request(job: &str, flow: u64, port: u16) -> Declaration {
+    let source = ([10, 0, 0, 1], port).into();
+    let connection = Connection { source, destination: ([10, 0, 0, 2], 80).into() };
+    Declaration::FlowRequest { job: job.into(), flow, connection, bytes: Some(Bytes::MAX) }
+}
+
+fn end(job: &str, flow: u64) -> Declaration {
+    Declaration::FlowComplete { job: job.into(), flow }
+}
+
+fn sample(job: &str, flows: &[u64]) -> Declaration {
+    let report = |flow: &u64| StreamReport {
+        flow: *flow,
+        delivered_bytes: Bytes::MAX,
+        sender_queue_bytes: Bytes::MAX,
+        receiver_queue_bytes: Bytes::MAX,
+    };
+    Declaration::Streams { job: job.into(), samples: flows.iter().map(report).collect() }
+}
+
+fn declaration() -> impl Strategy<Value = Declaration> {
+    let job = || prop::sample::select(vec!["a", "b", "\u{1}\""]);
+    let flow = || 0..5u64;
+    prop_oneof![
+        3 => job().prop_map(start),
+        1 => job().prop_map(complete),
+        2 => (job(), 0..3u32, 0..3u32).prop_map(|(job, task, host)| Declaration::TaskHost {
+            job: job.into(),
+            task,
+            host: format!("h{host}"),
+        }),
+        2 => (job(), 0..3u32, 0..4u32).prop_map(|(job, map, reduces)| Declaration::Size {
+            job: job.into(),
+            map,
+            reduces: (0..reduces).map(|task| Portion { task, bytes: Bytes::MAX }).collect(),
+        }),
+        6 => (job(), flow(), 1..3u16).prop_map(|(job, flow, port)| request(job, flow, port)),
+        4 => (job(), flow()).prop_map(|(job, flow)| end(job, flow)),
+        1 => (job(), prop::collection::vec(flow(), 1..3))
+            .prop_map(|(job, flows)| sample(job, &flows)),
+    ]
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        6 => Just(Fate::Answered),
+        1 => (0..3usize).prop_map(Fate::TooFast),
+        1 => Just(Fate::AnswerLost),
+        1 => Just(Fate::Lost),
+        1 => Just(Fate::Ending),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => declaration().prop_map(Step::Declare),
+        8 => fate().prop_map(Step::Poll),
+        4 => (0..6_000u64).prop_map(Step::Pass),
+        1 => any::<bool>().prop_map(Step::Break),
+        1 => Just(Step::NewController),
+        1 => Just(Step::Replaced),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Whatever went wrong: once all has been said, the controller has what the application has,
+    /// without what it refuses.
+    #[test]
+    fn in_the_end_the_controller_holds_what_the_application_does(
+        steps in prop::collection::vec(step(), 0..150),
+        declarations in 1..9usize,
+        octets in 400..4_000usize,
+        most in 1..9usize,
+    ) {
+        let limits = Limits { declarations, octets, ..Limits::default() };
+        let mut world = World::new(limits, most);
+        let mut application = Held::default();
+        for step in steps {
+            if let Step::Declare(said) = &step {
+                application.take(said);
+            }
+            world.step(step);
+        }
+        world.settle();
+        prop_assert_eq!(&world.controller.held, &application.acceptable());
+        prop_assert_eq!(&world.controller.held, &Held::of(&world.client));
+    }
+
+    /// With too little room the client drops what doesn't fit, and what it keeps still agrees.
+    #[test]
+    fn what_has_no_room_is_dropped_with_all_that_refers_to_it(
+        steps in prop::collection::vec(step(), 0..150),
+        entries in 0..8usize,
+    ) {
+        let mut world = World::new(Limits { entries, ..Limits::default() }, usize::MAX);
+        for step in steps {
+            world.step(step);
+            prop_assert!(world.client.holds().count() <= entries);
+            prop_assert!(world.client.waiting() <= entries);
+        }
+        world.settle();
+        prop_assert_eq!(&world.controller.held, &Held::of(&world.client));
+    }
+
+    /// The bound on a request's octets holds for any text and any number.
+    #[test]
+    fn a_request_keeps_its_octets(jobs in prop::collection::vec("[\u{1}\"a]{0,200}", 1..20)) {
+        let mut world = World::new(Limits { octets: 2_000, ..Limits::default() }, usize::MAX);
+        for job in &jobs {
+            world.client.declare(start(job));
+            world.client.declare(request(job, u64::MAX, u16::MAX));
+            world.client.declare(Declaration::TaskHost {
+                job: job.clone(), task: u32::MAX, host: job.clone(),
+            });
+            let reduces = vec![Portion { task: u32::MAX, bytes: Bytes::MAX }; 9];
+            world.client.declare(Declaration::Size { job: job.clone(), map: u32::MAX, reduces });
+        }
+        world.settle();
+    }
+}
+
+#[test]
+fn what_is_said_again_is_counted_once_and_what_ended_unsaid_is_not_said() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    for said in [start("a"), request("a", 1, 1), request("a", 2, 2), end("a", 2), start("b")] {
+        world.client.declare(said);
+    }
+    world.client.declare(complete("b"));
+    world.settle();
+    world.step(Step::NewController);
+    world.settle();
+    let account = world.client.account();
+    assert_eq!((account.taken, account.refused, account.connections), (2, 0, 2), "{account:?}");
+    // The same controller hears of an end that it missed; another doesn't.
+    world.step(Step::Break(false));
+    world.client.declare(end("a", 1));
+    world.settle();
+    assert_eq!(world.client.account().taken, 3);
+    world.step(Step::NewController);
+    world.client.declare(complete("a"));
+    world.now += KEEP_ALIVE;
+    assert!(world.poll(Fate::Answered) && world.poll(Fate::Answered));
+    assert!(world.client.is_settled(), "nothing is to be said after the connection and the epoch");
+    assert_eq!(world.client.holds().count(), 0);
+}
+
+#[test]
+fn samples_are_said_once_and_the_last_of_those_that_wait() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    for said in [start("a"), request("a", 1, 1)] {
+        world.client.declare(said);
+    }
+    // No controller to hear them.
+    world.client.declare(sample("a", &[1]));
+    world.settle();
+    assert_eq!(world.client.account().taken, 2);
+    world.client.declare(sample("a", &[1, 1]));
+    world.client.declare(sample("a", &[9, 1]));
+    let Some(Action::Declare(said)) = world.client.poll(world.now) else { panic!() };
+    assert_eq!(said, [&sample("a", &[1])], "without the flow that nobody requested");
+    world.client.taken(world.now, &Taken { taken: 1, epoch: 1 }, 0);
+    world.step(Step::Break(false));
+    world.settle();
+    assert_eq!(world.client.account().taken, 3);
+}
+
+#[test]
+fn a_client_with_nothing_to_say_keeps_its_connection() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.settle();
+    assert_eq!(world.client.poll(world.now), None);
+    assert_eq!(world.client.deadline(), Some(world.now + KEEP_ALIVE));
+    world.now += KEEP_ALIVE;
+    assert_eq!(world.client.poll(world.now), Some(Action::Health));
+}
+
+#[test]
+fn waits_grow_to_five_seconds_and_end_with_an_answer() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.client.declare(start("a"));
+    let mut waits = Vec::new();
+    for chance in [0, u32::MAX, 0, 0, 0, 0, 0, u32::MAX] {
+        world.client.lost(world.now, "cut", chance);
+        waits.push(world.client.deadline().unwrap().since(world.now).as_nanos() / 1_000_000);
+    }
+    assert_eq!(waits, [50, 199, 200, 400, 800, 1600, 2500, 4999]);
+    world.settle();
+    world.client.lost(world.now, "cut", 0);
+    assert_eq!(world.client.deadline(), Some(world.now + Span::from_millis(50)));
+}
+
+#[test]
+fn the_account_says_what_was_refused_and_dropped_and_why_first() {
+    let mut world = World::new(Limits { entries: 3, ..Limits::default() }, usize::MAX);
+    for said in [start("\u{1}\""), request("\u{1}\"", 1, 1), start("a")] {
+        world.client.declare(said);
+    }
+    world.settle();
+    for said in [request("\u{1}\"", 2, 1), request("a", 1, 1), request("a", 1, 2)] {
+        world.client.declare(said);
+    }
+    let Account { taken, refused, dropped, fault, .. } = world.client.account().clone();
+    assert_eq!((taken, refused, dropped), (1, 2, 2));
+    assert_eq!(fault.unwrap(), "the controller answers 422: flow: because");
+}

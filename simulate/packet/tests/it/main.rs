@@ -1,0 +1,13 @@
+//! The tests of the packet world, in one program: linking takes longer than they do.
+#![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
+
+mod capture;
+mod closed_forms;
+mod common;
+mod host_queues;
+mod ictcp;
+mod laws;
+mod recovery;
+mod service;
+mod streams;
+mod switches;
