@@ -17,7 +17,7 @@ setup-%:
 demo: quick
 	$(QUICK) run $(DEMO) --policy tcp,fifo,sff,smsf,srb $(if $(TRACE),--trace "$(TRACE)")
 
-## quick: the program in target/quick, built within two minutes
+## quick: the program in target/quick, built without link-time optimization
 quick: setup-build
 	cargo build --profile quick --locked --package watermaster
 

@@ -559,7 +559,7 @@ fn history(seed: u64) -> (u64, u64) {
     world.run(world.now + LEASE + DELAY);
     assert!(world.agents.iter().all(|(agent, _)| agent.paced.is_empty()));
     assert!(world.all_reachable());
-    (world.digest.value(), world.epoch)
+    (world.digest.value, world.epoch)
 }
 
 fn number(name: &str) -> Option<u64> {
