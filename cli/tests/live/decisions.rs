@@ -384,7 +384,8 @@ fn fresh(configuration: &Configuration) -> Box<dyn Policy + Send> {
 #[tokio::test]
 async fn a_daemon_its_replay_and_the_driver_decide_the_same() {
     // Nothing that an application can declare asks the others to gather.
-    let live = policy::NAMES.into_iter().filter(|name| !policy::GATHERING.contains(name));
+    let declared = policy::POLICIES.iter().filter(|p| !p.says(policy::DirectiveKind::Gather));
+    let live = declared.map(|policy| policy.name);
     let mut decided = BTreeSet::new();
     for name in live.clone() {
         let bytes = recording(name).await;

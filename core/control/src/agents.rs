@@ -280,7 +280,7 @@ impl Agents {
             agent.unconfirmed.push_back((agent.sequence + 1, connection, grant.rate));
         }
         if old.priority != grant.priority {
-            agent.batch.push(Command::Prioritize { connection, level: grant.priority });
+            agent.batch.push(Command::Prioritize { connection, priority: grant.priority });
         }
         self.addressed.insert(channel);
         true
@@ -388,7 +388,7 @@ impl Agents {
                 batch.push(Command::Pace { connection, rate_bps: grant.rate });
             }
             if grant.priority > 0 {
-                batch.push(Command::Prioritize { connection, level: grant.priority });
+                batch.push(Command::Prioritize { connection, priority: grant.priority });
             }
         }
         let sequence = agent.sequence + 1;

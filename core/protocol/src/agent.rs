@@ -149,7 +149,7 @@ pub enum Command {
         /// The connection.
         connection: Connection,
         /// 0 is served first.
-        level: u8,
+        priority: u8,
     },
     /// Cap the window in acknowledgements that come back through an interface.
     Window {

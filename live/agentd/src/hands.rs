@@ -236,13 +236,13 @@ impl Hands {
                 }
                 self.pacer.pace(connection, *rate_bps)
             }
-            Command::Prioritize { connection, level } => {
+            Command::Prioritize { connection, priority } => {
                 let ports: Vec<_> = self
                     .ports
                     .iter()
                     .filter_map(|(number, port)| {
                         let last = port.classes.len().checked_sub(1)?;
-                        Some((*number, *port.classes.get(usize::from(*level).min(last))?))
+                        Some((*number, *port.classes.get(usize::from(*priority).min(last))?))
                     })
                     .collect();
                 if ports.is_empty() {

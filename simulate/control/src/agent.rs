@@ -77,7 +77,7 @@ impl Agent {
             (grant.epoch, grant.until) = (epoch, self.until);
             match command {
                 Command::Pace { rate_bps, .. } => grant.standing.rate = *rate_bps,
-                Command::Prioritize { level, .. } => grant.standing.level = *level,
+                Command::Prioritize { priority, .. } => grant.standing.level = *priority,
                 _ => {}
             }
         }

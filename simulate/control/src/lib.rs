@@ -456,7 +456,7 @@ impl<'a> SimulatedController<'a> {
                 self.directives.push(Directive::Pace { flow, limit: new.rate, lease });
             }
             if old.level != new.level {
-                self.directives.push(Directive::Prioritize { flow, level: new.level, lease });
+                self.directives.push(Directive::Prioritize { flow, priority: new.level, lease });
             }
         }
     }

@@ -147,8 +147,8 @@ impl Controller {
                 let now = self.context.now;
                 self.intend(flow, |wanted| (wanted.limit, wanted.since) = (limit, now));
             }
-            Directive::Prioritize { flow, level, .. } => {
-                self.intend(flow, |wanted| wanted.priority = level);
+            Directive::Prioritize { flow, priority, .. } => {
+                self.intend(flow, |wanted| wanted.priority = priority);
             }
             Directive::Window { link, flow, cap, .. } => self.cap_window(link, flow, cap),
             Directive::PacePair { src, dst, rate, .. } => {
