@@ -79,7 +79,8 @@ pub(crate) struct DaemonBench {
     no_sizes: bool,
 
     /// The policy, with its defaults
-    #[arg(long, default_value = "sff")]
+    #[arg(long, default_value = "sff", hide_possible_values = true,
+          value_parser = clap::builder::PossibleValuesParser::new(policy::NAMES))]
     policy: String,
 
     /// The core that the daemon runs on, alone where there are others

@@ -254,9 +254,9 @@ impl Agent {
     fn is_over(&self, command: &Command) -> bool {
         match command {
             Command::Pace { connection, rate_bps: None } => !self.limits.contains_key(connection),
-            Command::Prioritize { connection, priority: 0 } => {
-                !self.ports_with_classes().any(|(p, _)| self.classes.contains_key(&(p, *connection)))
-            }
+            Command::Prioritize { connection, priority: 0 } => !self
+                .ports_with_classes()
+                .any(|(p, _)| self.classes.contains_key(&(p, *connection))),
             Command::Window { node, interface, connection, cap: None } => {
                 let port = self.find(node, interface).ok();
                 port.is_none_or(|port| !self.windows.contains_key(&(port, *connection)))
@@ -290,14 +290,17 @@ impl Agent {
                 Ok(()) => drop(self.windows.remove(&(port, connection))),
                 Err(reason) => {
                     let Port { node, interface, .. } = self.ports[port.0 as usize].clone();
-                    failed.push((Command::Window { node, interface, connection, cap: None }, reason));
+                    failed
+                        .push((Command::Window { node, interface, connection, cap: None }, reason));
                 }
             }
         }
         for (port, connection) in over(&self.classes, &kept.classes, self.epoch) {
             match actuator.execute(now, &Operation::Classify { port, connection, class: None }) {
                 Ok(()) => drop(self.classes.remove(&(port, connection))),
-                Err(reason) => failed.push((Command::Prioritize { connection, priority: 0 }, reason)),
+                Err(reason) => {
+                    failed.push((Command::Prioritize { connection, priority: 0 }, reason))
+                }
             }
         }
         for port in self.watched.difference(&kept.watched).copied().collect::<Vec<_>>() {

@@ -130,7 +130,11 @@ fn after_a_lapse_everything_has_to_be_said_anew() {
     assert_eq!(host.paced(s(5)), [0; 0]);
     host.all(s(6), 1, vec![pace(3, Some(RATE))]);
     assert_eq!(host.paced(s(6)), [3], "what lapsed doesn't come back");
-    assert_eq!(host.told(s(6), 2, false, vec![]), Err(Lapsed), "a controller that said nothing yet");
+    assert_eq!(
+        host.told(s(6), 2, false, vec![]),
+        Err(Lapsed),
+        "a controller that said nothing yet"
+    );
 }
 
 fn host_applied(sequence: u64) -> Report {

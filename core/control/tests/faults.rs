@@ -229,7 +229,8 @@ impl World {
             Act::ToAgent(at, peer, commands) => {
                 // Nobody reads what is left in a connection once there is another to the same
                 // controller. One that thinks itself in charge still may go on.
-                let is_left = |(of, epoch): (ChannelId, u64)| of.0 != peer && epoch == commands.epoch;
+                let is_left =
+                    |(of, epoch): (ChannelId, u64)| of.0 != peer && epoch == commands.epoch;
                 if self.last[at].is_none_or(is_left) {
                     return;
                 }
@@ -255,7 +256,8 @@ impl World {
                     if let Report::Stale { .. } = report {
                         assert_eq!(agent.paced, before.1, "a stale command changed something");
                     }
-                    if let Report::Failed { command: Command::Pace { connection, .. }, .. } = report {
+                    if let Report::Failed { command: Command::Pace { connection, .. }, .. } = report
+                    {
                         self.refused += 1;
                         self.failed.insert(*connection);
                     }
@@ -330,10 +332,7 @@ impl World {
         self.input(Input::AgentConnected { channel: peer, identity: &name });
         let hosts = vec![protocol::agent::Host { name, addresses: vec![address(number)] }];
         let hello = self.agents[at].0.machine.hello(hosts);
-        self.carry(
-            peer,
-            Act::FromAgent(peer, hello),
-        );
+        self.carry(peer, Act::FromAgent(peer, hello));
     }
 
     /// A channel is cut; the controller hears of it, at once or when the agent is back.
@@ -616,7 +615,7 @@ fn history(seed: u64) -> (u64, [u64; 3]) {
     world.run(world.now + world.lease + DELAY);
     assert!(world.agents.iter().all(|(agent, _)| agent.paced.is_empty()));
     assert!(world.all_reachable());
-    (world.digest.value(), [world.epoch - 1, world.lapses, world.refused])
+    (world.digest.value, [world.epoch - 1, world.lapses, world.refused])
 }
 
 fn number(name: &str) -> Option<u64> {

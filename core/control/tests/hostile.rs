@@ -5,8 +5,8 @@
 
 mod support;
 
-use proptest::prelude::*;
 use model::Severity;
+use proptest::prelude::*;
 use protocol::agent::{Command, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use support::{Rig, SECOND, Shape, address, connection, step};

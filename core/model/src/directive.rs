@@ -25,7 +25,7 @@ pub enum Directive {
         /// The flow.
         flow: FlowId,
         /// 0 is served first, and is where every flow starts.
-        level: u8,
+        priority: u8,
         /// As for [`Directive::Pace`].
         lease: Span,
     },

@@ -95,11 +95,7 @@ async fn converse(settings: &Settings, config: Option<&Arc<ClientConfig>>, host:
 }
 
 /// One connection; why it ended.
-async fn once(
-    settings: &Settings,
-    config: Option<&Arc<ClientConfig>>,
-    host: &mut Host,
-) -> String {
+async fn once(settings: &Settings, config: Option<&Arc<ClientConfig>>, host: &mut Host) -> String {
     let client = match host.meanwhile(Client::connect(&settings.controller, config)).await {
         Ok(client) => client,
         Err(error) => return error.to_string(),

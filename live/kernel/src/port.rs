@@ -3,11 +3,11 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use agent::PortNumber;
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, TC_EGRESS, TC_INGRESS, TcAttachPoint,
     TcHook, TcHookBuilder,
 };
-use agent::PortNumber;
 use model::{Buffer, Cap, Severity, Thresholds};
 use protocol::Connection;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
@@ -258,11 +258,7 @@ impl Port {
     ///
     /// # Errors
     /// [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
-    pub fn cap(
-        &mut self,
-        connection: Option<&Connection>,
-        cap: Option<Cap>,
-    ) -> Result<(), Error> {
+    pub fn cap(&mut self, connection: Option<&Connection>, cap: Option<Cap>) -> Result<(), Error> {
         let key = connection.map_or(Ok([0; CONNECTION]), key)?;
         let value = cap.map(|cap| {
             Value::default()

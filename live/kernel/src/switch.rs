@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use agent::PortNumber;
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapHandle, MapType, RingBuffer, RingBufferBuilder};
-use agent::PortNumber;
 use units::{Span, Time};
 
 use crate::lease::Leases;

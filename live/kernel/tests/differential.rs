@@ -101,7 +101,10 @@ fn ports_tell_what_the_trigger_tells() {
     let mut late = Vec::new();
     let (mut rises, mut cases) = (0, 0);
     let histories = (
-        prop::collection::vec((40..1_500_usize, prop_oneof![9 => 0..300_u64, 1 => 300..40_000_u64]), 1..60),
+        prop::collection::vec(
+            (40..1_500_usize, prop_oneof![9 => 0..300_u64, 1 => 300..40_000_u64]),
+            1..60,
+        ),
         1..5_u32,
         1..5_u32,
         1..5_u32,
@@ -115,62 +118,66 @@ fn ports_tell_what_the_trigger_tells() {
     let mut runner = TestRunner::new(ProptestConfig::with_cases(120));
     let switch = RefCell::new(&mut switch);
     let told = RefCell::new((&mut late, &mut rises, &mut cases));
-    runner.run(&histories, |(packets, low, more, most, recovery, buffer, mbps)| {
-        let mut switch = switch.borrow_mut();
-        let (medium, high) = (low + more, low + more + most);
-        let recovery = Span::from_millis(recovery);
-        let thresholds = Thresholds { low, medium, high, recovery };
-        let rate = Rate::from_mbps(mbps);
-        let port = switch.port(number).unwrap();
-        let watch = Watch { rate, buffer, thresholds: Some(thresholds), mark: None };
-        port.watch(Some(watch)).unwrap();
-        let mut model = Watched {
-            queue: VirtualQueue::new(rate, buffer),
-            trigger: Trigger::new(thresholds),
-            recovered: port.queue().unwrap().recovered,
-            late: Vec::new(),
-            rises: Vec::new(),
-        };
-        for (octets, pause) in packets {
-            if pause > 300 {
-                thread::sleep(Duration::from_micros(pause));
+    runner
+        .run(&histories, |(packets, low, more, most, recovery, buffer, mbps)| {
+            let mut switch = switch.borrow_mut();
+            let (medium, high) = (low + more, low + more + most);
+            let recovery = Span::from_millis(recovery);
+            let thresholds = Thresholds { low, medium, high, recovery };
+            let rate = Rate::from_mbps(mbps);
+            let port = switch.port(number).unwrap();
+            let watch = Watch { rate, buffer, thresholds: Some(thresholds), mark: None };
+            port.watch(Some(watch)).unwrap();
+            let mut model = Watched {
+                queue: VirtualQueue::new(rate, buffer),
+                trigger: Trigger::new(thresholds),
+                recovered: port.queue().unwrap().recovered,
+                late: Vec::new(),
+                rises: Vec::new(),
+            };
+            for (octets, pause) in packets {
+                if pause > 300 {
+                    thread::sleep(Duration::from_micros(pause));
+                }
+                port.pass_out(&padded(octets)).unwrap();
+                let real = port.queue().unwrap();
+                let agrees = model.follow(&real, u32::try_from(octets).unwrap());
+                prop_assert!(agrees, "{real:?} {:?}", model.trigger);
             }
-            port.pass_out(&padded(octets)).unwrap();
-            let real = port.queue().unwrap();
-            let agrees = model.follow(&real, u32::try_from(octets).unwrap());
-            prop_assert!(agrees, "{real:?} {:?}", model.trigger);
-        }
-        // It recovers in the end, no sooner than the model, and so it is told.
-        let start = Instant::now();
-        while port.queue().unwrap().severity != Severity::Recovered {
-            prop_assert!(start.elapsed() < PATIENCE, "it never recovers");
-            thread::sleep(Duration::from_millis(1));
-        }
-        if model.trigger.severity() != Severity::Recovered {
-            let real = port.queue().unwrap();
-            prop_assert!(model.recover(&real), "{real:?} {:?}", model.trigger);
-        }
-        // Empty, so that the next history begins with nothing.
-        while model.queue.length(now()) > 0 {
-            thread::sleep(Duration::from_millis(1));
-        }
-        port.watch(None).unwrap();
-        let recoveries = model.late.len();
-        let mut told = told.borrow_mut();
-        let mut levels = Vec::new();
-        while levels.iter().filter(|level| **level == Severity::Recovered).count() < recoveries {
-            let event = switch.next(Span::from_secs(60)).unwrap().expect("it tells");
-            let Happening::Congested { severity, .. } = event.happening else { panic!("{event:?}") };
-            levels.push(severity);
-        }
-        levels.retain(|level| *level != Severity::Recovered);
-        prop_assert_eq!(&levels, &model.rises);
-        told.0.extend(model.late);
-        *told.1 += levels.len();
-        *told.2 += 1;
-        Ok(())
-    })
-    .unwrap();
+            // It recovers in the end, no sooner than the model, and so it is told.
+            let start = Instant::now();
+            while port.queue().unwrap().severity != Severity::Recovered {
+                prop_assert!(start.elapsed() < PATIENCE, "it never recovers");
+                thread::sleep(Duration::from_millis(1));
+            }
+            if model.trigger.severity() != Severity::Recovered {
+                let real = port.queue().unwrap();
+                prop_assert!(model.recover(&real), "{real:?} {:?}", model.trigger);
+            }
+            // Empty, so that the next history begins with nothing.
+            while model.queue.length(now()) > 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            port.watch(None).unwrap();
+            let recoveries = model.late.len();
+            let mut told = told.borrow_mut();
+            let mut levels = Vec::new();
+            while levels.iter().filter(|level| **level == Severity::Recovered).count() < recoveries
+            {
+                let event = switch.next(Span::from_secs(60)).unwrap().expect("it tells");
+                let Happening::Congested { severity, .. } = event.happening else {
+                    panic!("{event:?}")
+                };
+                levels.push(severity);
+            }
+            levels.retain(|level| *level != Severity::Recovered);
+            prop_assert_eq!(&levels, &model.rises);
+            told.0.extend(model.late);
+            *told.1 += levels.len();
+            *told.2 += 1;
+            Ok(())
+        })
+        .unwrap();
     // Timers are late on a busy machine, but not each of them by the time that a wrong rule takes.
     let least = late.iter().min().copied().unwrap();
     eprintln!("{cases} histories, {rises} rises, {} recoveries, {least} late at least", late.len());
@@ -220,8 +227,7 @@ fn named(source: u16) -> Connection {
 /// A packet of a connection, from its sender or its receiver.
 fn of(source: u16, from_sender: bool, change: impl FnOnce(&mut etherparse::TcpHeader)) -> Vec<u8> {
     packet(from_sender, false, |header| {
-        let port =
-            if from_sender { &mut header.source_port } else { &mut header.destination_port };
+        let port = if from_sender { &mut header.source_port } else { &mut header.destination_port };
         *port = source;
         change(header);
     })
@@ -257,43 +263,44 @@ fn grants_hold_in_the_programs_as_in_the_model() {
     let model = Kernel::new(1, Capacity { limits: 0, connections: 2 });
     let both = RefCell::new((switch, model, 1, &mut looks, &mut full));
     let mut runner = TestRunner::new(ProptestConfig::with_cases(300));
-    runner.run(&steps(), |steps| {
-        let mut both = both.borrow_mut();
-        let (switch, model, epoch, looks, full) = &mut *both;
-        for step in steps {
-            let operation = match step {
-                Step::Renew(more, us) => {
-                    *epoch += more;
-                    Operation::Renew { epoch: *epoch, lease: Span::from_micros(us) }
-                }
-                Step::Cap(source, cap) => Operation::Cap {
-                    port: number,
-                    connection: source.map(named),
-                    cap: cap.map(|cap| Cap { bytes: Bytes::new(CAPS[cap]), floor_segments: 1 }),
-                },
-                Step::Classify(source, class) => {
-                    Operation::Classify { port: number, connection: named(source), class }
-                }
-                Step::Sweep => Operation::Sweep,
-                Step::Wait(us) => {
-                    thread::sleep(Duration::from_micros(us));
-                    continue;
-                }
-                Step::Look(source) => {
-                    let port = switch.port(number).unwrap();
-                    look(port, model, source, looks)?;
-                    continue;
-                }
-            };
-            let at = now();
-            let done = execute(switch, number, at, &operation);
-            let expected = model.execute(at, &operation);
-            prop_assert_eq!(done, expected.is_ok(), "{:?}: {:?}", operation, expected);
-            **full += u32::from(!done);
-        }
-        Ok(())
-    })
-    .unwrap();
+    runner
+        .run(&steps(), |steps| {
+            let mut both = both.borrow_mut();
+            let (switch, model, epoch, looks, full) = &mut *both;
+            for step in steps {
+                let operation = match step {
+                    Step::Renew(more, us) => {
+                        *epoch += more;
+                        Operation::Renew { epoch: *epoch, lease: Span::from_micros(us) }
+                    }
+                    Step::Cap(source, cap) => Operation::Cap {
+                        port: number,
+                        connection: source.map(named),
+                        cap: cap.map(|cap| Cap { bytes: Bytes::new(CAPS[cap]), floor_segments: 1 }),
+                    },
+                    Step::Classify(source, class) => {
+                        Operation::Classify { port: number, connection: named(source), class }
+                    }
+                    Step::Sweep => Operation::Sweep,
+                    Step::Wait(us) => {
+                        thread::sleep(Duration::from_micros(us));
+                        continue;
+                    }
+                    Step::Look(source) => {
+                        let port = switch.port(number).unwrap();
+                        look(port, model, source, looks)?;
+                        continue;
+                    }
+                };
+                let at = now();
+                let done = execute(switch, number, at, &operation);
+                let expected = model.execute(at, &operation);
+                prop_assert_eq!(done, expected.is_ok(), "{:?}: {:?}", operation, expected);
+                **full += u32::from(!done);
+            }
+            Ok(())
+        })
+        .unwrap();
     eprintln!("{looks:?} looks with cap and class, with one of them, with none; {full} times full");
     assert!(looks.iter().all(|count| *count > 100) && full > 10, "{looks:?}, {full}");
 }

@@ -24,12 +24,8 @@ const LONG: u64 = 600_000;
 /// What comes at some time comes within this, however busy the machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const FULL: Bytes = Bytes::new(1500);
-const THRESHOLDS: Thresholds = Thresholds {
-    low: 30,
-    medium: 60,
-    high: 85,
-    recovery: Span::from_millis(200),
-};
+const THRESHOLDS: Thresholds =
+    Thresholds { low: 30, medium: 60, high: 85, recovery: Span::from_millis(200) };
 
 fn watch(rate: Rate) -> Watch {
     Watch { rate, buffer: Buffer::Packets(100), thresholds: Some(THRESHOLDS), mark: None }
@@ -113,7 +109,9 @@ fn small_packets_count_as_many() {
     }
     let mut told = Vec::new();
     while let Some(event) = switch.next(Span::from_secs(2)).unwrap() {
-        let Happening::Congested { severity: level, queue } = event.happening else { panic!("{event:?}") };
+        let Happening::Congested { severity: level, queue } = event.happening else {
+            panic!("{event:?}")
+        };
         told.push((level, queue.get(), event.at));
     }
     let levels: Vec<Severity> = told.iter().map(|(level, ..)| *level).collect();

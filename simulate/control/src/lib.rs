@@ -465,8 +465,8 @@ impl<'a> SimulatedController<'a> {
                 self.directives.push(Directive::Pace { flow, limit: new.rate, lease });
             }
             if old.priority != new.priority {
-                let level = new.priority;
-                self.directives.push(Directive::Prioritize { flow, level, lease });
+                let priority = new.priority;
+                self.directives.push(Directive::Prioritize { flow, priority, lease });
             }
         }
     }

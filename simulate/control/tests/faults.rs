@@ -180,7 +180,8 @@ impl<'a> Watched<'a> {
             let stands = self.in_force.iter().map(|(flow, rate)| (*flow, *rate)).filter(of);
             let mut stands: BTreeMap<_, _> = stands.collect();
             let mut wanted: BTreeMap<_, _> = wishes.now().filter(of).collect();
-            for (flow, rate) in wishes.confirmed.iter().filter(|(flow, rate)| of(&(**flow, **rate))) {
+            for (flow, rate) in wishes.confirmed.iter().filter(|(flow, rate)| of(&(**flow, **rate)))
+            {
                 assert_eq!(stands.get(flow), Some(rate), "{flow:?} was confirmed, at {now:?}");
             }
             self.story.borrow_mut().failed += wishes.failed.len() as u64;

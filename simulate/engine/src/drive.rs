@@ -437,7 +437,7 @@ impl<'a, W: World> Driver<'a, W> {
                 }
                 self.world.limit(flow, limit);
             }
-            Directive::Prioritize { flow, level, .. } => self.world.prioritize(flow, level),
+            Directive::Prioritize { flow, priority, .. } => self.world.prioritize(flow, priority),
             Directive::Grant { src, dst, via, .. } => {
                 self.world.grant(&self.network, src, dst, via);
             }

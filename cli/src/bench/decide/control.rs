@@ -57,7 +57,7 @@ fn connection(number: u64) -> Connection {
 
 fn controller(name: &str) -> Result<Controller, Failure> {
     // As in the daemon.
-    let parameters = Parameters { messages: Messages::Costly, ..Parameters::default() };
+    let parameters = Parameters::default().at_cost(Messages::Costly);
     let policy = policy::by_name(name, &parameters).map_err(Failure::failed)?;
     let mut config = Config::new(name, policy);
     let link = LinkSpec {

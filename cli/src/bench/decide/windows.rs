@@ -1,6 +1,6 @@
 //! `sdtcp`: the windows of a congested port with 1,500 flows.
 
-use model::{Severity, FlowId, Measured};
+use model::{FlowId, Measured, Severity};
 use units::{Bytes, Rate, Span};
 
 use super::{Bench, Decision, timed_us};

@@ -118,7 +118,7 @@ impl Controller {
             return;
         };
         flow.declared = Some((now, *sample));
-        if !flow.reported.is_some_and(|at| now.since(at) <= fresh) {
+        if flow.reported.is_none_or(|at| now.since(at) > fresh) {
             return;
         }
         let near = |limit: Rate| flow.measured.is_some_and(|rate| rate >= limit.fraction(3, 4));
@@ -150,8 +150,8 @@ impl Controller {
                 let now = self.context.now;
                 self.intend(flow, |wanted| (wanted.limit, wanted.since) = (limit, now));
             }
-            Directive::Prioritize { flow, level, .. } => {
-                self.intend(flow, |wanted| wanted.priority = level);
+            Directive::Prioritize { flow, priority, .. } => {
+                self.intend(flow, |wanted| wanted.priority = priority);
             }
             Directive::Window { link, flow, cap, .. } => self.cap_window(link, flow, cap),
             Directive::PacePair { src, dst, rate, .. } => {

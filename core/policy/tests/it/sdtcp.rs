@@ -170,7 +170,9 @@ fn core_entries(bench: &Bench, directives: &[Directive]) -> (Option<Bytes>, Opti
     let mut entries = (None, None);
     for directive in directives {
         match directive {
-            Directive::Window { link, flow: None, cap, .. } if *link == core => entries.0 = cap.map(|cap| cap.bytes),
+            Directive::Window { link, flow: None, cap, .. } if *link == core => {
+                entries.0 = cap.map(|cap| cap.bytes)
+            }
             Directive::Space { link, gap, .. } if *link == core => entries.1 = *gap,
             _ => {}
         }
