@@ -567,7 +567,7 @@ tagged! {
     }
     Command {
         0 => Pace { connection, rate_bps }
-        1 => Prioritize { connection, level }
+        1 => Prioritize { connection, priority }
         2 => Window { node, interface, connection, cap_bytes }
         3 => Watch { node, interface, thresholds }
         4 => Sample { every_ns }
