@@ -255,7 +255,7 @@ impl DaemonBench {
             .step_by(usize::try_from(self.agents).unwrap_or(usize::MAX))
             .map(|host| Host { name: format!("h{host}"), addresses: vec![of(host).into()] })
             .collect();
-        let capabilities = vec!["pace".to_owned(), "statistics".to_owned()];
+        let capabilities = vec![agent::Capability::Pacing, agent::Capability::Statistics];
         say(&Report::Hello { hosts, capabilities, epoch: 0 }, &mut writer)
             .await
             .map_err(Failure::failed)?;

@@ -17,8 +17,7 @@
 //!   link by link, [`split`] divides one.
 //! - [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
 //!   `spines`. `asy` gives rates to pairs of hosts: [`renormalise`] finds them.
-//! - `sdtcp`, `sdtcp_hold`, `sab` set windows at switches: `connections` is the table of what is open,
-//!   [`trigger`] tells that a port is congested.
+//! - `sdtcp`, `sdtcp_hold`, `sab` set windows at switches: `connections` is the table of what is open.
 //! - `sw`, `sw_ictcp` keep a window of queries: `sliding`. [`sicc`] gathers requests through hubs.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -72,7 +71,6 @@ mod sw_ictcp;
 pub mod syn;
 mod tcp;
 mod traffic;
-pub mod trigger;
 mod watch;
 pub mod waterfill;
 

@@ -8,10 +8,11 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use model::{Buffer, Directive, Directives, LinkId, Measured, Network, Observation};
+use model::{Buffer, Cap, Directive, Directives, LinkId, Measured, Network, Observation};
 use units::{Bytes, Time};
 
 use crate::connections::Connections;
+use crate::sdtcp::FLOOR;
 use crate::watch::Watch;
 use crate::{
     Descriptor, DirectiveKind, HEADER, Kind, LEASE, Need, Parameter, Policy, Share, Value,
@@ -31,13 +32,14 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "sab",
     summary: "each port divides its buffer evenly among its flows, as their windows",
     source: "Sharing Bandwidth by Allocating Switch Buffer, as in SDTCP, sections 2.1 and 5.1",
-    parameters: &[BUFFER_SHARE],
+    parameters: &[BUFFER_SHARE, FLOOR],
     needs: &[Need::Handshakes],
     directives: &[DirectiveKind::Window],
     is_max_min: false,
     build: |given| {
         let buffer_share = given.get(BUFFER_SHARE.name);
-        let parameters = Parameters { buffer_share, segment: given.segment() };
+        let floor_segments = given.get(FLOOR.name);
+        let parameters = Parameters { buffer_share, segment: given.segment(), floor_segments };
         Ok(Box::new(Sab { parameters, connections: Connections::default(), changed: Vec::new() }))
     },
 };
@@ -46,6 +48,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
 struct Parameters {
     buffer_share: Share,
     segment: Bytes,
+    floor_segments: u32,
 }
 
 /// The policy's state: what is open.
@@ -93,7 +96,7 @@ fn divide(
     network: &Network,
     link: LinkId,
 ) -> Directive {
-    let Parameters { buffer_share, segment } = *parameters;
+    let Parameters { buffer_share, segment, floor_segments } = *parameters;
     let cap = connections.port(link).map(|port| {
         let spec = network.topology().link(link).spec;
         let pipe = spec.capacity.bytes_in(port.round_trip());
@@ -104,7 +107,8 @@ fn divide(
             Buffer::Unlimited => pipe * 2,
         };
         let total = pipe + buffer_share.of(buffer);
-        Bytes::new(total.get() / port.count().max(1)).max(segment)
+        let bytes = Bytes::new(total.get() / port.count().max(1)).max(segment);
+        Cap { bytes, floor_segments }
     });
     Directive::Window { link, flow: None, cap, lease: LEASE }
 }

@@ -11,14 +11,18 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use model::{Congestion, Directive, Directives, LinkId, Measured, Network, Observation};
+use model::{
+    Cap, Directive, Directives, LinkId, Measured, Network, Observation, Severity, Thresholds,
+};
 use units::{Bytes, Span, Time};
 
 use crate::connections::Connections;
 use crate::parameter::{LONGEST, SHORTEST};
-use crate::trigger::Thresholds;
 use crate::watch::Watch;
-use crate::{Descriptor, DirectiveKind, Given, Kind, LEASE, Need, Parameter, Policy, Share, Value};
+use crate::{
+    Descriptor, DirectiveKind, Given, Kind, LEASE, Need, Parameter, Policy, PolicyError, Share,
+    Value,
+};
 
 /// The classes of flows, as positions of their lists.
 const BURST: usize = 0;
@@ -91,6 +95,16 @@ const MEDIUM_SHARE: Parameter = Parameter::new(
 )
 .published("section 3.4");
 
+/// The least window, in whole segments. Where receivers delay the acknowledgement of a single
+/// segment, as Linux does, one segment costs that delay for each.
+pub(crate) const FLOOR: Parameter = Parameter::new(
+    "floor_segments",
+    Kind::Integer(1, 1_000),
+    Value::Integer(1),
+    "no window goes below so many segments",
+)
+.published("section 3.4");
+
 /// The text gives none.
 pub(crate) const STATISTICS: Parameter = Parameter::new(
     "statistics",
@@ -113,6 +127,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         BACKGROUND_AGE,
         LOW_SHARE,
         MEDIUM_SHARE,
+        FLOOR,
         STATISTICS,
     ],
     needs: &[Need::Handshakes, Need::PortReports],
@@ -120,7 +135,10 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     is_max_min: false,
     build: |given| {
         let parameters = Parameters::from_given(given);
-        parameters.thresholds.validate()?;
+        if !parameters.thresholds.rise() {
+            let range = "above 0, below medium, and medium below high";
+            return Err(PolicyError::OutOfRange { parameter: "low", range });
+        }
         let connections = Connections::default();
         Ok(Box::new(Sdtcp { parameters, connections, notices: Vec::new() }))
     },
@@ -134,6 +152,7 @@ struct Parameters {
     low_share: Share,
     medium_share: Share,
     segment: Bytes,
+    floor_segments: u32,
     statistics: Span,
 }
 
@@ -151,6 +170,7 @@ impl Parameters {
             low_share: given.get(LOW_SHARE.name),
             medium_share: given.get(MEDIUM_SHARE.name),
             segment: given.segment(),
+            floor_segments: given.get(FLOOR.name),
             statistics: given.get(STATISTICS.name),
         }
     }
@@ -162,7 +182,7 @@ struct Sdtcp {
     parameters: Parameters,
     connections: Connections,
     /// Congestion that was notified and not yet decided about.
-    notices: Vec<(LinkId, Congestion, Bytes)>,
+    notices: Vec<(LinkId, Severity, Bytes)>,
 }
 
 impl Policy for Sdtcp {
@@ -171,8 +191,8 @@ impl Policy for Sdtcp {
             return;
         };
         match measured {
-            Measured::Congested { link, level, queue } => {
-                self.notices.push((*link, *level, *queue));
+            Measured::Congested { link, severity, queue } => {
+                self.notices.push((*link, *severity, *queue));
             }
             Measured::Opened { flow, src, dst } => {
                 self.connections.open(now, network, *flow, (*src, *dst), self.parameters.segment);
@@ -198,8 +218,8 @@ impl Policy for Sdtcp {
     }
 
     fn decide(&mut self, _: Time, network: &Network, out: &mut Directives) {
-        for (link, level, queue) in self.notices.drain(..) {
-            congested(&self.parameters, &self.connections, network, (link, level, queue), out);
+        for notice in self.notices.drain(..) {
+            congested(&self.parameters, &self.connections, network, notice, out);
         }
     }
 
@@ -214,32 +234,34 @@ fn congested(
     parameters: &Parameters,
     connections: &Connections,
     network: &Network,
-    (link, level, queue): (LinkId, Congestion, Bytes),
+    (link, severity, queue): (LinkId, Severity, Bytes),
     out: &mut Directives,
 ) {
-    if level == Congestion::Recovered {
+    if severity == Severity::Recovered {
         out.push(Directive::Window { link, flow: None, cap: None, lease: LEASE });
         return;
     }
     let Some(port) = connections.port(link) else {
         return;
     };
-    let Parameters { low_share, medium_share, segment, .. } = *parameters;
+    let Parameters { low_share, medium_share, segment, floor_segments, .. } = *parameters;
     let capacity = network.topology().link(link).spec.capacity;
     // Equation 2: what all flows together have in flight.
     let total = capacity.bytes_in(port.round_trip()) + queue;
     let [burst, background] = &port.flows;
     let (some, many) = (burst.len() as u64, background.len() as u64);
     let fair = share(total, port.count());
-    let background_cap = match level {
-        Congestion::Low => low_share.of(fair).max(segment),
-        Congestion::Medium => medium_share.of(fair).max(segment),
-        Congestion::High | Congestion::Recovered => segment,
+    let background_cap = match severity {
+        Severity::Low => low_share.of(fair).max(segment),
+        Severity::Medium => medium_share.of(fair).max(segment),
+        Severity::High | Severity::Recovered => segment,
     };
-    let entry =
-        |flow, cap| Directive::Window { link, flow: Some(flow), cap: Some(cap), lease: LEASE };
+    let entry = |flow, bytes| {
+        let cap = Some(Cap { bytes, floor_segments });
+        Directive::Window { link, flow: Some(flow), cap, lease: LEASE }
+    };
     out.extend(background.iter().map(|flow| entry(*flow, background_cap)));
-    if level == Congestion::High {
+    if severity == Severity::High {
         let cap = share(total - segment * many, some).max(segment);
         out.extend(burst.iter().map(|flow| entry(*flow, cap)));
     }

@@ -21,12 +21,12 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use model::{Buffer, Directive, Directives, LinkId, Measured, Network, Observation};
+use model::{Buffer, Cap, Directive, Directives, LinkId, Measured, Network, Observation};
 use units::{Bytes, Span, Time};
 
 use crate::connections::{Connections, Port};
 use crate::parameter::{LONGEST, SHORTEST};
-use crate::sdtcp::STATISTICS;
+use crate::sdtcp::{FLOOR, STATISTICS};
 use crate::watch::Watch;
 use crate::{
     Descriptor, DirectiveKind, HEADER, Kind, LEASE, Need, Parameter, Policy, Share, Value,
@@ -66,7 +66,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "sdtcp-hold",
     summary: "the queue of every port is held at a target, however many flows there are",
     source: "ours, a variant of sdtcp",
-    parameters: &[TARGET, QUEUES, STATISTICS],
+    parameters: &[TARGET, QUEUES, FLOOR, STATISTICS],
     needs: &[Need::Handshakes, Need::PortReports],
     directives: &[DirectiveKind::Window, DirectiveKind::Space],
     is_max_min: false,
@@ -74,6 +74,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         let parameters = Parameters {
             target: given.get(TARGET.name),
             segment: given.segment(),
+            floor_segments: given.get(FLOOR.name),
             queues: given.get(QUEUES.name),
             statistics: given.get(STATISTICS.name),
         };
@@ -87,6 +88,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
 struct Parameters {
     target: Share,
     segment: Bytes,
+    floor_segments: u32,
     queues: Span,
     statistics: Span,
 }
@@ -189,7 +191,9 @@ impl Hold {
         });
         let now = self.parameters.port(network, link, port, report, said);
         if now.cap != said.cap {
-            out.push(Directive::Window { link, flow: None, cap: now.cap, lease: LEASE });
+            let floor_segments = self.parameters.floor_segments;
+            let cap = now.cap.map(|bytes| Cap { bytes, floor_segments });
+            out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
         }
         if now.gap != said.gap {
             out.push(Directive::Space { link, gap: now.gap, lease: LEASE });

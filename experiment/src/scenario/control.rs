@@ -76,6 +76,7 @@ fn read_faults(value: &Value<'_>) -> Result<Faults, DocumentError> {
         cut: fields.optional("cut", read_often)?,
         death: fields.optional("death", read_often)?,
         crash: fields.optional("crash", read_often)?,
+        failure: fields.or("failure", 0.0, |v| v.number(0.0..=0.9))?,
     };
     fields.done()?;
     Ok(faults)

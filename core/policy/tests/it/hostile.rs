@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use crate::support::*;
 use model::{
-    Congestion, Declared, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId,
-    Observation, Request, Sample, StreamSample, TaskId,
+    Cap, Declared, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId,
+    Observation, Request, Sample, Severity, StreamSample, TaskId,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -131,7 +131,7 @@ fn pairs() -> impl Strategy<Value = Observation> {
 
 /// Anything that switches can report.
 fn measured(base: u32) -> impl Strategy<Value = Observation> {
-    use Congestion::{High, Low, Medium, Recovered};
+    use Severity::{High, Low, Medium, Recovered};
     let flow = move || (base..base + 12).prop_map(FlowId);
     let node = || prop_oneof![9 => 0..7u32, 1 => Just(u32::MAX)].prop_map(NodeId);
     let link = || prop_oneof![9 => 0..20u32, 1 => Just(u32::MAX)].prop_map(LinkId);
@@ -144,7 +144,7 @@ fn measured(base: u32) -> impl Strategy<Value = Observation> {
         2 => prop::collection::vec((flow(), bytes()), 0..9)
             .prop_map(|flows| Measured::Carried { flows }),
         2 => (link(), level(), bytes())
-            .prop_map(|(link, level, queue)| Measured::Congested { link, level, queue }),
+            .prop_map(|(link, level, queue)| Measured::Congested { link, severity: level, queue }),
         2 => (link(), bytes(), bytes())
             .prop_map(|(link, queue, sent)| Measured::QueueLength { link, queue, sent }),
     ]
@@ -187,7 +187,7 @@ proptest! {
         let none = |d: &Directive| matches!(d,
             Directive::Pace { limit: Some(Rate::ZERO), .. }
                 | Directive::PacePair { rate: Rate::ZERO, .. }
-                | Directive::Window { cap: Some(Bytes::ZERO), .. });
+                | Directive::Window { cap: Some(Cap { bytes: Bytes::ZERO, .. }), .. });
         prop_assert!(!said.iter().any(none), "{name} stops a flow");
         let untold = said.iter().find(|directive| !policy.says((*directive).into()));
         prop_assert!(untold.is_none(), "{name} doesn't say of itself that it gives {untold:?}");
