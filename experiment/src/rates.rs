@@ -42,8 +42,8 @@ pub(crate) fn of(topology: &Topology, run: &Outcome) -> Vec<FlowRate> {
         Some(FlowRate {
             flow: own.flow.0,
             job: flow.job.0,
-            from: topology.node(flow.src).name.clone(),
-            to: topology.node(flow.dst).name.clone(),
+            from: topology.node_name(flow.src).into_owned(),
+            to: topology.node_name(flow.dst).into_owned(),
             limited_s: own.limited.as_secs_f64(),
             counted_s: own.counted.as_secs_f64(),
             rate_bps: own.rate.as_bps(),

@@ -158,7 +158,7 @@ fn flow_columns(topology: &Topology, flows: &[FlowRecord]) -> Vec<Column> {
     let real =
         |value: fn(&FlowRecord) -> Option<f64>| Column::Real(flows.iter().map(value).collect());
     let node = |end: fn(&FlowRecord) -> NodeId| {
-        let names = flows.iter().map(|flow| text(&topology.node(end(flow)).name));
+        let names = flows.iter().map(|flow| text(&topology.node_name(end(flow))));
         Column::Text(names.collect())
     };
     vec![

@@ -107,6 +107,8 @@ async fn a_generated_client_reads_every_answer() {
     };
     let daemon = Daemon::start(&config("[policy]\nname = \"sff\"\n"));
     let mut agent = Agent::connect(&daemon.address(), None, "h0", &[("h0", "10.0.0.1")], 0).await;
+    // The controller knows it once it has told it everything.
+    agent.hear().await.unwrap();
     let obeys = tokio::spawn(async move { while agent.hear().await.is_some() {} });
     let said = Command::new(Path::new(&tools).join("bin/python"))
         .arg(Path::new(ROOT).join("checks/openapi_client.py"))

@@ -1,5 +1,7 @@
 //! Hosts, switches and the directed links between them.
 
+use alloc::borrow::Cow;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -189,12 +191,12 @@ impl Topology {
         &self.links
     }
 
-    /// The node `id`.
-    ///
-    /// # Panics
-    /// When `id` is not of this topology.
-    pub fn node(&self, id: NodeId) -> &Node {
-        &self.nodes[id.index()]
+    /// The name of the node `id`; `node N` when it is not of this topology.
+    pub fn node_name(&self, id: NodeId) -> Cow<'_, str> {
+        match self.nodes.get(id.index()) {
+            Some(node) => Cow::Borrowed(&node.name),
+            None => Cow::Owned(format!("node {}", id.0)),
+        }
     }
 
     /// The link `id`.

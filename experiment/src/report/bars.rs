@@ -126,7 +126,7 @@ pub(super) fn links(
     }
     let name = |link: &LinkId| {
         let ends = topology.links().get(link.index()).map(|l| [l.from, l.to]);
-        let ends = ends.map(|ends| ends.map(|node| topology.node(node).name.as_str()).join("→"));
+        let ends = ends.map(|ends| ends.map(|node| topology.node_name(node)).join("→"));
         ends.unwrap_or_default()
     };
     let names: Vec<String> = busiest.iter().map(|(link, _)| name(link)).collect();

@@ -128,7 +128,7 @@ impl<'a> Panel<'a> {
 }
 
 fn label(topology: &Topology, flow: &FlowRecord) -> String {
-    let [src, dst] = [flow.src, flow.dst].map(|node| topology.node(node).name.as_str());
+    let [src, dst] = [flow.src, flow.dst].map(|node| topology.node_name(node));
     format!("job {} {src}⇝{dst}", flow.job.0)
 }
 
@@ -183,7 +183,7 @@ fn numbers(topology: &Topology, panels: &[Panel<'_>]) -> Table {
         .collect();
     rows.sort_by_key(|(flow, panel, ..)| (*flow, *panel));
     for (_, _, flow, panel) in rows {
-        let [src, dst] = [flow.src, flow.dst].map(|node| topology.node(node).name.as_str());
+        let [src, dst] = [flow.src, flow.dst].map(|node| topology.node_name(node));
         let seconds = |time: Time| Unit::Seconds.show(time.as_secs_f64());
         let share = transmit::of_flow(flow, panel.end);
         table.row([
