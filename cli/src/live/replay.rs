@@ -253,19 +253,20 @@ fn reported(report: &Report) -> String {
     match report {
         Report::Hello { hosts, capabilities, epoch } => {
             let hosts: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
-            format!(
-                "acts for {}, can do {}, obeyed epoch {epoch}",
-                hosts.join(", "),
-                capabilities.join(", ")
-            )
+            let can: Vec<&str> = capabilities.iter().map(|capability| capability.name()).collect();
+            let (hosts, can) = (hosts.join(", "), can.join(", "));
+            format!("acts for {hosts}, can do {can}, obeyed epoch {epoch}")
         }
         Report::Connections { connections } => {
             format!("samples of {} connections", connections.len())
         }
         Report::Opened { connection } => format!("{} opened", ends(connection)),
         Report::Closed { connection } => format!("{} closed", ends(connection)),
-        Report::Congested { node, interface, level, queue_bytes } => {
-            format!("{node} {interface}: congestion {level:?}, {queue_bytes} in the queue")
+        Report::Congested { node, interface, severity, queue_bytes } => {
+            format!("{node} {interface}: congestion {severity:?}, {queue_bytes} in the queue")
+        }
+        Report::Failed { epoch, sequence, command, reason } => {
+            format!("could not do {} ({sequence} of epoch {epoch}): {reason}", wanted(command))
         }
         Report::Applied { epoch, sequence } => format!("did {sequence} of epoch {epoch}"),
         Report::Stale { epoch, obeys } => format!("refused epoch {epoch}, obeys {obeys}"),
@@ -280,26 +281,30 @@ fn commanded(commands: &Commands) -> String {
     for command in commands {
         text.push_str(if part.is_empty() { ": " } else { part });
         part = "; ";
-        text.push_str(&match command {
-            Command::Pace { connection, rate_bps: Some(rate) } => {
-                format!("{} at {rate}", ends(connection))
-            }
-            Command::Pace { connection, rate_bps: None } => format!("{} free", ends(connection)),
-            Command::Prioritize { connection, level } => {
-                format!("{} in class {level}", ends(connection))
-            }
-            Command::Window { node, interface, connection, cap_bytes } => {
-                let whose = connection.as_ref().map_or_else(|| "all".to_owned(), ends);
-                let cap = cap_bytes.map_or_else(|| "none".to_owned(), |cap| cap.to_string());
-                format!("{node} {interface}: window of {whose} {cap}")
-            }
-            Command::Watch { node, interface, thresholds } => {
-                let what = if thresholds.is_some() { "watched" } else { "not watched" };
-                format!("{node} {interface} {what}")
-            }
-            Command::Sample { every_ns: Some(every) } => format!("samples every {every}"),
-            Command::Sample { every_ns: None } => "no samples".to_owned(),
-        });
+        text.push_str(&wanted(command));
     }
     text
+}
+
+fn wanted(command: &Command) -> String {
+    match command {
+        Command::Pace { connection, rate_bps: Some(rate) } => {
+            format!("{} at {rate}", ends(connection))
+        }
+        Command::Pace { connection, rate_bps: None } => format!("{} free", ends(connection)),
+        Command::Prioritize { connection, priority } => {
+            format!("{} in class {priority}", ends(connection))
+        }
+        Command::Window { node, interface, connection, cap } => {
+            let whose = connection.as_ref().map_or_else(|| "all".to_owned(), ends);
+            let cap = cap.map_or_else(|| "none".to_owned(), |cap| cap.bytes.to_string());
+            format!("{node} {interface}: window of {whose} {cap}")
+        }
+        Command::Watch { node, interface, thresholds } => {
+            let what = if thresholds.is_some() { "watched" } else { "not watched" };
+            format!("{node} {interface} {what}")
+        }
+        Command::Sample { every_ns: Some(every) } => format!("samples every {every}"),
+        Command::Sample { every_ns: None } => "no samples".to_owned(),
+    }
 }

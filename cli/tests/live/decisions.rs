@@ -11,10 +11,10 @@ use control::record::{Configuration, Content, Records};
 use control::{Change, Config, Configure};
 use controller::replay::{self, Recorded};
 use engine::{Actions, Application, FlowState, Notice, Outcome, Plan, World, drive};
-use model::{Directives, FlowId, LinkId, Network, NodeId, Observation};
+use model::{Directives, FlowId, LinkId, Network, NodeId, Observation, Severity};
 use policy::Policy;
 use protocol::Connection;
-use protocol::agent::{ConnectionReport, Level, Report};
+use protocol::agent::{ConnectionReport, Report};
 use serde_json::json;
 use units::{Bytes, Rate, Span, Time};
 
@@ -72,6 +72,11 @@ impl Policy for Tap {
 }
 
 /// Configurations as the daemon reads them, with a tap.
+/// A policy that decides nothing.
+fn silent() -> Box<dyn Policy + Send> {
+    policy::by_name("tcp", &policy::Parameters::default()).unwrap()
+}
+
 struct Tapped {
     recorded: Recorded,
     seam: Arc<Mutex<Seam>>,
@@ -80,7 +85,7 @@ struct Tapped {
 impl Configure for Tapped {
     fn start(&mut self, recorded: &Configuration) -> Result<Config, String> {
         let mut config = self.recorded.start(recorded)?;
-        let inner = std::mem::replace(&mut config.policy, Box::new(policy::tcp::Tcp));
+        let inner = std::mem::replace(&mut config.policy, silent());
         config.policy = Box::new(Tap { inner, seam: Arc::clone(&self.seam) });
         Ok(config)
     }
@@ -319,10 +324,10 @@ async fn recording(name: &str) -> Vec<u8> {
             retransmissions: 0,
         };
         agent.say(&Report::Connections { connections: (1..=6).map(report).collect() }).await;
-        for level in [Level::Low, Level::Medium, Level::High] {
+        for severity in [Severity::Low, Severity::Medium, Severity::High] {
             let (node, interface) = ("h0".to_owned(), "eth0".to_owned());
             let queue_bytes = Bytes::new(60_000);
-            agent.say(&Report::Congested { node, interface, level, queue_bytes }).await;
+            agent.say(&Report::Congested { node, interface, severity, queue_bytes }).await;
         }
         let sample = |flow: u64| {
             json!({ "flow": flow, "delivered_bytes": round * flow * 400_000,
@@ -384,7 +389,8 @@ fn fresh(configuration: &Configuration) -> Box<dyn Policy + Send> {
 #[tokio::test]
 async fn a_daemon_its_replay_and_the_driver_decide_the_same() {
     // Nothing that an application can declare asks the others to gather.
-    let live = policy::NAMES.into_iter().filter(|name| !policy::GATHERING.contains(name));
+    let declared = policy::POLICIES.iter().filter(|p| !p.says(policy::DirectiveKind::Gather));
+    let live = declared.map(|policy| policy.name);
     let mut decided = BTreeSet::new();
     for name in live.clone() {
         let bytes = recording(name).await;
@@ -443,6 +449,6 @@ async fn a_fault_in_a_decision_is_found() {
     let faulty = Forgetful { inner: fresh(&configuration), decisions: 0 };
     let difference = driven(&seam, Box::new(faulty)).unwrap();
     assert!(difference.contains(" instead of "), "{difference}");
-    assert!(driven(&seam, Box::new(policy::tcp::Tcp)).is_some());
+    assert!(driven(&seam, silent()).is_some());
     assert_eq!(driven(&seam, fresh(&configuration)), None);
 }

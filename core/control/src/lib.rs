@@ -21,6 +21,7 @@ mod controller;
 mod decider;
 mod desired;
 mod fabric;
+mod failures;
 mod message;
 pub mod record;
 mod replay;

@@ -12,8 +12,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
+use model::{Cap, Severity, Thresholds};
 use protocol::Connection;
-use protocol::agent::{Command, Commands, ConnectionReport, Host, Level, Report, Thresholds};
+use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use units::{Bytes, Rate, Span, Time};
 
@@ -518,7 +519,8 @@ fields! {
     }
     Host { name, addresses }
     Commands { epoch, sequence, lease_ns, complete, commands }
-    Thresholds { low_packets, medium_packets, high_packets, recovery_ns }
+    Cap { bytes, floor_segments }
+    Thresholds { low, medium, high, recovery }
     Configuration { program, file, settings }
     Digest { outputs, value }
 }
@@ -561,18 +563,26 @@ tagged! {
         1 => Connections { connections }
         2 => Opened { connection }
         3 => Closed { connection }
-        4 => Congested { node, interface, level, queue_bytes }
+        4 => Congested { node, interface, severity, queue_bytes }
         5 => Applied { epoch, sequence }
         6 => Stale { epoch, obeys }
+        7 => Failed { epoch, sequence, command, reason }
     }
     Command {
         0 => Pace { connection, rate_bps }
-        1 => Prioritize { connection, level }
-        2 => Window { node, interface, connection, cap_bytes }
+        1 => Prioritize { connection, priority }
+        2 => Window { node, interface, connection, cap }
         3 => Watch { node, interface, thresholds }
         4 => Sample { every_ns }
     }
-    Level {
+    Capability {
+        0 => Pacing {}
+        1 => Statistics {}
+        2 => Watching {}
+        3 => Windows {}
+        4 => Priorities {}
+    }
+    Severity {
         0 => Recovered {}
         1 => Low {}
         2 => Medium {}

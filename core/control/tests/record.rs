@@ -4,7 +4,7 @@
 mod support;
 
 use proptest::prelude::*;
-use protocol::agent::Report;
+use protocol::agent::{Capability, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use support::{SECOND, Shape, address, connection, step};
 use units::{Bytes, Time};
@@ -57,7 +57,7 @@ fn recorded() -> (Vec<u8>, Digest, Vec<Output>) {
         addresses: vec![address(host), "2001:db8::1".parse().unwrap()],
     });
     let hello =
-        Report::Hello { hosts: hosts.collect(), capabilities: vec!["pacing".into()], epoch: 3 };
+        Report::Hello { hosts: hosts.collect(), capabilities: vec![Capability::Pacing], epoch: 3 };
     heard(1, Input::Reported(ChannelId(2), &hello), &mut bytes);
     for declaration in declarations() {
         let application = "hadoop";
