@@ -258,7 +258,7 @@ impl Client {
 
     fn wait(&mut self, now: Time, chance: u32) {
         let half = self.backoff.as_nanos() / 2;
-        let part = u128::from(half) * u128::from(chance) >> 32;
+        let part = (u128::from(half) * u128::from(chance)) >> 32;
         let part = u64::try_from(part).expect("less than its first factor");
         self.until = now + Span::from_nanos(half + part);
         self.backoff = (self.backoff * 2).min(BACKOFF[1]);
