@@ -126,6 +126,8 @@ pub struct Client {
     /// Entries below are in the account.
     counted: u64,
     epoch: Option<u64>,
+    /// A request was never answered: the next controller may be the one that took it.
+    doubt: bool,
     state: State,
     /// Whether the controller has told its epoch on this connection.
     greeted: bool,
@@ -158,6 +160,7 @@ impl Client {
             said: 0,
             counted: 0,
             epoch: None,
+            doubt: false,
             state: State::Lost,
             greeted: false,
             batch: limits.declarations,
@@ -243,6 +246,7 @@ impl Client {
     /// `why`. Of `chance`, any number, comes the wait: between half of the back-off and all of it.
     pub fn lost(&mut self, now: Time, why: &str, chance: u32) {
         self.account.note(|| why.into());
+        self.doubt |= matches!(self.state, State::Declared(_));
         self.state = State::Lost;
         self.wait(now, chance);
         for things in self.jobs.values_mut() {
@@ -254,7 +258,7 @@ impl Client {
 
     fn wait(&mut self, now: Time, chance: u32) {
         let half = self.backoff.as_nanos() / 2;
-        let part = u128::from(half) * u128::from(chance) >> 32;
+        let part = (u128::from(half) * u128::from(chance)) >> 32;
         let part = u64::try_from(part).expect("less than its first factor");
         self.until = now + Span::from_nanos(half + part);
         self.backoff = (self.backoff * 2).min(BACKOFF[1]);
@@ -270,12 +274,17 @@ impl Client {
         }
     }
 
-    /// A controller of another epoch knows nothing but what was just said to it: entries below `said`.
+    /// A controller of another epoch knows nothing but what was just said to it, entries below `said`,
+    /// or was said in a request without an answer.
     fn meet(&mut self, epoch: u64, said: u64) {
+        let doubt = core::mem::take(&mut self.doubt);
         if self.epoch != Some(epoch) {
             self.epoch = Some(epoch);
-            self.entries.retain(|_, entry| thing(entry).is_some());
-            (self.answered, self.said) = (0, said);
+            self.answered = 0;
+            if !doubt {
+                self.entries.retain(|_, entry| thing(entry).is_some());
+                self.said = said;
+            }
         }
     }
 

@@ -329,7 +329,11 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig {
+        cases: 2_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// Whatever went wrong: once all has been said, the controller has what the application has,
     /// without what it refuses.
@@ -410,6 +414,18 @@ fn what_is_said_again_is_counted_once_and_what_ended_unsaid_is_not_said() {
     assert!(world.poll(Fate::Answered) && world.poll(Fate::Answered));
     assert!(world.client.is_settled(), "nothing is to be said after the connection and the epoch");
     assert_eq!(world.client.holds().count(), 0);
+}
+
+#[test]
+fn an_end_is_said_to_whoever_may_have_taken_the_request_without_an_answer() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.settle();
+    world.step(Step::Replaced);
+    world.client.declare(start("a"));
+    assert!(world.poll(Fate::AnswerLost));
+    world.client.declare(complete("a"));
+    world.settle();
+    assert_eq!(world.controller.held, Held::default());
 }
 
 #[test]
