@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
+.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
 
 ## help: this list
 help:
@@ -17,7 +17,7 @@ setup-%:
 demo: quick
 	$(QUICK) run $(DEMO) --policy tcp,fifo,sff,smsf,srb $(if $(TRACE),--trace "$(TRACE)")
 
-## quick: the program in target/quick, built within two minutes
+## quick: the program in target/quick, built without link-time optimization
 quick: setup-build
 	cargo build --profile quick --locked --package watermaster
 
@@ -30,6 +30,10 @@ release: setup-build
 test: setup-build$(if $(filter 0,$(shell id -u)),-lab)
 	cargo test --workspace --locked
 	cargo check --locked --manifest-path checks/no-std/Cargo.toml
+
+## docs-check: follow docs/adding-a-policy.md from an empty file to the simulator and, as root, the lab
+docs-check:
+	checks/adding-a-policy.sh
 
 ## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N)
 soak: setup-build

@@ -9,6 +9,7 @@ use experiment::run::{Prepared, Task, run_all};
 use experiment::scenario::{Override, Scenario};
 
 use crate::failure::Failure;
+use crate::policies::Label;
 use crate::progress::Bar;
 
 /// Repetitions and combinations are bounded: each is held in memory until it is summed up.
@@ -21,7 +22,8 @@ pub(crate) struct Input {
 
     /// Run only these policies, by label; the baseline runs too, hidden, if the scenario compares
     /// with it
-    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    #[arg(long, value_delimiter = ',', value_name = "A,B", value_parser = Label,
+          hide_possible_values = true)]
     policy: Vec<String>,
 
     /// Seed of every random stream

@@ -11,6 +11,7 @@ mod failure;
 mod input;
 mod lab;
 mod live;
+mod policies;
 mod progress;
 mod reproduce;
 mod run;
@@ -48,6 +49,7 @@ enum Command {
     Bound(bound::Bound),
     #[command(subcommand)]
     Lab(lab::Command),
+    Policies(policies::Policies),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
     Agent(live::agent::Agent),
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Command::Bench(command) => command.execute(),
         Command::Bound(command) => command.execute(),
         Command::Lab(command) => command.execute(),
+        Command::Policies(command) => command.execute(),
         Command::Doctor(command) => command.execute(),
         Command::Completions(command) => command.execute(),
         Command::Agent(command) => command.execute(),

@@ -188,7 +188,7 @@ impl Task<'_> {
 
     /// Sampling period of achieved rates; `None` records none.
     fn rates(&self) -> Option<Span> {
-        (self.prepared.rates && self.policy.name != "tcp").then_some(LOOK)
+        (self.prepared.rates && !self.policy.policy.is_passive()).then_some(LOOK)
     }
 
     /// The policy, alone or within the whole controller.
@@ -213,10 +213,11 @@ impl Task<'_> {
     fn directly(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, lab::Error> {
         let control = &self.prepared.scenario.control;
         let refuse = |error: PolicyError| lab::Error::Control(error.to_string());
-        let policy: Option<Box<dyn Policy>> = match self.policy.name {
-            // Without a policy the applications need send no messages.
-            "tcp" => None,
-            _ => Some(self.policy.build().map_err(refuse)?),
+        // Without a policy the applications need send no messages.
+        let policy: Option<Box<dyn Policy>> = if self.policy.policy.is_passive() {
+            None
+        } else {
+            Some(self.policy.build().map_err(refuse)?)
         };
         let transport = in_kernel(&self.policy.transport)?;
         if policy.as_ref().is_some_and(|policy| policy.watch().is_some()) {
@@ -327,10 +328,11 @@ impl Task<'_> {
 
     fn fluid(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
         let scenario = &self.prepared.scenario;
-        // This world shares max-min fairly by itself: `fair` needs no policy.
-        let policy = match (self.policy.name, scenario.control.simulated) {
-            ("fair", None) => None,
-            _ => Some(self.decider()?),
+        // This world shares max-min fairly by itself.
+        let policy = if self.policy.policy.is_max_min && scenario.control.simulated.is_none() {
+            None
+        } else {
+            Some(self.decider()?)
         };
         let plan = Plan {
             network: self.prepared.network.clone(),

@@ -3,7 +3,7 @@
 #![no_main]
 #![forbid(unsafe_code)]
 
-use control::record::{Record, Records};
+use control::record::{Content, Record, Records};
 use control::{Config, Controller, Enforcement, HostConfig, Input, PortConfig, SwitchConfig};
 use libfuzzer_sys::fuzz_target;
 use model::build::{Access, dumbbell};
@@ -47,11 +47,12 @@ fuzz_target!(|data: &[u8]| {
     let mut controller = Controller::new(config(*how), 1, Time::ZERO).expect("a sound configuration");
     let mut out = Vec::new();
     let mut now = Time::ZERO;
-    for record in Records::new(data) {
-        let Ok(Record::Heard { at, heard }) = record else { continue };
+    let Ok(records) = Records::new(data) else { return };
+    for record in records {
+        let Ok(Record { at, content: Content::Input(input) }) = record else { continue };
         out.clear();
         now = now.max(at);
-        let _ = controller.observe(at, heard.as_input());
+        let _ = controller.observe(at, input.as_input());
         controller.decide(&mut out);
         // What it set itself to do at this time, it does and is done with.
         for _ in 0..10 {

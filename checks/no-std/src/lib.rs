@@ -14,9 +14,11 @@ use alloc::vec::Vec;
 use core::alloc::{GlobalAlloc, Layout};
 use core::panic::PanicInfo;
 
+
+use agent::Trigger;
 use control::{Controller, Input};
 use model::build::{Access, star};
-use model::{Buffer, Declared, JobId, LinkSpec, Network};
+use model::{Buffer, Declared, JobId, LinkSpec, Network, Thresholds};
 use openflow::switch::{Output, Switch};
 use openflow::{Config, Message, Session, Side};
 use protocol::application::Declaration;
@@ -64,8 +66,9 @@ pub extern "C" fn watermaster_decide() -> usize {
             policy.decide(Time::ZERO, &network, &mut out);
         }
     }
+    let congested = Trigger::new(Thresholds::default()).observe(90, || Time::ZERO).is_some();
     let declaration = Declaration::JobStart { job: "job".into() };
-    out.len() + conversation() + control(&declaration)
+    usize::from(congested) + out.len() + conversation() + control(&declaration)
 }
 
 /// A controller that hears a declaration.

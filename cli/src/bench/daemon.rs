@@ -79,7 +79,8 @@ pub(crate) struct DaemonBench {
     no_sizes: bool,
 
     /// The policy, with its defaults
-    #[arg(long, default_value = "sff")]
+    #[arg(long, default_value = "sff", hide_possible_values = true,
+          value_parser = clap::builder::PossibleValuesParser::new(policy::NAMES))]
     policy: String,
 
     /// The core that the daemon runs on, alone where there are others
@@ -254,7 +255,7 @@ impl DaemonBench {
             .step_by(usize::try_from(self.agents).unwrap_or(usize::MAX))
             .map(|host| Host { name: format!("h{host}"), addresses: vec![of(host).into()] })
             .collect();
-        let capabilities = vec!["pace".to_owned(), "statistics".to_owned()];
+        let capabilities = vec![agent::Capability::Pacing, agent::Capability::Statistics];
         say(&Report::Hello { hosts, capabilities, epoch: 0 }, &mut writer)
             .await
             .map_err(Failure::failed)?;

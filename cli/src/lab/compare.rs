@@ -39,7 +39,8 @@ pub(crate) struct Compare {
     scenarios: Vec<PathBuf>,
 
     /// Only these policies, by label
-    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    #[arg(long, value_delimiter = ',', value_name = "A,B", value_parser = crate::policies::Label,
+          hide_possible_values = true)]
     policy: Vec<String>,
 
     /// Change a key of every scenario; repeatable

@@ -19,7 +19,7 @@ use crate::staging::clean_up_on_interrupt;
 /// Octets that each sends.
 const SIZE: Bytes = Bytes::new(40_000);
 /// The policy: the published thresholds, but a short recovery, so that rounds follow each other.
-const POLICY: &str = "name = \"sdtcp\"\nrecovery = \"50 ms\"";
+const POLICY: &str = "name = \"sdtcp\"\nrecovery = \"50 ms\"\nfloor_segments = 2";
 /// Pause between bursts, so that the port recovers.
 const PAUSE: Span = Span::from_millis(150);
 /// Longest time for a burst.

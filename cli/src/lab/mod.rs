@@ -189,7 +189,8 @@ pub(crate) struct Run {
     name: String,
 
     /// Run only these policies, by label
-    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    #[arg(long, value_delimiter = ',', value_name = "A,B", value_parser = crate::policies::Label,
+          hide_possible_values = true)]
     policy: Vec<String>,
 
     /// Print one JSON object

@@ -3,13 +3,21 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use control::Output;
+use control::record::{Content, Record};
+use control::{Input, Output};
+use protocol::Connection;
+use protocol::agent::{Command, Commands, Report};
+use protocol::application::Declaration;
+use serde::Serialize;
+use serde_json::{Value, json};
+use units::Time;
 
 use crate::failure::{Failure, print};
 
 /// Put a recording into the controller's machine again
 ///
-/// Prints what was decided when, and whether it is what was decided then. Exit code 1 where not.
+/// Prints what was said and decided when, and whether it is what was decided then. Exit code 1 where
+/// not.
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster replay \
                   /var/lib/watermaster/records/epoch-000003.000.record --quiet")]
@@ -17,7 +25,7 @@ pub(crate) struct Replay {
     /// The first part of a recording
     file: PathBuf,
 
-    /// Leave out what was decided
+    /// Print the summary only
     #[arg(long)]
     quiet: bool,
 
@@ -29,9 +37,13 @@ pub(crate) struct Replay {
 impl Replay {
     pub(crate) fn execute(self) -> Result<(), Failure> {
         let mut written = Ok(());
-        let replayed = controller::replay::replay(&self.file, |now, output| {
-            if !self.quiet && written.is_ok() {
-                written = print(&line(now.as_secs_f64(), output, self.json));
+        let replayed = controller::replay::replay(&self.file, |record, outputs| {
+            let input = Line::input(record).into_iter();
+            let outputs = outputs.iter().map(|output| Line::output(record.at, output));
+            for line in input.chain(outputs).filter(|_| !self.quiet) {
+                if written.is_ok() {
+                    written = print(&if self.json { line.json() } else { line.text() });
+                }
             }
         })
         .map_err(Failure::misused)?;
@@ -46,9 +58,9 @@ impl Replay {
                 replayed.inputs,
                 replayed.refused,
                 replayed.outputs,
-                replayed.lasted_ns as f64 / 1e9,
+                replayed.lasted_ns.as_secs_f64(),
                 replayed.digest,
-                if replayed.cut { "; the recording ends within a frame" } else { "" },
+                if replayed.truncated { "; the last record is truncated" } else { "" },
             ))?;
         }
         match (replayed.differs_after, replayed.digests) {
@@ -69,21 +81,230 @@ impl Replay {
     }
 }
 
-fn line(at_s: f64, output: &Output, json: bool) -> String {
-    let (kind, peer, what) = match output {
-        Output::Switch(peer, bytes) => {
-            let hex: String = bytes.iter().map(|octet| format!("{octet:02x}")).collect();
-            ("switch", peer, format!("\"{hex}\""))
+/// Something that was said to the controller, or by it.
+struct Line {
+    at: Time,
+    /// `from` or `to`.
+    way: &'static str,
+    /// Who: a kind of peer, and its number or name.
+    peer: String,
+    /// In a sentence.
+    text: String,
+    /// The same for programs.
+    what: Value,
+}
+
+impl Line {
+    /// What a record tells; ticks tell nothing.
+    fn input(record: &Record) -> Option<Self> {
+        let (peer, text, what) = match &record.content {
+            Content::Started(..) | Content::Digest(_) => return None,
+            Content::Changed(configuration) => {
+                let text = format!("{} was read again", configuration.file);
+                (String::from("configuration"), text.clone(), json!(text))
+            }
+            Content::Input(input) => match input.as_input() {
+                Input::Tick => return None,
+                Input::SwitchConnected(channel) => {
+                    said(&format!("switch {}", channel.0), "connected")
+                }
+                Input::SwitchGone(channel) => said(&format!("switch {}", channel.0), "gone"),
+                Input::SwitchBytes(channel, bytes) => {
+                    let text = openflow(bytes);
+                    (format!("switch {}", channel.0), text.clone(), json!(text))
+                }
+                Input::Declared { application, declaration } => (
+                    format!("application {application}"),
+                    declared(declaration),
+                    plain(declaration),
+                ),
+                Input::ApplicationGone(name) => said(&format!("application {name}"), "gone"),
+                Input::AgentConnected { channel, identity } => {
+                    said(&format!("agent {}", channel.0), &format!("connected as {identity}"))
+                }
+                Input::Reported(channel, report) => {
+                    (format!("agent {}", channel.0), reported(report), plain(report))
+                }
+                Input::AgentGone(channel) => said(&format!("agent {}", channel.0), "gone"),
+            },
+        };
+        Some(Self { at: record.at, way: "from", peer, text, what })
+    }
+
+    fn output(at: Time, output: &Output) -> Self {
+        let (peer, text, what) = match output {
+            Output::Switch(channel, bytes) => {
+                let text = openflow(bytes);
+                (format!("switch {}", channel.0), text.clone(), json!(text))
+            }
+            Output::Agent(channel, commands) => {
+                (format!("agent {}", channel.0), commanded(commands), plain(commands))
+            }
+            Output::CloseSwitch(channel, why) => {
+                said(&format!("switch {}", channel.0), &format!("closed: {why}"))
+            }
+            Output::CloseAgent(channel, why) => {
+                said(&format!("agent {}", channel.0), &format!("closed: {why}"))
+            }
+        };
+        Self { at, way: "to", peer, text, what }
+    }
+
+    fn text(&self) -> String {
+        let Self { at, way, peer, text, .. } = self;
+        format!("{:>12.6}  {way:<4} {peer}: {text}\n", at.as_secs_f64())
+    }
+
+    fn json(&self) -> String {
+        let Self { at, way, peer, what, .. } = self;
+        format!("{}\n", json!({ "at_ns": at.as_nanos(), *way: peer, "what": what }))
+    }
+}
+
+fn said(peer: &str, text: &str) -> (String, String, Value) {
+    (peer.to_owned(), text.to_owned(), json!(text))
+}
+
+/// Messages of the protocol are plain data, which JSON always can express.
+fn plain(message: &impl Serialize) -> Value {
+    serde_json::to_value(message).unwrap_or_default()
+}
+
+fn ends(connection: &Connection) -> String {
+    format!("{} -> {}", connection.source, connection.destination)
+}
+
+/// The types of OpenFlow messages (OpenFlow 1.3.5, section 7.1, `ofp_type`), by number.
+const TYPES: [&str; 30] = [
+    "HELLO",
+    "ERROR",
+    "ECHO_REQUEST",
+    "ECHO_REPLY",
+    "EXPERIMENTER",
+    "FEATURES_REQUEST",
+    "FEATURES_REPLY",
+    "GET_CONFIG_REQUEST",
+    "GET_CONFIG_REPLY",
+    "SET_CONFIG",
+    "PACKET_IN",
+    "FLOW_REMOVED",
+    "PORT_STATUS",
+    "PACKET_OUT",
+    "FLOW_MOD",
+    "GROUP_MOD",
+    "PORT_MOD",
+    "TABLE_MOD",
+    "MULTIPART_REQUEST",
+    "MULTIPART_REPLY",
+    "BARRIER_REQUEST",
+    "BARRIER_REPLY",
+    "QUEUE_GET_CONFIG_REQUEST",
+    "QUEUE_GET_CONFIG_REPLY",
+    "ROLE_REQUEST",
+    "ROLE_REPLY",
+    "GET_ASYNC_REQUEST",
+    "GET_ASYNC_REPLY",
+    "SET_ASYNC",
+    "METER_MOD",
+];
+
+/// What OpenFlow messages are in `bytes`. What a switch sent may be cut anywhere: the rest is counted.
+fn openflow(bytes: &[u8]) -> String {
+    let (mut rest, mut text) = (bytes, String::new());
+    while let [4, kind, high, low, ..] = *rest
+        && let Some(name) = TYPES.get(usize::from(kind))
+        && let length @ 8.. = usize::from(u16::from_be_bytes([high, low]))
+        && let Some((_, next)) = rest.split_at_checked(length)
+    {
+        text.push_str(if text.is_empty() { "" } else { ", " });
+        text.push_str(name);
+        rest = next;
+    }
+    match (text.is_empty(), rest.len()) {
+        (_, 0) => text,
+        (true, left) => format!("{left} bytes of a message"),
+        (false, left) => format!("{text}, {left} bytes of the next"),
+    }
+}
+
+fn declared(declaration: &Declaration) -> String {
+    match declaration {
+        Declaration::JobStart { job } => format!("job {job} starts"),
+        Declaration::JobComplete { job } => format!("job {job} is complete"),
+        Declaration::TaskHost { job, task, host } => {
+            format!("job {job}: task {task} runs on {host}")
         }
-        Output::Agent(peer, commands) => {
-            ("agent", peer, serde_json::to_string(commands).unwrap_or_default())
+        Declaration::Size { job, map, reduces } => {
+            let total: u64 = reduces.iter().map(|portion| portion.bytes.get()).sum();
+            format!("job {job}: map {map} has {total} B for {} reduces", reduces.len())
         }
-        Output::CloseSwitch(peer, why) => ("close switch", peer, format!("\"{why}\"")),
-        Output::CloseAgent(peer, why) => ("close agent", peer, format!("\"{why}\"")),
-    };
-    if json {
-        format!("{{\"at_s\":{at_s},\"to\":\"{kind}\",\"peer\":{},\"what\":{what}}}\n", peer.0)
-    } else {
-        format!("{at_s:>12.6}  {kind} {}  {what}\n", peer.0)
+        Declaration::FlowRequest { job, flow, connection, bytes } => {
+            let size = bytes.map_or_else(|| "a stream".to_owned(), |bytes| bytes.to_string());
+            format!("job {job}: flow {flow} begins, {}, {size}", ends(connection))
+        }
+        Declaration::FlowComplete { job, flow } => format!("job {job}: flow {flow} is complete"),
+        Declaration::Streams { job, samples } => {
+            format!("job {job}: samples of {} streams", samples.len())
+        }
+    }
+}
+
+fn reported(report: &Report) -> String {
+    match report {
+        Report::Hello { hosts, capabilities, epoch } => {
+            let hosts: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+            let can: Vec<&str> = capabilities.iter().map(|capability| capability.name()).collect();
+            let (hosts, can) = (hosts.join(", "), can.join(", "));
+            format!("acts for {hosts}, can do {can}, obeyed epoch {epoch}")
+        }
+        Report::Connections { connections } => {
+            format!("samples of {} connections", connections.len())
+        }
+        Report::Opened { connection } => format!("{} opened", ends(connection)),
+        Report::Closed { connection } => format!("{} closed", ends(connection)),
+        Report::Congested { node, interface, severity, queue_bytes } => {
+            format!("{node} {interface}: congestion {severity:?}, {queue_bytes} in the queue")
+        }
+        Report::Failed { epoch, sequence, command, reason } => {
+            format!("could not do {} ({sequence} of epoch {epoch}): {reason}", wanted(command))
+        }
+        Report::Applied { epoch, sequence } => format!("did {sequence} of epoch {epoch}"),
+        Report::Stale { epoch, obeys } => format!("refused epoch {epoch}, obeys {obeys}"),
+    }
+}
+
+fn commanded(commands: &Commands) -> String {
+    let Commands { epoch, sequence, complete, commands, .. } = commands;
+    let all = if *complete { ", all that holds" } else { "" };
+    let mut text = format!("number {sequence} of epoch {epoch}{all}");
+    let mut part = "";
+    for command in commands {
+        text.push_str(if part.is_empty() { ": " } else { part });
+        part = "; ";
+        text.push_str(&wanted(command));
+    }
+    text
+}
+
+fn wanted(command: &Command) -> String {
+    match command {
+        Command::Pace { connection, rate_bps: Some(rate) } => {
+            format!("{} at {rate}", ends(connection))
+        }
+        Command::Pace { connection, rate_bps: None } => format!("{} free", ends(connection)),
+        Command::Prioritize { connection, priority } => {
+            format!("{} in class {priority}", ends(connection))
+        }
+        Command::Window { node, interface, connection, cap } => {
+            let whose = connection.as_ref().map_or_else(|| "all".to_owned(), ends);
+            let cap = cap.map_or_else(|| "none".to_owned(), |cap| cap.bytes.to_string());
+            format!("{node} {interface}: window of {whose} {cap}")
+        }
+        Command::Watch { node, interface, thresholds } => {
+            let what = if thresholds.is_some() { "watched" } else { "not watched" };
+            format!("{node} {interface} {what}")
+        }
+        Command::Sample { every_ns: Some(every) } => format!("samples every {every}"),
+        Command::Sample { every_ns: None } => "no samples".to_owned(),
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // in what the tests share, too
 
+mod decisions;
 mod faults;
 mod hostile;
 mod integration;

@@ -1,6 +1,10 @@
 //! Recordings, their replay, and a disk that is full.
 
+use control::OwnedInput;
+use control::record::{self, Content, Record, Records};
+use protocol::application::Declaration;
 use serde_json::json;
+use units::Bytes;
 
 use crate::rig::{Agent, Daemon, config, declare};
 
@@ -56,22 +60,61 @@ async fn a_replay_decides_what_was_decided_then() {
     assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
     let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
     assert!(last["inputs"].as_u64() > Some(200) && last["outputs"].as_u64() > Some(100), "{last}");
-    assert_eq!((&last["differs_after"], &last["cut"]), (&json!(null), &json!(false)));
+    assert_eq!((&last["differs_after"], &last["truncated"]), (&json!(null), &json!(false)));
+    // What was said and what was decided can be read.
+    let text = daemon.command(&["replay", file.to_str().unwrap()]);
+    let text = String::from_utf8(text.stdout).unwrap();
+    let request = "from application a: job j: flow 0 begins, 10.0.0.1:4000 -> 10.0.0.2:80, 1 MB";
+    for part in [request, "to   agent", "10.0.0.1:4001 -> 10.0.0.2:80 at 1 Mbit/s"] {
+        assert!(text.contains(part), "{part}: {}", &text[..text.len().min(5_000)]);
+    }
 
-    // One octet of a declaration changed, of the flow that is served first: the digest tells.
-    let mut bytes = std::fs::read(&file).unwrap();
-    let first = b"\"bytes\":1000000";
-    let at = bytes.windows(first.len()).rposition(|part| part == first).unwrap();
-    bytes[at + first.len() - 7] = b'9';
-    std::fs::write(&file, &bytes).unwrap();
+    // Another size of the flow that is served first: the digest tells.
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, with_another_size(&bytes)).unwrap();
     let replayed = daemon.command(&["replay", file.to_str().unwrap(), "--quiet"]);
     assert_eq!(replayed.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&replayed.stderr).contains("differs"));
 
+    // A bit that flipped on the disk.
+    let mut damaged = bytes.clone();
+    damaged[bytes.len() / 2] ^= 1;
+    std::fs::write(&file, &damaged).unwrap();
+    let replayed = daemon.command(&["replay", file.to_str().unwrap(), "--quiet"]);
+    assert_eq!(replayed.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&replayed.stderr).contains("is damaged"));
+
     // Cut as by a crash.
     std::fs::write(&file, &bytes[..bytes.len() - 3]).unwrap();
     let replayed = daemon.command(&["replay", file.to_str().unwrap(), "--quiet"]);
-    assert!(String::from_utf8_lossy(&replayed.stdout).contains("ends within a frame"));
+    assert!(String::from_utf8_lossy(&replayed.stdout).contains("the last record is truncated"));
+}
+
+/// The recording with another size of flow 0.
+fn with_another_size(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for record in Records::new(bytes).unwrap() {
+        let Record { at, content } = record.unwrap();
+        let written = match content {
+            Content::Started(epoch, configuration) => {
+                record::write_started(at, epoch, &configuration, &mut out)
+            }
+            Content::Changed(configuration) => record::write_changed(at, &configuration, &mut out),
+            Content::Digest(digest) => record::write_digest(at, digest, &mut out),
+            Content::Input(mut input) => {
+                if let OwnedInput::Declared {
+                    declaration: Declaration::FlowRequest { flow: 0, bytes, .. },
+                    ..
+                } = &mut input
+                {
+                    *bytes = Some(Bytes::new(9_000_000));
+                }
+                record::write_input(at, &input.as_input(), &mut out)
+            }
+        };
+        written.unwrap();
+    }
+    out
 }
 
 #[tokio::test]

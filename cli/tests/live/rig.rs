@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use hyper::{Method, StatusCode};
-use protocol::agent::{Commands, Host, Report};
+use protocol::agent::{Capability, Commands, Host, Report};
 use rustls::ClientConfig;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -235,7 +235,7 @@ impl Agent {
                 addresses: vec![address.parse().unwrap()],
             })
             .collect();
-        let capabilities = ["pace", "statistics"].map(str::to_owned).to_vec();
+        let capabilities = vec![Capability::Pacing, Capability::Statistics];
         agent.say(&Report::Hello { hosts, capabilities, epoch }).await;
         agent
     }

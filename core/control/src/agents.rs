@@ -9,14 +9,15 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{LinkId, NodeId};
+use model::{Cap, LinkId, NodeId};
 use protocol::Connection;
-use protocol::agent::{Command, Commands, Host, Report};
-use units::{Bytes, Rate, Time};
+use protocol::agent::{Capability, Command, Commands, Host, Report};
+use units::{Rate, Time};
 
 use crate::budget::Budget;
 use crate::context::Context;
 use crate::desired::Grant;
+use crate::failures::Failures;
 use crate::message::{ChannelId, Refusal};
 use crate::view::View;
 
@@ -25,7 +26,7 @@ use crate::view::View;
 pub(crate) struct Agent {
     pub(crate) identity: String,
     pub(crate) hosts: Vec<NodeId>,
-    pub(crate) capabilities: Vec<String>,
+    pub(crate) capabilities: Vec<Capability>,
     /// It has said hello.
     greeted: bool,
     budget: Budget,
@@ -45,10 +46,14 @@ pub(crate) struct Agent {
     complete: bool,
     /// What it has not confirmed: number, connection, rate. Bounded; what is replaced goes.
     unconfirmed: VecDeque<(u64, Connection, Option<Rate>)>,
+    /// What it was told and could not do.
+    pub(crate) failures: Failures,
+    /// Commands that it may still report as failed.
+    unanswered: u64,
 }
 
 /// Caps of windows: of a connection, or of all that leave by a link.
-type Windows = BTreeMap<(LinkId, Option<Connection>), Bytes>;
+type Windows = BTreeMap<(LinkId, Option<Connection>), Cap>;
 
 /// Everything that an agent has to know.
 #[derive(Default)]
@@ -68,10 +73,36 @@ impl Agent {
     /// Whether a report confirms what the agent was told and had not confirmed: there are no more of
     /// those than the controller asks for.
     fn confirms(&self, report: &Report, epoch: u64) -> bool {
-        let Report::Applied { epoch: of, sequence } = report else {
-            return false;
-        };
-        *of == epoch && (self.applied + 1..=self.sequence).contains(sequence)
+        match report {
+            Report::Applied { epoch: of, sequence } => {
+                *of == epoch && (self.applied + 1..=self.sequence).contains(sequence)
+            }
+            Report::Failed { epoch: of, .. } => *of == epoch && self.unanswered > 0,
+            _ => false,
+        }
+    }
+
+    /// Has a command sent with the next ones, if the agent can carry it out.
+    fn send(&mut self, command: Command) {
+        let sequence = self.sequence + 1;
+        let needs = command.needs();
+        if !self.capabilities.contains(&needs) {
+            match command {
+                // Samples are of use where there are any.
+                Command::Sample { .. } => {}
+                command if ends(&command) => self.failures.forget(&command),
+                command => {
+                    let reason = format!("agent {} has no {}", self.identity, needs.name());
+                    self.failures.failed(&command, 0, &reason, usize::MAX);
+                }
+            }
+            return;
+        }
+        self.failures.sent(&command, sequence);
+        if let Command::Pace { connection, rate_bps } = command {
+            self.unconfirmed.push_back((sequence, connection, rate_bps));
+        }
+        self.batch.push(command);
     }
 
     pub(crate) fn unconfirmed(&self) -> usize {
@@ -144,7 +175,8 @@ impl Agents {
         }
         // What it was told to let go and has not confirmed is no longer among its grants.
         let let_go = agent.unconfirmed.iter().map(|(_, connection, _)| connection);
-        agent.grants.keys().chain(let_go).copied().for_each(&mut unconfirm);
+        let failed = agent.failures.connections();
+        agent.grants.keys().chain(let_go).chain(failed).copied().for_each(&mut unconfirm);
     }
 
     pub(crate) fn knows(&self, channel: ChannelId) -> bool {
@@ -177,14 +209,14 @@ impl Agents {
         view: &mut View,
         channel: ChannelId,
         hosts: &[Host],
-        capabilities: &[String],
+        capabilities: &[Capability],
     ) -> Result<Vec<ChannelId>, Refusal> {
         let refuse = |field, reason| Err(Refusal { field, reason, busy: false });
         let (limits, agent) = (&cx.limits, &self.agents[&channel]);
         if agent.greeted {
             return refuse("type", "a hello comes once, first; connect again".into());
         }
-        if hosts.len() > limits.hosts || capabilities.len() > 1000 {
+        if hosts.len() > limits.hosts || capabilities.len() > Capability::ALL.len() {
             return refuse("hosts", "names too many hosts or capabilities".into());
         }
         let mut nodes = Vec::new();
@@ -276,11 +308,10 @@ impl Agents {
             return true;
         }
         if old.rate != grant.rate {
-            agent.batch.push(Command::Pace { connection, rate_bps: grant.rate });
-            agent.unconfirmed.push_back((agent.sequence + 1, connection, grant.rate));
+            agent.send(Command::Pace { connection, rate_bps: grant.rate });
         }
         if old.priority != grant.priority {
-            agent.batch.push(Command::Prioritize { connection, level: grant.priority });
+            agent.send(Command::Prioritize { connection, priority: grant.priority });
         }
         self.addressed.insert(channel);
         true
@@ -292,7 +323,7 @@ impl Agents {
         view: &View,
         link: LinkId,
         connection: Option<Connection>,
-        cap_bytes: Option<Bytes>,
+        cap: Option<Cap>,
     ) -> bool {
         let at = view.start(link);
         let interface = &view.links[link.index()].interface;
@@ -302,13 +333,13 @@ impl Agents {
         let Some(agent) = self.agents.get_mut(&channel) else {
             return false;
         };
-        let old = match cap_bytes {
+        let old = match cap {
             Some(cap) => agent.windows.insert((link, connection), cap),
             None => agent.windows.remove(&(link, connection)),
         };
-        if old != cap_bytes && !agent.complete {
+        if old != cap && !agent.complete {
             let (node, interface) = (view.node_name(at).into(), interface.clone());
-            agent.batch.push(Command::Window { node, interface, connection, cap_bytes });
+            agent.send(Command::Window { node, interface, connection, cap });
             self.addressed.insert(channel);
         }
         true
@@ -334,12 +365,37 @@ impl Agents {
                 break;
             }
             agent.unconfirmed.pop_front();
+            if agent.failures.missed(&connection, number) {
+                continue;
+            }
             confirm(connection, rate);
         }
+        agent.failures.applied(sequence);
         if agent.unconfirmed.is_empty() {
             // The memory of a burst isn't kept for ever.
             agent.unconfirmed.shrink_to(UNCONFIRMED);
         }
+    }
+
+    /// An agent could not carry out a command; whether it had been told so.
+    pub(crate) fn failed(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        (epoch, sequence): (u64, u64),
+        command: &Command,
+        reason: &str,
+    ) -> bool {
+        self.note_epoch(epoch);
+        let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
+            return false;
+        };
+        if !(agent.applied + 1..=agent.sequence).contains(&sequence) {
+            return false;
+        }
+        agent.unanswered = agent.unanswered.saturating_sub(1);
+        agent.failures.failed(command, sequence, reason, cx.limits.flows);
+        true
     }
 
     /// When the first lease must be renewed.
@@ -388,15 +444,18 @@ impl Agents {
                 batch.push(Command::Pace { connection, rate_bps: grant.rate });
             }
             if grant.priority > 0 {
-                batch.push(Command::Prioritize { connection, level: grant.priority });
+                batch.push(Command::Prioritize { connection, priority: grant.priority });
             }
         }
         let sequence = agent.sequence + 1;
         // What it was told before is over as soon as this stands.
         let old = agent.grants.keys().filter(|connection| !grants.contains_key(connection));
         agent.unconfirmed.extend(old.map(|connection| (sequence, *connection, None)));
-        agent.unconfirmed.extend(grants.iter().map(|(c, grant)| (sequence, *c, grant.rate)));
-        (agent.grants, agent.windows, agent.batch) = (grants, windows, batch);
+        let unlimited = grants.iter().filter(|(_, grant)| grant.rate.is_none());
+        agent.unconfirmed.extend(unlimited.map(|(connection, _)| (sequence, *connection, None)));
+        (agent.grants, agent.windows) = (grants, windows);
+        agent.batch.clear();
+        batch.into_iter().for_each(|command| agent.send(command));
     }
 
     /// The commands for an agent that has said hello; without any, they renew its lease.
@@ -407,6 +466,7 @@ impl Agents {
         agent.renew_at = cx.renewal();
         self.renewals.insert((agent.renew_at, channel));
         agent.bound_unconfirmed();
+        agent.unanswered += agent.batch.len() as u64;
         Some(Commands {
             epoch: cx.epoch,
             sequence: agent.sequence,
@@ -415,6 +475,18 @@ impl Agents {
             commands: core::mem::take(&mut agent.batch),
         })
     }
+}
+
+/// Whether a command only ends something.
+const fn ends(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Pace { rate_bps: None, .. }
+            | Command::Prioritize { priority: 0, .. }
+            | Command::Window { cap: None, .. }
+            | Command::Watch { thresholds: None, .. }
+            | Command::Sample { every_ns: None }
+    )
 }
 
 #[cfg(test)]
@@ -459,7 +531,7 @@ mod tests {
     ) -> Result<Vec<ChannelId>, Refusal> {
         agents.connect(cx, channel, identity)?;
         let hosts = [Host { name: "h".into(), addresses: Vec::from([[10, 0, 0, 1].into()]) }];
-        agents.greet(cx, view, channel, &hosts, &[])
+        agents.greet(cx, view, channel, &hosts, &Capability::ALL)
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use model::{FlowId, LinkId, Measured, NodeId};
+use model::{Cap, FlowId, LinkId, Measured, NodeId};
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Rate, Span, Time};
@@ -60,7 +60,7 @@ pub(crate) struct Desired {
     /// By [`FlowId`].
     intentions: Vec<Intention>,
     /// Caps of windows at links: of one flow, or of all.
-    windows: BTreeMap<(LinkId, Option<FlowId>), Bytes>,
+    windows: BTreeMap<(LinkId, Option<FlowId>), Cap>,
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
     /// Limits that are confirmed to stand.
     confirmed: BTreeMap<Connection, Rate>,
@@ -150,7 +150,7 @@ impl Desired {
         self.confirmed.get(connection).copied()
     }
 
-    pub(crate) fn set_window(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
+    pub(crate) fn set_window(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
         match cap {
             Some(cap) => self.windows.insert((link, flow), cap),
             None => self.windows.remove(&(link, flow)),
@@ -161,7 +161,7 @@ impl Desired {
     pub(crate) fn windows_at(
         &self,
         link: LinkId,
-    ) -> impl Iterator<Item = (Option<FlowId>, Bytes)> + '_ {
+    ) -> impl Iterator<Item = (Option<FlowId>, Cap)> + '_ {
         let all = (link, None)..=(link, Some(FlowId(u32::MAX)));
         self.windows.range(all).map(|((_, flow), cap)| (*flow, *cap))
     }
@@ -358,11 +358,12 @@ mod tests {
 
     #[test]
     fn windows_of_a_flow_go_with_it() {
-        let (mut desired, cap) = (Desired::default(), Some(Bytes::new(1460)));
+        let cap = Cap { bytes: Bytes::new(1460), floor_segments: 1 };
+        let mut desired = Desired::default();
         for (link, flow) in [(1, Some(FlowId(7))), (2, Some(FlowId(7))), (2, None)] {
-            desired.set_window(LinkId(link), flow, cap);
+            desired.set_window(LinkId(link), flow, Some(cap));
         }
         assert_eq!(desired.take_windows(FlowId(7)), [LinkId(1), LinkId(2)]);
-        assert_eq!(desired.windows_at(LinkId(2)).collect::<Vec<_>>(), [(None, Bytes::new(1460))]);
+        assert_eq!(desired.windows_at(LinkId(2)).collect::<Vec<_>>(), [(None, cap)]);
     }
 }

@@ -21,6 +21,7 @@ mod controller;
 mod decider;
 mod desired;
 mod fabric;
+mod failures;
 mod message;
 pub mod record;
 mod replay;
@@ -29,8 +30,9 @@ mod view;
 
 pub use config::{Config, ConfigError, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
 pub use controller::{Change, Controller};
-pub use message::{ChannelId, Closing, Input, Output, Refusal};
-pub use replay::{Digest, Replay, replay};
+pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal};
+pub use record::Digest;
+pub use replay::{Configure, Replay, replay};
 pub use status::{
     AgentStatus, ApplicationStatus, Bottleneck, Counters, FlowExplanation, FlowStatus,
     JobExplanation, LinkStatus, Rival, Status, SwitchStatus,

@@ -47,6 +47,42 @@ pub enum Input<'a> {
     Tick,
 }
 
+/// An input that owns what it holds.
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)] // the variants are those of `Input`
+pub enum OwnedInput {
+    SwitchConnected(ChannelId),
+    SwitchBytes(ChannelId, Vec<u8>),
+    SwitchGone(ChannelId),
+    Declared { application: String, declaration: Declaration },
+    ApplicationGone(String),
+    AgentConnected { channel: ChannelId, identity: String },
+    Reported(ChannelId, Report),
+    AgentGone(ChannelId),
+    Tick,
+}
+
+impl OwnedInput {
+    /// The input.
+    pub fn as_input(&self) -> Input<'_> {
+        match self {
+            Self::SwitchConnected(channel) => Input::SwitchConnected(*channel),
+            Self::SwitchBytes(channel, bytes) => Input::SwitchBytes(*channel, bytes),
+            Self::SwitchGone(channel) => Input::SwitchGone(*channel),
+            Self::Declared { application, declaration } => {
+                Input::Declared { application, declaration }
+            }
+            Self::ApplicationGone(application) => Input::ApplicationGone(application),
+            Self::AgentConnected { channel, identity } => {
+                Input::AgentConnected { channel: *channel, identity }
+            }
+            Self::Reported(channel, report) => Input::Reported(*channel, report),
+            Self::AgentGone(channel) => Input::AgentGone(*channel),
+            Self::Tick => Input::Tick,
+        }
+    }
+}
+
 /// An output: what the owner has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {

@@ -1,100 +1,143 @@
-//! Every input of a controller as a record, so that what happened can happen again.
+//! A recording: what a controller was made from and what it was told, so that it can happen again.
 //!
-//! A record is its length (4 bytes), a byte that says what it is, a time where it has one (8 bytes),
-//! and its content. Numbers are little-endian; texts and lists open with their length (4 bytes). The
-//! first record of a file says which version of this form follows. Half a record at the end is an
-//! end: the machine that wrote it stopped there.
+//! A recording begins with 8 bytes: `WMREC`, two zeros, and the version of this form. Records follow
+//! one another. Each is the length of its content (4 bytes), the CRC-32 of that length, the content,
+//! and the CRC-32 of the content; so a flipped bit is noticed wherever it is. The content is a byte
+//! that says what it is, a time (8 bytes, ns), and what belongs to it. Numbers are little-endian; texts
+//! and lists open with their length (4 bytes). A truncated last record ends the file: the program that
+//! wrote it stopped there.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
+use model::{Cap, Severity, Thresholds};
 use protocol::Connection;
-use protocol::agent::{ConnectionReport, Host, Level, Report};
+use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
-use units::{Bytes, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
-use crate::message::{ChannelId, Input};
+use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
-/// The version of the form.
-pub const VERSION: u16 = 1;
+/// How every recording begins; the version of the form is the last byte.
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x03";
 
-/// The longest record that is read.
+/// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
 
-/// What a controller was made from and what it was told.
+/// Before the content: its length and the CRC-32 of that. After it: its CRC-32.
+const BEFORE: usize = 8;
+const AFTER: usize = 4;
+
+/// Something that was recorded.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Record {
-    /// A controller began.
-    Started {
-        /// When.
-        at: Time,
-        /// Its epoch.
-        epoch: u64,
-        /// What its configuration is made from; the owner's own form.
-        config: Vec<u8>,
-    },
-    /// The owner changed its configuration; in the form of `Started`.
-    Changed {
-        /// When.
-        at: Time,
-        /// What its configuration is made from now.
-        config: Vec<u8>,
-    },
-    /// An input.
-    Heard {
-        /// When.
-        at: Time,
-        /// What.
-        heard: Heard,
-    },
-    /// The digest of all outputs so far: see [`Digest`](crate::Digest).
-    Digest(u64),
+pub struct Record {
+    /// When it happened.
+    pub at: Time,
+    /// What happened.
+    pub content: Content,
 }
 
-/// An input that owns what it holds.
+/// What a record tells.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // the variants are those of `Input`
-pub enum Heard {
-    SwitchConnected(ChannelId),
-    SwitchBytes(ChannelId, Vec<u8>),
-    SwitchGone(ChannelId),
-    Declared { application: String, declaration: Declaration },
-    ApplicationGone(String),
-    AgentConnected { channel: ChannelId, identity: String },
-    Reported(ChannelId, Report),
-    AgentGone(ChannelId),
-    Tick,
+pub enum Content {
+    /// A controller of this epoch began. The first record.
+    Started(u64, Configuration),
+    /// The configuration was read again.
+    Changed(Configuration),
+    /// An input. The controller decided after each [`Input::Tick`].
+    Input(OwnedInput),
+    /// The digest of all outputs so far.
+    Digest(Digest),
 }
 
-impl Heard {
-    /// The input.
-    pub fn as_input(&self) -> Input<'_> {
-        match self {
-            Self::SwitchConnected(channel) => Input::SwitchConnected(*channel),
-            Self::SwitchBytes(channel, bytes) => Input::SwitchBytes(*channel, bytes),
-            Self::SwitchGone(channel) => Input::SwitchGone(*channel),
-            Self::Declared { application, declaration } => {
-                Input::Declared { application, declaration }
+/// What a controller was made from, in its owner's form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// The version of the program that recorded.
+    pub program: String,
+    /// What errors call the configuration.
+    pub file: String,
+    /// The configuration.
+    pub settings: String,
+}
+
+/// How many outputs there were, and a digest of their bytes in the form of this module, in order:
+/// FNV-1a of 64 bits (draft-eastlake-fnv). It finds differences; it is no protection against anybody
+/// who makes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// How many.
+    pub outputs: u64,
+    /// The digest.
+    pub value: u64,
+}
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self { outputs: 0, value: 0xcbf2_9ce4_8422_2325 }
+    }
+}
+
+impl Digest {
+    /// Takes in outputs, in their order.
+    pub fn update(&mut self, outputs: &[Output]) {
+        let mut bytes = Vec::new();
+        for output in outputs {
+            self.outputs += 1;
+            bytes.clear();
+            write_output(output, &mut bytes);
+            for byte in &bytes {
+                self.value = (self.value ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
             }
-            Self::ApplicationGone(application) => Input::ApplicationGone(application),
-            Self::AgentConnected { channel, identity } => {
-                Input::AgentConnected { channel: *channel, identity }
-            }
-            Self::Reported(channel, report) => Input::Reported(*channel, report),
-            Self::AgentGone(channel) => Input::AgentGone(*channel),
-            Self::Tick => Input::Tick,
         }
     }
 }
 
-/// A record that can't be read: where it begins, in bytes, and why.
+/// An output, ended by nothing that its beginning doesn't tell.
+fn write_output(output: &Output, out: &mut Vec<u8>) {
+    match output {
+        Output::Switch(channel, bytes) => {
+            out.push(1);
+            out.put(&channel.0);
+            out.put(&(bytes.len() as u64));
+            out.extend_from_slice(bytes);
+        }
+        Output::CloseSwitch(channel, why) => {
+            out.push(2);
+            out.put(&channel.0);
+            out.push(closing(why));
+        }
+        Output::Agent(channel, commands) => {
+            out.push(3);
+            out.put(&channel.0);
+            out.put(commands);
+        }
+        Output::CloseAgent(channel, why) => {
+            out.push(4);
+            out.put(&channel.0);
+            out.push(closing(why));
+        }
+    }
+}
+
+/// Why, without its words.
+const fn closing(why: &Closing) -> u8 {
+    match why {
+        Closing::Session(_) => 0,
+        Closing::Replaced => 1,
+        Closing::Outranked => 2,
+        Closing::Refused(_) => 3,
+    }
+}
+
+/// A recording that can't be read: where, in bytes, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordError {
     /// Where the record begins.
     pub offset: u64,
-    /// What is wrong with it.
+    /// What is wrong with it, as the end of a sentence.
     pub reason: &'static str,
 }
 
@@ -106,31 +149,60 @@ impl fmt::Display for RecordError {
 
 impl core::error::Error for RecordError {}
 
-/// Appends the record of a controller's beginning. The first of a file.
-pub fn write_started(at: Time, epoch: u64, config: &[u8], out: &mut Vec<u8>) {
-    record(0, out, |out| {
-        out.extend_from_slice(&VERSION.to_le_bytes());
-        out.put(&at);
-        out.put(&epoch);
-        out.extend_from_slice(config);
-    });
+/// A record that would be longer than any that is read. Nothing was appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+impl fmt::Display for TooLong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a record would be longer than {LONGEST} bytes")
+    }
 }
 
-/// Appends the record of a change of configuration.
-pub fn write_changed(at: Time, config: &[u8], out: &mut Vec<u8>) {
-    record(1, out, |out| {
-        out.put(&at);
-        out.extend_from_slice(config);
-    });
+impl core::error::Error for TooLong {}
+
+/// Appends the beginning of a recording: that a controller began.
+///
+/// # Errors
+/// The configuration is too long.
+pub fn write_started(
+    at: Time,
+    epoch: u64,
+    configuration: &Configuration,
+    out: &mut Vec<u8>,
+) -> Result<(), TooLong> {
+    out.extend_from_slice(MAGIC);
+    record(STARTED, at, out, |out| {
+        out.put(&epoch);
+        out.put(configuration);
+    })
+}
+
+/// Appends that the configuration was read again.
+///
+/// # Errors
+/// It is too long.
+pub fn write_changed(
+    at: Time,
+    configuration: &Configuration,
+    out: &mut Vec<u8>,
+) -> Result<(), TooLong> {
+    record(CHANGED, at, out, |out| out.put(configuration))
 }
 
 /// Appends the digest of all outputs so far.
-pub fn write_digest(digest: u64, out: &mut Vec<u8>) {
-    record(2, out, |out| out.put(&digest));
+///
+/// # Errors
+/// None.
+pub fn write_digest(at: Time, digest: Digest, out: &mut Vec<u8>) -> Result<(), TooLong> {
+    record(DIGEST, at, out, |out| out.put(&digest))
 }
 
 /// Appends an input.
-pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) {
+///
+/// # Errors
+/// It is too long.
+pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(), TooLong> {
     let kind = match input {
         Input::SwitchConnected(_) => 16,
         Input::SwitchBytes(..) => 17,
@@ -142,61 +214,109 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) {
         Input::AgentGone(_) => 23,
         Input::Tick => 24,
     };
-    record(kind, out, |out| {
-        out.put(&at);
-        match input {
-            Input::SwitchConnected(channel)
-            | Input::SwitchGone(channel)
-            | Input::AgentGone(channel) => {
-                out.put(&channel.0);
-            }
-            Input::SwitchBytes(channel, bytes) => {
-                out.put(&channel.0);
-                out.extend_from_slice(bytes);
-            }
-            Input::Declared { application, declaration } => {
-                out.text(application);
-                declaration.write(out);
-            }
-            Input::ApplicationGone(application) => out.text(application),
-            Input::AgentConnected { channel, identity } => {
-                out.put(&channel.0);
-                out.text(identity);
-            }
-            Input::Reported(channel, report) => {
-                out.put(&channel.0);
-                report.write(out);
-            }
-            Input::Tick => {}
+    record(kind, at, out, |out| match input {
+        Input::SwitchConnected(channel)
+        | Input::SwitchGone(channel)
+        | Input::AgentGone(channel) => {
+            out.put(&channel.0);
         }
-    });
+        Input::SwitchBytes(channel, bytes) => {
+            out.put(&channel.0);
+            out.extend_from_slice(bytes);
+        }
+        Input::Declared { application, declaration } => {
+            out.text(application);
+            out.put(*declaration);
+        }
+        Input::ApplicationGone(application) => out.text(application),
+        Input::AgentConnected { channel, identity } => {
+            out.put(&channel.0);
+            out.text(identity);
+        }
+        Input::Reported(channel, report) => {
+            out.put(&channel.0);
+            out.put(*report);
+        }
+        Input::Tick => {}
+    })
 }
 
-fn record(kind: u8, out: &mut Vec<u8>, content: impl FnOnce(&mut Vec<u8>)) {
+const STARTED: u8 = 0;
+const CHANGED: u8 = 1;
+const DIGEST: u8 = 2;
+
+fn record(
+    kind: u8,
+    at: Time,
+    out: &mut Vec<u8>,
+    content: impl FnOnce(&mut Vec<u8>),
+) -> Result<(), TooLong> {
     let start = out.len();
-    out.extend_from_slice(&[0, 0, 0, 0, kind]);
+    out.extend_from_slice(&[0; BEFORE]);
+    out.push(kind);
+    out.put(&at);
     content(out);
-    let length = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
-    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    let length = out.len() - start - BEFORE;
+    let Some(written) = u32::try_from(length).ok().filter(|_| length <= LONGEST) else {
+        out.truncate(start);
+        return Err(TooLong);
+    };
+    let written = written.to_le_bytes();
+    out[start..start + 4].copy_from_slice(&written);
+    out[start + 4..start + BEFORE].copy_from_slice(&crc32(&written).to_le_bytes());
+    out.put(&crc32(&out[start + BEFORE..]));
+    Ok(())
 }
 
-/// Reads records one after another.
+/// The CRC-32 of IEEE 802.3 (section 3.2.9), as in Ethernet, gzip and PNG.
+fn crc32(bytes: &[u8]) -> u32 {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut byte = 0;
+        while byte < 256 {
+            let mut sum = byte as u32;
+            let mut bit = 0;
+            while bit < 8 {
+                sum = if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 };
+                bit += 1;
+            }
+            table[byte] = sum;
+            byte += 1;
+        }
+        table
+    };
+    let add = |sum: u32, byte: &u8| sum >> 8 ^ TABLE[usize::from(sum.to_le_bytes()[0] ^ byte)];
+    !bytes.iter().fold(!0, add)
+}
+
+/// Reads a recording, one record after another.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     bytes: &'a [u8],
     at: usize,
-    failed: bool,
+    has_failed: bool,
 }
 
 impl<'a> Records<'a> {
-    /// The records in `bytes`.
-    pub const fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0, failed: false }
+    /// The recording in `bytes`.
+    ///
+    /// # Errors
+    /// The bytes don't begin as a recording of this form does.
+    pub fn new(bytes: &'a [u8]) -> Result<Self, RecordError> {
+        let (name, version) = MAGIC.split_at(MAGIC.len() - 1);
+        let reason = match bytes.strip_prefix(name).and_then(<[u8]>::first) {
+            None => "is none: this is no recording, or a later part of one; name part 000",
+            Some(found) if *found != version[0] => {
+                "is of another version of the form; replay it with the program that recorded it"
+            }
+            Some(_) => return Ok(Self { bytes, at: MAGIC.len(), has_failed: false }),
+        };
+        Err(RecordError { offset: 0, reason })
     }
 
-    /// Bytes after the last whole record.
-    pub const fn left(&self) -> usize {
-        self.bytes.len() - self.at
+    /// Whether bytes are left after the last whole record.
+    pub const fn is_truncated(&self) -> bool {
+        self.at < self.bytes.len()
     }
 }
 
@@ -204,63 +324,71 @@ impl Iterator for Records<'_> {
     type Item = Result<Record, RecordError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.failed {
+        if self.has_failed {
             return None;
         }
-        let rest = &self.bytes[self.at..];
-        let (length, rest) = rest.split_first_chunk::<4>()?;
-        let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
-        let content = rest.get(..length).filter(|_| (1..=LONGEST).contains(&length));
-        let done = match content {
-            Some(content) => read(content),
-            None if length == 0 => Err("is empty"),
-            None if length > LONGEST => Err("is longer than any record"),
-            None => return None,
-        };
+        let (read, used) = next(&self.bytes[self.at..])?;
         let offset = self.at as u64;
-        self.failed = done.is_err();
-        self.at += if self.failed { 0 } else { 4 + length };
-        Some(done.map_err(|reason| RecordError { offset, reason }))
+        self.has_failed = read.is_err();
+        self.at += if self.has_failed { 0 } else { used };
+        Some(read.map_err(|reason| RecordError { offset, reason }))
     }
 }
+
+/// The record that `rest` begins with, and its length with all; `None` where it is truncated.
+#[allow(unexpected_cfgs)] // `cargo fuzz` sets `fuzzing`
+fn next(rest: &[u8]) -> Option<(Result<Record, &'static str>, usize)> {
+    let (head, rest) = rest.split_first_chunk::<BEFORE>()?;
+    let [l0, l1, l2, l3, sum @ ..] = *head;
+    let length = [l0, l1, l2, l3];
+    // A fuzzer would not find the sums.
+    let is_sound = |bytes: &[u8], sum| cfg!(fuzzing) || crc32(bytes) == u32::from_le_bytes(sum);
+    if !is_sound(&length, sum) {
+        return Some((Err(DAMAGED), 0));
+    }
+    let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+    if length > LONGEST {
+        return Some((Err("is longer than any record"), 0));
+    }
+    let (content, rest) = rest.split_at_checked(length)?;
+    let (sum, _) = rest.split_first_chunk::<AFTER>()?;
+    let read = if is_sound(content, *sum) { read(content) } else { Err(DAMAGED) };
+    Some((read, BEFORE + length + AFTER))
+}
+
+const DAMAGED: &str = "is damaged: its checksum differs";
 
 fn read(content: &[u8]) -> Result<Record, &'static str> {
     let mut from = Reader(content);
-    let kind = from.byte().ok_or(CUT)?;
-    if kind == 0 && from.u16() != Some(VERSION) {
-        return Err("is of another version");
-    }
-    let record = match kind {
-        0 => {
-            (|| Some(Record::Started { at: from.time()?, epoch: from.u64()?, config: from.rest() }))(
-            )
+    let kind = from.byte().ok_or(MALFORMED)?;
+    let at = from.time().ok_or(MALFORMED)?;
+    let content = match kind {
+        STARTED => {
+            from.u64().zip(Configuration::read(&mut from)).map(|(e, c)| Content::Started(e, c))
         }
-        1 => (|| Some(Record::Changed { at: from.time()?, config: from.rest() }))(),
-        2 => from.u64().map(Record::Digest),
-        16..=24 => (|| {
-            let at = from.time()?;
-            let heard = heard(kind, &mut from)?;
-            Some(Record::Heard { at, heard })
-        })(),
+        CHANGED => Configuration::read(&mut from).map(Content::Changed),
+        DIGEST => Digest::read(&mut from).map(Content::Digest),
+        16..=24 => input(kind, &mut from).map(Content::Input),
         _ => return Err("is of an unknown kind"),
     };
-    let record = record.ok_or(CUT)?;
-    if from.0.is_empty() { Ok(record) } else { Err("is longer than its content") }
+    let content = content.ok_or(MALFORMED)?;
+    if from.0.is_empty() { Ok(Record { at, content }) } else { Err("is longer than its content") }
 }
 
-const CUT: &str = "has a content that can't be";
+const MALFORMED: &str = "has a content that can't be";
 
-fn heard(kind: u8, from: &mut Reader<'_>) -> Option<Heard> {
+fn input(kind: u8, from: &mut Reader<'_>) -> Option<OwnedInput> {
+    type Is = OwnedInput;
     Some(match kind {
-        16 => Heard::SwitchConnected(ChannelId(from.u64()?)),
-        17 => Heard::SwitchBytes(ChannelId(from.u64()?), from.rest()),
-        18 => Heard::SwitchGone(ChannelId(from.u64()?)),
-        19 => Heard::Declared { application: from.text()?, declaration: Declaration::read(from)? },
-        20 => Heard::ApplicationGone(from.text()?),
-        21 => Heard::AgentConnected { channel: ChannelId(from.u64()?), identity: from.text()? },
-        22 => Heard::Reported(ChannelId(from.u64()?), Report::read(from)?),
-        23 => Heard::AgentGone(ChannelId(from.u64()?)),
-        _ => Heard::Tick,
+        16 => Is::SwitchConnected(ChannelId(from.u64()?)),
+        17 => Is::SwitchBytes(ChannelId(from.u64()?), from.rest()),
+        18 => Is::SwitchGone(ChannelId(from.u64()?)),
+        19 => Is::Declared { application: from.text()?, declaration: Declaration::read(from)? },
+        20 => Is::ApplicationGone(from.text()?),
+        21 => Is::AgentConnected { channel: ChannelId(from.u64()?), identity: from.text()? },
+        22 => Is::Reported(ChannelId(from.u64()?), Report::read(from)?),
+        23 => Is::AgentGone(ChannelId(from.u64()?)),
+        _ => Is::Tick,
     })
 }
 
@@ -358,11 +486,13 @@ macro_rules! number {
 }
 
 number! {
-    u32, u32, |n| n, |n| n;
-    u64, u64, |n| n, |n| n;
+    u8, byte, |n| n, |n: u8| n;
+    u32, u32, |n| n, |n: u32| n;
+    u64, u64, |n| n, |n: u64| n;
     Time, u64, Time::from_nanos, Time::as_nanos;
     Span, u64, Span::from_nanos, Span::as_nanos;
     Bytes, u64, Bytes::new, Bytes::get;
+    Rate, u64, Rate::from_bps, Rate::as_bps;
 }
 
 /// Structures that are their fields one after another.
@@ -388,6 +518,11 @@ fields! {
         connection, delivered_bytes, unsent_bytes, in_flight_bytes, rtt_ns, retransmissions
     }
     Host { name, addresses }
+    Commands { epoch, sequence, lease_ns, complete, commands }
+    Cap { bytes, floor_segments }
+    Thresholds { low, medium, high, recovery }
+    Configuration { program, file, settings }
+    Digest { outputs, value }
 }
 
 /// Messages of several kinds: a byte that says which, and their fields.
@@ -428,15 +563,44 @@ tagged! {
         1 => Connections { connections }
         2 => Opened { connection }
         3 => Closed { connection }
-        4 => Congested { node, interface, level, queue_bytes }
+        4 => Congested { node, interface, severity, queue_bytes }
         5 => Applied { epoch, sequence }
         6 => Stale { epoch, obeys }
+        7 => Failed { epoch, sequence, command, reason }
     }
-    Level {
+    Command {
+        0 => Pace { connection, rate_bps }
+        1 => Prioritize { connection, priority }
+        2 => Window { node, interface, connection, cap }
+        3 => Watch { node, interface, thresholds }
+        4 => Sample { every_ns }
+    }
+    Capability {
+        0 => Pacing {}
+        1 => Statistics {}
+        2 => Watching {}
+        3 => Windows {}
+        4 => Priorities {}
+    }
+    Severity {
         0 => Recovered {}
         1 => Low {}
         2 => Medium {}
         3 => High {}
+    }
+}
+
+impl Coded for bool {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(*self));
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        match from.byte()? {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
     }
 }
 
@@ -462,18 +626,14 @@ impl<T: Coded> Coded for Vec<T> {
 
 impl<T: Coded> Coded for Option<T> {
     fn write(&self, out: &mut Vec<u8>) {
-        out.push(u8::from(self.is_some()));
+        self.is_some().write(out);
         if let Some(value) = self {
             value.write(out);
         }
     }
 
     fn read(from: &mut Reader<'_>) -> Option<Self> {
-        match from.byte()? {
-            0 => Some(None),
-            1 => T::read(from).map(Some),
-            _ => None,
-        }
+        if bool::read(from)? { T::read(from).map(Some) } else { Some(None) }
     }
 }
 
@@ -509,5 +669,15 @@ impl Coded for SocketAddr {
 
     fn read(from: &mut Reader<'_>) -> Option<Self> {
         Some(Self::new(IpAddr::read(from)?, from.u16()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::crc32;
+
+    #[test]
+    fn the_checksum_is_that_of_the_standard() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
     }
 }

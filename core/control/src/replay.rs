@@ -1,113 +1,121 @@
-//! What happened, once more.
+//! A recording once more.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt::Write as _;
+
+use serde::Serialize;
+use units::Span;
 
 use crate::config::Config;
 use crate::controller::{Change, Controller};
-use crate::message::Output;
-use crate::record::{Record, Records};
+use crate::message::{Input, Output};
+use crate::record::{Configuration, Content, Digest, Record, Records};
 
-/// A number that stands for all outputs so far: FNV-1a (64 bit) of each as text, with a line's end.
-/// It finds out differences; it is no protection against anybody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Digest(u64);
+/// How the owner of a controller reads the configurations that it recorded.
+pub trait Configure {
+    /// The configuration of a controller that begins.
+    ///
+    /// # Errors
+    /// Why it can't be read.
+    fn start(&mut self, recorded: &Configuration) -> Result<Config, String>;
 
-impl Default for Digest {
-    fn default() -> Self {
-        Self(0xcbf2_9ce4_8422_2325)
-    }
+    /// What changes when the configuration was read again.
+    ///
+    /// # Errors
+    /// Why it can't be read.
+    fn change(&mut self, recorded: &Configuration) -> Result<Change, String>;
 }
 
-impl Digest {
-    /// Takes in outputs, in their order.
-    pub fn update(&mut self, outputs: &[Output]) {
-        for output in outputs {
-            // Writing into a number can't fail.
-            let _ = writeln!(self, "{output:?}");
-        }
-    }
-
-    /// The number.
-    pub const fn value(self) -> u64 {
-        self.0
-    }
-}
-
-impl core::fmt::Write for Digest {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        for byte in text.bytes() {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        }
-        Ok(())
-    }
-}
-
-/// How a replay went.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What came of a replay.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Replay {
-    /// Records that were replayed.
-    pub records: u64,
-    /// Outputs that came.
+    /// The recorded controller's epoch.
+    pub epoch: u64,
+    /// The version of the program that recorded.
+    pub version: String,
+    /// Inputs.
+    pub inputs: u64,
+    /// Those that were refused.
+    pub refused: u64,
+    /// Outputs.
     pub outputs: u64,
-    /// Digest of all outputs.
-    pub digest: Digest,
-    /// Digests in the record that were found again.
-    pub confirmed: u64,
-    /// The first record, counted from 0, whose digest differs.
-    pub differs: Option<u64>,
-    /// Bytes after the last whole record.
-    pub left: usize,
+    /// From the start to the last record.
+    pub lasted_ns: Span,
+    /// Digests in the recording.
+    pub digests: u64,
+    /// The first of them that differs: so many outputs in.
+    pub differs_after: Option<u64>,
+    /// Whether the last record is truncated, as after a crash.
+    pub truncated: bool,
+    /// The digest of all outputs, in hexadecimal digits.
+    pub digest: String,
 }
 
-/// Replays records. `configure` makes a configuration from the owner's form of it; `heard` is called
-/// with every record and what came of it.
+/// Replays a recording: puts its inputs into a controller as its owner did, which has it decide after
+/// each tick and each change of its configuration. `tell` is called with every record and what was
+/// decided then.
 ///
 /// # Errors
-/// A record that can't be read, a configuration that can't be made, or inputs before a beginning;
-/// the text says where.
+/// A record that can't be read, or a configuration; the text says where and why.
 pub fn replay(
     bytes: &[u8],
-    mut configure: impl FnMut(&[u8]) -> Result<Config, String>,
-    mut heard: impl FnMut(&Record, &[Output]),
+    configure: &mut impl Configure,
+    mut tell: impl FnMut(&Record, &[Output]),
 ) -> Result<Replay, String> {
-    let mut replay = Replay::default();
-    let mut controller: Option<Controller> = None;
+    let mut records = Records::new(bytes).map_err(|error| error.to_string())?;
+    let first = records.next().transpose().map_err(|error| error.to_string())?;
+    let Some(Record { at: begun, content: Content::Started(epoch, configuration) }) = &first else {
+        return Err("the recording does not begin with a controller's start".into());
+    };
+    let mut controller = Controller::new(configure.start(configuration)?, *epoch, *begun)
+        .map_err(|error| error.to_string())?;
+    let mut replay = Replay {
+        epoch: *epoch,
+        version: configuration.program.clone(),
+        inputs: 0,
+        refused: 0,
+        outputs: 0,
+        lasted_ns: Span::ZERO,
+        digests: 0,
+        differs_after: None,
+        truncated: false,
+        digest: String::new(),
+    };
+    let mut digest = Digest::default();
     let mut out = Vec::new();
-    let mut records = Records::new(bytes);
     for record in &mut records {
         let record = record.map_err(|error| error.to_string())?;
-        out.clear();
-        match (&record, &mut controller) {
-            (Record::Started { at, epoch, config }, _) => {
-                let made = Controller::new(configure(config)?, *epoch, *at);
-                controller = Some(made.map_err(|error| error.to_string())?);
-                replay.digest = Digest::default();
+        replay.lasted_ns = record.at.since(*begun);
+        let decides = match &record.content {
+            Content::Started(..) => return Err("the recording begins twice".into()),
+            Content::Changed(configuration) => {
+                controller.reconfigure(record.at, configure.change(configuration)?);
+                true
             }
-            (_, None) => return Err("the record does not begin with a controller's start".into()),
-            (Record::Changed { at, config }, Some(controller)) => {
-                controller.reconfigure(*at, Change::from(configure(config)?));
-                controller.decide(&mut out);
+            Content::Input(input) => {
+                let input = input.as_input();
+                replay.inputs += 1;
+                replay.refused += u64::from(controller.observe(record.at, input).is_err());
+                input == Input::Tick
             }
-            (Record::Heard { at, heard }, Some(controller)) => {
-                // A refusal is not an output, and follows from the inputs.
-                let _ = controller.observe(*at, heard.as_input());
-                controller.decide(&mut out);
-            }
-            (Record::Digest(digest), Some(_)) => {
-                if *digest == replay.digest.value() {
-                    replay.confirmed += 1;
-                } else {
-                    replay.differs.get_or_insert(replay.records);
+            Content::Digest(recorded) => {
+                replay.digests += 1;
+                if *recorded != digest {
+                    replay.differs_after.get_or_insert(recorded.outputs);
                 }
+                false
             }
+        };
+        if decides {
+            controller.decide(&mut out);
         }
-        replay.outputs += out.len() as u64;
-        replay.digest.update(&out);
-        heard(&record, &out);
-        replay.records += 1;
+        digest.update(&out);
+        tell(&record, &out);
+        out.clear();
     }
-    replay.left = records.left();
+    replay.truncated = records.is_truncated();
+    replay.outputs = digest.outputs;
+    replay.digest = format!("{:016x}", digest.value);
     Ok(replay)
 }

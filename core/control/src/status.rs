@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use protocol::Connection;
+use protocol::agent::Capability;
 use serde::Serialize;
 use units::{Bytes, Rate, Time};
 
@@ -58,7 +59,7 @@ pub struct AgentStatus {
     /// The hosts that it acts for.
     pub hosts: Vec<String>,
     /// What its kernel gives.
-    pub capabilities: Vec<String>,
+    pub capabilities: Vec<Capability>,
     /// Connections that are held to a rate.
     pub paced: usize,
     /// Commands that it has not confirmed yet.
@@ -125,6 +126,8 @@ pub struct FlowStatus {
     pub intended_bps: Option<Rate>,
     /// The limit that is confirmed to stand.
     pub enforced_bps: Option<Rate>,
+    /// Why the limit that the policy wants could not be set.
+    pub failed: Option<String>,
     /// What was measured between the last two reports, payload.
     pub measured_bps: Option<Rate>,
     /// What it was declared to be, payload; after a contradiction, what was measured.
@@ -230,6 +233,8 @@ pub struct Counters {
     pub directives_unenforced: u64,
     /// Commands sent to agents.
     pub commands: u64,
+    /// Commands that agents could not carry out.
+    pub commands_failed: u64,
     /// Flow entries added or changed in switches.
     pub entries_added: u64,
     /// Flow entries removed from switches.

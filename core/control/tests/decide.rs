@@ -6,9 +6,9 @@ mod support;
 use openflow::switch::Output as Answers;
 use openflow::{Message, PortNo, Reply, Role, RoleMessage};
 use protocol::Connection;
-use protocol::agent::{Command, Commands, ConnectionReport, Report};
+use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
-use support::{Rig, SECOND, Shape, connection, even, metered, segment, step};
+use support::{Rig, SECOND, Shape, address, connection, even, metered, segment, step};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{Change, ChannelId, Input, Output};
 
@@ -234,8 +234,7 @@ fn limits_end_with_their_lease_and_epochs_with_the_next() {
     rig.pass(SECOND * 60);
     assert_eq!(rig.paced().len(), 1, "renewed while the controller lives");
     let mut model = rig.agents[&agent].clone();
-    let before = model.until;
-    assert!(before <= rig.now + policy::LEASE);
+    let before = rig.now + policy::LEASE;
     model.expire(before);
     assert!(model.paced.is_empty(), "nothing is left when the lease is over");
     let shape = Shape::racks(3);
@@ -249,7 +248,7 @@ fn limits_end_with_their_lease_and_epochs_with_the_next() {
     let mut now = rig.agents[&peer].clone();
     let stale =
         Commands { epoch: 1, sequence: 9, lease_ns: SECOND, complete: true, commands: vec![] };
-    assert_eq!(now.obey(rig.now, &stale), Report::Stale { epoch: 1, obeys: 2 });
+    assert_eq!(now.obey(rig.now, &stale), Ok(vec![Report::Stale { epoch: 1, obeys: 2 }]));
     assert_eq!(now.paced.len(), 1);
     rig.input(Input::Reported(peer, &Report::Stale { epoch: 2, obeys: 7 })).unwrap();
     assert_eq!(rig.controller.outranked(), Some(7));
@@ -400,7 +399,7 @@ fn windows_are_capped_at_the_switch() {
     rig.send(3, back);
     assert_eq!(rig.controller.flows(9).len(), 1);
     let notice = openflow::sdtcp::Notice {
-        level: model::Congestion::High,
+        severity: model::Severity::High,
         port: PortNo(1),
         queue_bytes: 90_000,
     };
@@ -450,8 +449,8 @@ fn refusals_name_field_and_remedy() {
     // Somebody else may not act for the same host; the same agent may come back.
     let other = rig.peer();
     rig.input(Input::AgentConnected { channel: other, identity: "right" }).unwrap();
-    let hosts = vec![protocol::agent::Host { name: "h0".into(), addresses: vec![] }];
-    let hello = Report::Hello { hosts, capabilities: vec![], epoch: 0 };
+    let hosts = vec![Host { name: "h0".into(), addresses: vec![] }];
+    let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
     assert!(text(rig.input(Input::Reported(other, &hello))).contains("another agent acts for h0"));
     assert_eq!(rig.closed.len(), 1);
     rig.agent("left", &[0]);
@@ -714,4 +713,65 @@ fn renewals_are_spread() {
     }
     // Three in a lease of 10 s; the first hears something every 100 ms.
     assert_eq!(heard, [0, 9, 9]);
+}
+
+/// What an agent can't do is shown as not enforced, with the reason, until it succeeds.
+#[test]
+fn a_command_that_fails_is_shown_and_never_confirmed() {
+    let shape = Shape::racks(2);
+    let mut rig = Rig::new(&shape, shape.config("fair", even(), true), 1);
+    let agent = rig.agent("h0", &[0]);
+    rig.start("app", "job");
+    rig.agents.get_mut(&agent).unwrap().failing = 1;
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    let shown = |rig: &Rig, number| {
+        let why = rig.controller.explain_flow("app", "job", number).unwrap();
+        (why.flow.enforced_bps, why.flow.failed, why.by)
+    };
+    let (enforced, failed, by) = shown(&rig, 1);
+    assert_eq!((enforced, failed.as_deref()), (None, Some("the kernel refuses")));
+    assert_eq!(by, "nobody: agent h0 failed: the kernel refuses");
+    assert!(rig.paced().is_empty());
+    let problem = |rig: &Rig| {
+        let problems = rig.controller.status().problems;
+        problems.into_iter().find(|problem| problem.contains("not enforced"))
+    };
+    assert!(problem(&rig).unwrap().contains("10.0.0.1:7 is not enforced: the kernel refuses"));
+    assert_eq!(rig.controller.counters().commands_failed, 1);
+    // Renewals confirm other commands, not this one.
+    rig.pass(SECOND * 20);
+    assert_eq!(shown(&rig, 1).0, None);
+    // The next change succeeds.
+    rig.flow("app", "job", 2, connection(0, 3, 8), None).unwrap();
+    assert_eq!(rig.paced().len(), 2);
+    let (enforced, failed, _) = shown(&rig, 1);
+    assert_eq!((enforced, failed), (rig.paced().get(&connection(0, 2, 7)).copied(), None));
+    assert_eq!(problem(&rig), None);
+    // Of a flow without a port that is told at once, and forgotten with the flow.
+    rig.flow("app", "job", 3, connection(0, 2, 0), None).unwrap();
+    let (enforced, failed, _) = shown(&rig, 3);
+    assert!(enforced.is_none() && failed.unwrap().contains("port"));
+    rig.declare("app", Declaration::FlowComplete { job: "job".into(), flow: 3 }).unwrap();
+    rig.pass(SECOND);
+    assert_eq!(problem(&rig), None);
+}
+
+/// What an agent has no capability for is not sent, and shown as not enforced.
+#[test]
+fn what_an_agent_cant_do_is_not_asked_of_it() {
+    let shape = Shape::racks(2);
+    let mut rig = Rig::new(&shape, shape.config("fair", even(), true), 1);
+    let peer = rig.peer();
+    rig.input(Input::AgentConnected { channel: peer, identity: "h0" }).unwrap();
+    let hosts = vec![Host { name: "h0".into(), addresses: vec![address(0)] }];
+    let hello = Report::Hello { hosts, capabilities: vec![Capability::Statistics], epoch: 0 };
+    rig.input(Input::Reported(peer, &hello)).unwrap();
+    rig.start("app", "job");
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    let why = rig.controller.explain_flow("app", "job", 1).unwrap();
+    assert_eq!(why.flow.failed.as_deref(), Some("agent h0 has no pacing"));
+    assert_eq!(why.flow.enforced_bps, None);
+    assert_eq!(rig.controller.counters().commands, 1, "samples alone");
+    rig.declare("app", Declaration::FlowComplete { job: "job".into(), flow: 1 }).unwrap();
+    assert!(rig.controller.status().problems.iter().all(|p| !p.contains("not enforced")));
 }

@@ -5,8 +5,9 @@
 
 mod support;
 
+use model::Severity;
 use proptest::prelude::*;
-use protocol::agent::{Host, Level, Report};
+use protocol::agent::{Command, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use support::{Rig, SECOND, Shape, address, connection, step};
 use units::{Bytes, Span, Time};
@@ -131,12 +132,16 @@ fn report() -> impl Strategy<Value = Report> {
         (0_u32..9).prop_map(|port| Report::Congested {
             node: "s0".into(),
             interface: format!("p{port}"),
-            level: Level::High,
+            severity: Severity::High,
             queue_bytes: Bytes::MAX,
         }),
         (any::<u64>(), any::<u64>())
             .prop_map(|(epoch, sequence)| Report::Applied { epoch, sequence }),
         (any::<u64>(), any::<u64>()).prop_map(|(epoch, obeys)| Report::Stale { epoch, obeys }),
+        (0..3_u64, any::<u64>(), connection()).prop_map(|(epoch, sequence, connection)| {
+            let command = Command::Pace { connection, rate_bps: None };
+            Report::Failed { epoch, sequence, command, reason: "no".repeat(1_000) }
+        }),
     ]
 }
 

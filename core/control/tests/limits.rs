@@ -21,7 +21,8 @@ fn knock(rig: &mut Rig, identity: &str, host: u32) -> (ChannelId, bool) {
     let peer = rig.peer();
     rig.input(Input::AgentConnected { channel: peer, identity }).unwrap();
     let hosts = vec![Host { name: format!("h{host}"), addresses: vec![address(host)] }];
-    let hello = Report::Hello { hosts, capabilities: Vec::new(), epoch: 0 };
+    let hello =
+        Report::Hello { hosts, capabilities: protocol::agent::Capability::ALL.to_vec(), epoch: 0 };
     let is_taken = rig.input(Input::Reported(peer, &hello)).is_ok();
     (peer, is_taken)
 }

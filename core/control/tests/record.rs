@@ -4,31 +4,49 @@
 mod support;
 
 use proptest::prelude::*;
-use protocol::agent::Report;
+use protocol::agent::{Capability, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use support::{SECOND, Shape, address, connection, step};
 use units::{Bytes, Time};
-use watermaster_control::record::{self, Record, Records};
-use watermaster_control::{ChannelId, Controller, Digest, Input, Output, replay};
+use watermaster_control::record::{self, Configuration, Content, Record, Records};
+use watermaster_control::{
+    Change, ChannelId, Config, Configure, Controller, Digest, Input, Output, replay,
+};
 
-fn config(_: &[u8]) -> Result<watermaster_control::Config, String> {
-    let policy = policy::by_name("smsf", &policy::Parameters::default()).unwrap();
-    Ok(Shape::racks(3).config("smsf", policy, true))
+/// Makes a controller with the policy of this name, whatever was recorded.
+struct Always(&'static str);
+
+impl Configure for Always {
+    fn start(&mut self, _: &Configuration) -> Result<Config, String> {
+        let policy = policy::by_name(self.0, &policy::Parameters::default()).unwrap();
+        Ok(Shape::racks(3).config(self.0, policy, true))
+    }
+
+    fn change(&mut self, recorded: &Configuration) -> Result<Change, String> {
+        self.start(recorded).map(Change::from)
+    }
+}
+
+fn configuration() -> Configuration {
+    Configuration { program: "0.1.0".into(), file: "c.toml".into(), settings: "smsf".into() }
 }
 
 /// A controller whose inputs are recorded, and what came of them.
 fn recorded() -> (Vec<u8>, Digest, Vec<Output>) {
     let mut bytes = Vec::new();
-    let mut controller = Controller::new(config(&[]).unwrap(), 7, Time::ZERO).unwrap();
-    record::write_started(Time::ZERO, 7, b"smsf", &mut bytes);
+    let config = Always("smsf").start(&configuration()).unwrap();
+    let mut controller = Controller::new(config, 7, Time::ZERO).unwrap();
+    record::write_started(Time::ZERO, 7, &configuration(), &mut bytes).unwrap();
     let mut all = Vec::new();
     let mut digest = Digest::default();
     let mut heard = |second: u64, input: Input<'_>, bytes: &mut Vec<u8>| {
         let (now, mut out) = (Time::ZERO + SECOND * second, Vec::new());
-        record::write_input(now, &input, bytes);
-        let _ = step(&mut controller, now, input, &mut out);
+        record::write_input(now, &input, bytes).unwrap();
+        let _ = controller.observe(now, input);
+        record::write_input(now, &Input::Tick, bytes).unwrap();
+        step(&mut controller, now, Input::Tick, &mut out).unwrap();
         digest.update(&out);
-        record::write_digest(digest.value(), bytes);
+        record::write_digest(now, digest, bytes).unwrap();
         all.extend(out);
     };
     heard(0, Input::SwitchConnected(ChannelId(1)), &mut bytes);
@@ -39,7 +57,7 @@ fn recorded() -> (Vec<u8>, Digest, Vec<Output>) {
         addresses: vec![address(host), "2001:db8::1".parse().unwrap()],
     });
     let hello =
-        Report::Hello { hosts: hosts.collect(), capabilities: vec!["pacing".into()], epoch: 3 };
+        Report::Hello { hosts: hosts.collect(), capabilities: vec![Capability::Pacing], epoch: 3 };
     heard(1, Input::Reported(ChannelId(2), &hello), &mut bytes);
     for declaration in declarations() {
         let application = "hadoop";
@@ -103,21 +121,36 @@ fn what_happened_happens_again() {
         outputs.iter().any(|output| matches!(output, Output::Agent(_, c) if c.commands.len() == 1))
     );
     let mut again = Vec::new();
-    let replayed = replay(&bytes, config, |_, out| again.extend_from_slice(out)).unwrap();
+    let tell = |_: &Record, out: &[Output]| again.extend_from_slice(out);
+    let replayed = replay(&bytes, &mut Always("smsf"), tell).unwrap();
     assert_eq!(again, outputs);
-    assert_eq!((replayed.digest, replayed.differs, replayed.left), (digest, None, 0));
-    assert!(replayed.confirmed > 15);
+    assert_eq!(replayed.digest, format!("{:016x}", digest.value));
+    assert_eq!((replayed.outputs, replayed.epoch), (outputs.len() as u64, 7));
+    assert_eq!((replayed.differs_after, replayed.truncated), (None, false));
+    assert!(replayed.digests > 15);
 }
 
 /// The disk was full, or the machine stopped: the last record is cut anywhere.
 #[test]
-fn half_a_record_is_an_end() {
+fn a_truncated_last_record_ends_the_file() {
     let (bytes, ..) = recorded();
-    let whole = Records::new(&bytes).count();
-    for length in 0..bytes.len() {
-        let mut records = Records::new(&bytes[..length]);
+    let whole = Records::new(&bytes).unwrap().count();
+    for length in record::MAGIC.len()..bytes.len() {
+        let mut records = Records::new(&bytes[..length]).unwrap();
         let read = records.by_ref().inspect(|record| assert!(record.is_ok())).count();
-        assert!(read < whole && records.left() < bytes.len());
+        assert!(read < whole && (records.is_truncated() || Records::new(&bytes[..length]).is_ok()));
+    }
+}
+
+/// Whichever bit flips, the replay says that the recording is damaged.
+#[test]
+fn a_flipped_bit_is_noticed() {
+    let (mut bytes, ..) = recorded();
+    for bit in 0..bytes.len() * 8 {
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let read: Result<Vec<_>, _> = Records::new(&bytes).and_then(Iterator::collect);
+        assert!(read.is_err(), "bit {bit}");
+        bytes[bit / 8] ^= 1 << (bit % 8);
     }
 }
 
@@ -125,64 +158,73 @@ fn half_a_record_is_an_end() {
 #[test]
 fn a_difference_is_found() {
     let (bytes, ..) = recorded();
-    let other = |_: &[u8]| {
-        let policy = policy::by_name("fifo", &policy::Parameters::default()).unwrap();
-        let mut config = Shape::racks(3).config("fifo", policy, true);
-        config.lease = SECOND * 9;
-        Ok(config)
-    };
-    let replayed = replay(&bytes, other, |_, _| {}).unwrap();
-    assert!(replayed.differs.is_some_and(|at| at > 5));
+    let replayed = replay(&bytes, &mut Always("fifo"), |_, _| {}).unwrap();
+    assert!(replayed.differs_after.is_some_and(|outputs| outputs > 2), "{replayed:?}");
 }
 
 #[test]
-fn errors_say_where() {
+fn errors_say_where_and_what_to_do() {
+    let error = |bytes: &[u8]| replay(bytes, &mut Always("smsf"), |_, _| {}).unwrap_err();
     let (mut bytes, ..) = recorded();
-    let first = u32::from_le_bytes(bytes[..4].try_into().unwrap()) as usize + 4;
-    bytes[first + 4] = 99;
-    let error = replay(&bytes, config, |_, _| {}).unwrap_err();
-    assert_eq!(error, format!("the record at byte {first} is of an unknown kind"));
-    let error = replay(&bytes[first..], config, |_, _| {}).unwrap_err();
-    assert!(error.contains("unknown kind"));
-    let mut tick = Vec::new();
-    record::write_input(Time::ZERO, &Input::Tick, &mut tick);
-    let error = replay(&tick, config, |_, _| {}).unwrap_err();
-    assert!(error.contains("does not begin with a controller's start"));
-    let mut later = recorded().0;
-    later[5] = 9;
-    assert!(replay(&later, config, |_, _| {}).unwrap_err().contains("another version"));
+    let damaged = bytes.len() - 20;
+    bytes[damaged] ^= 1;
+    assert!(error(&bytes).contains("is damaged"), "{}", error(&bytes));
+    assert!(error(&bytes[1..]).contains("this is no recording"));
+    bytes[7] = 2;
+    assert!(error(&bytes).contains("is of another version of the form"));
+    let mut tick = record::MAGIC.to_vec();
+    record::write_input(Time::ZERO, &Input::Tick, &mut tick).unwrap();
+    assert!(error(&tick).contains("does not begin with a controller's start"));
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// No bytes panic, and what is read is written the same.
+    /// No bytes panic.
     #[test]
-    fn any_bytes_are_survived(kind in 0_u8..30, body in prop::collection::vec(0_u8..8, 0..100)) {
-        let mut bytes = u32::try_from(body.len() + 1).unwrap().to_le_bytes().to_vec();
-        bytes.push(kind);
-        bytes.extend(body);
-        for read in Records::new(&bytes).flatten() {
-            let mut again = Vec::new();
-            match &read {
-                Record::Started { at, epoch, config } => record::write_started(*at, *epoch, config, &mut again),
-                Record::Changed { at, config } => record::write_changed(*at, config, &mut again),
-                Record::Digest(digest) => record::write_digest(*digest, &mut again),
-                Record::Heard { at, heard } => record::write_input(*at, &heard.as_input(), &mut again),
-            }
-            prop_assert_eq!(&again, &bytes);
-        }
+    fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let recording = [&record::MAGIC[..], &bytes].concat();
+        prop_assert!(Records::new(&recording).unwrap().count() <= bytes.len());
     }
 }
 
-/// The seed of the fuzz target is what this test records: `CONTROL_SEED_FILE=FILE` writes it anew.
+/// What is read is written the same.
 #[test]
-fn the_fuzz_seed_is_a_record() {
-    let (bytes, ..) = recorded();
-    let file = [&[8], &bytes[..]].concat();
-    if let Some(path) = std::env::var_os("CONTROL_SEED_FILE") {
-        std::fs::write(path, &file).unwrap();
+fn what_is_read_is_written_the_same() {
+    let (mut bytes, ..) = recorded();
+    record::write_changed(Time::ZERO, &configuration(), &mut bytes).unwrap();
+    let mut again = Vec::new();
+    for Record { at, content } in Records::new(&bytes).unwrap().map(Result::unwrap) {
+        match content {
+            Content::Started(epoch, configuration) => {
+                record::write_started(at, epoch, &configuration, &mut again)
+            }
+            Content::Changed(configuration) => {
+                record::write_changed(at, &configuration, &mut again)
+            }
+            Content::Digest(digest) => record::write_digest(at, digest, &mut again),
+            Content::Input(input) => record::write_input(at, &input.as_input(), &mut again),
+        }
+        .unwrap();
     }
-    let seed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/control/smsf.bin");
-    assert!(std::fs::read(seed).unwrap() == file, "record the seed anew: CONTROL_SEED_FILE={seed}");
+    assert_eq!(again, bytes);
+}
+
+/// The seeds of the fuzz targets are what this test records: `CONTROL_SEEDS=fuzz/seeds` writes them
+/// anew.
+#[test]
+fn the_fuzz_seeds_are_recordings() {
+    let (bytes, ..) = recorded();
+    // The first byte says how the target's controller is made.
+    let seeds = [("control/smsf.bin", [&[8], &bytes[..]].concat()), ("recording/smsf.bin", bytes)];
+    for (name, bytes) in seeds {
+        if let Some(folder) = std::env::var_os("CONTROL_SEEDS") {
+            std::fs::write(std::path::Path::new(&folder).join(name), &bytes).unwrap();
+        }
+        let seed = format!("{}/../../fuzz/seeds/{name}", env!("CARGO_MANIFEST_DIR"));
+        assert!(
+            std::fs::read(&seed).unwrap() == bytes,
+            "{name}: record it anew, CONTROL_SEEDS=DIR"
+        );
+    }
 }

@@ -3,9 +3,9 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use units::{Bytes, Rate, Span, Time};
+use units::{Rate, Span, Time};
 
-use crate::{FlowId, JobId, LinkId, NodeId, Order};
+use crate::{Cap, FlowId, JobId, LinkId, NodeId, Order};
 
 /// One intention. It stands until another for the same flow replaces it or the flow ends, as long
 /// as the controller renews its lease; when the lease runs out the flow is plain TCP again.
@@ -25,7 +25,7 @@ pub enum Directive {
         /// The flow.
         flow: FlowId,
         /// 0 is served first, and is where every flow starts.
-        level: u8,
+        priority: u8,
         /// As for [`Directive::Pace`].
         lease: Span,
     },
@@ -36,9 +36,9 @@ pub enum Directive {
         link: LinkId,
         /// One flow, whose entry goes before that of the link; `None`: every flow through the link.
         flow: Option<FlowId>,
-        /// Most octets of payload in flight. `None` removes the entry; without a flow, all entries
-        /// of the link, those of single flows too.
-        cap: Option<Bytes>,
+        /// `None` removes the entry; without a flow, all entries of the link, those of single flows
+        /// too.
+        cap: Option<Cap>,
         /// As for [`Directive::Pace`].
         lease: Span,
     },

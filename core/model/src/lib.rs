@@ -13,20 +13,23 @@
 extern crate alloc;
 
 pub mod build;
+mod congestion;
 mod directive;
 mod gather;
 mod job;
 mod network;
 mod observation;
 mod topology;
-pub mod window;
+mod window;
 
+pub use congestion::{Severity, Thresholds};
 pub use directive::{Directive, Directives};
 pub use gather::{Gathering, Hub, Order, Request, Sample, Way};
 pub use job::{Flow, Job, JobClass};
 pub use network::{Network, interfere};
-pub use observation::{Congestion, Declared, Measured, Observation, StreamSample};
+pub use observation::{Declared, Measured, Observation, StreamSample};
 pub use topology::{Buffer, Link, LinkSpec, Node, NodeKind, Topology, TopologyError};
+pub use window::Cap;
 
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident($repr:ty)) => {

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use units::{Bytes, Rate, Span};
 
-use crate::{FlowId, JobId, LinkId, NodeId, Request, Sample, TaskId};
+use crate::{FlowId, JobId, LinkId, NodeId, Request, Sample, Severity, TaskId};
 
 /// Something that happened, as a policy learns it. Where an application and a measurement contradict
 /// each other, the measurement wins.
@@ -153,7 +153,7 @@ pub enum Measured {
         /// The directed link that the port's queue feeds.
         link: LinkId,
         /// How much.
-        level: Congestion,
+        severity: Severity,
         /// Frame bytes in the queue.
         queue: Bytes,
     },
@@ -197,19 +197,6 @@ pub enum Measured {
         /// The hub, by its place among the hubs.
         hub: u32,
     },
-}
-
-/// Congestion of a switch port by its queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Congestion {
-    /// CR: not congested for some time.
-    Recovered,
-    /// CN-L.
-    Low,
-    /// CN-M.
-    Medium,
-    /// CN-H.
-    High,
 }
 
 impl From<Declared> for Observation {

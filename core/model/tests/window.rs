@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use units::Bytes;
-use watermaster_model::window::rewritten;
+use watermaster_model::Cap;
 
 const SEGMENT: Bytes = Bytes::new(1460);
 
@@ -21,30 +21,34 @@ fn by_hand() {
         // 1024 octets a unit, as hosts with large buffers have it.
         (4096, 10, 1460, 2),
         (4096, 10, 2920, 2),
-        // Less than a segment is meant so.
-        (32_768, 7, 1000, 7),
-        (32_768, 7, 0, 0),
         (5, 7, u64::MAX, 5),
     ];
-    for (field, scale, cap, expected) in cases {
-        assert_eq!(rewritten(field, scale, Bytes::new(cap), SEGMENT), expected, "{cap} >> {scale}");
+    for (field, scale, bytes, expected) in cases {
+        let cap = Cap { bytes: Bytes::new(bytes), floor_segments: 1 };
+        assert_eq!(cap.rewritten(field, scale, SEGMENT), expected, "{bytes} >> {scale}");
+    }
+    // The floor: 1460 / 128 = 11.4, 2920 / 128 = 22.8.
+    for (floor_segments, expected) in [(0, 7), (1, 12), (2, 23)] {
+        let cap = Cap { bytes: Bytes::new(1000), floor_segments };
+        assert_eq!(cap.rewritten(32_768, 7, SEGMENT), expected, "{floor_segments} segments");
     }
 }
 
 proptest! {
-    /// A window is never more than the cap, but for the rounding up of a segment, nor more than the
-    /// receiver's; and it lets a segment go wherever both do.
+    /// A window is never more than the cap or the floor, rounded up, nor more than the receiver's; and
+    /// it leaves the floor wherever the receiver does.
     #[test]
-    fn between_a_segment_and_the_cap(field: u16, scale in 0..15_u8, cap in 0..2_000_000_u64) {
-        let written = rewritten(field, scale, Bytes::new(cap), SEGMENT);
-        let window = u64::from(written) << scale;
+    fn between_the_floor_and_the_cap(
+        field: u16,
+        scale in 0..15_u8,
+        bytes in 0..2_000_000_u64,
+        floor_segments in 0..4_u32,
+    ) {
+        let cap = Cap { bytes: Bytes::new(bytes), floor_segments };
+        let written = cap.rewritten(field, scale, SEGMENT);
+        let (window, floor) = (u64::from(written) << scale, SEGMENT.get() * u64::from(floor_segments));
         prop_assert!(written <= field);
-        prop_assert!(window <= cap.max(SEGMENT.get().next_multiple_of(1 << scale)));
-        if cap >= SEGMENT.get() && u64::from(field) << scale >= SEGMENT.get() {
-            prop_assert!(window >= SEGMENT.get());
-        }
-        if cap < SEGMENT.get() {
-            prop_assert!(window <= cap);
-        }
+        prop_assert!(window <= bytes.max(floor.next_multiple_of(1 << scale)));
+        prop_assert!(window >= floor.min(u64::from(field) << scale));
     }
 }

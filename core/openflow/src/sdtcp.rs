@@ -10,7 +10,7 @@
 
 use alloc::vec::Vec;
 
-use model::Congestion;
+use model::Severity;
 
 use crate::flow::TableId;
 use crate::oxm::{Field, Kind, Oxm};
@@ -27,20 +27,20 @@ const CAP_WINDOW: u16 = 1;
 /// The largest shift that TCP knows (RFC 7323, 2.3).
 const MAX_SHIFT: u8 = 14;
 
-/// Every level with its reason. The reasons lie below 32, so that the masks of asynchronous
+/// Every severity with its reason. The reasons lie below 32, so that the masks of asynchronous
 /// configuration (7.3.10) reach them, and above all that later versions use.
-const REASONS: [(Congestion, PacketInReason); 4] = [
-    (Congestion::Recovered, PacketInReason(24)),
-    (Congestion::Low, PacketInReason(25)),
-    (Congestion::Medium, PacketInReason(26)),
-    (Congestion::High, PacketInReason(27)),
+const REASONS: [(Severity, PacketInReason); 4] = [
+    (Severity::Recovered, PacketInReason(24)),
+    (Severity::Low, PacketInReason(25)),
+    (Severity::Medium, PacketInReason(26)),
+    (Severity::High, PacketInReason(27)),
 ];
 
 /// A switch says that the queue of a port has passed a threshold, or recovered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
     /// Which threshold.
-    pub level: Congestion,
+    pub severity: Severity,
     /// The port whose queue it is.
     pub port: PortNo,
     /// Bytes in the queue.
@@ -50,8 +50,8 @@ pub struct Notice {
 impl Notice {
     /// The reason of its Packet-In.
     pub fn reason(&self) -> PacketInReason {
-        let entry = REASONS.iter().find(|(level, _)| *level == self.level);
-        entry.expect("every level has a reason").1
+        let entry = REASONS.iter().find(|(severity, _)| *severity == self.severity);
+        entry.expect("every severity has a reason").1
     }
 
     /// The match that carries the notice.
@@ -77,10 +77,10 @@ impl Notice {
 
     /// The notice in a Packet-In, if it is one.
     pub fn of(packet: &PacketIn<'_>) -> Option<Self> {
-        let (level, _) = *REASONS.iter().find(|(_, reason)| *reason == packet.reason)?;
+        let (severity, _) = *REASONS.iter().find(|(_, reason)| *reason == packet.reason)?;
         let number = |kind| u32::try_from(packet.fields.field(kind)?.value).ok();
         let (port, queue_bytes) = (PortNo(number(Kind::InPort)?), number(Kind::QueueBytes)?);
-        Some(Self { level, port, queue_bytes })
+        Some(Self { severity, port, queue_bytes })
     }
 }
 

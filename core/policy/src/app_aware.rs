@@ -2,8 +2,8 @@
 //! waits at its sender and at its receiver.
 //!
 //! Source: "On SDN-Enabled Online and Dynamic Bandwidth Allocation for Stream Analytics", algorithm
-//! one. [`app-aware`](new) is as published: it supposes that the next interval will be like the last.
-//! [`app-aware-fast`](fast) decides many times a second on a forecast (`forecast`), and speaks
+//! one. `app-aware` is as published: it supposes that the next interval will be like the last.
+//! `app-aware-fast` decides many times a second on a forecast (`forecast`), and speaks
 //! only when a rate changes by more than a little. Amounts are payload, rates count frames; both
 //! problems weigh flows against each other, so that the headers, a like part of all, cancel out.
 //!
@@ -11,6 +11,7 @@
 //! before what the application declares. The text ends its loop when all queues are empty: then no
 //! link is a bottleneck, and no stream is limited, until one is again.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
@@ -20,76 +21,113 @@ use model::{
 };
 use units::{Rate, Span, Time};
 
-pub use crate::allocation::Division;
-
-use crate::allocation::{Allocation, Need, UNLIMITED};
 use crate::forecast::{Forecast, Interval, Last, Trend};
+use crate::parameter::LONGEST;
 use crate::roster::Roster;
-use crate::{FLOOR, Policy, PolicyError, Share, pace};
+use crate::stream_rates::{DivisionRule, FlowNeed, StreamRates, UNLIMITED};
+use crate::{
+    Descriptor, DirectiveKind, FLOOR, Given, Kind, Need, Parameter, Policy, Share, Value, pace,
+};
 
-/// What the published policy and its variant can be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// Δt: time between two decisions; published: 5 s.
-    pub interval: Span,
-    /// The time in which queues are to drain; published: Δt.
-    pub horizon: Span,
-    /// Which links count, and how they are divided. Published: all of every bottleneck.
-    pub division: Division,
-    /// Rates are renewed when one differs by more than this part of it; `None`: always.
-    pub hysteresis: Option<Share>,
+/// Decisions cost time, and a world without end must not drown in them.
+const INTERVALS: Kind = Kind::Span(Span::from_millis(1), LONGEST);
+
+const fn interval(default: Span) -> Parameter {
+    Parameter::new("interval", INTERVALS, Value::Span(default), "time between two decisions (Δt)")
+}
+
+const HORIZON: &str = "the time in which queues are to drain";
+const HYSTERESIS: &str = "rates are renewed when one changes by more than this part of it";
+
+/// The text is silent. A link that TCP keeps busy carries some 97 % of payload.
+const BOTTLENECK: Parameter = Parameter::new(
+    "bottleneck",
+    Kind::Share,
+    Value::Share(Share::literal(900_000)),
+    "a link is divided when the demand for it reaches this part of it",
+);
+
+/// The text is silent.
+const EVEN: Parameter = Parameter::new(
+    "floor",
+    Kind::Share,
+    Value::Share(Share::literal(50_000)),
+    "the part of an even share that a flow gets though it shows no need",
+);
+
+const USABLE: Parameter = Parameter::new(
+    "usable",
+    Kind::Share,
+    Value::Share(Share::ALL),
+    "the part of a link that is given away",
+)
+.published("section VI-A");
+
+/// What `app-aware` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "app-aware",
+    summary: "a rate for every stream, from what waits at its ends; as published",
+    source: "On SDN-Enabled Online and Dynamic Bandwidth Allocation, algorithm 1",
+    parameters: &[
+        interval(Span::from_secs(5)).published("section VI-A"),
+        Parameter::optional("horizon", INTERVALS, "the interval, as published", HORIZON),
+        BOTTLENECK,
+        EVEN,
+        USABLE,
+        Parameter::optional(
+            "hysteresis",
+            Kind::Share,
+            "every change counts, as published",
+            HYSTERESIS,
+        ),
+    ],
+    needs: &[Need::StreamSamples],
+    directives: &[DirectiveKind::Pace],
+    is_max_min: false,
+    build: |given| Ok(Box::new(AppAware::<Last>::new(Parameters::from_given(given)))),
+};
+
+/// What `app-aware-fast` is: five decisions a second, queues to drain within a second.
+pub const FAST: Descriptor = Descriptor {
+    name: "app-aware-fast",
+    summary: "app-aware several times a second, on a forecast, speaking only when rates change",
+    source: "ours, a variant of app-aware",
+    parameters: &[
+        interval(Span::from_millis(200)),
+        Parameter::new("horizon", INTERVALS, Value::Span(Span::from_secs(1)), HORIZON),
+        BOTTLENECK,
+        EVEN,
+        USABLE,
+        Parameter::new("hysteresis", Kind::Share, Value::Share(Share::literal(10_000)), HYSTERESIS),
+    ],
+    needs: &[Need::StreamSamples],
+    directives: &[DirectiveKind::Pace],
+    is_max_min: false,
+    build: |given| Ok(Box::new(AppAware::<Trend>::new(Parameters::from_given(given)))),
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Parameters {
+    interval: Span,
+    horizon: Span,
+    rule: DivisionRule,
+    hysteresis: Option<Share>,
 }
 
 impl Parameters {
-    /// Shortest interval: decisions cost time, and a world without end must not drown in them.
-    pub const SHORTEST: Span = Span::from_millis(1);
-
-    /// As published (section VI-A). The text is silent on what makes a bottleneck (90 % here: a link
-    /// that TCP keeps busy carries some 97 % of payload) and on floors (5 % of an even share).
-    pub const PUBLISHED: Self = Self {
-        interval: Span::from_secs(5),
-        horizon: Span::from_secs(5),
-        division: Division {
-            bottleneck: Share::literal(900_000),
-            floor: Share::literal(50_000),
-            usable: Share::ALL,
-        },
-        hysteresis: None,
-    };
-
-    /// Of the variant: five decisions a second, queues to drain within a second, and 3 % of each
-    /// link left to acknowledgements, so that queues in the network drain too.
-    pub const FAST: Self = Self {
-        interval: Span::from_millis(200),
-        horizon: Span::from_secs(1),
-        division: Self::PUBLISHED.division,
-        hysteresis: Some(Share::literal(10_000)),
-    };
-
-    fn validate(&self) -> Result<(), PolicyError> {
-        let out = |parameter| PolicyError::OutOfRange { parameter, range: "at least 1 ms" };
-        match () {
-            () if self.interval < Self::SHORTEST => Err(out("interval (Δt)")),
-            () if self.horizon < Self::SHORTEST => Err(out("horizon")),
-            () => Ok(()),
+    fn from_given(given: &Given<'_>) -> Self {
+        let interval = given.get("interval");
+        Self {
+            interval,
+            horizon: given.find("horizon").unwrap_or(interval),
+            rule: DivisionRule {
+                bottleneck: given.get(BOTTLENECK.name),
+                floor: given.get(EVEN.name),
+                usable: given.get(USABLE.name),
+            },
+            hysteresis: given.find("hysteresis"),
         }
     }
-}
-
-/// `app-aware`, as published.
-///
-/// # Errors
-/// [`PolicyError::OutOfRange`]: an interval or a horizon below [`Parameters::SHORTEST`].
-pub fn new(parameters: Parameters) -> Result<impl Policy + Send, PolicyError> {
-    AppAware::<Last>::new(parameters)
-}
-
-/// `app-aware-fast`, which forecasts.
-///
-/// # Errors
-/// As [`new`].
-pub fn fast(parameters: Parameters) -> Result<impl Policy + Send, PolicyError> {
-    AppAware::<Trend>::new(parameters)
 }
 
 #[derive(Debug)]
@@ -100,10 +138,10 @@ struct AppAware<F> {
     flows: Vec<Stream<F>>,
     /// What each link carries besides.
     cross: Vec<Rate>,
-    allocation: Allocation,
-    /// Whether the allocation knows the flows and their paths.
+    solver: StreamRates,
+    /// Whether the solver knows the flows and their paths.
     laid_out: bool,
-    needs: Vec<Need>,
+    needs: Vec<FlowNeed>,
     next: Option<Time>,
     /// Flows that were limited when their job completed.
     released: Vec<FlowId>,
@@ -123,27 +161,26 @@ struct Stream<F> {
     /// When an instrument last spoke.
     measured: Option<Time>,
     forecast: F,
-    need: Need,
+    need: FlowNeed,
     /// The limit in force.
     limit: Option<Rate>,
 }
 
 impl<F: Forecast> AppAware<F> {
-    fn new(parameters: Parameters) -> Result<Self, PolicyError> {
-        parameters.validate()?;
-        Ok(Self {
+    fn new(parameters: Parameters) -> Self {
+        Self {
             parameters,
             roster: Roster::default(),
             flows: Vec::new(),
             cross: Vec::new(),
-            allocation: Allocation::default(),
+            solver: StreamRates::default(),
             laid_out: false,
             needs: Vec::new(),
             next: None,
             released: Vec::new(),
             ticked: false,
             forecasts: PhantomData,
-        })
+        }
     }
 
     fn position(&self, id: FlowId) -> Result<usize, usize> {
@@ -168,7 +205,7 @@ impl<F: Forecast> AppAware<F> {
                     taken: None,
                     measured: None,
                     forecast: F::default(),
-                    need: Need::default(),
+                    need: FlowNeed::default(),
                     limit: None,
                 };
                 if let Err(at) = self.position(flow) {
@@ -240,7 +277,7 @@ impl<F: Forecast> AppAware<F> {
             Some(_) => &flow.path[..],
             None => &[],
         });
-        self.allocation.lay_out(links, paths);
+        self.solver.lay_out(links, paths);
         self.cross.resize(links, Rate::ZERO);
         self.laid_out = true;
     }
@@ -261,7 +298,7 @@ impl<F: Forecast> AppAware<F> {
         }
         let links = network.topology().links().iter().zip(&self.cross);
         let capacities = links.map(|(link, cross)| link.spec.capacity - *cross);
-        let rates = self.allocation.solve(&self.parameters.division, capacities, &self.needs);
+        let rates = self.solver.solve(&self.parameters.rule, capacities, &self.needs);
         let limit = |rate: u64| (rate != UNLIMITED).then(|| Rate::from_bps(rate).max(FLOOR));
         // All rates or none: a part of them might exceed a link together with old ones.
         let hysteresis = self.parameters.hysteresis;

@@ -5,6 +5,7 @@
 //! hosts can't carry is renormalised (`renormalise`). Rates count frame bytes. Paths are left
 //! to ECMP, as in the text.
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -12,11 +13,31 @@ use model::{Directive, Directives, Measured, Network, NodeId, NodeKind, Observat
 use units::{Rate, Time};
 
 use crate::renormalise::{Offer, Renormaliser};
-use crate::{FLOOR, LEASE, Policy, Share};
+use crate::{Descriptor, DirectiveKind, FLOOR, Kind, LEASE, Need, Parameter, Policy, Share, Value};
+
+const USABLE: Parameter = Parameter::new(
+    "usable",
+    Kind::Share,
+    Value::Share(Share::ALL),
+    "the part of a link that is given away; the rest is for what has no rate, as acknowledgements",
+)
+.published("section II-B");
+
+/// What `asy` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "asy",
+    summary: "a rate for every pair of hosts, renormalised when what is offered changes",
+    source: "To sync or not to sync, section II-B",
+    parameters: &[USABLE],
+    needs: &[Need::WaitingPackets],
+    directives: &[DirectiveKind::PacePair],
+    is_max_min: false,
+    build: |given| Ok(Box::new(Asy::new(given.get(USABLE.name)))),
+};
 
 /// The asynchronous policy.
 #[derive(Debug)]
-pub struct Asy {
+struct Asy {
     /// The pairs that offer anything, in order of their ends.
     pairs: Vec<Pair>,
     /// The part of every link that is given away.
@@ -42,7 +63,7 @@ struct Pair {
 impl Asy {
     /// The policy that gives the pairs `usable` of every link: what it leaves is for what has no rate,
     /// as the acknowledgements of a live network.
-    pub fn new(usable: Share) -> Self {
+    fn new(usable: Share) -> Self {
         Self {
             pairs: Vec::new(),
             usable,

@@ -7,18 +7,29 @@
 //! in the switches; here rates do what these would: each coflow has everything that those before it
 //! leave, in proportion to what remains of its flows. All coflows weigh the same.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::Policy;
-use crate::allocator::Allocator;
 use crate::coflow::Rule;
+use crate::coflow_rates::CoflowRates;
 use crate::order::{Demand, bssf};
-use crate::ordered::{Order, Ordered, Pause};
+use crate::ordered::{Order, Ordered, PAUSE};
+use crate::{Descriptor, DirectiveKind};
 
-/// The policy.
-pub fn new(pause: Pause) -> impl Policy + Send {
-    Allocator::new(Ordered::<BottleneckSelect>::new(pause, None))
-}
+/// What `bssf` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "bssf",
+    summary: "coflows in an order at most four times as bad as the best (Sincronia)",
+    source: "Sincronia, SIGCOMM 2018",
+    parameters: &[PAUSE],
+    needs: &[],
+    directives: &[DirectiveKind::Pace],
+    is_max_min: false,
+    build: |given| {
+        let pause = given.get(PAUSE.name);
+        Ok(Box::new(CoflowRates::new(Ordered::<BottleneckSelect>::new(pause, None))))
+    },
+};
 
 #[derive(Debug)]
 struct BottleneckSelect;

@@ -50,7 +50,7 @@ struct Connection {
 }
 
 /// What statistics say of a connection.
-pub(crate) struct Standing {
+pub(crate) struct ConnectionStats {
     /// Time since its SYN.
     pub(crate) age: Span,
     /// Frame bytes so far.
@@ -129,7 +129,7 @@ impl Connections {
         &mut self,
         now: Time,
         flows: &[(FlowId, Bytes)],
-        classify: impl Fn(&Standing) -> usize,
+        classify: impl Fn(&ConnectionStats) -> usize,
     ) -> Vec<LinkId> {
         let mut changed = Vec::new();
         for &(flow, bytes) in flows {
@@ -140,7 +140,8 @@ impl Connections {
             connection.carried = connection.carried.max(bytes);
             connection.listed = now;
             let age = now.since(connection.opened);
-            let class = classify(&Standing { age, carried: connection.carried, grew }).min(1);
+            let class =
+                classify(&ConnectionStats { age, carried: connection.carried, grew }).min(1);
             if class != connection.class {
                 self.reclassify(flow, class);
                 changed.extend(self.flows[&flow].ports.iter().map(|(link, _)| *link));

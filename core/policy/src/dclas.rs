@@ -7,62 +7,71 @@
 //! equal, and what a queue can't use goes to the others in order. Sizes aren't looked at: what was
 //! sent is what the rates granted add up to, or what was measured.
 //!
-//! Published values: 10 queues, the first up to 10 MB, each ten times the one before. The
+//! The
 //! coordinator here knows at once when a coflow sinks; the published one every 10 ms.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use units::{Bytes, Span, Time};
 
-use crate::allocator::{Allocator, Discipline, Division};
 use crate::coflow::Rule;
-use crate::ordered::Pause;
-use crate::{Policy, PolicyError};
+use crate::coflow_rates::{CoflowRates, Discipline, Division};
+use crate::ordered::PAUSE;
+use crate::{Descriptor, DirectiveKind, Kind, Parameter, Value};
 
-/// Aalo's parameters. [`Default`] gives the published values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// Queues; published: 10.
-    pub queues: u32,
-    /// What a coflow sends in the first queue; published: 10 MB.
-    pub first: Bytes,
-    /// How many times as much the next queue's limit is; published: 10.
-    pub factor: u64,
-    /// Between two divisions of what single flows left.
-    pub pause: Pause,
-}
+const QUEUES: Parameter =
+    Parameter::new("queues", Kind::Integer(1, 64), Value::Integer(10), "how many queues there are")
+        .published("as in the text");
 
-impl Default for Parameters {
-    fn default() -> Self {
-        let first = Bytes::new(10_000_000);
-        Self { queues: 10, first, factor: 10, pause: Pause::default() }
-    }
+const FIRST: Parameter = Parameter::new(
+    "first",
+    Kind::Bytes(Bytes::new(1), Bytes::MAX),
+    Value::Bytes(Bytes::new(10_000_000)),
+    "what a coflow sends in the first queue",
+)
+.published("as in the text");
+
+const FACTOR: Parameter = Parameter::new(
+    "factor",
+    Kind::Integer(2, 1_000),
+    Value::Integer(10),
+    "how many times as much the limit of the next queue is",
+)
+.published("as in the text");
+
+/// What `dclas` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "dclas",
+    summary: "coflows sink through queues as they send; sizes need not be known (Aalo)",
+    source: "Aalo, SIGCOMM 2015",
+    parameters: &[QUEUES, FIRST, FACTOR, PAUSE],
+    needs: &[],
+    directives: &[DirectiveKind::Pace],
+    is_max_min: false,
+    build: |given| {
+        let parameters = Parameters {
+            queues: given.get(QUEUES.name),
+            first: given.get(FIRST.name),
+            factor: given.get(FACTOR.name),
+            pause: given.get(PAUSE.name),
+        };
+        Ok(Box::new(CoflowRates::new(LeastAttained { parameters, review: None })))
+    },
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Parameters {
+    queues: u32,
+    first: Bytes,
+    factor: u64,
+    pause: Span,
 }
 
 impl Parameters {
-    /// Most queues.
-    pub const MOST: u32 = 64;
-
     /// What a coflow has sent when it leaves a queue, bits.
     fn limit(&self, queue: u32) -> f64 {
         (0..queue).fold(self.first.get() as f64 * 8.0, |limit, _| limit * self.factor as f64)
-    }
-}
-
-/// The policy.
-///
-/// # Errors
-/// [`PolicyError::OutOfRange`]: no queue or more than [`Parameters::MOST`], a first limit of zero,
-/// a factor below two.
-pub fn new(parameters: Parameters) -> Result<impl Policy + Send, PolicyError> {
-    let fail = |parameter, range| Err(PolicyError::OutOfRange { parameter, range });
-    match parameters {
-        Parameters { queues: 0, .. } | Parameters { queues: 65.., .. } => {
-            fail("queues", "from 1 to 64")
-        }
-        Parameters { first: Bytes::ZERO, .. } => fail("first", "above zero"),
-        Parameters { factor: 0 | 1, .. } => fail("factor", "at least 2"),
-        _ => Ok(Allocator::new(LeastAttained { parameters, review: None })),
     }
 }
 
@@ -116,7 +125,7 @@ impl Discipline for LeastAttained {
     }
 
     fn patience(&self) -> Span {
-        self.parameters.pause.span()
+        self.parameters.pause
     }
 
     fn review(&self) -> Option<Time> {

@@ -5,25 +5,33 @@
 //! its exact form: progressive filling ([`waterfill`](crate::waterfill)). Rates count frame bytes
 //! in the direction of the data; acknowledgements the other way are not accounted for.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use model::LinkId;
 use units::{Rate, Time};
 
-use crate::Policy;
-use crate::allocator::{Allocator, Discipline, Division};
+use crate::coflow_rates::{CoflowRates, Discipline, Division};
 use crate::waterfill::max_min;
+use crate::{Descriptor, DirectiveKind};
 
-/// The policy of exact fair sharing.
-pub fn new() -> impl Policy + Send {
-    Allocator::new(Fair)
-}
+/// What `fair` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "fair",
+    summary: "ideal max-min fair rates for all flows",
+    source: "progressive filling, the fair sharing of Phurti, section 2.1",
+    parameters: &[],
+    needs: &[],
+    directives: &[DirectiveKind::Pace],
+    is_max_min: true,
+    build: |_| Ok(Box::new(CoflowRates::new(Fair))),
+};
 
 #[derive(Debug)]
 struct Fair;
 
 impl Discipline for Fair {
-    /// Nobody has nothing.
+    /// Max-min leaves no flow at zero; reserve nothing.
     const ASIDE: Rate = Rate::ZERO;
 
     fn divide(&mut self, now: Time, division: Division<'_, '_>) {

@@ -3,22 +3,34 @@
 //! Source: Phurti, section 6.2. The text doesn't say what waiting flows get; here they are SLOW as
 //! under `smsf`, so that the two differ in the order only.
 
+use alloc::boxed::Box;
+
 use units::Bytes;
 
 use crate::admission::Rank;
-use crate::scheduler::{Scheduler, Standing};
-use crate::{Messages, Policy, Share};
+use crate::scheduler::{BETA, Ranking, Scheduler};
+use crate::{Descriptor, DirectiveKind};
 
-/// The policy; a host's SLOW flows divide `slow_share` of its access link.
-pub fn new(slow_share: Share, messages: Messages) -> impl Policy + Send {
-    Scheduler::<FirstRequest>::new(slow_share, messages, None)
-}
+/// What `fifo` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "fifo",
+    summary: "links go to jobs in the order of their first flows (JobFIFO)",
+    source: "Phurti, section 6.2",
+    parameters: &[BETA],
+    needs: &[],
+    directives: &[DirectiveKind::Pace],
+    is_max_min: false,
+    build: |given| {
+        let slow_share = given.get(BETA.name);
+        Ok(Box::new(Scheduler::<FirstRequest>::new(slow_share, given.messages(), None)))
+    },
+};
 
 /// When the job's first flow came.
 #[derive(Debug)]
 struct FirstRequest(Option<u64>);
 
-impl Standing for FirstRequest {
+impl Ranking for FirstRequest {
     fn new(_: u64) -> Self {
         Self(None)
     }

@@ -2,47 +2,65 @@
 //! Of rates it is what a search over all allocations tries ("On SDN-Enabled Online and Dynamic
 //! Bandwidth Allocation for Stream Analytics", section II-D); priorities are ours.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use model::{Declared, Directive, Directives, Network, Observation};
 use units::{Rate, Time};
 
-use crate::{FLOOR, LEASE, Policy, pace};
+use crate::{Descriptor, DirectiveKind, FLOOR, Kind, LEASE, Parameter, Policy, pace};
 
-/// What was given beforehand.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Parameters {
-    /// The rate of the n-th flow, frame bytes; one below [`FLOOR`] is that.
-    pub rates: Vec<Rate>,
-    /// The level of the n-th flow; 0 goes first.
-    pub levels: Vec<u8>,
-}
+/// Most flows that something is given to.
+const MOST: usize = 100_000;
 
-/// The policy. The n-th flow is held to the n-th rate and has the n-th level; flows beyond the last
-/// are left alone.
+const RATES: Parameter = Parameter::optional(
+    "rates",
+    Kind::List(&Kind::Rate, MOST),
+    "none",
+    "the rates of the flows, frame bytes, in order of their requests; at least 1 kbit/s each",
+)
+.needed_without("levels");
+
+const LEVELS: Parameter = Parameter::optional(
+    "levels",
+    Kind::List(&Kind::Integer(0, 255), MOST),
+    "none",
+    "the priorities of the flows in the same order, 0 first; they act at strict-priority ports",
+);
+
+/// What `static` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "static",
+    summary: "rates and priorities given beforehand; flows beyond the lists are left alone",
+    source: "On SDN-Enabled Online and Dynamic Bandwidth Allocation, section II-D",
+    parameters: &[RATES, LEVELS],
+    needs: &[],
+    directives: &[DirectiveKind::Pace, DirectiveKind::Prioritize],
+    is_max_min: false,
+    build: |given| {
+        let rates = given.find(RATES.name).unwrap_or_default();
+        let priorities = given.find(LEVELS.name).unwrap_or_default();
+        Ok(Box::new(Static { rates, priorities, requests: 0, decided: Directives::new() }))
+    },
+};
+
+/// The n-th flow is held to the n-th rate and has the n-th priority.
 #[derive(Clone, Debug, Default)]
-pub struct Static {
-    parameters: Parameters,
+struct Static {
+    rates: Vec<Rate>,
+    priorities: Vec<u8>,
     requests: usize,
     decided: Directives,
-}
-
-impl Static {
-    /// With these rates and levels.
-    pub const fn new(parameters: Parameters) -> Self {
-        Self { parameters, requests: 0, decided: Directives::new() }
-    }
 }
 
 impl Policy for Static {
     fn observe(&mut self, _: Time, _: &Network, told: &Observation) {
         let Observation::Declared(Declared::FlowRequest { flow, .. }) = *told else { return };
-        let Parameters { rates, levels } = &self.parameters;
-        if let Some(rate) = rates.get(self.requests) {
+        if let Some(rate) = self.rates.get(self.requests) {
             self.decided.push(pace(flow, Some((*rate).max(FLOOR))));
         }
-        if let Some(&level) = levels.get(self.requests) {
-            self.decided.push(Directive::Prioritize { flow, level, lease: LEASE });
+        if let Some(&priority) = self.priorities.get(self.requests) {
+            self.decided.push(Directive::Prioritize { flow, priority, lease: LEASE });
         }
         self.requests = self.requests.saturating_add(1);
     }

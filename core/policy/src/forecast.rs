@@ -7,8 +7,8 @@
 use model::StreamSample;
 use units::{Bytes, Rate, Span, Time};
 
-use crate::allocation::Need;
 use crate::split::MOST;
+use crate::stream_rates::FlowNeed;
 
 /// What a stream did between two samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ fn over(bytes: u64, time: Span) -> u64 {
 /// How the needs of a stream follow from its past.
 pub(crate) trait Forecast: Default {
     /// What it needs so that its queues drain within `horizon`, the last interval having been this.
-    fn need(&mut self, interval: &Interval, horizon: Span) -> Need;
+    fn need(&mut self, interval: &Interval, horizon: Span) -> FlowNeed;
 }
 
 /// The next interval will be like the last.
@@ -72,9 +72,9 @@ pub(crate) struct Last;
 
 impl Forecast for Last {
     /// D = V + 2·L^s(t+Δt) − L^s(t): what was generated, and what waits.
-    fn need(&mut self, interval: &Interval, horizon: Span) -> Need {
+    fn need(&mut self, interval: &Interval, horizon: Span) -> FlowNeed {
         let waiting = over(interval.sender.1, horizon);
-        Need {
+        FlowNeed {
             demand: interval.rate(interval.generated()).saturating_add(waiting).min(MOST),
             consumption: interval.rate(interval.consumed()),
             waiting: over(interval.receiver.1, horizon),
@@ -91,7 +91,7 @@ pub(crate) struct Trend {
 }
 
 impl Forecast for Trend {
-    fn need(&mut self, interval: &Interval, horizon: Span) -> Need {
+    fn need(&mut self, interval: &Interval, horizon: Span) -> FlowNeed {
         let (generated, consumed) =
             (interval.rate(interval.generated()), interval.rate(interval.consumed()));
         if !self.seen {
@@ -99,7 +99,7 @@ impl Forecast for Trend {
             self.seen = true;
         }
         let waiting = over(interval.sender.1, horizon);
-        Need {
+        FlowNeed {
             demand: self.generated.next(generated).saturating_add(waiting).min(MOST),
             consumption: self.consumed.next(consumed),
             waiting: over(interval.receiver.1, horizon),

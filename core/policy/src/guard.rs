@@ -4,47 +4,57 @@
 
 use units::{Span, Time};
 
-use crate::PolicyError;
+use crate::parameter::{LONGEST, SHORTEST};
+use crate::{Given, Kind, Parameter, PolicyError, Value};
 
-/// When the guard steps in. [`Default`] gives the published values (section 6.1).
+pub(crate) const THRESHOLD: Parameter = Parameter::new(
+    "threshold",
+    Kind::Span(Span::ZERO, LONGEST),
+    Value::Span(Span::from_secs(100)),
+    "only jobs submitted longer ago are helped by the starvation guard",
+)
+.published("section 6.1");
+
+/// Checks cost time, and a world without end must not drown in them.
+pub(crate) const PERIOD: Parameter = Parameter::new(
+    "period",
+    Kind::Span(Span::from_millis(1), LONGEST),
+    Value::Span(Span::from_secs(20)),
+    "time between two checks of the guard (T)",
+)
+.published("section 6.1");
+
+pub(crate) const DURATION: Parameter = Parameter::new(
+    "duration",
+    Kind::Span(SHORTEST, LONGEST),
+    Value::Span(Span::from_secs(10)),
+    "how long the flows found by a check transmit (tau); at most the period",
+)
+.published("section 6.1");
+
+/// When the guard steps in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Guard {
-    /// Only jobs submitted longer ago than this are helped; published: 100 s.
-    pub threshold: Span,
-    /// T: time between two checks; published: 20 s.
-    pub period: Span,
-    /// τ: how long the SLOW flows found by a check transmit; published: 10 s.
-    pub duration: Span,
-}
-
-impl Default for Guard {
-    fn default() -> Self {
-        Self {
-            threshold: Span::from_secs(100),
-            period: Span::from_secs(20),
-            duration: Span::from_secs(10),
-        }
-    }
+pub(crate) struct Guard {
+    /// Only jobs submitted longer ago than this are helped.
+    pub(crate) threshold: Span,
+    /// T: time between two checks.
+    pub(crate) period: Span,
+    /// τ: how long the SLOW flows found by a check transmit.
+    pub(crate) duration: Span,
 }
 
 impl Guard {
-    /// Shortest period: checks cost time, and a world without end must not drown in them.
-    pub const SHORTEST: Span = Span::from_millis(1);
-
-    pub(crate) fn validate(&self) -> Result<(), PolicyError> {
-        if self.period < Self::SHORTEST {
-            return Err(PolicyError::OutOfRange {
-                parameter: "period (T)",
-                range: "at least 1 ms",
-            });
+    pub(crate) fn from_parameters(given: &Given<'_>) -> Result<Self, PolicyError> {
+        let guard = Self {
+            threshold: given.get(THRESHOLD.name),
+            period: given.get(PERIOD.name),
+            duration: given.get(DURATION.name),
+        };
+        if guard.duration > guard.period {
+            let range = "at most the period (T)";
+            return Err(PolicyError::OutOfRange { parameter: DURATION.name, range });
         }
-        if self.duration == Span::ZERO || self.duration > self.period {
-            return Err(PolicyError::OutOfRange {
-                parameter: "duration (tau)",
-                range: "above zero and at most the period (T)",
-            });
-        }
-        Ok(())
+        Ok(guard)
     }
 }
 

@@ -4,76 +4,80 @@
 //! arguments, intentions go into the caller's buffer, and equal inputs give equal outputs. The same
 //! code decides in every world.
 //!
-//! One file per policy; [`by_name`] finds them. [`fifo`], [`sff`] and [`smsf`] order flows by rank
-//! and differ in the rank only: `scheduler` listens to the applications, `admission` decides who
-//! transmits, `guard` keeps long jobs from starving.
-//! [`fair`], [`sebf`], [`bssf`], [`srb`], [`dclas`] and [`srpt`] give every flow a rate: `allocator`
-//! listens and tells, `coflow` keeps account of a job's flows, `links` of what is left of links,
-//! `filling` divides it, [`order`] says which job goes first.
-//! [`app_aware`] divides links among streams: `forecast` says what each needs, `allocation` goes link
-//! by link, [`split`] divides one.
-//! [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
-//! `spines`. [`asy`] gives rates to pairs of hosts: [`renormalise`] finds them.
-//! [`sdtcp`], [`hold`] and [`sab`] set windows at switches: `connections` is the table of what is open,
-//! [`trigger`] tells that a port is congested.
+//! One file per policy. It says in its [`Descriptor`] all that others need to know of it: name, source,
+//! parameters, needs, how to build it. [`POLICIES`] lists them, [`by_name`] builds one.
+//!
+//! What several share:
+//! - `fifo`, `sff`, `smsf` order flows by rank and differ in the rank only: `scheduler` hears the
+//!   applications, `admission` decides who transmits, `guard` keeps long jobs from starving.
+//! - `fair`, `sebf`, `bssf`, `srb`, `dclas`, `srpt` give every flow a rate: `coflow_rates` hears and
+//!   tells, `coflow` keeps account of a job's flows, `links` of what is left of links, `filling`
+//!   divides it, [`order`] says which job goes first.
+//! - `app_aware` divides links among streams: `forecast` says what each needs, `stream_rates` goes
+//!   link by link, [`split`] divides one.
+//! - [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
+//!   `spines`. `asy` gives rates to pairs of hosts: [`renormalise`] finds them.
+//! - `sdtcp`, `sdtcp_hold`, `sab` set windows at switches: `connections` is the table of what is open.
+//! - `sw`, `sw_ictcp` keep a window of queries: `sliding`. [`sicc`] gathers requests through hubs.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 mod admission;
-mod allocation;
-mod allocator;
-pub mod app_aware;
-pub mod asy;
-pub mod bssf;
+mod app_aware;
+mod asy;
+mod bssf;
 mod catalogue;
 mod coflow;
+mod coflow_rates;
 pub mod colouring;
 mod connections;
-pub mod dclas;
-pub mod fair;
-pub mod fifo;
+mod dclas;
+mod descriptor;
+mod fair;
+mod fifo;
 mod filling;
-pub mod fixed;
+mod fixed;
 mod flow_map;
 mod forecast;
 mod guard;
-pub mod hold;
 mod links;
 mod lists;
 pub mod matching;
-pub mod one_all;
+mod one_all;
 pub mod order;
 mod ordered;
 mod parameter;
 pub mod renormalise;
 mod roster;
-pub mod sab;
+mod sab;
 mod scheduler;
-pub mod sdtcp;
-pub mod sebf;
-pub mod sff;
+mod sdtcp;
+mod sdtcp_hold;
+mod sebf;
+mod sff;
+mod share;
 pub mod sicc;
 mod sliding;
-pub mod smsf;
+mod smsf;
 mod spines;
 pub mod split;
-pub mod srb;
-pub mod srpt;
-pub mod sw;
-pub mod sw_ictcp;
+mod srb;
+mod srpt;
+mod stream_rates;
+mod sw;
+mod sw_ictcp;
 pub mod syn;
-pub mod tcp;
+mod tcp;
 mod traffic;
-pub mod trigger;
 mod watch;
 pub mod waterfill;
 
-pub use allocator::Ration;
-pub use catalogue::{GATHERING, NAMES, Parameters, by_name};
-pub use ordered::Pause;
-pub use parameter::{Messages, PolicyError, Share};
+pub use catalogue::{NAMES, POLICIES, by_name, find};
+pub use descriptor::{Descriptor, DirectiveKind, Need};
+pub use parameter::{Given, Kind, Messages, Parameter, Parameters, PolicyError, Typed, Value};
+pub use share::Share;
 pub use watch::Watch;
 
 use model::{Directive, Directives, FlowId, Network, Observation};

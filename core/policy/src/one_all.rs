@@ -2,6 +2,7 @@
 //!
 //! Source: SICC, section 4, the baseline.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -10,11 +11,23 @@ use model::{
 };
 use units::Time;
 
-use crate::Policy;
+use crate::{Descriptor, DirectiveKind, Need, Policy};
+
+/// What `one-all` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "one-all",
+    summary: "the front end asks for all objects at once",
+    source: "SICC, section 4, the baseline",
+    parameters: &[],
+    needs: &[Need::Requests],
+    directives: &[DirectiveKind::Gather],
+    is_max_min: false,
+    build: |_| Ok(Box::new(OneAll::default())),
+};
 
 /// The policy.
 #[derive(Clone, Debug, Default)]
-pub struct OneAll {
+struct OneAll {
     orders: Directives,
 }
 

@@ -4,45 +4,22 @@ use alloc::vec::Vec;
 
 use units::{Span, Time};
 
-use crate::PolicyError;
-use crate::allocator::{Discipline, Division, Ration};
 use crate::coflow::Rule;
+use crate::coflow_rates::{Discipline, Division, Ration};
 use crate::order::Demand;
+use crate::{Kind, Parameter, Value};
 
 /// How long what a single flow leaves may stay unused while its job goes on.
 ///
 /// Every division costs the controller and the hosts work in proportion to the flows; without a
-/// pause thousands that end one after another would cause one each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pause(Span);
-
-impl Pause {
-    /// Longest pause.
-    pub const LONGEST: Span = Span::from_secs(3_600);
-
-    /// A pause.
-    ///
-    /// # Errors
-    /// [`PolicyError::OutOfRange`]: longer than [`Pause::LONGEST`].
-    pub fn new(span: Span) -> Result<Self, PolicyError> {
-        if span > Self::LONGEST {
-            return Err(PolicyError::OutOfRange { parameter: "pause", range: "at most 1 h" });
-        }
-        Ok(Self(span))
-    }
-
-    /// The pause.
-    pub const fn span(self) -> Span {
-        self.0
-    }
-}
-
-impl Default for Pause {
-    /// A second: the mean completion time of an hour of Facebook's coflows gets 0.3 % longer by it.
-    fn default() -> Self {
-        Self(Span::from_secs(1))
-    }
-}
+/// pause thousands that end one after another would cause one each. With a second the mean completion
+/// time of an hour of Facebook's coflows gets 0.3 % longer.
+pub(crate) const PAUSE: Parameter = Parameter::new(
+    "pause",
+    Kind::Span(Span::ZERO, Span::from_secs(3_600)),
+    Value::Span(Span::from_secs(1)),
+    "how long what a flow leaves may stay unused while its job goes on",
+);
 
 /// An order of jobs, and what each may take.
 pub(crate) trait Order {
@@ -56,7 +33,7 @@ pub(crate) trait Order {
 /// The discipline of an order.
 #[derive(Debug)]
 pub(crate) struct Ordered<O> {
-    pause: Pause,
+    pause: Span,
     guard: Option<Ration>,
     /// Positions of the jobs, as long as none comes or goes.
     order: Vec<usize>,
@@ -66,7 +43,7 @@ pub(crate) struct Ordered<O> {
 }
 
 impl<O> Ordered<O> {
-    pub(crate) const fn new(pause: Pause, guard: Option<Ration>) -> Self {
+    pub(crate) const fn new(pause: Span, guard: Option<Ration>) -> Self {
         Self { pause, guard, order: Vec::new(), demands: Vec::new(), by: core::marker::PhantomData }
     }
 }
@@ -94,7 +71,7 @@ impl<O: Order> Discipline for Ordered<O> {
     }
 
     fn patience(&self) -> Span {
-        self.pause.0
+        self.pause
     }
 
     fn guard(&self) -> Option<Ration> {

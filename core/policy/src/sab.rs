@@ -5,44 +5,55 @@
 //! is (C·RTT + ε·B) / N, with ε = 0.5 of the buffer B. With segments of fixed size it is at least
 //! one segment. The switches decide by themselves, at each SYN and FIN.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use model::{Buffer, Directive, Directives, LinkId, Measured, Network, Observation};
+use model::{Buffer, Cap, Directive, Directives, LinkId, Measured, Network, Observation};
 use units::{Bytes, Time};
 
 use crate::connections::Connections;
+use crate::sdtcp::FLOOR;
 use crate::watch::Watch;
-use crate::{HEADER, LEASE, Policy, PolicyError, Share};
+use crate::{
+    Descriptor, DirectiveKind, HEADER, Kind, LEASE, Need, Parameter, Policy, Share, Value,
+};
 
-/// SAB's parameters. [`Default`] gives those that SDTCP's text compares with (section 5.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// ε: the part of a buffer that is divided; published: 0.5.
-    pub buffer_share: Share,
-    /// Payload of a full segment, below which no window goes.
-    pub segment: Bytes,
-}
+/// ε, as SDTCP's text has it.
+const BUFFER_SHARE: Parameter = Parameter::new(
+    "buffer_share",
+    Kind::Share,
+    Value::Share(Share::literal(500_000)),
+    "the part of a port's buffer that its flows share (epsilon)",
+)
+.published("SDTCP, section 5.1");
 
-impl Default for Parameters {
-    fn default() -> Self {
-        Self { buffer_share: Share::literal(500_000), segment: Bytes::new(1460) }
-    }
-}
+/// What `sab` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "sab",
+    summary: "each port divides its buffer evenly among its flows, as their windows",
+    source: "Sharing Bandwidth by Allocating Switch Buffer, as in SDTCP, sections 2.1 and 5.1",
+    parameters: &[BUFFER_SHARE, FLOOR],
+    needs: &[Need::Handshakes],
+    directives: &[DirectiveKind::Window],
+    is_max_min: false,
+    build: |given| {
+        let buffer_share = given.get(BUFFER_SHARE.name);
+        let floor_segments = given.get(FLOOR.name);
+        let parameters = Parameters { buffer_share, segment: given.segment(), floor_segments };
+        Ok(Box::new(Sab { parameters, connections: Connections::default(), changed: Vec::new() }))
+    },
+};
 
-/// The policy.
-///
-/// # Errors
-/// [`PolicyError::OutOfRange`]: an empty segment.
-pub fn new(parameters: Parameters) -> Result<Sab, PolicyError> {
-    if parameters.segment == Bytes::ZERO {
-        return Err(PolicyError::OutOfRange { parameter: "segment", range: "above 0 B" });
-    }
-    Ok(Sab { parameters, connections: Connections::default(), changed: Vec::new() })
+#[derive(Clone, Copy, Debug)]
+struct Parameters {
+    buffer_share: Share,
+    segment: Bytes,
+    floor_segments: u32,
 }
 
 /// The policy's state: what is open.
 #[derive(Debug)]
-pub struct Sab {
+struct Sab {
     parameters: Parameters,
     connections: Connections,
     /// Ports to divide anew.
@@ -85,7 +96,7 @@ fn divide(
     network: &Network,
     link: LinkId,
 ) -> Directive {
-    let Parameters { buffer_share, segment } = *parameters;
+    let Parameters { buffer_share, segment, floor_segments } = *parameters;
     let cap = connections.port(link).map(|port| {
         let spec = network.topology().link(link).spec;
         let pipe = spec.capacity.bytes_in(port.round_trip());
@@ -96,7 +107,8 @@ fn divide(
             Buffer::Unlimited => pipe * 2,
         };
         let total = pipe + buffer_share.of(buffer);
-        Bytes::new(total.get() / port.count().max(1)).max(segment)
+        let bytes = Bytes::new(total.get() / port.count().max(1)).max(segment);
+        Cap { bytes, floor_segments }
     });
     Directive::Window { link, flow: None, cap, lease: LEASE }
 }

@@ -8,10 +8,19 @@ use units::{Bytes, Time};
 use crate::admission::{Admission, Rank};
 use crate::guard::{Alarm, Guard};
 use crate::roster::Roster;
-use crate::{Messages, Policy, Share, pace};
+use crate::{Kind, Messages, Parameter, Policy, Share, Value, pace};
+
+/// β.
+pub(crate) const BETA: Parameter = Parameter::new(
+    "beta",
+    Kind::Share,
+    Value::Share(Share::literal(10_000)),
+    "the share of its access link that a host's SLOW flows divide",
+)
+.published("Phurti, section 6.1");
 
 /// How a policy ranks flows, kept for each job. This is all in which the policies differ.
-pub(crate) trait Standing {
+pub(crate) trait Ranking {
     /// The job that registered as the `arrival`-th event.
     fn new(arrival: u64) -> Self;
 
@@ -41,10 +50,10 @@ pub(crate) struct Scheduler<S> {
 #[derive(Debug)]
 struct Member<S> {
     submitted: Time,
-    standing: S,
+    ranking: S,
 }
 
-impl<S: Standing> Scheduler<S> {
+impl<S: Ranking> Scheduler<S> {
     pub(crate) fn new(slow_share: Share, messages: Messages, guard: Option<Guard>) -> Self {
         Self {
             roster: Roster::default(),
@@ -61,7 +70,7 @@ impl<S: Standing> Scheduler<S> {
         match *declared {
             Declared::JobStart { job } => {
                 self.arrivals += 1;
-                self.roster.start(job, || Member { submitted: now, standing: S::new(arrival) });
+                self.roster.start(job, || Member { submitted: now, ranking: S::new(arrival) });
             }
             Declared::JobComplete { job } => {
                 for flow in self.roster.complete(job).iter() {
@@ -76,12 +85,12 @@ impl<S: Standing> Scheduler<S> {
                     return;
                 };
                 self.arrivals += 1;
-                let standing = &mut entry.record.standing;
-                if let Some(rank) = standing.learn(network, declared) {
+                let ranking = &mut entry.record.ranking;
+                if let Some(rank) = ranking.learn(network, declared) {
                     let others = entry.flows.iter().filter(|other| *other != flow);
                     self.admission.rerank(others, rank);
                 }
-                let rank = standing.rank(arrival, size);
+                let rank = ranking.rank(arrival, size);
                 self.admission.enter(network, flow, (src, dst), rank);
             }
             Declared::FlowComplete { job, flow } => {
@@ -92,7 +101,7 @@ impl<S: Standing> Scheduler<S> {
             }
             Declared::TaskHost { job, .. } | Declared::Size { job, .. } => {
                 if let Some(entry) = self.roster.get_mut(job)
-                    && let Some(rank) = entry.record.standing.learn(network, declared)
+                    && let Some(rank) = entry.record.ranking.learn(network, declared)
                 {
                     self.admission.rerank(entry.flows.iter(), rank);
                 }
@@ -114,7 +123,7 @@ impl<S: Standing> Scheduler<S> {
     }
 }
 
-impl<S: Standing> Policy for Scheduler<S> {
+impl<S: Ranking> Policy for Scheduler<S> {
     fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         match observation {
             Observation::Declared(declared) => self.declare(now, network, declared),

@@ -8,77 +8,181 @@
 //! next notification, if one comes; the round trip of a port's flows is the mean over their paths
 //! with empty queues.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use model::{Congestion, Directive, Directives, LinkId, Measured, Network, Observation};
+use model::{
+    Cap, Directive, Directives, LinkId, Measured, Network, Observation, Severity, Thresholds,
+};
 use units::{Bytes, Span, Time};
 
 use crate::connections::Connections;
-use crate::trigger::Thresholds;
+use crate::parameter::{LONGEST, SHORTEST};
 use crate::watch::Watch;
-use crate::{LEASE, Policy, PolicyError, Share};
+use crate::{
+    Descriptor, DirectiveKind, Given, Kind, LEASE, Need, Parameter, Policy, PolicyError, Share,
+    Value,
+};
 
 /// The classes of flows, as positions of their lists.
 const BURST: usize = 0;
 const BACKGROUND: usize = 1;
 
-/// SDTCP's parameters. [`Default`] gives the published values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// When a port is congested.
-    pub thresholds: Thresholds,
-    /// A background flow has carried more than this; published: 1 MB.
-    pub background_size: Bytes,
-    /// And is older than this; published: 1 s.
-    pub background_age: Span,
-    /// μ at CN-L: the part of its fair share that a background flow keeps; published: 2/3.
-    pub low_share: Share,
-    /// μ at CN-M; published: 1/2.
-    pub medium_share: Share,
-    /// Payload of a full segment, below which no window goes; published: 1460 B.
-    pub segment: Bytes,
-    /// Time between two flow statistics. The text gives none.
-    pub statistics: Span,
+/// Packets in the queue of a port.
+const PACKETS: Kind = Kind::Integer(1, 1_000_000);
+
+const LOW: Parameter = Parameter::new(
+    "low",
+    PACKETS,
+    Value::Integer(30),
+    "packets in a port's queue at which it is congested (L); live at most 4096",
+)
+.published("section 5.1");
+
+const MEDIUM: Parameter = Parameter::new(
+    "medium",
+    PACKETS,
+    Value::Integer(60),
+    "packets at which it is congested more severely (M)",
+)
+.published("section 5.1");
+
+const HIGH: Parameter = Parameter::new(
+    "high",
+    PACKETS,
+    Value::Integer(85),
+    "packets at which it is congested most severely (H)",
+)
+.published("section 5.1");
+
+const RECOVERY: Parameter = Parameter::new(
+    "recovery",
+    Kind::Span(SHORTEST, LONGEST),
+    Value::Span(Span::from_secs(1)),
+    "how long the queue must stay below low to have recovered",
+)
+.published("section 5.1");
+
+const BACKGROUND_SIZE: Parameter = Parameter::new(
+    "background_size",
+    Kind::Bytes(Bytes::ZERO, Bytes::new(1 << 50)),
+    Value::Bytes(Bytes::new(1_000_000)),
+    "a background flow has carried more than this",
+)
+.published("section 3.3");
+
+const BACKGROUND_AGE: Parameter = Parameter::new(
+    "background_age",
+    Kind::Span(Span::ZERO, LONGEST),
+    Value::Span(Span::from_secs(1)),
+    "a background flow is also older than this",
+)
+.published("section 3.3");
+
+const LOW_SHARE: Parameter = Parameter::new(
+    "low_share",
+    Kind::Share,
+    Value::Share(Share::literal(666_667)),
+    "the part of its fair window that a background flow keeps at low congestion (mu)",
+)
+.published("section 3.4");
+
+const MEDIUM_SHARE: Parameter = Parameter::new(
+    "medium_share",
+    Kind::Share,
+    Value::Share(Share::literal(500_000)),
+    "the part that it keeps at medium congestion (mu)",
+)
+.published("section 3.4");
+
+/// The least window, in whole segments. Where receivers delay the acknowledgement of a single
+/// segment, as Linux does, one segment costs that delay for each.
+pub(crate) const FLOOR: Parameter = Parameter::new(
+    "floor_segments",
+    Kind::Integer(1, 1_000),
+    Value::Integer(1),
+    "no window goes below so many segments",
+)
+.published("section 3.4");
+
+/// The text gives none.
+pub(crate) const STATISTICS: Parameter = Parameter::new(
+    "statistics",
+    Kind::Span(SHORTEST, LONGEST),
+    Value::Span(Span::from_millis(100)),
+    "time between two flow statistics",
+);
+
+/// What `sdtcp` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "sdtcp",
+    summary: "when a switch queue fills, background flows get smaller windows",
+    source: "SDTCP, section 3",
+    parameters: &[
+        LOW,
+        MEDIUM,
+        HIGH,
+        RECOVERY,
+        BACKGROUND_SIZE,
+        BACKGROUND_AGE,
+        LOW_SHARE,
+        MEDIUM_SHARE,
+        FLOOR,
+        STATISTICS,
+    ],
+    needs: &[Need::Handshakes, Need::PortReports],
+    directives: &[DirectiveKind::Window],
+    is_max_min: false,
+    build: |given| {
+        let parameters = Parameters::from_given(given);
+        if !parameters.thresholds.rise() {
+            let range = "above 0, below medium, and medium below high";
+            return Err(PolicyError::OutOfRange { parameter: "low", range });
+        }
+        let connections = Connections::default();
+        Ok(Box::new(Sdtcp { parameters, connections, notices: Vec::new() }))
+    },
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Parameters {
+    thresholds: Thresholds,
+    background_size: Bytes,
+    background_age: Span,
+    low_share: Share,
+    medium_share: Share,
+    segment: Bytes,
+    floor_segments: u32,
+    statistics: Span,
 }
 
-impl Default for Parameters {
-    fn default() -> Self {
+impl Parameters {
+    fn from_given(given: &Given<'_>) -> Self {
         Self {
-            thresholds: Thresholds::default(),
-            background_size: Bytes::new(1_000_000),
-            background_age: Span::from_secs(1),
-            low_share: Share::literal(666_667),
-            medium_share: Share::literal(500_000),
-            segment: Bytes::new(1460),
-            statistics: Span::from_millis(100),
+            thresholds: Thresholds {
+                low: given.get(LOW.name),
+                medium: given.get(MEDIUM.name),
+                high: given.get(HIGH.name),
+                recovery: given.get(RECOVERY.name),
+            },
+            background_size: given.get(BACKGROUND_SIZE.name),
+            background_age: given.get(BACKGROUND_AGE.name),
+            low_share: given.get(LOW_SHARE.name),
+            medium_share: given.get(MEDIUM_SHARE.name),
+            segment: given.segment(),
+            floor_segments: given.get(FLOOR.name),
+            statistics: given.get(STATISTICS.name),
         }
     }
 }
 
-/// The policy.
-///
-/// # Errors
-/// [`PolicyError::OutOfRange`]: thresholds that don't rise, an empty segment, statistics without
-/// pause.
-pub fn new(parameters: Parameters) -> Result<Sdtcp, PolicyError> {
-    parameters.thresholds.validate()?;
-    let out = |parameter, range| Err(PolicyError::OutOfRange { parameter, range });
-    if parameters.segment == Bytes::ZERO {
-        return out("segment", "above 0 B");
-    }
-    if parameters.statistics == Span::ZERO {
-        return out("statistics", "above 0 s");
-    }
-    Ok(Sdtcp { parameters, connections: Connections::default(), notices: Vec::new() })
-}
-
 /// The policy's state: what is open.
 #[derive(Debug)]
-pub struct Sdtcp {
+struct Sdtcp {
     parameters: Parameters,
     connections: Connections,
     /// Congestion that was notified and not yet decided about.
-    notices: Vec<(LinkId, Congestion, Bytes)>,
+    notices: Vec<(LinkId, Severity, Bytes)>,
 }
 
 impl Policy for Sdtcp {
@@ -87,8 +191,8 @@ impl Policy for Sdtcp {
             return;
         };
         match measured {
-            Measured::Congested { link, level, queue } => {
-                self.notices.push((*link, *level, *queue));
+            Measured::Congested { link, severity, queue } => {
+                self.notices.push((*link, *severity, *queue));
             }
             Measured::Opened { flow, src, dst } => {
                 self.connections.open(now, network, *flow, (*src, *dst), self.parameters.segment);
@@ -114,8 +218,8 @@ impl Policy for Sdtcp {
     }
 
     fn decide(&mut self, _: Time, network: &Network, out: &mut Directives) {
-        for (link, level, queue) in self.notices.drain(..) {
-            congested(&self.parameters, &self.connections, network, (link, level, queue), out);
+        for notice in self.notices.drain(..) {
+            congested(&self.parameters, &self.connections, network, notice, out);
         }
     }
 
@@ -130,32 +234,34 @@ fn congested(
     parameters: &Parameters,
     connections: &Connections,
     network: &Network,
-    (link, level, queue): (LinkId, Congestion, Bytes),
+    (link, severity, queue): (LinkId, Severity, Bytes),
     out: &mut Directives,
 ) {
-    if level == Congestion::Recovered {
+    if severity == Severity::Recovered {
         out.push(Directive::Window { link, flow: None, cap: None, lease: LEASE });
         return;
     }
     let Some(port) = connections.port(link) else {
         return;
     };
-    let Parameters { low_share, medium_share, segment, .. } = *parameters;
+    let Parameters { low_share, medium_share, segment, floor_segments, .. } = *parameters;
     let capacity = network.topology().link(link).spec.capacity;
     // Equation 2: what all flows together have in flight.
     let total = capacity.bytes_in(port.round_trip()) + queue;
     let [burst, background] = &port.flows;
     let (some, many) = (burst.len() as u64, background.len() as u64);
     let fair = share(total, port.count());
-    let background_cap = match level {
-        Congestion::Low => low_share.of(fair).max(segment),
-        Congestion::Medium => medium_share.of(fair).max(segment),
-        Congestion::High | Congestion::Recovered => segment,
+    let background_cap = match severity {
+        Severity::Low => low_share.of(fair).max(segment),
+        Severity::Medium => medium_share.of(fair).max(segment),
+        Severity::High | Severity::Recovered => segment,
     };
-    let entry =
-        |flow, cap| Directive::Window { link, flow: Some(flow), cap: Some(cap), lease: LEASE };
+    let entry = |flow, bytes| {
+        let cap = Some(Cap { bytes, floor_segments });
+        Directive::Window { link, flow: Some(flow), cap, lease: LEASE }
+    };
     out.extend(background.iter().map(|flow| entry(*flow, background_cap)));
-    if level == Congestion::High {
+    if severity == Severity::High {
         let cap = share(total - segment * many, some).max(segment);
         out.extend(burst.iter().map(|flow| entry(*flow, cap)));
     }

@@ -9,18 +9,29 @@
 //! flows. Admission of coflows with deadlines, and Varys's own guard against starvation, are left
 //! out.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::Policy;
-use crate::allocator::Allocator;
 use crate::coflow::Rule;
+use crate::coflow_rates::CoflowRates;
 use crate::order::{Demand, by_bottleneck};
-use crate::ordered::{Order, Ordered, Pause};
+use crate::ordered::{Order, Ordered, PAUSE};
+use crate::{Descriptor, DirectiveKind};
 
-/// The policy.
-pub fn new(pause: Pause) -> impl Policy + Send {
-    Allocator::new(Ordered::<SmallestBottleneck>::new(pause, None))
-}
+/// What `sebf` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "sebf",
+    summary: "the coflow with the smallest bottleneck goes first, its flows ending together (Varys)",
+    source: "Varys, SIGCOMM 2014",
+    parameters: &[PAUSE],
+    needs: &[],
+    directives: &[DirectiveKind::Pace],
+    is_max_min: false,
+    build: |given| {
+        let pause = given.get(PAUSE.name);
+        Ok(Box::new(CoflowRates::new(Ordered::<SmallestBottleneck>::new(pause, None))))
+    },
+};
 
 #[derive(Debug)]
 struct SmallestBottleneck;

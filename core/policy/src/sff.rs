@@ -3,22 +3,34 @@
 //! Source: Phurti, section 2.1 and figure 2.2c, for pFabric and PDQ. The order goes by the size
 //! declared at the request, not by what remains; waiting flows are SLOW as under `smsf`.
 
+use alloc::boxed::Box;
+
 use units::Bytes;
 
 use crate::admission::Rank;
-use crate::scheduler::{Scheduler, Standing};
-use crate::{Messages, Policy, Share};
+use crate::scheduler::{BETA, Ranking, Scheduler};
+use crate::{Descriptor, DirectiveKind};
 
-/// The policy; a host's SLOW flows divide `slow_share` of its access link.
-pub fn new(slow_share: Share, messages: Messages) -> impl Policy + Send {
-    Scheduler::<EachFlow>::new(slow_share, messages, None)
-}
+/// What `sff` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "sff",
+    summary: "shortest flow first, by declared size",
+    source: "Phurti, section 2.1, for pFabric and PDQ",
+    parameters: &[BETA],
+    needs: &[],
+    directives: &[DirectiveKind::Pace],
+    is_max_min: false,
+    build: |given| {
+        let slow_share = given.get(BETA.name);
+        Ok(Box::new(Scheduler::<EachFlow>::new(slow_share, given.messages(), None)))
+    },
+};
 
 /// A job means nothing here.
 #[derive(Debug)]
 struct EachFlow;
 
-impl Standing for EachFlow {
+impl Ranking for EachFlow {
     fn new(_: u64) -> Self {
         Self
     }

@@ -4,36 +4,33 @@
 //! max T_ij over host pairs (i, j), renewed with every message that changes the traffic matrix;
 //! ties by arrival of the job. T_ij is what was declared, whether it is under way, done or to come.
 
+use alloc::boxed::Box;
+
 use model::{Declared, Network};
 use units::Bytes;
 
-pub use crate::guard::Guard;
-
 use crate::admission::Rank;
+use crate::guard::{self, Guard};
 use crate::roster::exists;
-use crate::scheduler::{Scheduler, Standing};
+use crate::scheduler::{BETA, Ranking, Scheduler};
 use crate::traffic::Traffic;
-use crate::{Messages, Policy, PolicyError, Share};
+use crate::{Descriptor, DirectiveKind};
 
-/// Phurti's parameters. [`Default`] gives the published values (section 6.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Parameters {
-    /// β: the share of its access link that a host's SLOW flows divide; published: 1 %.
-    pub slow_share: Share,
-    /// The starvation guard.
-    pub guard: Guard,
-}
-
-/// The policy.
-///
-/// # Errors
-/// [`PolicyError::OutOfRange`]: a period below [`Guard::SHORTEST`], a duration of zero or above the
-/// period.
-pub fn new(parameters: Parameters, messages: Messages) -> Result<impl Policy + Send, PolicyError> {
-    parameters.guard.validate()?;
-    let Parameters { slow_share, guard } = parameters;
-    Ok(Scheduler::<SequentialTraffic>::new(slow_share, messages, Some(guard)))
-}
+/// What `smsf` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "smsf",
+    summary: "the job whose largest traffic between two hosts is smallest goes first (Phurti)",
+    source: "Phurti, chapter 4",
+    parameters: &[BETA, guard::THRESHOLD, guard::PERIOD, guard::DURATION],
+    needs: &[],
+    directives: &[DirectiveKind::Pace],
+    is_max_min: false,
+    build: |given| {
+        let guard = Guard::from_parameters(given)?;
+        let slow_share = given.get(BETA.name);
+        Ok(Box::new(Scheduler::<SequentialTraffic>::new(slow_share, given.messages(), Some(guard))))
+    },
+};
 
 /// A job's traffic matrix and the rank that follows from it.
 #[derive(Debug)]
@@ -42,7 +39,7 @@ struct SequentialTraffic {
     rank: Rank,
 }
 
-impl Standing for SequentialTraffic {
+impl Ranking for SequentialTraffic {
     fn new(arrival: u64) -> Self {
         Self { traffic: Traffic::default(), rank: Rank { amount: Bytes::ZERO, arrival } }
     }

@@ -12,41 +12,50 @@
 //! nothing more came, and the better one is taken. Beyond [`MOST`] jobs the rest keep the first of
 //! these orders. Jobs older than the guard's threshold always have a ration of their own.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
-
-pub use crate::allocator::Ration;
 
 use units::Span;
 
-use crate::allocator::Allocator;
 use crate::coflow::Rule;
+use crate::coflow_rates::{CoflowRates, Ration};
 use crate::order::{Demand, bssf, by_bottleneck, improve, total};
-use crate::ordered::{Order, Ordered, Pause};
-use crate::{Policy, Share};
+use crate::ordered::{Order, Ordered, PAUSE};
+use crate::parameter::LONGEST;
+use crate::{Descriptor, DirectiveKind, Kind, Parameter, Share, Value};
 
 /// Most jobs that the search for a better order looks at.
 pub const MOST: usize = 48;
 
-/// Our parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// Between two divisions of what single flows left.
-    pub pause: Pause,
-    /// The starvation guard: jobs older than 100 s, as Phurti's, have 1 % for themselves.
-    pub guard: Ration,
-}
+const THRESHOLD: Parameter = Parameter::new(
+    "threshold",
+    Kind::Span(Span::ZERO, LONGEST),
+    Value::Span(Span::from_secs(100)),
+    "jobs submitted longer ago always have a share for themselves; Phurti's value",
+);
 
-impl Default for Parameters {
-    fn default() -> Self {
-        let guard = Ration { threshold: Span::from_secs(100), share: Share::default() };
-        Self { pause: Pause::default(), guard }
-    }
-}
+const SHARE: Parameter = Parameter::new(
+    "share",
+    Kind::Share,
+    Value::Share(Share::literal(10_000)),
+    "the share of every link that such jobs divide",
+);
 
-/// The policy.
-pub fn new(parameters: Parameters) -> impl Policy + Send {
-    Allocator::new(Ordered::<SmallestRemaining>::new(parameters.pause, Some(parameters.guard)))
-}
+/// What `srb` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "srb",
+    summary: "the job whose busiest link has least left goes first, unless another order is better",
+    source: "ours, the successor of smsf",
+    parameters: &[PAUSE, THRESHOLD, SHARE],
+    needs: &[],
+    directives: &[DirectiveKind::Pace],
+    is_max_min: false,
+    build: |given| {
+        let guard = Ration { threshold: given.get(THRESHOLD.name), share: given.get(SHARE.name) };
+        let ordered = Ordered::<SmallestRemaining>::new(given.get(PAUSE.name), Some(guard));
+        Ok(Box::new(CoflowRates::new(ordered)))
+    },
+};
 
 #[derive(Debug)]
 struct SmallestRemaining;

@@ -6,18 +6,26 @@
 //! the rates are that assignment, made anew in every instant in which a flow comes or ends, for all
 //! flows: meant for small numbers of them. `sff` is the same by declared size.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use model::FlowId;
 use units::Time;
 
-use crate::Policy;
-use crate::allocator::{Allocator, Discipline, Division};
+use crate::coflow_rates::{CoflowRates, Discipline, Division};
+use crate::{Descriptor, DirectiveKind};
 
-/// The policy.
-pub fn new() -> impl Policy + Send {
-    Allocator::new(LeastLeft)
-}
+/// What `srpt` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "srpt",
+    summary: "the flow with least left to send goes first (pFabric)",
+    source: "pFabric, SIGCOMM 2013",
+    parameters: &[],
+    needs: &[],
+    directives: &[DirectiveKind::Pace],
+    is_max_min: false,
+    build: |_| Ok(Box::new(CoflowRates::new(LeastLeft))),
+};
 
 #[derive(Debug)]
 struct LeastLeft;

@@ -5,16 +5,25 @@
 //! window outlives its requests. Growth is TCP's, which both name: by one an answer up to half of
 //! the window at which an answer was last lost, by one a window beyond it.
 
+use alloc::boxed::Box;
+
 use model::{Network, NodeId, Request};
 use units::{Span, Time};
 
-use crate::Policy;
 use crate::sliding::{self, Sliding};
+use crate::{Descriptor, DirectiveKind, Need};
 
-/// The policy.
-pub fn new() -> impl Policy + Send {
-    Sliding::<Window>::new()
-}
+/// What `sw` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "sw",
+    summary: "a sliding window of queries, which halves when an answer is lost",
+    source: "SICC, section 4, after Nishtala et al., NSDI 2013",
+    parameters: &[],
+    needs: &[Need::Requests],
+    directives: &[DirectiveKind::Gather],
+    is_max_min: false,
+    build: |_| Ok(Box::new(Sliding::<Window>::new())),
+};
 
 #[derive(Clone, Copy, Debug)]
 struct Window {

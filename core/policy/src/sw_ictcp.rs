@@ -8,11 +8,13 @@
 //! the first half of a slot of two round trips traffic is measured, in the second the window may
 //! grow, by α of the link less that traffic.
 
+use alloc::boxed::Box;
+
 use model::{Network, NodeId, Request};
 use units::{Bytes, Rate, Span, Time};
 
-use crate::Policy;
 use crate::sliding::{self, Sliding};
+use crate::{Descriptor, DirectiveKind, Need};
 
 /// α: the part of the link that may be promised, percent.
 const PROMISED: u64 = 90;
@@ -27,10 +29,17 @@ const LEAST: u32 = 2;
 /// IP and TCP header, octets.
 const HEADER: u64 = 40;
 
-/// The policy.
-pub fn new() -> impl Policy + Send {
-    Sliding::<Window>::new()
-}
+/// What `sw-ictcp` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "sw-ictcp",
+    summary: "a sliding window of queries that grows by what the front end's link has left",
+    source: "SICC, sections 2 and 4, after ICTCP, CoNEXT 2010",
+    parameters: &[],
+    needs: &[Need::Requests],
+    directives: &[DirectiveKind::Gather],
+    is_max_min: false,
+    build: |_| Ok(Box::new(Sliding::<Window>::new())),
+};
 
 #[derive(Clone, Copy, Debug)]
 struct Window {

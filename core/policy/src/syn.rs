@@ -9,8 +9,9 @@
 //!
 //! The text's controller knows at no cost what waits; here each report adds to a backlog
 //! from which granted packets are taken, as Fastpass does. A slot is the time of a packet of
-//! [`Parameters::packet`] frame bytes on the hosts' links.
+//! `packet` frame bytes on the hosts' links.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -21,36 +22,72 @@ use units::{Bytes, Rate, Span, Time};
 use crate::colouring::Colouring;
 use crate::matching::{Claim, MOST_SLOTS, Matcher, Served};
 use crate::spines::Spines;
-use crate::{Policy, PolicyError};
+use crate::{Descriptor, DirectiveKind, Kind, Need, Parameter, Policy, Value};
 
 /// Which of two waiting packets goes first (section III-A).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Oldest cell first: the packet that was queued earlier.
     Ocf,
     /// Shortest remaining job first: the packet with less left of its burst, itself included.
     Srjf,
     /// Max-min fair: the packet that has been at the head of its queue for longer.
-    #[default]
     Mmf,
 }
 
-/// The parameters of `syn`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// Who goes first.
-    pub order: Order,
-    /// Frame bytes of the packet that fills a timeslot.
-    pub packet: Bytes,
-    /// Timeslots decided at once, 1 to 64; what is queued meanwhile waits for the next batch.
-    pub batch: u32,
+impl Order {
+    /// The names of the orders in scenarios.
+    const NAMES: [&str; 3] = ["ocf", "srjf", "mmf"];
+    const ALL: [Self; 3] = [Self::Ocf, Self::Srjf, Self::Mmf];
 }
 
-impl Default for Parameters {
-    /// The text's slot of 1500 octets, each decided when it begins.
-    fn default() -> Self {
-        Self { order: Order::Mmf, packet: Bytes::new(1500), batch: 1 }
-    }
+const ORDER: Parameter = Parameter::new(
+    "order",
+    Kind::Choice(&Order::NAMES),
+    Value::Choice("mmf"),
+    "who goes first: ocf, the oldest packet; srjf, the flow with least left; mmf, the packet that has \
+     been first of its queue for longest",
+);
+
+const PACKET: Parameter = Parameter::new(
+    "packet",
+    Kind::Bytes(Bytes::new(64), Bytes::new(65_535)),
+    Value::Bytes(Bytes::new(1_500)),
+    "frame octets of the packet that fills a timeslot",
+)
+.published("sections II-A, III-A");
+
+const BATCH: Parameter = Parameter::new(
+    "batch",
+    Kind::Integer(1, MOST_SLOTS as u64),
+    Value::Integer(1),
+    "timeslots decided at once: quicker to decide, and what is queued meanwhile waits",
+)
+.published("sections II-A, III-A");
+
+/// What `syn` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "syn",
+    summary: "who sends to whom in each timeslot, and over which spine",
+    source: "To sync or not to sync, sections II-A and III-A",
+    parameters: &[ORDER, PACKET, BATCH],
+    needs: &[Need::WaitingPackets],
+    directives: &[DirectiveKind::Grant],
+    is_max_min: false,
+    build: |given| {
+        let order = given.get::<&str>(ORDER.name);
+        let named = Order::NAMES.iter().zip(Order::ALL).find(|(name, _)| **name == order);
+        let (_, order) = named.expect("a choice has one of its names");
+        let (packet, batch) = (given.get(PACKET.name), given.get(BATCH.name));
+        Ok(Box::new(Syn::new(Parameters { order, packet, batch })))
+    },
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Parameters {
+    order: Order,
+    packet: Bytes,
+    batch: u32,
 }
 
 /// No queue.
@@ -200,7 +237,7 @@ impl Arbiter {
 
 /// The synchronous policy.
 #[derive(Debug)]
-pub struct Syn {
+struct Syn {
     parameters: Parameters,
     arbiter: Arbiter,
     /// Number of the next timeslot to decide, counted from time 0.
@@ -217,19 +254,8 @@ pub struct Syn {
 }
 
 impl Syn {
-    /// The policy, before it has seen its network.
-    ///
-    /// # Errors
-    /// A parameter outside its range.
-    pub fn new(parameters: Parameters) -> Result<Self, PolicyError> {
-        let out_of_range = |parameter, range| Err(PolicyError::OutOfRange { parameter, range });
-        if parameters.batch == 0 || parameters.batch > MOST_SLOTS {
-            return out_of_range("batch", "from 1 to 64 timeslots");
-        }
-        if parameters.packet == Bytes::ZERO {
-            return out_of_range("packet", "at least 1 octet");
-        }
-        Ok(Self {
+    fn new(parameters: Parameters) -> Self {
+        Self {
             parameters,
             arbiter: Arbiter::new(parameters.order, 0),
             next: 0,
@@ -240,7 +266,7 @@ impl Syn {
             edges: Vec::new(),
             colours: Vec::new(),
             ticked: false,
-        })
+        }
     }
 
     /// Learns what the network is like; the first time also how long a slot is.

@@ -1,8 +1,7 @@
 //! What a policy wants switches to report.
 
+use model::Thresholds;
 use units::Span;
-
-use crate::trigger::Thresholds;
 
 /// The instruments that a policy decides from. Each world sees to it that its switches report as
 /// asked; where a policy asks for none, switches do nothing but forward.

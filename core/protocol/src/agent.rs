@@ -8,6 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
+use model::{Cap, Severity, Thresholds};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
@@ -22,8 +23,8 @@ pub enum Report {
     Hello {
         /// The hosts that the agent acts for: one on a real machine, several in a virtual cluster.
         hosts: Vec<Host>,
-        /// What its kernel gives, by the names of `watermaster doctor`.
-        capabilities: Vec<String>,
+        /// What it can do.
+        capabilities: Vec<Capability>,
         /// The highest epoch it has obeyed; 0 before the first.
         epoch: u64,
     },
@@ -49,11 +50,23 @@ pub enum Report {
         /// Its interface.
         interface: String,
         /// How much.
-        level: Level,
+        severity: Severity,
         /// Frame bytes in the queue.
         queue_bytes: Bytes,
     },
-    /// Commands were carried out.
+    /// A command was not carried out; what stood before stands. Comes before [`Report::Applied`] of the
+    /// same number.
+    Failed {
+        /// Its epoch.
+        epoch: u64,
+        /// The number of the commands that it came with.
+        sequence: u64,
+        /// The command.
+        command: Command,
+        /// Why, for people.
+        reason: String,
+    },
+    /// Commands were carried out, but for those that were reported as [`Report::Failed`].
     Applied {
         /// Their epoch.
         epoch: u64,
@@ -99,19 +112,38 @@ pub struct ConnectionReport {
     pub retransmissions: u32,
 }
 
-/// Congestion of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What an agent can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Level {
-    /// CR: not congested for some time.
-    Recovered,
-    /// CN-L.
-    Low,
-    /// CN-M.
-    Medium,
-    /// CN-H.
-    High,
+pub enum Capability {
+    /// Hold connections to rates at their sender.
+    Pacing,
+    /// Report how connections stand.
+    Statistics,
+    /// Watch queues of interfaces, and connections that open and close there.
+    Watching,
+    /// Cap the windows of acknowledgements at interfaces.
+    Windows,
+    /// Put connections into classes of strict priority.
+    Priorities,
+}
+
+impl Capability {
+    /// All of them.
+    pub const ALL: [Self; 5] =
+        [Self::Pacing, Self::Statistics, Self::Watching, Self::Windows, Self::Priorities];
+
+    /// Its name, as in messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pacing => "pacing",
+            Self::Statistics => "statistics",
+            Self::Watching => "watching",
+            Self::Windows => "windows",
+            Self::Priorities => "priorities",
+        }
+    }
 }
 
 /// From the controller to an agent: what to do from now on.
@@ -149,7 +181,7 @@ pub enum Command {
         /// The connection.
         connection: Connection,
         /// 0 is served first.
-        level: u8,
+        priority: u8,
     },
     /// Cap the window in acknowledgements that come back through an interface.
     Window {
@@ -160,9 +192,9 @@ pub enum Command {
         /// One connection, whose entry goes before that of the interface; nothing: all.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         connection: Option<Connection>,
-        /// Most octets of payload in flight; nothing removes the entry.
+        /// The cap; nothing removes the entry.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        cap_bytes: Option<Bytes>,
+        cap: Option<Cap>,
     },
     /// Watch the queue of an interface, or stop.
     Watch {
@@ -182,17 +214,15 @@ pub enum Command {
     },
 }
 
-/// When a queue counts as congested (SDTCP, section 3.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Thresholds {
-    /// CN-L at or above so many packets.
-    pub low_packets: u32,
-    /// CN-M at or above.
-    pub medium_packets: u32,
-    /// CN-H at or above.
-    pub high_packets: u32,
-    /// CR after so long below the low one.
-    pub recovery_ns: Span,
+impl Command {
+    /// What an agent must be able to do for it.
+    pub const fn needs(&self) -> Capability {
+        match self {
+            Self::Pace { .. } => Capability::Pacing,
+            Self::Prioritize { .. } => Capability::Priorities,
+            Self::Window { .. } => Capability::Windows,
+            Self::Watch { .. } => Capability::Watching,
+            Self::Sample { .. } => Capability::Statistics,
+        }
+    }
 }

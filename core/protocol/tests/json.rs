@@ -1,6 +1,6 @@
 //! The JSON form is a promise to programs in other languages: it is spelt out here.
 
-use watermaster_protocol::agent::{Command, Commands, Report};
+use watermaster_protocol::agent::{Capability, Command, Commands, Report};
 use watermaster_protocol::application::Declaration;
 
 /// Reads, writes, and has what it began with.
@@ -40,13 +40,24 @@ fn reports_and_commands() {
             "hosts":[{"name":"h0","addresses":["10.0.0.1"]}]}"#,
     );
     same::<Report>(
-        r#"{"type":"congested","node":"s0","interface":"p1","level":"high","queue_bytes":90000}"#,
+        r#"{"type":"congested","node":"s0","interface":"p1","severity":"high","queue_bytes":90000}"#,
     );
+    same::<Report>(
+        r#"{"type":"failed","epoch":3,"sequence":1,"command":{"type":"sample"},"reason":"no"}"#,
+    );
+    for capability in Capability::ALL {
+        let json = format!("\"{}\"", capability.name());
+        assert_eq!(same::<Capability>(&json), capability);
+    }
     let commands = same::<Commands>(
         r#"{"epoch":3,"sequence":1,"lease_ns":10000000000,"complete":true,"commands":[
             {"type":"pace","rate_bps":10000000,
              "connection":{"source":"10.0.0.1:1","destination":"10.0.0.2:2"}},
-            {"type":"window","node":"s0","interface":"p1","cap_bytes":2920},
+            {"type":"window","node":"s0","interface":"p1","cap":{"bytes":2920,"floor_segments":1}},
+            {"type":"watch","node":"s0","interface":"p1","thresholds":{"low_packets":30,
+             "medium_packets":60,"high_packets":85,"recovery_ns":1000000000}},
+            {"type":"prioritize","priority":2,
+             "connection":{"source":"10.0.0.1:1","destination":"10.0.0.2:2"}},
             {"type":"sample","every_ns":1000000000}]}"#,
     );
     assert!(matches!(commands.commands[0], Command::Pace { rate_bps: Some(_), .. }));

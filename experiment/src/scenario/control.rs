@@ -5,7 +5,7 @@ use document::DocumentError;
 use document::fields::{Value, between};
 use model::Topology;
 use packet::Enforcement;
-use policy::GATHERING;
+use policy::DirectiveKind;
 use simulated_controller::{Faults, Often};
 use units::{Bytes, Span};
 
@@ -76,6 +76,7 @@ fn read_faults(value: &Value<'_>) -> Result<Faults, DocumentError> {
         cut: fields.optional("cut", read_often)?,
         death: fields.optional("death", read_often)?,
         crash: fields.optional("crash", read_often)?,
+        failure: fields.or("failure", 0.0, |v| v.number(0.0..=0.9))?,
     };
     fields.done()?;
     Ok(faults)
@@ -106,16 +107,15 @@ pub(super) fn check(
                     use a star, two racks or another tree";
         return Err(value.error(what));
     }
+    let enforced = [DirectiveKind::Pace, DirectiveKind::Prioritize];
     let refused = policies.iter().find(|spec| {
-        spec.transport.held
-            || GATHERING.contains(&spec.name)
-            || spec.build().is_ok_and(|policy| policy.watch().is_some())
+        spec.transport.held || spec.policy.directives.iter().any(|kind| !enforced.contains(kind))
     });
     refused.map_or(Ok(()), |spec| {
         Err(value.error(format_args!(
             "{} decides about more than rates and priorities, which the simulated controller can't \
              enforce; remove controller or the policy",
-            spec.name
+            spec.policy.name
         )))
     })
 }

@@ -265,7 +265,12 @@ fn baseline(root: &mut Fields<'_>, policies: &[PolicySpec]) -> Result<String, Do
         let names: Vec<_> = labels.iter().map(|label| (*label, *label)).collect();
         v.choice(&names)
     })?;
-    let tcp = || labels.iter().copied().find(|label| *label == "tcp");
+    // A policy that decides nothing, unless it stands for a transport of another name.
+    let plain = || {
+        let is_plain =
+            |spec: &&PolicySpec| spec.policy.is_passive() && spec.label == spec.policy.name;
+        policies.iter().find(is_plain).map(|spec| spec.label.as_str())
+    };
     let first = || labels.first().copied().unwrap_or_default();
-    Ok(chosen.or_else(tcp).unwrap_or_else(first).to_owned())
+    Ok(chosen.or_else(plain).unwrap_or_else(first).to_owned())
 }

@@ -3,7 +3,7 @@
 use document::fields::Value;
 use document::{DocumentError, policies};
 use packet::Transport;
-use policy::{GATHERING, Parameters, Policy, PolicyError};
+use policy::{Descriptor, DirectiveKind, Need, Parameters, Policy, PolicyError};
 use units::Bytes;
 
 use super::transport;
@@ -15,8 +15,8 @@ const MOST: usize = 64;
 pub struct PolicySpec {
     /// How results name it; unique in the scenario.
     pub label: String,
-    /// Which policy it is, one of [`policy::NAMES`].
-    pub name: &'static str,
+    /// Which policy it is.
+    pub policy: &'static Descriptor,
     /// Its parameters.
     pub parameters: Parameters,
     /// The transport in its run.
@@ -31,7 +31,7 @@ impl PolicySpec {
     /// # Errors
     /// None for what [`Scenario::read`](super::Scenario::read) accepted.
     pub fn build(&self) -> Result<Box<dyn Policy + Send>, PolicyError> {
-        policy::by_name(self.name, &self.parameters)
+        self.policy.build(&self.parameters)
     }
 }
 
@@ -58,22 +58,19 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Vec<PolicySpec>
 
 fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, DocumentError> {
     let mut fields = value.fields()?;
-    let name = policies::read_name(&mut fields)?;
-    let label = fields.or("label", name.to_owned(), Value::name)?;
     let transport = fields.or("transport", base, |v| transport::read(v, base))?;
     let segment = Bytes::new(u64::from(transport.mss));
-    let parameters = policies::read(&mut fields, name, segment)?;
+    let (policy, parameters) = policies::read(&mut fields, segment)?;
+    let label = fields.or("label", policy.name.to_owned(), Value::name)?;
     fields.done()?;
     let written = value.written(&["label", "transport"])?;
-    let spec = PolicySpec { label, name, parameters, transport, written };
-    // The policy checks combinations of parameters.
-    let policy = spec.build().map_err(|error| value.error(error))?;
-    if policy.watch().is_some() && !transport.handshake {
+    if policy.needs(Need::Handshakes) && !transport.handshake {
         return Err(value.error(format_args!(
-            "{name} reads SYN and FIN at switches; write handshake = true into [transport]"
+            "{} reads SYN and FIN at switches; write handshake = true into [transport]",
+            policy.name
         )));
     }
-    Ok(spec)
+    Ok(PolicySpec { label, policy, parameters, transport, written })
 }
 
 /// Refuses policies that never say how to gather: fan-out requests would wait forever.
@@ -81,12 +78,16 @@ pub(super) fn check_gathering(
     value: &Value<'_>,
     policies: &[PolicySpec],
 ) -> Result<(), DocumentError> {
-    match policies.iter().find(|policy| !GATHERING.contains(&policy.name)) {
-        Some(policy) => Err(value.error(format_args!(
-            "{} doesn't say how to gather requests; use {}",
-            policy.name,
-            GATHERING.join(", ")
-        ))),
+    match policies.iter().find(|spec| !spec.policy.says(DirectiveKind::Gather)) {
+        Some(spec) => {
+            let gathering = policy::POLICIES.iter().filter(|p| p.says(DirectiveKind::Gather));
+            let names: Vec<&str> = gathering.map(|policy| policy.name).collect();
+            Err(value.error(format_args!(
+                "{} doesn't say how to gather requests; use {}",
+                spec.policy.name,
+                names.join(", ")
+            )))
+        }
         None => Ok(()),
     }
 }

@@ -5,8 +5,9 @@
 //! maps; when the agent is gone, they end there too.
 #![deny(unsafe_code)]
 
+mod actuator;
 mod delay;
-mod hands;
+mod host;
 mod outgoing;
 pub mod settings;
 
@@ -14,8 +15,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::Lapsed;
 use document::DocumentError;
-use protocol::agent::{Commands, Report};
+use protocol::agent::Commands;
 use rand::RngExt as _;
 use rustls::ClientConfig;
 use tokio::io::BufReader;
@@ -25,7 +27,7 @@ use wire::client::Client;
 use wire::lines::Lines;
 use wire::tls;
 
-use hands::{Hands, Lapsed};
+use host::Host;
 use outgoing::Outgoing;
 use settings::Settings;
 
@@ -62,48 +64,44 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let config = settings.tls.as_ref().map(tls::client).transpose()?.map(Arc::new);
-    let mut hands = Hands::start(&settings)?;
+    let mut host = Host::start(&settings)?;
     tracing::info!(agent = settings.name, controller = %settings.controller, "agent ready");
     tokio::select! {
-        () = converse(&settings, config.as_ref(), &mut hands) => {}
+        () = converse(&settings, config.as_ref(), &mut host) => {}
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    hands.stop();
+    host.stop();
     Ok(())
 }
 
 /// Connects again and again.
-async fn converse(settings: &Settings, config: Option<&Arc<ClientConfig>>, hands: &mut Hands) {
+async fn converse(settings: &Settings, config: Option<&Arc<ClientConfig>>, host: &mut Host) {
     let (least, most) = BACKOFF;
     let mut pause = least;
     loop {
         let began = Instant::now();
-        let why = once(settings, config, hands).await;
-        hands.left_alone();
+        let why = once(settings, config, host).await;
+        host.disconnected();
         if began.elapsed() > SILENCE {
             pause = least;
         }
         // Agents that lost their controller together must not come back together.
         let share = rand::rng().random_range(0.5..1.5);
         tracing::warn!(reason = why, "no controller; leases run out");
-        hands.meanwhile(tokio::time::sleep(pause.mul_f64(share))).await;
+        host.meanwhile(tokio::time::sleep(pause.mul_f64(share))).await;
         pause = (pause * 2).min(most);
     }
 }
 
 /// One connection; why it ended.
-async fn once(
-    settings: &Settings,
-    config: Option<&Arc<ClientConfig>>,
-    hands: &mut Hands,
-) -> String {
-    let client = match hands.meanwhile(Client::connect(&settings.controller, config)).await {
+async fn once(settings: &Settings, config: Option<&Arc<ClientConfig>>, host: &mut Host) -> String {
+    let client = match host.meanwhile(Client::connect(&settings.controller, config)).await {
         Ok(client) => client,
         Err(error) => return error.to_string(),
     };
     let path = format!("/v1/agents/{}/exchange", settings.name);
-    let stream = match hands.meanwhile(timeout(SILENCE, client.exchange(&path))).await {
+    let stream = match host.meanwhile(timeout(SILENCE, client.exchange(&path))).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return error.to_string(),
         Err(_) => return "the controller does not answer".to_owned(),
@@ -112,11 +110,7 @@ async fn once(
     let (reader, writer) = tokio::io::split(stream);
     let mut lines = Lines::new(BufReader::new(reader), LINE);
     let mut outgoing = Outgoing::new(writer);
-    let mut reports = vec![Report::Hello {
-        hosts: settings.hosts.iter().map(|acting| acting.host.clone()).collect(),
-        capabilities: capabilities(settings),
-        epoch: hands.epoch(),
-    }];
+    let mut reports = vec![host.hello(settings)];
     let mut heard = Instant::now();
     loop {
         if let Err(error) = reports.drain(..).try_for_each(|report| outgoing.tell(&report)) {
@@ -127,8 +121,8 @@ async fn once(
                 heard = Instant::now();
                 match next {
                     Ok(Ok(Some(Some(commands)))) => {
-                        if let Err(Lapsed) = hands.obey(&commands, &mut reports) {
-                            return "leases ended before it was heard again".to_owned();
+                        if let Err(Lapsed) = host.obey(&commands, &mut reports) {
+                            return "leases ended before it was heard again, or can't begin".to_owned();
                         }
                     }
                     Ok(Ok(Some(None))) => {}
@@ -137,7 +131,7 @@ async fn once(
                     Err(_) => return "the controller is silent".to_owned(),
                 }
             }
-            () = hands.ready() => hands.attend(&mut reports),
+            () = host.ready() => host.attend(&mut reports),
             sent = outgoing.send() => {
                 if let Err(error) = sent {
                     return error.to_string();
@@ -145,16 +139,4 @@ async fn once(
             }
         }
     }
-}
-
-/// What it can do here, by the names that the controller knows.
-fn capabilities(settings: &Settings) -> Vec<String> {
-    let mut names = vec!["pace".to_owned(), "statistics".to_owned()];
-    if !settings.ports.is_empty() {
-        names.extend(["watch", "window"].map(str::to_owned));
-    }
-    if settings.ports.iter().any(|port| !port.classes.is_empty()) {
-        names.push("prioritize".to_owned());
-    }
-    names
 }

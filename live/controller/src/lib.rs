@@ -17,7 +17,6 @@ pub mod listen;
 pub mod metrics;
 pub mod outlet;
 pub mod owner;
-pub mod record;
 pub mod recorder;
 pub mod replay;
 pub mod settings;

@@ -140,6 +140,7 @@ fn counted(c: &Counters, measures: &Measures) -> Vec<(&'static str, &'static str
         ("malformed", "Messages of switches that could not be read", c.malformed),
         ("switch_errors", "What switches refused or did not answer", c.switch_errors),
         ("directives", "Directives of the policy", c.directives),
+        ("commands_failed", "Commands that agents could not carry out", c.commands_failed),
         ("directives_unenforced", "Directives that nothing can enforce", c.directives_unenforced),
         ("commands", "Commands sent to agents", c.commands),
         ("entries_added", "Flow entries added or changed", c.entries_added),

@@ -80,7 +80,6 @@ pub struct Answer {
 /// The machine and those it speaks to.
 pub struct Owner {
     controller: Controller,
-    epoch: u64,
     /// The policy that decides now.
     policy: (String, Parameters),
     clock: Clock,
@@ -108,7 +107,6 @@ impl Owner {
         let policy = (settings.control.policy_name.clone(), settings.parameters);
         Ok(Self {
             controller: Controller::new(settings.control, epoch, Time::ZERO)?,
-            epoch,
             policy,
             clock,
             recorder,
@@ -247,7 +245,7 @@ impl Owner {
 
     fn reload(&mut self, now: Time, settings: Settings) {
         if let Some(recorder) = &mut self.recorder {
-            recorder.begin(now, &settings, self.epoch);
+            recorder.changed(now, &settings);
         }
         let mut out = std::mem::take(&mut self.out);
         self.controller.reconfigure(now, change(settings, &mut self.policy));

@@ -14,11 +14,11 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
-use control::{Input, Output};
+use control::record::{self, Configuration, TooLong};
+use control::{Digest, Input, Output};
 use units::Time;
 
 use crate::metrics::{Measures, Recording};
-use crate::record::{self, Beginning, Digest};
 use crate::settings::{self, Settings};
 
 /// Octets that are handed over at once.
@@ -44,7 +44,8 @@ pub struct Recorder {
     writer: Option<JoinHandle<()>>,
     measures: Arc<Measures>,
     digest: Digest,
-    said: u64,
+    /// Outputs at the last digest.
+    noted: u64,
     now: Time,
 }
 
@@ -81,35 +82,37 @@ impl Recorder {
             .spawn(move || files.write(&receiver, &counted))
             .map_err(wrong(directory))?;
         let mut recorder = Self {
-            buffer: record::MAGIC.to_vec(),
+            buffer: Vec::new(),
             sender: Some(sender),
             writer: Some(writer),
             measures,
             digest: Digest::default(),
-            said: 0,
+            noted: 0,
             now: Time::ZERO,
         };
         recorder.measures.set_recorder(Recording::On);
-        recorder.begin(Time::ZERO, settings, epoch);
+        recorder
+            .note(|out| record::write_started(Time::ZERO, epoch, &configuration(settings), out));
         Ok(recorder)
     }
 
-    /// Notes the configuration.
-    pub fn begin(&mut self, now: Time, settings: &Settings, epoch: u64) {
-        let beginning = Beginning {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            epoch,
-            file: settings.file.clone(),
-            settings: settings.text.clone(),
-        };
-        let _ = record::beginning(now, &beginning, &mut self.buffer);
+    /// Notes that the configuration was read again.
+    pub fn changed(&mut self, now: Time, settings: &Settings) {
+        self.now = now;
+        self.note(|out| record::write_changed(now, &configuration(settings), out));
     }
 
     /// Notes an input before the machine gets it.
     pub fn record(&mut self, now: Time, input: &Input<'_>) {
         self.now = now;
-        if self.sender.is_some() && !record::input(now, input, &mut self.buffer) {
-            self.stop("an input can't be written");
+        self.note(|out| record::write_input(now, input, out));
+    }
+
+    fn note(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), TooLong>) {
+        if self.sender.is_some()
+            && let Err(error) = write(&mut self.buffer)
+        {
+            self.stop(&error.to_string());
         }
     }
 
@@ -118,18 +121,19 @@ impl Recorder {
         if self.sender.is_none() {
             return;
         }
-        self.digest.add(outputs);
-        if self.digest.count - self.said >= DIGEST {
-            self.say_digest();
+        self.digest.update(outputs);
+        if self.digest.outputs - self.noted >= DIGEST {
+            self.note_digest();
         }
         if self.buffer.len() >= CHUNK {
             self.flush();
         }
     }
 
-    fn say_digest(&mut self) {
-        self.said = self.digest.count;
-        let _ = record::digest(self.now, self.digest.count, self.digest.value, &mut self.buffer);
+    fn note_digest(&mut self) {
+        self.noted = self.digest.outputs;
+        let (now, digest) = (self.now, self.digest);
+        self.note(|out| record::write_digest(now, digest, out));
     }
 
     /// Hands over what there is.
@@ -155,13 +159,21 @@ impl Recorder {
 
     /// Writes the rest and waits for the disk.
     pub fn finish(mut self) {
-        self.say_digest();
+        self.note_digest();
         self.flush();
         self.sender = None;
         if let Some(writer) = self.writer.take() {
             // A writer that failed has said so.
             let _ = writer.join();
         }
+    }
+}
+
+fn configuration(settings: &Settings) -> Configuration {
+    Configuration {
+        program: env!("CARGO_PKG_VERSION").to_owned(),
+        file: settings.file.clone(),
+        settings: settings.text.clone(),
     }
 }
 

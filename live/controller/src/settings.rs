@@ -17,8 +17,6 @@ type Read<T> = Result<T, DocumentError>;
 const MOST_BYTES: u64 = 4 << 20;
 /// Most entries of a list.
 const MOST: usize = 1 << 17;
-/// Payload of a full segment on Ethernet, for policies that count in segments.
-const SEGMENT: Bytes = Bytes::new(1460);
 
 /// All that a controller's daemon is told.
 pub struct Settings {
@@ -222,13 +220,12 @@ fn read_listen(
 
 fn read_policy(value: &Value<'_>) -> Read<(Parameters, Config)> {
     let mut fields = value.fields()?;
-    let name = policies::read_name(&mut fields)?;
-    let mut parameters = policies::read(&mut fields, name, SEGMENT)?;
+    let (descriptor, parameters) = policies::read(&mut fields, Parameters::ETHERNET)?;
     fields.done()?;
     // There are agents to be told.
-    parameters.messages = Messages::Costly;
-    let policy = policy::by_name(name, &parameters).map_err(|error| value.error(error))?;
-    Ok((parameters, Config::new(name, policy)))
+    let parameters = parameters.at_cost(Messages::Costly);
+    let policy = descriptor.build(&parameters).map_err(|error| value.error(error))?;
+    Ok((parameters, Config::new(descriptor.name, policy)))
 }
 
 /// `[[host]]`, `[[switch]]` and `[[port]]`: what is known of the nodes and links of the topology.

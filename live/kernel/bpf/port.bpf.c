@@ -32,6 +32,8 @@ struct queue {
 	struct bpf_spin_lock lock;
 	__u32 level;
 	__u64 above; // until when the queue has L or more
+	__u64 seen; // when a packet was offered last
+	__u64 recovered; // when the port last did
 	__u32 first, end; // of what is queued; before the first one stands the last that left
 	struct queued ring[WM_ROOM];
 };
@@ -357,10 +359,12 @@ static int recover(void *map, __u32 *key, struct recovery *recovery)
 		return 0;
 	__u64 now = bpf_ktime_get_ns(), again = 0, wait;
 	bpf_spin_lock(&queue->lock);
-	if (queue->above + config->recovery > now)
+	if (queue->above + config->recovery > now) {
 		again = queue->above + config->recovery - now;
-	else
+	} else {
 		queue->level = WM_RECOVERED;
+		queue->recovered = now;
+	}
 	__u64 busy = place(queue, queue->end - 1)->leaves;
 	wait = busy > now ? busy - now : 0;
 	bpf_spin_unlock(&queue->lock);
@@ -383,6 +387,7 @@ static __always_inline __u32 enqueue(const struct wm_port *config, __u32 octets,
 	__u32 level, before, length;
 	bool full;
 	bpf_spin_lock(&queue->lock);
+	queue->seen = now;
 	drain(queue, now);
 	struct queued last = *place(queue, queue->end - 1);
 	wait = last.leaves > now ? last.leaves - now : 0;

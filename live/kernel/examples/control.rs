@@ -16,9 +16,8 @@ mod rig;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use kernel::{Happening, PortOptions, Switch, Watch, Window, now};
-use model::{Buffer, Congestion};
-use protocol::agent::Thresholds;
+use kernel::{Happening, PortOptions, Switch, Watch, now};
+use model::{Buffer, Cap, Severity, Thresholds};
 use rig::{Rig, eventually, lease};
 use units::{Bytes, Rate, Span, Time};
 
@@ -26,12 +25,12 @@ use units::{Bytes, Rate, Span, Time};
 const PATIENCE: Span = Span::from_secs(10);
 
 /// When the queue next reached `level`, told within so long.
-fn next(switch: &mut Switch, level: Congestion, patience: Span) -> Option<Time> {
+fn next(switch: &mut Switch, level: Severity, patience: Span) -> Option<Time> {
     let end = now() + patience;
     loop {
         let event = switch.next(end.since(now())).expect("events");
         match event?.happening {
-            Happening::Congested { level: told, .. } if told == level => {
+            Happening::Congested { severity: told, .. } if told == level => {
                 return event.map(|e| e.at);
             }
             _ => {}
@@ -51,10 +50,10 @@ fn main() -> ExitCode {
         rate: Rate::from_mbps(50),
         buffer: Buffer::Packets(100),
         thresholds: Some(Thresholds {
-            low_packets: 30,
-            medium_packets: 60,
-            high_packets: 85,
-            recovery_ns: Span::from_millis(5),
+            low: 30,
+            medium: 60,
+            high: 85,
+            recovery: Span::from_millis(5),
         }),
         mark: None,
     };
@@ -62,17 +61,17 @@ fn main() -> ExitCode {
     let _streams: Vec<_> = (0..4).map(|_| rig.stream()).collect();
     let mut told = Vec::new();
     let mut written = Vec::new();
-    let window = Window { cap: Bytes::new(2_000), one_segment: true };
+    let window = Cap { bytes: Bytes::new(2_000), floor_segments: 1 };
     for _ in 0..2 * rounds {
         if written.len() == rounds {
             break;
         }
-        let Some(at) = next(&mut switch, Congestion::Low, PATIENCE) else {
+        let Some(at) = next(&mut switch, Severity::Low, PATIENCE) else {
             eprintln!("no queue in {PATIENCE}");
             break;
         };
         told.push(now().since(at));
-        switch.renew(lease(100)).expect("a lease");
+        switch.renew(now(), lease(100)).expect("a lease");
         let port = switch.port(number).expect("the port");
         port.cap(None, Some(window)).expect("a cap");
         let mut since = None;
@@ -85,11 +84,11 @@ fn main() -> ExitCode {
         // long the machine takes.
         let mut recovered = None;
         for _ in 0..40 {
-            recovered = next(&mut switch, Congestion::Recovered, Span::from_millis(50));
+            recovered = next(&mut switch, Severity::Recovered, Span::from_millis(50));
             if recovered.is_some() {
                 break;
             }
-            switch.renew(lease(100)).expect("a lease");
+            switch.renew(now(), lease(100)).expect("a lease");
         }
         if recovered.is_none() {
             eprintln!("the queue has not recovered in 2 s");

@@ -34,7 +34,7 @@ fn main() -> ExitCode {
             rig.offload(); // a packet at a time is more than a small machine can do
         }
         let stream = rig.stream();
-        pacer.renew(lease(3_600_000)).expect("a lease");
+        pacer.renew(now(), lease(3_600_000)).expect("a lease");
         pacer.pace(&stream.connection, Some(rate)).expect("the rate stands");
         // What was sent before the limit stood drains first: up to a buffer of it.
         thread::sleep(Duration::from_secs(if rate < Rate::from_mbps(10) { 6 } else { 1 }));

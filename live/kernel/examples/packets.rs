@@ -15,8 +15,8 @@ mod rig;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use kernel::{Connection, Port, PortOptions, Switch, Watch, Window};
-use model::Buffer;
+use kernel::{Connection, Port, PortOptions, Switch, Watch, now};
+use model::{Buffer, Cap};
 use rig::crafted::{connection, packet, syn};
 use rig::{Rig, lease};
 use units::{Bytes, Rate, Span};
@@ -31,7 +31,7 @@ const STAGES: [(&str, Stand); 4] = [
         port.watch(Some(Watch { rate, buffer, thresholds: None, mark: None })).unwrap();
     }),
     ("a class and a window for it, 2000 for others", |port| {
-        let window = Some(Window { cap: Bytes::new(1 << 20), one_segment: false });
+        let window = Some(Cap { bytes: Bytes::new(1 << 20), floor_segments: 2 });
         for source in 6_000..8_000 {
             let source = SocketAddr::from(([10, 0, 0, 1], source));
             let other = Connection { source, ..connection() };
@@ -42,7 +42,7 @@ const STAGES: [(&str, Stand); 4] = [
         port.cap(Some(&connection()), window).unwrap();
     }),
     ("a window for all instead of its own", |port| {
-        let window = Some(Window { cap: Bytes::new(1 << 20), one_segment: false });
+        let window = Some(Cap { bytes: Bytes::new(1 << 20), floor_segments: 2 });
         port.cap(Some(&connection()), None).unwrap();
         port.cap(None, window).unwrap();
     }),
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     let rig = Rig::new(None);
     let mut switch = Switch::new().unwrap();
     let number = switch.attach(rig.namespace(0), "eth0", &PortOptions::default()).unwrap();
-    switch.renew(lease(3_600_000)).unwrap();
+    switch.renew(now(), lease(3_600_000)).unwrap();
     let port = switch.port(number).unwrap();
     // Windows are looked at where both SYNs were seen.
     port.pass_out(&packet(true, false, |header| syn(header, 1460, Some(7)))).unwrap();

@@ -8,10 +8,10 @@ use libbpf_rs::Object;
 use crate::objects::{PACE, PORT};
 use crate::{Attachment, Dctcp, Error, Namespace, PortOptions, Switch, pacer, unified_mount};
 
-/// Something that an agent can do where the kernel gives it.
+/// Something that the kernel may give an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capability {
-    /// What agents tell the controller.
+    /// Its name.
     pub name: &'static str,
     /// What it is for.
     pub purpose: &'static str,
@@ -55,7 +55,7 @@ impl Capabilities {
         ];
         let pace = PACE.open().and_then(|object| PACE.load(object));
         found.push(capability(
-            "pacing",
+            protocol::agent::Capability::Pacing.name(),
             "holding connections to rates at their sender, and their statistics",
             "use Linux 5.15 or later with CONFIG_CGROUP_BPF",
             pace.as_ref().map(|_| "programs for sockets accepted".to_owned()).map_err(reason),

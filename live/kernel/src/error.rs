@@ -57,6 +57,9 @@ pub enum Error {
     /// A rate that the kernel can't hold.
     #[error("{0} can't be held: SO_MAX_PACING_RATE takes 8 bit/s to 34.3 Gbit/s")]
     Rate(units::Rate),
+    /// Thresholds that can't be watched.
+    #[error("{0}")]
+    Thresholds(agent::Failure),
     /// A setting that makes no sense.
     #[error("{setting}: {remedy}")]
     Setting {

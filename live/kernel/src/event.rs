@@ -1,10 +1,9 @@
 //! What ports tell.
 
-use model::Congestion;
-use protocol::Connection;
+use agent::{Happening, PortNumber};
+use model::Severity;
 use units::{Bytes, Time};
 
-use crate::PortNumber;
 use crate::layout::Fields;
 
 /// Something that a port told.
@@ -16,22 +15,6 @@ pub struct Event {
     pub port: PortNumber,
     /// What.
     pub happening: Happening,
-}
-
-/// What can happen at a port.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
-    /// The queue passed a threshold, or has recovered (SDTCP, section 3.2).
-    Congested {
-        /// Which.
-        level: Congestion,
-        /// Frame bytes in the queue.
-        queue: Bytes,
-    },
-    /// A SYN passed, in either direction; the connection is named as data leaves through the port.
-    Opened(Connection),
-    /// The first FIN or RST of a connection passed, in either direction.
-    Closed(Connection),
 }
 
 impl Event {
@@ -47,16 +30,22 @@ impl Event {
         let port = PortNumber(fields.u32());
         let kind = fields.u32();
         let connection = fields.connection();
-        let congested = |level| Happening::Congested { level, queue };
         let happening = match kind {
-            0 => congested(Congestion::Recovered),
-            1 => congested(Congestion::Low),
-            2 => congested(Congestion::Medium),
-            3 => congested(Congestion::High),
             4 => Happening::Opened(connection),
             5 => Happening::Closed(connection),
-            _ => return None,
+            _ => Happening::Congested { severity: severity_of(kind)?, queue },
         };
         Some(Self { at, port, happening })
     }
+}
+
+/// The severity of `WM_RECOVERED` to `WM_HIGH`.
+pub(crate) const fn severity_of(number: u32) -> Option<Severity> {
+    Some(match number {
+        0 => Severity::Recovered,
+        1 => Severity::Low,
+        2 => Severity::Medium,
+        3 => Severity::High,
+        _ => return None,
+    })
 }

@@ -15,9 +15,6 @@ pub(crate) const CONNECTION: usize = 36;
 /// The size of a lease.
 pub(crate) const LEASE: u32 = 16;
 
-/// How many epochs can have a lease at a time (`WM_LEASES`).
-pub(crate) const LEASES: u32 = 8;
-
 /// Reads fields one after another; what is missing reads as zero, which sizes checked before exclude.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use units::{Span, Time};
 
 use crate::Error;
-use crate::layout::{Fields, LEASE, LEASES, Value};
+use crate::layout::{Fields, LEASE, Value};
 
 /// The clock of all times here: nanoseconds since the kernel started, never set, never turned back.
 pub fn now() -> Time {
@@ -21,24 +21,23 @@ pub fn now() -> Time {
 /// How long what is granted holds, and on whose word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// The controller's incarnation. What an earlier one says is refused.
+    /// The controller's epoch. What an earlier one says is refused.
     pub epoch: u64,
     /// From now on.
     pub span: Span,
 }
 
-/// Epochs and when their leases end.
-type Ends = [(u64, Time); LEASES as usize];
-
 /// The leases of the last epochs, in a map that the programs read (`bpf/lease.h`). What is granted is
-/// granted under the highest one.
+/// granted under the highest one. The rules are those of [`agent::Leases`].
 pub(crate) struct Leases {
     map: MapHandle,
-    /// What the map says, epoch and end: nobody else writes it.
-    ends: Mutex<Ends>,
-    /// When it was last looked for what has ended.
-    swept: Mutex<Time>,
+    /// What the map says: nobody else writes it.
+    known: Mutex<agent::Leases>,
 }
+
+/// How many epochs can have a lease at a time (`WM_LEASES`).
+#[allow(clippy::cast_possible_truncation)] // 8
+const PLACES: u32 = agent::Leases::PLACES as u32;
 
 impl Leases {
     /// No lease yet.
@@ -50,7 +49,7 @@ impl Leases {
             sz: size_of::<bpf_map_create_opts>() as _,
             ..bpf_map_create_opts::default()
         };
-        MapHandle::create(MapType::Array, Some("leases"), 4, LEASE, LEASES, &options)
+        MapHandle::create(MapType::Array, Some("leases"), 4, LEASE, PLACES, &options)
             .map_err(Error::bpf("make the map of leases"))
             .and_then(Self::left_in)
     }
@@ -60,34 +59,36 @@ impl Leases {
     /// # Errors
     /// What the kernel says.
     pub(crate) fn left_in(map: MapHandle) -> Result<Self, Error> {
-        let mut ends = [(0, Time::ZERO); LEASES as usize];
-        for (place, end) in (0..LEASES).zip(&mut ends) {
+        let mut known = agent::Leases::default();
+        for place in 0..PLACES {
             let value = map.lookup(&place.to_ne_bytes(), MapFlags::ANY);
             if let Some(value) = value.map_err(Error::bpf("read a lease"))? {
                 let mut fields = Fields(&value);
-                *end = (fields.u64(), Time::from_nanos(fields.u64()));
+                let (epoch, end) = (fields.u64(), Time::from_nanos(fields.u64()));
+                if epoch > 0 {
+                    known.set(epoch, end);
+                }
             }
         }
-        Ok(Self { map, ends: Mutex::new(ends), swept: Mutex::new(Time::ZERO) })
+        Ok(Self { map, known: Mutex::new(known) })
     }
 
     pub(crate) const fn map(&self) -> &MapHandle {
         &self.map
     }
 
-    fn ends(&self) -> MutexGuard<'_, Ends> {
-        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn known(&self) -> MutexGuard<'_, agent::Leases> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The highest epoch that was obeyed.
     pub(crate) fn epoch(&self) -> u64 {
-        self.ends().iter().map(|(epoch, _)| *epoch).max().unwrap_or(0)
+        self.known().epoch()
     }
 
     /// When what was granted under an epoch ends; zero where it has no lease any more.
     pub(crate) fn end(&self, epoch: u64) -> Time {
-        let (standing, end) = self.ends()[place(epoch) as usize];
-        if standing == epoch { end } else { Time::ZERO }
+        self.known().end(epoch)
     }
 
     /// Has `remove` take away what has no lease, if one has ended since the last time; gives back how
@@ -97,49 +98,39 @@ impl Leases {
     /// Those of `remove`.
     pub(crate) fn sweep(
         &self,
+        now: Time,
         remove: impl FnOnce() -> Result<usize, Error>,
     ) -> Result<usize, Error> {
-        let now = now();
-        let mut swept = self.swept.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = std::mem::replace(&mut *swept, now);
-        drop(swept);
-        let has_ended = self.ends().iter().any(|(_, end)| since < *end && *end <= now);
+        let has_ended = self.known().sweep(now);
         if has_ended { remove() } else { Ok(0) }
     }
 
-    /// Makes a lease last from now on. Where it stands no more, or never stood, `remove` first takes
-    /// away what has none: it must not come back.
+    /// Makes a lease last from `now` on. Where it begins, `remove` first takes away what has none.
     ///
     /// # Errors
     /// [`Error::Stale`], or what the kernel says.
     pub(crate) fn renew(
         &self,
+        now: Time,
         lease: Lease,
         remove: impl FnOnce() -> Result<usize, Error>,
     ) -> Result<(), Error> {
-        let standing = self.epoch();
-        if lease.epoch < standing {
-            return Err(Error::Stale { given: lease.epoch, standing });
-        }
-        if self.end(lease.epoch) <= now() {
-            self.write(lease.epoch, Time::ZERO)?;
+        let Lease { epoch, span } = lease;
+        let begins = self.known().begins(epoch, now);
+        if begins.map_err(|stale| Error::Stale { given: epoch, standing: stale.obeys })? {
+            self.write(epoch, Time::ZERO)?;
             remove()?;
         }
-        self.write(lease.epoch, now() + lease.span)
+        self.write(epoch, now + span)
     }
 
     fn write(&self, epoch: u64, end: Time) -> Result<(), Error> {
-        let place = place(epoch);
+        let place = u32::try_from(agent::Leases::place(epoch)).unwrap_or(0);
         let value = Value::default().u64(epoch).u64(end.as_nanos());
         self.map
             .update(&place.to_ne_bytes(), &value.done(), MapFlags::ANY)
             .map_err(Error::bpf("write a lease"))?;
-        self.ends()[place as usize] = (epoch, end);
+        self.known().set(epoch, end);
         Ok(())
     }
-}
-
-/// Where the lease of an epoch is.
-fn place(epoch: u64) -> u32 {
-    u32::try_from(epoch % u64::from(LEASES)).unwrap_or(0)
 }

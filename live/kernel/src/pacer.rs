@@ -15,7 +15,7 @@ use crate::layout::{Fields, Value, key};
 use crate::lease::Leases;
 use crate::objects::{PACE, map, map_mut, open_map, program, program_mut};
 use crate::pins::Pins;
-use crate::{Error, Lease, Namespace, Statistics, now, statistics, unified_mount};
+use crate::{Error, Lease, Namespace, Statistics, statistics, unified_mount};
 
 /// What the kernel reads as no limit is the first value that can't be one.
 const MOST: u64 = u32::MAX as u64 - 1;
@@ -146,25 +146,24 @@ impl Pacer {
             .map_err(Error::bpf("write a limit"))
     }
 
-    /// Begins a lease, or makes it last from now on, for all that was granted under its epoch and
+    /// Begins a lease, or makes it last from `now` on, for all that was granted under its epoch and
     /// still stands. It costs the same however many that are.
     ///
     /// # Errors
     /// [`Error::Stale`], or what the kernel says.
-    pub fn renew(&mut self, lease: Lease) -> Result<(), Error> {
-        self.leases.renew(lease, || self.remove_ended())
+    pub fn renew(&mut self, now: Time, lease: Lease) -> Result<(), Error> {
+        self.leases.renew(now, lease, || self.remove_ended(now))
     }
 
-    /// Removes the limits whose lease is over, which makes room; returns how many.
+    /// Removes the limits whose lease is over at `now`, which makes room; returns how many.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn sweep(&mut self) -> Result<usize, Error> {
-        self.leases.sweep(|| self.remove_ended())
+    pub fn sweep(&mut self, now: Time) -> Result<usize, Error> {
+        self.leases.sweep(now, || self.remove_ended(now))
     }
 
-    fn remove_ended(&self) -> Result<usize, Error> {
-        let now = now();
+    fn remove_ended(&self, now: Time) -> Result<usize, Error> {
         let mut ended = self.limits()?;
         ended.retain(|limit| limit.expires <= now);
         ended.iter().try_for_each(|limit| self.forget(&key(&limit.connection)?))?;
@@ -193,9 +192,9 @@ impl Pacer {
         Ok(found)
     }
 
-    /// The highest epoch that was obeyed.
-    pub fn epoch(&self) -> u64 {
-        self.leases.epoch()
+    /// The leases.
+    pub fn leases(&self) -> agent::Leases {
+        self.leases.known().clone()
     }
 
     /// How the connections stand that began since the start or were adopted, in all namespaces.

@@ -3,20 +3,21 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use agent::PortNumber;
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, TC_EGRESS, TC_INGRESS, TcAttachPoint,
     TcHook, TcHookBuilder,
 };
-use model::Buffer;
+use model::{Buffer, Cap, Severity, Thresholds};
 use protocol::Connection;
-use protocol::agent::Thresholds;
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use units::{Bytes, Rate, Span, Time};
 
+use crate::event::severity_of;
 use crate::layout::{CONNECTION, Fields, Value, key};
 use crate::lease::Leases;
 use crate::objects::{PORT, map, open_map, program, program_mut};
-use crate::{Error, Namespace, PortNumber, now, raw};
+use crate::{Error, Namespace, raw};
 
 /// The place of our filters among those of others, where there is no tcx.
 const PRIORITY: u32 = 0x574d;
@@ -63,29 +64,13 @@ impl Default for PortOptions {
 pub struct Watch {
     /// The rate that the port is shaped to, frame bits.
     pub rate: Rate,
-    /// Its buffer: what doesn't fit isn't counted, as it would be dropped. Beyond [`Watch::ROOM`] packets
-    /// nothing is counted.
+    /// Its buffer: what doesn't fit isn't counted, as it would be dropped. Beyond [`agent::ROOM`]
+    /// packets nothing is counted.
     pub buffer: Buffer,
     /// When it tells (SDTCP, section 3.2); `None`: never.
     pub thresholds: Option<Thresholds>,
     /// CE is set in packets that find so many others (DCTCP's K), if they can carry it.
     pub mark: Option<u32>,
-}
-
-impl Watch {
-    /// Most packets that are counted.
-    pub const ROOM: u32 = 4096;
-}
-
-/// A cap on windows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Octets of payload in flight.
-    pub cap: Bytes,
-    /// Whether it may go down to one segment. Otherwise two always fit, because a receiver delays the
-    /// acknowledgement of a single one, by 40 ms on Linux. Where the connection's scale can't say the
-    /// least amount, it is rounded up.
-    pub one_segment: bool,
 }
 
 /// A flow that passed a port, in the direction of its data.
@@ -105,6 +90,21 @@ pub struct Flow {
     pub scale: Option<u8>,
     /// Whether a FIN or RST was seen.
     pub closed: bool,
+}
+
+/// A virtual queue as a packet left it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// What was told last.
+    pub severity: Severity,
+    /// Until when it has L packets or more.
+    pub above: Time,
+    /// When a packet was offered last.
+    pub seen: Time,
+    /// When the port recovered last.
+    pub recovered: Time,
+    /// Packets that were queued then.
+    pub packets: u32,
 }
 
 /// What a port has counted since it was attached.
@@ -230,8 +230,7 @@ impl Port {
     /// Watches the queue, or stops.
     ///
     /// # Errors
-    /// [`Error::Setting`]: a rate or a buffer of zero, or thresholds that don't rise or that are above
-    /// [`Watch::ROOM`].
+    /// [`Error::Setting`]: a rate or a buffer of zero; [`Error::Thresholds`].
     pub fn watch(&mut self, watch: Option<Watch>) -> Result<(), Error> {
         if let Some(watch) = watch {
             let nothing = matches!(watch.buffer, Buffer::Packets(0) | Buffer::Bytes(Bytes::ZERO));
@@ -239,17 +238,7 @@ impl Port {
                 let remedy = "the rate and the buffer must be above zero";
                 return Err(Error::Setting { setting: "watch", remedy });
             }
-            if let Some(Thresholds {
-                low_packets: low,
-                medium_packets: medium,
-                high_packets: high,
-                ..
-            }) = watch.thresholds
-                && !(0 < low && low < medium && medium < high && high <= Watch::ROOM)
-            {
-                let remedy = "must be above zero, low below medium below high, and high at most 4096 packets";
-                return Err(Error::Setting { setting: "thresholds", remedy });
-            }
+            watch.thresholds.as_ref().map_or(Ok(()), agent::check).map_err(Error::Thresholds)?;
         }
         self.watch = watch;
         self.configure()
@@ -269,18 +258,14 @@ impl Port {
     ///
     /// # Errors
     /// [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
-    pub fn cap(
-        &mut self,
-        connection: Option<&Connection>,
-        window: Option<Window>,
-    ) -> Result<(), Error> {
+    pub fn cap(&mut self, connection: Option<&Connection>, cap: Option<Cap>) -> Result<(), Error> {
         let key = connection.map_or(Ok([0; CONNECTION]), key)?;
-        let value = window.map(|window| {
+        let value = cap.map(|cap| {
             Value::default()
                 .u64(self.leases.epoch())
                 .u64(0)
-                .u32(u32::try_from(window.cap.get()).unwrap_or(u32::MAX))
-                .u32(if window.one_segment { 1 } else { 2 })
+                .u32(u32::try_from(cap.bytes.get()).unwrap_or(u32::MAX))
+                .u32(cap.floor_segments)
         });
         self.put("windows", &key, value)
     }
@@ -321,9 +306,8 @@ impl Port {
         self.put("classes", &key(connection)?, value)
     }
 
-    /// Removes the windows and classes whose lease is over; returns how many.
-    pub(crate) fn remove_ended(&self) -> Result<usize, Error> {
-        let now = now();
+    /// Removes the windows and classes whose lease is over at `now`; returns how many.
+    pub(crate) fn remove_ended(&self, now: Time) -> Result<usize, Error> {
         let mut removed = 0;
         for name in ["windows", "classes"] {
             let entries = map(&self.object, name);
@@ -420,6 +404,33 @@ impl Port {
         self.pass("returning", packet, 1).map(|(passed, _)| passed)
     }
 
+    /// The virtual queue as the last packet left it: for tests.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn queue(&self) -> Result<Queue, Error> {
+        let value = map(&self.object, "queues").lookup(&0u32.to_ne_bytes(), MapFlags::LOCK);
+        let value = value.map_err(Error::bpf("read a queue"))?.unwrap_or_default();
+        let mut fields = Fields(&value);
+        let [_lock, severity] = [fields.u32(), fields.u32()];
+        let [above, seen, recovered] = [fields.u64(), fields.u64(), fields.u64()];
+        let [first, end] = [fields.u32(), fields.u32()];
+        let ring = fields.0;
+        let packets = |number: u32| {
+            let place = 16 * (number % agent::ROOM) as usize;
+            let mut fields = Fields(ring.get(place..).unwrap_or(&[]));
+            let _leaves = fields.u64();
+            fields.u32()
+        };
+        Ok(Queue {
+            severity: severity_of(severity).unwrap_or(Severity::Recovered),
+            above: Time::from_nanos(above),
+            seen: Time::from_nanos(seen),
+            recovered: Time::from_nanos(recovered),
+            packets: packets(end.wrapping_sub(1)).wrapping_sub(packets(first.wrapping_sub(1))),
+        })
+    }
+
     /// How long the programs take for a packet that leaves and for one that comes in, each on average
     /// over so many rounds, on no wire.
     ///
@@ -456,20 +467,20 @@ impl Port {
                     Buffer::Unlimited => (u64::MAX, u32::MAX),
                 };
                 let never = Thresholds {
-                    low_packets: u32::MAX,
-                    medium_packets: u32::MAX,
-                    high_packets: u32::MAX,
-                    recovery_ns: Span::ZERO,
+                    low: u32::MAX,
+                    medium: u32::MAX,
+                    high: u32::MAX,
+                    recovery: Span::ZERO,
                 };
                 let thresholds = watch.thresholds.unwrap_or(never);
                 Value::default()
                     .u64(watch.rate.bytes_in(Span::from_secs(1)).get().max(1))
                     .u64(limit)
-                    .u64(thresholds.recovery_ns.as_nanos())
+                    .u64(thresholds.recovery.as_nanos())
                     .u32(room)
-                    .u32(thresholds.low_packets)
-                    .u32(thresholds.medium_packets)
-                    .u32(thresholds.high_packets)
+                    .u32(thresholds.low)
+                    .u32(thresholds.medium)
+                    .u32(thresholds.high)
                     .u32(watch.mark.unwrap_or(u32::MAX))
             }
         };

@@ -7,19 +7,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use agent::PortNumber;
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapHandle, MapType, RingBuffer, RingBufferBuilder};
-use units::Span;
+use units::{Span, Time};
 
 use crate::lease::Leases;
 use crate::{Error, Event, Lease, Namespace, Port, PortOptions, raw};
 
 /// Octets of events that may wait.
 const ROOM: u32 = 256 * 1024;
-
-/// A port, by the order of attaching.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PortNumber(pub u32);
 
 /// Interfaces that are watched together.
 pub struct Switch {
@@ -97,25 +94,25 @@ impl Switch {
         port.ok_or(Error::NoPort(number.0))
     }
 
-    /// Begins a lease, or makes it last from now on, for all windows and classes of all ports that
+    /// Begins a lease, or makes it last from `now` on, for all windows and classes of all ports that
     /// were granted under its epoch and still stand. It costs the same however many that are.
     ///
     /// # Errors
     /// [`Error::Stale`], or what the kernel says.
-    pub fn renew(&mut self, lease: Lease) -> Result<(), Error> {
-        self.leases.renew(lease, || self.remove_ended())
+    pub fn renew(&mut self, now: Time, lease: Lease) -> Result<(), Error> {
+        self.leases.renew(now, lease, || self.remove_ended(now))
     }
 
-    /// Removes the windows and classes whose lease is over; returns how many.
+    /// Removes the windows and classes whose lease is over at `now`; returns how many.
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn sweep(&mut self) -> Result<usize, Error> {
-        self.leases.sweep(|| self.remove_ended())
+    pub fn sweep(&mut self, now: Time) -> Result<usize, Error> {
+        self.leases.sweep(now, || self.remove_ended(now))
     }
 
-    fn remove_ended(&self) -> Result<usize, Error> {
-        self.ports.iter().flatten().map(Port::remove_ended).sum()
+    fn remove_ended(&self, now: Time) -> Result<usize, Error> {
+        self.ports.iter().flatten().map(|port| port.remove_ended(now)).sum()
     }
 
     /// The next event, waiting so long for one; `None`: there was none.

@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kernel::{Connection, Error, Lease, Pacer, PacerOptions, State, Stopped};
+use kernel::{Connection, Error, Lease, Pacer, PacerOptions, State, Stopped, now};
 use rig::{Rig, eventually, lease, options, payload, root, statistics, within};
 use units::{Bytes, Rate, Span};
 
@@ -35,7 +35,7 @@ fn a_rate_holds_and_a_new_one_takes_its_place() {
     let options = options();
     let mut pacer = Pacer::start(&options).unwrap();
     let stream = rig.stream();
-    pacer.renew(lease(LONG)).unwrap();
+    pacer.renew(now(), lease(LONG)).unwrap();
     for rate in [20, 80, 40].map(Rate::from_mbps) {
         pacer.pace(&stream.connection, Some(rate)).unwrap();
         settle();
@@ -64,7 +64,7 @@ fn connections_that_were_there_before_are_reached_and_let_go() {
     let stream = rig.stream();
     let mut pacer = Pacer::start(&options()).unwrap();
     let rate = Rate::from_mbps(30);
-    pacer.renew(lease(LONG)).unwrap();
+    pacer.renew(now(), lease(LONG)).unwrap();
     pacer.pace(&stream.connection, Some(rate)).unwrap();
     settle();
     let before = stream.exceeds(FAST);
@@ -94,7 +94,7 @@ fn what_cannot_be_reached_is_let_go_by_the_programs_that_stay() {
     let options = options();
     let mut pacer = Pacer::start(&options).unwrap();
     let stream = rig.stream();
-    pacer.renew(lease(LONG)).unwrap();
+    pacer.renew(now(), lease(LONG)).unwrap();
     pacer.pace(&stream.connection, Some(Rate::from_mbps(20))).unwrap();
     settle();
     let stopped = pacer.stop(&[]).unwrap();
@@ -116,26 +116,26 @@ fn the_end_of_a_lease_lifts_the_limit() {
     let mut pacer = Pacer::start(&options()).unwrap();
     let stream = rig.stream();
     let rate = Rate::from_mbps(20);
-    pacer.renew(lease(500)).unwrap();
+    pacer.renew(now(), lease(500)).unwrap();
     pacer.pace(&stream.connection, Some(rate)).unwrap();
     thread::sleep(Duration::from_millis(300));
-    pacer.renew(lease(900)).unwrap();
+    pacer.renew(now(), lease(900)).unwrap();
     let got = stream.goodput(Duration::from_millis(700));
     assert!(within(got, payload(rate), 6), "{got} after renewal");
-    assert_eq!(pacer.sweep().unwrap(), 0);
+    assert_eq!(pacer.sweep(now()).unwrap(), 0);
     settle();
     let after = stream.exceeds(FAST);
     assert!(after > FAST, "{after}");
     // Another lease of the same epoch doesn't bring back what has ended.
-    pacer.renew(lease(LONG)).unwrap();
+    pacer.renew(now(), lease(LONG)).unwrap();
     assert_eq!(pacer.limits().unwrap(), []);
     // One of another epoch leaves what the earlier one held to its own end, where it is swept out.
     pacer.pace(&stream.connection, Some(rate)).unwrap();
-    pacer.renew(lease(200)).unwrap();
-    pacer.renew(Lease { epoch: 2, span: Span::from_millis(LONG) }).unwrap();
-    assert_eq!((pacer.sweep().unwrap(), pacer.limits().unwrap().len()), (0, 1));
+    pacer.renew(now(), lease(200)).unwrap();
+    pacer.renew(now(), Lease { epoch: 2, span: Span::from_millis(LONG) }).unwrap();
+    assert_eq!((pacer.sweep(now()).unwrap(), pacer.limits().unwrap().len()), (0, 1));
     settle();
-    assert_eq!((pacer.sweep().unwrap(), pacer.limits().unwrap()), (1, vec![]));
+    assert_eq!((pacer.sweep(now()).unwrap(), pacer.limits().unwrap()), (1, vec![]));
     assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
 }
 
@@ -153,7 +153,7 @@ fn hold_until_killed() {
         Connection { source: source.parse().unwrap(), destination: destination.parse().unwrap() };
     pacer.adopt(&kernel::Namespace::at(env::var("NAMESPACE").unwrap()).unwrap()).unwrap();
     loop {
-        pacer.renew(lease(1000)).unwrap();
+        pacer.renew(now(), lease(1000)).unwrap();
         pacer.pace(&connection, Some(Rate::from_mbps(20))).unwrap();
         thread::sleep(Duration::from_millis(50));
     }
@@ -222,15 +222,15 @@ fn a_killed_agent_leaves_no_connection_held() {
     assert!(free, "still held {:?} after its agent was killed", killed.elapsed());
     // The next one finds what the last one left: the limit, and the epoch that is to be obeyed.
     let mut pacer = Pacer::start(&options).unwrap();
-    assert_eq!((pacer.epoch(), pacer.limits().unwrap().len()), (1, 1));
+    assert_eq!((pacer.leases().epoch(), pacer.limits().unwrap().len()), (1, 1));
     let rate = Rate::from_mbps(50);
     let next = Lease { epoch: 2, span: Span::from_secs(60) };
-    pacer.renew(next).unwrap();
+    pacer.renew(now(), next).unwrap();
     pacer.pace(&stream.connection, Some(rate)).unwrap();
     settle();
     let got = stream.settles(payload(rate), 3);
     assert!(within(got, payload(rate), 3), "{got} by the next agent");
-    assert!(matches!(pacer.renew(lease(LONG)), Err(Error::Stale { given: 1, standing: 2 })));
+    assert!(matches!(pacer.renew(now(), lease(LONG)), Err(Error::Stale { given: 1, standing: 2 })));
     assert_eq!(pacer.stop(&[rig.namespace(0)]).unwrap(), Stopped::Clean);
     assert!(!options.pins.exists());
 }
@@ -243,7 +243,7 @@ fn statistics_say_what_the_ends_see() {
     let rig = Rig::new(None);
     let mut pacer = Pacer::start(&options()).unwrap();
     let stream = rig.stream();
-    pacer.renew(lease(LONG)).unwrap();
+    pacer.renew(now(), lease(LONG)).unwrap();
     pacer.pace(&stream.connection, Some(Rate::from_mbps(10))).unwrap();
     settle();
     let received = || stream.received.load(std::sync::atomic::Ordering::Relaxed);
@@ -286,7 +286,7 @@ fn sockets_of_either_family_are_known_by_what_their_packets_say() {
             [source, destination].map(|end| SocketAddr::new(end.ip().to_canonical(), end.port()));
         let connection = Connection { source, destination };
         let rate = Rate::from_mbps(40);
-        pacer.renew(lease(LONG)).unwrap();
+        pacer.renew(now(), lease(LONG)).unwrap();
         pacer.pace(&connection, Some(rate)).unwrap();
         settle();
         let got = stream.settles(rate.fraction(segment, 1500), 3);

@@ -136,7 +136,7 @@ mod tests {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc::Receiver;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use model::build::{Access, star};
     use model::{Buffer, Declared, JobId, LinkSpec, NodeId, StreamSample, TaskId};
@@ -214,6 +214,14 @@ mod tests {
         northbound.observe(Time::ZERO, &network(), &declared.into());
     }
 
+    fn until(holds: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !holds() {
+            assert!(start.elapsed() < Duration::from_secs(20), "it takes too long");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     #[test]
     fn what_applications_declare_reaches_the_controller_by_addresses() {
         let (address, hear) = controller("202 Accepted", usize::MAX);
@@ -230,11 +238,11 @@ mod tests {
         let reduces = vec![(TaskId(4), size)];
         speak(&mut northbound, Declared::Size { job, map: TaskId(3), reduces });
         speak(&mut northbound, Declared::FlowRequest { job, flow, src, dst, size });
+        // Samples that no controller hears are left out.
+        until(|| account().client.taken == 4);
         let sample = StreamSample { flow, delivered: Bytes::new(10), ..StreamSample::default() };
         speak(&mut northbound, Declared::Streams(vec![sample]));
-        while account().client.taken < 5 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        until(|| account().client.taken == 5);
         speak(&mut northbound, Declared::FlowComplete { job, flow });
         speak(&mut northbound, Declared::JobComplete { job });
         drop(northbound);

@@ -11,26 +11,27 @@
 //! assume another path than the world takes.
 #![forbid(unsafe_code)]
 
-mod agent;
 mod applications;
 mod channels;
+mod host;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ::agent::Lapsed;
 use control::{ChannelId, Config, Controller, HostConfig, Input, Output, Refusal};
 use engine::random::Stream;
 use model::{Directive, Directives, FlowId, Network, NodeId, Observation};
 use policy::Policy;
-use protocol::agent::{Commands, Host, Report};
+use protocol::agent::{self, Commands, Report};
 use protocol::application::{Declaration, Problem, Taken};
 use protocol::client::{Action, Client, Limits};
 use protocol::translate::Translator;
 use rand::RngExt as _;
 use units::{Span, Time};
 
-use crate::agent::{Agent, Change};
 use crate::applications::{Hosts, flow};
 use crate::channels::{Channels, part};
+use crate::host::{Change, Host};
 
 /// Name of the one application that stands for all.
 const APPLICATION: &str = "world";
@@ -54,6 +55,8 @@ pub struct Faults {
     pub death: Option<Often>,
     /// The controller crashes.
     pub crash: Option<Often>,
+    /// The probability that an operation of a host's kernel fails, from 0 to 1.
+    pub failure: f64,
 }
 
 /// How often a fault occurs.
@@ -84,11 +87,13 @@ pub struct SimulatedController<'a> {
     lease: Span,
     faults: Faults,
     chance: Stream,
+    /// Draws which operations fail.
+    failures: Stream,
     channels: Channels,
     epoch: u64,
     controller: Option<Controller>,
     hosts: Vec<NodeId>,
-    agents: Vec<Agent>,
+    agents: Vec<Host>,
     translator: Translator,
     applications: Client,
     /// The connection of the applications, counted up.
@@ -135,6 +140,7 @@ impl<'a> SimulatedController<'a> {
             lease,
             faults,
             chance: Stream::named(seed, "control faults"),
+            failures: Stream::named(seed, "kernel failures"),
             channels: Channels::new(faults.jitter, faults.loss, stream),
             epoch: 0,
             controller: None,
@@ -212,7 +218,7 @@ impl<'a> SimulatedController<'a> {
 
     fn begin(&mut self, now: Time, network: &Network) {
         self.hosts = network.topology().hosts().collect();
-        self.agents.resize_with(self.hosts.len(), Agent::default);
+        self.agents.resize_with(self.hosts.len(), Host::default);
         self.start(now, network, Span::ZERO);
         self.again(now, self.faults.cut, Event::Cut);
         self.again(now, self.faults.death, Event::Death);
@@ -292,7 +298,7 @@ impl<'a> SimulatedController<'a> {
                 let agent = self.chance.random_range(0..self.agents.len().max(1));
                 if agent < self.agents.len() {
                     self.lose(now, agent);
-                    self.agents[agent].die();
+                    self.agents[agent].die(now, &mut self.changes);
                     self.at(whole, Event::AgentReturns(agent));
                 }
                 self.again(now, self.faults.death, Event::Death);
@@ -369,9 +375,7 @@ impl<'a> SimulatedController<'a> {
         let name = format!("agent-{agent}");
         self.input(now, Input::AgentConnected { channel: peer, identity: &name });
         let addresses = Hosts(&self.hosts).address(self.hosts[agent]).into_iter().collect();
-        let epoch = self.agents[agent].epoch;
-        let hosts = vec![Host { name, addresses }];
-        let hello = Report::Hello { hosts, capabilities: vec!["pacing".into()], epoch };
+        let hello = self.agents[agent].agent.hello(vec![agent::Host { name, addresses }]);
         self.send(now, peer, Event::Reported(peer, hello));
     }
 
@@ -431,11 +435,16 @@ impl<'a> SimulatedController<'a> {
         if known.last.is_none_or(is_left) {
             return;
         }
-        let report = known.obey(now, commands, &mut self.changes);
+        let failures = (&mut self.failures, self.faults.failure);
+        let done = known.obey(now, commands, failures, &mut self.changes);
         if known.peer == Some(peer) {
-            match report {
-                Some(report) => self.send(now, peer, Event::Reported(peer, report)),
-                None => {
+            match done {
+                Ok(reports) => {
+                    for report in reports {
+                        self.send(now, peer, Event::Reported(peer, report));
+                    }
+                }
+                Err(Lapsed) => {
                     self.lose(now, agent);
                     self.come_back(now, agent);
                 }
@@ -455,8 +464,9 @@ impl<'a> SimulatedController<'a> {
             if old.rate != new.rate {
                 self.directives.push(Directive::Pace { flow, limit: new.rate, lease });
             }
-            if old.level != new.level {
-                self.directives.push(Directive::Prioritize { flow, level: new.level, lease });
+            if old.priority != new.priority {
+                let priority = new.priority;
+                self.directives.push(Directive::Prioritize { flow, priority, lease });
             }
         }
     }
@@ -511,7 +521,7 @@ impl Policy for SimulatedController<'_> {
     fn deadline(&self) -> Option<Time> {
         let due = self.due.first_key_value().map(|((at, _), _)| *at);
         let controller = self.controller.as_ref().and_then(Controller::deadline);
-        let leases = self.agents.iter().filter_map(Agent::deadline).min();
+        let leases = self.agents.iter().filter_map(Host::deadline).min();
         [due, controller, leases, self.applications.deadline()].into_iter().flatten().min()
     }
 }

@@ -10,6 +10,8 @@
 //! 3. Where there has been no controller for that long, there are none.
 //! 4. Where an agent is connected and nothing is on its way, what is wanted stands, and nothing else but
 //!    what another controller granted within that time.
+//! 5. Where operations of kernels fail, the controller says of each flow whose limit isn't what it wants
+//!    that it failed, and confirms none that doesn't stand.
 //!
 //! And every flow and every job ends.
 //!
@@ -19,12 +21,12 @@
 mod support;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::rc::Rc;
 
 use ::policy::Policy;
-use control::Controller;
+use control::{Controller, FlowStatus};
 use engine::random::Stream;
 use model::{Declared, Directive, Directives, FlowId, LinkId, Network, NodeId, Observation};
 use rand::RngExt as _;
@@ -42,6 +44,8 @@ struct Story {
     settled: u64,
     /// Limits that were set.
     limits: u64,
+    /// Limits that were known not to stand as wanted, at each step.
+    failed: u64,
     /// Of all that was told to the world.
     digest: u64,
 }
@@ -53,15 +57,22 @@ struct Wishes {
     all: BTreeMap<FlowId, Vec<(Time, Rate)>>,
     /// When they changed last.
     changed: Time,
+    /// Flows whose limit could not be set, as the controller says.
+    failed: BTreeSet<FlowId>,
+    /// Limits that the controller thinks to stand.
+    confirmed: BTreeMap<FlowId, Rate>,
 }
 
 impl Wishes {
     /// Notes what is wanted now; what has not been for longer than `patience` is forgotten.
     fn note(&mut self, now: Time, patience: Span, controller: Option<&Controller>) {
         let flows = controller.iter().flat_map(|controller| controller.flows(usize::MAX));
-        let wanted = flows.filter_map(|flow| {
-            Some((FlowId(u32::try_from(flow.flow).unwrap()), flow.intended_bps?))
-        });
+        let flows: Vec<_> = flows.collect();
+        let id = |flow: &FlowStatus| FlowId(u32::try_from(flow.flow).unwrap());
+        self.failed = flows.iter().filter(|flow| flow.failed.is_some()).map(id).collect();
+        let confirmed = flows.iter().filter_map(|flow| Some((id(flow), flow.enforced_bps?)));
+        self.confirmed = confirmed.collect();
+        let wanted = flows.iter().filter_map(|flow| Some((id(flow), flow.intended_bps?)));
         let wanted: BTreeMap<FlowId, Rate> = wanted.collect();
         for (flow, past) in &mut self.all {
             for (until, rate) in past.iter_mut().filter(|(until, _)| *until == Time::NEVER) {
@@ -99,12 +110,19 @@ struct Watched<'a> {
     replaced: Time,
     /// Since when there is no controller.
     alone: Option<Time>,
+    /// Whether operations of kernels fail: then limits may stay as they were.
+    failing: bool,
     story: Rc<RefCell<Story>>,
     hasher: DefaultHasher,
 }
 
 impl<'a> Watched<'a> {
-    fn new(inner: SimulatedController<'a>, patience: Span, story: Rc<RefCell<Story>>) -> Self {
+    fn new(
+        inner: SimulatedController<'a>,
+        patience: Span,
+        failing: bool,
+        story: Rc<RefCell<Story>>,
+    ) -> Self {
         let wishes = Rc::new(RefCell::new(Wishes::default()));
         let told = wishes.clone();
         Self {
@@ -117,6 +135,7 @@ impl<'a> Watched<'a> {
             wishes,
             replaced: Time::ZERO,
             alone: None,
+            failing,
             story,
             hasher: DefaultHasher::new(),
         }
@@ -142,7 +161,7 @@ impl<'a> Watched<'a> {
     }
 
     fn check(&mut self, now: Time, network: &Network) {
-        for (flow, rate) in &self.in_force {
+        for (flow, rate) in self.in_force.iter().filter(|_| !self.failing) {
             let wishes = self.wishes.borrow();
             let past = wishes.all.get(flow);
             let known = past.is_some_and(|past| past.iter().any(|(_, wanted)| wanted == rate));
@@ -150,7 +169,7 @@ impl<'a> Watched<'a> {
         }
         let wishes = self.wishes.borrow();
         self.fits(network, wishes.now(), "wishes");
-        if now.since(wishes.changed) > self.patience {
+        if now.since(wishes.changed) > self.patience && !self.failing {
             self.fits(network, self.in_force.iter().map(|(flow, rate)| (*flow, *rate)), "limits");
         }
         if self.inner.deadline().is_none_or(|deadline| deadline > now) {
@@ -160,7 +179,14 @@ impl<'a> Watched<'a> {
             };
             let stands = self.in_force.iter().map(|(flow, rate)| (*flow, *rate)).filter(of);
             let mut stands: BTreeMap<_, _> = stands.collect();
-            let wanted: BTreeMap<_, _> = wishes.now().filter(of).collect();
+            let mut wanted: BTreeMap<_, _> = wishes.now().filter(of).collect();
+            for (flow, rate) in wishes.confirmed.iter().filter(|(flow, rate)| of(&(**flow, **rate)))
+            {
+                assert_eq!(stands.get(flow), Some(rate), "{flow:?} was confirmed, at {now:?}");
+            }
+            self.story.borrow_mut().failed += wishes.failed.len() as u64;
+            stands.retain(|flow, _| !wishes.failed.contains(flow));
+            wanted.retain(|flow, _| !wishes.failed.contains(flow));
             if now.since(self.replaced) <= self.patience {
                 stands.retain(|flow, _| wanted.contains_key(flow));
             }
@@ -243,11 +269,13 @@ fn history(seed: u64) -> (Story, Vec<Time>) {
     faults.death = chance.random_bool(0.5).then_some(death);
     faults.crash = chance.random_bool(0.8).then_some(crash);
     faults.loss = if chance.random_bool(0.5) { chance.random_range(0.0..0.6) } else { 0.0 };
+    // One history of four has kernels that fail.
+    faults.failure = if seed % 4 == 3 { chance.random_range(0.0..0.3) } else { 0.0 };
     let case = Case::draw(seed, name);
     let inner = SimulatedController::new(Box::new(|| policy(name)), lease, faults, seed);
     let story = Rc::new(RefCell::new(Story::default()));
     let patience = lease + faults.longest_message();
-    let watched = Watched::new(inner, patience, story.clone());
+    let watched = Watched::new(inner, patience, faults.failure > 0.0, story.clone());
     let outcome = case.run(Some(Box::new(watched)));
     let jobs = outcome.jobs.iter();
     assert!(jobs.filter(|job| job.end.is_some()).count() == case.jobs.len(), "a job never ends");
@@ -279,10 +307,13 @@ fn faults_of_many_seeds_leave_nothing_wrong() {
         all.orphaned += story.orphaned;
         all.settled += story.settled;
         all.limits += story.limits;
+        all.failed += story.failed;
     }
     eprintln!("{} controllers replaced, {} limits set", all.controllers, all.limits);
     assert!(
-        all.controllers > 0 && all.orphaned > 0 && all.settled > 0 && all.limits > 0,
+        [all.controllers, all.orphaned, all.settled, all.limits, all.failed]
+            .into_iter()
+            .all(|count| count > 0),
         "{all:?}"
     );
 }

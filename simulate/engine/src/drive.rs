@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use model::{Directive, Directives, FlowId, LinkId, Measured, Network, NodeId, Observation};
+use model::{Cap, Directive, Directives, FlowId, LinkId, Measured, Network, NodeId, Observation};
 use policy::Policy;
 use units::{Bytes, Rate, Span, Time};
 
@@ -59,7 +59,7 @@ pub trait World {
 
     /// Caps the window of a flow, or of all flows through a link, at the switch before it
     /// ([`Directive::Window`]). No effect in worlds without windows.
-    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
+    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
         let _ = (link, flow, cap);
     }
 
@@ -437,7 +437,7 @@ impl<'a, W: World> Driver<'a, W> {
                 }
                 self.world.limit(flow, limit);
             }
-            Directive::Prioritize { flow, level, .. } => self.world.prioritize(flow, level),
+            Directive::Prioritize { flow, priority, .. } => self.world.prioritize(flow, priority),
             Directive::Grant { src, dst, via, .. } => {
                 self.world.grant(&self.network, src, dst, via);
             }

@@ -76,8 +76,8 @@ fn figure_2_2(policy: Box<dyn Policy>) -> Outcome {
 #[test]
 fn figure_2_2_is_exact() {
     // By hand: X ends at 3, 6, 5 for A, B, C; Y at 3, 2; Z at 5, 4. Means 4 and 16/3.
-    let fair: Box<dyn Policy> = Box::new(policy::fair::new());
-    let tcp: Box<dyn Policy> = Box::new(policy::tcp::Tcp);
+    let fair: Box<dyn Policy> = policy::by_name("fair", &policy::Parameters::default()).unwrap();
+    let tcp: Box<dyn Policy> = policy::by_name("tcp", &policy::Parameters::default()).unwrap();
     for (policy, error) in [(tcp, 1e-8), (fair, 1e-6)] {
         let outcome = figure_2_2(policy);
         let ends: Vec<f64> = outcome.flows.iter().map(|flow| seconds(flow.end)).collect();

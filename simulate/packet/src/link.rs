@@ -137,6 +137,13 @@ impl Link {
         self.tail.wrapping_sub(self.queued)
     }
 
+    /// When fewer than `packets` are queued, of the at least as many that are queued at `now`, if no
+    /// others come.
+    pub(crate) fn below(&mut self, now: u64, packets: u32) -> u64 {
+        let last = self.queue_length(now).saturating_sub(packets);
+        self.ring[self.at(self.queued.wrapping_add(last))].time - self.delay
+    }
+
     /// Octets queued at `now`, the packet in transmission included.
     pub(crate) fn queued(&mut self, now: u64) -> u64 {
         self.queue_length(now);

@@ -3,10 +3,9 @@
 
 use std::collections::VecDeque;
 
-use model::{Congestion, Measured, NodeKind, Topology};
+use agent::Trigger;
+use model::{Cap, Measured, NodeKind, Topology};
 use policy::Watch;
-use policy::trigger::Trigger;
-use units::{Bytes, Time};
 
 use crate::frame::Packet;
 use crate::wires::{DELIVER, Path, SPECIAL};
@@ -36,7 +35,7 @@ pub(crate) struct Port {
     /// Frame bytes that the link had taken at the last report.
     pub(crate) told: u64,
     /// Cap of the windows of all flows through the link.
-    pub(crate) cap: Option<Bytes>,
+    pub(crate) cap: Option<Cap>,
     /// Time between their acknowledgements, ns; those that wait, and when the next may pass.
     pub(crate) gap: Option<u64>,
     pub(crate) waiting: VecDeque<Packet>,
@@ -49,7 +48,7 @@ pub(crate) struct Passage {
     /// For each hop of the way back, the link that the data takes from the same switch.
     pub(crate) tolls: Path,
     /// Windows of this flow alone, by link.
-    pub(crate) entries: Vec<(u32, Bytes)>,
+    pub(crate) entries: Vec<(u32, Cap)>,
     /// Frame bytes through its first switch.
     pub(crate) carried: u64,
 }
@@ -84,7 +83,7 @@ impl Switches {
     }
 
     /// The window entry for a flow's acknowledgements at a port: its own before that of the port.
-    pub(crate) fn entry(&self, passage: &Passage, link: u32) -> Option<Bytes> {
+    pub(crate) fn entry(&self, passage: &Passage, link: u32) -> Option<Cap> {
         let own = passage.entries.iter().find(|(at, _)| *at == link).map(|(_, cap)| *cap);
         own.or(self.ports[link as usize].cap)
     }
@@ -92,12 +91,5 @@ impl Switches {
     /// Frame bytes of acknowledgements that wait.
     pub(crate) fn carried(&self) -> u64 {
         self.ports.iter().flat_map(|port| &port.waiting).map(|packet| u64::from(packet.size)).sum()
-    }
-}
-
-impl Port {
-    /// Takes in the queue's length; returns the message that is due.
-    pub(crate) fn sense(&mut self, now: Time, packets: u32) -> Option<Congestion> {
-        self.trigger.as_mut()?.observe(now, packets)
     }
 }

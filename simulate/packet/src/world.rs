@@ -8,7 +8,7 @@ mod receiving;
 mod switching;
 
 use engine::{FlowState, LinkRecord, Notice, Outcome};
-use model::{FlowId, LinkId, Measured, Network, NodeId, NodeKind};
+use model::{Cap, FlowId, LinkId, Measured, Network, NodeId, NodeKind};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::capture::Taps;
@@ -279,6 +279,7 @@ impl World {
 
     /// A port with a scheduler is free for its next packet.
     fn port_ready(&mut self, link: usize) {
+        self.sense_departure(link);
         let Some(scheduler) = &mut self.wires.schedulers[link] else {
             return;
         };
@@ -683,7 +684,7 @@ impl engine::World for World {
         self.set_leak(src, dst, link::cost(rate.as_bps()));
     }
 
-    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
+    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
         self.set_cap(link, flow, cap);
     }
 

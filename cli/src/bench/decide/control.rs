@@ -15,7 +15,7 @@ use openflow::{
 };
 use policy::{Messages, Parameters};
 use protocol::Connection;
-use protocol::agent::{Host, Report};
+use protocol::agent::{Capability, Host, Report};
 use protocol::application::{Declaration, StreamReport};
 use units::{Bytes, Rate, Span, Time};
 
@@ -57,7 +57,7 @@ fn connection(number: u64) -> Connection {
 
 fn controller(name: &str) -> Result<Controller, Failure> {
     // As in the daemon.
-    let parameters = Parameters { messages: Messages::Costly, ..Parameters::default() };
+    let parameters = Parameters::default().at_cost(Messages::Costly);
     let policy = policy::by_name(name, &parameters).map_err(Failure::failed)?;
     let mut config = Config::new(name, policy);
     let link = LinkSpec {
@@ -101,7 +101,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
     for host in 0..HOSTS {
         let (peer, identity) = (ChannelId(u64::from(host)), format!("h{host}"));
         let hosts = vec![Host { name: identity.clone(), addresses: vec![address(host)] }];
-        let hello = Report::Hello { hosts, capabilities: Vec::new(), epoch: 0 };
+        let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
         let connected = Input::AgentConnected { channel: peer, identity: &identity };
         for input in [connected, Input::Reported(peer, &hello)] {
             step(&mut controller, now, input, &mut out).map_err(Failure::failed)?;

@@ -1,6 +1,6 @@
 //! `sdtcp`: the windows of a congested port with 1,500 flows.
 
-use model::{Congestion, FlowId, Measured};
+use model::{FlowId, Measured, Severity};
 use units::{Bytes, Rate, Span};
 
 use super::{Bench, Decision, timed_us};
@@ -25,11 +25,11 @@ pub(super) fn sdtcp() -> Result<Decision, Failure> {
     let Some(link) = into.next().map(|(number, _)| model::LinkId(number)) else {
         return Err(Failure::failed("a star has a link to each host"));
     };
-    let levels = [Congestion::Low, Congestion::Medium, Congestion::High, Congestion::Recovered];
+    let levels = [Severity::Low, Severity::Medium, Severity::High, Severity::Recovered];
     let mut levels = levels.into_iter().cycle();
     Ok(Box::new(move || {
-        let level = levels.next().unwrap_or(Congestion::Low);
-        let told = Measured::Congested { link, level, queue: Bytes::new(90_000) }.into();
+        let level = levels.next().unwrap_or(Severity::Low);
+        let told = Measured::Congested { link, severity: level, queue: Bytes::new(90_000) }.into();
         bench.now += Span::from_millis(1);
         timed_us(|| {
             bench.tell(&told);

@@ -4,9 +4,9 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Declared, Directive, FlowId, JobId, LinkId, Measured, NodeId, StreamSample};
+use model::{Cap, Declared, Directive, FlowId, JobId, LinkId, Measured, NodeId, StreamSample};
 use protocol::Connection;
-use protocol::agent::{Command, Thresholds};
+use protocol::agent::Command;
 use protocol::application::Declaration;
 use units::{Bytes, Rate};
 
@@ -18,6 +18,9 @@ use crate::desired::{Grant, Intention};
 use crate::fabric::entry::{Does, Key};
 use crate::fabric::meters;
 use crate::message::{Output, Refusal};
+
+/// Payload of a full segment on Ethernet: an OpenFlow switch doesn't look at what hosts agreed on.
+const SEGMENT: Bytes = Bytes::new(1460);
 
 impl Controller {
     /// An application declares something: it is checked and noted, then dealt with.
@@ -115,7 +118,7 @@ impl Controller {
             return;
         };
         flow.declared = Some((now, *sample));
-        if !flow.reported.is_some_and(|at| now.since(at) <= fresh) {
+        if flow.reported.is_none_or(|at| now.since(at) > fresh) {
             return;
         }
         let near = |limit: Rate| flow.measured.is_some_and(|rate| rate >= limit.fraction(3, 4));
@@ -147,8 +150,8 @@ impl Controller {
                 let now = self.context.now;
                 self.intend(flow, |wanted| (wanted.limit, wanted.since) = (limit, now));
             }
-            Directive::Prioritize { flow, level, .. } => {
-                self.intend(flow, |wanted| wanted.priority = level);
+            Directive::Prioritize { flow, priority, .. } => {
+                self.intend(flow, |wanted| wanted.priority = priority);
             }
             Directive::Window { link, flow, cap, .. } => self.cap_window(link, flow, cap),
             Directive::PacePair { src, dst, rate, .. } => {
@@ -169,7 +172,7 @@ impl Controller {
     }
 
     /// Caps windows where a link begins, or lifts the cap: of one flow, or of all over the link.
-    pub(super) fn cap_window(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
+    pub(super) fn cap_window(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
         if link.index() >= self.view.links.len() {
             return;
         }
@@ -191,7 +194,7 @@ impl Controller {
     }
 
     /// Caps windows at a switch that can; whether it can.
-    fn cap_at_switch(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) -> bool {
+    fn cap_at_switch(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) -> bool {
         let at = self.view.start(link);
         if !self.switches.caps_windows(at) {
             return false;
@@ -205,7 +208,8 @@ impl Controller {
                 continue;
             };
             match (cap, flow.scale) {
-                (Some(bytes), Some(shift)) => {
+                (Some(cap), Some(shift)) => {
+                    let bytes = cap.least(SEGMENT);
                     let key = Key::of_acknowledgements(&flow.connection);
                     self.switches.put_own(&self.context, at, key, Does::Cap { bytes, shift });
                 }
@@ -362,16 +366,9 @@ impl Controller {
             return;
         }
         let name = || (String::from(self.view.node_name(node)), interface.clone());
-        if let Some(watch) = self.decider.watch().and_then(|watch| watch.congestion)
-            && self.view.is_switch(node)
-        {
+        let thresholds = self.decider.watch().and_then(|watch| watch.congestion);
+        if thresholds.is_some() && self.view.is_switch(node) {
             let (node, interface) = name();
-            let thresholds = Some(Thresholds {
-                low_packets: watch.low,
-                medium_packets: watch.medium,
-                high_packets: watch.high,
-                recovery_ns: watch.recovery,
-            });
             all.commands.push(Command::Watch { node, interface, thresholds });
         }
         for (flow, cap) in self.desired.windows_at(link) {
@@ -381,8 +378,8 @@ impl Controller {
             }
             all.windows.insert((link, connection), cap);
             let (node, interface) = name();
-            let cap_bytes = Some(cap);
-            all.commands.push(Command::Window { node, interface, connection, cap_bytes });
+            let cap = Some(cap);
+            all.commands.push(Command::Window { node, interface, connection, cap });
         }
     }
 }

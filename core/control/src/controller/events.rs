@@ -72,7 +72,8 @@ impl Controller {
             SwitchEvent::Notice(notice) => {
                 if let Some(link) = self.view.link_at(node, notice.port.0) {
                     let queue = Bytes::new(notice.queue_bytes.into());
-                    self.tell(Measured::Congested { link, level: notice.level, queue });
+                    let severity = notice.severity;
+                    self.tell(Measured::Congested { link, severity, queue });
                 }
             }
             SwitchEvent::Done(xid) => match self.switches.answered(node, xid) {

@@ -195,6 +195,10 @@ impl Controller {
                 problems.push(format!("link {} is down", self.view.link_name(id)));
             }
         }
+        for agent in self.agents.iter() {
+            let failures = agent.failures.summary();
+            problems.extend(failures.map(|what| format!("agent {}: {what}", agent.identity)));
+        }
         problems.extend(self.view.contradictions.keys().cloned());
         problems
     }
@@ -216,11 +220,18 @@ impl Controller {
             connection: flow.connection,
             intended_bps: self.desired.intention(id).limit,
             enforced_bps: self.desired.confirmed(&flow.connection),
+            failed: self.failure(flow).map(ToString::to_string),
             measured_bps: flow.measured,
             bytes: flow.size,
             delivered_bytes: flow.delivered,
             contradicted: flow.lie(),
         }
+    }
+
+    /// Why the limit of a flow could not be set.
+    fn failure(&self, flow: &Flow) -> Option<&str> {
+        let (_, agent) = self.agents.acting_for(flow.ends.0)?;
+        agent.failures.rate(&flow.connection)
     }
 
     /// Why a flow has its rate; `None` when there is no such flow.
@@ -332,7 +343,10 @@ impl Controller {
         let host = flow.ends.0;
         match self.context.enforcement {
             Enforcement::Pacing => match self.agents.acting_for(host) {
-                Some((_, agent)) => format!("agent {}, by pacing", agent.identity),
+                Some((_, agent)) => match agent.failures.rate(&flow.connection) {
+                    Some(reason) => format!("nobody: agent {} failed: {reason}", agent.identity),
+                    None => format!("agent {}, by pacing", agent.identity),
+                },
                 None => format!("nobody: no agent is connected for {}", self.view.node_name(host)),
             },
             Enforcement::Meters => {

@@ -2,12 +2,11 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Congestion, Declared, FlowId, Measured, NodeId, StreamSample};
+use model::{Declared, FlowId, Measured, NodeId, StreamSample};
 use protocol::Connection;
-use protocol::agent::{ConnectionReport, Host, Level, Report};
+use protocol::agent::{Capability, ConnectionReport, Host, Report};
 use units::{Bytes, Rate};
 
 use super::{Controller, PATIENCE};
@@ -58,7 +57,7 @@ impl Controller {
         &mut self,
         channel: ChannelId,
         hosts: &[Host],
-        capabilities: &[String],
+        capabilities: &[Capability],
         epoch: u64,
     ) -> Result<(), Refusal> {
         let (cx, view) = (&self.context, &mut self.view);
@@ -96,7 +95,7 @@ impl Controller {
                 self.check_own(channel, connection)?;
                 self.closed(connection);
             }
-            Report::Congested { node, interface, level, queue_bytes } => {
+            Report::Congested { node, interface, severity, queue_bytes } => {
                 let found = self.view.named(node);
                 let found = found.filter(|node| self.agents.acts_for(channel, *node));
                 let link = found.and_then(|node| self.view.link_by(node, interface));
@@ -104,13 +103,14 @@ impl Controller {
                     let reason = "is no interface that the agent acts for; declare it".into();
                     return Err(Refusal { field: "interface", reason, busy: false });
                 };
-                let level = match level {
-                    Level::Recovered => Congestion::Recovered,
-                    Level::Low => Congestion::Low,
-                    Level::Medium => Congestion::Medium,
-                    Level::High => Congestion::High,
-                };
-                self.tell(Measured::Congested { link, level, queue: *queue_bytes });
+                let (severity, queue) = (*severity, *queue_bytes);
+                self.tell(Measured::Congested { link, severity, queue });
+            }
+            Report::Failed { epoch, sequence, command, reason } => {
+                let number = (*epoch, *sequence);
+                if self.agents.failed(&self.context, channel, number, command, reason) {
+                    self.counters.commands_failed += 1;
+                }
             }
             Report::Applied { epoch, sequence } => {
                 let confirm = |connection, rate| self.desired.confirm(connection, rate);

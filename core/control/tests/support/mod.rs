@@ -1,14 +1,15 @@
 //! A controller with model switches, cables between them, and agents that obey, in memory.
 #![allow(dead_code, clippy::unwrap_used)] // each test uses a part; a test may panic
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
+use agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapsed, Operation};
 use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Topology};
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{Config as SessionConfig, Event, Message, Port, PortNo, Session, Side};
 use protocol::Connection;
-use protocol::agent::{Command, Commands, Host, Report};
+use protocol::agent::{Commands, ConnectionReport, Report};
 use protocol::application::Declaration;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{
@@ -157,64 +158,72 @@ pub fn port(number: u32, up: bool) -> Port {
     }
 }
 
-/// An agent that does what it is told, and forgets it when nobody renews it.
-#[derive(Clone, Default)]
-pub struct Obedient {
-    pub epoch: u64,
+/// The agent of a host: the machine, and its kernel in memory.
+#[derive(Clone)]
+pub struct Host {
+    pub machine: Agent,
+    kernel: Kernel,
+    /// The limits that stand.
     pub paced: BTreeMap<Connection, Rate>,
-    /// By whom that was granted, and until when.
-    granted: BTreeMap<Connection, (u64, Time)>,
-    pub until: Time,
     pub completed: u32,
     pub heard: u32,
-    pub windows: u32,
+    /// How many of the next operations fail.
+    pub failing: u32,
 }
 
-impl Obedient {
-    /// Carries commands out; the answer.
-    pub fn obey(&mut self, now: Time, commands: &Commands) -> Report {
-        self.expire(now);
-        if commands.epoch < self.epoch {
-            return Report::Stale { epoch: commands.epoch, obeys: self.epoch };
+/// A kernel of which the next operations may fail.
+struct Failing<'a>(&'a mut Kernel, &'a mut u32);
+
+impl Actuator for Failing<'_> {
+    fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
+        let is_refused = *self.1 > 0 && !matches!(operation, Operation::Renew { .. });
+        if is_refused {
+            *self.1 -= 1;
+            return Err("the kernel refuses".to_owned());
         }
-        self.epoch = commands.epoch;
-        self.until = now + commands.lease_ns;
+        self.0.execute(now, operation)
+    }
+
+    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure> {
+        self.0.sample()
+    }
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        let kernel = Kernel::new(1, Capacity { limits: 10_000, connections: 10_000 });
+        let (machine, paced) = (machine(&kernel), BTreeMap::new());
+        Self { machine, kernel, paced, completed: 0, heard: 0, failing: 0 }
+    }
+}
+
+fn machine(kernel: &Kernel) -> Agent {
+    let (node, interface) = (String::new(), String::new());
+    let port = agent::Port { node, interface, classes: 256, switches: false };
+    Agent::new(vec![port], true).after(kernel.leases().clone(), kernel.granted())
+}
+
+impl Host {
+    /// Carries commands out; the answers.
+    pub fn obey(&mut self, now: Time, commands: &Commands) -> Result<Vec<Report>, Lapsed> {
         self.heard += 1;
         self.completed += u32::from(commands.complete);
-        let mut said = BTreeSet::new();
-        for (epoch, until) in self.granted.values_mut() {
-            if *epoch == commands.epoch {
-                *until = self.until;
-            }
-        }
-        for command in &commands.commands {
-            match command {
-                Command::Pace { connection, rate_bps: Some(rate) } => {
-                    assert!(*rate > Rate::ZERO);
-                    said.insert(*connection);
-                    self.paced.insert(*connection, *rate);
-                    self.granted.insert(*connection, (commands.epoch, self.until));
-                }
-                Command::Pace { connection, rate_bps: None } => {
-                    self.granted.remove(connection);
-                }
-                Command::Window { .. } => self.windows += 1,
-                _ => {}
-            }
-        }
-        if commands.complete {
-            // What an earlier epoch granted ends with its lease.
-            self.granted.retain(|connection, (epoch, _)| {
-                *epoch != commands.epoch || said.contains(connection)
-            });
-        }
-        self.paced.retain(|connection, _| self.granted.contains_key(connection));
-        Report::Applied { epoch: commands.epoch, sequence: commands.sequence }
+        let mut reports = Vec::new();
+        let mut kernel = Failing(&mut self.kernel, &mut self.failing);
+        let done = self.machine.obey(now, commands, &mut kernel, &mut reports);
+        self.expire(now);
+        assert!(self.paced.values().all(|rate| *rate > Rate::ZERO));
+        done.map(|()| reports)
     }
 
     pub fn expire(&mut self, now: Time) {
-        self.granted.retain(|_, (_, until)| *until > now);
-        self.paced.retain(|connection, _| self.granted.contains_key(connection));
+        self.paced = self.kernel.limits(now).collect();
+    }
+
+    /// The agent's process ends and another begins.
+    pub fn restart(&mut self) {
+        self.kernel.abandon();
+        self.machine = machine(&self.kernel);
     }
 }
 
@@ -239,7 +248,7 @@ pub fn step(
 pub struct Rig {
     pub controller: Controller,
     pub now: Time,
-    pub agents: BTreeMap<ChannelId, Obedient>,
+    pub agents: BTreeMap<ChannelId, Host>,
     pub delivered: Vec<(u32, Vec<u8>)>,
     pub closed: Vec<String>,
     devices: Vec<Device>,
@@ -328,13 +337,14 @@ impl Rig {
 
     pub fn agent(&mut self, identity: &str, hosts: &[u32]) -> ChannelId {
         let peer = self.peer();
-        self.agents.insert(peer, Obedient::default());
+        let agent = Host::default();
         self.input(Input::AgentConnected { channel: peer, identity }).unwrap();
-        let hosts = hosts
-            .iter()
-            .map(|host| Host { name: format!("h{host}"), addresses: vec![address(*host)] });
-        let hello =
-            Report::Hello { hosts: hosts.collect(), capabilities: vec!["pacing".into()], epoch: 0 };
+        let hosts = hosts.iter().map(|host| protocol::agent::Host {
+            name: format!("h{host}"),
+            addresses: vec![address(*host)],
+        });
+        let hello = agent.machine.hello(hosts.collect());
+        self.agents.insert(peer, agent);
         self.input(Input::Reported(peer, &hello)).unwrap();
         peer
     }
@@ -420,10 +430,12 @@ impl Rig {
                 }
                 Output::Agent(peer, commands) => {
                     if let Some(agent) = self.agents.get_mut(&peer) {
-                        let report = agent.obey(self.now, &commands);
+                        let reports = agent.obey(self.now, &commands).expect("renewed in time");
                         let mut more = Vec::new();
-                        let input = Input::Reported(peer, &report);
-                        let _ = step(&mut self.controller, self.now, input, &mut more);
+                        for report in reports {
+                            let input = Input::Reported(peer, &report);
+                            let _ = step(&mut self.controller, self.now, input, &mut more);
+                        }
                         out.extend(more);
                     }
                 }

@@ -8,7 +8,7 @@
 use std::io::Write;
 use std::process::Command;
 
-use model::Congestion;
+use model::Severity;
 use units::Span;
 use watermaster_openflow::sdtcp::{CapWindow, Notice};
 use watermaster_openflow::*;
@@ -232,7 +232,7 @@ fn with_each_of_a_switch(mut take: impl FnMut(Message<'_>, &[&str])) {
     };
     let text = ["table_id=4", "cookie=0xabc", "total_len=64", "in_port=3", "(via action)"];
     take(Message::PacketIn(packet), &text);
-    let notice = Notice { level: Congestion::High, port: PortNo(6), queue_bytes: 128_000 };
+    let notice = Notice { severity: Severity::High, port: PortNo(6), queue_bytes: 128_000 };
     let notice_fields = notice.fields();
     // Whoever doesn't know the extension still reads a Packet-In of the congested port.
     let text = ["total_len=0 in_port=6 (via 27)"];

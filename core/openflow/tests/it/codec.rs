@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)] // a test may panic
 
 use crate::support;
-use model::Congestion;
+use model::Severity;
 use proptest::prelude::*;
 use units::Span;
 use watermaster_openflow::sdtcp::{CapWindow, Notice};
@@ -82,7 +82,7 @@ fn a_flow_entry_that_caps_windows() {
 /// Example: port 5 holds 45000 bytes, past the low threshold.
 #[test]
 fn a_notice_of_congestion() {
-    let notice = Notice { level: Congestion::Low, port: PortNo(5), queue_bytes: 45_000 };
+    let notice = Notice { severity: Severity::Low, port: PortNo(5), queue_bytes: 45_000 };
     let fields = notice.fields();
     let bytes = encoded(&Message::PacketIn(notice.packet_in(&fields)));
     let expected: &[&[u8]] = &[
@@ -103,9 +103,9 @@ fn a_notice_of_congestion() {
 }
 
 #[test]
-fn every_level_has_its_reason() {
-    for level in [Congestion::Recovered, Congestion::Low, Congestion::Medium, Congestion::High] {
-        let notice = Notice { level, port: PortNo(1), queue_bytes: 0 };
+fn every_severity_has_its_reason() {
+    for severity in [Severity::Recovered, Severity::Low, Severity::Medium, Severity::High] {
+        let notice = Notice { severity, port: PortNo(1), queue_bytes: 0 };
         let fields = notice.fields();
         assert_eq!(Notice::of(&notice.packet_in(&fields)), Some(notice));
     }

@@ -3,7 +3,7 @@
 
 use crate::support;
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
-use model::Congestion;
+use model::Severity;
 use proptest::prelude::*;
 use units::{Span, Time};
 use watermaster_openflow::sdtcp::{CapWindow, Notice};
@@ -84,7 +84,7 @@ fn windows_of_acknowledgements_are_capped() {
 #[test]
 fn congestion_is_told_to_who_wants_to_hear() {
     let mut switch = switch();
-    let notice = Notice { level: Congestion::Medium, port: PortNo(2), queue_bytes: 90_000 };
+    let notice = Notice { severity: Severity::Medium, port: PortNo(2), queue_bytes: 90_000 };
     let mut out = Output::default();
     switch.notify(&notice, &mut out);
     let (xid, Message::PacketIn(packet)) = Message::decode(&out.messages[0]).unwrap() else {
@@ -103,7 +103,7 @@ fn congestion_is_told_to_who_wants_to_hear() {
     switch.handle(Time::ZERO, 1, &Message::SetAsync(quiet), &mut out);
     switch.notify(&notice, &mut out);
     assert_eq!(out, Output::default());
-    switch.notify(&Notice { level: Congestion::High, ..notice }, &mut out);
+    switch.notify(&Notice { severity: Severity::High, ..notice }, &mut out);
     assert_eq!(out.messages.len(), 1);
 }
 

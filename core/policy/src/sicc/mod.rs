@@ -16,6 +16,7 @@ pub mod speed;
 mod state;
 pub mod tree;
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 
@@ -26,47 +27,135 @@ use units::Time;
 
 pub use racks::Racks;
 
-use crate::Policy;
+use crate::{Descriptor, DirectiveKind, Given, Kind, Need, Parameter, Policy, Share, Value};
 use joint::Limits;
 use speed::Yielding;
 use state::State;
 
-/// Which parts are on, and their parameters. [`Default`] is all of them as published.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// Swarms are of one rack; without (-NPS) of as many servers from anywhere.
-    pub proximity: bool,
-    /// More than N hubs form a tree; without (-NMT) all send to the front end.
-    pub tree: bool,
-    /// Speeds follow what hubs and the aggregation router show; without (-NSSC) they stay even.
-    pub speed: bool,
-    /// Queries move to hubs that are ahead; without (-NQR) they stay.
-    pub redirect: bool,
-    /// Hubs put several objects into a packet.
-    pub pack: bool,
-    /// N, where it isn't to be that of equation 1; at least 1.
-    pub hubs: Option<u32>,
-    /// How the front end gives way at the aggregation router.
-    pub yielding: Yielding,
+const PROXIMITY: Parameter = Parameter::new(
+    "proximity",
+    Kind::Flag,
+    Value::Flag(true),
+    "swarms are of one rack; without (-NPS) of as many servers from anywhere",
+)
+.published("section 3");
+
+const TREE: Parameter = Parameter::new(
+    "tree",
+    Kind::Flag,
+    Value::Flag(true),
+    "hubs form a tree where there are more than N; without (-NMT) all send to the front end",
+)
+.published("section 3");
+
+const SPEED: Parameter = Parameter::new(
+    "speed",
+    Kind::Flag,
+    Value::Flag(true),
+    "hubs' speeds follow samples; without (-NSSC) they stay as first assigned",
+)
+.published("section 3");
+
+const REDIRECT: Parameter = Parameter::new(
+    "redirect",
+    Kind::Flag,
+    Value::Flag(true),
+    "queries move to hubs that are ahead; without (-NQR) they stay",
+)
+.published("section 3");
+
+const PACK: Parameter =
+    Parameter::new("pack", Kind::Flag, Value::Flag(true), "hubs put several objects into a packet")
+        .published("section 3");
+
+const HUBS: Parameter = Parameter::optional(
+    "hubs",
+    Kind::Integer(1, u32::MAX as u64),
+    "by equation 1",
+    "N, the most hubs that send to the front end or to another hub",
+);
+
+const ALPHA: Parameter = Parameter::new(
+    "alpha",
+    Kind::Share,
+    Value::Share(Share::literal(200_000)),
+    "most growth of the planned bandwidth in a period",
+)
+.published("section 4.4");
+
+const BETA: Parameter = Parameter::new(
+    "beta",
+    Kind::Share,
+    Value::Share(Share::literal(200_000)),
+    "most cut of the planned bandwidth in a period",
+)
+.published("section 4.4");
+
+const THRESHOLD: Parameter = Parameter::new(
+    "threshold",
+    Kind::Share,
+    Value::Share(Share::literal(100_000)),
+    "the part of the aggregation router's buffer from which it is cut (T)",
+)
+.published("section 4.4");
+
+const PARAMETERS: &[Parameter] =
+    &[PROXIMITY, TREE, SPEED, REDIRECT, PACK, HUBS, ALPHA, BETA, THRESHOLD];
+
+/// What `sicc` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "sicc",
+    summary: "a hub in each rack collects its swarm's objects; the front end sets hubs' speeds",
+    source: "SICC, section 3",
+    parameters: PARAMETERS,
+    needs: &[Need::Requests],
+    directives: &[DirectiveKind::Gather],
+    is_max_min: false,
+    build: |given| Ok(Box::new(Sicc::new(Parameters::from_given(given), Choice::First))),
+};
+
+/// What `sicc-joint` is.
+pub const JOINT: Descriptor = Descriptor {
+    name: "sicc-joint",
+    summary: "sicc with replicas chosen so that hubs have equal work, speeds by what is left",
+    source: "ours, a variant of sicc",
+    build: |given| Ok(Box::new(Sicc::new(Parameters::from_given(given), Choice::Joint))),
+    ..DESCRIPTOR
+};
+
+/// Which parts are on, and their parameters.
+#[derive(Clone, Copy, Debug)]
+struct Parameters {
+    proximity: bool,
+    tree: bool,
+    speed: bool,
+    redirect: bool,
+    pack: bool,
+    hubs: Option<u32>,
+    yielding: Yielding,
 }
 
-impl Default for Parameters {
-    fn default() -> Self {
+impl Parameters {
+    fn from_given(given: &Given<'_>) -> Self {
         Self {
-            proximity: true,
-            tree: true,
-            speed: true,
-            redirect: true,
-            pack: true,
-            hubs: None,
-            yielding: Yielding::default(),
+            proximity: given.get(PROXIMITY.name),
+            tree: given.get(TREE.name),
+            speed: given.get(SPEED.name),
+            redirect: given.get(REDIRECT.name),
+            pack: given.get(PACK.name),
+            hubs: given.find(HUBS.name),
+            yielding: Yielding {
+                growth: given.get(ALPHA.name),
+                cut: given.get(BETA.name),
+                threshold: given.get(THRESHOLD.name),
+            },
         }
     }
 }
 
 /// Which replica is asked first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
+enum Choice {
     /// The first of each object.
     First,
     /// The one that [`joint`] finds.
@@ -75,7 +164,7 @@ pub enum Choice {
 
 /// The policy.
 #[derive(Debug)]
-pub struct Sicc {
+struct Sicc {
     parameters: Parameters,
     choice: Choice,
     /// Made when the network is first seen; its cables don't change.
@@ -85,8 +174,7 @@ pub struct Sicc {
 }
 
 impl Sicc {
-    /// The policy before any request.
-    pub const fn new(parameters: Parameters, choice: Choice) -> Self {
+    const fn new(parameters: Parameters, choice: Choice) -> Self {
         Self {
             parameters,
             choice,

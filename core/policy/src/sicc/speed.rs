@@ -44,7 +44,7 @@ pub fn demand(assigned: Rate, real: Rate, even: Rate) -> Rate {
     real.fraction(2, 1).max(even.fraction(1, 16))
 }
 
-/// How a front end gives way at its aggregation router; [`Default`] is as published (section 4.4).
+/// How a front end gives way at its aggregation router (section 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Yielding {
     /// α: most growth in a period, as a part of what was received.
@@ -53,13 +53,6 @@ pub struct Yielding {
     pub cut: Share,
     /// T: the part of the buffer from which a queue cuts.
     pub threshold: Share,
-}
-
-impl Default for Yielding {
-    fn default() -> Self {
-        let percent = |percent: u32| Share::from_ppm(percent * 10_000).unwrap_or_default();
-        Self { growth: percent(20), cut: percent(20), threshold: percent(10) }
-    }
 }
 
 impl Yielding {

@@ -14,7 +14,7 @@ use watermaster_policy::{FLOOR, Messages, Parameters, Share, by_name};
 const LINK: Rate = Rate::from_mbps(100);
 
 fn desk(policy: &str, network: Network, messages: Messages) -> Desk {
-    let parameters = Parameters { messages, ..Parameters::default() };
+    let parameters = Parameters::default().at_cost(messages);
     Desk::new(network, by_name(policy, &parameters).unwrap())
 }
 
@@ -392,7 +392,11 @@ fn many_that_wait_are_not_told_of_each_that_comes() {
 fn a_share_is_a_part_of_a_whole() {
     assert!(Share::from_ppm(0).is_err());
     assert!(Share::from_ppm(1_000_001).is_err());
-    assert_eq!(Share::from_ppm(10_000), Ok(Share::default()));
+    let shown = |ppm| Share::from_ppm(ppm).unwrap().to_string();
+    assert_eq!(
+        [1, 10_000, 666_667, 900_000, 1_000_000].map(shown),
+        ["0.000001", "0.01", "0.666667", "0.9", "1"]
+    );
     let names = by_name("smfs", &Parameters::default()).err().unwrap();
     assert_eq!(
         names.to_string(),

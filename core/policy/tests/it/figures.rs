@@ -4,7 +4,7 @@
 
 use crate::support::*;
 use units::{Rate, Time};
-use watermaster_policy::{Parameters, Share, by_name, smsf};
+use watermaster_policy::{Parameters, Share, find};
 
 /// 1 GB a second: a unit of the figures is 1 GB, so that SLOW flows at 1 kbit/s don't count.
 const LINK: Rate = Rate::from_mbps(8_000);
@@ -12,13 +12,12 @@ const UNIT: u64 = 1_000_000_000;
 
 fn desk(policy: &str, network: model::Network) -> Desk {
     let least = Share::from_ppm(1).unwrap();
-    let parameters = Parameters {
-        fifo: least,
-        sff: least,
-        smsf: smsf::Parameters { slow_share: least, ..smsf::Parameters::default() },
-        ..Parameters::default()
-    };
-    Desk::new(network, by_name(policy, &parameters).unwrap())
+    let policy = find(policy).unwrap();
+    let mut parameters = Parameters::default();
+    if policy.parameters.iter().any(|parameter| parameter.name == "beta") {
+        parameters = parameters.with("beta", least);
+    }
+    Desk::new(network, policy.build(&parameters).unwrap())
 }
 
 fn assert_close(got: f64, expected: f64) {

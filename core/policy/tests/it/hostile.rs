@@ -10,15 +10,14 @@ use std::sync::Arc;
 
 use crate::support::*;
 use model::{
-    Congestion, Declared, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId,
-    Observation, Request, Sample, StreamSample, TaskId,
+    Cap, Declared, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId,
+    Observation, Request, Sample, Severity, StreamSample, TaskId,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_policy::syn::{self, Order};
-use watermaster_policy::{FLOOR, NAMES, Parameters, Policy, by_name};
+use watermaster_policy::{FLOOR, NAMES, Parameters, Policy, by_name, find};
 
 /// The system's allocator, counting what each thread holds.
 struct Counting;
@@ -132,7 +131,7 @@ fn pairs() -> impl Strategy<Value = Observation> {
 
 /// Anything that switches can report.
 fn measured(base: u32) -> impl Strategy<Value = Observation> {
-    use Congestion::{High, Low, Medium, Recovered};
+    use Severity::{High, Low, Medium, Recovered};
     let flow = move || (base..base + 12).prop_map(FlowId);
     let node = || prop_oneof![9 => 0..7u32, 1 => Just(u32::MAX)].prop_map(NodeId);
     let link = || prop_oneof![9 => 0..20u32, 1 => Just(u32::MAX)].prop_map(LinkId);
@@ -145,7 +144,7 @@ fn measured(base: u32) -> impl Strategy<Value = Observation> {
         2 => prop::collection::vec((flow(), bytes()), 0..9)
             .prop_map(|flows| Measured::Carried { flows }),
         2 => (link(), level(), bytes())
-            .prop_map(|(link, level, queue)| Measured::Congested { link, level, queue }),
+            .prop_map(|(link, level, queue)| Measured::Congested { link, severity: level, queue }),
         2 => (link(), bytes(), bytes())
             .prop_map(|(link, queue, sent)| Measured::QueueLength { link, queue, sent }),
     ]
@@ -182,13 +181,16 @@ proptest! {
         network in any_network(),
         messages in prop::collection::vec(prop_oneof![2 => message(0), 1 => pairs()], 0..200),
     ) {
-        let make = || by_name(name, &Parameters::default()).unwrap();
+        let policy = find(name).unwrap();
+        let make = || policy.build(&Parameters::default()).unwrap();
         let said = play(&mut *make(), network.clone(), &messages, Time::ZERO);
         let none = |d: &Directive| matches!(d,
             Directive::Pace { limit: Some(Rate::ZERO), .. }
                 | Directive::PacePair { rate: Rate::ZERO, .. }
-                | Directive::Window { cap: Some(Bytes::ZERO), .. });
+                | Directive::Window { cap: Some(Cap { bytes: Bytes::ZERO, .. }), .. });
         prop_assert!(!said.iter().any(none), "{name} stops a flow");
+        let untold = said.iter().find(|directive| !policy.says((*directive).into()));
+        prop_assert!(untold.is_none(), "{name} doesn't say of itself that it gives {untold:?}");
         prop_assert_eq!(said, play(&mut *make(), network, &messages, Time::ZERO));
     }
 }
@@ -308,9 +310,9 @@ fn endless_queues() {
     let network = big_switch(3, Rate::from_mbps(100));
     let (src, dst) = (host(&network, 0), host(&network, 1));
     let queued = Measured::Queued { src, dst, packets: u32::MAX, bytes: Bytes::new(u64::MAX) };
-    for order in [Order::Ocf, Order::Srjf, Order::Mmf] {
-        let syn = syn::Parameters { order, batch: 64, ..syn::Parameters::default() };
-        let mut policy = by_name("syn", &Parameters { syn, ..Parameters::default() }).unwrap();
+    for order in ["ocf", "srjf", "mmf"] {
+        let parameters = Parameters::default().with("order", order).with("batch", 64u32);
+        let mut policy = by_name("syn", &parameters).unwrap();
         let mut out = Directives::new();
         tell(&mut *policy, Time::ZERO, &network, &queued.clone().into(), &mut out);
         tell(&mut *policy, Time::ZERO, &network, &Observation::Tick, &mut out);
@@ -319,7 +321,7 @@ fn endless_queues() {
             tell(&mut *policy, Time::ZERO, &network, &queued.clone().into(), &mut out);
         }
         let kept = HELD.get() - before;
-        assert!(kept < 1 << 18, "{order:?} keeps {kept} B");
+        assert!(kept < 1 << 18, "{order} keeps {kept} B");
         assert_eq!(out.len(), 64);
     }
 }

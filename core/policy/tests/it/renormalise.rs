@@ -163,7 +163,7 @@ fn asy_follows_what_is_offered() {
 fn asy_leaves_what_it_may_not_use() {
     let network = big_switch(3, Rate::from_mbps(1000));
     let usable = Share::from_ppm(900_000).unwrap();
-    let mut policy = by_name("asy", &Parameters { asy: usable, ..Parameters::default() }).unwrap();
+    let mut policy = by_name("asy", &Parameters::default().with("usable", usable)).unwrap();
     let queued = |src| {
         let (src, dst) = (host(&network, src), host(&network, 2));
         Measured::Queued { src, dst, packets: 3, bytes: Bytes::new(4500) }

@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 
 use model::build::{self, Access};
 use model::{
-    Buffer, Congestion, Directive, Directives, FlowId, LinkId, LinkSpec, Measured, Network,
-    Observation,
+    Buffer, Cap, Directive, Directives, FlowId, LinkId, LinkSpec, Measured, Network, Observation,
+    Severity,
 };
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_policy::trigger::{Thresholds, Trigger};
 use watermaster_policy::{Parameters, Policy, by_name};
 
 const MSS: u64 = 1460;
@@ -70,13 +69,13 @@ impl Bench {
     }
 
     /// Window entries that a notification with so many packets of 1500 B in the queue gives.
-    fn congested(&mut self, level: Congestion, packets: u64) -> BTreeMap<u32, u64> {
+    fn congested(&mut self, level: Severity, packets: u64) -> BTreeMap<u32, u64> {
         let (link, queue) = (self.core(), Bytes::new(1500 * packets));
-        let directives = self.tell(Measured::Congested { link, level, queue });
+        let directives = self.tell(Measured::Congested { link, severity: level, queue });
         let entry = |directive: Directive| match directive {
             Directive::Window { link: at, flow: Some(flow), cap: Some(cap), .. } => {
                 assert_eq!(at, link);
-                (flow.0, cap.get())
+                (flow.0, cap.bytes.get())
             }
             other => panic!("{other:?}"),
         };
@@ -94,15 +93,15 @@ fn windows_by_equations_3_to_8() {
     bench.carried(&[(0, 2_000_000), (1, 3000)]);
 
     // W = (29,130 + 45,000) / 11 = 6739.
-    assert_eq!(bench.congested(Congestion::Low, 30), BTreeMap::from([(0, 4492)]));
+    assert_eq!(bench.congested(Severity::Low, 30), BTreeMap::from([(0, 4492)]));
     // W = (29,130 + 90,000) / 11 = 10,830.
-    assert_eq!(bench.congested(Congestion::Medium, 60), BTreeMap::from([(0, 5415)]));
+    assert_eq!(bench.congested(Severity::Medium, 60), BTreeMap::from([(0, 5415)]));
     // (29,130 + 127,500 − 1460) / 10 = 15,517 for each burst.
     let mut expected: BTreeMap<u32, u64> = (1..=10).map(|flow| (flow, 15_517)).collect();
     expected.insert(0, MSS);
-    assert_eq!(bench.congested(Congestion::High, 85), expected);
+    assert_eq!(bench.congested(Severity::High, 85), expected);
     let link = bench.core();
-    let recovered = Measured::Congested { link, level: Congestion::Recovered, queue: Bytes::ZERO };
+    let recovered = Measured::Congested { link, severity: Severity::Recovered, queue: Bytes::ZERO };
     let all = bench.tell(recovered);
     assert!(matches!(all[..], [Directive::Window { flow: None, cap: None, .. }]));
 }
@@ -113,9 +112,9 @@ fn no_window_is_below_a_segment() {
     (0..200).for_each(|flow| assert!(bench.open(flow).is_empty()));
     bench.now = Time::from_nanos(2_000_000_000);
     bench.carried(&[(0, 1_000_001)]);
-    assert_eq!(bench.congested(Congestion::Low, 30)[&0], MSS);
-    assert_eq!(bench.congested(Congestion::Medium, 60)[&0], MSS);
-    let all = bench.congested(Congestion::High, 85);
+    assert_eq!(bench.congested(Severity::Low, 30)[&0], MSS);
+    assert_eq!(bench.congested(Severity::Medium, 60)[&0], MSS);
+    let all = bench.congested(Severity::High, 85);
     assert!(all.len() == 200 && all.values().all(|cap| *cap == MSS));
 }
 
@@ -128,12 +127,17 @@ fn background_by_volume_and_age() {
     bench.now = Time::from_nanos(1_000_000_000);
     bench.open(2);
     bench.carried(&[(0, 1_000_001)]);
-    assert!(bench.congested(Congestion::Low, 30).is_empty(), "not older than 1 s");
+    assert!(bench.congested(Severity::Low, 30).is_empty(), "not older than 1 s");
     bench.now = Time::from_nanos(1_000_000_001);
     bench.carried(&[(0, 1_000_001), (1, 1_000_000), (2, 9_000_000)]);
-    assert_eq!(bench.congested(Congestion::Low, 30).into_keys().collect::<Vec<_>>(), [0]);
+    assert_eq!(bench.congested(Severity::Low, 30).into_keys().collect::<Vec<_>>(), [0]);
     bench.tell(Measured::Closed { flow: FlowId(0) });
-    assert!(bench.congested(Congestion::Low, 30).is_empty());
+    assert!(bench.congested(Severity::Low, 30).is_empty());
+}
+
+/// The published floor is one segment.
+fn cap_of(bytes: u64) -> Cap {
+    Cap { bytes: Bytes::new(bytes), floor_segments: 1 }
 }
 
 /// ε = 0.5 of 150,000 B and the pipe for all.
@@ -149,11 +153,11 @@ fn sab_divides_the_buffer_at_each_syn_and_fin() {
     };
     let total = PIPE + 75_000;
     for flow in 0..80 {
-        let expected = Bytes::new((total / u64::from(flow + 1)).max(MSS));
+        let expected = cap_of((total / u64::from(flow + 1)).max(MSS));
         assert_eq!(cap(&bench.open(flow)), Some(Some(expected)));
     }
     for flow in 0..79 {
-        let expected = Bytes::new((total / u64::from(79 - flow)).max(MSS));
+        let expected = cap_of((total / u64::from(79 - flow)).max(MSS));
         let closed = bench.tell(Measured::Closed { flow: FlowId(flow) });
         assert_eq!(cap(&closed), Some(Some(expected)));
     }
@@ -166,7 +170,9 @@ fn core_entries(bench: &Bench, directives: &[Directive]) -> (Option<Bytes>, Opti
     let mut entries = (None, None);
     for directive in directives {
         match directive {
-            Directive::Window { link, flow: None, cap, .. } if *link == core => entries.0 = *cap,
+            Directive::Window { link, flow: None, cap, .. } if *link == core => {
+                entries.0 = cap.map(|cap| cap.bytes)
+            }
             Directive::Space { link, gap, .. } if *link == core => entries.1 = *gap,
             _ => {}
         }
@@ -262,69 +268,7 @@ fn hold_makes_up_for_flows_held_up_elsewhere() {
     assert_eq!(last, Some(2 * PIPE / 10));
 }
 
-/// The trigger, message by message: (ms, packets, message).
-#[test]
-fn the_trigger_rises_in_steps_and_recovers_after_a_second() {
-    use Congestion::{High, Low, Medium, Recovered};
-    let mut trigger = Trigger::new(Thresholds::default());
-    let story = [
-        (0, 29, None),
-        (1, 30, Some(Low)),
-        (2, 59, None),
-        (3, 60, Some(Medium)),
-        (4, 20, None),
-        (5, 60, None), // no second message for the same rise
-        (6, 84, None),
-        (7, 85, Some(High)),
-        (8, 100, None),
-        (10, 29, None),
-        (1009, 29, None),
-        (1009, 30, None), // the second starts again
-        (1100, 5, None),
-        (2099, 5, None),
-        (2100, 5, Some(Recovered)),
-        (2101, 5, None),
-        (2102, 90, Some(High)), // what is seen for the first time so far up is one rise
-    ];
-    for (ms, packets, message) in story {
-        let now = Time::ZERO + Span::from_millis(ms);
-        assert_eq!(trigger.observe(now, packets), message, "at {ms} ms");
-    }
-}
-
 proptest! {
-    /// Whatever the queue does: a message says where it is, levels rise between recoveries, and a
-    /// recovery means a second below L.
-    #[test]
-    fn the_trigger_says_what_is(steps in prop::collection::vec((1..700_u64, 0..101_u32), 1..200)) {
-        let mut trigger = Trigger::new(Thresholds::default());
-        let mut state = Congestion::Recovered;
-        let mut now = Time::ZERO;
-        let mut last_high = None;
-        for (wait, packets) in steps {
-            now += Span::from_millis(wait);
-            let level = match packets {
-                85.. => Congestion::High,
-                60.. => Congestion::Medium,
-                30.. => Congestion::Low,
-                _ => Congestion::Recovered,
-            };
-            let said = trigger.observe(now, packets);
-            if level > Congestion::Recovered {
-                last_high = Some(now);
-                prop_assert_eq!(said, (level > state).then_some(level));
-                state = state.max(level);
-            } else if said == Some(Congestion::Recovered) {
-                prop_assert!(state > Congestion::Recovered);
-                prop_assert!(now.since(last_high.unwrap()) > Span::from_secs(1));
-                state = Congestion::Recovered;
-            } else {
-                prop_assert_eq!(said, None);
-            }
-            prop_assert_eq!(trigger.deadline().is_some(), state > Congestion::Recovered);
-        }
-    }
-
     /// Connections come, grow and go: the entries at CN-H are those of a table kept naively.
     #[test]
     fn the_table_is_what_was_seen(
@@ -359,7 +303,7 @@ proptest! {
                 .iter()
                 .map(|(flow, (.., background))| (*flow, if *background { MSS } else { burst }))
                 .collect();
-            prop_assert_eq!(bench.congested(Congestion::High, 85), expected);
+            prop_assert_eq!(bench.congested(Severity::High, 85), expected);
         }
     }
 }

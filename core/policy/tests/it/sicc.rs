@@ -14,12 +14,12 @@ use model::{
 };
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_policy::FLOOR;
+use watermaster_policy::sicc::Racks;
 use watermaster_policy::sicc::joint::{Limits, assign, bound};
 use watermaster_policy::sicc::redirect::{Load, redirect};
 use watermaster_policy::sicc::speed::{Yielding, demand, shares};
 use watermaster_policy::sicc::tree::{merge, most_hubs, swarms};
-use watermaster_policy::sicc::{Choice, Parameters, Racks, Sicc};
+use watermaster_policy::{FLOOR, Parameters, Policy, Share, by_name};
 
 const GIGABIT: Rate = Rate::from_mbps(1_000);
 
@@ -321,7 +321,8 @@ fn a_hub_that_recovers_comes_back() {
 
 #[test]
 fn equations_5_and_6() {
-    let yielding = Yielding::default();
+    let percent = |percent: u32| Share::from_ppm(percent * 10_000).unwrap();
+    let yielding = Yielding { growth: percent(20), cut: percent(20), threshold: percent(10) };
     let mbps = Rate::from_mbps;
     let bytes = |octets| Bytes::new(octets);
     let plan = |planned, received, queued| {
@@ -394,14 +395,14 @@ fn orders(directives: &Directives) -> Vec<&Order> {
 /// A policy that has begun `request`, with what it ordered.
 fn begun(
     network: &Network,
-    parameters: Parameters,
-    choice: Choice,
+    name: &str,
+    parameters: &Parameters,
     request: &Request,
-) -> (Sicc, Gathering, Vec<Rate>) {
-    let mut policy = Sicc::new(parameters, choice);
+) -> (Box<dyn Policy + Send>, Gathering, Vec<Rate>) {
+    let mut policy = by_name(name, parameters).unwrap();
     let mut out = Directives::new();
     let gather = Declared::Gather(Arc::new(request.clone())).into();
-    tell(&mut policy, Time::ZERO, network, &gather, &mut out);
+    tell(&mut *policy, Time::ZERO, network, &gather, &mut out);
     match orders(&out)[..] {
         [Order::Gather(gathering), Order::Speeds(speeds)] => {
             let (gathering, speeds) = (gathering.clone(), speeds.clone());
@@ -416,7 +417,7 @@ fn a_request_is_gathered_rack_by_rack_at_even_speeds() {
     let network = network(8, 4, 10);
     let racks = Racks::new(&network);
     let request = request(&network, 7, 300, 3);
-    let (_, gathering, speeds) = begun(&network, Parameters::default(), Choice::First, &request);
+    let (_, gathering, speeds) = begun(&network, "sicc", &Parameters::default(), &request);
     assert_eq!(gathering.hubs.len(), 8);
     assert!(gathering.packed && gathering.hubs.iter().all(|hub| hub.parent.is_none()));
     for (object, way) in gathering.ways.iter().enumerate() {
@@ -432,9 +433,9 @@ fn without_proximity_swarms_are_as_large_but_anywhere() {
     let network = network(8, 4, 10);
     let racks = Racks::new(&network);
     let request = request(&network, 7, 300, 3);
-    let parameters = Parameters { proximity: false, ..Parameters::default() };
-    let (_, scattered, _) = begun(&network, parameters, Choice::First, &request);
-    let (_, near, _) = begun(&network, Parameters::default(), Choice::First, &request);
+    let parameters = Parameters::default().with("proximity", false);
+    let (_, scattered, _) = begun(&network, "sicc", &parameters, &request);
+    let (_, near, _) = begun(&network, "sicc", &Parameters::default(), &request);
     let servers = |gathering: &Gathering, hub: u32| {
         let mut servers: Vec<_> =
             gathering.ways.iter().filter(|w| w.hub == Some(hub)).map(|w| w.holder).collect();
@@ -455,13 +456,13 @@ fn without_proximity_swarms_are_as_large_but_anywhere() {
 fn many_racks_form_a_tree_unless_it_is_off() {
     let network = network(20, 5, 10);
     let request = request(&network, 3, 1000, 3);
-    let parameters = Parameters { hubs: Some(4), ..Parameters::default() };
-    let (_, tree, speeds) = begun(&network, parameters, Choice::First, &request);
+    let parameters = Parameters::default().with("hubs", 4u32);
+    let (_, tree, speeds) = begun(&network, "sicc", &parameters, &request);
     let roots = tree.hubs.iter().filter(|hub| hub.parent.is_none()).count();
     assert_eq!((tree.hubs.len(), roots), (20, 4));
     assert!(speeds.iter().all(|speed| *speed == Rate::from_mbps(250)));
-    let parameters = Parameters { tree: false, ..parameters };
-    let (_, flat, _) = begun(&network, parameters, Choice::First, &request);
+    let parameters = parameters.with("tree", false);
+    let (_, flat, _) = begun(&network, "sicc", &parameters, &request);
     assert!(flat.hubs.iter().all(|hub| hub.parent.is_none()));
 }
 
@@ -469,7 +470,7 @@ fn many_racks_form_a_tree_unless_it_is_off() {
 fn joint_speeds_follow_what_each_hub_has() {
     let network = network(8, 4, 10);
     let request = request(&network, 7, 300, 3);
-    let (_, gathering, speeds) = begun(&network, Parameters::default(), Choice::Joint, &request);
+    let (_, gathering, speeds) = begun(&network, "sicc-joint", &Parameters::default(), &request);
     let mut bytes = [0u64; 8];
     for (object, way) in gathering.ways.iter().enumerate() {
         bytes[way.hub.unwrap() as usize] += request.size(object).get();
@@ -485,8 +486,7 @@ fn joint_speeds_follow_what_each_hub_has() {
 fn a_dead_hub_is_replaced_and_its_objects_come_from_replicas() {
     let network = network(4, 2, 10);
     let request = request(&network, 11, 200, 3);
-    let (mut policy, gathering, _) =
-        begun(&network, Parameters::default(), Choice::First, &request);
+    let (mut policy, gathering, _) = begun(&network, "sicc", &Parameters::default(), &request);
     let mut ways = gathering.ways.clone();
     let mut hubs: Vec<Option<Hub>> = gathering.hubs.iter().copied().map(Some).collect();
     let mut dead = Vec::new();
@@ -495,7 +495,7 @@ fn a_dead_hub_is_replaced_and_its_objects_come_from_replicas() {
         dead.push(hubs[0].unwrap().node);
         let mut out = Directives::new();
         let lost = Measured::HubLost { request: JobId(0), hub: 0 }.into();
-        tell(&mut policy, Time::ZERO, &network, &lost, &mut out);
+        tell(&mut *policy, Time::ZERO, &network, &lost, &mut out);
         for order in orders(&out) {
             match order {
                 Order::Replace { hub: 0, node: Some(node) } if round == 0 => {
@@ -518,7 +518,7 @@ fn a_dead_hub_is_replaced_and_its_objects_come_from_replicas() {
     }
     let mut out = Directives::new();
     let lost = Measured::HubLost { request: JobId(0), hub: 99 }.into();
-    tell(&mut policy, Time::ZERO, &network, &lost, &mut out);
+    tell(&mut *policy, Time::ZERO, &network, &lost, &mut out);
     assert!(out.is_empty(), "there is no such hub");
 }
 
@@ -527,8 +527,7 @@ fn a_dead_hub_is_replaced_and_its_objects_come_from_replicas() {
 fn an_overloaded_hub_is_relieved() {
     let network = network(4, 2, 10);
     let request = request(&network, 5, 2000, 3);
-    let (mut policy, gathering, speeds) =
-        begun(&network, Parameters::default(), Choice::First, &request);
+    let (mut policy, gathering, speeds) = begun(&network, "sicc", &Parameters::default(), &request);
     let span = Span::from_millis(1);
     let received: Vec<Bytes> = (0..4)
         .map(|hub| if hub == 2 { speeds[2].fraction(1, 10) } else { speeds[hub] }.bytes_in(span))
@@ -536,7 +535,7 @@ fn an_overloaded_hub_is_relieved() {
     let sample = Sample { span, received, ..Sample::default() };
     let sample = Measured::Gathering { request: JobId(0), sample: Arc::new(sample) };
     let mut out = Directives::new();
-    tell(&mut policy, Time::ZERO, &network, &sample.clone().into(), &mut out);
+    tell(&mut *policy, Time::ZERO, &network, &sample.clone().into(), &mut out);
     match orders(&out)[..] {
         [Order::Redirect(moves), Order::Speeds(after)] => {
             assert!(moves.len() > 100, "{}", moves.len());
@@ -552,19 +551,19 @@ fn an_overloaded_hub_is_relieved() {
         ref other => panic!("{other:?}"),
     }
     // Without the parts nothing changes; and nothing does for a request that is over.
-    let off = Parameters { speed: false, redirect: false, ..Parameters::default() };
-    let (mut still, _, _) = begun(&network, off, Choice::First, &request);
+    let off = Parameters::default().with("speed", false).with("redirect", false);
+    let (mut still, _, _) = begun(&network, "sicc", &off, &request);
     let mut out = Directives::new();
-    tell(&mut still, Time::ZERO, &network, &sample.clone().into(), &mut out);
+    tell(&mut *still, Time::ZERO, &network, &sample.clone().into(), &mut out);
     assert!(out.is_empty());
     tell(
-        &mut policy,
+        &mut *policy,
         Time::ZERO,
         &network,
         &Declared::JobComplete { job: JobId(0) }.into(),
         &mut out,
     );
-    tell(&mut policy, Time::ZERO, &network, &sample.into(), &mut out);
+    tell(&mut *policy, Time::ZERO, &network, &sample.into(), &mut out);
     assert!(out.is_empty());
 }
 
@@ -573,8 +572,8 @@ fn an_overloaded_hub_is_relieved() {
 fn hubs_that_keep_up_share_what_others_leave_at_once() {
     let network = network(8, 4, 10);
     let request = request(&network, 7, 300, 3);
-    let parameters = Parameters { redirect: false, ..Parameters::default() };
-    let (mut policy, gathering, mut speeds) = begun(&network, parameters, Choice::First, &request);
+    let parameters = Parameters::default().with("redirect", false);
+    let (mut policy, gathering, mut speeds) = begun(&network, "sicc", &parameters, &request);
     let span = Span::from_micros(100);
     // A speed is known after some 0.8 ms; in the middle of it six of eight hubs end.
     for period in 0..20u32 {
@@ -586,7 +585,7 @@ fn hubs_that_keep_up_share_what_others_leave_at_once() {
         let sample = Arc::new(Sample { span, arrived, received, queued, buffer });
         let advanced = Measured::Gathering { request: request.id, sample }.into();
         let mut out = Directives::new();
-        tell(&mut policy, Time::ZERO, &network, &advanced, &mut out);
+        tell(&mut *policy, Time::ZERO, &network, &advanced, &mut out);
         for order in orders(&out) {
             let Order::Speeds(new) = order else { panic!("{order:?}") };
             speeds.clone_from(new);
@@ -609,17 +608,17 @@ fn a_hostile_request_does_no_harm() {
     for request in
         [nowhere, Request::default(), Request { copies: usize::MAX, ..Request::default() }]
     {
-        for choice in [Choice::First, Choice::Joint] {
-            let mut policy = Sicc::new(Parameters::default(), choice);
+        for name in ["sicc", "sicc-joint"] {
+            let mut policy = by_name(name, &Parameters::default()).unwrap();
             let mut out = Directives::new();
             let gather = Declared::Gather(Arc::new(request.clone())).into();
-            tell(&mut policy, Time::ZERO, &network, &gather, &mut out);
+            tell(&mut *policy, Time::ZERO, &network, &gather, &mut out);
             let sample = Sample { arrived: vec![0, 77, u32::MAX], ..Sample::default() };
             let sample = Measured::Gathering { request: request.id, sample: Arc::new(sample) };
-            tell(&mut policy, Time::ZERO, &network, &sample.into(), &mut out);
+            tell(&mut *policy, Time::ZERO, &network, &sample.into(), &mut out);
             for hub in [0, 1, u32::MAX] {
                 let lost = Measured::HubLost { request: request.id, hub }.into();
-                tell(&mut policy, Time::ZERO, &network, &lost, &mut out);
+                tell(&mut *policy, Time::ZERO, &network, &lost, &mut out);
             }
         }
     }

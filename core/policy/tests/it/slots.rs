@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use units::{Bytes, Rate, Time};
 use watermaster_policy::colouring::Colouring;
 use watermaster_policy::matching::{Claim, Matcher, Served};
-use watermaster_policy::syn::{Arbiter, Order, Parameters, Syn};
-use watermaster_policy::{Parameters as All, Policy, by_name};
+use watermaster_policy::syn::{Arbiter, Order};
+use watermaster_policy::{Parameters, by_name};
 
 /// By hand: A→X is first and takes the slot, B→X finds X taken, B→Y is free, A→Y finds A taken.
 #[test]
@@ -188,15 +188,15 @@ fn queued(src: NodeId, dst: NodeId, packets: u32) -> Observation {
 fn a_full_slot_uses_every_unit_link_once() {
     let network = clos();
     let hosts: Vec<NodeId> = network.topology().hosts().collect();
-    let mut policy = Syn::new(Parameters::default()).unwrap();
+    let mut policy = by_name("syn", &Parameters::default()).unwrap();
     let mut out = Directives::new();
     let now = Time::from_nanos(1_000);
     for i in 0..4 {
-        tell(&mut policy, now, &network, &queued(hosts[i], hosts[7 - i], 2), &mut out);
+        tell(&mut *policy, now, &network, &queued(hosts[i], hosts[7 - i], 2), &mut out);
     }
     let first = Time::from_nanos(12_000);
     assert_eq!(policy.deadline(), Some(first));
-    tell(&mut policy, first, &network, &Observation::Tick, &mut out);
+    tell(&mut *policy, first, &network, &Observation::Tick, &mut out);
     let mut spines = BTreeMap::new();
     for directive in &out {
         let Directive::Grant { slot, via, .. } = directive else { panic!("{directive:?}") };
@@ -205,7 +205,7 @@ fn a_full_slot_uses_every_unit_link_once() {
     }
     assert_eq!((out.len(), spines.into_values().collect::<Vec<_>>()), (4, vec![2, 2]));
     assert_eq!(policy.deadline(), Some(Time::from_nanos(24_000)));
-    tell(&mut policy, Time::from_nanos(24_000), &network, &Observation::Tick, &mut out);
+    tell(&mut *policy, Time::from_nanos(24_000), &network, &Observation::Tick, &mut out);
     assert_eq!((out.len(), policy.deadline()), (8, None));
 }
 
@@ -221,7 +221,7 @@ fn a_broken_spine_is_left_out() {
     let broken = (0..).map(model::LinkId).zip(topology.links());
     let (link, _) = broken.into_iter().find(|(_, l)| (l.from, l.to) == (spine, leaf)).unwrap();
     network.set_up(link, false);
-    let policy = &mut *by_name("syn", &All::default()).unwrap();
+    let policy = &mut *by_name("syn", &Parameters::default()).unwrap();
     let mut out = Directives::new();
     tell(policy, Time::ZERO, &network, &Measured::LinkState { link, up: false }.into(), &mut out);
     for i in 0..3 {
@@ -243,10 +243,10 @@ fn a_broken_spine_is_left_out() {
 fn slots_that_passed_are_gone() {
     let network = clos();
     let hosts: Vec<NodeId> = network.topology().hosts().collect();
-    let mut policy = Syn::new(Parameters { batch: 4, ..Parameters::default() }).unwrap();
+    let mut policy = by_name("syn", &Parameters::default().with("batch", 4u32)).unwrap();
     let mut out = Directives::new();
-    tell(&mut policy, Time::ZERO, &network, &queued(hosts[0], hosts[1], 6), &mut out);
-    tell(&mut policy, Time::from_nanos(1_000_000), &network, &Observation::Tick, &mut out);
+    tell(&mut *policy, Time::ZERO, &network, &queued(hosts[0], hosts[1], 6), &mut out);
+    tell(&mut *policy, Time::from_nanos(1_000_000), &network, &Observation::Tick, &mut out);
     let slots: Vec<u64> = out
         .iter()
         .map(|directive| match directive {
@@ -256,8 +256,8 @@ fn slots_that_passed_are_gone() {
         .collect();
     assert_eq!(slots, [83, 84, 85, 86]);
     assert_eq!(policy.deadline(), Some(Time::from_nanos(87 * 12_000)));
-    assert!(Syn::new(Parameters { batch: 65, ..Parameters::default() }).is_err());
-    assert!(Syn::new(Parameters { packet: Bytes::ZERO, ..Parameters::default() }).is_err());
+    assert!(by_name("syn", &Parameters::default().with("batch", 65u32)).is_err());
+    assert!(by_name("syn", &Parameters::default().with("packet", Bytes::ZERO)).is_err());
 }
 
 /// Where 97 % is offered, at least 95 % is carried (Fastpass's allocator stops at 90 %),

@@ -13,7 +13,7 @@ use watermaster_simulated_controller::Faults;
 pub const POLICIES: [&str; 6] = ["smsf", "sff", "fifo", "fair", "srb", "sebf"];
 pub const CAPACITY: Rate = Rate::from_mbps(20);
 pub const NONE: Faults =
-    Faults { jitter: Span::ZERO, loss: 0.0, cut: None, death: None, crash: None };
+    Faults { jitter: Span::ZERO, loss: 0.0, cut: None, death: None, crash: None, failure: 0.0 };
 
 pub fn policy(name: &str) -> Box<dyn Policy + Send> {
     policy::by_name(name, &policy::Parameters::default()).unwrap()

@@ -1,8 +1,8 @@
 //! The world's switches at work: see [`Switches`](crate::switches::Switches).
 
+use agent::Trigger;
 use engine::Slot;
-use model::window::rewritten;
-use model::{FlowId, LinkId, Measured};
+use model::{Cap, FlowId, LinkId, Measured, Severity};
 use units::{Bytes, Span, Time};
 
 use super::World;
@@ -72,7 +72,7 @@ impl World {
             let is_syn = packet.flags & frame::SYN != 0;
             let scale = if is_syn { 0 } else { self.transport.window_scale() };
             let segment = Bytes::new(u64::from(self.transport.mss));
-            packet.window = rewritten(packet.window, scale, cap, segment);
+            packet.window = cap.rewritten(packet.window, scale, segment);
         }
         let port = &mut switches.ports[toll as usize];
         port.ready = self.now + port.gap.unwrap_or(0);
@@ -108,27 +108,75 @@ impl World {
 
     /// A packet was offered to a port.
     pub(super) fn sense(&mut self, link: usize) {
-        let Some(port) = self.switches.as_mut().map(|switches| &mut switches.ports[link]) else {
-            return;
-        };
-        if !port.is_switch {
-            return;
-        }
+        self.observe(link, 0);
+    }
+
+    /// A scheduled port is about to send the next packet: until now, the one before was in its queue.
+    pub(super) fn sense_departure(&mut self, link: usize) {
+        self.observe(link, 1);
+    }
+
+    /// Packets and octets in the queue of a port.
+    fn queued(&mut self, link: usize) -> (u32, u64) {
         let waiting = self.wires.schedulers[link].as_ref();
         let (packets, bytes) = waiting.map_or((0, 0), |queue| (queue.packets(), queue.bytes()));
-        let packets = packets + self.wires.links[link].queue_length(self.now);
-        let bytes = bytes + self.wires.links[link].queued(self.now);
-        let message = port.sense(Time::from_nanos(self.now), packets);
-        let deadline = port.trigger.as_ref().and_then(|trigger| trigger.deadline());
-        if let Some(deadline) = deadline.filter(|_| !port.armed) {
+        let queue = &mut self.wires.links[link];
+        (packets + queue.queue_length(self.now), bytes + queue.queued(self.now))
+    }
+
+    /// Has the trigger of a port take in the length of its queue, and `left` packets that just left.
+    fn observe(&mut self, link: usize, left: u32) {
+        let port = self.switches.as_mut().map(|switches| &mut switches.ports[link]);
+        let Some(mut trigger) = port.and_then(|port| port.trigger.take()) else {
+            return;
+        };
+        let packets = self.queued(link).0 + left;
+        let low = trigger.thresholds().low;
+        let (scheduler, queue) = (&self.wires.schedulers[link], &mut self.wires.links[link]);
+        let message = trigger.observe(packets, || {
+            // Which packet of a scheduled port leaves when is decided as they leave.
+            let now = self.now;
+            Time::from_nanos(if scheduler.is_some() { now } else { queue.below(now, low) })
+        });
+        if let Some(switches) = &mut self.switches {
+            switches.ports[link].trigger = Some(trigger);
+        }
+        self.await_recovery(link);
+        if let Some(severity) = message {
+            self.report_congestion(link, severity);
+        }
+    }
+
+    /// Has the trigger of a port asked again when it recovers, at the earliest.
+    fn await_recovery(&mut self, link: usize) {
+        let port = self.switches.as_mut().map(|switches| &mut switches.ports[link]);
+        let Some(port) = port.filter(|port| !port.armed) else {
+            return;
+        };
+        if let Some(deadline) = port.trigger.as_ref().and_then(Trigger::deadline) {
             port.armed = true;
             let slot = self.switch_slot(self.wires.links.len() + link);
             self.wires.events.schedule(slot, deadline);
         }
-        if let Some(level) = message {
-            let (link, queue) = (LinkId(slot_number(link)), Bytes::new(bytes));
-            self.report(Measured::Congested { link, level, queue });
+    }
+
+    fn recover(&mut self, link: usize) {
+        let port = self.switches.as_mut().map(|switches| &mut switches.ports[link]);
+        let Some(port) = port else {
+            return;
+        };
+        port.armed = false;
+        let now = Time::from_nanos(self.now);
+        if port.trigger.as_mut().is_some_and(|trigger| trigger.recover(now)) {
+            self.report_congestion(link, Severity::Recovered);
+        } else {
+            self.await_recovery(link);
         }
+    }
+
+    fn report_congestion(&mut self, link: usize, severity: Severity) {
+        let queue = Bytes::new(self.queued(link).1);
+        self.report(Measured::Congested { link: LinkId(slot_number(link)), severity, queue });
     }
 
     fn report(&mut self, measured: Measured) {
@@ -144,11 +192,7 @@ impl World {
         if number < links {
             self.open_gate(number);
         } else if number < 2 * links {
-            let link = number - links;
-            if let Some(switches) = &mut self.switches {
-                switches.ports[link].armed = false;
-            }
-            self.sense(link);
+            self.recover(number - links);
         } else if number == 2 * links {
             self.count();
         } else {
@@ -214,7 +258,7 @@ impl World {
     }
 
     /// See [`engine::World::cap`].
-    pub(super) fn set_cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Bytes>) {
+    pub(super) fn set_cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
         let Some(switches) = &mut self.switches else {
             return;
         };

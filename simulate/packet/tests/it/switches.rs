@@ -7,10 +7,9 @@ use std::rc::Rc;
 
 use crate::common::{access, host, incast, job, link, outcome, setup};
 use model::{
-    Congestion, Directive, Directives, FlowId, LinkId, Measured, Network, Observation, Topology,
-    build,
+    Cap, Directive, Directives, FlowId, LinkId, Measured, Network, Observation, Severity,
+    Thresholds, Topology, build,
 };
-use policy::trigger::Thresholds;
 use policy::{Policy, Watch};
 use units::{Bytes, Span, Time};
 use watermaster_packet::{Outcome, Setup, Transport};
@@ -126,13 +125,18 @@ fn switches_report_syn_fin_and_statistics() {
     assert!(outcome.reactions.is_empty());
 }
 
+/// A cap with the published floor; one below a segment is meant so.
+fn cap_of(bytes: u64) -> Cap {
+    Cap { bytes: Bytes::new(bytes), floor_segments: (bytes >= MSS).into() }
+}
+
 /// Caps the window of every flow at the switch when it opens.
 fn capped(segments: u64, cap: u64, transport: Transport) -> Outcome {
     let setup = flow_of(pair(), transport, segments);
     let watch = Watch::default();
     let answer = |measured: &Measured, out: &mut Directives| {
         if let Measured::Opened { flow, .. } = measured {
-            let (link, flow, cap) = (downlink(), Some(*flow), Some(Bytes::new(cap)));
+            let (link, flow, cap) = (downlink(), Some(*flow), Some(cap_of(cap)));
             out.push(Directive::Window { link, flow, cap, lease: LEASE });
         }
     };
@@ -183,7 +187,7 @@ fn a_window_of_zero_stops_a_flow_until_it_is_lifted() {
         let link = downlink();
         match measured {
             Measured::Opened { .. } => {
-                let cap = Some(Bytes::ZERO);
+                let cap = Some(cap_of(0));
                 out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
             }
             Measured::Carried { .. } if seen == 0 => {
@@ -215,7 +219,7 @@ fn spaced_acknowledgements_set_the_pace_of_all() {
         watched(setup(topology, transport(), jobs), Watch::default(), |measured, out| {
             if let Measured::Opened { flow: FlowId(0), .. } = measured {
                 let (link, gap) = (bottleneck, Some(Span::from_micros(50)));
-                let cap = Some(Bytes::new(MSS));
+                let cap = Some(cap_of(MSS));
                 out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
                 out.push(Directive::Space { link, gap, lease: LEASE });
             }
@@ -255,14 +259,14 @@ fn a_port_tells_its_congestion_and_its_recovery() {
     let messages: Vec<_> = heard
         .iter()
         .filter_map(|(time, measured)| match measured {
-            Measured::Congested { link, level, queue } if *link == bottleneck => {
+            Measured::Congested { link, severity: level, queue } if *link == bottleneck => {
                 Some((*time, *level, queue.get()))
             }
             _ => None,
         })
         .collect();
     let levels: Vec<_> = messages.iter().map(|(_, level, _)| *level).collect();
-    assert_eq!(levels, [Congestion::Low, Congestion::Medium, Congestion::Recovered]);
+    assert_eq!(levels, [Severity::Low, Severity::Medium, Severity::Recovered]);
     // Full packets, but one SYN at most.
     assert!((29 * 1500..=30 * 1500).contains(&messages[0].2), "{messages:?}");
     assert!((59 * 1500..=60 * 1500).contains(&messages[1].2), "{messages:?}");

@@ -56,10 +56,7 @@ fn stream(operators: Vec<Operator>) -> Stream {
 }
 
 fn run(stream: &Stream, mbps: u64, seconds: u64, rates: &[Rate]) -> Outcome {
-    let parameters = Parameters {
-        fixed: policy::fixed::Parameters { rates: rates.to_vec(), ..Default::default() },
-        ..Parameters::default()
-    };
+    let parameters = Parameters::default().with("rates", rates.to_vec());
     let setup = Setup {
         network: network(mbps),
         transport: Transport { receive_window: Bytes::new(100_000), ..Transport::default() },

@@ -33,7 +33,7 @@ enum Stage {
 
 /// What a flow needs in the time ahead, bit/s, each at most [`MOST`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Need {
+pub(crate) struct FlowNeed {
     /// What it would send if nothing held it back.
     pub(crate) demand: u64,
     /// What its receiver processes.
@@ -44,18 +44,18 @@ pub(crate) struct Need {
 
 /// Which links count, and how they are divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Division {
+pub(crate) struct DivisionRule {
     /// A link is a bottleneck when the demand for it reaches this part of it.
-    pub bottleneck: Share,
+    pub(crate) bottleneck: Share,
     /// The part of an even share that a flow gets though it shows no need.
-    pub floor: Share,
+    pub(crate) floor: Share,
     /// The part of a link that is given away.
-    pub usable: Share,
+    pub(crate) usable: Share,
 }
 
 /// The links, the flows over them, and their rates. Flows are numbered from 0.
 #[derive(Debug, Default)]
-pub(crate) struct Allocation {
+pub(crate) struct StreamRates {
     /// The links of each flow; none where no path leads to its receiver.
     paths: Lists,
     /// The flows of each link that it forks, and those that it joins: whose last link it is.
@@ -74,7 +74,7 @@ pub(crate) struct Allocation {
     growth: Vec<u64>,
 }
 
-impl Allocation {
+impl StreamRates {
     /// Takes in the flows anew, by their paths over `links` links.
     pub(crate) fn lay_out<'a>(&mut self, links: usize, paths: impl Iterator<Item = &'a [LinkId]>) {
         self.paths.clear();
@@ -97,18 +97,18 @@ impl Allocation {
     /// [`UNLIMITED`] where no bottleneck limits it.
     pub(crate) fn solve(
         &mut self,
-        division: &Division,
+        rule: &DivisionRule,
         capacities: impl Iterator<Item = Rate>,
-        needs: &[Need],
+        needs: &[FlowNeed],
     ) -> &[u64] {
         self.capacities.clear();
-        let usable = capacities.map(|rate| division.usable.divided(rate, 1).as_bps().min(MOST));
+        let usable = capacities.map(|rate| rule.usable.divided(rate, 1).as_bps().min(MOST));
         self.capacities.extend(usable);
         self.rates.clear();
         self.rates.resize(needs.len(), UNLIMITED);
         for stage in [Stage::Fork, Stage::Join] {
             for link in 0..self.capacities.len() {
-                self.divide(link, stage, division, needs);
+                self.divide(link, stage, rule, needs);
             }
         }
         self.add_up(needs);
@@ -131,16 +131,16 @@ impl Allocation {
 
     /// Divides a link among the flows that it forks or joins, if it is a bottleneck to them: problem
     /// (3) or (4). A flow demands no more of it than it got at earlier links.
-    fn divide(&mut self, link: usize, stage: Stage, division: &Division, needs: &[Need]) {
+    fn divide(&mut self, link: usize, stage: Stage, rule: &DivisionRule, needs: &[FlowNeed]) {
         let Self { members, capacities, rates, claims, order, shares, .. } = self;
         let here = || members[stage as usize].of(link).iter().map(|&flow| flow as usize);
         let capacity = Rate::from_bps(capacities[link]);
         let coming = here().map(|flow| needs[flow].demand.min(rates[flow]));
         let coming = coming.fold(0, u64::saturating_add);
-        if coming == 0 || coming < division.bottleneck.divided(capacity, 1).as_bps() {
+        if coming == 0 || coming < rule.bottleneck.divided(capacity, 1).as_bps() {
             return;
         }
-        let least = division.floor.divided(capacity, here().count() as u64).as_bps();
+        let least = rule.floor.divided(capacity, here().count() as u64).as_bps();
         claims.clear();
         claims.extend(here().map(|flow| match stage {
             Stage::Fork => Claim { weight: needs[flow].demand, offset: 0, least },
@@ -173,7 +173,7 @@ impl Allocation {
 
     /// Adds up what is limited on every link, and what flows without a limit leave there, whose
     /// demand is theirs.
-    fn add_up(&mut self, needs: &[Need]) {
+    fn add_up(&mut self, needs: &[FlowNeed]) {
         let Self { paths, capacities, rates, limited, left, .. } = self;
         left.clone_from(capacities);
         limited.clear();

@@ -47,11 +47,11 @@ pub(crate) trait Discipline {
 
 /// A starvation guard: what old jobs always have for themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ration {
+pub(crate) struct Ration {
     /// Jobs submitted longer ago than this are old.
-    pub threshold: Span,
+    pub(crate) threshold: Span,
     /// The share of every link that the flows of old jobs divide, whatever the order.
-    pub share: Share,
+    pub(crate) share: Share,
 }
 
 /// What there is to divide.
@@ -65,7 +65,7 @@ pub(crate) struct Division<'a, 'j> {
 
 /// A policy that divides links by rate.
 #[derive(Debug)]
-pub(crate) struct Allocator<D> {
+pub(crate) struct CoflowRates<D> {
     discipline: D,
     roster: Roster<Coflow>,
     links: Links,
@@ -81,7 +81,7 @@ pub(crate) struct Allocator<D> {
     ticked: bool,
 }
 
-impl<D: Discipline> Allocator<D> {
+impl<D: Discipline> CoflowRates<D> {
     pub(crate) fn new(discipline: D) -> Self {
         Self {
             discipline,
@@ -204,7 +204,7 @@ impl<D: Discipline> Allocator<D> {
     }
 }
 
-impl<D: Discipline> Policy for Allocator<D> {
+impl<D: Discipline> Policy for CoflowRates<D> {
     fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         match observation {
             Observation::Declared(declared) => self.declare(now, network, declared),

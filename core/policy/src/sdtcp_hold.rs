@@ -17,15 +17,20 @@
 //!   they may have woken, and all count. Flows held up elsewhere are made up for: while the link has
 //!   time left, the total grows.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use model::{Buffer, Directive, Directives, LinkId, Measured, Network, Observation};
+use model::{Buffer, Cap, Directive, Directives, LinkId, Measured, Network, Observation};
 use units::{Bytes, Span, Time};
 
 use crate::connections::{Connections, Port};
+use crate::parameter::{LONGEST, SHORTEST};
+use crate::sdtcp::{FLOOR, STATISTICS};
 use crate::watch::Watch;
-use crate::{HEADER, LEASE, Policy, PolicyError, Share};
+use crate::{
+    Descriptor, DirectiveKind, HEADER, Kind, LEASE, Need, Parameter, Policy, Share, Value,
+};
 
 /// The classes of flows, as positions of their lists.
 const ACTIVE: usize = 0;
@@ -42,56 +47,55 @@ const BUSY: u64 = 95;
 /// spacing that differs from the link's by a quarter at most.
 const CORRECTION: u64 = 8;
 
-/// Parameters of the variant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parameters {
-    /// Length at which queues are held, as a part of C·RTT. A quarter of the buffer is the most.
-    pub target: Share,
-    /// Payload of a full segment.
-    pub segment: Bytes,
-    /// Time between two reports of the queues.
-    pub queues: Span,
-    /// Time between two flow statistics, by which idle flows are found.
-    pub statistics: Span,
-}
+const TARGET: Parameter = Parameter::new(
+    "target",
+    Kind::Share,
+    Value::Share(Share::ALL),
+    "length at which queues are held, as a part of C*RTT; at most a quarter of the buffer",
+);
 
-impl Default for Parameters {
-    fn default() -> Self {
-        Self {
-            target: Share::ALL,
-            segment: Bytes::new(1460),
-            queues: Span::from_millis(1),
-            statistics: Span::from_millis(100),
-        }
-    }
-}
+const QUEUES: Parameter = Parameter::new(
+    "queues",
+    Kind::Span(SHORTEST, LONGEST),
+    Value::Span(Span::from_millis(1)),
+    "time between two reports of the ports",
+);
 
-/// The policy.
-///
-/// # Errors
-/// [`PolicyError::OutOfRange`]: an empty segment, reports without pause.
-pub fn new(parameters: Parameters) -> Result<Hold, PolicyError> {
-    let out = |parameter, range| Err(PolicyError::OutOfRange { parameter, range });
-    if parameters.segment == Bytes::ZERO {
-        return out("segment", "above 0 B");
-    }
-    if parameters.queues == Span::ZERO {
-        return out("queues", "above 0 s");
-    }
-    if parameters.statistics == Span::ZERO {
-        return out("statistics", "above 0 s");
-    }
-    Ok(Hold {
-        parameters,
-        connections: Connections::default(),
-        ports: BTreeMap::new(),
-        changed: Vec::new(),
-    })
+/// What `sdtcp-hold` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "sdtcp-hold",
+    summary: "the queue of every port is held at a target, however many flows there are",
+    source: "ours, a variant of sdtcp",
+    parameters: &[TARGET, QUEUES, FLOOR, STATISTICS],
+    needs: &[Need::Handshakes, Need::PortReports],
+    directives: &[DirectiveKind::Window, DirectiveKind::Space],
+    is_max_min: false,
+    build: |given| {
+        let parameters = Parameters {
+            target: given.get(TARGET.name),
+            segment: given.segment(),
+            floor_segments: given.get(FLOOR.name),
+            queues: given.get(QUEUES.name),
+            statistics: given.get(STATISTICS.name),
+        };
+        let connections = Connections::default();
+        let (ports, changed) = (BTreeMap::new(), Vec::new());
+        Ok(Box::new(Hold { parameters, connections, ports, changed }))
+    },
+};
+
+#[derive(Clone, Copy, Debug)]
+struct Parameters {
+    target: Share,
+    segment: Bytes,
+    floor_segments: u32,
+    queues: Span,
+    statistics: Span,
 }
 
 /// The policy's state: what is open, and what it said last about each port.
 #[derive(Debug)]
-pub struct Hold {
+struct Hold {
     parameters: Parameters,
     connections: Connections,
     ports: BTreeMap<LinkId, Held>,
@@ -187,7 +191,9 @@ impl Hold {
         });
         let now = self.parameters.port(network, link, port, report, said);
         if now.cap != said.cap {
-            out.push(Directive::Window { link, flow: None, cap: now.cap, lease: LEASE });
+            let floor_segments = self.parameters.floor_segments;
+            let cap = now.cap.map(|bytes| Cap { bytes, floor_segments });
+            out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
         }
         if now.gap != said.gap {
             out.push(Directive::Space { link, gap: now.gap, lease: LEASE });

@@ -1,0 +1,187 @@
+//! What stands in a host's kernel, as an actuator in memory. Simulated hosts have it; the BPF programs
+//! of live/kernel are tested against it.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+
+use model::{Cap, Thresholds};
+use protocol::Connection;
+use protocol::agent::ConnectionReport;
+use units::{Rate, Time};
+
+use crate::lease::Leases;
+use crate::operation::{Actuator, Failure, Operation, PortNumber};
+use crate::trigger;
+
+/// How many entries a map holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Limits, in the whole kernel.
+    pub limits: usize,
+    /// Windows, and classes, at each port.
+    pub connections: usize,
+}
+
+/// Something granted under an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Grant<T> {
+    value: T,
+    epoch: u64,
+}
+
+/// What stands in a kernel.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    capacity: Capacity,
+    leases: Leases,
+    limits: BTreeMap<Connection, Grant<Rate>>,
+    ports: Vec<Port>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Port {
+    windows: BTreeMap<Option<Connection>, Grant<Cap>>,
+    classes: BTreeMap<Connection, Grant<u8>>,
+    watch: Option<Thresholds>,
+}
+
+impl Port {
+    fn remove_ended(&mut self, leases: &Leases, now: Time) {
+        self.windows.retain(|_, grant| leases.holds(grant.epoch, now));
+        self.classes.retain(|_, grant| leases.holds(grant.epoch, now));
+    }
+}
+
+impl Kernel {
+    /// A kernel with so many ports in which nothing stands.
+    pub fn new(ports: usize, capacity: Capacity) -> Self {
+        let ports = core::iter::repeat_with(Port::default).take(ports).collect();
+        Self { capacity, leases: Leases::default(), limits: BTreeMap::new(), ports }
+    }
+
+    /// The leases.
+    pub const fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    /// The limits that are in the map, standing or not, and the epochs that they were granted under.
+    pub fn granted(&self) -> impl Iterator<Item = (Connection, u64)> {
+        self.limits.iter().map(|(connection, grant)| (*connection, grant.epoch))
+    }
+
+    /// The limits that stand at `now`.
+    pub fn limits(&self, now: Time) -> impl Iterator<Item = (Connection, Rate)> {
+        let standing = self.limits.iter().filter(move |(_, g)| self.leases.holds(g.epoch, now));
+        standing.map(|(connection, grant)| (*connection, grant.value))
+    }
+
+    /// The limit of a connection that stands at `now`.
+    pub fn limit(&self, now: Time, connection: &Connection) -> Option<Rate> {
+        self.standing(now, self.limits.get(connection))
+    }
+
+    /// The cap for a connection's windows that stands at a port at `now`: its own before that of all.
+    pub fn cap(&self, now: Time, port: PortNumber, connection: &Connection) -> Option<Cap> {
+        let windows = &self.ports.get(port.0 as usize)?.windows;
+        let own = self.standing(now, windows.get(&Some(*connection)));
+        own.or_else(|| self.standing(now, windows.get(&None)))
+    }
+
+    /// The class of a connection that stands at a port at `now`.
+    pub fn class(&self, now: Time, port: PortNumber, connection: &Connection) -> Option<u8> {
+        self.standing(now, self.ports.get(port.0 as usize)?.classes.get(connection))
+    }
+
+    /// The classes that stand at a port at `now`.
+    pub fn classes(&self, now: Time, port: PortNumber) -> impl Iterator<Item = (Connection, u8)> {
+        let classes = self.ports.get(port.0 as usize).into_iter().flat_map(|port| &port.classes);
+        let standing = classes.filter(move |(_, g)| self.leases.holds(g.epoch, now));
+        standing.map(|(connection, grant)| (*connection, grant.value))
+    }
+
+    /// How a port is watched.
+    pub fn watch(&self, port: PortNumber) -> Option<Thresholds> {
+        self.ports.get(port.0 as usize)?.watch
+    }
+
+    /// The agent's process ends: limits stay until their lease ends, the programs at ports go with it.
+    pub fn abandon(&mut self) {
+        self.ports.iter_mut().for_each(|port| *port = Port::default());
+    }
+
+    fn standing<T: Copy>(&self, now: Time, grant: Option<&Grant<T>>) -> Option<T> {
+        grant.filter(|grant| self.leases.holds(grant.epoch, now)).map(|grant| grant.value)
+    }
+
+    fn port(&mut self, port: PortNumber) -> Result<&mut Port, Failure> {
+        self.ports.get_mut(port.0 as usize).ok_or_else(|| format!("no port {}", port.0))
+    }
+}
+
+/// Puts an entry into a map that holds `most`, or takes it out.
+fn put<K: Ord, T>(
+    map: &mut BTreeMap<K, Grant<T>>,
+    most: usize,
+    key: K,
+    value: Option<T>,
+    epoch: u64,
+) -> Result<(), Failure> {
+    match value {
+        None => {
+            map.remove(&key);
+        }
+        Some(_) if map.len() >= most && !map.contains_key(&key) => {
+            return Err(format!("the map is full: it holds {most} entries"));
+        }
+        Some(value) => {
+            map.insert(key, Grant { value, epoch });
+        }
+    }
+    Ok(())
+}
+
+impl Actuator for Kernel {
+    fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
+        let epoch = self.leases.epoch();
+        let Capacity { limits, connections } = self.capacity;
+        match *operation {
+            Operation::Renew { epoch, lease } => {
+                let Self { leases, limits, ports, .. } = self;
+                let remove = |leases: &Leases| {
+                    limits.retain(|_, grant| leases.holds(grant.epoch, now));
+                    ports.iter_mut().for_each(|port| port.remove_ended(leases, now));
+                };
+                let renewed = leases.renew(now, epoch, lease, remove);
+                renewed.map_err(|stale| format!("epoch {epoch} is over: {} stands", stale.obeys))
+            }
+            Operation::Pace { connection, rate } => {
+                put(&mut self.limits, limits, connection, rate, epoch)
+            }
+            Operation::Classify { port, connection, class } => {
+                put(&mut self.port(port)?.classes, connections, connection, class, epoch)
+            }
+            Operation::Cap { port, connection, cap } => {
+                put(&mut self.port(port)?.windows, connections, connection, cap, epoch)
+            }
+            Operation::Watch { port, thresholds } => {
+                thresholds.as_ref().map_or(Ok(()), trigger::check)?;
+                self.port(port)?.watch = thresholds;
+                Ok(())
+            }
+            Operation::Sweep => {
+                if self.leases.sweep(now) {
+                    let Self { leases, limits, ports, .. } = self;
+                    limits.retain(|_, grant| leases.holds(grant.epoch, now));
+                    ports.iter_mut().for_each(|port| port.remove_ended(leases, now));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Nobody sends here.
+    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure> {
+        Ok(Vec::new())
+    }
+}

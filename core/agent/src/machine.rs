@@ -1,0 +1,425 @@
+//! The machine.
+
+use alloc::borrow::ToOwned;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use protocol::Connection;
+use protocol::agent::{Capability, Command, Commands, Host, Report};
+use units::{Span, Time};
+
+use crate::lease::Leases;
+use crate::operation::{Actuator, Failure, Happening, Operation, PortNumber};
+use crate::trigger;
+
+/// Connections in one report, so that its line stays within what a controller reads.
+const REPORT: usize = 1_000;
+/// Connections are sampled no more often.
+const FASTEST: Span = Span::from_millis(1);
+
+/// Nothing was carried out, and the controller has to say everything anew, over another connection: leases
+/// ended before it was heard again, while it believes that all still stands, or the lease could not be
+/// renewed, so that they will.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lapsed;
+
+/// An interface that an agent acts at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// The host or switch that it belongs to, as the controller knows it.
+    pub node: String,
+    /// Its name.
+    pub interface: String,
+    /// How many classes of strict priority it has.
+    pub classes: usize,
+    /// Whether its queue can be watched and windows capped there.
+    pub switches: bool,
+}
+
+/// The agent of one or more hosts. What it grants stands in the kernel: it outlives the agent, not its
+/// lease.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    ports: Vec<Port>,
+    samples: bool,
+    /// The highest epoch that was obeyed.
+    epoch: u64,
+    /// When what stands ends, unless the controller is heard before.
+    until: Time,
+    /// As in the kernel.
+    leases: Leases,
+    /// What stands, and the epoch that it was granted under.
+    limits: BTreeMap<Connection, u64>,
+    windows: BTreeMap<(PortNumber, Option<Connection>), u64>,
+    classes: BTreeMap<(PortNumber, Connection), u64>,
+    watched: BTreeSet<PortNumber>,
+    /// Time between two samples of connections, and when the last was taken.
+    every: Option<Span>,
+    sampled: Time,
+}
+
+/// What complete commands ask for.
+#[derive(Default)]
+struct Kept {
+    limits: BTreeSet<Connection>,
+    windows: BTreeSet<(PortNumber, Option<Connection>)>,
+    classes: BTreeSet<(PortNumber, Connection)>,
+    watched: BTreeSet<PortNumber>,
+    sampled: bool,
+}
+
+impl Agent {
+    /// An agent that acts at these ports, numbered as they come, and samples connections if `samples`.
+    pub fn new(ports: Vec<Port>, samples: bool) -> Self {
+        Self {
+            ports,
+            samples,
+            epoch: 0,
+            until: Time::ZERO,
+            leases: Leases::default(),
+            limits: BTreeMap::new(),
+            windows: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            watched: BTreeSet::new(),
+            every: None,
+            sampled: Time::ZERO,
+        }
+    }
+
+    /// Goes on from what an agent before it left in the kernel: leases, and limits with their epochs.
+    #[must_use]
+    pub fn after(
+        mut self,
+        leases: Leases,
+        limits: impl IntoIterator<Item = (Connection, u64)>,
+    ) -> Self {
+        self.epoch = leases.epoch();
+        self.leases = leases;
+        self.limits = limits.into_iter().collect();
+        self
+    }
+
+    /// The highest epoch that was obeyed.
+    pub const fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Its ports.
+    pub fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    /// What it can do.
+    pub fn capabilities(&self) -> Vec<Capability> {
+        let mut capabilities = alloc::vec![Capability::Pacing];
+        if self.samples {
+            capabilities.push(Capability::Statistics);
+        }
+        if self.ports.iter().any(|port| port.switches) {
+            capabilities.extend([Capability::Watching, Capability::Windows]);
+        }
+        if self.ports.iter().any(|port| port.classes > 0) {
+            capabilities.push(Capability::Priorities);
+        }
+        capabilities
+    }
+
+    /// The first report of a connection to a controller, for the hosts that it acts for.
+    pub fn hello(&self, hosts: Vec<Host>) -> Report {
+        Report::Hello { hosts, capabilities: self.capabilities(), epoch: self.epoch }
+    }
+
+    /// The connection to the controller is gone: nobody wants samples until somebody asks for them.
+    pub const fn disconnected(&mut self) {
+        self.every = None;
+    }
+
+    /// Carries out commands that arrive at `now`, and answers. A command that fails is reported and
+    /// doesn't keep the others from being carried out. What ends, ends after what begins stands.
+    ///
+    /// # Errors
+    /// [`Lapsed`]: nothing was carried out.
+    pub fn obey(
+        &mut self,
+        now: Time,
+        commands: &Commands,
+        actuator: &mut impl Actuator,
+        reports: &mut Vec<Report>,
+    ) -> Result<(), Lapsed> {
+        let Commands { epoch, sequence, lease_ns: lease, complete, .. } = *commands;
+        if epoch < self.epoch {
+            reports.push(Report::Stale { epoch, obeys: self.epoch });
+            return Ok(());
+        }
+        let is_new = epoch > self.epoch;
+        self.epoch = epoch;
+        if !complete && (is_new || self.until <= now) {
+            return Err(Lapsed);
+        }
+        let mut fail = |command: &Command, reason: Failure| {
+            reports.push(Report::Failed { epoch, sequence, command: command.clone(), reason });
+        };
+        actuator.execute(now, &Operation::Renew { epoch, lease }).map_err(|_| Lapsed)?;
+        self.until = now + lease;
+        // The actuator refused what is stale.
+        let _ = self.leases.renew(now, epoch, lease, |_| {});
+        self.forget_ended(now);
+        let mut kept = Kept::default();
+        for command in &commands.commands {
+            if let Err(reason) = self.execute(now, command, actuator, &mut kept) {
+                fail(command, reason);
+            }
+        }
+        if complete {
+            for (command, reason) in self.end_others(now, actuator, &kept) {
+                fail(&command, reason);
+            }
+        }
+        reports.push(Report::Applied { epoch, sequence });
+        Ok(())
+    }
+
+    fn execute(
+        &mut self,
+        now: Time,
+        command: &Command,
+        actuator: &mut impl Actuator,
+        kept: &mut Kept,
+    ) -> Result<(), Failure> {
+        let epoch = self.epoch;
+        if self.is_over(command) {
+            return Ok(());
+        }
+        match command {
+            &Command::Pace { connection, rate_bps: rate } => {
+                check(&connection)?;
+                actuator.execute(now, &Operation::Pace { connection, rate })?;
+                note(&mut self.limits, &mut kept.limits, connection, rate.map(|_| epoch));
+            }
+            &Command::Prioritize { connection, priority } => {
+                check(&connection)?;
+                let mut ports = self.ports_with_classes().peekable();
+                if ports.peek().is_none() {
+                    return Err("no interface has classes; configure some".to_owned());
+                }
+                let mut done = Ok(());
+                for (port, classes) in ports.collect::<Vec<_>>() {
+                    // Priority 0 is where every connection starts.
+                    let last = u8::try_from(classes - 1).unwrap_or(u8::MAX);
+                    let class = Some(priority.min(last)).filter(|class| *class > 0);
+                    match actuator.execute(now, &Operation::Classify { port, connection, class }) {
+                        Ok(()) => {
+                            let granted = class.map(|_| epoch);
+                            note(&mut self.classes, &mut kept.classes, (port, connection), granted);
+                        }
+                        Err(reason) => done = Err(reason),
+                    }
+                }
+                return done;
+            }
+            Command::Window { node, interface, connection, cap } => {
+                connection.as_ref().map_or(Ok(()), check)?;
+                let port = self.find(node, interface)?;
+                let operation = Operation::Cap { port, connection: *connection, cap: *cap };
+                actuator.execute(now, &operation)?;
+                let granted = cap.map(|_| epoch);
+                note(&mut self.windows, &mut kept.windows, (port, *connection), granted);
+            }
+            Command::Watch { node, interface, thresholds } => {
+                let port = self.find(node, interface)?;
+                let thresholds = *thresholds;
+                thresholds.as_ref().map_or(Ok(()), trigger::check)?;
+                actuator.execute(now, &Operation::Watch { port, thresholds })?;
+                if thresholds.is_some() {
+                    self.watched.insert(port);
+                    kept.watched.insert(port);
+                } else {
+                    self.watched.remove(&port);
+                }
+            }
+            Command::Sample { every_ns } => {
+                if !self.samples {
+                    return Err("there are no statistics here".to_owned());
+                }
+                self.every = every_ns.map(|every| every.max(FASTEST));
+                kept.sampled = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a command ends what doesn't stand.
+    fn is_over(&self, command: &Command) -> bool {
+        match command {
+            Command::Pace { connection, rate_bps: None } => !self.limits.contains_key(connection),
+            Command::Prioritize { connection, priority: 0 } => !self
+                .ports_with_classes()
+                .any(|(p, _)| self.classes.contains_key(&(p, *connection))),
+            Command::Window { node, interface, connection, cap: None } => {
+                let port = self.find(node, interface).ok();
+                port.is_none_or(|port| !self.windows.contains_key(&(port, *connection)))
+            }
+            Command::Watch { node, interface, thresholds: None } => {
+                let port = self.find(node, interface).ok();
+                port.is_none_or(|port| !self.watched.contains(&port))
+            }
+            _ => false,
+        }
+    }
+
+    /// Ends what stands of this epoch and isn't kept; returns what failed. What a controller of an
+    /// earlier epoch granted ends with its lease: the new one speaks before applications have told it
+    /// all.
+    fn end_others(
+        &mut self,
+        now: Time,
+        actuator: &mut impl Actuator,
+        kept: &Kept,
+    ) -> Vec<(Command, Failure)> {
+        let mut failed = Vec::new();
+        for connection in over(&self.limits, &kept.limits, self.epoch) {
+            match actuator.execute(now, &Operation::Pace { connection, rate: None }) {
+                Ok(()) => drop(self.limits.remove(&connection)),
+                Err(reason) => failed.push((Command::Pace { connection, rate_bps: None }, reason)),
+            }
+        }
+        for (port, connection) in over(&self.windows, &kept.windows, self.epoch) {
+            match actuator.execute(now, &Operation::Cap { port, connection, cap: None }) {
+                Ok(()) => drop(self.windows.remove(&(port, connection))),
+                Err(reason) => {
+                    let Port { node, interface, .. } = self.ports[port.0 as usize].clone();
+                    failed
+                        .push((Command::Window { node, interface, connection, cap: None }, reason));
+                }
+            }
+        }
+        for (port, connection) in over(&self.classes, &kept.classes, self.epoch) {
+            match actuator.execute(now, &Operation::Classify { port, connection, class: None }) {
+                Ok(()) => drop(self.classes.remove(&(port, connection))),
+                Err(reason) => {
+                    failed.push((Command::Prioritize { connection, priority: 0 }, reason))
+                }
+            }
+        }
+        for port in self.watched.difference(&kept.watched).copied().collect::<Vec<_>>() {
+            match actuator.execute(now, &Operation::Watch { port, thresholds: None }) {
+                Ok(()) => drop(self.watched.remove(&port)),
+                Err(reason) => {
+                    let Port { node, interface, .. } = self.ports[port.0 as usize].clone();
+                    failed.push((Command::Watch { node, interface, thresholds: None }, reason));
+                }
+            }
+        }
+        if !kept.sampled {
+            self.every = None;
+        }
+        failed
+    }
+
+    /// Reports what a port told.
+    pub fn hear(&self, port: PortNumber, happening: &Happening, reports: &mut Vec<Report>) {
+        let Some(Port { node, interface, .. }) = self.ports.get(port.0 as usize) else { return };
+        if !self.watched.contains(&port) {
+            // It was told before the watch ended.
+            return;
+        }
+        reports.push(match *happening {
+            Happening::Opened(connection) => Report::Opened { connection },
+            Happening::Closed(connection) => Report::Closed { connection },
+            Happening::Congested { severity, queue: queue_bytes } => {
+                let (node, interface) = (node.clone(), interface.clone());
+                Report::Congested { node, interface, severity, queue_bytes }
+            }
+        });
+    }
+
+    /// When to come with [`Agent::tick`].
+    pub fn deadline(&self) -> Option<Time> {
+        let sample = self.every.map(|every| self.sampled + every);
+        [sample, self.leases.next_end()].into_iter().flatten().min()
+    }
+
+    /// Does what is due at `now`: samples connections, and sweeps out what has no lease any more.
+    ///
+    /// # Errors
+    /// The first operation that failed. Nothing has to be done about it: what can't be swept out doesn't
+    /// stand, and samples come again.
+    pub fn tick(
+        &mut self,
+        now: Time,
+        actuator: &mut impl Actuator,
+        reports: &mut Vec<Report>,
+    ) -> Result<(), Failure> {
+        let mut done = Ok(());
+        if self.leases.sweep(now) {
+            self.forget_ended(now);
+            done = actuator.execute(now, &Operation::Sweep);
+        }
+        if self.every.is_some_and(|every| self.sampled + every <= now) {
+            self.sampled = now;
+            let open = actuator.sample();
+            let parts = open.iter().flat_map(|open| open.chunks(REPORT));
+            reports.extend(parts.map(|part| Report::Connections { connections: part.to_vec() }));
+            done = done.and(open.map(drop));
+        }
+        done
+    }
+
+    fn forget_ended(&mut self, now: Time) {
+        let Self { leases, limits, windows, classes, .. } = self;
+        limits.retain(|_, epoch| leases.holds(*epoch, now));
+        windows.retain(|_, epoch| leases.holds(*epoch, now));
+        classes.retain(|_, epoch| leases.holds(*epoch, now));
+    }
+
+    fn ports_with_classes(&self) -> impl Iterator<Item = (PortNumber, usize)> {
+        let numbered = (0u32..).zip(&self.ports);
+        let with = numbered.filter(|(_, port)| port.classes > 0);
+        with.map(|(number, port)| (PortNumber(number), port.classes))
+    }
+
+    fn find(&self, node: &str, interface: &str) -> Result<PortNumber, Failure> {
+        let is = |(_, port): &(u32, &Port)| port.node == node && port.interface == interface;
+        let found = (0u32..).zip(&self.ports).find(is);
+        let Some((number, _)) = found.filter(|(_, port)| port.switches) else {
+            return Err(format!("no interface {interface} of {node} is configured here"));
+        };
+        Ok(PortNumber(number))
+    }
+}
+
+/// Notes that something stands, of an epoch, or doesn't any more.
+fn note<K: Ord + Copy>(
+    stands: &mut BTreeMap<K, u64>,
+    kept: &mut BTreeSet<K>,
+    key: K,
+    granted: Option<u64>,
+) {
+    if let Some(epoch) = granted {
+        stands.insert(key, epoch);
+        kept.insert(key);
+    } else {
+        stands.remove(&key);
+        kept.remove(&key);
+    }
+}
+
+/// What stands of an epoch and isn't kept.
+fn over<K: Ord + Copy>(stands: &BTreeMap<K, u64>, kept: &BTreeSet<K>, epoch: u64) -> Vec<K> {
+    let over = stands.iter().filter(|(key, of)| **of == epoch && !kept.contains(key));
+    over.map(|(key, _)| *key).collect()
+}
+
+/// Kernels name connections by two addresses of one family with their ports.
+fn check(connection: &Connection) -> Result<(), Failure> {
+    let Connection { source, destination } = connection;
+    if source.port() == 0 || destination.port() == 0 {
+        return Err("a port of the connection is not known; declare both".to_owned());
+    }
+    if source.is_ipv4() != destination.is_ipv4() {
+        return Err("the connection's addresses are of two families".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! What an agent has its kernel do, and what the kernel tells.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use model::{Cap, Severity, Thresholds};
+use protocol::Connection;
+use protocol::agent::ConnectionReport;
+use units::{Bytes, Rate, Span, Time};
+
+/// A port of an agent, by its place in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortNumber(pub u32);
+
+/// One thing to do. Grants are made under the lease that was renewed last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Make the lease of an epoch last from now on.
+    Renew {
+        /// The epoch.
+        epoch: u64,
+        /// How long.
+        lease: Span,
+    },
+    /// Hold a connection to a rate, or let it go.
+    Pace {
+        /// The connection.
+        connection: Connection,
+        /// Most frame bytes; `None` lets it go.
+        rate: Option<Rate>,
+    },
+    /// Put a connection into a class of a port, or take it out.
+    Classify {
+        /// The port.
+        port: PortNumber,
+        /// The connection.
+        connection: Connection,
+        /// The class by its place among those of the port; `None` takes it out.
+        class: Option<u8>,
+    },
+    /// Cap windows in the acknowledgements that come back through a port, or no more.
+    Cap {
+        /// The port.
+        port: PortNumber,
+        /// One connection, whose cap goes before that of the port; `None`: all.
+        connection: Option<Connection>,
+        /// The cap; `None` removes it.
+        cap: Option<Cap>,
+    },
+    /// Watch the queue of a port and tell of connections that open and close there, or stop.
+    Watch {
+        /// The port.
+        port: PortNumber,
+        /// When the queue counts as congested; `None` stops.
+        thresholds: Option<Thresholds>,
+    },
+    /// Remove what has no lease any more, which makes room.
+    Sweep,
+}
+
+/// Why an operation failed, for people.
+pub type Failure = String;
+
+/// What executes operations: the kernel of a host, or [`Kernel`](crate::Kernel) in its place.
+pub trait Actuator {
+    /// Executes an operation at `now`.
+    ///
+    /// # Errors
+    /// It failed. What stood before stands.
+    fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure>;
+
+    /// How all open connections stand.
+    ///
+    /// # Errors
+    /// They can't be read.
+    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure>;
+}
+
+/// What a port tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// A watched queue passed a threshold, or recovered (SDTCP, section 3.2).
+    Congested {
+        /// How much.
+        severity: Severity,
+        /// What was in the virtual queue, frame bytes.
+        queue: Bytes,
+    },
+    /// A SYN was seen.
+    Opened(Connection),
+    /// A FIN or RST was seen.
+    Closed(Connection),
+}

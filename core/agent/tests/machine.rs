@@ -1,0 +1,302 @@
+//! What an agent obeys, for how long, and what it reports, on a kernel in memory.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+use agent::{
+    Actuator, Agent, Capacity, Failure, Happening, Kernel, Lapsed, Leases, Operation, Port,
+    PortNumber,
+};
+use model::{Cap, Severity, Thresholds};
+use proptest::prelude::*;
+use protocol::Connection;
+use protocol::agent::{Capability, Command, Commands, ConnectionReport, Report};
+use units::{Bytes, Rate, Span, Time};
+
+const LEASE: Span = Span::from_secs(3);
+const PORT: PortNumber = PortNumber(0);
+const RATE: Rate = Rate::from_mbps(5);
+const CAP: Cap = Cap { bytes: Bytes::new(3_000), floor_segments: 1 };
+
+fn s(seconds: u64) -> Time {
+    Time::ZERO + Span::from_secs(seconds)
+}
+
+fn connection(source: u16) -> Connection {
+    let end = |last, port| ([10, 0, 0, last], port).into();
+    Connection { source: end(1, source), destination: end(2, 80) }
+}
+
+fn pace(source: u16, rate_bps: Option<Rate>) -> Command {
+    Command::Pace { connection: connection(source), rate_bps }
+}
+
+fn window(source: u16, cap: Option<Cap>) -> Command {
+    let (node, interface) = ("s1".into(), "eth0".into());
+    Command::Window { node, interface, connection: Some(connection(source)), cap }
+}
+
+fn watch(thresholds: Option<Thresholds>) -> Command {
+    Command::Watch { node: "s1".into(), interface: "eth0".into(), thresholds }
+}
+
+/// An agent with one port that has three classes, and its kernel.
+struct Host {
+    agent: Agent,
+    kernel: Kernel,
+    sequence: u64,
+    fails: Option<fn(&Operation) -> bool>,
+}
+
+struct Failing<'a>(&'a mut Kernel, Option<fn(&Operation) -> bool>);
+
+impl Actuator for Failing<'_> {
+    fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
+        if self.1.is_some_and(|fails| fails(operation)) {
+            return Err("no".into());
+        }
+        self.0.execute(now, operation)
+    }
+
+    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure> {
+        let report = |source| ConnectionReport {
+            connection: connection(source),
+            delivered_bytes: Bytes::ZERO,
+            unsent_bytes: Bytes::ZERO,
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            retransmissions: 0,
+        };
+        Ok((0..2_500).map(report).collect())
+    }
+}
+
+fn machine() -> Agent {
+    let (node, interface) = ("s1".into(), "eth0".into());
+    Agent::new(vec![Port { node, interface, classes: 3, switches: true }], true)
+}
+
+impl Host {
+    fn new() -> Self {
+        let kernel = Kernel::new(1, Capacity { limits: 4, connections: 4 });
+        Self { agent: machine(), kernel, sequence: 0, fails: None }
+    }
+
+    fn told(
+        &mut self,
+        now: Time,
+        epoch: u64,
+        complete: bool,
+        commands: Vec<Command>,
+    ) -> Result<Vec<Report>, Lapsed> {
+        self.sequence += 1;
+        let sequence = self.sequence;
+        let commands = Commands { epoch, sequence, lease_ns: LEASE, complete, commands };
+        let mut reports = Vec::new();
+        let mut actuator = Failing(&mut self.kernel, self.fails);
+        self.agent.obey(now, &commands, &mut actuator, &mut reports).map(|()| reports)
+    }
+
+    fn all(&mut self, now: Time, epoch: u64, commands: Vec<Command>) -> Vec<Report> {
+        self.told(now, epoch, true, commands).unwrap()
+    }
+
+    /// The sources of the connections that are held to a rate.
+    fn paced(&self, now: Time) -> Vec<u16> {
+        self.kernel.limits(now).map(|(connection, _)| connection.source.port()).collect()
+    }
+
+    fn applied(&self, epoch: u64) -> Report {
+        Report::Applied { epoch, sequence: self.sequence }
+    }
+}
+
+#[test]
+fn an_epoch_that_is_over_is_refused() {
+    let mut host = Host::new();
+    host.all(s(0), 5, vec![pace(1, Some(RATE))]);
+    let answer = host.all(s(1), 4, vec![]);
+    assert_eq!(answer, [Report::Stale { epoch: 4, obeys: 5 }]);
+    assert_eq!(host.paced(s(1)), [1]);
+    assert_eq!(host.paced(s(3)), [0; 0], "and renewed nothing");
+}
+
+#[test]
+fn after_a_lapse_everything_has_to_be_said_anew() {
+    let mut host = Host::new();
+    assert_eq!(host.told(s(0), 1, false, vec![]), Err(Lapsed), "before anything stands");
+    host.all(s(0), 1, vec![pace(1, Some(RATE))]);
+    assert_eq!(host.told(s(2), 1, false, vec![pace(2, Some(RATE))]), Ok(vec![host_applied(3)]));
+    assert_eq!(host.paced(s(4)), [1, 2], "all was renewed");
+    assert_eq!(host.told(s(5), 1, false, vec![pace(3, Some(RATE))]), Err(Lapsed));
+    assert_eq!(host.paced(s(5)), [0; 0]);
+    host.all(s(6), 1, vec![pace(3, Some(RATE))]);
+    assert_eq!(host.paced(s(6)), [3], "what lapsed doesn't come back");
+    assert_eq!(
+        host.told(s(6), 2, false, vec![]),
+        Err(Lapsed),
+        "a controller that said nothing yet"
+    );
+}
+
+fn host_applied(sequence: u64) -> Report {
+    Report::Applied { epoch: 1, sequence }
+}
+
+#[test]
+fn complete_ends_what_its_epoch_granted_and_no_more() {
+    let mut host = Host::new();
+    let all = |sources: [u16; 2]| -> Vec<Command> {
+        let paced = sources.map(|source| pace(source, Some(RATE)));
+        let capped = sources.map(|source| window(source, Some(CAP)));
+        let classed = sources
+            .map(|source| Command::Prioritize { connection: connection(source), priority: 9 });
+        [paced, capped, classed].concat()
+    };
+    let stand = |host: &Host, now, source| {
+        let connection = connection(source);
+        let cap = host.kernel.cap(now, PORT, &connection);
+        let class = host.kernel.class(now, PORT, &connection);
+        assert_eq!(cap.is_some(), class.is_some());
+        assert!(class.is_none_or(|class| class == 2), "the last class takes the rest");
+        assert_eq!(cap.is_some(), host.kernel.limit(now, &connection).is_some());
+        cap.is_some()
+    };
+    host.all(s(0), 1, all([1, 2]));
+    host.all(s(1), 2, all([2, 3]));
+    assert_eq!([1, 2, 3].map(|source| stand(&host, s(2), source)), [true; 3], "1 has its lease");
+    assert_eq!([1, 2, 3].map(|source| stand(&host, s(3), source)), [false, true, true]);
+    host.all(s(3), 2, all([3, 4]));
+    assert_eq!([1, 2, 3, 4].map(|source| stand(&host, s(4), source)), [false, false, true, true]);
+    host.all(s(4), 2, vec![]);
+    assert_eq!([3, 4].map(|source| stand(&host, s(4), source)), [false; 2]);
+}
+
+#[test]
+fn what_fails_is_reported_and_the_rest_is_done() {
+    let mut host = Host::new();
+    let unknown = Connection { source: ([10, 0, 0, 1], 0).into(), ..connection(1) };
+    let unknown = Command::Pace { connection: unknown, rate_bps: Some(RATE) };
+    let (node, interface) = ("s1".into(), "eth7".into());
+    let nowhere = Command::Window { node, interface, connection: None, cap: Some(CAP) };
+    let falling = watch(Some(Thresholds { low: 60, ..Thresholds::default() }));
+    let deep = watch(Some(Thresholds { high: 5_000, ..Thresholds::default() }));
+    let full = pace(5, Some(RATE));
+    let commands: Vec<_> = [unknown.clone(), nowhere.clone(), falling.clone(), deep.clone()]
+        .into_iter()
+        .chain((1..=4).map(|source| pace(source, Some(RATE))))
+        .chain([full.clone()])
+        .collect();
+    let answer = host.all(s(0), 1, commands);
+    let failed: Vec<_> = answer
+        .iter()
+        .filter_map(|report| match report {
+            Report::Failed { command, reason, .. } => Some((command.clone(), reason.as_str())),
+            _ => None,
+        })
+        .collect();
+    let commands: Vec<_> = failed.iter().map(|(command, _)| command.clone()).collect();
+    assert_eq!(commands, [unknown, nowhere, falling, deep, full]);
+    for ((_, reason), part) in failed.iter().zip(["port", "eth7", "rise", "rise", "full"]) {
+        assert!(reason.contains(part), "{reason}");
+    }
+    assert_eq!(answer.last(), Some(&host.applied(1)));
+    assert_eq!(host.paced(s(0)), [1, 2, 3, 4]);
+    // What doesn't stand needs no ending.
+    let gone = [pace(9, None), window(9, None), watch(None)];
+    assert_eq!(host.all(s(1), 1, gone.to_vec()), [host.applied(1)]);
+}
+
+#[test]
+fn what_cant_be_ended_is_reported_too() {
+    let mut host = Host::new();
+    host.all(s(0), 1, vec![pace(1, Some(RATE)), pace(2, Some(RATE))]);
+    host.fails = Some(|operation| matches!(operation, Operation::Pace { rate: None, .. }));
+    let answer = host.all(s(1), 1, vec![pace(2, Some(RATE))]);
+    assert!(matches!(&answer[0], Report::Failed { command, .. } if *command == pace(1, None)));
+    host.fails = None;
+    host.all(s(2), 1, vec![]);
+    assert_eq!(host.paced(s(2)), [0; 0], "tried again");
+    // Without a lease nothing is granted and nothing confirmed.
+    host.fails = Some(|operation| matches!(operation, Operation::Renew { .. }));
+    for complete in [false, true] {
+        let answer = host.told(s(2), 1, complete, vec![pace(1, Some(RATE))]);
+        assert_eq!(answer, Err(Lapsed));
+    }
+    assert_eq!(host.paced(s(2)), [0; 0]);
+}
+
+#[test]
+fn an_agent_goes_on_from_what_another_left() {
+    let mut host = Host::new();
+    host.all(s(0), 7, vec![pace(1, Some(RATE)), pace(2, Some(RATE)), window(1, Some(CAP))]);
+    host.kernel.abandon();
+    host.agent = machine().after(host.kernel.leases().clone(), host.kernel.granted());
+    assert_eq!(host.paced(s(1)), [1, 2]);
+    assert_eq!(host.kernel.cap(s(1), PORT, &connection(1)), None);
+    assert_eq!(host.agent.epoch(), 7);
+    assert_eq!(host.told(s(1), 7, false, vec![]), Err(Lapsed));
+    host.all(s(1), 7, vec![pace(2, Some(RATE))]);
+    assert_eq!(host.paced(s(1)), [2]);
+}
+
+#[test]
+fn it_tells_of_watched_ports_and_samples_while_somebody_listens() {
+    let mut host = Host::new();
+    let mut reports = Vec::new();
+    let congested = Happening::Congested { severity: Severity::High, queue: Bytes::new(9) };
+    host.agent.hear(PORT, &congested, &mut reports);
+    assert_eq!(reports, [], "not watched");
+    let every = Span::from_millis(500);
+    let sample = Command::Sample { every_ns: Some(every) };
+    host.all(s(0), 1, vec![watch(Some(Thresholds::default())), sample]);
+    assert_eq!(host.kernel.watch(PORT), Some(Thresholds::default()));
+    host.agent.hear(PORT, &congested, &mut reports);
+    host.agent.hear(PortNumber(9), &congested, &mut reports);
+    assert!(matches!(&reports[..], [Report::Congested { severity: Severity::High, .. }]));
+    reports.clear();
+    let due = host.agent.deadline().unwrap();
+    assert_eq!(due, Time::ZERO + every);
+    let mut actuator = Failing(&mut host.kernel, None);
+    host.agent.tick(due, &mut actuator, &mut reports).unwrap();
+    let sizes = reports.iter().map(|report| match report {
+        Report::Connections { connections } => connections.len(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(sizes.collect::<Vec<_>>(), [1_000, 1_000, 500]);
+    assert_eq!(host.agent.deadline(), Some(due + every));
+    host.agent.disconnected();
+    assert_eq!(host.agent.deadline(), Some(s(3)), "the lease");
+    host.agent.tick(s(3), &mut host.kernel, &mut reports).unwrap();
+    assert_eq!(host.agent.deadline(), None);
+    host.all(s(4), 1, vec![]);
+    assert_eq!(host.kernel.watch(PORT), None);
+    let all = host.agent.capabilities();
+    assert_eq!(all, Capability::ALL);
+}
+
+proptest! {
+    /// Leases against a naive list of grants: an epoch's grants end together, the last of two epochs
+    /// with one place ends the other, and what has ended doesn't come back.
+    #[test]
+    fn leases_hold_as_long_as_they_were_renewed(
+        steps in prop::collection::vec((0..5_u64, 0..2_u64, 0..8_u64), 1..100),
+    ) {
+        let mut leases = Leases::default();
+        let mut naive: Vec<(u64, u64)> = Vec::new();
+        let (mut now, mut epoch) = (0, 1);
+        for (wait, more, span) in steps {
+            (now, epoch) = (now + wait, epoch + more * 4);
+            let mut removed = false;
+            leases.renew(s(now), epoch, Span::from_secs(span), |_| removed = true).unwrap();
+            let stood = naive.iter().any(|(of, end)| *of == epoch && now < *end);
+            prop_assert_eq!(removed, !stood);
+            naive.retain(|(of, _)| of % 8 != epoch % 8);
+            naive.push((epoch, now + span));
+            for of in 0..=epoch {
+                let holds = naive.iter().any(|(each, end)| *each == of && now < *end);
+                prop_assert_eq!(leases.holds(of, s(now)), holds);
+            }
+            let older = leases.renew(s(now), epoch - 1, LEASE, |_| {});
+            prop_assert_eq!(older.is_err(), epoch > 0);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! What agents were told and could not do, until a later command for the same thing succeeds.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+
+use protocol::Connection;
+use protocol::agent::Command;
+
+/// Most characters of a reason that are kept.
+const REASON: usize = 200;
+
+/// What a command is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Thing {
+    Rate(Connection),
+    Priority(Connection),
+    Window(String, String, Option<Connection>),
+    Watch(String, String),
+    Samples,
+}
+
+impl Thing {
+    fn of(command: &Command) -> Self {
+        match command {
+            Command::Pace { connection, .. } => Self::Rate(*connection),
+            Command::Prioritize { connection, .. } => Self::Priority(*connection),
+            Command::Window { node, interface, connection, .. } => {
+                Self::Window(node.clone(), interface.clone(), *connection)
+            }
+            Command::Watch { node, interface, .. } => Self::Watch(node.clone(), interface.clone()),
+            Command::Sample { .. } => Self::Samples,
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Rate(connection) => format!("the rate of {}", connection.source),
+            Self::Priority(connection) => format!("the priority of {}", connection.source),
+            Self::Window(node, interface, _) => format!("a window at {node} {interface}"),
+            Self::Watch(node, interface) => format!("watching {node} {interface}"),
+            Self::Samples => "samples of connections".into(),
+        }
+    }
+}
+
+struct Failure {
+    /// The number of the commands that it failed with.
+    sequence: u64,
+    reason: String,
+    /// The number of the last commands that tried again.
+    retried: Option<u64>,
+}
+
+/// The failures of an agent.
+#[derive(Default)]
+pub(crate) struct Failures(BTreeMap<Thing, Failure>);
+
+impl Failures {
+    /// A command is sent with this number.
+    pub(crate) fn sent(&mut self, command: &Command, sequence: u64) {
+        if self.0.is_empty() {
+            return;
+        }
+        if let Some(failure) = self.0.get_mut(&Thing::of(command)) {
+            failure.retried = Some(sequence);
+        }
+    }
+
+    /// A command of this number failed. Beyond `most`, failures are not kept.
+    pub(crate) fn failed(&mut self, command: &Command, sequence: u64, reason: &str, most: usize) {
+        let thing = Thing::of(command);
+        if self.0.len() >= most && !self.0.contains_key(&thing) {
+            return;
+        }
+        let before = self.0.get(&thing).and_then(|failure| failure.retried);
+        let retried = before.filter(|later| *later > sequence);
+        let reason = reason.chars().take(REASON).collect();
+        self.0.insert(thing, Failure { sequence, reason, retried });
+    }
+
+    /// A command is not needed any more.
+    pub(crate) fn forget(&mut self, command: &Command) {
+        self.0.remove(&Thing::of(command));
+    }
+
+    /// Commands up to this number were carried out, but for those that failed.
+    pub(crate) fn applied(&mut self, sequence: u64) {
+        self.0.retain(|_, failure| failure.retried.is_none_or(|number| number > sequence));
+    }
+
+    /// Whether the rate that a connection was given with commands of this number was not set.
+    pub(crate) fn missed(&self, connection: &Connection, sequence: u64) -> bool {
+        !self.0.is_empty()
+            && self.0.get(&Thing::Rate(*connection)).is_some_and(|f| f.sequence == sequence)
+    }
+
+    /// Why a connection is not held to its rate.
+    pub(crate) fn rate(&self, connection: &Connection) -> Option<&str> {
+        self.0.get(&Thing::Rate(*connection)).map(|failure| failure.reason.as_str())
+    }
+
+    /// Connections whose rate was not set. What stands of them instead is as before.
+    pub(crate) fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.0.keys().filter_map(|thing| match thing {
+            Thing::Rate(connection) => Some(connection),
+            _ => None,
+        })
+    }
+
+    /// All of them in a sentence, if there are any.
+    pub(crate) fn summary(&self) -> Option<String> {
+        let (thing, failure) = self.0.first_key_value()?;
+        let more = match self.0.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        Some(format!("{} is not enforced: {}{more}", thing.name(), failure.reason))
+    }
+}

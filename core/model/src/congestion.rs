@@ -1,0 +1,65 @@
+//! Congestion of a port by the length of its queue (SDTCP, section 3.2). Messages, policies, switches
+//! and agents share these types; the names of fields in messages tell the unit.
+
+use serde::{Deserialize, Serialize};
+use units::Span;
+
+/// How congested a port is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// CR: not congested for some time.
+    Recovered,
+    /// CN-L.
+    Low,
+    /// CN-M.
+    Medium,
+    /// CN-H.
+    High,
+}
+
+/// When a port counts as congested. [`Default`] gives the published values (section 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Thresholds {
+    /// L: CN-L at or above so many packets in the queue; published: 30 of 100.
+    #[serde(rename = "low_packets")]
+    pub low: u32,
+    /// M: CN-M at or above; published: 60.
+    #[serde(rename = "medium_packets")]
+    pub medium: u32,
+    /// H: CN-H at or above; published: 85.
+    #[serde(rename = "high_packets")]
+    pub high: u32,
+    /// CR once the queue has stayed below L for so long; published: 1 s.
+    #[serde(rename = "recovery_ns")]
+    pub recovery: Span,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { low: 30, medium: 60, high: 85, recovery: Span::from_secs(1) }
+    }
+}
+
+impl Thresholds {
+    /// Whether they rise from above zero.
+    pub const fn rise(&self) -> bool {
+        0 < self.low && self.low < self.medium && self.medium < self.high
+    }
+
+    /// The severity of a queue of so many packets; [`Severity::Recovered`] below L.
+    pub const fn severity(&self, packets: u32) -> Severity {
+        if packets >= self.high {
+            Severity::High
+        } else if packets >= self.medium {
+            Severity::Medium
+        } else if packets >= self.low {
+            Severity::Low
+        } else {
+            Severity::Recovered
+        }
+    }
+}

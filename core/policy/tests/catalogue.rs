@@ -1,0 +1,85 @@
+//! What is said of each policy, held against the policy.
+
+#![allow(clippy::unwrap_used)] // a test may panic
+
+use std::collections::BTreeSet;
+
+use watermaster_policy::{
+    Kind, NAMES, Need, POLICIES, Parameter, Parameters, PolicyError, Typed, Value, by_name, find,
+};
+
+#[test]
+fn every_policy_says_what_it_is() {
+    let names: BTreeSet<&str> = NAMES.into_iter().collect();
+    assert_eq!(names.len(), POLICIES.len(), "names are unique");
+    for policy in POLICIES {
+        let plain = |c: char| c.is_ascii_lowercase() || c == '-';
+        assert!(!policy.name.is_empty() && policy.name.chars().all(plain), "{}", policy.name);
+        assert!(!policy.summary.is_empty() && !policy.source.is_empty(), "{}", policy.name);
+        assert_eq!(find(policy.name), Ok(*policy));
+        let keys: BTreeSet<&str> = policy.parameters.iter().map(|p| p.name).collect();
+        assert_eq!(keys.len(), policy.parameters.len(), "{}: keys are unique", policy.name);
+        // Keys of the table itself.
+        assert!(["name", "label", "transport"].iter().all(|key| !keys.contains(key)));
+        for Parameter { name, meaning, kind, default, otherwise, .. } in policy.parameters {
+            assert!(!meaning.is_empty());
+            assert!(default.as_ref().is_none_or(|value| kind.admits(value)), "{name}");
+            assert!(kind.admits(&kind.example()), "{name}");
+            assert_eq!(default.is_none(), !otherwise.is_empty(), "{name}");
+        }
+    }
+}
+
+/// Each parameter is read as the type that it has: least and most are taken, or refused as contradicting
+/// another, and nothing panics.
+#[test]
+fn every_value_in_bounds_is_understood() {
+    for policy in POLICIES {
+        policy.build(&Parameters::default()).unwrap();
+        for Parameter { name, kind, .. } in policy.parameters {
+            let mut values = vec![kind.example()];
+            values.extend(kind.bounds().map(|(least, most)| [least, most]).into_iter().flatten());
+            if let Kind::List(kind, _) = kind {
+                let members = kind.bounds().map(|(least, most)| vec![least, most]);
+                values.push(Value::List(members.unwrap_or_default()));
+            }
+            for value in values {
+                let mut parameters = Parameters::default();
+                parameters.set(name, value);
+                let refused = policy.build(&parameters).err();
+                assert!(matches!(refused, None | Some(PolicyError::OutOfRange { .. })), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_policy_cannot_be_told_is_refused() {
+    let refusal = |name, value: Value| {
+        let mut parameters = Parameters::default();
+        parameters.set(name, value);
+        by_name("smsf", &parameters).err().unwrap().to_string()
+    };
+    assert_eq!(refusal("gamma", true.value()), "the policy has no parameter \"gamma\"");
+    assert_eq!(refusal("beta", true.value()), "beta must be a number from 0.000001 to 1");
+    assert_eq!(
+        refusal("period", units::Span::ZERO.value()),
+        "period must be a time from 1 ms to 3600000 s"
+    );
+    assert_eq!(
+        refusal("duration", units::Span::from_secs(21).value()),
+        "duration must be at most the period (T)"
+    );
+    let unknown = by_name("smfs", &Parameters::default()).err().unwrap();
+    assert!(
+        unknown.to_string().starts_with("there is no policy \"smfs\"; choose one of tcp, fair")
+    );
+}
+
+#[test]
+fn who_has_switches_report_needs_handshakes() {
+    for policy in POLICIES {
+        let watches = policy.build(&Parameters::default()).unwrap().watch().is_some();
+        assert_eq!(policy.needs(Need::Handshakes), watches, "{}", policy.name);
+    }
+}

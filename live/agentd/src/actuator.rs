@@ -1,0 +1,185 @@
+//! Executes operations through the kernel, and hands on what it tells.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use agent::{Failure, Happening, Operation, PortNumber};
+use kernel::{Error, Event, Lease, Namespace, Pacer, State, Switch, Watch};
+use model::Severity;
+use protocol::agent::ConnectionReport;
+use tokio::io::unix::AsyncFd;
+use units::{Span, Time};
+
+use crate::StartError;
+use crate::delay::Delays;
+use crate::settings::{Interface, Settings};
+
+/// What is attached to the kernel.
+pub struct Actuator {
+    pacer: Pacer,
+    switch: Option<Switch>,
+    namespaces: Vec<Namespace>,
+    /// By [`PortNumber`].
+    ports: Vec<Interface>,
+    delays: Option<Delays>,
+}
+
+fn namespace(name: Option<&str>) -> Result<Namespace, Error> {
+    name.map_or_else(Namespace::own, Namespace::named)
+}
+
+impl Actuator {
+    /// Attaches to the kernel, and takes over the connections that exist.
+    ///
+    /// # Errors
+    /// What the kernel doesn't give.
+    pub fn start(settings: &Settings) -> Result<Self, StartError> {
+        let pacer = Pacer::start(&settings.pacer)?;
+        let mut namespaces = Vec::new();
+        let mut names: Vec<_> = settings.hosts.iter().map(|host| &host.namespace).collect();
+        names.sort();
+        names.dedup();
+        for name in names {
+            let namespace = namespace(name.as_deref())?;
+            let adopted = pacer.adopt(&namespace)?;
+            tracing::info!(namespace = ?name, adopted, "connections that were there before");
+            namespaces.push(namespace);
+        }
+        let mut switch = None;
+        for interface in &settings.ports {
+            let switch = match &mut switch {
+                Some(switch) => switch,
+                None => switch.insert(Switch::new()?),
+            };
+            let within = namespace(interface.namespace.as_deref())?;
+            switch.attach(within, &interface.interface, &kernel::PortOptions::default())?;
+        }
+        let ports = settings.ports.clone();
+        Ok(Self { pacer, switch, namespaces, ports, delays: Delays::wanted() })
+    }
+
+    /// The machine for it, which goes on from what an agent before left in the kernel.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn machine(&self) -> Result<agent::Agent, Error> {
+        let ports = self.ports.iter().map(|port| agent::Port {
+            node: port.node.clone(),
+            interface: port.interface.clone(),
+            classes: port.classes.len(),
+            switches: true,
+        });
+        let limits = self.pacer.limits()?;
+        let limits = limits.into_iter().map(|limit| (limit.connection, limit.epoch));
+        Ok(agent::Agent::new(ports.collect(), true).after(self.pacer.leases(), limits))
+    }
+
+    /// What is readable when ports tell something. Within a runtime.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    #[allow(unsafe_code)]
+    pub fn readable(&self) -> std::io::Result<Option<AsyncFd<OwnedFd>>> {
+        let register = |switch: &Switch| {
+            let descriptor = switch.as_fd().try_clone_to_owned()?;
+            // SAFETY: an `OwnedFd` is one open descriptor until it is dropped, and nobody else has this
+            // one.
+            Ok(unsafe { AsyncFd::register(descriptor) }?)
+        };
+        self.switch.as_ref().map(register).transpose()
+    }
+
+    /// What a port told, if one did.
+    pub fn next(&mut self) -> Option<Event> {
+        let event = self.switch.as_mut()?.next(Span::ZERO).unwrap_or_else(|error| {
+            tracing::error!(%error, "events of the kernel are lost");
+            None
+        })?;
+        let rises = matches!(event.happening, Happening::Congested { severity, .. } if severity > Severity::Recovered);
+        if let (true, Some(delays)) = (rises, &mut self.delays) {
+            delays.crossed(event.port, event.at);
+        }
+        Some(event)
+    }
+
+    /// Looks whether windows were capped, where that is followed; whether it has to be looked again.
+    pub fn look(&mut self) -> bool {
+        if let (Some(delays), Some(switch)) = (&mut self.delays, &mut self.switch) {
+            delays.look(switch);
+        }
+        self.delays.as_ref().is_some_and(Delays::is_pending)
+    }
+
+    /// Lets all connections go.
+    pub fn stop(self) {
+        match self.pacer.stop(&self.namespaces) {
+            Ok(kernel::Stopped::Clean) => tracing::info!("all connections let go"),
+            Ok(kernel::Stopped::Lingering { held }) => {
+                tracing::warn!(held, "connections are let go with their next acknowledgement");
+            }
+            Err(error) => tracing::error!(%error, "leases end by themselves"),
+        }
+    }
+
+    fn port(&mut self, number: PortNumber) -> Result<&mut kernel::Port, Error> {
+        self.switch.as_mut().ok_or(Error::NoPort(number.0))?.port(number)
+    }
+
+    fn try_execute(&mut self, now: Time, operation: &Operation) -> Result<(), Error> {
+        match *operation {
+            Operation::Renew { epoch, lease: span } => {
+                let lease = Lease { epoch, span };
+                self.pacer.renew(now, lease)?;
+                self.switch.as_mut().map_or(Ok(()), |switch| switch.renew(now, lease))
+            }
+            Operation::Pace { connection, rate } => self.pacer.pace(&connection, rate),
+            Operation::Classify { port, connection, class } => {
+                let classes = self.ports.get(port.0 as usize).map(|port| &port.classes);
+                let known = |class: u8| classes?.get(usize::from(class)).copied();
+                let class = class.and_then(known);
+                self.port(port)?.classify(&connection, class)
+            }
+            Operation::Cap { port: number, connection, cap } => {
+                self.port(number)?.cap(connection.as_ref(), cap)?;
+                if let (Some(_), Some(delays)) = (cap, &mut self.delays) {
+                    delays.stands(number, now, connection);
+                }
+                Ok(())
+            }
+            Operation::Watch { port: number, thresholds } => {
+                let interface = self.ports.get(number.0 as usize).ok_or(Error::NoPort(number.0))?;
+                let (rate, buffer) = (interface.rate, interface.buffer);
+                let watch = Watch { rate, buffer, thresholds, mark: None };
+                let port = self.port(number)?;
+                port.watch(thresholds.map(|_| watch))?;
+                port.punt(thresholds.is_some())
+            }
+            Operation::Sweep => {
+                self.pacer.sweep(now)?;
+                self.switch.as_mut().map_or(Ok(0), |switch| switch.sweep(now)).map(drop)
+            }
+        }
+    }
+}
+
+impl agent::Actuator for Actuator {
+    fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
+        self.try_execute(now, operation).map_err(|error| {
+            tracing::error!(%error, ?operation, "operation failed");
+            error.to_string()
+        })
+    }
+
+    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure> {
+        let found = self.pacer.statistics().map_err(|error| error.to_string())?;
+        let open = found.iter().filter(|each| each.state != State::Closed);
+        let reports = open.map(|each| ConnectionReport {
+            connection: each.connection,
+            delivered_bytes: each.delivered,
+            unsent_bytes: each.unsent,
+            in_flight_bytes: each.in_flight,
+            rtt_ns: each.round_trip,
+            retransmissions: each.retransmissions,
+        });
+        Ok(reports.collect())
+    }
+}

@@ -1,0 +1,121 @@
+//! The machine of an agent and the kernel that it acts on, on the thread that talks to the controller:
+//! between a full queue and its windows no other thread has to be woken.
+
+use std::future::pending;
+use std::os::fd::OwnedFd;
+use std::pin::pin;
+use std::time::Duration;
+
+use agent::{Agent, Lapsed};
+use protocol::agent::{Commands, Report};
+use tokio::io::unix::AsyncFd;
+use units::Span;
+
+use crate::StartError;
+use crate::actuator::Actuator;
+use crate::settings::Settings;
+
+/// How often the kernel is asked whether it has capped a window, while that is followed.
+const LOOK: Span = Span::from_micros(200);
+/// When nothing is due, it is asked again so much later.
+const IDLE: Span = Span::from_secs(60);
+
+/// An agent at work.
+pub struct Host {
+    agent: Agent,
+    actuator: Actuator,
+    /// Readable when ports tell something.
+    events: Option<AsyncFd<OwnedFd>>,
+    looks: bool,
+}
+
+impl Host {
+    /// Attaches to the kernel. Within a runtime.
+    ///
+    /// # Errors
+    /// What the kernel doesn't give.
+    pub fn start(settings: &Settings) -> Result<Self, StartError> {
+        let actuator = Actuator::start(settings)?;
+        let (agent, events) = (actuator.machine()?, actuator.readable()?);
+        Ok(Self { agent, actuator, events, looks: false })
+    }
+
+    /// The first report of a connection.
+    pub fn hello(&self, settings: &Settings) -> Report {
+        self.agent.hello(settings.hosts.iter().map(|acting| acting.host.clone()).collect())
+    }
+
+    /// Ends when there is something to attend to. May be cancelled.
+    pub async fn ready(&self) {
+        let due = self.agent.deadline().map_or(IDLE, |at| at.since(kernel::now()));
+        let patience = due.min(if self.looks { LOOK } else { IDLE });
+        let told = async {
+            match &self.events {
+                Some(events) => match events.readable().await {
+                    Ok(mut ready) => ready.clear_ready(),
+                    Err(error) => {
+                        tracing::error!(%error, "events can't be waited for");
+                        pending().await
+                    }
+                },
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = told => {}
+            () = tokio::time::sleep(Duration::from_nanos(patience.as_nanos())) => {}
+        }
+    }
+
+    /// Does what is due, and adds what is to be told.
+    pub fn attend(&mut self, reports: &mut Vec<Report>) {
+        while let Some(event) = self.actuator.next() {
+            self.agent.hear(event.port, &event.happening, reports);
+        }
+        if let Err(error) = self.agent.tick(kernel::now(), &mut self.actuator, reports) {
+            tracing::warn!(error, "connections can't be sampled, or what has ended not swept out");
+        }
+        self.looks = self.actuator.look();
+    }
+
+    /// Does what is due while `other` takes its time. Nobody listens: what would be told is old by
+    /// the time somebody does.
+    pub async fn meanwhile<T>(&mut self, other: impl Future<Output = T>) -> T {
+        let mut other = pin!(other);
+        let mut untold = Vec::new();
+        loop {
+            tokio::select! {
+                ended = &mut other => return ended,
+                () = self.ready() => {
+                    self.attend(&mut untold);
+                    untold.clear();
+                }
+            }
+        }
+    }
+
+    /// Carries out commands, and adds the answers.
+    ///
+    /// # Errors
+    /// [`Lapsed`]: nothing was carried out.
+    pub fn obey(&mut self, commands: &Commands, reports: &mut Vec<Report>) -> Result<(), Lapsed> {
+        let from = reports.len();
+        let done = self.agent.obey(kernel::now(), commands, &mut self.actuator, reports);
+        for report in &reports[from..] {
+            if let Report::Failed { command, reason, .. } = report {
+                tracing::error!(?command, reason, "command not carried out");
+            }
+        }
+        done
+    }
+
+    /// The controller is gone.
+    pub const fn disconnected(&mut self) {
+        self.agent.disconnected();
+    }
+
+    /// Lets all connections go.
+    pub fn stop(self) {
+        self.actuator.stop();
+    }
+}

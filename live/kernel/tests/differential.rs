@@ -1,0 +1,345 @@
+//! The BPF programs against the model that simulations run: the same random histories into both. The
+//! programs keep real time, so that the model is fed with the instants that they saw.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests and what serves them")]
+
+#[allow(dead_code)]
+mod rig;
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use agent::{Actuator, Capacity, Kernel, Operation, Trigger, VirtualQueue};
+use kernel::{
+    Connection, Counters, Error, Happening, Lease, Namespace, PortNumber, PortOptions, Queue,
+    Switch, Watch, now,
+};
+use model::{Buffer, Cap, Severity, Thresholds};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use rig::crafted::{packet, syn};
+use rig::root;
+use units::{Bytes, Rate, Span, Time};
+
+/// What comes at some time comes within this, however busy the machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A port in a namespace of its own, with maps of so many entries.
+fn attached(connections: u32) -> (Switch, PortNumber) {
+    let mut switch = Switch::new().unwrap();
+    let options = PortOptions { connections, ..PortOptions::default() };
+    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    (switch, number)
+}
+
+/// A watched queue as the model has it.
+#[derive(Clone)]
+struct Watched {
+    queue: VirtualQueue,
+    trigger: Trigger,
+    /// When the port was last seen to recover.
+    recovered: Time,
+    /// How long after its time each recovery came.
+    late: Vec<Span>,
+    /// What it told as the queue rose.
+    rises: Vec<Severity>,
+}
+
+impl Watched {
+    /// Whether the model tells and holds what the port does.
+    fn offer(&mut self, real: &Queue, octets: u32) -> bool {
+        self.queue.offer(real.seen, octets, 1);
+        let packets = self.queue.length(real.seen);
+        let (queue, low) = (&self.queue, self.trigger.thresholds().low);
+        self.rises.extend(self.trigger.observe(packets, || queue.below(low)));
+        let above = self.trigger.deadline();
+        let above = above.map(|deadline| deadline - self.trigger.thresholds().recovery);
+        packets == real.packets
+            && self.trigger.severity() == real.severity
+            && above.is_none_or(|above| above == real.above)
+    }
+
+    /// Whether the model recovers too when the port did.
+    fn recover(&mut self, real: &Queue) -> bool {
+        self.recovered = real.recovered;
+        let due = self.trigger.deadline();
+        self.late.extend(due.map(|due| real.recovered.since(due)));
+        self.trigger.recover(real.recovered)
+    }
+
+    /// Takes in what the port holds after a packet; a recovery may have come before it or after.
+    fn follow(&mut self, real: &Queue, octets: u32) -> bool {
+        if real.recovered == self.recovered {
+            return self.offer(real, octets);
+        }
+        let mut after = self.clone();
+        if self.recover(real) && self.offer(real, octets) {
+            return true;
+        }
+        // The state is compared when both have happened.
+        after.offer(real, octets);
+        let is_right = after.recover(real) && after.trigger.severity() == real.severity;
+        *self = after;
+        is_right
+    }
+}
+
+/// A packet of so many octets behind the Ethernet header, at least those of IP and TCP.
+fn padded(octets: usize) -> Vec<u8> {
+    let mut padded = packet(true, false, |header| header.ack = true);
+    padded.resize(14 + octets, 0);
+    padded
+}
+
+#[test]
+fn ports_tell_what_the_trigger_tells() {
+    if !root() {
+        return;
+    }
+    let (mut switch, number) = attached(16);
+    let mut late = Vec::new();
+    let (mut rises, mut cases) = (0, 0);
+    let histories = (
+        prop::collection::vec(
+            (40..1_500_usize, prop_oneof![9 => 0..300_u64, 1 => 300..40_000_u64]),
+            1..60,
+        ),
+        1..5_u32,
+        1..5_u32,
+        1..5_u32,
+        5..20_u64,
+        prop_oneof![
+            (4..30_u32).prop_map(Buffer::Packets),
+            (2_000..30_000_u64).prop_map(|octets| Buffer::Bytes(Bytes::new(octets))),
+        ],
+        20..200_u64,
+    );
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(120));
+    let switch = RefCell::new(&mut switch);
+    let told = RefCell::new((&mut late, &mut rises, &mut cases));
+    runner
+        .run(&histories, |(packets, low, more, most, recovery, buffer, mbps)| {
+            let mut switch = switch.borrow_mut();
+            let (medium, high) = (low + more, low + more + most);
+            let recovery = Span::from_millis(recovery);
+            let thresholds = Thresholds { low, medium, high, recovery };
+            let rate = Rate::from_mbps(mbps);
+            let port = switch.port(number).unwrap();
+            let watch = Watch { rate, buffer, thresholds: Some(thresholds), mark: None };
+            port.watch(Some(watch)).unwrap();
+            let mut model = Watched {
+                queue: VirtualQueue::new(rate, buffer),
+                trigger: Trigger::new(thresholds),
+                recovered: port.queue().unwrap().recovered,
+                late: Vec::new(),
+                rises: Vec::new(),
+            };
+            for (octets, pause) in packets {
+                if pause > 300 {
+                    thread::sleep(Duration::from_micros(pause));
+                }
+                port.pass_out(&padded(octets)).unwrap();
+                let real = port.queue().unwrap();
+                let agrees = model.follow(&real, u32::try_from(octets).unwrap());
+                prop_assert!(agrees, "{real:?} {:?}", model.trigger);
+            }
+            // It recovers in the end, no sooner than the model, and so it is told.
+            let start = Instant::now();
+            while port.queue().unwrap().severity != Severity::Recovered {
+                prop_assert!(start.elapsed() < PATIENCE, "it never recovers");
+                thread::sleep(Duration::from_millis(1));
+            }
+            if model.trigger.severity() != Severity::Recovered {
+                let real = port.queue().unwrap();
+                prop_assert!(model.recover(&real), "{real:?} {:?}", model.trigger);
+            }
+            // Empty, so that the next history begins with nothing.
+            while model.queue.length(now()) > 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            port.watch(None).unwrap();
+            let recoveries = model.late.len();
+            let mut told = told.borrow_mut();
+            let mut levels = Vec::new();
+            while levels.iter().filter(|level| **level == Severity::Recovered).count() < recoveries
+            {
+                let event = switch.next(Span::from_secs(60)).unwrap().expect("it tells");
+                let Happening::Congested { severity, .. } = event.happening else {
+                    panic!("{event:?}")
+                };
+                levels.push(severity);
+            }
+            levels.retain(|level| *level != Severity::Recovered);
+            prop_assert_eq!(&levels, &model.rises);
+            told.0.extend(model.late);
+            *told.1 += levels.len();
+            *told.2 += 1;
+            Ok(())
+        })
+        .unwrap();
+    // Timers are late on a busy machine, but not each of them by the time that a wrong rule takes.
+    let least = late.iter().min().copied().unwrap();
+    eprintln!("{cases} histories, {rises} rises, {} recoveries, {least} late at least", late.len());
+    assert!(rises > 50 && late.len() > 20);
+    let mut sorted = late;
+    sorted.sort_unstable();
+    let quarter = sorted[sorted.len() / 4];
+    assert!(quarter < Span::from_millis(3), "three of four recoveries are late by {quarter}");
+}
+
+const CAPS: [u64; 3] = [3_000, 6_000, 12_000];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Renews the lease of an epoch so much above the highest.
+    Renew(u64, u64),
+    /// Caps windows of one of three connections, or of all.
+    Cap(Option<u16>, Option<usize>),
+    Classify(u16, Option<u8>),
+    Sweep,
+    Wait(u64),
+    /// Looks what holds.
+    Look(u16),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let source = || 1..4_u16;
+    let step = prop_oneof![
+        3 => (prop_oneof![6 => Just(0), 2 => 1..3_u64, 1 => Just(8)], prop_oneof![1..4_000_u64, Just(60_000_000)])
+            .prop_map(|(more, us)| Step::Renew(more, us)),
+        3 => (prop::option::of(source()), prop::option::weighted(0.7, 0..3_usize))
+            .prop_map(|(source, cap)| Step::Cap(source, cap)),
+        2 => (source(), prop::option::weighted(0.7, 1..3_u8))
+            .prop_map(|(source, class)| Step::Classify(source, class)),
+        1 => Just(Step::Sweep),
+        2 => (0..3_000_u64).prop_map(Step::Wait),
+        6 => source().prop_map(Step::Look),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+fn named(source: u16) -> Connection {
+    let end = |last, port| SocketAddr::from(([10, 0, 0, last], port));
+    Connection { source: end(1, source), destination: end(2, 80) }
+}
+
+/// A packet of a connection, from its sender or its receiver.
+fn of(source: u16, from_sender: bool, change: impl FnOnce(&mut etherparse::TcpHeader)) -> Vec<u8> {
+    packet(from_sender, false, |header| {
+        let port = if from_sender { &mut header.source_port } else { &mut header.destination_port };
+        *port = source;
+        change(header);
+    })
+}
+
+/// The port in the place of a kernel that holds its leases.
+fn execute(switch: &mut Switch, number: PortNumber, now: Time, operation: &Operation) -> bool {
+    let done = match *operation {
+        Operation::Renew { epoch, lease: span } => switch.renew(now, Lease { epoch, span }),
+        Operation::Cap { connection, cap, .. } => {
+            switch.port(number).unwrap().cap(connection.as_ref(), cap)
+        }
+        Operation::Classify { connection, class, .. } => {
+            let class = class.map(|class| (1, class.into()));
+            switch.port(number).unwrap().classify(&connection, class)
+        }
+        Operation::Sweep => switch.sweep(now).map(drop),
+        Operation::Pace { .. } | Operation::Watch { .. } => Ok(()),
+    };
+    assert!(matches!(done, Ok(()) | Err(Error::Stale { .. } | Error::Bpf { .. })), "{done:?}");
+    done.is_ok()
+}
+
+#[test]
+fn grants_hold_in_the_programs_as_in_the_model() {
+    if !root() {
+        return;
+    }
+    let mut looks = [0; 3];
+    let mut full = 0;
+    // A map of two entries is full at the third. One history goes on where the one before ended.
+    let (switch, number) = attached(2);
+    let model = Kernel::new(1, Capacity { limits: 0, connections: 2 });
+    let both = RefCell::new((switch, model, 1, &mut looks, &mut full));
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(300));
+    runner
+        .run(&steps(), |steps| {
+            let mut both = both.borrow_mut();
+            let (switch, model, epoch, looks, full) = &mut *both;
+            for step in steps {
+                let operation = match step {
+                    Step::Renew(more, us) => {
+                        *epoch += more;
+                        Operation::Renew { epoch: *epoch, lease: Span::from_micros(us) }
+                    }
+                    Step::Cap(source, cap) => Operation::Cap {
+                        port: number,
+                        connection: source.map(named),
+                        cap: cap.map(|cap| Cap { bytes: Bytes::new(CAPS[cap]), floor_segments: 1 }),
+                    },
+                    Step::Classify(source, class) => {
+                        Operation::Classify { port: number, connection: named(source), class }
+                    }
+                    Step::Sweep => Operation::Sweep,
+                    Step::Wait(us) => {
+                        thread::sleep(Duration::from_micros(us));
+                        continue;
+                    }
+                    Step::Look(source) => {
+                        let port = switch.port(number).unwrap();
+                        look(port, model, source, looks)?;
+                        continue;
+                    }
+                };
+                let at = now();
+                let done = execute(switch, number, at, &operation);
+                let expected = model.execute(at, &operation);
+                prop_assert_eq!(done, expected.is_ok(), "{:?}: {:?}", operation, expected);
+                **full += u32::from(!done);
+            }
+            Ok(())
+        })
+        .unwrap();
+    eprintln!("{looks:?} looks with cap and class, with one of them, with none; {full} times full");
+    assert!(looks.iter().all(|count| *count > 100) && full > 10, "{looks:?}, {full}");
+}
+
+/// Passes packets of a connection and compares what was written with what stands. Where a lease ends
+/// meanwhile, both are right.
+fn look(
+    port: &kernel::Port,
+    model: &Kernel,
+    source: u16,
+    looks: &mut [u32; 3],
+) -> Result<(), TestCaseError> {
+    let (number, connection) = (port.number(), named(source));
+    port.pass_out(&of(source, true, |h| syn(h, 1460, None))).unwrap();
+    port.pass_in(&of(source, false, |h| {
+        syn(h, 1460, None);
+        h.ack = true;
+    }))
+    .unwrap();
+    let ack = of(source, false, |h| {
+        h.ack = true;
+        h.window_size = u16::MAX;
+    });
+    let classed = |counters: Counters| counters.classed;
+    let before = classed(port.counters().unwrap());
+    let from = now();
+    let passed = port.pass_in(&ack).unwrap();
+    port.pass_out(&of(source, true, |h| h.ack = true)).unwrap();
+    let to = now();
+    let is_classed = classed(port.counters().unwrap()) > before;
+    let window = u16::from_be_bytes([passed[48], passed[49]]);
+    let stands = |at| (model.cap(at, number, &connection), model.class(at, number, &connection));
+    if stands(from) != stands(to) {
+        return Ok(());
+    }
+    let (cap, class) = stands(from);
+    let expected = cap.map_or(u16::MAX, |cap| cap.rewritten(u16::MAX, 0, Bytes::new(1460)));
+    prop_assert_eq!((window, is_classed), (expected, class.is_some()));
+    let kind = 2 - usize::from(cap.is_some()) - usize::from(class.is_some());
+    looks[kind] += 1;
+    Ok(())
+}

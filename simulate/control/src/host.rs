@@ -1,0 +1,136 @@
+//! A host of the simulated world: the machine of its agent, and what stands in its kernel.
+
+use std::collections::BTreeMap;
+
+use ::agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapsed, Operation, Port, PortNumber};
+use control::ChannelId;
+use engine::random::Stream;
+use protocol::Connection;
+use protocol::agent::{Commands, ConnectionReport, Report};
+use rand::RngExt as _;
+use units::{Rate, Time};
+
+/// The interface of a host, with a class for each priority.
+const INTERFACE: PortNumber = PortNumber(0);
+const CLASSES: usize = 256;
+
+/// What stands of a connection at its sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) rate: Option<Rate>,
+    pub(crate) priority: u8,
+}
+
+/// What stood of a connection, and what stands now.
+pub(crate) type Change = (Connection, Grant, Grant);
+
+/// A host. What stands is in its kernel: limits outlive the agent, not their lease.
+pub(crate) struct Host {
+    /// The connection of its agent.
+    pub(crate) peer: Option<ChannelId>,
+    /// The last connection that the agent had in its life, and the epoch of the controller there.
+    pub(crate) last: Option<(ChannelId, u64)>,
+    pub(crate) agent: Agent,
+    kernel: Kernel,
+    /// As the world was told.
+    stands: BTreeMap<Connection, Grant>,
+}
+
+/// A kernel whose operations fail at random.
+struct Failing<'a> {
+    kernel: &'a mut Kernel,
+    chance: &'a mut Stream,
+    probability: f64,
+}
+
+impl Actuator for Failing<'_> {
+    fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
+        if self.probability > 0.0 && self.chance.random_bool(self.probability) {
+            return Err("the kernel refuses".to_owned());
+        }
+        self.kernel.execute(now, operation)
+    }
+
+    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure> {
+        self.kernel.sample()
+    }
+}
+
+/// The machine of a host's agent that starts.
+fn machine(kernel: &Kernel) -> Agent {
+    let port =
+        Port { node: String::new(), interface: String::new(), classes: CLASSES, switches: false };
+    Agent::new(vec![port], false).after(kernel.leases().clone(), kernel.granted())
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        let kernel = Kernel::new(1, Capacity { limits: usize::MAX, connections: usize::MAX });
+        let agent = machine(&kernel);
+        Self { peer: None, last: None, agent, kernel, stands: BTreeMap::new() }
+    }
+}
+
+impl Host {
+    /// Has the agent carry commands out, of which each operation fails with this probability; adds what
+    /// changed to `changes`, and answers.
+    ///
+    /// # Errors
+    /// [`Lapsed`]: nothing was carried out.
+    pub(crate) fn obey(
+        &mut self,
+        now: Time,
+        commands: &Commands,
+        (chance, probability): (&mut Stream, f64),
+        changes: &mut Vec<Change>,
+    ) -> Result<Vec<Report>, Lapsed> {
+        let mut reports = Vec::new();
+        let mut kernel = Failing { kernel: &mut self.kernel, chance, probability };
+        self.agent.obey(now, commands, &mut kernel, &mut reports)?;
+        self.compare(now, changes);
+        Ok(reports)
+    }
+
+    /// The agent dies, and another takes its place. Limits stay in the kernel.
+    pub(crate) fn die(&mut self, now: Time, changes: &mut Vec<Change>) {
+        self.last = None;
+        self.kernel.abandon();
+        self.agent = machine(&self.kernel);
+        self.compare(now, changes);
+    }
+
+    /// When the next lease ends under which something stands.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        self.kernel.leases().next_end().filter(|_| !self.stands.is_empty())
+    }
+
+    /// Lets go what is over.
+    pub(crate) fn expire(&mut self, now: Time, changes: &mut Vec<Change>) {
+        if self.kernel.leases().next_end().is_some_and(|end| end <= now) {
+            // In memory it doesn't fail.
+            let _ = self.kernel.execute(now, &Operation::Sweep);
+            self.compare(now, changes);
+        }
+    }
+
+    fn compare(&mut self, now: Time, changes: &mut Vec<Change>) {
+        let mut stands: BTreeMap<Connection, Grant> = BTreeMap::new();
+        for (connection, rate) in self.kernel.limits(now) {
+            stands.entry(connection).or_default().rate = Some(rate);
+        }
+        for (connection, priority) in self.kernel.classes(now, INTERFACE) {
+            stands.entry(connection).or_default().priority = priority;
+        }
+        let before = std::mem::replace(&mut self.stands, stands);
+        let gone = before.keys().filter(|connection| !self.stands.contains_key(connection));
+        for connection in gone.chain(self.stands.keys()) {
+            let of = |grants: &BTreeMap<Connection, Grant>| {
+                grants.get(connection).copied().unwrap_or_default()
+            };
+            let (old, new) = (of(&before), of(&self.stands));
+            if old != new {
+                changes.push((*connection, old, new));
+            }
+        }
+    }
+}
