@@ -3,7 +3,9 @@
 use units::{Bytes, Span};
 
 use crate::Lengths;
-use crate::tcp::ictcp;
+
+/// Least window of ICTCP, segments, and its first one.
+pub(crate) const ICTCP_LEAST: u64 = 2;
 
 /// The congestion control of a TCP flow, or none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +74,7 @@ impl Transport {
     /// Most octets that a receiver advertises at first.
     pub(crate) fn first_window(&self) -> u64 {
         let room = self.receive_window.get();
-        if self.ictcp { room.min(ictcp::LEAST * u64::from(self.mss)) } else { room }
+        if self.ictcp { room.min(ICTCP_LEAST * u64::from(self.mss)) } else { room }
     }
 
     /// Shift of the window field: the least that can say the whole receive window (RFC 7323).

@@ -9,6 +9,8 @@
 //!
 //! Rates are payload octets per second, times ns.
 
+use crate::transport::ICTCP_LEAST;
+
 /// α: the part of the link that may be promised.
 const PROMISED: f64 = 0.9;
 /// γ₁ and γ₂: how far below its window's rate a connection may be to grow, and must be to shrink.
@@ -18,8 +20,6 @@ const FAR: f64 = 0.5;
 const MEMORY: f64 = 0.9;
 /// With less than this part of the link left, windows above the mean shrink.
 const LITTLE: f64 = 0.2;
-/// Least window, segments, and the first one.
-pub(crate) const LEAST: u64 = 2;
 /// Consecutive control intervals far below that shrink a window.
 const PATIENCE: u32 = 3;
 
@@ -71,7 +71,7 @@ impl Host {
 
     /// A connection opens.
     pub(crate) const fn open(&mut self, now: u64, mss: u64) -> Grant {
-        let window = LEAST * mss;
+        let window = ICTCP_LEAST * mss;
         self.count += 1;
         self.windows += window;
         Grant { window, since: now, received: 0, rate: 0.0, below: 0, starts: true }
@@ -122,7 +122,7 @@ impl Host {
         let mean = self.windows / self.count.max(1);
         if self.left < LITTLE * self.capacity && grant.window > mean {
             grant.starts = false;
-            grant.window = (grant.window - mss).max(LEAST * mss);
+            grant.window = (grant.window - mss).max(ICTCP_LEAST * mss);
         } else if gap <= NEAR || gap <= mss as f64 / window {
             let step = if grant.starts { grant.window } else { mss };
             let cost = step as f64 / rtt_s;
@@ -137,7 +137,7 @@ impl Host {
         } else if grant.below >= PATIENCE {
             grant.below = 0;
             grant.starts = false;
-            grant.window = (grant.window - mss).max(LEAST * mss);
+            grant.window = (grant.window - mss).max(ICTCP_LEAST * mss);
         }
     }
 }
