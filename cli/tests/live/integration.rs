@@ -26,7 +26,7 @@ impl Engine {
             .spawn();
         if let Err(error) = &child {
             assert!(std::env::var_os("OPENAPI").is_none(), "python3: {error}");
-            println!("skipped: python3: {error}");
+            eprintln!("skipped: python3: {error}");
         }
         child.ok().map(Self)
     }

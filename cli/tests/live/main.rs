@@ -1,6 +1,10 @@
 //! The daemon as a process: real sockets on loopback, real signals.
 
-#![allow(clippy::unwrap_used)] // in what the tests share, too
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "what the tests share, too; why one is skipped"
+)]
 
 mod decisions;
 mod faults;

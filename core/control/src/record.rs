@@ -272,15 +272,15 @@ fn record(
 fn crc32(bytes: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
-        let mut byte = 0;
+        let mut byte = 0_u32;
         while byte < 256 {
-            let mut sum = byte as u32;
+            let mut sum = byte;
             let mut bit = 0;
             while bit < 8 {
                 sum = if sum & 1 == 1 { sum >> 1 ^ 0xedb8_8320 } else { sum >> 1 };
                 bit += 1;
             }
-            table[byte] = sum;
+            table[byte as usize] = sum;
             byte += 1;
         }
         table

@@ -2,7 +2,6 @@
 //! programs keep real time, so that the model is fed with the instants that they saw.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests and what serves them")]
 
-#[allow(dead_code)]
 mod rig;
 
 use std::cell::RefCell;
