@@ -102,9 +102,11 @@ struct Script {
 }
 
 impl Script {
+    /// Notes the first difference. Nothing is told after it.
     fn differs(&mut self, what: String) {
         let step = self.next;
         self.difference.get_or_insert(format!("step {step}: {what}"));
+        (self.next, self.spoken) = (self.steps.len(), self.steps.len());
     }
 }
 
@@ -112,11 +114,13 @@ impl Script {
 /// late as they came there.
 struct Player {
     inner: Box<dyn Policy + Send>,
+    has_observed: bool,
     script: Rc<RefCell<Script>>,
 }
 
 impl Policy for Player {
     fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
+        self.has_observed = true;
         let mut script = self.script.borrow_mut();
         match script.steps.get(script.next) {
             Some(Step::Observed(at, then)) if *at == now && then == observation => {}
@@ -137,6 +141,9 @@ impl Policy for Player {
 
     fn decide(&mut self, now: Time, network: &Network, out: &mut Directives) {
         let mut script = self.script.borrow_mut();
+        if !std::mem::take(&mut self.has_observed) {
+            return script.differs(format!("a decision at {now:?} about nothing"));
+        }
         let Some(Step::Decided(then)) = script.steps.get(script.next).cloned() else {
             return;
         };
@@ -241,10 +248,11 @@ fn driven(seam: &Seam, policy: Box<dyn Policy + Send>) -> Option<String> {
     let count = steps.len();
     let script = Rc::new(RefCell::new(Script { steps, next: 0, spoken: 0, difference: None }));
     let speaker = Speaker { script: Rc::clone(&script) };
+    let player = Player { inner: policy, has_observed: false, script: Rc::clone(&script) };
     let plan = Plan {
         network: seam.network.clone().expect("the policy observed something"),
         application: Box::new(speaker),
-        policy: Some(Box::new(Player { inner: policy, script: Rc::clone(&script) })),
+        policy: Some(Box::new(player)),
         control_delay: Span::ZERO,
         processing: Span::ZERO,
         until: Time::NEVER,
