@@ -23,8 +23,9 @@ use crate::settings::{self, Settings};
 
 /// Octets that are handed over at once.
 const CHUNK: usize = 64 << 10;
-/// Chunks that may wait for the disk.
+/// What may wait for the disk: pieces that were handed over, and octets that were not.
 const WAITING: usize = 256;
+const MOST: usize = 16 << 20;
 /// Outputs between two digests.
 const DIGEST: u64 = 1_000;
 
@@ -144,6 +145,8 @@ impl Recorder {
         }
         match sender.try_send(std::mem::take(&mut self.buffer)) {
             Ok(()) => {}
+            // It waits here instead, as long as it is not too much.
+            Err(TrySendError::Full(buffer)) if buffer.len() < MOST => self.buffer = buffer,
             Err(TrySendError::Full(_)) => self.stop("the disk is too slow"),
             // The writer has said why.
             Err(TrySendError::Disconnected(_)) => self.sender = None,
@@ -160,10 +163,11 @@ impl Recorder {
     /// Writes the rest and waits for the disk.
     pub fn finish(mut self) {
         self.note_digest();
-        self.flush();
-        self.sender = None;
-        if let Some(writer) = self.writer.take() {
+        if let Some(sender) = self.sender.take() {
             // A writer that failed has said so.
+            let _ = sender.send(self.buffer);
+        }
+        if let Some(writer) = self.writer.take() {
             let _ = writer.join();
         }
     }
