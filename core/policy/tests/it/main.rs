@@ -3,6 +3,7 @@
 
 mod admission;
 mod app_aware;
+mod catalogue;
 mod figures;
 mod guard;
 mod hostile;

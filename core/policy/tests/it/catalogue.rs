@@ -1,7 +1,5 @@
 //! What is said of each policy, held against the policy.
 
-#![allow(clippy::unwrap_used)] // a test may panic
-
 use std::collections::BTreeSet;
 
 use watermaster_policy::{
