@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use control::record::{Configuration, Content, Records};
 use control::{Change, Config, Configure};
@@ -271,12 +271,12 @@ async fn recording(policy: &Descriptor) -> Vec<u8> {
         "static" => "rates = [\"10 Mbit/s\", \"20 Mbit/s\"]\n",
         _ => "",
     };
-    let port = "[[port]]\nfrom = \"h0\"\nto = \"s0\"\ninterface = \"eth0\"\n";
+    let port = "[[port]]\nfrom = \"s0\"\nto = \"h2\"\ninterface = \"eth0\"\n";
     let more = format!(
         "{port}[recorder]\ndirectory = \"records\"\n[policy]\nname = \"{name}\"\n{parameters}"
     );
     let mut daemon = Daemon::start(&config(&more));
-    let hosts = [("h0", "10.0.0.1"), ("h1", "10.0.0.2"), ("h2", "10.0.0.3")];
+    let hosts = [("h0", "10.0.0.1"), ("h1", "10.0.0.2"), ("h2", "10.0.0.3"), ("s0", "10.0.0.9")];
     let mut agent = Agent::connect(&daemon.address(), None, "h0", &hosts, 0).await;
     let mut client = daemon.client().await;
     let connection = |flow: u64| Connection {
@@ -325,7 +325,7 @@ async fn recording(policy: &Descriptor) -> Vec<u8> {
         };
         agent.say(&Report::Connections { connections: (1..=6).map(report).collect() }).await;
         for severity in [Severity::Low, Severity::Medium, Severity::High] {
-            let (node, interface) = ("h0".to_owned(), "eth0".to_owned());
+            let (node, interface) = ("s0".to_owned(), "eth0".to_owned());
             let queue_bytes = Bytes::new(60_000);
             agent.say(&Report::Congested { node, interface, severity, queue_bytes }).await;
         }
@@ -351,6 +351,8 @@ async fn recording(policy: &Descriptor) -> Vec<u8> {
         if round >= 3 && (policy.is_passive() || count(&metrics, "directives") > 0) {
             break;
         }
+        // An agent may send a thousand reports a second; each round has five.
+        tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let end = json!([
         { "type": "flow_complete", "job": "large", "flow": 3 },
