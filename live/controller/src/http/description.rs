@@ -42,7 +42,27 @@ fn schemas() -> Value {
     generator.subschema_for::<Commands>();
     let mut schemas = Value::Object(generator.take_definitions(true));
     title(&mut schemas);
+    enumerate(&mut schemas);
     schemas
+}
+
+/// Makes a choice among texts an enumeration: generated clients read each choice of a `oneOf` as a type
+/// of its own, and fail at the first that doesn't fit.
+fn enumerate(value: &mut Value) {
+    let texts = value.get("oneOf").and_then(Value::as_array).and_then(|choices| {
+        let text = |choice: &Value| choice.get("const").filter(|text| text.is_string()).cloned();
+        choices.iter().map(text).collect::<Option<Vec<Value>>>()
+    });
+    if let (Some(texts), Value::Object(schema)) = (texts, &mut *value) {
+        schema.remove("oneOf");
+        schema.insert("type".to_owned(), "string".into());
+        schema.insert("enum".to_owned(), texts.into());
+    }
+    match value {
+        Value::Array(values) => values.iter_mut().for_each(enumerate),
+        Value::Object(values) => values.values_mut().for_each(enumerate),
+        _ => {}
+    }
 }
 
 /// Gives each kind of a tagged message the name that generators of clients call it by.
