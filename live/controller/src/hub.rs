@@ -20,7 +20,7 @@ pub struct Hub {
     connected: Mutex<Connected>,
     /// What is measured of the daemon.
     pub measures: Arc<Measures>,
-    /// The machine's incarnation.
+    /// The controller's epoch.
     pub epoch: u64,
     stopped: watch::Receiver<bool>,
 }

@@ -166,7 +166,7 @@ fn stands(
     let flows = status.applications.iter().map(|application| application.flows).sum();
     let stopped = measures.recorder() == Recording::Stopped;
     vec![
-        ("epoch", "The incarnation of the controller", status.epoch),
+        ("epoch", "The epoch of the controller", status.epoch),
         ("connections", "Connections of all kinds", count(connections)),
         ("switches", "Switches that are declared or connected", count(status.switches.len())),
         ("switches_connected", "Switches that are connected", count(connected)),
