@@ -484,8 +484,7 @@ const fn ends(command: &Command) -> bool {
         Command::Pace { rate_bps: None, .. }
             | Command::Prioritize { priority: 0, .. }
             | Command::Window { cap: None, .. }
-            | Command::Watch { thresholds: None, .. }
-            | Command::Sample { every_ns: None }
+            | Command::Watch { watch: None, .. }
     )
 }
 

@@ -84,7 +84,7 @@ impl Controller {
     /// A configuration that contradicts itself.
     pub fn new(mut config: Config, epoch: u64, now: Time) -> Result<Self, ConfigError> {
         for (field, span) in
-            [("lease", config.lease), ("sample", config.sample), ("statistics", config.statistics)]
+            [("lease", config.lease), ("sample", config.sample), ("probe", config.probe)]
         {
             if span < SHORTEST {
                 let reason = alloc::format!("must be at least {SHORTEST}");

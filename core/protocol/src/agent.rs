@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use model::{Cap, Severity, Thresholds};
+use model::{Cap, PortWatch, Severity};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
@@ -196,21 +196,20 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cap: Option<Cap>,
     },
-    /// Watch the queue of an interface, or stop.
+    /// Watch an interface, or stop.
     Watch {
         /// The host or switch.
         node: String,
         /// The interface.
         interface: String,
-        /// When to report; nothing stops.
+        /// What to report; nothing stops.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        thresholds: Option<Thresholds>,
+        watch: Option<PortWatch>,
     },
-    /// Report connections regularly, or not at all.
+    /// Report connections regularly.
     Sample {
-        /// Time between two reports; nothing stops them.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        every_ns: Option<Span>,
+        /// Time between two reports.
+        every_ns: Span,
     },
 }
 

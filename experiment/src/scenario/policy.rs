@@ -90,9 +90,7 @@ pub(super) fn check_needs(
                 Need::StreamSamples if !workload.is_stream() => {
                     "use a [workload] of kind = \"stream\""
                 }
-                Need::Requests if !workload.is_gather() => {
-                    "use a [workload] of kind = \"gather\""
-                }
+                Need::Requests if !workload.is_gather() => "use a [workload] of kind = \"gather\"",
                 _ => continue,
             };
             return Err(value.error(format_args!("{name} needs {need}; {remedy}")));

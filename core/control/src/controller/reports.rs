@@ -88,11 +88,11 @@ impl Controller {
             Report::Hello { .. } => {}
             Report::Connections { connections } => self.sampled(channel, connections)?,
             Report::Opened { connection } => {
-                self.check_own(channel, connection)?;
+                self.check_seen(channel, connection)?;
                 self.opened(*connection);
             }
             Report::Closed { connection } => {
-                self.check_own(channel, connection)?;
+                self.check_seen(channel, connection)?;
                 self.closed(connection);
             }
             Report::Congested { node, interface, severity, queue_bytes } => {
@@ -124,7 +124,20 @@ impl Controller {
         Ok(())
     }
 
-    /// An agent speaks of connections of its own hosts only.
+    /// The first and last packet of a connection are told by the agent of its sender, or of a switch
+    /// that the sender is attached to.
+    fn check_seen(&self, channel: ChannelId, connection: &Connection) -> Result<(), Refusal> {
+        let topology = self.view.network.topology();
+        let host = self.view.host_at(connection.source.ip());
+        let links = host.map(|host| topology.out(host)).into_iter().flatten();
+        let mut next = links.map(|link| topology.link(*link).to);
+        if next.any(|node| self.view.is_switch(node) && self.agents.acts_for(channel, node)) {
+            return Ok(());
+        }
+        self.check_own(channel, connection)
+    }
+
+    /// An agent samples connections of its own hosts only.
     fn check_own(&self, channel: ChannelId, connection: &Connection) -> Result<(), Refusal> {
         let host = self.view.host_at(connection.source.ip());
         if host.is_some_and(|host| self.agents.acts_for(channel, host)) {
