@@ -276,7 +276,7 @@ impl Controller {
                 self.tell(Measured::Opened { flow: id, src, dst });
             }
         }
-        self.rollout.is_due();
+        self.rollout.make_due();
         self.agents.retell_all();
     }
 }

@@ -249,6 +249,16 @@ impl Controller {
         }
     }
 
+    /// Has the first switch on the path of a flow that nobody declared count what it carries.
+    pub(super) fn count(&mut self, id: FlowId) {
+        if let Some(flow) = self.registry.flow(id).filter(|flow| flow.owner.is_none())
+            && let Some(at) = self.view.entrance(flow.ends, u64::from(id.0))
+        {
+            let key = Key::of_count(&flow.connection);
+            self.switches.put_own(&self.context, at, key, Does::Count);
+        }
+    }
+
     /// Takes the entries of a flow from all switches.
     fn unpin(&mut self, id: FlowId) {
         let Some(flow) = self.registry.flow(id) else {
@@ -286,6 +296,7 @@ impl Controller {
                 self.unpin(id);
             }
             self.pin(id);
+            self.count(id);
             if self.desired.intention(id).limit.is_some()
                 && let Some(flow) = self.registry.flow(id)
             {

@@ -11,7 +11,6 @@ use units::{Bytes, Rate};
 
 use super::{Controller, PATIENCE};
 use crate::applications::registry::Flow;
-use crate::fabric::entry::{Does, Key};
 use crate::message::{ChannelId, Closing, Output, Refusal};
 
 /// What one report says of a flow or a pair of hosts, over all its connections.
@@ -66,7 +65,7 @@ impl Controller {
         for old in replaced {
             self.close_agent(old, Closing::Replaced);
         }
-        self.rollout.is_due();
+        self.rollout.make_due();
         Ok(())
     }
 
@@ -169,11 +168,7 @@ impl Controller {
         if let Some(id) = self.registry.add_flow(flow) {
             self.desired.begin(self.context.now, id);
             self.tell_opened(id);
-            // The first switch of its path counts what it carries.
-            if let Some(at) = self.view.entrance(ends, u64::from(id.0)) {
-                let key = Key::of_count(&connection);
-                self.switches.put_own(&self.context, at, key, Does::Count);
-            }
+            self.count(id);
         }
     }
 
