@@ -157,7 +157,8 @@ pub struct Commands {
     pub sequence: u64,
     /// How long all that stands holds without hearing from the controller again.
     pub lease_ns: Span,
-    /// These are all: once they stand, whatever else stood ends. Otherwise they come in addition.
+    /// These are all: once they stand, whatever else stood of this epoch ends, and all watching.
+    /// Otherwise they come in addition. What an earlier epoch granted ends with its lease.
     pub complete: bool,
     /// One after another.
     pub commands: Vec<Command>,
