@@ -60,17 +60,6 @@ pub struct Change {
     pub lease: Option<Span>,
 }
 
-impl From<Config> for Change {
-    /// Everything of a configuration that may change.
-    fn from(config: Config) -> Self {
-        Self {
-            policy: Some((config.policy_name, config.policy)),
-            limits: Some(config.limits),
-            lease: Some(config.lease),
-        }
-    }
-}
-
 /// Nothing repeats more often.
 const SHORTEST: Span = Span::from_millis(10);
 /// What no report of an agent speaks of for so many samples is gone.
