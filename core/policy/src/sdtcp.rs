@@ -60,7 +60,7 @@ const RECOVERY: Parameter = Parameter::new(
     Value::Span(Span::from_secs(1)),
     "how long the queue must stay below low to have recovered",
 )
-.published("section 5.1");
+.published("section 3.2");
 
 const BACKGROUND_SIZE: Parameter = Parameter::new(
     "background_size",
@@ -101,8 +101,7 @@ pub(crate) const FLOOR: Parameter = Parameter::new(
     Kind::Integer(1, 1_000),
     Value::Integer(1),
     "no window goes below so many segments",
-)
-.published("section 3.4");
+);
 
 /// The text gives none.
 pub(crate) const STATISTICS: Parameter = Parameter::new(
@@ -126,7 +125,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         BACKGROUND_AGE,
         LOW_SHARE,
         MEDIUM_SHARE,
-        FLOOR,
+        FLOOR.published("section 3.4"),
         STATISTICS,
     ],
     needs: &[Need::Handshakes, Need::PortReports],
