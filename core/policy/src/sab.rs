@@ -109,6 +109,8 @@ fn divide(
             Buffer::Unlimited => pipe * 2,
         };
         let total = pipe + buffer_share.of(buffer);
+        // Actuators see to `floor_segments` themselves; here caps below a segment become equal, and an
+        // equal cap costs no message.
         let bytes = Bytes::new(total.get() / port.count().max(1)).max(segment);
         Cap { bytes, floor_segments }
     });

@@ -27,14 +27,15 @@ use crate::{
 const BURST: usize = 0;
 const BACKGROUND: usize = 1;
 
-/// Packets in the queue of a port.
+/// Packets in the queue of a port. Simulated buffers may hold so many; a live port's queue counts at
+/// most [`Thresholds::MOST_LIVE`], which its agent checks.
 const PACKETS: Kind = Kind::Integer(1, 1_000_000);
 
 const LOW: Parameter = Parameter::new(
     "low",
     PACKETS,
     Value::Integer(30),
-    "packets in a port's queue at which it is congested (L); live at most 4096",
+    "packets in a port's queue at which it is congested (L)",
 )
 .published("section 5.1");
 
@@ -50,7 +51,7 @@ const HIGH: Parameter = Parameter::new(
     "high",
     PACKETS,
     Value::Integer(85),
-    "packets at which it is congested most severely (H)",
+    "packets at which it is congested most severely (H); live at most 4096",
 )
 .published("section 5.1");
 
@@ -249,6 +250,8 @@ fn congested(
     let [burst, background] = &port.flows;
     let (some, many) = (burst.len() as u64, background.len() as u64);
     let fair = share(total, port.count());
+    // At least a segment (equations 5, 6 and 8). Actuators see to `floor_segments` themselves; here it
+    // makes caps below a segment equal, and an equal cap costs no message.
     let background_cap = match severity {
         Severity::Low => low_share.of(fair).max(segment),
         Severity::Medium => medium_share.of(fair).max(segment),

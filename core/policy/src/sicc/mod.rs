@@ -91,7 +91,6 @@ const THRESHOLD: Parameter = Parameter::new(
     "the part of the aggregation router's buffer from which it is cut (T)",
 );
 
-
 /// What `sicc` is.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "sicc",
