@@ -13,7 +13,8 @@ fn ms(ms: u64) -> Time {
 
 #[test]
 fn it_rises_in_steps_and_recovers_a_second_after_the_queue_drained() {
-    let mut trigger = Trigger::new(Thresholds::default());
+    let thresholds = Thresholds { low: 30, medium: 60, high: 85, recovery: Span::from_secs(1) };
+    let mut trigger = Trigger::new(thresholds);
     // Until when the queue has L or more, packets, message.
     let story = [
         (0, 29, None),
