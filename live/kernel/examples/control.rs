@@ -14,11 +14,11 @@
 mod rig;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
 use kernel::{Happening, PortOptions, Switch, Watch, now};
 use model::{Buffer, Cap, Severity, Thresholds};
-use rig::{Rig, eventually, lease};
+use rig::{Rig, lease};
+use testing::wait::settled;
 use units::{Bytes, Rate, Span, Time};
 
 /// What is waited for a queue.
@@ -74,11 +74,7 @@ fn main() -> ExitCode {
         switch.renew(now(), lease(100)).expect("a lease");
         let port = switch.port(number).expect("the port");
         port.cap(None, Some(window)).expect("a cap");
-        let mut since = None;
-        eventually(Duration::from_millis(50), || {
-            since = port.capped_since(None).expect("a cap");
-            since.is_some()
-        });
+        let since = settled(|| port.capped_since(None).expect("a cap"), Option::is_some);
         written.extend(since.map(|since| since.since(at)));
         // The queue tells that it rises only after it has recovered: until then the cap stands, however
         // long the machine takes.

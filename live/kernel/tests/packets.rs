@@ -17,7 +17,8 @@ use kernel::{Connection, PortNumber, PortOptions, Switch, now};
 use model::Cap;
 use proptest::prelude::*;
 use rig::crafted::{RECEIVER, SENDER, connection, packet, syn};
-use rig::{Rig, lease, root};
+use rig::{Rig, lease};
+use testing::needs::root;
 use units::Bytes;
 
 /// The window and whether the checksum is right.

@@ -1,0 +1,11 @@
+//! What the tests, benches and examples of two or more crates share. What only one crate's tests use
+//! stands beside them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    clippy::missing_panics_doc,
+    reason = "serves tests, which may panic and print"
+)]
+
+pub mod needs;
+pub mod wait;
