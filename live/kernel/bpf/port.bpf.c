@@ -34,6 +34,7 @@ struct queue {
 	__u64 above; // until when the queue has L or more
 	__u64 seen; // when a packet was offered last
 	__u64 recovered; // when the port last did
+	__u64 recoveries; // how often
 	__u64 due; // when it looks next whether it does
 	__u32 first, end; // of what is queued; before the first one stands the last that left
 	struct queued ring[WM_ROOM];
@@ -366,6 +367,7 @@ static int recover(void *map, __u32 *key, struct recovery *recovery)
 	} else {
 		queue->level = WM_RECOVERED;
 		queue->recovered = now;
+		queue->recoveries++;
 	}
 	__u64 busy = place(queue, queue->end - 1)->leaves;
 	wait = busy > now ? busy - now : 0;

@@ -103,6 +103,8 @@ pub struct Queue {
     pub seen: Time,
     /// When the port recovered last.
     pub recovered: Time,
+    /// How often it did.
+    pub recoveries: u64,
     /// When it looks next whether it does, or looked last.
     pub due: Time,
     /// Packets that were queued then.
@@ -415,7 +417,7 @@ impl Port {
         let value = value.map_err(Error::bpf("read a queue"))?.unwrap_or_default();
         let mut fields = Fields(&value);
         let [_lock, severity] = [fields.u32(), fields.u32()];
-        let [above, seen, recovered, due] = [(); 4].map(|()| fields.u64());
+        let [above, seen, recovered, recoveries, due] = [(); 5].map(|()| fields.u64());
         let [first, end] = [fields.u32(), fields.u32()];
         let ring = fields.0;
         let packets = |number: u32| {
@@ -429,6 +431,7 @@ impl Port {
             above: Time::from_nanos(above),
             seen: Time::from_nanos(seen),
             recovered: Time::from_nanos(recovered),
+            recoveries,
             due: Time::from_nanos(due),
             packets: packets(end.wrapping_sub(1)).wrapping_sub(packets(first.wrapping_sub(1))),
         })
