@@ -188,6 +188,8 @@ impl Port {
                 .map_err(Error::bpf("share a map"))?;
         }
         let object = PORT.load(object)?;
+        // Before a packet can come.
+        configure(&object, number, options, None, false)?;
         let attached = namespace.visit(|| {
             let index = index_of(interface, &namespace)?;
             match options.attachment {
@@ -198,7 +200,7 @@ impl Port {
                 }
             }
         })?;
-        let port = Self {
+        Ok(Self {
             attached,
             object,
             number,
@@ -208,9 +210,7 @@ impl Port {
             watch: None,
             punt: false,
             leases,
-        };
-        port.configure()?;
-        Ok(port)
+        })
     }
 
     /// Its number in events.
@@ -271,7 +271,7 @@ impl Port {
                 .u32(u32::try_from(cap.bytes.get()).unwrap_or(u32::MAX))
                 .u32(cap.floor_segments)
         });
-        self.put("windows", &key, value)
+        put(&self.object, "windows", &key, value)
     }
 
     /// When a cap was first written into an acknowledgement; `None`: not yet, or there is no such
@@ -307,7 +307,7 @@ impl Port {
                 .u32(u32::from(major) << 16 | u32::from(minor))
                 .u32(0)
         });
-        self.put("classes", &key(connection)?, value)
+        put(&self.object, "classes", &key(connection)?, value)
     }
 
     /// Removes the windows and classes whose lease is over at `now`; returns how many.
@@ -464,54 +464,64 @@ impl Port {
     }
 
     fn configure(&self) -> Result<(), Error> {
-        let value = match self.watch {
-            None => Value::default().u64(0).u64(0).u64(0).u32(0).u32(0).u32(0).u32(0).u32(u32::MAX),
-            Some(watch) => {
-                let (limit, room) = match watch.buffer {
-                    Buffer::Bytes(bytes) => (watch.rate.time_for(bytes).as_nanos(), u32::MAX),
-                    Buffer::Packets(packets) => (u64::MAX, packets),
-                    Buffer::Unlimited => (u64::MAX, u32::MAX),
-                };
-                let never = Thresholds {
-                    low: u32::MAX,
-                    medium: u32::MAX,
-                    high: u32::MAX,
-                    recovery: Span::ZERO,
-                };
-                let thresholds = watch.thresholds.unwrap_or(never);
-                Value::default()
-                    .u64(watch.rate.bytes_in(Span::from_secs(1)).get().max(1))
-                    .u64(limit)
-                    .u64(thresholds.recovery.as_nanos())
-                    .u32(room)
-                    .u32(thresholds.low)
-                    .u32(thresholds.medium)
-                    .u32(thresholds.high)
-                    .u32(watch.mark.unwrap_or(u32::MAX))
-            }
-        };
-        let value = value
-            .u32(if self.options.ethernet { 14 } else { 0 })
-            .u32(u32::try_from(self.options.segment.get()).unwrap_or(u32::MAX))
-            .u32(self.number.0)
-            .u32(self.punt.into())
-            .u32(0);
-        self.put("port", &0u32.to_ne_bytes(), Some(value))
+        configure(&self.object, self.number, &self.options, self.watch, self.punt)
     }
+}
 
-    fn put(&self, name: &str, key: &[u8], value: Option<Value>) -> Result<(), Error> {
-        let entries = map(&self.object, name);
-        match value {
-            Some(value) => entries
-                .update(key, &value.done(), MapFlags::ANY)
-                .map_err(Error::bpf("write an entry of a port")),
-            None => match entries.delete(key) {
-                Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
-                    Err(Error::bpf("remove an entry of a port")(error))
-                }
-                _ => Ok(()),
-            },
+fn configure(
+    object: &Object,
+    number: PortNumber,
+    options: &PortOptions,
+    watch: Option<Watch>,
+    punt: bool,
+) -> Result<(), Error> {
+    let value = match watch {
+        None => Value::default().u64(0).u64(0).u64(0).u32(0).u32(0).u32(0).u32(0).u32(u32::MAX),
+        Some(watch) => {
+            let (limit, room) = match watch.buffer {
+                Buffer::Bytes(bytes) => (watch.rate.time_for(bytes).as_nanos(), u32::MAX),
+                Buffer::Packets(packets) => (u64::MAX, packets),
+                Buffer::Unlimited => (u64::MAX, u32::MAX),
+            };
+            let never = Thresholds {
+                low: u32::MAX,
+                medium: u32::MAX,
+                high: u32::MAX,
+                recovery: Span::ZERO,
+            };
+            let thresholds = watch.thresholds.unwrap_or(never);
+            Value::default()
+                .u64(watch.rate.bytes_in(Span::from_secs(1)).get().max(1))
+                .u64(limit)
+                .u64(thresholds.recovery.as_nanos())
+                .u32(room)
+                .u32(thresholds.low)
+                .u32(thresholds.medium)
+                .u32(thresholds.high)
+                .u32(watch.mark.unwrap_or(u32::MAX))
         }
+    };
+    let value = value
+        .u32(if options.ethernet { 14 } else { 0 })
+        .u32(u32::try_from(options.segment.get()).unwrap_or(u32::MAX))
+        .u32(number.0)
+        .u32(punt.into())
+        .u32(0);
+    put(object, "port", &0u32.to_ne_bytes(), Some(value))
+}
+
+fn put(object: &Object, name: &str, key: &[u8], value: Option<Value>) -> Result<(), Error> {
+    let entries = map(object, name);
+    match value {
+        Some(value) => entries
+            .update(key, &value.done(), MapFlags::ANY)
+            .map_err(Error::bpf("write an entry of a port")),
+        None => match entries.delete(key) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                Err(Error::bpf("remove an entry of a port")(error))
+            }
+            _ => Ok(()),
+        },
     }
 }
 
