@@ -1,5 +1,5 @@
-//! What the tests, benches and examples of two or more crates share. What only one crate's tests use
-//! stands beside them.
+//! What the tests, examples and fuzz targets of two or more crates share. What only one crate's tests
+//! use stands beside them.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
@@ -8,4 +8,9 @@
 )]
 
 pub mod needs;
+pub mod network;
+#[cfg(feature = "openflow")]
+pub mod openflow;
+#[cfg(feature = "packet")]
+pub mod packet;
 pub mod wait;

@@ -10,14 +10,14 @@
     reason = "tests and what serves them"
 )]
 
-#[path = "../tests/rig/mod.rs"]
-mod rig;
+#[path = "../tests/hosts/mod.rs"]
+mod hosts;
 
 use std::process::ExitCode;
 
+use hosts::{Rig, lease};
 use kernel::{Happening, PortOptions, Switch, Watch, now};
 use model::{Buffer, Cap, Severity, Thresholds};
-use rig::{Rig, lease};
 use testing::wait::settled;
 use units::{Bytes, Rate, Span, Time};
 
@@ -39,7 +39,7 @@ fn next(switch: &mut Switch, level: Severity, patience: Span) -> Option<Time> {
 }
 
 fn main() -> ExitCode {
-    let Some(rounds) = rig::argument("control [ROUNDS]", 200) else {
+    let Some(rounds) = hosts::argument("control [ROUNDS]", 200) else {
         return ExitCode::from(2);
     };
     let rig = Rig::new(Some("100mbit"));

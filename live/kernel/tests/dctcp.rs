@@ -6,7 +6,7 @@
     reason = "tests and what serves them"
 )]
 
-mod rig;
+mod hosts;
 
 use std::env;
 use std::fs;
@@ -15,9 +15,9 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use hosts::{Rig, Stream, options, statistics};
 use kernel::{Dctcp, Pacer, PortOptions, Statistics, Stopped, Switch, Watch};
 use model::Buffer;
-use rig::{Rig, Stream, options, statistics};
 use testing::needs::root;
 use testing::wait::eventually;
 use units::Rate;

@@ -2,7 +2,7 @@
 //! programs keep real time, so that the model is fed with the instants that they saw.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests and what serves them")]
 
-mod rig;
+mod hosts;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use agent::{Actuator, Capacity, Kernel, Operation, Trigger, VirtualQueue};
+use hosts::crafted::{packet, syn};
 use kernel::{
     Connection, Counters, Error, Happening, Lease, Namespace, PortNumber, PortOptions, Queue,
     Switch, Watch, now,
@@ -17,7 +18,6 @@ use kernel::{
 use model::{Buffer, Cap, Severity, Thresholds};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use rig::crafted::{packet, syn};
 use testing::needs::root;
 use testing::wait::{PATIENCE, eventually};
 use units::{Bytes, Rate, Span, Time};

@@ -6,7 +6,7 @@
     reason = "tests and what serves them"
 )]
 
-mod rig;
+mod hosts;
 
 use std::env;
 use std::net::{IpAddr, SocketAddr};
@@ -14,8 +14,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use hosts::{Rig, lease, options, payload, statistics, within};
 use kernel::{Connection, Error, Lease, Pacer, PacerOptions, State, Stopped, now};
-use rig::{Rig, lease, options, payload, statistics, within};
 use testing::needs::root;
 use testing::wait::{eventually, settled};
 use units::{Bytes, Rate, Span};

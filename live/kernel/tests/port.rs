@@ -6,18 +6,18 @@
     reason = "tests and what serves them"
 )]
 
-mod rig;
+mod hosts;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
+use hosts::{Rig, lease, options, statistics};
 use kernel::{
     Attachment, Connection, Error, Event, Happening, Lease, Namespace, Pacer, PortNumber,
     PortOptions, Stopped, Switch, Watch, now,
 };
 use model::{Buffer, Cap, Severity, Thresholds};
-use rig::{Rig, lease, options, statistics};
 use testing::needs::root;
 use testing::wait::eventually;
 use units::{Bytes, Rate, Span, Time};
@@ -307,7 +307,7 @@ fn a_class_is_chosen_by_the_map_and_left_with_its_lease() {
     let port = switch.port(number).unwrap();
     let stream = rig.stream();
     port.classify(&stream.connection, Some((1, 0x10))).unwrap();
-    stream.settles(rig::payload(Rate::from_mbps(10)), 6);
+    stream.settles(hosts::payload(Rate::from_mbps(10)), 6);
     assert!(port.counters().unwrap().classed > 100);
     switch.renew(now(), lease(100)).unwrap();
     stream.exceeds(Rate::from_mbps(60));

@@ -8,11 +8,10 @@ use lab::{Error, Journal, Lab, Order, Switches, Transport};
 use model::build::{Access, dumbbell, leaf_spine, star};
 use model::{Buffer, LinkSpec, Topology};
 use testing::needs::{open_vswitch, root};
-use units::{Bytes, Rate, Span};
+use units::{Bytes, Span};
 
 fn link(mbps: u64) -> LinkSpec {
-    let capacity = Rate::from_mbps(mbps);
-    LinkSpec { capacity, delay: Span::ZERO, buffer: Buffer::Packets(50), mark: None }
+    testing::network::link(mbps, 0, Buffer::Packets(50))
 }
 
 fn access() -> Access {
