@@ -46,7 +46,9 @@ lint: setup-build
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked
 	cargo check --locked --manifest-path fuzz/Cargo.toml
-	checks/circles.py core/control experiment
+	checks/circles.py cli core/agent core/control core/model core/protocol core/units document experiment live/agentd \
+		live/controller live/kernel live/lab live/wire simulate/control simulate/engine simulate/fluid simulate/packet \
+		simulate/workload
 
 ## deny: licences, sources and duplicates of every dependency (installs cargo-deny when it is missing)
 deny:

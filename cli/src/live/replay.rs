@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use control::record::{Content, Record};
 use control::{Input, Output};
+use model::PortWatch;
 use protocol::Connection;
 use protocol::agent::{Command, Commands, Report};
 use protocol::application::Declaration;
@@ -300,11 +301,14 @@ fn wanted(command: &Command) -> String {
             let cap = cap.map_or_else(|| "none".to_owned(), |cap| cap.bytes.to_string());
             format!("{node} {interface}: window of {whose} {cap}")
         }
-        Command::Watch { node, interface, thresholds } => {
-            let what = if thresholds.is_some() { "watched" } else { "not watched" };
+        Command::Watch { node, interface, watch } => {
+            let what = match watch {
+                None => "not watched",
+                Some(PortWatch { thresholds: None }) => "tells SYN and FIN",
+                Some(PortWatch { thresholds: Some(_) }) => "tells SYN, FIN and congestion",
+            };
             format!("{node} {interface} {what}")
         }
-        Command::Sample { every_ns: Some(every) } => format!("samples every {every}"),
-        Command::Sample { every_ns: None } => "no samples".to_owned(),
+        Command::Sample { every_ns } => format!("samples every {every_ns}"),
     }
 }

@@ -5,7 +5,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
-use model::{Cap, Thresholds};
+use model::{Cap, PortWatch};
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Rate, Time};
@@ -43,7 +43,7 @@ pub struct Kernel {
 struct Port {
     windows: BTreeMap<Option<Connection>, Grant<Cap>>,
     classes: BTreeMap<Connection, Grant<u8>>,
-    watch: Option<Thresholds>,
+    watch: Option<PortWatch>,
 }
 
 impl Port {
@@ -101,7 +101,7 @@ impl Kernel {
     }
 
     /// How a port is watched.
-    pub fn watch(&self, port: PortNumber) -> Option<Thresholds> {
+    pub fn watch(&self, port: PortNumber) -> Option<PortWatch> {
         self.ports.get(port.0 as usize)?.watch
     }
 
@@ -164,9 +164,10 @@ impl Actuator for Kernel {
             Operation::Cap { port, connection, cap } => {
                 put(&mut self.port(port)?.windows, connections, connection, cap, epoch)
             }
-            Operation::Watch { port, thresholds } => {
+            Operation::Watch { port, watch } => {
+                let thresholds = watch.and_then(|watch| watch.thresholds);
                 thresholds.as_ref().map_or(Ok(()), trigger::check)?;
-                self.port(port)?.watch = thresholds;
+                self.port(port)?.watch = watch;
                 Ok(())
             }
             Operation::Sweep => {

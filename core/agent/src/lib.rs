@@ -21,7 +21,7 @@ mod trigger;
 
 pub use kernel::{Capacity, Kernel};
 pub use lease::{Leases, Stale};
-pub use machine::{Agent, Lapsed, Port};
+pub use machine::{Agent, Lapse, Port};
 pub use operation::{Actuator, Failure, Happening, Operation, PortNumber};
 pub use queue::VirtualQueue;
 pub use trigger::{ROOM, Trigger, check};

@@ -5,25 +5,37 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, Host, Report};
 use units::{Span, Time};
 
-use crate::lease::Leases;
+use crate::lease::{Leases, Stale};
 use crate::operation::{Actuator, Failure, Happening, Operation, PortNumber};
-use crate::trigger;
 
 /// Connections in one report, so that its line stays within what a controller reads.
 const REPORT: usize = 1_000;
 /// Connections are sampled no more often.
 const FASTEST: Span = Span::from_millis(1);
 
-/// Nothing was carried out, and the controller has to say everything anew, over another connection: leases
-/// ended before it was heard again, while it believes that all still stands, or the lease could not be
-/// renewed, so that they will.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lapsed;
+/// Why nothing was carried out: the controller has to say everything anew, over another connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lapse {
+    /// The lease had ended before the controller was heard again, while it believes that all stands.
+    Ended,
+    /// The actuator did not renew the lease, so that it will end.
+    NotRenewed(Failure),
+}
+
+impl fmt::Display for Lapse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ended => f.write_str("the lease had ended before the controller was heard again"),
+            Self::NotRenewed(reason) => write!(f, "the lease can't be renewed: {reason}"),
+        }
+    }
+}
 
 /// An interface that an agent acts at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,12 +56,10 @@ pub struct Port {
 pub struct Agent {
     ports: Vec<Port>,
     samples: bool,
-    /// The highest epoch that was obeyed.
-    epoch: u64,
-    /// When what stands ends, unless the controller is heard before.
-    until: Time,
     /// As in the kernel.
     leases: Leases,
+    /// Whether a controller has told this agent everything, which one that just started doesn't know.
+    told: bool,
     /// What stands, and the epoch that it was granted under.
     limits: BTreeMap<Connection, u64>,
     windows: BTreeMap<(PortNumber, Option<Connection>), u64>,
@@ -76,9 +86,8 @@ impl Agent {
         Self {
             ports,
             samples,
-            epoch: 0,
-            until: Time::ZERO,
             leases: Leases::default(),
+            told: false,
             limits: BTreeMap::new(),
             windows: BTreeMap::new(),
             classes: BTreeMap::new(),
@@ -95,15 +104,14 @@ impl Agent {
         leases: Leases,
         limits: impl IntoIterator<Item = (Connection, u64)>,
     ) -> Self {
-        self.epoch = leases.epoch();
         self.leases = leases;
         self.limits = limits.into_iter().collect();
         self
     }
 
     /// The highest epoch that was obeyed.
-    pub const fn epoch(&self) -> u64 {
-        self.epoch
+    pub fn epoch(&self) -> u64 {
+        self.leases.epoch()
     }
 
     /// Its ports.
@@ -128,7 +136,7 @@ impl Agent {
 
     /// The first report of a connection to a controller, for the hosts that it acts for.
     pub fn hello(&self, hosts: Vec<Host>) -> Report {
-        Report::Hello { hosts, capabilities: self.capabilities(), epoch: self.epoch }
+        Report::Hello { hosts, capabilities: self.capabilities(), epoch: self.epoch() }
     }
 
     /// The connection to the controller is gone: nobody wants samples until somebody asks for them.
@@ -140,31 +148,32 @@ impl Agent {
     /// doesn't keep the others from being carried out. What ends, ends after what begins stands.
     ///
     /// # Errors
-    /// [`Lapsed`]: nothing was carried out.
+    /// [`Lapse`]: nothing was carried out.
     pub fn obey(
         &mut self,
         now: Time,
         commands: &Commands,
         actuator: &mut impl Actuator,
         reports: &mut Vec<Report>,
-    ) -> Result<(), Lapsed> {
+    ) -> Result<(), Lapse> {
         let Commands { epoch, sequence, lease_ns: lease, complete, .. } = *commands;
-        if epoch < self.epoch {
-            reports.push(Report::Stale { epoch, obeys: self.epoch });
-            return Ok(());
-        }
-        let is_new = epoch > self.epoch;
-        self.epoch = epoch;
-        if !complete && (is_new || self.until <= now) {
-            return Err(Lapsed);
+        let begins = match self.leases.begins(epoch, now) {
+            Ok(begins) => begins,
+            Err(Stale { obeys }) => {
+                reports.push(Report::Stale { epoch, obeys });
+                return Ok(());
+            }
+        };
+        if (begins || !self.told) && !complete {
+            return Err(Lapse::Ended);
         }
         let mut fail = |command: &Command, reason: Failure| {
             reports.push(Report::Failed { epoch, sequence, command: command.clone(), reason });
         };
-        actuator.execute(now, &Operation::Renew { epoch, lease }).map_err(|_| Lapsed)?;
-        self.until = now + lease;
-        // The actuator refused what is stale.
+        actuator.execute(now, &Operation::Renew { epoch, lease }).map_err(Lapse::NotRenewed)?;
+        // It isn't stale.
         let _ = self.leases.renew(now, epoch, lease, |_| {});
+        self.told = true;
         self.forget_ended(now);
         let mut kept = Kept::default();
         for command in &commands.commands {
@@ -188,7 +197,7 @@ impl Agent {
         actuator: &mut impl Actuator,
         kept: &mut Kept,
     ) -> Result<(), Failure> {
-        let epoch = self.epoch;
+        let epoch = self.epoch();
         if self.is_over(command) {
             return Ok(());
         }
@@ -227,12 +236,10 @@ impl Agent {
                 let granted = cap.map(|_| epoch);
                 note(&mut self.windows, &mut kept.windows, (port, *connection), granted);
             }
-            Command::Watch { node, interface, thresholds } => {
+            &Command::Watch { ref node, ref interface, watch } => {
                 let port = self.find(node, interface)?;
-                let thresholds = *thresholds;
-                thresholds.as_ref().map_or(Ok(()), trigger::check)?;
-                actuator.execute(now, &Operation::Watch { port, thresholds })?;
-                if thresholds.is_some() {
+                actuator.execute(now, &Operation::Watch { port, watch })?;
+                if watch.is_some() {
                     self.watched.insert(port);
                     kept.watched.insert(port);
                 } else {
@@ -243,7 +250,7 @@ impl Agent {
                 if !self.samples {
                     return Err("there are no statistics here".to_owned());
                 }
-                self.every = every_ns.map(|every| every.max(FASTEST));
+                self.every = Some((*every_ns).max(FASTEST));
                 kept.sampled = true;
             }
         }
@@ -261,7 +268,7 @@ impl Agent {
                 let port = self.find(node, interface).ok();
                 port.is_none_or(|port| !self.windows.contains_key(&(port, *connection)))
             }
-            Command::Watch { node, interface, thresholds: None } => {
+            Command::Watch { node, interface, watch: None } => {
                 let port = self.find(node, interface).ok();
                 port.is_none_or(|port| !self.watched.contains(&port))
             }
@@ -279,13 +286,13 @@ impl Agent {
         kept: &Kept,
     ) -> Vec<(Command, Failure)> {
         let mut failed = Vec::new();
-        for connection in over(&self.limits, &kept.limits, self.epoch) {
+        for connection in over(&self.limits, &kept.limits, self.epoch()) {
             match actuator.execute(now, &Operation::Pace { connection, rate: None }) {
                 Ok(()) => drop(self.limits.remove(&connection)),
                 Err(reason) => failed.push((Command::Pace { connection, rate_bps: None }, reason)),
             }
         }
-        for (port, connection) in over(&self.windows, &kept.windows, self.epoch) {
+        for (port, connection) in over(&self.windows, &kept.windows, self.epoch()) {
             match actuator.execute(now, &Operation::Cap { port, connection, cap: None }) {
                 Ok(()) => drop(self.windows.remove(&(port, connection))),
                 Err(reason) => {
@@ -295,7 +302,7 @@ impl Agent {
                 }
             }
         }
-        for (port, connection) in over(&self.classes, &kept.classes, self.epoch) {
+        for (port, connection) in over(&self.classes, &kept.classes, self.epoch()) {
             match actuator.execute(now, &Operation::Classify { port, connection, class: None }) {
                 Ok(()) => drop(self.classes.remove(&(port, connection))),
                 Err(reason) => {
@@ -304,11 +311,11 @@ impl Agent {
             }
         }
         for port in self.watched.difference(&kept.watched).copied().collect::<Vec<_>>() {
-            match actuator.execute(now, &Operation::Watch { port, thresholds: None }) {
+            match actuator.execute(now, &Operation::Watch { port, watch: None }) {
                 Ok(()) => drop(self.watched.remove(&port)),
                 Err(reason) => {
                     let Port { node, interface, .. } = self.ports[port.0 as usize].clone();
-                    failed.push((Command::Watch { node, interface, thresholds: None }, reason));
+                    failed.push((Command::Watch { node, interface, watch: None }, reason));
                 }
             }
         }

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Cap, Severity, Thresholds};
+use model::{Cap, PortWatch, Severity};
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Rate, Span, Time};
@@ -47,12 +47,12 @@ pub enum Operation {
         /// The cap; `None` removes it.
         cap: Option<Cap>,
     },
-    /// Watch the queue of a port and tell of connections that open and close there, or stop.
+    /// Watch a port, or stop.
     Watch {
         /// The port.
         port: PortNumber,
-        /// When the queue counts as congested; `None` stops.
-        thresholds: Option<Thresholds>,
+        /// What it tells; `None` stops.
+        watch: Option<PortWatch>,
     },
     /// Remove what has no lease any more, which makes room.
     Sweep,

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used)] // a test may panic
 
 use agent::{
-    Actuator, Agent, Capacity, Failure, Happening, Kernel, Lapsed, Leases, Operation, Port,
+    Actuator, Agent, Capacity, Failure, Happening, Kernel, Lapse, Leases, Operation, Port,
     PortNumber,
 };
-use model::{Cap, Severity, Thresholds};
+use model::{Cap, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
 use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Report};
@@ -34,8 +34,12 @@ fn window(source: u16, cap: Option<Cap>) -> Command {
     Command::Window { node, interface, connection: Some(connection(source)), cap }
 }
 
-fn watch(thresholds: Option<Thresholds>) -> Command {
-    Command::Watch { node: "s1".into(), interface: "eth0".into(), thresholds }
+fn watch(watch: Option<PortWatch>) -> Command {
+    Command::Watch { node: "s1".into(), interface: "eth0".into(), watch }
+}
+
+fn queue(thresholds: Thresholds) -> Command {
+    watch(Some(PortWatch { thresholds: Some(thresholds) }))
 }
 
 /// An agent with one port that has three classes, and its kernel.
@@ -86,7 +90,7 @@ impl Host {
         epoch: u64,
         complete: bool,
         commands: Vec<Command>,
-    ) -> Result<Vec<Report>, Lapsed> {
+    ) -> Result<Vec<Report>, Lapse> {
         self.sequence += 1;
         let sequence = self.sequence;
         let commands = Commands { epoch, sequence, lease_ns: LEASE, complete, commands };
@@ -122,17 +126,17 @@ fn an_epoch_that_is_over_is_refused() {
 #[test]
 fn after_a_lapse_everything_has_to_be_said_anew() {
     let mut host = Host::new();
-    assert_eq!(host.told(s(0), 1, false, vec![]), Err(Lapsed), "before anything stands");
+    assert_eq!(host.told(s(0), 1, false, vec![]), Err(Lapse::Ended), "before anything stands");
     host.all(s(0), 1, vec![pace(1, Some(RATE))]);
     assert_eq!(host.told(s(2), 1, false, vec![pace(2, Some(RATE))]), Ok(vec![host_applied(3)]));
     assert_eq!(host.paced(s(4)), [1, 2], "all was renewed");
-    assert_eq!(host.told(s(5), 1, false, vec![pace(3, Some(RATE))]), Err(Lapsed));
+    assert_eq!(host.told(s(5), 1, false, vec![pace(3, Some(RATE))]), Err(Lapse::Ended));
     assert_eq!(host.paced(s(5)), [0; 0]);
     host.all(s(6), 1, vec![pace(3, Some(RATE))]);
     assert_eq!(host.paced(s(6)), [3], "what lapsed doesn't come back");
     assert_eq!(
         host.told(s(6), 2, false, vec![]),
-        Err(Lapsed),
+        Err(Lapse::Ended),
         "a controller that said nothing yet"
     );
 }
@@ -177,8 +181,8 @@ fn what_fails_is_reported_and_the_rest_is_done() {
     let unknown = Command::Pace { connection: unknown, rate_bps: Some(RATE) };
     let (node, interface) = ("s1".into(), "eth7".into());
     let nowhere = Command::Window { node, interface, connection: None, cap: Some(CAP) };
-    let falling = watch(Some(Thresholds { low: 60, ..Thresholds::default() }));
-    let deep = watch(Some(Thresholds { high: 5_000, ..Thresholds::default() }));
+    let falling = queue(Thresholds { low: 60, ..Thresholds::default() });
+    let deep = queue(Thresholds { high: 5_000, ..Thresholds::default() });
     let full = pace(5, Some(RATE));
     let commands: Vec<_> = [unknown.clone(), nowhere.clone(), falling.clone(), deep.clone()]
         .into_iter()
@@ -219,7 +223,7 @@ fn what_cant_be_ended_is_reported_too() {
     host.fails = Some(|operation| matches!(operation, Operation::Renew { .. }));
     for complete in [false, true] {
         let answer = host.told(s(2), 1, complete, vec![pace(1, Some(RATE))]);
-        assert_eq!(answer, Err(Lapsed));
+        assert_eq!(answer, Err(Lapse::NotRenewed("no".into())));
     }
     assert_eq!(host.paced(s(2)), [0; 0]);
 }
@@ -233,7 +237,7 @@ fn an_agent_goes_on_from_what_another_left() {
     assert_eq!(host.paced(s(1)), [1, 2]);
     assert_eq!(host.kernel.cap(s(1), PORT, &connection(1)), None);
     assert_eq!(host.agent.epoch(), 7);
-    assert_eq!(host.told(s(1), 7, false, vec![]), Err(Lapsed));
+    assert_eq!(host.told(s(1), 7, false, vec![]), Err(Lapse::Ended));
     host.all(s(1), 7, vec![pace(2, Some(RATE))]);
     assert_eq!(host.paced(s(1)), [2]);
 }
@@ -246,9 +250,9 @@ fn it_tells_of_watched_ports_and_samples_while_somebody_listens() {
     host.agent.hear(PORT, &congested, &mut reports);
     assert_eq!(reports, [], "not watched");
     let every = Span::from_millis(500);
-    let sample = Command::Sample { every_ns: Some(every) };
-    host.all(s(0), 1, vec![watch(Some(Thresholds::default())), sample]);
-    assert_eq!(host.kernel.watch(PORT), Some(Thresholds::default()));
+    let sample = Command::Sample { every_ns: every };
+    host.all(s(0), 1, vec![watch(Some(PortWatch::default())), sample]);
+    assert_eq!(host.kernel.watch(PORT), Some(PortWatch::default()));
     host.agent.hear(PORT, &congested, &mut reports);
     host.agent.hear(PortNumber(9), &congested, &mut reports);
     assert!(matches!(&reports[..], [Report::Congested { severity: Severity::High, .. }]));

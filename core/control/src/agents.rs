@@ -1,8 +1,8 @@
 //! Agents: who acts for which host, what each was told, and what it has confirmed.
 //!
 //! For each agent there is a copy of what it should hold; only differences are sent. An agent that
-//! connects gets everything (`complete`), so that what it was told by a controller before, or over a
-//! connection that broke, ends exactly when the new state stands.
+//! connects gets everything (`complete`), so that what it was told over a connection that broke ends
+//! once the new state stands. What an earlier controller told it ends with that one's lease.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
@@ -484,8 +484,7 @@ const fn ends(command: &Command) -> bool {
         Command::Pace { rate_bps: None, .. }
             | Command::Prioritize { priority: 0, .. }
             | Command::Window { cap: None, .. }
-            | Command::Watch { thresholds: None, .. }
-            | Command::Sample { every_ns: None }
+            | Command::Watch { watch: None, .. }
     )
 }
 

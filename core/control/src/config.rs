@@ -10,6 +10,11 @@ use model::{Buffer, LinkId, LinkSpec, NodeId, Topology};
 use policy::Policy;
 use units::{Rate, Span};
 
+/// How long actuators obey without hearing from the controller, where nothing else is configured: some
+/// five times the failover of a controller with replicated state (about 2 s), so that limits survive
+/// one, and short enough that those of a controller that died for good soon end.
+pub const LEASE: Span = Span::from_secs(10);
+
 /// The configuration. [`Config::new`] gives defaults to all but the policy.
 pub struct Config {
     /// Hosts, switches and links that are declared. What is discovered is added to it.
@@ -31,9 +36,9 @@ pub struct Config {
     pub lease: Span,
     /// Time between two reports of an agent on its connections.
     pub sample: Span,
-    /// Time between two statistics of switches where the policy asks for none; also how often
-    /// links are looked for.
-    pub statistics: Span,
+    /// Time between two probes of links. Where the policy asks for statistics of flows, links are
+    /// probed as often as switches are asked for those.
+    pub probe: Span,
     /// How long what a gone application declared stands.
     pub grace: Span,
     /// What is assumed of a link that is discovered and not declared; its capacity is that of the
@@ -44,7 +49,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// No declared topology, pacing, a lease of 10 s as policies give it, samples and statistics
+    /// No declared topology, pacing, a lease of [`LEASE`], samples of connections and probes of links
     /// each second, a grace of 10 s; discovered links are of 1 Gbit/s.
     pub fn new(name: &str, policy: Box<dyn Policy + Send>) -> Self {
         Self {
@@ -55,9 +60,9 @@ impl Config {
             policy_name: name.into(),
             policy,
             enforcement: Enforcement::Pacing,
-            lease: policy::LEASE,
+            lease: LEASE,
             sample: Span::from_secs(1),
-            statistics: Span::from_secs(1),
+            probe: Span::from_secs(1),
             grace: Span::from_secs(10),
             discovered: LinkSpec {
                 capacity: Rate::from_mbps(1000),

@@ -13,7 +13,7 @@ pub(crate) struct Context {
     pub(crate) enforcement: Enforcement,
     pub(crate) lease: Span,
     pub(crate) sample: Span,
-    pub(crate) statistics: Span,
+    pub(crate) probe: Span,
     pub(crate) grace: Span,
     pub(crate) discovered: LinkSpec,
     pub(crate) limits: Limits,
@@ -32,7 +32,7 @@ impl Context {
             enforcement: config.enforcement,
             lease: config.lease,
             sample: config.sample,
-            statistics: config.statistics,
+            probe: config.probe,
             grace: config.grace,
             discovered: config.discovered,
             limits: config.limits,
@@ -46,11 +46,11 @@ impl Context {
 
     /// Within this time a probe has crossed a link, or there is none.
     pub(crate) fn probe_pause(&self) -> Span {
-        self.statistics.max(PAUSE)
+        self.probe.max(PAUSE)
     }
 
     /// When switches are asked and links probed next, where the policy asks for `statistics`.
     pub(crate) fn next_statistics(&self, statistics: Option<Span>) -> Time {
-        self.now + statistics.unwrap_or(self.statistics).max(PAUSE)
+        self.now + statistics.unwrap_or(self.probe).max(PAUSE)
     }
 }

@@ -60,17 +60,6 @@ pub struct Change {
     pub lease: Option<Span>,
 }
 
-impl From<Config> for Change {
-    /// Everything of a configuration that may change.
-    fn from(config: Config) -> Self {
-        Self {
-            policy: Some((config.policy_name, config.policy)),
-            limits: Some(config.limits),
-            lease: Some(config.lease),
-        }
-    }
-}
-
 /// Nothing repeats more often.
 const SHORTEST: Span = Span::from_millis(10);
 /// What no report of an agent speaks of for so many samples is gone.
@@ -84,7 +73,7 @@ impl Controller {
     /// A configuration that contradicts itself.
     pub fn new(mut config: Config, epoch: u64, now: Time) -> Result<Self, ConfigError> {
         for (field, span) in
-            [("lease", config.lease), ("sample", config.sample), ("statistics", config.statistics)]
+            [("lease", config.lease), ("sample", config.sample), ("probe", config.probe)]
         {
             if span < SHORTEST {
                 let reason = alloc::format!("must be at least {SHORTEST}");
@@ -276,7 +265,7 @@ impl Controller {
                 self.tell(Measured::Opened { flow: id, src, dst });
             }
         }
-        self.rollout.is_due();
+        self.rollout.make_due();
         self.agents.retell_all();
     }
 }

@@ -28,7 +28,9 @@ mod replay;
 mod status;
 mod view;
 
-pub use config::{Config, ConfigError, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
+pub use config::{
+    Config, ConfigError, Enforcement, HostConfig, LEASE, Limits, PortConfig, SwitchConfig,
+};
 pub use controller::{Change, Controller};
 pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal};
 pub use record::Digest;

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
-use model::{Cap, Severity, Thresholds};
+use model::{Cap, PortWatch, Severity, Thresholds};
 use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
@@ -21,7 +21,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every recording begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x03";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x04";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -520,6 +520,7 @@ fields! {
     Host { name, addresses }
     Commands { epoch, sequence, lease_ns, complete, commands }
     Cap { bytes, floor_segments }
+    PortWatch { thresholds }
     Thresholds { low, medium, high, recovery }
     Configuration { program, file, settings }
     Digest { outputs, value }
@@ -572,7 +573,7 @@ tagged! {
         0 => Pace { connection, rate_bps }
         1 => Prioritize { connection, priority }
         2 => Window { node, interface, connection, cap }
-        3 => Watch { node, interface, thresholds }
+        3 => Watch { node, interface, watch }
         4 => Sample { every_ns }
     }
     Capability {

@@ -4,13 +4,14 @@
 mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, address, connection, even, metered, segment, step};
+use model::Severity;
 use openflow::switch::Output as Answers;
 use openflow::{Message, PortNo, Reply, Role, RoleMessage};
 use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use units::{Bytes, Rate, Span, Time};
-use watermaster_control::{Change, ChannelId, Input, Output};
+use watermaster_control::{Change, ChannelId, Controller, Input, LEASE, Output};
 
 fn named(name: &str) -> Box<dyn policy::Policy + Send> {
     policy::by_name(name, &policy::Parameters::default()).unwrap()
@@ -234,7 +235,7 @@ fn limits_end_with_their_lease_and_epochs_with_the_next() {
     rig.pass(SECOND * 60);
     assert_eq!(rig.paced().len(), 1, "renewed while the controller lives");
     let mut model = rig.agents[&agent].clone();
-    let before = rig.now + policy::LEASE;
+    let before = rig.now + LEASE;
     model.expire(before);
     assert!(model.paced.is_empty(), "nothing is left when the lease is over");
     let shape = Shape::racks(3);
@@ -289,14 +290,14 @@ fn meters_of_a_dead_controller_end() {
     rig.pass(SECOND * 60);
     let held = burst(&rig, Span::ZERO);
     assert!((8..20).contains(&held), "{held}: the entry is renewed");
-    assert_eq!(burst(&rig, policy::LEASE), 100, "nobody renewed it");
+    assert_eq!(burst(&rig, LEASE), 100, "nobody renewed it");
     // The next controller finds the meter, and removes it when nothing leads to it any more.
     let (second, epoch) = config(2);
     rig.replace(second, epoch);
     (0..2).for_each(|switch| rig.connect(switch));
     assert!(burst(&rig, Span::ZERO) < 20, "what stands, stands until its lease ends");
     assert_eq!(meters(&rig), 1);
-    rig.pass(policy::LEASE * 3);
+    rig.pass(LEASE * 3);
     assert_eq!((burst(&rig, Span::ZERO), meters(&rig)), (100, 0));
     assert_eq!(rig.controller.counters().switch_errors, 0);
 }
@@ -398,11 +399,8 @@ fn windows_are_capped_at_the_switch() {
     back[at..at + 2].copy_from_slice(&1000_u16.to_be_bytes());
     rig.send(3, back);
     assert_eq!(rig.controller.flows(9).len(), 1);
-    let notice = openflow::sdtcp::Notice {
-        severity: model::Severity::High,
-        port: PortNo(1),
-        queue_bytes: 90_000,
-    };
+    let notice =
+        openflow::sdtcp::Notice { severity: Severity::High, port: PortNo(1), queue_bytes: 90_000 };
     let mut out = Answers::default();
     rig.switch(0).notify(&notice, &mut out);
     let before = rig.controller.counters();
@@ -414,6 +412,82 @@ fn windows_are_capped_at_the_switch() {
     // FIN: forgotten.
     rig.send(0, segment(0, 3, 1000, 17, 0));
     assert_eq!(rig.controller.flows(9).len(), 0);
+}
+
+/// An agent on each machine: that of the sender's switch is told to watch, tells SYN and FIN, and caps.
+#[test]
+fn the_agent_of_a_switch_watches_for_the_policies_that_ask() {
+    for (policy, is_congested) in [("sdtcp", true), ("sab", false)] {
+        let shape = Shape::racks(3);
+        let mut config = shape.config(policy, named(policy), true);
+        config.switches.iter_mut().for_each(|switch| switch.windows = false);
+        let mut controller = Controller::new(config, 1, Time::ZERO).unwrap();
+        let mut tell = |input: Input<'_>| {
+            let mut out = Vec::new();
+            let done = step(&mut controller, Time::ZERO, input, &mut out);
+            let commands = out.into_iter().flat_map(|output| match output {
+                Output::Agent(channel, said) => {
+                    said.commands.into_iter().map(|command| (channel, command)).collect()
+                }
+                _ => Vec::new(),
+            });
+            (done, commands.collect::<Vec<_>>())
+        };
+        let names = ["h0", "h3", "s0", "s1"];
+        let mut told = Vec::new();
+        for (number, name) in (0..).zip(names) {
+            let channel = ChannelId(number);
+            tell(Input::AgentConnected { channel, identity: name }).0.unwrap();
+            let addresses = if name == "h0" { vec![address(0)] } else { Vec::new() };
+            let addresses = if name == "h3" { vec![address(3)] } else { addresses };
+            let hosts = vec![Host { name: name.into(), addresses }];
+            let capabilities = Capability::ALL.to_vec();
+            let (done, said) =
+                tell(Input::Reported(channel, &Report::Hello { hosts, capabilities, epoch: 0 }));
+            done.unwrap();
+            told.extend(said);
+        }
+        let watched = told.iter().filter_map(|(channel, command)| match command {
+            Command::Watch { watch: Some(watch), .. } => Some((channel.0, watch.thresholds)),
+            _ => None,
+        });
+        let watched: Vec<_> = watched.collect();
+        for number in 0..4 {
+            let ports = watched.iter().filter(|(channel, _)| *channel == number).count();
+            assert_eq!(
+                ports,
+                if number < 2 { 0 } else { 4 },
+                "{policy}: {}",
+                names[number as usize]
+            );
+        }
+        assert!(watched.iter().all(|(_, thresholds)| thresholds.is_some() == is_congested));
+        let every = told.iter().filter_map(|(_, command)| match command {
+            Command::Sample { every_ns } => Some(*every_ns),
+            _ => None,
+        });
+        let wanted = if is_congested { Span::from_millis(100) } else { SECOND };
+        assert!(every.collect::<Vec<_>>().iter().all(|every| *every == wanted));
+
+        let opened = Report::Opened { connection: connection(0, 3, 1000) };
+        for stranger in [1, 3] {
+            let refused = tell(Input::Reported(ChannelId(stranger), &opened)).0.unwrap_err();
+            assert_eq!(refused.field, "connection.source");
+        }
+        let mut said = tell(Input::Reported(ChannelId(2), &opened)).1;
+        let (node, interface) = ("s0".into(), "p1".into());
+        let congested = Report::Congested {
+            node,
+            interface,
+            severity: Severity::High,
+            queue_bytes: Bytes::ZERO,
+        };
+        said.extend(tell(Input::Reported(ChannelId(2), &congested)).1);
+        let caps = said.iter().filter(|(channel, command)| {
+            channel.0 == 2 && matches!(command, Command::Window { cap: Some(_), .. })
+        });
+        assert!(caps.count() > 0, "{policy}: {said:?}");
+    }
 }
 
 #[test]

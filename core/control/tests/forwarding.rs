@@ -197,3 +197,22 @@ fn packets_of_a_switch_are_limited() {
     let later = rig.controller.counters();
     assert_eq!(later.packets_refused, counters.packets_refused);
 }
+
+/// What a connection carries that nobody declared is counted at its first switch, also when paths move.
+#[test]
+fn counting_outlives_moves_of_paths() {
+    let shape = Shape::diamond(2);
+    let sdtcp = policy::by_name("sdtcp", &policy::Parameters::default()).unwrap();
+    let mut rig = Rig::new(&shape, shape.config("sdtcp", sdtcp, true), 1);
+    (0..4).for_each(|switch| rig.connect(switch));
+    // Of so many some take another path than the rest of the traffic.
+    (0..8).for_each(|number| rig.send(0, segment(0, 2, 1000 + number, 2, 0)));
+    let counting =
+        |rig: &Rig| entries(rig.switch(0)).iter().filter(|(_, priority)| *priority == 700).count();
+    assert_eq!(counting(&rig), 8);
+    for up in [false, true, false, true] {
+        rig.set_port(0, 1, up);
+        rig.pass(Span::from_secs(1));
+        assert_eq!(counting(&rig), 8, "a link of the first switch is up: {up}");
+    }
+}

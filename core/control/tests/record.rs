@@ -23,7 +23,11 @@ impl Configure for Always {
     }
 
     fn change(&mut self, recorded: &Configuration) -> Result<Change, String> {
-        self.start(recorded).map(Change::from)
+        self.start(recorded).map(|config| Change {
+            policy: Some((config.policy_name, config.policy)),
+            limits: Some(config.limits),
+            lease: Some(config.lease),
+        })
     }
 }
 

@@ -38,6 +38,17 @@ pub struct Thresholds {
     pub recovery: Span,
 }
 
+/// What is asked of a switch port: that it tells of connections whose first and last packets pass it, and
+/// with thresholds how congested it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PortWatch {
+    /// When its queue counts as congested; nothing: its queue isn't watched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thresholds: Option<Thresholds>,
+}
+
 impl Default for Thresholds {
     fn default() -> Self {
         Self { low: 30, medium: 60, high: 85, recovery: Span::from_secs(1) }

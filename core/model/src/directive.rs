@@ -8,7 +8,8 @@ use units::{Rate, Span, Time};
 use crate::{Cap, FlowId, JobId, LinkId, NodeId, Order};
 
 /// One intention. It stands until another for the same flow replaces it or the flow ends, as long
-/// as the controller renews its lease; when the lease runs out the flow is plain TCP again.
+/// as the controller lives: actuators obey under its lease, and when that runs out the flow is plain
+/// TCP again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Directive {
     /// Hold a flow to a rate, or let it go.
@@ -17,8 +18,6 @@ pub enum Directive {
         flow: FlowId,
         /// Most frame bytes per second that the flow may send; `None` lifts the limit. Never zero.
         limit: Option<Rate>,
-        /// How long an actuator may obey without hearing from the controller again.
-        lease: Span,
     },
     /// Give a flow its place at ports that serve strict priorities.
     Prioritize {
@@ -26,8 +25,6 @@ pub enum Directive {
         flow: FlowId,
         /// 0 is served first, and is where every flow starts.
         priority: u8,
-        /// As for [`Directive::Pace`].
-        lease: Span,
     },
     /// Cap the window in acknowledgements, at the switch that they pass on their way back and that
     /// the data left by `link`.
@@ -39,8 +36,6 @@ pub enum Directive {
         /// `None` removes the entry; without a flow, all entries of the link, those of single flows
         /// too.
         cap: Option<Cap>,
-        /// As for [`Directive::Pace`].
-        lease: Span,
     },
     /// Space the acknowledgements of the flows through a link at the switch before it.
     Space {
@@ -48,11 +43,8 @@ pub enum Directive {
         link: LinkId,
         /// Least time between two; `None` lets them pass as they come.
         gap: Option<Span>,
-        /// As for [`Directive::Pace`].
-        lease: Span,
     },
-    /// Let one packet go that waits at `src` for `dst`. It holds for its timeslot alone and needs
-    /// no lease.
+    /// Let one packet go that waits at `src` for `dst`, in one timeslot.
     Grant {
         /// Sending host.
         src: NodeId,
@@ -71,8 +63,6 @@ pub enum Directive {
         dst: NodeId,
         /// Frame bytes per second. Never zero.
         rate: Rate,
-        /// As for [`Directive::Pace`].
-        lease: Span,
     },
     /// Tell the application that gathers a request how to. Without a word from the controller it
     /// goes on as it was told last: a gathering ends by itself.

@@ -22,7 +22,7 @@ mod observation;
 mod topology;
 mod window;
 
-pub use congestion::{Severity, Thresholds};
+pub use congestion::{PortWatch, Severity, Thresholds};
 pub use directive::{Directive, Directives};
 pub use gather::{Gathering, Hub, Order, Request, Sample, Way};
 pub use job::{Flow, Job, JobClass};

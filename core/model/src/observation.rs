@@ -128,7 +128,7 @@ pub enum Measured {
         /// Frame bytes per second.
         rate: Rate,
     },
-    /// The first switch of a flow's path saw its SYN.
+    /// The first switch of a flow's path, or the agent of its sender, saw its SYN.
     Opened {
         /// The flow.
         flow: FlowId,
@@ -137,13 +137,13 @@ pub enum Measured {
         /// Receiving host.
         dst: NodeId,
     },
-    /// The first switch of a flow's path saw its FIN.
+    /// The first switch of a flow's path, or the agent of its sender, saw its FIN.
     Closed {
         /// The flow.
         flow: FlowId,
     },
-    /// Flow statistics: frame bytes that each open flow has sent through the first switch of its
-    /// path.
+    /// Flow statistics: what each open flow has sent through the first switch of its path. Switches
+    /// count frame bytes; the agent of a sender, where it tells, counts payload, some 4 % less.
     Carried {
         /// The flows and their bytes so far.
         flows: Vec<(FlowId, Bytes)>,

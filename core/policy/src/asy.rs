@@ -13,7 +13,7 @@ use model::{Directive, Directives, Measured, Network, NodeId, NodeKind, Observat
 use units::{Rate, Time};
 
 use crate::renormalise::{Offer, Renormaliser};
-use crate::{Descriptor, DirectiveKind, FLOOR, Kind, LEASE, Need, Parameter, Policy, Share, Value};
+use crate::{Descriptor, DirectiveKind, FLOOR, Kind, Need, Parameter, Policy, Share, Value};
 
 const USABLE: Parameter = Parameter::new(
     "usable",
@@ -100,7 +100,7 @@ impl Asy {
             let rate = FLOOR + if rate < whole.fraction(127, 128) { round(rate) } else { rate };
             if pair.given != rate {
                 pair.given = rate;
-                out.push(Directive::PacePair { src, dst, rate, lease: LEASE });
+                out.push(Directive::PacePair { src, dst, rate });
             }
         }
     }

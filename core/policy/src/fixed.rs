@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use model::{Declared, Directive, Directives, Network, Observation};
 use units::{Rate, Time};
 
-use crate::{Descriptor, DirectiveKind, FLOOR, Kind, LEASE, Parameter, Policy, pace};
+use crate::{Descriptor, DirectiveKind, FLOOR, Kind, Parameter, Policy, pace};
 
 /// Most flows that something is given to.
 const MOST: usize = 100_000;
@@ -60,7 +60,7 @@ impl Policy for Static {
             self.decided.push(pace(flow, Some((*rate).max(FLOOR))));
         }
         if let Some(&priority) = self.priorities.get(self.requests) {
-            self.decided.push(Directive::Prioritize { flow, priority, lease: LEASE });
+            self.decided.push(Directive::Prioritize { flow, priority });
         }
         self.requests = self.requests.saturating_add(1);
     }

@@ -81,12 +81,7 @@ pub use share::Share;
 pub use watch::Watch;
 
 use model::{Directive, Directives, FlowId, Network, Observation};
-use units::{Bytes, Rate, Span, Time};
-
-/// Lease of every directive: some five times the failover of a controller with replicated state
-/// (about 2 s), so that limits survive one, and short enough that those of a controller that died
-/// for good soon end.
-pub const LEASE: Span = Span::from_secs(10);
+use units::{Bytes, Rate, Time};
 
 /// No flow is held below 1 kbit/s, a full packet every 12 s. A flow at zero could never finish nor
 /// tell that it is alive; this much takes no link's capacity worth naming.
@@ -126,5 +121,5 @@ const fn real(rate: u64) -> f64 {
 
 /// Holds `flow` to `limit`, frame bytes, or lets it go.
 const fn pace(flow: FlowId, limit: Option<Rate>) -> Directive {
-    Directive::Pace { flow, limit, lease: LEASE }
+    Directive::Pace { flow, limit }
 }

@@ -14,9 +14,7 @@ use units::{Bytes, Time};
 use crate::connections::Connections;
 use crate::sdtcp::FLOOR;
 use crate::watch::Watch;
-use crate::{
-    Descriptor, DirectiveKind, HEADER, Kind, LEASE, Need, Parameter, Policy, Share, Value,
-};
+use crate::{Descriptor, DirectiveKind, HEADER, Kind, Need, Parameter, Policy, Share, Value};
 
 /// ε, as SDTCP's text has it.
 const BUFFER_SHARE: Parameter = Parameter::new(
@@ -110,5 +108,5 @@ fn divide(
         let bytes = Bytes::new(total.get() / port.count().max(1)).max(segment);
         Cap { bytes, floor_segments }
     });
-    Directive::Window { link, flow: None, cap, lease: LEASE }
+    Directive::Window { link, flow: None, cap }
 }

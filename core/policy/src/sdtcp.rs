@@ -20,8 +20,7 @@ use crate::connections::Connections;
 use crate::parameter::{LONGEST, SHORTEST};
 use crate::watch::Watch;
 use crate::{
-    Descriptor, DirectiveKind, Given, Kind, LEASE, Need, Parameter, Policy, PolicyError, Share,
-    Value,
+    Descriptor, DirectiveKind, Given, Kind, Need, Parameter, Policy, PolicyError, Share, Value,
 };
 
 /// The classes of flows, as positions of their lists.
@@ -238,7 +237,7 @@ fn congested(
     out: &mut Directives,
 ) {
     if severity == Severity::Recovered {
-        out.push(Directive::Window { link, flow: None, cap: None, lease: LEASE });
+        out.push(Directive::Window { link, flow: None, cap: None });
         return;
     }
     let Some(port) = connections.port(link) else {
@@ -258,7 +257,7 @@ fn congested(
     };
     let entry = |flow, bytes| {
         let cap = Some(Cap { bytes, floor_segments });
-        Directive::Window { link, flow: Some(flow), cap, lease: LEASE }
+        Directive::Window { link, flow: Some(flow), cap }
     };
     out.extend(background.iter().map(|flow| entry(*flow, background_cap)));
     if severity == Severity::High {

@@ -28,9 +28,7 @@ use crate::connections::{Connections, Port};
 use crate::parameter::{LONGEST, SHORTEST};
 use crate::sdtcp::{FLOOR, STATISTICS};
 use crate::watch::Watch;
-use crate::{
-    Descriptor, DirectiveKind, HEADER, Kind, LEASE, Need, Parameter, Policy, Share, Value,
-};
+use crate::{Descriptor, DirectiveKind, HEADER, Kind, Need, Parameter, Policy, Share, Value};
 
 /// The classes of flows, as positions of their lists.
 const ACTIVE: usize = 0;
@@ -178,8 +176,8 @@ impl Hold {
     ) {
         let Some(port) = self.connections.port(link) else {
             if self.ports.remove(&link).is_some() {
-                out.push(Directive::Window { link, flow: None, cap: None, lease: LEASE });
-                out.push(Directive::Space { link, gap: None, lease: LEASE });
+                out.push(Directive::Window { link, flow: None, cap: None });
+                out.push(Directive::Space { link, gap: None });
             }
             return;
         };
@@ -193,10 +191,10 @@ impl Hold {
         if now.cap != said.cap {
             let floor_segments = self.parameters.floor_segments;
             let cap = now.cap.map(|bytes| Cap { bytes, floor_segments });
-            out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
+            out.push(Directive::Window { link, flow: None, cap });
         }
         if now.gap != said.gap {
-            out.push(Directive::Space { link, gap: now.gap, lease: LEASE });
+            out.push(Directive::Space { link, gap: now.gap });
         }
         *said = now;
     }

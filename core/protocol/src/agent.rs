@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use model::{Cap, Severity, Thresholds};
+use model::{Cap, PortWatch, Severity};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span};
 
@@ -157,7 +157,8 @@ pub struct Commands {
     pub sequence: u64,
     /// How long all that stands holds without hearing from the controller again.
     pub lease_ns: Span,
-    /// These are all: once they stand, whatever else stood ends. Otherwise they come in addition.
+    /// These are all: once they stand, whatever else stood of this epoch ends, and all watching.
+    /// Otherwise they come in addition. What an earlier epoch granted ends with its lease.
     pub complete: bool,
     /// One after another.
     pub commands: Vec<Command>,
@@ -196,21 +197,20 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cap: Option<Cap>,
     },
-    /// Watch the queue of an interface, or stop.
+    /// Watch an interface, or stop.
     Watch {
         /// The host or switch.
         node: String,
         /// The interface.
         interface: String,
-        /// When to report; nothing stops.
+        /// What to report; nothing stops.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        thresholds: Option<Thresholds>,
+        watch: Option<PortWatch>,
     },
-    /// Report connections regularly, or not at all.
+    /// Report connections regularly.
     Sample {
-        /// Time between two reports; nothing stops them.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        every_ns: Option<Span>,
+        /// Time between two reports.
+        every_ns: Span,
     },
 }
 

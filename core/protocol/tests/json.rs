@@ -43,7 +43,7 @@ fn reports_and_commands() {
         r#"{"type":"congested","node":"s0","interface":"p1","severity":"high","queue_bytes":90000}"#,
     );
     same::<Report>(
-        r#"{"type":"failed","epoch":3,"sequence":1,"command":{"type":"sample"},"reason":"no"}"#,
+        r#"{"type":"failed","epoch":3,"sequence":1,"command":{"type":"sample","every_ns":9},"reason":"no"}"#,
     );
     for capability in Capability::ALL {
         let json = format!("\"{}\"", capability.name());
@@ -54,8 +54,9 @@ fn reports_and_commands() {
             {"type":"pace","rate_bps":10000000,
              "connection":{"source":"10.0.0.1:1","destination":"10.0.0.2:2"}},
             {"type":"window","node":"s0","interface":"p1","cap":{"bytes":2920,"floor_segments":1}},
-            {"type":"watch","node":"s0","interface":"p1","thresholds":{"low_packets":30,
-             "medium_packets":60,"high_packets":85,"recovery_ns":1000000000}},
+            {"type":"watch","node":"s0","interface":"p1","watch":{"thresholds":{
+             "low_packets":30,"medium_packets":60,"high_packets":85,"recovery_ns":1000000000}}},
+            {"type":"watch","node":"s0","interface":"p2","watch":{}},
             {"type":"prioritize","priority":2,
              "connection":{"source":"10.0.0.1:1","destination":"10.0.0.2:2"}},
             {"type":"sample","every_ns":1000000000}]}"#,

@@ -57,7 +57,7 @@ pub(super) fn read(value: &Value<'_>) -> Result<Control, DocumentError> {
     let is_simulated =
         fields.or("controller", false, |v| v.choice(&[("none", false), ("simulated", true)]))?;
     let simulated = if is_simulated {
-        let lease = fields.or("lease", policy::LEASE, |v| {
+        let lease = fields.or("lease", ::control::LEASE, |v| {
             between(v, Span::from_millis(10), Span::from_secs(3_600))
         })?;
         Some(Simulated { lease, faults: fields.or("faults", Faults::default(), read_faults)? })

@@ -178,9 +178,7 @@ impl Scenario {
         }
         let policy_value = root.need("policy", "a [[policy]] table")?;
         let policies = policy::read(&policy_value, transport)?;
-        if workload.is_gather() {
-            policy::check_gathering(&policy_value, &policies)?;
-        }
+        policy::check_needs(&policy_value, &policies, &workload, world)?;
         let packets = policies.iter().map(|policy| transport::packet(&policy.transport));
         topology::check_buffers(&topology_value, &topology, packets.max().unwrap_or_default())?;
         if control.simulated.is_some()

@@ -6,7 +6,8 @@ use packet::Transport;
 use policy::{Descriptor, DirectiveKind, Need, Parameters, Policy, PolicyError};
 use units::Bytes;
 
-use super::transport;
+use super::workload::Workload;
+use super::{World, transport};
 
 /// Most policies of a scenario.
 const MOST: usize = 64;
@@ -64,30 +65,44 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, DocumentEr
     let label = fields.or("label", policy.name.to_owned(), Value::name)?;
     fields.done()?;
     let written = value.written(&["label", "transport"])?;
-    if policy.needs(Need::Handshakes) && !transport.handshake {
-        return Err(value.error(format_args!(
-            "{} reads SYN and FIN at switches; write handshake = true into [transport]",
-            policy.name
-        )));
-    }
     Ok(PolicySpec { label, policy, parameters, transport, written })
 }
 
-/// Refuses policies that never say how to gather: fan-out requests would wait forever.
-pub(super) fn check_gathering(
+/// Refuses policies that would wait forever for what neither the world nor the workload gives.
+pub(super) fn check_needs(
     value: &Value<'_>,
     policies: &[PolicySpec],
+    workload: &Workload,
+    world: World,
 ) -> Result<(), DocumentError> {
-    match policies.iter().find(|spec| !spec.policy.says(DirectiveKind::Gather)) {
-        Some(spec) => {
+    for spec in policies {
+        let Descriptor { name, needs, .. } = spec.policy;
+        for need in *needs {
+            let remedy = match need {
+                Need::Handshakes if !spec.transport.handshake => {
+                    "write handshake = true into [transport]"
+                }
+                Need::Handshakes | Need::PortReports | Need::WaitingPackets
+                    if world == World::Fluid =>
+                {
+                    "use world = \"packet\""
+                }
+                Need::StreamSamples if !workload.is_stream() => {
+                    "use a [workload] of kind = \"stream\""
+                }
+                Need::Requests if !workload.is_gather() => "use a [workload] of kind = \"gather\"",
+                _ => continue,
+            };
+            return Err(value.error(format_args!("{name} needs {need}; {remedy}")));
+        }
+        if workload.is_gather() && !spec.policy.says(DirectiveKind::Gather) {
             let gathering = policy::POLICIES.iter().filter(|p| p.says(DirectiveKind::Gather));
             let names: Vec<&str> = gathering.map(|policy| policy.name).collect();
-            Err(value.error(format_args!(
-                "{} doesn't say how to gather requests; use {}",
-                spec.policy.name,
+            return Err(value.error(format_args!(
+                "{name} doesn't say how to gather requests; use {}",
                 names.join(", ")
-            )))
+            )));
         }
-        None => Ok(()),
     }
+    Ok(())
 }

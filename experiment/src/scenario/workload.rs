@@ -212,6 +212,11 @@ impl Workload {
         matches!(self.recipe, Recipe::Gather(_))
     }
 
+    /// Whether it makes streams, whose queues are sampled.
+    pub(super) const fn is_stream(&self) -> bool {
+        matches!(self.recipe, Recipe::Stream(_))
+    }
+
     /// Makes the jobs for `network`, drawing from streams of `seed`; reads the traces that it
     /// names.
     ///
@@ -230,7 +235,7 @@ impl Workload {
 
     /// Whether it needs the packet world or the lab.
     pub(super) const fn needs_packets(&self) -> bool {
-        matches!(self.recipe, Recipe::Stream(_) | Recipe::Gather(_))
+        self.is_stream() || self.is_gather()
     }
 
     fn make(&self, network: &Network, seed: u64) -> Result<Traffic, Error> {

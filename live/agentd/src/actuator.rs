@@ -145,13 +145,14 @@ impl Actuator {
                 }
                 Ok(())
             }
-            Operation::Watch { port: number, thresholds } => {
+            Operation::Watch { port: number, watch } => {
                 let interface = self.ports.get(number.0 as usize).ok_or(Error::NoPort(number.0))?;
                 let (rate, buffer) = (interface.rate, interface.buffer);
-                let watch = Watch { rate, buffer, thresholds, mark: None };
+                let thresholds = watch.and_then(|watch| watch.thresholds);
+                let queue = Watch { rate, buffer, thresholds, mark: None };
                 let port = self.port(number)?;
-                port.watch(thresholds.map(|_| watch))?;
-                port.punt(thresholds.is_some())
+                port.watch(thresholds.map(|_| queue))?;
+                port.punt(watch.is_some())
             }
             Operation::Sweep => {
                 self.pacer.sweep(now)?;

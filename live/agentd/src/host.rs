@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::pin::pin;
 use std::time::Duration;
 
-use agent::{Agent, Lapsed};
+use agent::{Agent, Lapse};
 use protocol::agent::{Commands, Report};
 use tokio::io::unix::AsyncFd;
 use units::Span;
@@ -97,8 +97,8 @@ impl Host {
     /// Carries out commands, and adds the answers.
     ///
     /// # Errors
-    /// [`Lapsed`]: nothing was carried out.
-    pub fn obey(&mut self, commands: &Commands, reports: &mut Vec<Report>) -> Result<(), Lapsed> {
+    /// [`Lapse`]: nothing was carried out.
+    pub fn obey(&mut self, commands: &Commands, reports: &mut Vec<Report>) -> Result<(), Lapse> {
         let from = reports.len();
         let done = self.agent.obey(kernel::now(), commands, &mut self.actuator, reports);
         for report in &reports[from..] {

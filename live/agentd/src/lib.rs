@@ -15,7 +15,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::Lapsed;
 use document::DocumentError;
 use protocol::agent::Commands;
 use rand::RngExt as _;
@@ -121,8 +120,8 @@ async fn once(settings: &Settings, config: Option<&Arc<ClientConfig>>, host: &mu
                 heard = Instant::now();
                 match next {
                     Ok(Ok(Some(Some(commands)))) => {
-                        if let Err(Lapsed) = host.obey(&commands, &mut reports) {
-                            return "leases ended before it was heard again, or can't begin".to_owned();
+                        if let Err(lapse) = host.obey(&commands, &mut reports) {
+                            return lapse.to_string();
                         }
                     }
                     Ok(Ok(Some(None))) => {}

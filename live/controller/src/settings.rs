@@ -299,7 +299,7 @@ fn read_control(value: &Value<'_>, control: &mut Config) -> Read<()> {
     control.lease = fields
         .or("lease", control.lease, |v| between(v, Span::from_secs(1), Span::from_secs(3_600)))?;
     control.sample = fields.or("sample", control.sample, span)?;
-    control.statistics = fields.or("statistics", control.statistics, span)?;
+    control.probe = fields.or("probe", control.probe, span)?;
     control.grace = fields.or("grace", control.grace, span)?;
     fields.done()
 }

@@ -37,9 +37,13 @@ pub struct Governance {
 
 impl Default for Governance {
     fn default() -> Self {
-        let span = Span::from_secs;
-        let (lease, sample, grace) = (span(10), span(1), span(10));
-        Self { enforcement: Enforcement::default(), lease, sample, grace, trace: false }
+        Self {
+            enforcement: Enforcement::default(),
+            lease: control::LEASE,
+            sample: Span::from_secs(1),
+            grace: Span::from_secs(10),
+            trace: false,
+        }
     }
 }
 
@@ -68,7 +72,7 @@ pub(crate) fn controller(plan: &Blueprint, governance: &Governance, policy: &str
         "state = \"state\"\n\
          [listen]\nsocket = \"{SOCKET}\"\n{openflow}\
          [policy]\n{policy}\n\
-         [control]\nenforcement = \"{enforcement}\"\nlease = {}\nsample = {}\nstatistics = {}\n\
+         [control]\nenforcement = \"{enforcement}\"\nlease = {}\nsample = {}\nprobe = {}\n\
          grace = {}\n\
          [limits]\nreports_per_second = {REPORTS_PER_SECOND}\n",
         nanos(*lease),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ::agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapsed, Operation, Port, PortNumber};
+use ::agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapse, Operation, Port, PortNumber};
 use control::ChannelId;
 use engine::random::Stream;
 use protocol::Connection;
@@ -76,14 +76,14 @@ impl Host {
     /// changed to `changes`, and answers.
     ///
     /// # Errors
-    /// [`Lapsed`]: nothing was carried out.
+    /// [`Lapse`]: nothing was carried out.
     pub(crate) fn obey(
         &mut self,
         now: Time,
         commands: &Commands,
         (chance, probability): (&mut Stream, f64),
         changes: &mut Vec<Change>,
-    ) -> Result<Vec<Report>, Lapsed> {
+    ) -> Result<Vec<Report>, Lapse> {
         let mut reports = Vec::new();
         let mut kernel = Failing { kernel: &mut self.kernel, chance, probability };
         self.agent.obey(now, commands, &mut kernel, &mut reports)?;
@@ -101,14 +101,14 @@ impl Host {
 
     /// When the next lease ends under which something stands.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.kernel.leases().next_end().filter(|_| !self.stands.is_empty())
+        self.agent.deadline().filter(|_| !self.stands.is_empty())
     }
 
-    /// Lets go what is over.
-    pub(crate) fn expire(&mut self, now: Time, changes: &mut Vec<Change>) {
-        if self.kernel.leases().next_end().is_some_and(|end| end <= now) {
-            // In memory it doesn't fail.
-            let _ = self.kernel.execute(now, &Operation::Sweep);
+    /// Has the agent do what is due.
+    pub(crate) fn tick(&mut self, now: Time, changes: &mut Vec<Change>) {
+        if self.agent.deadline().is_some_and(|due| due <= now) {
+            // In memory it doesn't fail, and agents that don't sample report nothing.
+            let _ = self.agent.tick(now, &mut self.kernel, &mut Vec::new());
             self.compare(now, changes);
         }
     }

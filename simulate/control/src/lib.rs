@@ -17,7 +17,7 @@ mod host;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ::agent::Lapsed;
+use ::agent::Lapse;
 use control::{ChannelId, Config, Controller, HostConfig, Input, Output, Refusal};
 use engine::random::Stream;
 use model::{Directive, Directives, FlowId, Network, NodeId, Observation};
@@ -444,7 +444,7 @@ impl<'a> SimulatedController<'a> {
                         self.send(now, peer, Event::Reported(peer, report));
                     }
                 }
-                Err(Lapsed) => {
+                Err(Lapse::Ended | Lapse::NotRenewed(_)) => {
                     self.lose(now, agent);
                     self.come_back(now, agent);
                 }
@@ -455,18 +455,17 @@ impl<'a> SimulatedController<'a> {
 
     /// Turns changes at agents into directives.
     fn direct(&mut self) {
-        let lease = self.lease;
         for (connection, old, new) in self.changes.drain(..) {
             let is_open = |flow: &FlowId| self.translator.connection(*flow) == Some(&connection);
             let Some(flow) = flow(&connection).filter(is_open) else {
                 continue;
             };
             if old.rate != new.rate {
-                self.directives.push(Directive::Pace { flow, limit: new.rate, lease });
+                self.directives.push(Directive::Pace { flow, limit: new.rate });
             }
             if old.priority != new.priority {
                 let priority = new.priority;
-                self.directives.push(Directive::Prioritize { flow, priority, lease });
+                self.directives.push(Directive::Prioritize { flow, priority });
             }
         }
     }
@@ -484,7 +483,7 @@ impl<'a> SimulatedController<'a> {
             }
         }
         for agent in &mut self.agents {
-            agent.expire(now, &mut self.changes);
+            agent.tick(now, &mut self.changes);
         }
         self.direct();
     }

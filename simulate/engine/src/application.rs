@@ -4,7 +4,21 @@ use model::{Directive, FlowId, JobClass, JobId, LinkId, Network, NodeId, Observa
 use units::{Bytes, Rate, Span, Time};
 
 use crate::agenda::{Act, Agenda};
-use crate::{FlowRecord, FlowState, JobRecord, Outcome, Progress, Streams, World};
+use crate::outcome::{FlowRecord, JobRecord, Outcome};
+use crate::world::{FlowState, Streams, World};
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Simulated time.
+    pub now: Time,
+    /// Flows started so far.
+    pub started: u64,
+    /// Flows ended so far.
+    pub ended: u64,
+    /// Payload delivered so far.
+    pub delivered: Bytes,
+}
 
 /// What runs on the hosts. It acts on arrivals, timers and notices, only through [`Actions`]; equal
 /// inputs give equal actions.

@@ -3,160 +3,16 @@
 
 use std::collections::VecDeque;
 
-use model::{Cap, Directive, Directives, FlowId, LinkId, Measured, Network, NodeId, Observation};
+use model::{Directive, Directives, FlowId, LinkId, Network, Observation};
 use policy::Policy;
-use units::{Bytes, Rate, Span, Time};
+use units::{Span, Time};
 
 use crate::agenda::{Act, Agenda};
-use crate::application::note_background;
+use crate::application::{Actions, Application, Progress, note_background};
 use crate::limits::Limits;
-use crate::rates::{LimitedFlow, Rates};
-use crate::{Actions, Application, FlowRecord, Outcome, QueueRecord};
-
-/// A network on which flows run, as the driver sees it.
-pub trait World {
-    /// Why a run can't go on.
-    type Error;
-
-    /// The simulated time.
-    fn now(&self) -> Time;
-
-    /// Runs events up to `limit`, or until there is something to report.
-    fn run(&mut self, limit: Time) -> Notice;
-
-    /// Moves the clock to `time`; no event is left before it.
-    fn advance(&mut self, time: Time);
-
-    /// Starts a flow now; identifiers count up from 0.
-    ///
-    /// # Errors
-    /// A flow that the world can't carry.
-    fn start(
-        &mut self,
-        network: &Network,
-        src: NodeId,
-        dst: NodeId,
-        size: Bytes,
-    ) -> Result<FlowId, Self::Error>;
-
-    /// Sets or lifts the limit of a flow. A flow that is gone is ignored.
-    fn limit(&mut self, flow: FlowId, limit: Option<Rate>);
-
-    /// Sets the priority of a flow, where the world serves priorities; 0 goes first.
-    fn prioritize(&mut self, flow: FlowId, priority: u8);
-
-    /// Releases one packet of a pair ([`Directive::Grant`]). No effect in worlds whose packets
-    /// don't wait for it.
-    fn grant(&mut self, network: &Network, src: NodeId, dst: NodeId, via: Option<NodeId>) {
-        let _ = (network, src, dst, via);
-    }
-
-    /// Sets the rate of a pair ([`Directive::PacePair`]). No effect in worlds whose packets don't
-    /// wait for it.
-    fn pace_pair(&mut self, src: NodeId, dst: NodeId, rate: Rate) {
-        let _ = (src, dst, rate);
-    }
-
-    /// Caps the window of a flow, or of all flows through a link, at the switch before it
-    /// ([`Directive::Window`]). No effect in worlds without windows.
-    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
-        let _ = (link, flow, cap);
-    }
-
-    /// Spaces the acknowledgements of the flows through a link ([`Directive::Space`]).
-    fn space(&mut self, link: LinkId, gap: Option<Span>) {
-        let _ = (link, gap);
-    }
-
-    /// The measurements of switches and hosts since the last call; see [`Notice::Measured`].
-    fn measured(&mut self) -> Vec<Measured> {
-        Vec::new()
-    }
-
-    /// The state of a flow; `None` once it is gone.
-    fn state(&self, flow: FlowId) -> Option<FlowState>;
-
-    /// The rate limit of a flow, and its progress. `None` of one without a limit, and where that
-    /// isn't known.
-    fn limited_flow(&self, flow: FlowId) -> Option<LimitedFlow> {
-        let _ = flow;
-        None
-    }
-
-    /// Packets in the queue of a link now.
-    fn queue_length(&mut self, link: LinkId) -> u32;
-
-    /// Frame bytes in the queue of a link now.
-    fn queued(&mut self, link: LinkId) -> Bytes;
-
-    /// Called when the world paused; reports faults outside the simulation.
-    ///
-    /// # Errors
-    /// The fault.
-    fn check(&mut self) -> Result<(), Self::Error>;
-
-    /// Audits the run that has ended and adds to `outcome` its links and its counts of events.
-    ///
-    /// # Errors
-    /// A law of the world that was broken, or a fault outside the simulation.
-    fn finish(self, outcome: &mut Outcome) -> Result<(), Self::Error>;
-}
-
-/// A world whose flows can grow while they run.
-pub trait Streams: World {
-    /// Opens a connection for [`Streams::write`]; numbered as by [`World::start`].
-    ///
-    /// # Errors
-    /// A flow that the world can't carry.
-    fn open(&mut self, network: &Network, src: NodeId, dst: NodeId) -> Result<FlowId, Self::Error>;
-
-    /// Writes `more` to a connection; returns whether it is still open.
-    fn write(&mut self, flow: FlowId, more: Bytes) -> bool;
-
-    /// Says that nothing more will be written. The flow ends when all has arrived.
-    fn close(&mut self, flow: FlowId);
-
-    /// Asks for [`Notice::Reached`] once when the receiver has the first `at` bytes.
-    fn mark(&mut self, flow: FlowId, at: Bytes);
-
-    /// From now on the receiving application reads only by [`Streams::consume`]; unread data fills
-    /// the receive buffer and slows the sender.
-    fn pause_reading(&mut self, flow: FlowId);
-
-    /// The receiving application of a flow whose reading is paused reads `bytes`, or all that there
-    /// is.
-    fn consume(&mut self, flow: FlowId, bytes: Bytes);
-}
-
-/// Why [`World::run`] came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// The flow's last byte was delivered; its retransmissions and timeouts.
-    Ended(FlowId, FlowState),
-    /// The receiver of the flow has this much, which reaches the mark.
-    Reached(FlowId, Bytes),
-    /// Switches or hosts have measurements ([`World::measured`]).
-    Measured,
-    /// Many events passed: a chance to show progress.
-    Pause,
-    /// Nothing more happens up to the limit.
-    Limit,
-}
-
-/// What a flow has done so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlowState {
-    /// Payload sent at least once.
-    pub sent: Bytes,
-    /// Payload that reached the receiving host in order.
-    pub delivered: Bytes,
-    /// Of that, what its application has not read; zero where it reads at once.
-    pub unread: Bytes,
-    /// Packets sent again.
-    pub retransmissions: u32,
-    /// Retransmission timeouts.
-    pub timeouts: u32,
-}
+use crate::outcome::{FlowRecord, Outcome, QueueRecord};
+use crate::rates::Rates;
+use crate::world::{FlowState, Notice, World};
 
 /// A run: network, application and policy.
 pub struct Plan<'a, W> {
@@ -187,19 +43,6 @@ pub struct Monitor {
     pub interval: Span,
     /// Delay before the first interval.
     pub start: Span,
-}
-
-/// How far a run has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Simulated time.
-    pub now: Time,
-    /// Flows started so far.
-    pub started: u64,
-    /// Flows ended so far.
-    pub ended: u64,
-    /// Payload delivered so far.
-    pub delivered: Bytes,
 }
 
 /// Runs `plan` in `world` to its end and reports. `progress` is called now and then.

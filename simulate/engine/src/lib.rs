@@ -12,11 +12,14 @@ mod outcome;
 mod queue;
 pub mod random;
 mod rates;
+mod world;
 
-pub use application::{Actions, Application};
+pub use application::{Actions, Application, Progress};
 pub use completions::Completions;
-pub use drive::{FlowState, Monitor, Notice, Plan, Progress, Streams, World, drive};
+pub use drive::{Monitor, Plan, drive};
 pub use jobs::Jobs;
-pub use outcome::{FlowRecord, HostQueueRecord, JobRecord, LinkRecord, Outcome, QueueRecord};
+pub use outcome::{
+    FlowRecord, HostQueueRecord, JobRecord, LinkRecord, Outcome, QueueRecord, RateRecord,
+};
 pub use queue::{EventQueue, Slot};
-pub use rates::{LimitedFlow, RateRecord};
+pub use world::{FlowState, LimitedFlow, Notice, Streams, World};

@@ -3,7 +3,7 @@
 use model::{FlowId, JobClass, JobId, LinkId, NodeId};
 use units::{Bytes, Rate, Span, Time};
 
-use crate::{Completions, RateRecord};
+use crate::Completions;
 
 /// Everything measured in one run.
 #[derive(Clone, Debug, Default)]
@@ -135,4 +135,37 @@ pub struct HostQueueRecord {
     pub ideal: Vec<Span>,
     /// Of each packet that arrived: time since it left its host queue.
     pub latency: Vec<Span>,
+}
+
+/// The achieved rate of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateRecord {
+    /// The flow.
+    pub flow: FlowId,
+    /// Time with a limit.
+    pub limited: Span,
+    /// The part of that which counts: the limit was constant, and there was enough to send.
+    pub counted: Span,
+    /// The mean of its rates over the time that counts, frame bytes.
+    pub rate: Rate,
+    /// The same in payload: the expected goodput.
+    pub expected: Rate,
+    /// Payload delivered in the time that counts.
+    pub delivered: Bytes,
+}
+
+impl RateRecord {
+    /// Payload rate achieved in the time that counts.
+    pub fn goodput(&self) -> Option<Rate> {
+        (self.counted > Span::ZERO).then(|| Rate::of(self.delivered, self.counted))
+    }
+
+    /// Goodput over the expected rate; `None` when too little was to be sent to tell.
+    pub fn ratio(&self) -> Option<f64> {
+        // Below this, one or two packets more or less make a percent.
+        const ENOUGH: Bytes = Bytes::new(300_000);
+        let goodput = self.goodput()?;
+        let enough = self.expected.bytes_in(self.counted) >= ENOUGH;
+        enough.then(|| goodput.as_bps() as f64 / self.expected.as_bps() as f64)
+    }
 }

@@ -7,53 +7,8 @@
 use model::FlowId;
 use units::{Bytes, Rate, Span, Time};
 
-use crate::{FlowRecord, World};
-
-/// A sample of a flow that has a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LimitedFlow {
-    /// The rate, frame bytes.
-    pub rate: Rate,
-    /// What full packets carry of it, payload.
-    pub payload: Rate,
-    /// Payload that the application has written and that was never sent.
-    pub unsent: Bytes,
-    /// Payload that has reached the receiving host, in order.
-    pub delivered: Bytes,
-}
-
-/// The achieved rate of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RateRecord {
-    /// The flow.
-    pub flow: FlowId,
-    /// Time with a limit.
-    pub limited: Span,
-    /// The part of that which counts: the limit was constant, and there was enough to send.
-    pub counted: Span,
-    /// The mean of its rates over the time that counts, frame bytes.
-    pub rate: Rate,
-    /// The same in payload: the expected goodput.
-    pub expected: Rate,
-    /// Payload delivered in the time that counts.
-    pub delivered: Bytes,
-}
-
-impl RateRecord {
-    /// Payload rate achieved in the time that counts.
-    pub fn goodput(&self) -> Option<Rate> {
-        (self.counted > Span::ZERO).then(|| Rate::of(self.delivered, self.counted))
-    }
-
-    /// Goodput over the expected rate; `None` when too little was to be sent to tell.
-    pub fn ratio(&self) -> Option<f64> {
-        // Below this, one or two packets more or less make a percent.
-        const ENOUGH: Bytes = Bytes::new(300_000);
-        let goodput = self.goodput()?;
-        let enough = self.expected.bytes_in(self.counted) >= ENOUGH;
-        enough.then(|| goodput.as_bps() as f64 / self.expected.as_bps() as f64)
-    }
-}
+use crate::outcome::{FlowRecord, RateRecord};
+use crate::world::{LimitedFlow, World};
 
 /// Accounts of all live flows, and records of ended ones that had a limit.
 #[derive(Debug, Default)]

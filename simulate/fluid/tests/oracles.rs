@@ -92,7 +92,6 @@ impl Policy for Script {
         out.extend(limits.into_iter().map(|(flow, bps)| Directive::Pace {
             flow: model::FlowId(flow),
             limit: bps.map(Rate::from_bps),
-            lease: Span::from_secs(10),
         }));
     }
 }

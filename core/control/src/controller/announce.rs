@@ -4,11 +4,13 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Cap, Declared, Directive, FlowId, JobId, LinkId, Measured, NodeId, StreamSample};
+use model::{
+    Cap, Declared, Directive, FlowId, JobId, LinkId, Measured, NodeId, PortWatch, StreamSample,
+};
 use protocol::Connection;
 use protocol::agent::Command;
 use protocol::application::Declaration;
-use units::{Bytes, Rate};
+use units::{Bytes, Rate, Span};
 
 use super::Controller;
 use crate::agents::Everything;
@@ -247,6 +249,16 @@ impl Controller {
         }
     }
 
+    /// Has the first switch on the path of a flow that nobody declared count what it carries.
+    pub(super) fn count(&mut self, id: FlowId) {
+        if let Some(flow) = self.registry.flow(id).filter(|flow| flow.owner.is_none())
+            && let Some(at) = self.view.entrance(flow.ends, u64::from(id.0))
+        {
+            let key = Key::of_count(&flow.connection);
+            self.switches.put_own(&self.context, at, key, Does::Count);
+        }
+    }
+
     /// Takes the entries of a flow from all switches.
     fn unpin(&mut self, id: FlowId) {
         let Some(flow) = self.registry.flow(id) else {
@@ -284,6 +296,7 @@ impl Controller {
                 self.unpin(id);
             }
             self.pin(id);
+            self.count(id);
             if self.desired.intention(id).limit.is_some()
                 && let Some(flow) = self.registry.flow(id)
             {
@@ -338,7 +351,9 @@ impl Controller {
     /// Puts together everything that the agent of these hosts has to know.
     fn everything(&self, hosts: &[NodeId]) -> Everything {
         let mut all = Everything::default();
-        all.commands.push(Command::Sample { every_ns: Some(self.context.sample) });
+        let statistics = self.decider.watch().and_then(|watch| watch.statistics);
+        let every_ns = statistics.unwrap_or(Span::MAX).min(self.context.sample);
+        all.commands.push(Command::Sample { every_ns });
         for host in hosts {
             for address in self.view.addresses_of(*host) {
                 let leaving = self.registry.leaving(address);
@@ -366,10 +381,12 @@ impl Controller {
             return;
         }
         let name = || (String::from(self.view.node_name(node)), interface.clone());
-        let thresholds = self.decider.watch().and_then(|watch| watch.congestion);
-        if thresholds.is_some() && self.view.is_switch(node) {
+        if let Some(asked) = self.decider.watch()
+            && self.view.is_switch(node)
+        {
             let (node, interface) = name();
-            all.commands.push(Command::Watch { node, interface, thresholds });
+            let watch = Some(PortWatch { thresholds: asked.congestion });
+            all.commands.push(Command::Watch { node, interface, watch });
         }
         for (flow, cap) in self.desired.windows_at(link) {
             let connection = flow.and_then(|id| Some(self.registry.flow(id)?.connection));

@@ -128,7 +128,7 @@ impl Controller {
     }
 
     fn switch_ready(&mut self, node: NodeId) {
-        self.rollout.is_due();
+        self.rollout.make_due();
         if !self.switches.set_ready(&self.context, node) {
             return;
         }

@@ -11,7 +11,6 @@ use units::{Bytes, Rate};
 
 use super::{Controller, PATIENCE};
 use crate::applications::registry::Flow;
-use crate::fabric::entry::{Does, Key};
 use crate::message::{ChannelId, Closing, Output, Refusal};
 
 /// What one report says of a flow or a pair of hosts, over all its connections.
@@ -66,7 +65,7 @@ impl Controller {
         for old in replaced {
             self.close_agent(old, Closing::Replaced);
         }
-        self.rollout.is_due();
+        self.rollout.make_due();
         Ok(())
     }
 
@@ -88,11 +87,11 @@ impl Controller {
             Report::Hello { .. } => {}
             Report::Connections { connections } => self.sampled(channel, connections)?,
             Report::Opened { connection } => {
-                self.check_own(channel, connection)?;
+                self.check_seen(channel, connection)?;
                 self.opened(*connection);
             }
             Report::Closed { connection } => {
-                self.check_own(channel, connection)?;
+                self.check_seen(channel, connection)?;
                 self.closed(connection);
             }
             Report::Congested { node, interface, severity, queue_bytes } => {
@@ -124,7 +123,20 @@ impl Controller {
         Ok(())
     }
 
-    /// An agent speaks of connections of its own hosts only.
+    /// The first and last packet of a connection are told by the agent of its sender, or of a switch
+    /// that the sender is attached to.
+    fn check_seen(&self, channel: ChannelId, connection: &Connection) -> Result<(), Refusal> {
+        let topology = self.view.network.topology();
+        let host = self.view.host_at(connection.source.ip());
+        let links = host.map(|host| topology.out(host)).into_iter().flatten();
+        let mut next = links.map(|link| topology.link(*link).to);
+        if next.any(|node| self.view.is_switch(node) && self.agents.acts_for(channel, node)) {
+            return Ok(());
+        }
+        self.check_own(channel, connection)
+    }
+
+    /// An agent samples connections of its own hosts only.
     fn check_own(&self, channel: ChannelId, connection: &Connection) -> Result<(), Refusal> {
         let host = self.view.host_at(connection.source.ip());
         if host.is_some_and(|host| self.agents.acts_for(channel, host)) {
@@ -156,11 +168,7 @@ impl Controller {
         if let Some(id) = self.registry.add_flow(flow) {
             self.desired.begin(self.context.now, id);
             self.tell_opened(id);
-            // The first switch of its path counts what it carries.
-            if let Some(at) = self.view.entrance(ends, u64::from(id.0)) {
-                let key = Key::of_count(&connection);
-                self.switches.put_own(&self.context, at, key, Does::Count);
-            }
+            self.count(id);
         }
     }
 

@@ -118,10 +118,10 @@ impl Discovery<'_> {
                 {
                     self.clear(to, to_port);
                     self.view.set_port(reverse, to_port);
-                    self.rollout.is_due();
+                    self.rollout.make_due();
                 }
                 if is_changed {
-                    self.rollout.is_due();
+                    self.rollout.make_due();
                 }
                 self.view.links[link.index()].seen = Some(self.cx.now);
                 if core::mem::take(&mut self.view.links[link.index()].lost) {
@@ -217,7 +217,7 @@ impl Discovery<'_> {
                 self.view.learnt += 1;
                 self.view.set_address(address, end);
                 self.view.set_ethernet(ethernet, end);
-                self.rollout.is_due();
+                self.rollout.make_due();
             }
             if let Some(link) = link {
                 self.view.links[link.index()].seen = Some(self.cx.now);
@@ -264,7 +264,7 @@ impl Discovery<'_> {
             } else if to == node && self.view.links[back.index()].port.is_none() {
                 self.view.set_port(back, port);
                 self.view.links[back.index()].seen = Some(self.cx.now);
-                self.rollout.is_due();
+                self.rollout.make_due();
                 return true;
             } else {
                 let what = format!(

@@ -45,7 +45,7 @@ const LAST: u32 = u32::MAX;
 
 impl Rollout {
     /// What switches should have may have changed.
-    pub(crate) fn is_due(&mut self) {
+    pub(crate) fn make_due(&mut self) {
         self.is_due = true;
     }
 

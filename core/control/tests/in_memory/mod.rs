@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapsed, Operation};
+use agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapse, Operation};
 use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Topology};
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{Config as SessionConfig, Event, Message, Port, PortNo, Session, Side};
@@ -186,7 +186,7 @@ fn machine(kernel: &Kernel) -> Agent {
 
 impl Host {
     /// Carries commands out; the answers.
-    pub fn obey(&mut self, now: Time, commands: &Commands) -> Result<Vec<Report>, Lapsed> {
+    pub fn obey(&mut self, now: Time, commands: &Commands) -> Result<Vec<Report>, Lapse> {
         self.heard += 1;
         self.completed += u32::from(commands.complete);
         let mut reports = Vec::new();

@@ -10,7 +10,7 @@ use model::{
 };
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_policy::{LEASE, Policy};
+use watermaster_policy::Policy;
 
 pub fn spec(capacity: Rate) -> LinkSpec {
     LinkSpec { capacity, delay: Span::ZERO, buffer: Buffer::Unlimited, mark: None }
@@ -147,13 +147,12 @@ impl Desk {
         self.limits.contains_key(&FlowId(flow))
     }
 
-    /// Carries directives out; each must change something, keep the lease and not be zero.
+    /// Carries directives out; each must change something and not be zero.
     fn obey(&mut self, out: &Directives) {
         for directive in out {
-            let &Directive::Pace { flow, limit, lease } = directive else {
+            let &Directive::Pace { flow, limit } = directive else {
                 panic!("no policy here asks for priorities");
             };
-            assert_eq!(lease, LEASE);
             assert_ne!(limit, Some(Rate::ZERO), "{flow:?} must not be stopped");
             assert_ne!(self.limits.get(&flow).copied(), limit, "{flow:?}: nothing changes");
             match limit {

@@ -106,7 +106,7 @@ fn topology(case: &Case) -> Topology {
 fn limiter(limits: Vec<u64>) -> impl policy::Policy {
     per_flow(move |_, flow: FlowId, out: &mut Directives| {
         let priority = u8::try_from(flow.0 % 8).unwrap();
-        out.push(Directive::Prioritize { flow, priority, lease: Span::from_secs(10) });
+        out.push(Directive::Prioritize { flow, priority });
         out.push(pace(flow, limits.get(flow.index()).map(|kbps| Rate::from_bps(kbps * 1_000))));
     })
 }

@@ -62,5 +62,5 @@ impl<F: FnMut(Time, FlowId, &mut Directives)> policy::Policy for PerFlow<F> {
 
 /// A limit on a flow, or none.
 pub fn pace(flow: FlowId, limit: Option<Rate>) -> Directive {
-    Directive::Pace { flow, limit, lease: Span::from_secs(10) }
+    Directive::Pace { flow, limit }
 }

@@ -84,7 +84,7 @@ fn strict_priority_serves_the_higher_first() {
     // Flow 0 becomes less urgent than flow 1 as both are announced, before any packet is through.
     let policy = per_flow(|_, flow: model::FlowId, out: &mut Directives| {
         let priority = if flow.0 == 0 { 3 } else { 1 };
-        out.push(Directive::Prioritize { flow, priority, lease: Span::from_secs(10) });
+        out.push(Directive::Prioritize { flow, priority });
     });
     let outcome = outcome(two_senders(Discipline::StrictPriority, Some(Box::new(policy))));
     let (low, high) = (&outcome.flows[0], &outcome.flows[1]);

@@ -15,7 +15,6 @@ use units::{Bytes, Span, Time};
 use watermaster_packet::{Outcome, Setup, Transport};
 
 const MSS: u64 = 1460;
-const LEASE: Span = Span::from_secs(10);
 
 fn transport() -> Transport {
     Transport { handshake: true, ..Transport::default() }
@@ -137,7 +136,7 @@ fn capped(segments: u64, cap: u64, transport: Transport) -> Outcome {
     let answer = |measured: &Measured, out: &mut Directives| {
         if let Measured::Opened { flow, .. } = measured {
             let (link, flow, cap) = (downlink(), Some(*flow), Some(cap_of(cap)));
-            out.push(Directive::Window { link, flow, cap, lease: LEASE });
+            out.push(Directive::Window { link, flow, cap });
         }
     };
     watched(setup, watch, answer).0
@@ -188,11 +187,11 @@ fn a_window_of_zero_stops_a_flow_until_it_is_lifted() {
         match measured {
             Measured::Opened { .. } => {
                 let cap = Some(cap_of(0));
-                out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
+                out.push(Directive::Window { link, flow: None, cap });
             }
             Measured::Carried { .. } if seen == 0 => {
                 seen = 1;
-                out.push(Directive::Window { link, flow: None, cap: None, lease: LEASE });
+                out.push(Directive::Window { link, flow: None, cap: None });
             }
             _ => {}
         }
@@ -220,8 +219,8 @@ fn spaced_acknowledgements_set_the_pace_of_all() {
             if let Measured::Opened { flow: FlowId(0), .. } = measured {
                 let (link, gap) = (bottleneck, Some(Span::from_micros(50)));
                 let cap = Some(cap_of(MSS));
-                out.push(Directive::Window { link, flow: None, cap, lease: LEASE });
-                out.push(Directive::Space { link, gap, lease: LEASE });
+                out.push(Directive::Window { link, flow: None, cap });
+                out.push(Directive::Space { link, gap });
             }
         });
     assert_eq!(heard.iter().filter(|(_, m)| matches!(m, Measured::Opened { .. })).count(), 20);
@@ -253,7 +252,7 @@ fn a_port_tells_its_congestion_and_its_recovery() {
     setup.processing = Span::from_micros(5);
     let (outcome, heard) = watched(setup, watch, |measured, out| {
         if let Measured::Congested { link, .. } = measured {
-            out.push(Directive::Window { link: *link, flow: None, cap: None, lease: LEASE });
+            out.push(Directive::Window { link: *link, flow: None, cap: None });
         }
     });
     let messages: Vec<_> = heard
