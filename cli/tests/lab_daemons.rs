@@ -145,7 +145,7 @@ fn what_no_daemon_could_do_is_refused_before_anything_is_made() {
     // What acts at switches: in nobody's hands here, and there is nothing for an agent there.
     let sdtcp = ["--policy", "sdtcp", "--set"];
     refused(&run(&[&sdtcp[..], &["lab.control=direct"]].concat()), 1, "lab.control=daemons");
-    if is_root() {
+    if root() {
         refused(&run(&[&sdtcp[..], &["lab.switches=ovs"]].concat()), 1, "lab.switches=bridge");
     }
 }

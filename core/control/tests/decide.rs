@@ -458,7 +458,7 @@ fn the_agent_of_a_switch_watches_for_the_policies_that_ask() {
                 ports,
                 if number < 2 { 0 } else { 4 },
                 "{policy}: {}",
-                names[number as usize]
+                names[usize::try_from(number).unwrap()]
             );
         }
         assert!(watched.iter().all(|(_, thresholds)| thresholds.is_some() == is_congested));

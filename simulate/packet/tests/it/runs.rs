@@ -9,7 +9,7 @@ use model::{
 use testing::network;
 pub use testing::network::{access, host};
 pub use testing::packet::outcome;
-use units::{Rate, Span, Time};
+use units::{Rate, Time};
 use watermaster_packet::{Jobs, Setup, Transport};
 
 /// A link of `mbps` with `delay_us` and a buffer of `packets`.
