@@ -259,8 +259,8 @@ fn a_daemon_that_dies_in_a_run_is_told_of_with_its_last_words() {
         return;
     }
     let (_folder, file) = scenario();
-    // So long that it is still running when a flow is seen, however late that is.
-    let long = SCENARIO.replace("2500 kB", "1 GB");
+    // So long that it is still running when a flow is seen; it goes on when its controller has died.
+    let long = SCENARIO.replace("2500 kB", "30 MB");
     fs::write(&file, long).unwrap();
     let name = format!("tdies{}", std::process::id());
     done(&["lab", "up", &file, "--name", &name]);
