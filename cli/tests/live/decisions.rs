@@ -22,7 +22,7 @@ use protocol::agent::{Command, ConnectionReport, Report};
 use serde_json::json;
 use units::{Bytes, Rate, Span, Time};
 
-use crate::rig::{Agent, Daemon, PATIENCE, config, declare};
+use crate::daemon::{Agent, Daemon, PATIENCE, config, declare};
 
 /// Something that a policy observed or decided, and when.
 #[derive(Clone, Debug)]

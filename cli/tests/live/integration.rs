@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::rig::{Agent, Daemon, PATIENCE, SMSF, config, get};
+use crate::daemon::{Agent, Daemon, PATIENCE, SMSF, config, get};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 

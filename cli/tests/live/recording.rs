@@ -6,7 +6,7 @@ use protocol::application::Declaration;
 use serde_json::json;
 use units::Bytes;
 
-use crate::rig::{Agent, Daemon, config, declare};
+use crate::daemon::{Agent, Daemon, config, declare};
 
 fn recorder() -> String {
     config("[recorder]\ndirectory = \"records\"\n[policy]\nname = \"sff\"\n")

@@ -7,8 +7,6 @@
     reason = "tests and what serves them"
 )]
 
-mod rig;
-
 use kernel::Features;
 
 #[test]
@@ -23,7 +21,7 @@ fn every_feature_is_there_or_says_why_not() {
             }
         }
     }
-    if rig::root() {
+    if testing::needs::root() {
         let names: Vec<_> = Features(found).names().collect();
         for needed in ["bpf", "cgroup2", "pacing", "events"] {
             assert!(names.contains(&needed), "{needed} is missing");

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::common::{access, host, incast, job, link, outcome, setup};
+use crate::runs::{access, host, incast, job, link, outcome, setup};
 use model::{
     Cap, Directive, Directives, FlowId, LinkId, Measured, Network, Observation, Severity,
     Thresholds, Topology, build,
