@@ -82,12 +82,8 @@ impl Recorder {
             move |error| RecorderError { file, error }
         };
         fs::create_dir_all(directory).map_err(wrong(directory))?;
-        let (name, file) = begin(directory, epoch).map_err(wrong(directory))?;
-        make_room(directory, &name, wanted.files - 1).map_err(wrong(directory))?;
+        let mut files = Files::begin(wanted, epoch).map_err(wrong(directory))?;
         let (sender, receiver) = sync_channel(WAITING);
-        let wanted = wanted.clone();
-        let sum = Fnv::default();
-        let mut files = Files { wanted, epoch, name, part: 0, file, written: 0, sum };
         let counted = Arc::clone(&measures);
         let writer = std::thread::Builder::new()
             .name("recorder".to_owned())
@@ -105,6 +101,7 @@ impl Recorder {
         recorder.measures.set_recorder(Recording::On);
         recorder
             .note(|out| record::write_started(Time::ZERO, epoch, &configuration(settings), out));
+        recorder.hand_over();
         Ok(recorder)
     }
 
@@ -210,7 +207,8 @@ fn configuration(settings: &Settings) -> Configuration {
     }
 }
 
-struct Files {
+/// The parts of a recording that is written.
+pub(crate) struct Files {
     wanted: settings::Recorder,
     epoch: u64,
     name: String,
@@ -223,6 +221,14 @@ struct Files {
 }
 
 impl Files {
+    /// Begins a recording, and makes room for it.
+    pub(crate) fn begin(wanted: &settings::Recorder, epoch: u64) -> io::Result<Self> {
+        let (name, file) = begin(&wanted.directory, epoch)?;
+        make_room(&wanted.directory, &name, wanted.files - 1)?;
+        let (wanted, sum) = (wanted.clone(), Fnv::default());
+        Ok(Self { wanted, epoch, name, part: 0, file, written: 0, sum })
+    }
+
     fn write(&mut self, chunks: &Receiver<Vec<u8>>, measures: &Measures) {
         while let Ok(chunk) = chunks.recv() {
             if let Err(error) = self.append(&chunk) {
@@ -238,7 +244,8 @@ impl Files {
         let _ = self.file.sync_all();
     }
 
-    fn append(&mut self, chunk: &[u8]) -> io::Result<()> {
+    /// Writes whole records, into the next part where this one is full.
+    pub(crate) fn append(&mut self, chunk: &[u8]) -> io::Result<()> {
         if self.written >= self.wanted.most {
             self.next_part()?;
         }

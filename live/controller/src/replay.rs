@@ -196,20 +196,19 @@ impl Parts {
     /// Looks whether a part is missing.
     fn is_last(&self) -> Result<(), String> {
         let Some(missing) = self.path(self.part + 1) else { return Ok(()) };
-        let name = |path: &Path| Some(part_of(path.file_name()?.to_str()?)?.0.to_owned());
-        let folder = match missing.parent() {
-            Some(folder) if folder != Path::new("") => folder,
-            _ => Path::new("."),
+        let named = |path: &Path| {
+            let (name, part) = part_of(path.file_name()?.to_str()?)?;
+            Some((name.to_owned(), part))
         };
-        for entry in fs::read_dir(folder).map_err(unreadable)? {
+        let folder = missing.parent().filter(|folder| *folder != Path::new(""));
+        for entry in fs::read_dir(folder.unwrap_or(Path::new("."))).map_err(unreadable)? {
             let there = entry.map_err(unreadable)?.path();
-            let part = there.file_name().and_then(|name| part_of(name.to_str()?));
-            if name(&there) == name(&missing) && part.is_some_and(|(_, part)| part > self.part) {
-                return Err(format!(
-                    "{} is missing, although {} is there",
-                    missing.display(),
-                    there.display()
-                ));
+            if let (Some((ours, number)), Some((name, part))) = (named(&missing), named(&there))
+                && ours == name
+                && part > number
+            {
+                let (missing, there) = (missing.display(), there.display());
+                return Err(format!("{missing} is missing, although {there} is there"));
             }
         }
         Ok(())
@@ -239,4 +238,96 @@ fn open(file: &Path) -> Result<File, String> {
 
 fn unreadable(error: std::io::Error) -> String {
     format!("can't be read: {error}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use control::Input;
+    use control::record;
+    use tempfile::TempDir;
+    use units::Time;
+
+    use super::*;
+    use crate::recorder::Files;
+    use crate::settings;
+
+    /// A recording of ticks in five parts.
+    fn recorded(epoch: u64, settings: &str) -> TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let wanted = settings::Recorder { directory: folder.path().into(), most: 64, files: 5 };
+        let mut files = Files::begin(&wanted, epoch).unwrap();
+        let mut bytes = Vec::new();
+        let configuration = Configuration {
+            program: "0.1.0".into(),
+            file: "c.toml".into(),
+            settings: settings.into(),
+        };
+        record::write_started(Time::ZERO, epoch, &configuration, &mut bytes).unwrap();
+        files.append(&bytes).unwrap();
+        while files.append(&bytes).is_ok() {
+            bytes.clear();
+            record::write_input(Time::from_nanos(1), &Input::Tick, &mut bytes).unwrap();
+        }
+        folder
+    }
+
+    fn path(folder: &TempDir, epoch: u64, part: u64) -> PathBuf {
+        folder.path().join(file_name(&format!("epoch-{epoch:06}"), part))
+    }
+
+    fn read(first: &Path) -> Result<Vec<Record>, String> {
+        Parts::open(first)?.collect()
+    }
+
+    #[test]
+    fn parts_are_one_recording() {
+        let folder = recorded(7, "");
+        let first = path(&folder, 7, 0);
+        let mut parts = Parts::open(&first).unwrap();
+        let records: Vec<_> = parts.by_ref().map(Result::unwrap).collect();
+        assert_eq!((parts.part, parts.is_truncated()), (4, false));
+        assert!(matches!(records[0].content, Content::Started(7, _)));
+        assert!(records.len() > 5);
+        // The last one is cut as by a crash.
+        let last = path(&folder, 7, 4);
+        let bytes = fs::read(&last).unwrap();
+        fs::write(&last, &bytes[..bytes.len() - 1]).unwrap();
+        let mut parts = Parts::open(&first).unwrap();
+        assert_eq!((parts.by_ref().count(), parts.is_truncated()), (records.len() - 1, true));
+    }
+
+    #[test]
+    fn a_part_that_does_not_belong_is_found() {
+        let error = |change: &dyn Fn(&TempDir)| {
+            let folder = recorded(7, "");
+            change(&folder);
+            read(&path(&folder, 7, 0)).unwrap_err()
+        };
+        let missing = error(&|folder| fs::remove_file(path(folder, 7, 2)).unwrap());
+        assert!(missing.contains(".002.record is missing, although "), "{missing}");
+        let swapped = error(&|folder| {
+            let third = fs::read(path(folder, 7, 3)).unwrap();
+            fs::rename(path(folder, 7, 2), path(folder, 7, 3)).unwrap();
+            fs::write(path(folder, 7, 2), third).unwrap();
+        });
+        assert_eq!(swapped, "part 002: it is part 003 of epoch 7, not part 002 of epoch 7");
+        let cut = error(&|folder| {
+            let bytes = fs::read(path(folder, 7, 2)).unwrap();
+            fs::write(path(folder, 7, 2), &bytes[..bytes.len() - 1]).unwrap();
+        });
+        assert!(cut.starts_with("part 003: it does not follow the parts before it"), "{cut}");
+        // Of another controller with the same epoch, and of another epoch.
+        let other = error(&|folder| {
+            fs::copy(path(&recorded(7, "#"), 7, 2), path(folder, 7, 2)).unwrap();
+        });
+        assert!(other.starts_with("part 002: it does not follow the parts before it"), "{other}");
+        let other = error(&|folder| {
+            fs::copy(path(&recorded(8, ""), 8, 1), path(folder, 7, 1)).unwrap();
+        });
+        assert_eq!(other, "part 001: it is part 001 of epoch 8, not part 001 of epoch 7");
+        let later = read(&path(&recorded(7, ""), 7, 1)).unwrap_err();
+        assert_eq!(later, "this is part 001 of epoch 7; name part 000");
+    }
 }
