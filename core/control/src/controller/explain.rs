@@ -92,7 +92,9 @@ impl Controller {
                     connected: known.is_some_and(|switch| switch.ready),
                     settled: known.is_some_and(|s| s.ready)
                         && self.rollout.is_settled(NodeId(number)),
-                    entries: known.map_or(0, |switch| switch.routes.len() + switch.own.len()),
+                    entries: known.map_or(0, |switch| {
+                        switch.routes.len() + switch.own.len() + switch.meters.len()
+                    }),
                     meters: known.map_or(0, |switch| switch.meters.len()),
                 }
             })
@@ -199,6 +201,19 @@ impl Controller {
             let failures = agent.failures.summary();
             problems.extend(failures.map(|what| format!("agent {}: {what}", agent.identity)));
         }
+        for (node, switch) in self.switches.iter() {
+            let mut failures = switch.meters.connections().filter(|(_, failure)| failure.is_some());
+            if let Some((connection, Some(failure))) = failures.next() {
+                let (name, source) = (self.view.node_name(node), connection.source);
+                let more = match failures.count() {
+                    0 => String::new(),
+                    more => format!(" (and {more} more)"),
+                };
+                problems.push(format!(
+                    "switch {name}: the rate of {source} is not enforced: {failure}{more}"
+                ));
+            }
+        }
         problems.extend(self.view.contradictions.keys().cloned());
         problems
     }
@@ -219,8 +234,11 @@ impl Controller {
             flow: number,
             connection: flow.connection,
             intended_bps: self.desired.intention(id).limit,
-            enforced_bps: self.desired.confirmed(&flow.connection),
-            failed: self.failure(flow).map(ToString::to_string),
+            enforced_bps: match self.context.enforcement {
+                Enforcement::Pacing => self.desired.confirmed(&flow.connection),
+                Enforcement::Meters => self.switches.enforced(&flow.connection),
+            },
+            failed: self.failure(flow),
             measured_bps: flow.measured,
             bytes: flow.size,
             delivered_bytes: flow.delivered,
@@ -229,9 +247,12 @@ impl Controller {
     }
 
     /// Why the limit of a flow could not be set.
-    fn failure(&self, flow: &Flow) -> Option<&str> {
+    fn failure(&self, flow: &Flow) -> Option<String> {
+        if let Some((node, failure)) = self.switches.failure(&flow.connection) {
+            return Some(format!("switch {}: {failure}", self.view.node_name(node)));
+        }
         let (_, agent) = self.agents.acting_for(flow.ends.0)?;
-        agent.failures.rate(&flow.connection)
+        agent.failures.rate(&flow.connection).map(ToString::to_string)
     }
 
     /// Why a flow has its rate; `None` when there is no such flow.
@@ -350,6 +371,10 @@ impl Controller {
                 None => format!("nobody: no agent is connected for {}", self.view.node_name(host)),
             },
             Enforcement::Meters => {
+                if let Some((node, failure)) = self.switches.failure(&flow.connection) {
+                    let name = self.view.node_name(node);
+                    return format!("nobody: switch {name} failed: {failure}");
+                }
                 let at = self.view.entrance(flow.ends, u64::from(id.0));
                 match at.filter(|node| self.switches.is_ready(*node)) {
                     Some(node) => format!("switch {}, by a meter", self.view.node_name(node)),
