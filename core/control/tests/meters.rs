@@ -8,9 +8,9 @@ use openflow::{
     FlowCommand, FlowMod, List, Message, MeterCommand, MeterFlags, MeterId, MeterMod, TableId,
 };
 use protocol::application::Declaration;
-use support::{Rig, Shape, connection, entries, even, metered};
+use support::{Rig, SECOND, Shape, connection, entries, even, metered, step};
 use units::Rate;
-use watermaster_control::LEASE;
+use watermaster_control::{Input, LEASE};
 
 /// The first meter of a controller of epoch 1.
 const FIRST: u32 = 0x8000;
@@ -201,4 +201,26 @@ fn an_entry_that_vanishes_is_added_anew() {
     rig.pass(LEASE / 2);
     stands(&rig, 1);
     assert_eq!(leading(&rig), 1);
+}
+
+/// A switch that answers nothing has confirmed nothing, whatever was confirmed before.
+#[test]
+fn a_switch_that_does_not_answer_has_no_meters_enforced() {
+    let mut rig = rig();
+    (1..=2).for_each(|number| flow(&mut rig, number));
+    // A request is given 10 s. Until then the rate before stands.
+    let end = rig.now + SECOND * 11;
+    let declaration = Declaration::FlowComplete { job: "job".into(), flow: 2 };
+    let (application, declaration) = ("app", &declaration);
+    let mut lost = Vec::new();
+    let input = Input::Declared { application, declaration };
+    step(&mut rig.controller, rig.now, input, &mut lost).unwrap();
+    while let Some(next) = rig.controller.deadline().filter(|next| *next <= end) {
+        rig.now = next;
+        step(&mut rig.controller, next, Input::Tick, &mut lost).unwrap();
+    }
+    fails(&rig, 1, "it did not answer in time");
+    // Answers to all that was lost are waited for.
+    rig.pass(LEASE * 2);
+    stands(&rig, 1);
 }
