@@ -228,7 +228,7 @@ impl Agent {
                 addresses: vec![address.parse().unwrap()],
             })
             .collect();
-        let capabilities = vec![Capability::Pacing, Capability::Statistics];
+        let capabilities = Capability::ALL.to_vec();
         agent.say(&Report::Hello { hosts, capabilities, epoch }).await;
         agent
     }

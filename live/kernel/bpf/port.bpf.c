@@ -330,7 +330,7 @@ static __always_inline struct queued *place(struct queue *queue, __u32 number)
 	return &queue->ring[number % WM_ROOM];
 }
 
-// The first in the queue that leaves after `time`, or is, of all packets, not among the first `most`.
+// The number of the first entry that leaves after `time`, or whose count of all packets so far exceeds `most`.
 static __always_inline __u32 first_after(struct queue *queue, __u64 time, __u32 most)
 {
 	__u32 at = queue->first;

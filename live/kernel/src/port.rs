@@ -14,7 +14,9 @@ use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::event::severity_of;
-use crate::layout::{CONNECTION, Fields, Value, key};
+use crate::layout::{
+    CLOSED, CONNECTION, Fields, RECEIVER_SCALE, RECEIVER_SYN, SENDER_SCALE, SENDER_SYN, Value, key,
+};
 use crate::lease::Leases;
 use crate::objects::{PORT, map, open_map, program, program_mut};
 use crate::{Error, Namespace, raw};
@@ -64,7 +66,7 @@ impl Default for PortOptions {
 pub struct Watch {
     /// The rate that the port is shaped to, frame bits.
     pub rate: Rate,
-    /// Its buffer: what doesn't fit isn't counted, as it would be dropped. Beyond [`agent::ROOM`]
+    /// Its buffer: what doesn't fit isn't counted, as it would be dropped. Beyond [`Thresholds::MOST_LIVE`]
     /// packets nothing is counted.
     pub buffer: Buffer,
     /// When it tells (SDTCP, section 3.2); `None`: never.
@@ -344,6 +346,7 @@ impl Port {
             let [first, last] = [fields.u64(), fields.u64()].map(Time::from_nanos);
             let [carried, packets] = [fields.u64(), fields.u64()];
             let flags = fields.u32();
+            let has = |all: u32| flags & all == all;
             let (_segment, scale) = (fields.u16(), fields.u8());
             found.push(Flow {
                 connection: Fields(&key).connection(),
@@ -351,8 +354,10 @@ impl Port {
                 last,
                 carried: Bytes::new(carried),
                 packets,
-                scale: (flags & 5 == 5).then_some(if flags & 10 == 10 { scale } else { 0 }),
-                closed: flags & 16 != 0,
+                // Windows are scaled only where both SYNs say so (RFC 7323, section 2.2).
+                scale: has(SENDER_SYN | RECEIVER_SYN)
+                    .then_some(if has(SENDER_SCALE | RECEIVER_SCALE) { scale } else { 0 }),
+                closed: has(CLOSED),
             });
         }
         Ok(found)
@@ -421,7 +426,7 @@ impl Port {
         let [first, end] = [fields.u32(), fields.u32()];
         let ring = fields.0;
         let packets = |number: u32| {
-            let place = 16 * (number % agent::ROOM) as usize;
+            let place = 16 * (number % Thresholds::MOST_LIVE) as usize;
             let mut fields = Fields(ring.get(place..).unwrap_or(&[]));
             let _leaves = fields.u64();
             fields.u32()

@@ -1,5 +1,6 @@
-//! The BPF programs against the model that simulations run: the same random histories into both. The
-//! programs keep real time, so that the model is fed with the instants that they saw.
+//! The BPF programs against `core/agent`: the same random histories into both. `Trigger` is also the
+//! code of simulated switches, `Kernel` that of simulated hosts; `VirtualQueue` models the programs'
+//! queue alone. They keep real time, so that the model is fed with the instants that they saw.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests and what serves them")]
 
 mod hosts;

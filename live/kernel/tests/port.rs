@@ -332,7 +332,7 @@ fn orders_of_the_past_and_senseless_settings_are_refused() {
     for wrong in [
         Thresholds { medium: 30, ..THRESHOLDS },
         Thresholds { low: 0, ..THRESHOLDS },
-        Thresholds { high: agent::ROOM + 1, ..THRESHOLDS },
+        Thresholds { high: Thresholds::MOST_LIVE + 1, ..THRESHOLDS },
     ] {
         let wrong = Watch { thresholds: Some(wrong), ..watch(Rate::from_mbps(1)) };
         assert!(matches!(port.watch(Some(wrong)), Err(Error::Thresholds(_))));

@@ -150,6 +150,8 @@ pub struct Host {
     pub heard: u32,
     /// How many of the next operations fail.
     pub failing: u32,
+    /// It hears and says nothing.
+    pub frozen: bool,
 }
 
 /// A kernel of which the next operations may fail.
@@ -174,7 +176,7 @@ impl Default for Host {
     fn default() -> Self {
         let kernel = Kernel::new(1, Capacity { limits: 10_000, connections: 10_000 });
         let (machine, paced) = (machine(&kernel), BTreeMap::new());
-        Self { machine, kernel, paced, completed: 0, heard: 0, failing: 0 }
+        Self { machine, kernel, paced, completed: 0, heard: 0, failing: 0, frozen: false }
     }
 }
 
@@ -410,7 +412,7 @@ impl Rig {
                     }
                 }
                 Output::Agent(peer, commands) => {
-                    if let Some(agent) = self.agents.get_mut(&peer) {
+                    if let Some(agent) = self.agents.get_mut(&peer).filter(|agent| !agent.frozen) {
                         let reports = agent.obey(self.now, &commands).expect("renewed in time");
                         let mut more = Vec::new();
                         for report in reports {
