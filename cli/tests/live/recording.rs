@@ -10,7 +10,7 @@ use protocol::application::Declaration;
 use serde_json::json;
 use units::Bytes;
 
-use crate::rig::{Agent, Daemon, PATIENCE, config, declare};
+use crate::daemon::{Agent, Daemon, PATIENCE, config, declare};
 
 fn recorder() -> String {
     config("[recorder]\ndirectory = \"records\"\n[policy]\nname = \"sff\"\n")

@@ -1,12 +1,12 @@
 //! What was recorded happens again, and nothing that can stand in a file harms.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
+mod in_memory;
 
+use in_memory::{SECOND, Shape, address, connection, step};
 use proptest::prelude::*;
 use protocol::agent::{Capability, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
-use support::{SECOND, Shape, address, connection, step};
 use units::{Bytes, Time};
 use watermaster_control::record::{
     self, Configuration, Content, Continuation, Fnv, Record, RecordError, Records,

@@ -87,7 +87,8 @@ impl Pins {
         left.retain(|path| path.is_dir());
         if left == [marker.clone()] {
             fs::remove_dir(&marker).map_err(Error::file(&marker))?;
-            unmount(&self.root, UnmountFlags::empty())
+            // Lazily: a child of another thread may have a directory of it open until it executes.
+            unmount(&self.root, UnmountFlags::DETACH)
                 .map_err(|error| Error::file(&self.root)(io::Error::from(error)))?;
             fs::remove_dir(&self.root).map_err(Error::file(&self.root))?;
         }

@@ -117,8 +117,8 @@ const EXPECTED: [ErrorCode; 2] = [ErrorCode::METER_EXISTS, ErrorCode::UNKNOWN_ME
 const STALE: usize = 10_000;
 /// Output is taken from a session when it is longer, so that no change is refused for want of room.
 const TAKEN: usize = 65_536;
-/// A meter lets through at once what its rate gives in this time: a shorter one costs TCP more than
-/// half of the rate (ours, measured: `docs/control.md`).
+/// A meter lets through at once what its rate gives in this time. Ours: the less it lets through at
+/// once, the more of the rate TCP loses. What it still loses: `docs/lab.md`, rates by meters.
 const BURST: Span = Span::from_millis(100);
 /// And at least ten full frames.
 const LEAST_BURST: Bytes = Bytes::new(15_000);
