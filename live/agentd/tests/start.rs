@@ -1,5 +1,5 @@
 //! An agent that can't start says why and leaves nothing behind. Needs root.
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
+#![allow(clippy::unwrap_used)] // a test may panic
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,7 @@ struct Configured {
 }
 
 fn configured(test: &str, host: &str, more: &str) -> Option<Configured> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: needs root; sudo -E cargo test");
+    if !testing::needs::root() {
         return None;
     }
     let folder = tempfile::tempdir().unwrap();
