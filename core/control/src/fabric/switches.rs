@@ -116,6 +116,7 @@ pub(crate) enum SwitchEvent {
 const STALE: usize = 10_000;
 /// Output is taken from a session when it is longer, so that no change is refused for want of room.
 const TAKEN: usize = 65_536;
+
 /// All switches and their channels.
 pub(crate) struct Switches {
     channels: BTreeMap<ChannelId, SwitchChannel>,
