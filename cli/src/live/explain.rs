@@ -71,10 +71,13 @@ fn flow(explanation: &Value) -> String {
         Some(bps) => super::rate_of(bps),
         None => "no limit".to_owned(),
     };
+    let enforced = match flow["failed"].as_str() {
+        Some(_) => format!("not enforced ({} stands)", limit("enforced_bps")),
+        None => format!("enforced {}", limit("enforced_bps")),
+    };
     out += &format!(
-        "  intended {}, enforced {}, measured {}\n",
+        "  intended {}, {enforced}, measured {}\n",
         limit("intended_bps"),
-        limit("enforced_bps"),
         rate(flow, "measured_bps")
     );
     out += &format!("  why:  {}\n", text(explanation, "why"));

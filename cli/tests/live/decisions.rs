@@ -1,23 +1,29 @@
-//! One way to decide: what a daemon decided, a replay of its recording decides again, and so does a
-//! fresh policy to which the simulator's driver tells the same at the same times.
+//! One way to decide: what a daemon decided, a replay of its recording decides again; and where the
+//! simulator's driver tells a fresh policy the same at the same times, the same is carried out.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use control::record::{Configuration, Content, Records};
-use control::{Change, Config, Configure};
+use control::record::{Configuration, Content, Record};
+use control::{Change, Config, Configure, Output};
 use controller::replay::{self, Recorded};
 use engine::{Actions, Application, FlowState, Notice, Outcome, Plan, World, drive};
-use model::{Directives, FlowId, LinkId, Network, NodeId, Observation, Severity};
-use policy::{Descriptor, Policy};
+use model::{
+    Cap, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId, Observation,
+    Severity,
+};
+use policy::{Descriptor, DirectiveKind, Policy};
 use protocol::Connection;
-use protocol::agent::{ConnectionReport, Report};
+use protocol::agent::{Command, ConnectionReport, Report};
 use serde_json::json;
 use units::{Bytes, Rate, Span, Time};
 
-use crate::rig::{Agent, Daemon, PATIENCE, config, declare};
+use crate::daemon::{Agent, Daemon, PATIENCE, config, declare};
 
 /// Something that a policy observed or decided, and when.
 #[derive(Clone, Debug)]
@@ -66,12 +72,12 @@ impl Policy for Tap {
     }
 }
 
-/// Configurations as the daemon reads them, with a tap.
 /// A policy that decides nothing.
 fn silent() -> Box<dyn Policy + Send> {
     policy::by_name("tcp", &policy::Parameters::default()).unwrap()
 }
 
+/// Configurations as the daemon reads them, with a tap.
 struct Tapped {
     recorded: Recorded,
     seam: Arc<Mutex<Seam>>,
@@ -90,119 +96,117 @@ impl Configure for Tapped {
     }
 }
 
-/// What is to be told and decided in the driver's world.
-struct Script {
-    steps: Vec<Step>,
-    /// The next step of the policy.
-    next: usize,
-    /// The next step to speak of.
-    spoken: usize,
-    /// The first difference.
-    difference: Option<String>,
+/// What was observed, and what left for actuators, and when.
+#[derive(Debug, Default, PartialEq)]
+struct Passed {
+    observed: Vec<(Time, Observation)>,
+    left: Vec<(Time, Directive)>,
 }
 
-impl Script {
-    /// Notes the first difference. Nothing is told after it.
-    fn differs(&mut self, what: String) {
-        let step = self.next;
-        self.difference.get_or_insert(format!("step {step}: {what}"));
-        (self.next, self.spoken) = (self.steps.len(), self.steps.len());
+impl Passed {
+    /// What the driver should make of what passed the seam. What a policy says leaves at the time of its
+    /// last observation.
+    fn expected(steps: &[Step]) -> Self {
+        let mut passed = Self::default();
+        for step in steps {
+            match step {
+                Step::Observed(at, observation) => passed.observed.push((*at, observation.clone())),
+                Step::Decided(directives) => {
+                    let (at, _) = *passed.observed.last().expect("something was observed");
+                    passed.left.extend(directives.iter().map(|directive| (at, directive.clone())));
+                }
+            }
+        }
+        passed
+    }
+
+    /// The first difference.
+    fn difference(&self, expected: &Self) -> Option<String> {
+        first_difference("observed", &self.observed, &expected.observed)
+            .or_else(|| first_difference("left", &self.left, &expected.left))
     }
 }
 
-/// The policy in the driver's world. It decides where the daemon's turns ended, and its ticks come as
-/// late as they came there.
+fn first_difference<T: Debug + PartialEq>(what: &str, is: &[T], should: &[T]) -> Option<String> {
+    let place =
+        (0..is.len().max(should.len())).find(|place| is.get(*place) != should.get(*place))?;
+    let (is, should) = (is.get(place), should.get(place));
+    Some(format!("{what}, {place}: {is:?} instead of {should:?}"))
+}
+
+/// The policy in the driver's world. It decides once about what the daemon's turn held, as the daemon
+/// does; its ticks are those that it asks for, as late as the daemon's clock woke.
 struct Player {
     inner: Box<dyn Policy + Send>,
-    has_observed: bool,
-    script: Rc<RefCell<Script>>,
+    steps: Rc<[Step]>,
+    next: usize,
+    passed: Rc<RefCell<Passed>>,
 }
 
 impl Policy for Player {
     fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
-        self.has_observed = true;
-        let mut script = self.script.borrow_mut();
-        match script.steps.get(script.next) {
-            Some(Step::Observed(at, then)) if *at == now && then == observation => {}
-            other => {
-                let other = format!("{other:?}");
-                script.differs(format!("{now:?} {observation:?} instead of {other}"));
-            }
-        }
-        script.next += 1;
-        if *observation == Observation::Tick {
-            script.spoken = script.next;
-            if self.inner.deadline().is_none_or(|deadline| deadline > now) {
-                script.differs(format!("a tick at {now:?} that the policy did not want"));
-            }
-        }
+        self.next += 1;
+        self.passed.borrow_mut().observed.push((now, observation.clone()));
         self.inner.observe(now, network, observation);
     }
 
     fn decide(&mut self, now: Time, network: &Network, out: &mut Directives) {
-        let mut script = self.script.borrow_mut();
-        if !std::mem::take(&mut self.has_observed) {
-            return script.differs(format!("a decision at {now:?} about nothing"));
+        if let Some(Step::Decided(_)) = self.steps.get(self.next) {
+            self.next += 1;
+            self.inner.decide(now, network, out);
         }
-        let Some(Step::Decided(then)) = script.steps.get(script.next).cloned() else {
-            return;
-        };
-        self.inner.decide(now, network, out);
-        if *out != then {
-            script.differs(format!("{out:?} instead of {then:?}"));
-        }
-        script.next += 1;
     }
 
     fn deadline(&self) -> Option<Time> {
-        let script = self.script.borrow();
-        match script.steps.get(script.next) {
-            Some(Step::Observed(at, Observation::Tick)) => Some(*at),
+        let own = self.inner.deadline()?;
+        let woken = self.steps.iter().skip(self.next).find_map(|step| match step {
+            Step::Observed(at, Observation::Tick) => Some(*at),
             _ => None,
-        }
+        });
+        Some(woken.map_or(own, |woken| own.max(woken)))
     }
 }
 
-/// Says what was observed, when it was.
+/// Starts the flows that the policy spoke of, and says what was observed, when it was.
 struct Speaker {
-    script: Rc<RefCell<Script>>,
+    flows: usize,
+    said: VecDeque<(Time, Observation)>,
 }
 
-impl Application<Still> for Speaker {
+impl Application<Recorder> for Speaker {
     fn arrival(&mut self) -> Option<Time> {
-        let mut script = self.script.borrow_mut();
-        while let Some(Step::Decided(_)) = script.steps.get(script.spoken) {
-            script.spoken += 1;
-        }
-        match script.steps.get(script.spoken) {
-            // The driver's own; the run goes on until it has come.
-            Some(Step::Observed(at, Observation::Tick)) => Some(*at + Span::from_secs(1)),
-            Some(Step::Observed(at, _)) => Some(*at),
-            _ => None,
-        }
+        self.said.front().map(|(at, _)| *at)
     }
 
-    fn arrive(&mut self, actions: &mut Actions<'_, Still>) -> Result<(), String> {
-        let mut script = self.script.borrow_mut();
-        if let Some(Step::Observed(at, observation)) = script.steps.get(script.spoken).cloned() {
-            if observation == Observation::Tick {
-                return Err(format!("the tick at {at:?} never comes"));
-            }
-            script.spoken += 1;
+    fn arrive(&mut self, actions: &mut Actions<'_, Recorder>) -> Result<(), String> {
+        for _ in 0..std::mem::take(&mut self.flows) {
+            actions.start(JobId(0), NodeId(0), NodeId(1), Bytes::MAX)?;
+        }
+        if let Some((_, observation)) = self.said.pop_front() {
             actions.tell(observation);
         }
         Ok(())
     }
 }
 
-/// A world in which nothing flows.
-struct Still(Time);
+/// A world in which nothing flows. It notes what is to be carried out.
+struct Recorder {
+    now: Time,
+    flows: u32,
+    passed: Rc<RefCell<Passed>>,
+}
 
-impl World for Still {
+impl Recorder {
+    fn note(&self, directive: Directive) {
+        self.passed.borrow_mut().left.push((self.now, directive));
+    }
+}
+
+impl World for Recorder {
     type Error = String;
 
     fn now(&self) -> Time {
-        self.0
+        self.now
     }
 
     fn run(&mut self, _: Time) -> Notice {
@@ -210,16 +214,29 @@ impl World for Still {
     }
 
     fn advance(&mut self, time: Time) {
-        self.0 = time;
+        self.now = time;
     }
 
     fn start(&mut self, _: &Network, _: NodeId, _: NodeId, _: Bytes) -> Result<FlowId, String> {
-        Err("nothing flows here".to_owned())
+        self.flows += 1;
+        Ok(FlowId(self.flows - 1))
     }
 
-    fn limit(&mut self, _: FlowId, _: Option<Rate>) {}
+    fn limit(&mut self, flow: FlowId, limit: Option<Rate>) {
+        self.note(Directive::Pace { flow, limit });
+    }
 
-    fn prioritize(&mut self, _: FlowId, _: u8) {}
+    fn prioritize(&mut self, flow: FlowId, priority: u8) {
+        self.note(Directive::Prioritize { flow, priority });
+    }
+
+    fn pace_pair(&mut self, src: NodeId, dst: NodeId, rate: Rate) {
+        self.note(Directive::PacePair { src, dst, rate });
+    }
+
+    fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
+        self.note(Directive::Window { link, flow, cap });
+    }
 
     fn state(&self, _: FlowId) -> Option<FlowState> {
         None
@@ -242,41 +259,54 @@ impl World for Still {
     }
 }
 
-/// Has the driver tell `policy` all that passed the seam; what is different, if anything.
+/// Has the driver tell `policy` all that passed the seam; the first difference in what it observes and
+/// in what is carried out, if there is one.
 fn driven(seam: &Seam, policy: Box<dyn Policy + Send>) -> Option<String> {
-    let steps = seam.steps.clone();
-    let count = steps.len();
-    let script = Rc::new(RefCell::new(Script { steps, next: 0, spoken: 0, difference: None }));
-    let speaker = Speaker { script: Rc::clone(&script) };
-    let player = Player { inner: policy, has_observed: false, script: Rc::clone(&script) };
+    let is_decision = |step: &Step| matches!(step, Step::Decided(_));
+    let end = seam.steps.iter().rposition(is_decision).expect("the policy decided");
+    let steps: Rc<[Step]> = seam.steps[..=end].into();
+    let expected = Passed::expected(&steps);
+    let paced = expected.left.iter().filter_map(|(_, directive)| match directive {
+        Directive::Pace { flow, .. } => Some(flow.index() + 1),
+        _ => None,
+    });
+    let flows = paced.max().unwrap_or(0);
+    let said = expected.observed.iter().filter(|(_, said)| *said != Observation::Tick).cloned();
+    let speaker = Speaker { flows, said: said.collect() };
+    let passed = Rc::new(RefCell::new(Passed::default()));
+    let player = Player { inner: policy, steps, next: 0, passed: Rc::clone(&passed) };
     let plan = Plan {
         network: seam.network.clone().expect("the policy observed something"),
         application: Box::new(speaker),
         policy: Some(Box::new(player)),
         control_delay: Span::ZERO,
         processing: Span::ZERO,
-        until: Time::NEVER,
+        until: expected.observed.last().expect("something was observed").0,
         monitors: Vec::new(),
         rates: None,
     };
-    let run = drive(Still(Time::ZERO), plan, &mut |_| {});
-    let mut script = script.borrow_mut();
-    if let Err(error) = run {
-        script.differs(error);
-    }
-    if script.next != count {
-        script.differs(format!("the run ends, of {count} steps"));
-    }
-    script.difference.take()
+    let world = Recorder { now: Time::ZERO, flows: 0, passed: Rc::clone(&passed) };
+    drive(world, plan, &mut |_| {}).unwrap();
+    passed.borrow().difference(&expected)
 }
+
+/// Priorities for more flows than rates.
+const STATIC: &str =
+    "rates = [\"10 Mbit/s\", \"20 Mbit/s\", \"30 Mbit/s\"]\nlevels = [2, 1, 0, 2]\n";
+
+/// What the agent says of a congested queue.
+const QUEUE: Bytes = Bytes::new(60_000);
+
+/// A recording is long enough with so many directives.
+const DIRECTIVES: u64 = 6;
 
 /// A daemon with the policy `name`, told by an application and an agent what each policy may want to
 /// know, until it has decided something; its recording.
-async fn recording(policy: &Descriptor) -> Vec<u8> {
+async fn recording(policy: &Descriptor) -> Vec<Record> {
     let name = policy.name;
     let parameters = match name {
-        "app-aware" | "app-aware-fast" => "interval = \"100 ms\"\n",
-        "static" => "rates = [\"10 Mbit/s\", \"20 Mbit/s\"]\n",
+        "app-aware" | "app-aware-fast" => "interval = \"20 ms\"\n",
+        "static" => STATIC,
         _ => "",
     };
     let port = "[[port]]\nfrom = \"s0\"\nto = \"h2\"\ninterface = \"eth0\"\n";
@@ -321,14 +351,16 @@ async fn recording(policy: &Descriptor) -> Vec<u8> {
     let start = Instant::now();
     for round in 1_u64.. {
         assert!(start.elapsed() < PATIENCE, "{name} never decides");
-        // Two streams fill a port of 100 Mbit/s: each delivers 48 Mbit/s, and 30 Mbit/s more wait.
+        // Two streams fill a port of 100 Mbit/s: each delivers 48 Mbit/s, and more waits at each in turn,
+        // or at its receiver.
         let elapsed = Span::from_secs_f64(start.elapsed().as_secs_f64());
         let delivered = Rate::from_mbps(48).bytes_in(elapsed);
-        let waiting = Rate::from_mbps(30).bytes_in(elapsed);
+        let turn = elapsed.as_nanos() / Span::from_millis(60).as_nanos();
+        let waiting = |flow: u64| Bytes::new((flow + turn) % 2 * 12_000_000);
         let report = |flow: u64| ConnectionReport {
             connection: connection(flow),
             delivered_bytes: delivered,
-            unsent_bytes: waiting,
+            unsent_bytes: waiting(flow),
             in_flight_bytes: Bytes::new(14_600),
             rtt_ns: Span::from_micros(200),
             retransmissions: 0,
@@ -336,12 +368,11 @@ async fn recording(policy: &Descriptor) -> Vec<u8> {
         agent.say(&Report::Connections { connections: (1..=6).map(report).collect() }).await;
         for severity in [Severity::Low, Severity::Medium, Severity::High] {
             let (node, interface) = ("s0".to_owned(), "eth0".to_owned());
-            let queue_bytes = Bytes::new(60_000);
-            agent.say(&Report::Congested { node, interface, severity, queue_bytes }).await;
+            agent.say(&Report::Congested { node, interface, severity, queue_bytes: QUEUE }).await;
         }
         let sample = |flow: u64| {
-            json!({ "flow": flow, "delivered_bytes": delivered, "sender_queue_bytes": waiting,
-                "receiver_queue_bytes": 0 })
+            json!({ "flow": flow, "delivered_bytes": delivered, "sender_queue_bytes": waiting(flow),
+                "receiver_queue_bytes": waiting(flow + 1) })
         };
         let said = json!([
             { "type": "streams", "job": "stream", "samples": [sample(1), sample(2)] },
@@ -358,7 +389,7 @@ async fn recording(policy: &Descriptor) -> Vec<u8> {
             }
             assert!(start.elapsed() < PATIENCE, "{metrics}");
         };
-        if round >= 3 && (policy.is_passive() || count(&metrics, "directives") > 0) {
+        if round >= 3 && (policy.is_passive() || count(&metrics, "directives") >= DIRECTIVES) {
             break;
         }
     }
@@ -369,7 +400,10 @@ async fn recording(policy: &Descriptor) -> Vec<u8> {
     assert!(declare(&mut client, "a", &end).await.0.is_success());
     daemon.signal("-TERM");
     assert!(daemon.wait().success());
-    replay::read(&daemon.path("records/epoch-000001.000.record")).unwrap()
+    let mut parts = replay::Parts::open(&daemon.path("records/epoch-000001.000.record")).unwrap();
+    let records = parts.by_ref().map(Result::unwrap).collect();
+    assert!(!parts.is_truncated());
+    records
 }
 
 /// A counter of the metrics.
@@ -379,49 +413,105 @@ fn count(metrics: &str, name: &str) -> u64 {
     line.unwrap_or_else(|| panic!("no {name}in {metrics}")).parse().unwrap()
 }
 
-/// A replay with a tap, and how another policy is made of what was recorded.
-fn replayed(name: &str, bytes: &[u8]) -> (Arc<Mutex<Seam>>, Configuration) {
+/// A replay with a tap, how another policy is made of what was recorded, and the commands that left.
+fn replayed(name: &str, records: &[Record]) -> (Seam, Configuration, Vec<Command>) {
     let seam = Arc::new(Mutex::new(Seam::default()));
     let mut configure = Tapped { recorded: Recorded::default(), seam: Arc::clone(&seam) };
-    let replayed = control::replay(bytes, &mut configure, |_, _| {}).unwrap();
-    assert!(replayed.digests > 0 && !replayed.truncated, "{name}: {replayed:?}");
-    assert_eq!(replayed.differs_after, None, "{name}");
-    let first = Records::new(bytes).unwrap().next().unwrap().unwrap();
+    let mut commands = Vec::new();
+    let tell = |_: &Record, outputs: &[Output]| {
+        for output in outputs {
+            if let Output::Agent(_, told) = output {
+                commands.extend_from_slice(&told.commands);
+            }
+        }
+    };
+    let again = records.iter().cloned().map(Ok::<_, Infallible>);
+    let replayed = control::replay(again, &mut configure, tell).unwrap();
+    assert!(replayed.digests > 0, "{name}: {replayed:?}");
+    assert_eq!((replayed.altered_after, replayed.differs_after), (None, None), "{name}");
+    let first = records[0].clone();
     let Content::Started(_, configuration) = first.content else { panic!("{first:?}") };
-    (seam, configuration)
+    let seam = std::mem::take(&mut *seam.lock().unwrap());
+    (seam, configuration, commands)
 }
 
 fn fresh(configuration: &Configuration) -> Box<dyn Policy + Send> {
     Recorded::default().start(configuration).unwrap().policy
 }
 
+/// Whether a command is of this kind of directive. Rates of pairs are divided among connections.
+const fn carries(command: &Command, kind: DirectiveKind) -> bool {
+    match kind {
+        DirectiveKind::Pace | DirectiveKind::PacePair => matches!(command, Command::Pace { .. }),
+        DirectiveKind::Prioritize => matches!(command, Command::Prioritize { .. }),
+        DirectiveKind::Window => matches!(command, Command::Window { .. }),
+        DirectiveKind::Space | DirectiveKind::Grant | DirectiveKind::Gather => false,
+    }
+}
+
 #[tokio::test]
 async fn a_daemon_its_replay_and_the_driver_decide_the_same() {
     for policy in policy::POLICIES.iter().filter(|policy| policy.is_live()) {
         let name = policy.name;
-        let bytes = recording(policy).await;
-        let (seam, configuration) = replayed(name, &bytes);
-        let seam = seam.lock().unwrap();
+        let records = recording(policy).await;
+        let (seam, configuration, commands) = replayed(name, &records);
         if let Some(difference) = driven(&seam, fresh(&configuration)) {
             panic!("{name}: {difference}");
         }
-        let directives = seam.steps.iter().map(|step| match step {
-            Step::Decided(directives) => directives.len(),
-            Step::Observed(..) => 0,
-        });
-        let directives: usize = directives.sum();
-        eprintln!("{name}: {} steps, {directives} directives", seam.steps.len());
-        assert_eq!(directives == 0, policy.is_passive(), "{name}");
+        let Passed { observed, left } = Passed::expected(&seam.steps);
+        let (steps, directives) = (seam.steps.len(), left.len() as u64);
+        eprintln!("{name}: {steps} steps, {directives} directives, {} commands", commands.len());
+        let enough = if policy.is_passive() { 0 } else { DIRECTIVES };
+        assert!(directives >= enough && (directives > 0) == (enough > 0), "{name}");
+        // What the controller does alike in the daemon and in a replay is held to what the agent said
+        // and was told.
+        let notices: Vec<_> = observed
+            .iter()
+            .filter_map(|(_, observation)| match observation {
+                Observation::Measured(Measured::Congested { severity, queue, .. }) => {
+                    Some((*severity, *queue))
+                }
+                _ => None,
+            })
+            .collect();
+        let said = [Severity::Low, Severity::Medium, Severity::High].map(|level| (level, QUEUE));
+        assert!(notices.len() >= 9 && notices.chunks(3).all(|three| three == said), "{name}");
+        for kind in policy.directives {
+            assert!(commands.iter().any(|command| carries(command, *kind)), "{name}: no {kind}");
+        }
+        if name == "static" {
+            let rate = |mbps| Some(Rate::from_mbps(mbps));
+            let pace = |flow, mbps| Directive::Pace { flow: FlowId(flow), limit: rate(mbps) };
+            let prioritize =
+                |flow, priority| Directive::Prioritize { flow: FlowId(flow), priority };
+            let by_hand = [
+                [pace(0, 10), prioritize(0, 2)],
+                [pace(1, 20), prioritize(1, 1)],
+                [pace(2, 30), prioritize(2, 0)],
+            ];
+            let by_hand: Vec<_> = by_hand.into_iter().flatten().chain([prioritize(3, 2)]).collect();
+            let left: Vec<_> = left.into_iter().map(|(_, directive)| directive).collect();
+            assert_eq!(left, by_hand);
+        }
     }
 }
 
-/// A policy that forgets one directive of the second decision that has any.
-struct Forgetful {
+/// What is wrong with a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// It forgets one directive of the second decision that has any.
+    Directive,
+    /// It never asks for a tick.
+    Deadline,
+}
+
+struct Faulty {
     inner: Box<dyn Policy + Send>,
+    fault: Fault,
     decisions: usize,
 }
 
-impl Policy for Forgetful {
+impl Policy for Faulty {
     fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
         self.inner.observe(now, network, observation);
     }
@@ -431,26 +521,28 @@ impl Policy for Forgetful {
         self.inner.decide(now, network, out);
         if out.len() > from {
             self.decisions += 1;
-            if self.decisions == 2 {
+            if (self.fault, self.decisions) == (Fault::Directive, 2) {
                 out.pop();
             }
         }
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.inner.deadline()
+        self.inner.deadline().filter(|_| self.fault != Fault::Deadline)
     }
 }
 
-/// The comparison finds a single directive that is missing, and another policy altogether.
+/// The comparison finds a single directive that is missing, a deadline that is, and another policy
+/// altogether.
 #[tokio::test]
 async fn a_fault_in_a_decision_is_found() {
-    let bytes = recording(policy::find("fair").unwrap()).await;
-    let (seam, configuration) = replayed("fair", &bytes);
-    let seam = seam.lock().unwrap();
-    let faulty = Forgetful { inner: fresh(&configuration), decisions: 0 };
-    let difference = driven(&seam, Box::new(faulty)).unwrap();
-    assert!(difference.contains(" instead of "), "{difference}");
+    let records = recording(policy::find("fair").unwrap()).await;
+    let (seam, configuration, _) = replayed("fair", &records);
+    for (fault, what) in [(Fault::Directive, "left"), (Fault::Deadline, "observed")] {
+        let inner = fresh(&configuration);
+        let difference = driven(&seam, Box::new(Faulty { inner, fault, decisions: 0 })).unwrap();
+        assert!(difference.starts_with(what), "{fault:?}: {difference}");
+    }
     assert!(driven(&seam, silent()).is_some());
     assert_eq!(driven(&seam, fresh(&configuration)), None);
 }

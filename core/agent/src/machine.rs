@@ -171,10 +171,13 @@ impl Agent {
             reports.push(Report::Failed { epoch, sequence, command: command.clone(), reason });
         };
         actuator.execute(now, &Operation::Renew { epoch, lease }).map_err(Lapse::NotRenewed)?;
-        // It isn't stale.
-        let _ = self.leases.renew(now, epoch, lease, |_| {});
-        self.told = true;
+        if begins {
+            self.leases.set(epoch, Time::ZERO);
+        }
+        // What has ended doesn't come back with the epoch's next lease.
         self.forget_ended(now);
+        self.leases.set(epoch, now + lease);
+        self.told = true;
         let mut kept = Kept::default();
         for command in &commands.commands {
             if let Err(reason) = self.execute(now, command, actuator, &mut kept) {

@@ -14,6 +14,8 @@ use units::{Bytes, Rate, Span, Time};
 const LEASE: Span = Span::from_secs(3);
 const PORT: PortNumber = PortNumber(0);
 const RATE: Rate = Rate::from_mbps(5);
+const THRESHOLDS: Thresholds =
+    Thresholds { low: 30, medium: 60, high: 85, recovery: Span::from_secs(1) };
 const CAP: Cap = Cap { bytes: Bytes::new(3_000), floor_segments: 1 };
 
 fn s(seconds: u64) -> Time {
@@ -34,6 +36,10 @@ fn window(source: u16, cap: Option<Cap>) -> Command {
     Command::Window { node, interface, connection: Some(connection(source)), cap }
 }
 
+fn class(source: u16, priority: u8) -> Command {
+    Command::Prioritize { connection: connection(source), priority }
+}
+
 fn watch(watch: Option<PortWatch>) -> Command {
     Command::Watch { node: "s1".into(), interface: "eth0".into(), watch }
 }
@@ -48,12 +54,16 @@ struct Host {
     kernel: Kernel,
     sequence: u64,
     fails: Option<fn(&Operation) -> bool>,
+    /// What the agent had its kernel do.
+    operations: Vec<Operation>,
 }
 
-struct Failing<'a>(&'a mut Kernel, Option<fn(&Operation) -> bool>);
+/// A kernel that notes what it has to do, and may fail at it.
+struct Failing<'a>(&'a mut Kernel, Option<fn(&Operation) -> bool>, &'a mut Vec<Operation>);
 
 impl Actuator for Failing<'_> {
     fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
+        self.2.push(*operation);
         if self.1.is_some_and(|fails| fails(operation)) {
             return Err("no".into());
         }
@@ -81,7 +91,7 @@ fn machine() -> Agent {
 impl Host {
     fn new() -> Self {
         let kernel = Kernel::new(1, Capacity { limits: 4, connections: 4 });
-        Self { agent: machine(), kernel, sequence: 0, fails: None }
+        Self { agent: machine(), kernel, sequence: 0, fails: None, operations: Vec::new() }
     }
 
     fn told(
@@ -95,8 +105,15 @@ impl Host {
         let sequence = self.sequence;
         let commands = Commands { epoch, sequence, lease_ns: LEASE, complete, commands };
         let mut reports = Vec::new();
-        let mut actuator = Failing(&mut self.kernel, self.fails);
+        let mut actuator = Failing(&mut self.kernel, self.fails, &mut self.operations);
         self.agent.obey(now, &commands, &mut actuator, &mut reports).map(|()| reports)
+    }
+
+    fn tick(&mut self, now: Time) -> Vec<Report> {
+        let mut reports = Vec::new();
+        let mut actuator = Failing(&mut self.kernel, self.fails, &mut self.operations);
+        self.agent.tick(now, &mut actuator, &mut reports).unwrap();
+        reports
     }
 
     fn all(&mut self, now: Time, epoch: u64, commands: Vec<Command>) -> Vec<Report> {
@@ -151,8 +168,7 @@ fn complete_ends_what_its_epoch_granted_and_no_more() {
     let all = |sources: [u16; 2]| -> Vec<Command> {
         let paced = sources.map(|source| pace(source, Some(RATE)));
         let capped = sources.map(|source| window(source, Some(CAP)));
-        let classed = sources
-            .map(|source| Command::Prioritize { connection: connection(source), priority: 9 });
+        let classed = sources.map(|source| class(source, 9));
         [paced, capped, classed].concat()
     };
     let stand = |host: &Host, now, source| {
@@ -175,14 +191,111 @@ fn complete_ends_what_its_epoch_granted_and_no_more() {
 }
 
 #[test]
+fn whatever_is_said_renews_the_lease() {
+    let mut host = Host::new();
+    host.all(s(0), 1, vec![pace(1, Some(RATE))]);
+    for second in [2, 4, 6] {
+        assert_eq!(host.told(s(second), 1, false, vec![]), Ok(vec![host.applied(1)]));
+        assert_eq!(host.agent.deadline(), Some(s(second) + LEASE), "in the agent");
+        assert_eq!(host.kernel.leases().end(1), s(second) + LEASE, "in its kernel");
+    }
+}
+
+#[test]
+fn what_has_ended_makes_room_and_is_forgotten() {
+    let all = |sources: std::ops::RangeInclusive<u16>| -> Vec<Command> {
+        let each = |source| [pace(source, Some(RATE)), window(source, Some(CAP)), class(source, 1)];
+        sources.flat_map(each).collect()
+    };
+    // The epoch's lease ends while another stands; or nothing does, and the same epoch begins again.
+    for (next, ticks) in [(2, true), (1, true), (1, false)] {
+        let mut host = Host::new();
+        host.all(s(0), 1, all(1..=4));
+        if next == 2 {
+            host.all(s(1), 2, vec![]);
+        }
+        assert_eq!(host.kernel.granted().count(), 4);
+        host.operations.clear();
+        if ticks {
+            assert_eq!(host.agent.deadline(), Some(s(3)));
+            assert_eq!(host.tick(s(3)), []);
+            assert_eq!(host.operations, [Operation::Sweep]);
+            assert_eq!(host.kernel.granted().count(), 0, "swept out");
+        }
+        host.operations.clear();
+        assert_eq!(host.all(s(3), next, all(5..=8)), [host.applied(next)], "there is room");
+        assert_eq!(host.operations.len(), 13, "and nothing to end: {:?}", host.operations);
+        host.operations.clear();
+        let gone = vec![pace(1, None), window(1, None), class(1, 0)];
+        assert_eq!(host.told(s(3), next, false, gone), Ok(vec![host.applied(next)]));
+        assert!(matches!(host.operations[..], [Operation::Renew { .. }]));
+    }
+}
+
+/// What a kernel held under a lease that ended doesn't come back with the next lease of the epoch.
+#[test]
+fn a_lease_that_begins_again_begins_with_nothing() {
+    let (mut kernel, only) =
+        (Kernel::new(1, Capacity { limits: 4, connections: 4 }), connection(1));
+    let renew = Operation::Renew { epoch: 1, lease: LEASE };
+    let granted = [
+        renew,
+        Operation::Pace { connection: only, rate: Some(RATE) },
+        Operation::Cap { port: PORT, connection: Some(only), cap: Some(CAP) },
+        Operation::Classify { port: PORT, connection: only, class: Some(1) },
+    ];
+    granted.iter().for_each(|operation| kernel.execute(s(0), operation).unwrap());
+    let stands = |kernel: &Kernel, now| {
+        let (cap, class) = (kernel.cap(now, PORT, &only), kernel.class(now, PORT, &only));
+        [kernel.limit(now, &only).is_some(), cap.is_some(), class.is_some()]
+    };
+    assert_eq!([s(0), s(3)].map(|now| stands(&kernel, now)), [[true; 3], [false; 3]]);
+    kernel.execute(s(4), &renew).unwrap();
+    assert_eq!(stands(&kernel, s(4)), [false; 3]);
+    assert_eq!(kernel.granted().count(), 0);
+}
+
+#[test]
+fn the_cap_of_a_connection_goes_before_that_of_its_port() {
+    let mut host = Host::new();
+    let wide = Cap { bytes: Bytes::new(9_000), ..CAP };
+    let (node, interface) = ("s1".into(), "eth0".into());
+    let all = Command::Window { node, interface, connection: None, cap: Some(wide) };
+    host.all(s(0), 1, vec![all, window(1, Some(CAP))]);
+    let caps = |host: &Host| [1, 2].map(|of| host.kernel.cap(s(0), PORT, &connection(of)));
+    assert_eq!(caps(&host), [Some(CAP), Some(wide)]);
+    host.told(s(0), 1, false, vec![window(1, None)]).unwrap();
+    assert_eq!(caps(&host), [Some(wide); 2]);
+}
+
+#[test]
+fn whichever_command_fails_it_is_reported() {
+    let mut host = Host::new();
+    host.fails = Some(|operation| !matches!(operation, Operation::Renew { .. }));
+    let commands =
+        [pace(1, Some(RATE)), class(1, 1), window(1, Some(CAP)), watch(Some(PortWatch::default()))];
+    let answer = host.all(s(0), 1, commands.to_vec());
+    let failed = commands.map(|command| Report::Failed {
+        epoch: 1,
+        sequence: 1,
+        command,
+        reason: "no".into(),
+    });
+    assert_eq!(answer, [&failed[..], &[host.applied(1)]].concat());
+    host.operations.clear();
+    host.all(s(1), 1, vec![]);
+    assert_eq!(host.operations.len(), 1, "nothing stands that had to end");
+}
+
+#[test]
 fn what_fails_is_reported_and_the_rest_is_done() {
     let mut host = Host::new();
     let unknown = Connection { source: ([10, 0, 0, 1], 0).into(), ..connection(1) };
     let unknown = Command::Pace { connection: unknown, rate_bps: Some(RATE) };
     let (node, interface) = ("s1".into(), "eth7".into());
     let nowhere = Command::Window { node, interface, connection: None, cap: Some(CAP) };
-    let falling = queue(Thresholds { low: 60, ..Thresholds::default() });
-    let deep = queue(Thresholds { high: 5_000, ..Thresholds::default() });
+    let falling = queue(Thresholds { low: 60, ..THRESHOLDS });
+    let deep = queue(Thresholds { high: 5_000, ..THRESHOLDS });
     let full = pace(5, Some(RATE));
     let commands: Vec<_> = [unknown.clone(), nowhere.clone(), falling.clone(), deep.clone()]
         .into_iter()
@@ -255,12 +368,18 @@ fn it_tells_of_watched_ports_and_samples_while_somebody_listens() {
     assert_eq!(host.kernel.watch(PORT), Some(PortWatch::default()));
     host.agent.hear(PORT, &congested, &mut reports);
     host.agent.hear(PortNumber(9), &congested, &mut reports);
-    assert!(matches!(&reports[..], [Report::Congested { severity: Severity::High, .. }]));
+    let (node, interface) = ("s1".into(), "eth0".into());
+    let (severity, queue_bytes) = (Severity::High, Bytes::new(9));
+    assert_eq!(reports, [Report::Congested { node, interface, severity, queue_bytes }]);
     reports.clear();
+    host.agent.hear(PORT, &Happening::Opened(connection(1)), &mut reports);
+    host.agent.hear(PORT, &Happening::Closed(connection(2)), &mut reports);
+    let (opened, closed) = (connection(1), connection(2));
+    let said = [Report::Opened { connection: opened }, Report::Closed { connection: closed }];
+    assert_eq!(reports, said);
     let due = host.agent.deadline().unwrap();
     assert_eq!(due, Time::ZERO + every);
-    let mut actuator = Failing(&mut host.kernel, None);
-    host.agent.tick(due, &mut actuator, &mut reports).unwrap();
+    let reports = host.tick(due);
     let sizes = reports.iter().map(|report| match report {
         Report::Connections { connections } => connections.len(),
         other => panic!("{other:?}"),
@@ -269,7 +388,7 @@ fn it_tells_of_watched_ports_and_samples_while_somebody_listens() {
     assert_eq!(host.agent.deadline(), Some(due + every));
     host.agent.disconnected();
     assert_eq!(host.agent.deadline(), Some(s(3)), "the lease");
-    host.agent.tick(s(3), &mut host.kernel, &mut reports).unwrap();
+    assert_eq!(host.tick(s(3)), []);
     assert_eq!(host.agent.deadline(), None);
     host.all(s(4), 1, vec![]);
     assert_eq!(host.kernel.watch(PORT), None);

@@ -28,12 +28,15 @@ pub(crate) struct Agent {
     pub(crate) hosts: Vec<NodeId>,
     pub(crate) capabilities: Vec<Capability>,
     /// It has said hello.
-    greeted: bool,
+    pub(crate) greeted: bool,
     budget: Budget,
     /// When it reported last.
     pub(crate) heard: Time,
-    /// The number of the last commands.
+    /// The highest epoch that it has said to obey.
+    pub(crate) obeys: u64,
+    /// The number of the last commands, and of the last that were complete.
     sequence: u64,
+    completed: u64,
     /// The last number that it has confirmed.
     applied: u64,
     /// When it must hear something again.
@@ -64,6 +67,8 @@ pub(crate) struct Everything {
     pub(crate) commands: Vec<Command>,
 }
 
+/// Failed commands that are tried again with one renewal.
+const RETRIED: usize = 64;
 /// Unconfirmed commands beyond which those that newer ones replaced are forgotten; a multiple of the
 /// grants, so that forgetting costs little per command.
 const UNCONFIRMED: usize = 128;
@@ -105,6 +110,19 @@ impl Agent {
         self.batch.push(command);
     }
 
+    /// Has rates and priorities that could not be set sent again: there may be room now.
+    fn retry(&mut self) {
+        let failed: Vec<Connection> = self.failures.to_retry().take(RETRIED).copied().collect();
+        for connection in failed {
+            let Grant { rate, priority } =
+                self.grants.get(&connection).copied().unwrap_or_default();
+            self.send(Command::Pace { connection, rate_bps: rate });
+            if self.failures.has_priority(&connection) {
+                self.send(Command::Prioritize { connection, priority });
+            }
+        }
+    }
+
     pub(crate) fn unconfirmed(&self) -> usize {
         self.unconfirmed.len()
     }
@@ -139,8 +157,6 @@ pub(crate) struct Agents {
     /// When each agent must hear something again. Whatever it is told renews its lease, so that
     /// renewals of many agents don't fall on one moment.
     renewals: BTreeSet<(Time, ChannelId)>,
-    /// The highest epoch that an agent obeys.
-    highest_epoch: u64,
 }
 
 impl Agents {
@@ -263,13 +279,17 @@ impl Agents {
         Ok(replaced)
     }
 
-    /// An agent obeys an epoch.
-    pub(crate) fn note_epoch(&mut self, epoch: u64) {
-        self.highest_epoch = self.highest_epoch.max(epoch);
+    /// An agent says that it obeys an epoch.
+    pub(crate) fn note_epoch(&mut self, channel: ChannelId, epoch: u64) {
+        if let Some(agent) = self.agents.get_mut(&channel) {
+            agent.obeys = agent.obeys.max(epoch);
+        }
     }
 
-    pub(crate) const fn highest_epoch(&self) -> u64 {
-        self.highest_epoch
+    /// The agent that says to obey the highest epoch, and that epoch.
+    pub(crate) fn highest_epoch(&self) -> Option<(&str, u64)> {
+        let highest = self.agents.values().max_by_key(|agent| agent.obeys)?;
+        Some((&highest.identity, highest.obeys))
     }
 
     /// The agent that acts for a node.
@@ -280,6 +300,10 @@ impl Agents {
 
     pub(crate) fn acts_for(&self, channel: ChannelId, node: NodeId) -> bool {
         self.acting.get(&node) == Some(&channel)
+    }
+
+    pub(crate) fn identity(&self, channel: ChannelId) -> &str {
+        self.agents.get(&channel).map_or("", |agent| &agent.identity)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Agent> {
@@ -294,6 +318,10 @@ impl Agents {
         let Some(agent) = self.agents.get_mut(&channel) else {
             return false;
         };
+        if agent.complete {
+            // Everything will be told, this too. Until then `grants` are what it was told before.
+            return true;
+        }
         let old = agent.grants.get(&connection).copied().unwrap_or_default();
         if old == grant {
             return true;
@@ -302,10 +330,6 @@ impl Agents {
             agent.grants.remove(&connection);
         } else {
             agent.grants.insert(connection, grant);
-        }
-        if agent.complete {
-            // Everything will be told, this too.
-            return true;
         }
         if old.rate != grant.rate {
             agent.send(Command::Pace { connection, rate_bps: grant.rate });
@@ -345,7 +369,8 @@ impl Agents {
         true
     }
 
-    /// An agent has carried out commands up to a number, which `confirm` hears.
+    /// An agent has carried out commands up to a number, which `confirm` hears. False: it was never
+    /// told so many.
     pub(crate) fn applied(
         &mut self,
         cx: &Context,
@@ -353,12 +378,14 @@ impl Agents {
         epoch: u64,
         sequence: u64,
         mut confirm: impl FnMut(Connection, Option<Rate>),
-    ) {
-        self.note_epoch(epoch);
+    ) -> bool {
+        self.note_epoch(channel, epoch);
         let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
-            return;
+            return true;
         };
-        let sequence = sequence.min(agent.sequence);
+        if sequence > agent.sequence {
+            return false;
+        }
         agent.applied = agent.applied.max(sequence);
         while let Some((number, connection, rate)) = agent.unconfirmed.front().copied() {
             if number > sequence {
@@ -375,9 +402,11 @@ impl Agents {
             // The memory of a burst isn't kept for ever.
             agent.unconfirmed.shrink_to(UNCONFIRMED);
         }
+        true
     }
 
-    /// An agent could not carry out a command; whether it had been told so.
+    /// An agent could not carry out a command; whether it had been told so. What stood before stands,
+    /// but where the commands were complete: `unconfirm` hears of those.
     pub(crate) fn failed(
         &mut self,
         cx: &Context,
@@ -385,8 +414,9 @@ impl Agents {
         (epoch, sequence): (u64, u64),
         command: &Command,
         reason: &str,
+        unconfirm: impl FnOnce(Connection),
     ) -> bool {
-        self.note_epoch(epoch);
+        self.note_epoch(channel, epoch);
         let Some(agent) = self.agents.get_mut(&channel).filter(|_| epoch == cx.epoch) else {
             return false;
         };
@@ -394,6 +424,13 @@ impl Agents {
             return false;
         }
         agent.unanswered = agent.unanswered.saturating_sub(1);
+        if sequence < agent.completed {
+            // All was told anew since.
+            return true;
+        }
+        if let (true, Command::Pace { connection, .. }) = (sequence == agent.completed, command) {
+            unconfirm(*connection);
+        }
         agent.failures.failed(command, sequence, reason, cx.limits.flows);
         true
     }
@@ -455,13 +492,20 @@ impl Agents {
         agent.unconfirmed.extend(unlimited.map(|(connection, _)| (sequence, *connection, None)));
         (agent.grants, agent.windows) = (grants, windows);
         agent.batch.clear();
+        agent.failures = Failures::default();
         batch.into_iter().for_each(|command| agent.send(command));
     }
 
     /// The commands for an agent that has said hello; without any, they renew its lease.
     pub(crate) fn take_commands(&mut self, cx: &Context, channel: ChannelId) -> Option<Commands> {
         let agent = self.agents.get_mut(&channel).filter(|agent| agent.greeted)?;
+        if agent.batch.is_empty() && !agent.complete {
+            agent.retry();
+        }
         agent.sequence += 1;
+        if agent.complete {
+            agent.completed = agent.sequence;
+        }
         self.renewals.remove(&(agent.renew_at, channel));
         agent.renew_at = cx.renewal();
         self.renewals.insert((agent.renew_at, channel));
@@ -549,8 +593,9 @@ mod tests {
         assert_eq!(applied(&mut agents, 3, 2), [], "of another epoch");
         assert_eq!(applied(&mut agents, 4, 1), [], "of commands before");
         let last = (connection(1), Some(Rate::from_mbps(20)));
-        assert_eq!(applied(&mut agents, 4, 99).last(), Some(&last));
-        assert_eq!(agents.highest_epoch(), 4);
+        assert_eq!(applied(&mut agents, 4, 99), [], "of commands that it was never told");
+        assert_eq!(applied(&mut agents, 4, 2).last(), Some(&last));
+        assert_eq!(agents.highest_epoch(), Some(("a", 4)));
     }
 
     #[test]

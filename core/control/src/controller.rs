@@ -101,7 +101,8 @@ impl Controller {
     /// Takes in one thing that happened at `now`. Time that goes backwards is taken to stand still.
     ///
     /// # Errors
-    /// A declaration or a report that is not taken, and why. Nothing has changed then.
+    /// A declaration or a report that is not taken, and why. Nothing has changed then, but that of a
+    /// report on several connections those of the agent's own hosts are taken.
     pub fn observe(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
         self.context.now = self.context.now.max(now);
         match input {
@@ -176,10 +177,10 @@ impl Controller {
         }
     }
 
-    /// The epoch of a controller that agents obey instead of this one, when there is one: then this
-    /// one should end, or begin again with a higher epoch.
-    pub fn outranked(&self) -> Option<u64> {
-        Some(self.agents.highest_epoch()).filter(|epoch| *epoch > self.context.epoch)
+    /// An agent that says to obey a later epoch than this controller's, and that epoch: then this one
+    /// should end, or begin again with a higher epoch.
+    pub fn outranked(&self) -> Option<(&str, u64)> {
+        self.agents.highest_epoch().filter(|(_, epoch)| *epoch > self.context.epoch)
     }
 
     /// Tells the policy.

@@ -166,6 +166,12 @@ impl Desired {
         self.windows.range(all).map(|((_, flow), cap)| (*flow, *cap))
     }
 
+    /// The cap of a flow's window at a link: its own, or that of all.
+    pub(crate) fn window(&self, link: LinkId, flow: FlowId) -> Option<Cap> {
+        let own = self.windows.get(&(link, Some(flow)));
+        own.or_else(|| self.windows.get(&(link, None))).copied()
+    }
+
     /// Takes out the caps of a flow: the links where it had one.
     pub(crate) fn take_windows(&mut self, of: FlowId) -> Vec<LinkId> {
         let links = self.windows.keys().filter(|(_, flow)| *flow == Some(of));

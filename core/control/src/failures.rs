@@ -48,21 +48,26 @@ struct Failure {
     /// The number of the commands that it failed with.
     sequence: u64,
     reason: String,
-    /// The number of the last commands that tried again.
+    /// The number of the last commands, sent after those that failed, with one for the same thing. Once
+    /// they are confirmed and that one has not failed too, this failure is over.
     retried: Option<u64>,
 }
 
 /// The failures of an agent.
 #[derive(Default)]
-pub(crate) struct Failures(BTreeMap<Thing, Failure>);
+pub(crate) struct Failures {
+    things: BTreeMap<Thing, Failure>,
+    /// The number of the last commands of which more failed than are kept.
+    dropped: u64,
+}
 
 impl Failures {
     /// A command is sent with this number.
     pub(crate) fn sent(&mut self, command: &Command, sequence: u64) {
-        if self.0.is_empty() {
+        if self.things.is_empty() {
             return;
         }
-        if let Some(failure) = self.0.get_mut(&Thing::of(command)) {
+        if let Some(failure) = self.things.get_mut(&Thing::of(command)) {
             failure.retried = Some(sequence);
         }
     }
@@ -70,39 +75,72 @@ impl Failures {
     /// A command of this number failed. Beyond `most`, failures are not kept.
     pub(crate) fn failed(&mut self, command: &Command, sequence: u64, reason: &str, most: usize) {
         let thing = Thing::of(command);
-        if self.0.len() >= most && !self.0.contains_key(&thing) {
+        if self.things.len() >= most && !self.things.contains_key(&thing) {
+            self.dropped = self.dropped.max(sequence);
             return;
         }
-        let before = self.0.get(&thing).and_then(|failure| failure.retried);
+        let before = self.things.get(&thing).and_then(|failure| failure.retried);
         let retried = before.filter(|later| *later > sequence);
         let reason = reason.chars().take(REASON).collect();
-        self.0.insert(thing, Failure { sequence, reason, retried });
+        self.things.insert(thing, Failure { sequence, reason, retried });
     }
 
     /// A command is not needed any more.
     pub(crate) fn forget(&mut self, command: &Command) {
-        self.0.remove(&Thing::of(command));
+        self.things.remove(&Thing::of(command));
     }
 
     /// Commands up to this number were carried out, but for those that failed.
     pub(crate) fn applied(&mut self, sequence: u64) {
-        self.0.retain(|_, failure| failure.retried.is_none_or(|number| number > sequence));
+        self.things.retain(|_, failure| failure.retried.is_none_or(|number| number > sequence));
     }
 
-    /// Whether the rate that a connection was given with commands of this number was not set.
+    /// Whether the rate that a connection was given with commands of this number was not set, or may
+    /// not have been.
     pub(crate) fn missed(&self, connection: &Connection, sequence: u64) -> bool {
-        !self.0.is_empty()
-            && self.0.get(&Thing::Rate(*connection)).is_some_and(|f| f.sequence == sequence)
+        sequence <= self.dropped
+            || !self.things.is_empty()
+                && self
+                    .things
+                    .get(&Thing::Rate(*connection))
+                    .is_some_and(|f| f.sequence == sequence)
     }
 
-    /// Why a connection is not held to its rate.
-    pub(crate) fn rate(&self, connection: &Connection) -> Option<&str> {
-        self.0.get(&Thing::Rate(*connection)).map(|failure| failure.reason.as_str())
+    /// Why a connection doesn't have its rate, its priority, or a window of its own.
+    pub(crate) fn of(&self, connection: &Connection) -> Option<&str> {
+        let about = |thing: &Thing| match thing {
+            Thing::Rate(of) | Thing::Priority(of) | Thing::Window(_, _, Some(of)) => {
+                of == connection
+            }
+            _ => false,
+        };
+        let mut failed = self.things.iter().filter(|(thing, _)| about(thing));
+        failed.next().map(|(_, failure)| failure.reason.as_str())
+    }
+
+    /// Why windows are not capped where a node's interface leads.
+    pub(crate) fn window(&self, node: &str, interface: &str) -> Option<&str> {
+        let thing = Thing::Window(node.into(), interface.into(), None);
+        self.things.get(&thing).map(|failure| failure.reason.as_str())
+    }
+
+    /// Connections whose rate or priority failed and was not tried again since.
+    pub(crate) fn to_retry(&self) -> impl Iterator<Item = &Connection> {
+        let failed = self.things.iter().filter(|(_, f)| f.sequence > 0 && f.retried.is_none());
+        failed.filter_map(|(thing, _)| match thing {
+            Thing::Rate(connection) | Thing::Priority(connection) => Some(connection),
+            _ => None,
+        })
+    }
+
+    /// Whether a connection doesn't have its priority.
+    pub(crate) fn has_priority(&self, connection: &Connection) -> bool {
+        self.things.contains_key(&Thing::Priority(*connection))
     }
 
     /// Connections whose rate was not set. What stands of them instead is as before.
     pub(crate) fn connections(&self) -> impl Iterator<Item = &Connection> {
-        self.0.keys().filter_map(|thing| match thing {
+        self.things.keys().filter_map(|thing| match thing {
             Thing::Rate(connection) => Some(connection),
             _ => None,
         })
@@ -110,8 +148,8 @@ impl Failures {
 
     /// All of them in a sentence, if there are any.
     pub(crate) fn summary(&self) -> Option<String> {
-        let (thing, failure) = self.0.first_key_value()?;
-        let more = match self.0.len() - 1 {
+        let (thing, failure) = self.things.first_key_value()?;
+        let more = match self.things.len() - 1 {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };

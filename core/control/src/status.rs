@@ -60,7 +60,7 @@ pub struct AgentStatus {
     pub hosts: Vec<String>,
     /// What its kernel gives.
     pub capabilities: Vec<Capability>,
-    /// Connections that are held to a rate.
+    /// Connections whose rate it has confirmed.
     pub paced: usize,
     /// Commands that it has not confirmed yet.
     pub unconfirmed: u64,
@@ -104,7 +104,7 @@ pub struct LinkStatus {
     pub up: bool,
     /// Flows whose path it is on.
     pub flows: usize,
-    /// What limits of them add up to, frame bytes.
+    /// What the limits that the policy wants for them add up to, frame bytes.
     pub limited_bps: Rate,
     /// What was measured of them, payload.
     pub measured_bps: Rate,
@@ -126,9 +126,9 @@ pub struct FlowStatus {
     pub intended_bps: Option<Rate>,
     /// The limit that is confirmed to stand.
     pub enforced_bps: Option<Rate>,
-    /// Why the limit that the policy wants could not be set.
+    /// Why a limit, a class or a window that the policy wants is not there.
     pub failed: Option<String>,
-    /// What was measured between the last two reports, payload.
+    /// What was measured between the last two reports, payload; nothing where the last is old.
     pub measured_bps: Option<Rate>,
     /// What it was declared to be, payload; after a contradiction, what was measured.
     pub bytes: Option<Bytes>,
@@ -166,7 +166,7 @@ pub struct Bottleneck {
     pub link: String,
     /// What it carries, frame bytes.
     pub capacity_bps: Rate,
-    /// What limits of the flows on it add up to, frame bytes.
+    /// What the limits that the policy wants for the flows on it add up to, frame bytes.
     pub limited_bps: Rate,
     /// What was measured of them, payload.
     pub measured_bps: Rate,

@@ -1,15 +1,15 @@
 //! Declarations in, limits at agents and switches out; lies; leases; restarts.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
+mod in_memory;
 
+use in_memory::{Rig, SECOND, Shape, address, connection, even, metered, segment, step};
 use model::Severity;
 use openflow::switch::Output as Answers;
 use openflow::{Message, PortNo, Reply, Role, RoleMessage};
 use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
-use support::{Rig, SECOND, Shape, address, connection, even, metered, segment, step};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{Change, ChannelId, Controller, Input, LEASE, Output};
 
@@ -252,7 +252,7 @@ fn limits_end_with_their_lease_and_epochs_with_the_next() {
     assert_eq!(now.obey(rig.now, &stale), Ok(vec![Report::Stale { epoch: 1, obeys: 2 }]));
     assert_eq!(now.paced.len(), 1);
     rig.input(Input::Reported(peer, &Report::Stale { epoch: 2, obeys: 7 })).unwrap();
-    assert_eq!(rig.controller.outranked(), Some(7));
+    assert_eq!(rig.controller.outranked(), Some(("left", 7)));
     assert!(rig.controller.status().problems[0].contains("a controller of epoch 7"));
 }
 
@@ -311,7 +311,7 @@ fn a_switch_obeys_the_later_epoch() {
     let mut rig = Rig::new(&shape, config(), 2);
     rig.connect(0);
     rig.pass(SECOND);
-    let before = support::entries(rig.switch(0));
+    let before = in_memory::entries(rig.switch(0));
     assert!(!before.is_empty());
     rig.replace(config(), 1);
     rig.connect(0);
@@ -321,7 +321,7 @@ fn a_switch_obeys_the_later_epoch() {
         problems.contains("switch s0 obeys a controller of a later epoch than 1"),
         "{problems}"
     );
-    assert_eq!(support::entries(rig.switch(0)), before);
+    assert_eq!(in_memory::entries(rig.switch(0)), before);
     // The next start is later than both.
     rig.replace(config(), 3);
     rig.connect(0);
@@ -332,13 +332,13 @@ fn a_switch_obeys_the_later_epoch() {
     let mut switch = rig.switch(0).clone();
     let role = RoleMessage { role: Role::SLAVE, generation_id: 4 };
     switch.handle(rig.now, 1, &Message::RoleRequest(role), &mut Answers::default());
-    let before = support::entries(&switch);
+    let before = in_memory::entries(&switch);
     rig.swap_switch(0, switch);
     rig.unplug(1);
     rig.connect(1);
     rig.pass(SECOND * 30);
     assert!(rig.closed[1].contains("a controller of a later epoch"), "{:?}", rig.closed);
-    assert_eq!(support::entries(rig.switch(0)).len(), before.len());
+    assert_eq!(in_memory::entries(rig.switch(0)).len(), before.len());
 }
 
 /// A controller that starts again may hear applications before switches. What these get to hear is
@@ -363,7 +363,7 @@ fn switches_that_come_after_applications_are_told_all_the_same() {
         }
         rig.pass(SECOND);
         let entries = |switch| {
-            let mut found = support::entries(rig.switch(switch));
+            let mut found = in_memory::entries(rig.switch(switch));
             found.sort_unstable();
             found
         };
@@ -458,7 +458,7 @@ fn the_agent_of_a_switch_watches_for_the_policies_that_ask() {
                 ports,
                 if number < 2 { 0 } else { 4 },
                 "{policy}: {}",
-                names[number as usize]
+                names[usize::try_from(number).unwrap()]
             );
         }
         assert!(watched.iter().all(|(_, thresholds)| thresholds.is_some() == is_congested));
@@ -796,7 +796,7 @@ fn a_command_that_fails_is_shown_and_never_confirmed() {
     let mut rig = Rig::new(&shape, shape.config("fair", even(), true), 1);
     let agent = rig.agent("h0", &[0]);
     rig.start("app", "job");
-    rig.agents.get_mut(&agent).unwrap().failing = 1;
+    rig.agents.get_mut(&agent).unwrap().failing = 100;
     rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
     let shown = |rig: &Rig, number| {
         let why = rig.controller.explain_flow("app", "job", number).unwrap();
@@ -812,12 +812,15 @@ fn a_command_that_fails_is_shown_and_never_confirmed() {
     };
     assert!(problem(&rig).unwrap().contains("10.0.0.1:7 is not enforced: the kernel refuses"));
     assert_eq!(rig.controller.counters().commands_failed, 1);
-    // Renewals confirm other commands, not this one.
+    // Renewals try it again, in vain.
     rig.pass(SECOND * 20);
-    assert_eq!(shown(&rig, 1).0, None);
-    // The next change succeeds.
+    assert_eq!((shown(&rig, 1).0, shown(&rig, 1).1.is_some()), (None, true));
+    assert!((5..9).contains(&rig.controller.counters().commands_failed));
+    // The next succeeds.
+    rig.agents.get_mut(&agent).unwrap().failing = 0;
+    rig.pass(SECOND * 4);
+    assert_eq!(rig.paced().len(), 1);
     rig.flow("app", "job", 2, connection(0, 3, 8), None).unwrap();
-    assert_eq!(rig.paced().len(), 2);
     let (enforced, failed, _) = shown(&rig, 1);
     assert_eq!((enforced, failed), (rig.paced().get(&connection(0, 2, 7)).copied(), None));
     assert_eq!(problem(&rig), None);

@@ -14,18 +14,18 @@
 //! `CONTROL_SEED=n` runs one seed and tells of it, `CONTROL_SEEDS=n` that many.
 #![allow(clippy::unwrap_used, clippy::print_stderr)] // a test may panic, and tells of a seed
 
-mod support;
+mod in_memory;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use engine::random::Stream;
+use in_memory::{End, Host, SECOND, Shape, address, connection, port, segment, step};
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{Config as SessionConfig, Event, PortNo, Session, Side};
 use protocol::Connection;
 use protocol::agent::{Command, Commands, Report};
 use protocol::application::Declaration;
 use rand::RngExt as _;
-use support::{End, Host, SECOND, Shape, address, connection, port, segment, step};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{ChannelId, Controller, Digest, Input, Output};
 

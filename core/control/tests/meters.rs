@@ -1,14 +1,14 @@
 //! Meters: what a switch refuses, forgets or doesn't answer is never shown as enforced.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
+mod in_memory;
 
+use in_memory::{Rig, SECOND, Shape, connection, entries, even, metered, step};
 use openflow::switch::Output as Answers;
 use openflow::{
     FlowCommand, FlowMod, List, Message, MeterCommand, MeterFlags, MeterId, MeterMod, TableId,
 };
 use protocol::application::Declaration;
-use support::{Rig, SECOND, Shape, connection, entries, even, metered, step};
 use units::Rate;
 use watermaster_control::{Input, LEASE};
 

@@ -306,7 +306,7 @@ impl Controller {
     }
 
     /// What a connection should be held to.
-    fn grant(&self, connection: &Connection) -> Grant {
+    pub(super) fn grant(&self, connection: &Connection) -> Grant {
         let flows = self.registry.sharing(connection);
         self.desired.grant(connection, flows, || self.view.ends(connection))
     }

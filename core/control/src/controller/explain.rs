@@ -4,13 +4,18 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt::Write as _;
 
-use model::{FlowId, JobId, LinkId, NodeId, NodeKind};
-use units::{Bytes, Rate};
+use model::{Cap, FlowId, JobId, LinkId, NodeId, NodeKind};
+use protocol::Connection;
+use protocol::agent::Capability;
+use units::{Bytes, Rate, Time};
 
-use super::Controller;
+use super::{Controller, PATIENCE};
+use crate::agents::Agent;
 use crate::applications::registry::Flow;
 use crate::config::Enforcement;
+use crate::desired::Intention;
 use crate::fabric::discovery::PROBES;
 use crate::fabric::switches::Switch;
 use crate::status::{
@@ -56,7 +61,7 @@ impl Controller {
                         .map(|node| self.view.node_name(*node).into())
                         .collect(),
                     capabilities: agent.capabilities.clone(),
-                    paced: agent.grants.values().filter(|grant| grant.rate.is_some()).count(),
+                    paced: agent.grants.keys().filter(|c| self.is_held(agent, c)).count(),
                     unconfirmed: agent.unconfirmed() as u64,
                     heard_ns: agent.heard,
                 })
@@ -153,7 +158,7 @@ impl Controller {
                 let limit = self.desired.intention(id).limit;
                 load.unlimited += usize::from(limit.is_none());
                 load.limited = load.limited + limit.unwrap_or(Rate::ZERO);
-                load.measured = load.measured + flow.measured.unwrap_or(Rate::ZERO);
+                load.measured = load.measured + self.measured(flow).unwrap_or(Rate::ZERO);
             }
         }
         loads
@@ -161,9 +166,9 @@ impl Controller {
 
     fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
-        if let Some(epoch) = self.outranked() {
+        if let Some((agent, epoch)) = self.outranked() {
             problems.push(format!(
-                "agents obey a controller of epoch {epoch}, this one has {}: stop one of the two",
+                "agent {agent} obeys a controller of epoch {epoch}, this one has {}: stop one of the two",
                 self.context.epoch
             ));
         }
@@ -200,6 +205,7 @@ impl Controller {
         for agent in self.agents.iter() {
             let failures = agent.failures.summary();
             problems.extend(failures.map(|what| format!("agent {}: {what}", agent.identity)));
+            problems.extend(self.silence(agent));
         }
         for (node, switch) in self.switches.iter() {
             let mut failures = switch.meters.connections().filter(|(_, failure)| failure.is_some());
@@ -221,7 +227,7 @@ impl Controller {
     /// At most `most` flows, those with the highest measured rate first.
     pub fn flows(&self, most: usize) -> Vec<FlowStatus> {
         let mut flows: Vec<_> = self.registry.flows().collect();
-        flows.sort_by_key(|(id, flow)| (core::cmp::Reverse(flow.measured), *id));
+        flows.sort_by_key(|(id, flow)| (core::cmp::Reverse(self.measured(flow)), *id));
         flows.truncate(most);
         flows.into_iter().map(|(id, flow)| self.flow_status(id, flow)).collect()
     }
@@ -234,25 +240,82 @@ impl Controller {
             flow: number,
             connection: flow.connection,
             intended_bps: self.desired.intention(id).limit,
-            enforced_bps: match self.context.enforcement {
-                Enforcement::Pacing => self.desired.confirmed(&flow.connection),
-                Enforcement::Meters => self.switches.enforced(&flow.connection),
-            },
-            failed: self.failure(flow),
-            measured_bps: flow.measured,
+            enforced_bps: self.enforced(flow),
+            failed: self.failure(id, flow),
+            measured_bps: self.measured(flow),
             bytes: flow.size,
             delivered_bytes: flow.delivered,
             contradicted: flow.lie(),
         }
     }
 
-    /// Why the limit of a flow could not be set.
-    fn failure(&self, flow: &Flow) -> Option<String> {
+    /// An agent that has not been heard for longer than its leases last: they are over.
+    fn silence(&self, agent: &Agent) -> Option<String> {
+        let silent = self.context.now.since(agent.heard);
+        let seconds = silent.as_nanos() / 1_000_000_000;
+        let what =
+            format!("agent {} is silent for {seconds} s: its leases are over", agent.identity);
+        (agent.greeted && silent > self.context.lease).then_some(what)
+    }
+
+    /// Whether an agent has confirmed the rate of a connection and its lease can still stand.
+    fn is_held(&self, agent: &Agent, connection: &Connection) -> bool {
+        self.desired.confirmed(connection).is_some() && self.silence(agent).is_none()
+    }
+
+    /// The limit that is confirmed to stand.
+    fn enforced(&self, flow: &Flow) -> Option<Rate> {
+        if self.context.enforcement == Enforcement::Meters {
+            return self.switches.enforced(&flow.connection);
+        }
+        let rate = self.desired.confirmed(&flow.connection)?;
+        let (_, agent) = self.agents.acting_for(flow.ends.0)?;
+        self.is_held(agent, &flow.connection).then_some(rate)
+    }
+
+    /// What was measured of a flow lately.
+    fn measured(&self, flow: &Flow) -> Option<Rate> {
+        let fresh = self.context.sample * PATIENCE;
+        let is_fresh = flow.reported.is_some_and(|at| self.context.now.since(at) <= fresh);
+        flow.measured.filter(|_| is_fresh)
+    }
+
+    /// Why something that the policy wants of a flow is not done.
+    fn failure(&self, id: FlowId, flow: &Flow) -> Option<String> {
         if let Some((node, failure)) = self.switches.failure(&flow.connection) {
             return Some(format!("switch {}: {failure}", self.view.node_name(node)));
         }
-        let (_, agent) = self.agents.acting_for(flow.ends.0)?;
-        agent.failures.rate(&flow.connection).map(ToString::to_string)
+        let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent);
+        let own = agent.and_then(|agent| agent.failures.of(&flow.connection));
+        let at_switches = || self.windows(id, flow).find_map(|(_, failed)| failed);
+        own.map(ToString::to_string).or_else(at_switches)
+    }
+
+    /// The caps of a flow's window on its path: in words, and why they are not there.
+    fn windows(
+        &self,
+        id: FlowId,
+        flow: &Flow,
+    ) -> impl Iterator<Item = (String, Option<String>)> + '_ {
+        let connection = flow.connection;
+        let path = self.view.path(flow.ends, u64::from(id.0));
+        path.into_iter().filter_map(move |link| {
+            let Cap { bytes, .. } = self.desired.window(link, id)?;
+            let at = self.view.start(link);
+            let (name, interface) =
+                (self.view.node_name(at), &self.view.links[link.index()].interface);
+            let failed = match self.agents.acting_for(at) {
+                Some((_, agent)) => {
+                    let failures = &agent.failures;
+                    let failed =
+                        failures.window(name, interface).or_else(|| failures.of(&connection));
+                    failed.map(ToString::to_string)
+                }
+                None if self.switches.caps_windows(at) => None,
+                None => Some(format!("no agent is connected for {name}, and it caps no windows")),
+            };
+            Some((format!("a window of {bytes} at {name}"), failed))
+        })
     }
 
     /// Why a flow has its rate; `None` when there is no such flow.
@@ -297,7 +360,7 @@ impl Controller {
             flow: self.flow_status(id, flow),
             declared_ns: flow.since,
             since_ns: intention.since,
-            why: self.why((flow, intention.limit), path.is_empty(), bottleneck.as_ref()),
+            why: self.why(id, flow, path.is_empty(), bottleneck.as_ref()),
             by: self.by(id, flow),
             path: path.iter().map(|link| self.view.link_name(*link)).collect(),
             bottleneck,
@@ -311,13 +374,14 @@ impl Controller {
         // Without a limit, a flow takes what it gets.
         others.sort_by_key(|(id, flow)| {
             let limit = self.desired.intention(*id).limit.unwrap_or(Rate::MAX);
-            (core::cmp::Reverse((flow.measured, limit)), *id)
+            (core::cmp::Reverse((self.measured(flow), limit)), *id)
         });
         let more = others.len().saturating_sub(RIVALS);
         let rivals = others.into_iter().take(RIVALS).map(|(id, flow)| {
             let (application, job, number) = self.registry.name_of(flow);
             let intended_bps = self.desired.intention(id).limit;
-            Rival { application, job, flow: number, intended_bps, measured_bps: flow.measured }
+            let measured_bps = self.measured(flow);
+            Rival { application, job, flow: number, intended_bps, measured_bps }
         });
         Bottleneck {
             link: self.view.link_name(link),
@@ -331,14 +395,26 @@ impl Controller {
 
     fn why(
         &self,
-        (flow, limit): (&Flow, Option<Rate>),
+        id: FlowId,
+        flow: &Flow,
         pathless: bool,
         bottleneck: Option<&Bottleneck>,
     ) -> String {
         let policy = &self.decider.name;
+        let Intention { limit, priority, .. } = self.desired.intention(id);
         let mut why = match limit {
             _ if pathless => String::from("no path leads from its source to its destination"),
-            None => format!("policy {policy} sets no limit: it gets what TCP gets it"),
+            None => {
+                let share = self.grant(&flow.connection).rate;
+                let share = share.map(|rate| format!("{rate}, its share of its two hosts' rate"));
+                let windows = self.windows(id, flow).map(|(what, _)| what);
+                let all: Vec<String> = share.into_iter().chain(windows).collect();
+                if all.is_empty() {
+                    format!("policy {policy} sets no limit: it gets what TCP gets it")
+                } else {
+                    format!("policy {policy} holds it to {}", all.join(" and "))
+                }
+            }
             Some(rate) => match bottleneck {
                 Some(Bottleneck { link, rivals, more, .. }) if !rivals.is_empty() => format!(
                     "policy {policy} holds it to {rate} beside {} on {link}",
@@ -350,37 +426,87 @@ impl Controller {
                 None => format!("policy {policy} holds it to {rate}"),
             },
         };
+        if priority > 0 {
+            let _ = write!(why, "; it is served in class {priority}");
+        }
         if let Some(lie) = flow.lie() {
-            why.push_str("; ");
-            why.push_str(&lie);
+            let _ = write!(why, "; {lie}");
         }
         why
     }
 
     fn by(&self, id: FlowId, flow: &Flow) -> String {
-        if self.desired.intention(id).limit.is_none() {
+        let grant = self.grant(&flow.connection);
+        let windows: Vec<_> = self.windows(id, flow).collect();
+        let mut all: Vec<String> = windows
+            .into_iter()
+            .map(|(what, failed)| match failed {
+                None => what,
+                Some(reason) => format!("nobody ({what}: {reason})"),
+            })
+            .collect();
+        let is_metered = self.context.enforcement == Enforcement::Meters && grant.rate.is_some();
+        if is_metered {
+            all.push(self.by_meter(id, flow));
+        }
+        if grant.priority > 0 || grant.rate.is_some() && !is_metered {
+            all.push(self.by_agent(flow, grant.rate.is_some() && !is_metered));
+        }
+        if all.is_empty() {
             return "nobody: there is nothing to enforce".to_string();
         }
+        all.join("; ")
+    }
+
+    fn by_meter(&self, id: FlowId, flow: &Flow) -> String {
+        let at = self.view.entrance(flow.ends, u64::from(id.0));
+        let Some(node) = at.filter(|node| self.switches.is_ready(*node)) else {
+            return "nobody: the first switch of its path is not connected".to_string();
+        };
+        let name = self.view.node_name(node);
+        if let Some((_, failure)) = self.switches.failure(&flow.connection) {
+            return format!("nobody: switch {name} failed: {failure}");
+        }
+        match self.enforced(flow) {
+            Some(_) => format!("switch {name}, by a meter"),
+            None => format!("nobody yet: switch {name} has not confirmed the meter"),
+        }
+    }
+
+    fn by_agent(&self, flow: &Flow, is_paced: bool) -> String {
         let host = flow.ends.0;
-        match self.context.enforcement {
-            Enforcement::Pacing => match self.agents.acting_for(host) {
-                Some((_, agent)) => match agent.failures.rate(&flow.connection) {
-                    Some(reason) => format!("nobody: agent {} failed: {reason}", agent.identity),
-                    None => format!("agent {}, by pacing", agent.identity),
-                },
-                None => format!("nobody: no agent is connected for {}", self.view.node_name(host)),
-            },
-            Enforcement::Meters => {
-                if let Some((node, failure)) = self.switches.failure(&flow.connection) {
-                    let name = self.view.node_name(node);
-                    return format!("nobody: switch {name} failed: {failure}");
-                }
-                let at = self.view.entrance(flow.ends, u64::from(id.0));
-                match at.filter(|node| self.switches.is_ready(*node)) {
-                    Some(node) => format!("switch {}, by a meter", self.view.node_name(node)),
-                    None => "nobody: the first switch of its path is not connected".to_string(),
-                }
-            }
+        let Some((_, agent)) = self.agents.acting_for(host) else {
+            return format!("nobody: no agent is connected for {}", self.view.node_name(host));
+        };
+        let name = &agent.identity;
+        if let Some(reason) = agent.failures.of(&flow.connection) {
+            return format!("nobody: agent {name} failed: {reason}");
+        }
+        if let Some(silence) = self.silence(agent) {
+            return format!("nobody: {silence}");
+        }
+        if agent.obeys > self.context.epoch {
+            return format!("nobody: agent {name} obeys a controller of epoch {}", agent.obeys);
+        }
+        if !is_paced {
+            return format!("agent {name}, by its class");
+        }
+        if self.enforced(flow).is_none() {
+            return format!("nobody yet: agent {name} has not confirmed it");
+        }
+        let patience = self.context.sample * PATIENCE;
+        let is_old = |at: Time| self.context.now.since(at) > patience;
+        let is_seen = !agent.capabilities.contains(&Capability::Statistics)
+            || self.registry.sharing(&flow.connection).len() > 1
+            || !is_old(flow.since)
+            || flow.reported.is_some_and(|at| !is_old(at));
+        if is_seen {
+            format!("agent {name}, by pacing")
+        } else {
+            format!(
+                "agent {name}, by pacing; but it sees no such connection: declare the right ports, or \
+                 run its process in the agent's control group"
+            )
         }
     }
 }

@@ -61,7 +61,7 @@ impl Controller {
     ) -> Result<(), Refusal> {
         let (cx, view) = (&self.context, &mut self.view);
         let replaced = self.agents.greet(cx, view, channel, hosts, capabilities)?;
-        self.agents.note_epoch(epoch);
+        self.agents.note_epoch(channel, epoch);
         for old in replaced {
             self.close_agent(old, Closing::Replaced);
         }
@@ -107,17 +107,21 @@ impl Controller {
             }
             Report::Failed { epoch, sequence, command, reason } => {
                 let number = (*epoch, *sequence);
-                if self.agents.failed(&self.context, channel, number, command, reason) {
+                let unconfirm = |connection| self.desired.confirm(connection, None);
+                if self.agents.failed(&self.context, channel, number, command, reason, unconfirm) {
                     self.counters.commands_failed += 1;
                 }
             }
             Report::Applied { epoch, sequence } => {
                 let confirm = |connection, rate| self.desired.confirm(connection, rate);
-                self.agents.applied(&self.context, channel, *epoch, *sequence, confirm);
+                if !self.agents.applied(&self.context, channel, *epoch, *sequence, confirm) {
+                    let reason = "no such commands were sent".into();
+                    return Err(Refusal { field: "sequence", reason, busy: false });
+                }
             }
             Report::Stale { obeys, .. } => {
                 self.counters.stale += 1;
-                self.agents.note_epoch(*obeys);
+                self.agents.note_epoch(channel, *obeys);
             }
         }
         Ok(())
@@ -204,10 +208,17 @@ impl Controller {
         }
         let mut flows: BTreeMap<FlowId, Sum> = BTreeMap::new();
         let mut pairs: BTreeMap<(NodeId, NodeId), Sum> = BTreeMap::new();
+        let mut refused = None;
         for report in reports {
-            self.check_own(channel, &report.connection)?;
-        }
-        for report in reports {
+            if let Err(refusal) = self.check_own(channel, &report.connection) {
+                let (agent, host) = (self.agents.identity(channel), report.connection.source.ip());
+                let what = format!(
+                    "agent {agent}: reports connections of {host}, which is not its host's"
+                );
+                self.view.contradict(now, what);
+                refused = Some(refusal);
+                continue;
+            }
             // What a connection of several flows delivers can't be told apart.
             if let [id] = *self.registry.carried_by(&report.connection) {
                 let sum = flows.entry(id).or_default();
@@ -224,7 +235,7 @@ impl Controller {
         }
         self.tell_flows(&flows);
         self.tell_pairs(&pairs);
-        Ok(())
+        refused.map_or(Ok(()), Err)
     }
 
     fn tell_flows(&mut self, sums: &BTreeMap<FlowId, Sum>) {

@@ -20,12 +20,7 @@ use watermaster_control::{
 pub const SECOND: Span = Span::from_secs(1);
 
 pub fn spec(mbps: u64) -> LinkSpec {
-    LinkSpec {
-        capacity: Rate::from_mbps(mbps),
-        delay: Span::from_micros(10),
-        buffer: Buffer::Packets(100),
-        mark: None,
-    }
+    testing::network::link(mbps, 10, Buffer::Packets(100))
 }
 
 pub fn address(host: u32) -> IpAddr {
@@ -141,21 +136,7 @@ pub enum End {
 }
 
 pub fn port(number: u32, up: bool) -> Port {
-    let mut name = [0; 16];
-    name[..2].copy_from_slice(format!("p{}", number % 10).as_bytes());
-    Port {
-        port: PortNo(number),
-        hw_addr: [2, 9, 9, 9, 9, u8::try_from(number).unwrap()],
-        name,
-        config: 0,
-        state: u32::from(!up),
-        curr: 0,
-        advertised: 0,
-        supported: 0,
-        peer: 0,
-        curr_speed_kbps: 100_000,
-        max_speed_kbps: 100_000,
-    }
+    Port { state: u32::from(!up), curr_speed_kbps: 100_000, ..testing::openflow::port(number) }
 }
 
 /// The agent of a host: the machine, and its kernel in memory.
@@ -169,6 +150,8 @@ pub struct Host {
     pub heard: u32,
     /// How many of the next operations fail.
     pub failing: u32,
+    /// It hears and says nothing.
+    pub frozen: bool,
 }
 
 /// A kernel of which the next operations may fail.
@@ -193,7 +176,7 @@ impl Default for Host {
     fn default() -> Self {
         let kernel = Kernel::new(1, Capacity { limits: 10_000, connections: 10_000 });
         let (machine, paced) = (machine(&kernel), BTreeMap::new());
-        Self { machine, kernel, paced, completed: 0, heard: 0, failing: 0 }
+        Self { machine, kernel, paced, completed: 0, heard: 0, failing: 0, frozen: false }
     }
 }
 
@@ -432,7 +415,7 @@ impl Rig {
                     }
                 }
                 Output::Agent(peer, commands) => {
-                    if let Some(agent) = self.agents.get_mut(&peer) {
+                    if let Some(agent) = self.agents.get_mut(&peer).filter(|agent| !agent.frozen) {
                         let reports = agent.obey(self.now, &commands).expect("renewed in time");
                         let mut more = Vec::new();
                         for report in reports {

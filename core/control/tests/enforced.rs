@@ -1,0 +1,158 @@
+//! What `status` and `explain` call enforced is what stands in the kernel.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+mod in_memory;
+
+use in_memory::{Rig, SECOND, Shape, connection};
+use protocol::agent::{ConnectionReport, Report};
+use units::{Bytes, Rate, Span};
+use watermaster_control::{Change, ChannelId, FlowExplanation, Input};
+
+fn fixed(mbps: u64) -> Box<dyn policy::Policy + Send> {
+    let parameters = policy::Parameters::default().with("rates", vec![Rate::from_mbps(mbps)]);
+    policy::by_name("static", &parameters).unwrap()
+}
+
+/// A flow that is held to 5 Mbit/s by the agent of its host.
+fn held() -> (Rig, ChannelId) {
+    let shape = Shape::racks(2);
+    let mut rig = Rig::new(&shape, shape.config("static", fixed(5), true), 1);
+    let agent = rig.agent("h0", &[0]);
+    rig.start("app", "job");
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    assert_eq!(rig.paced().len(), 1);
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
+    (rig, agent)
+}
+
+fn shown(rig: &Rig) -> FlowExplanation {
+    rig.controller.explain_flow("app", "job", 1).unwrap()
+}
+
+/// What the status says of agents.
+fn problem(rig: &Rig) -> Option<String> {
+    let problems = rig.controller.status().problems;
+    problems.into_iter().find(|problem| problem.contains("agent"))
+}
+
+fn reload(rig: &mut Rig, name: &str, policy: Box<dyn policy::Policy + Send>) {
+    let change = Change { policy: Some((name.into(), policy)), ..Change::default() };
+    rig.controller.reconfigure(rig.now, change);
+    rig.input(Input::Tick).unwrap();
+}
+
+#[test]
+fn another_policy_lifts_what_the_one_before_had_enforced() {
+    let (mut rig, _) = held();
+    let tcp = policy::by_name("tcp", &policy::Parameters::default()).unwrap();
+    reload(&mut rig, "tcp", tcp);
+    assert!(rig.paced().is_empty());
+    let shown = shown(&rig);
+    assert_eq!(shown.flow.enforced_bps, None);
+    assert_eq!(shown.by, "nobody: there is nothing to enforce");
+    assert_eq!(rig.controller.status().agents[0].paced, 0);
+}
+
+#[test]
+fn a_rate_that_fails_among_all_leaves_none() {
+    let (mut rig, agent) = held();
+    rig.agents.get_mut(&agent).unwrap().failing = 1;
+    reload(&mut rig, "static", fixed(7));
+    assert!(rig.paced().is_empty(), "complete commands ended the old rate");
+    let why = shown(&rig);
+    assert_eq!((why.flow.enforced_bps, why.flow.failed.is_some()), (None, true));
+    assert_eq!(why.by, "nobody: agent h0 failed: the kernel refuses");
+    // There is room again.
+    rig.pass(SECOND * 4);
+    let why = shown(&rig);
+    assert_eq!((why.flow.enforced_bps, why.flow.failed), (Some(Rate::from_mbps(7)), None));
+    assert_eq!(problem(&rig), None);
+}
+
+#[test]
+fn what_a_silent_agent_held_is_over_with_its_lease() {
+    let (mut rig, agent) = held();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    rig.pass(SECOND * 5);
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
+    rig.pass(SECOND * 9);
+    let why = shown(&rig);
+    assert_eq!(why.flow.enforced_bps, None);
+    assert!(why.by.starts_with("nobody: agent h0 is silent for"), "{}", why.by);
+    assert_eq!(rig.controller.status().agents[0].paced, 0);
+    assert!(problem(&rig).unwrap().starts_with("agent h0 is silent for 13 s"));
+}
+
+#[test]
+fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
+    let (mut rig, agent) = held();
+    let report = |delivered| Report::Connections {
+        connections: vec![ConnectionReport {
+            connection: connection(0, 2, 7),
+            delivered_bytes: Bytes::new(delivered),
+            unsent_bytes: Bytes::ZERO,
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            retransmissions: 0,
+        }],
+    };
+    for second in 1..9 {
+        rig.pass(SECOND);
+        rig.input(Input::Reported(agent, &report(second * 600_000))).unwrap();
+    }
+    let why = shown(&rig);
+    assert_eq!(why.flow.measured_bps, Some(Rate::from_bps(4_800_000)));
+    assert_eq!(why.by, "agent h0, by pacing");
+    rig.pass(SECOND * 9);
+    let why = shown(&rig);
+    assert_eq!(why.flow.measured_bps, None);
+    assert!(why.by.contains("sees no such connection"), "{}", why.by);
+}
+
+/// One connection that isn't the agent's doesn't silence it.
+#[test]
+fn foreign_connections_in_a_report_are_left_out_and_told() {
+    let (mut rig, agent) = held();
+    let reports = [connection(1, 2, 7), connection(0, 2, 7)].map(|connection| ConnectionReport {
+        connection,
+        delivered_bytes: Bytes::new(9),
+        unsent_bytes: Bytes::ZERO,
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::ZERO,
+        retransmissions: 0,
+    });
+    rig.pass(SECOND);
+    let report = Report::Connections { connections: reports.to_vec() };
+    let refused = rig.input(Input::Reported(agent, &report)).unwrap_err();
+    assert_eq!(refused.field, "connection.source");
+    assert!(shown(&rig).flow.measured_bps.is_some());
+    assert!(problem(&rig).unwrap().starts_with("agent h0: reports connections of 10.0.0.2"));
+}
+
+#[test]
+fn nothing_is_confirmed_ahead() {
+    let (mut rig, agent) = held();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    reload(&mut rig, "static", fixed(7));
+    let ahead = Report::Applied { epoch: 1, sequence: 1_000 };
+    assert_eq!(rig.input(Input::Reported(agent, &ahead)).unwrap_err().field, "sequence");
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)), "as it was confirmed");
+}
+
+/// Priorities and windows are explained, too, and what fails of them.
+#[test]
+fn classes_that_fail_are_explained() {
+    let shape = Shape::racks(2);
+    let parameters = policy::Parameters::default().with("levels", vec![3_u8]);
+    let policy = policy::by_name("static", &parameters).unwrap();
+    let mut rig = Rig::new(&shape, shape.config("static", policy, true), 1);
+    let agent = rig.agent("h0", &[0]);
+    rig.start("app", "job");
+    rig.agents.get_mut(&agent).unwrap().failing = 1;
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    let why = shown(&rig);
+    assert_eq!(why.by, "nobody: agent h0 failed: the kernel refuses");
+    assert!(why.why.contains("class 3") && why.flow.failed.is_some(), "{}", why.why);
+    rig.pass(SECOND * 4);
+    assert_eq!(shown(&rig).by, "agent h0, by its class");
+}

@@ -1,0 +1,366 @@
+//! What the controller makes of each directive, by hand: the commands to an agent, what then stands in
+//! its kernel, and what is shown where a command fails. What it tells the policy of a congested port.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+use std::sync::{Arc, Mutex};
+
+use agent::{Actuator, Agent, Capacity, Failure, Happening, Kernel, Operation, PortNumber};
+use model::{
+    Buffer, Cap, Declared, Directive, Directives, FlowId, JobId, LinkId, LinkSpec, Measured,
+    Network, NodeId, NodeKind, Observation, PortWatch, Severity, Thresholds, Topology,
+};
+use policy::{Policy, Watch};
+use protocol::Connection;
+use protocol::agent::{Command, Commands, ConnectionReport, Host, Report};
+use protocol::application::Declaration;
+use units::{Bytes, Rate, Span, Time};
+use watermaster_control::record::{self, Configuration, Content, Record};
+use watermaster_control::{
+    Change, ChannelId, Config, Configure, Controller, HostConfig, Input, Output, PortConfig,
+    SwitchConfig, replay,
+};
+
+/// The switch, two hosts, and the watched port that leads to the second.
+const SWITCH: NodeId = NodeId(0);
+const FROM: NodeId = NodeId(1);
+const TO: NodeId = NodeId(2);
+const LINK: LinkId = LinkId(2);
+const PORT: PortNumber = PortNumber(0);
+const FLOW: FlowId = FlowId(0);
+const NARROW: Cap = Cap { bytes: Bytes::new(3_000), floor_segments: 2 };
+const WIDE: Cap = Cap { bytes: Bytes::new(9_000), floor_segments: 2 };
+
+fn connection(port: u16) -> Connection {
+    let (source, destination) = (([10, 0, 0, 1], port).into(), ([10, 0, 0, 2], 80).into());
+    Connection { source, destination }
+}
+
+fn config(name: &str, policy: Box<dyn Policy + Send>) -> Config {
+    let mut config = Config::new(name, policy);
+    let buffer = Buffer::Packets(100);
+    let (capacity, delay) = (Rate::from_mbps(100), Span::from_micros(10));
+    let spec = LinkSpec { capacity, delay, buffer, mark: None };
+    let mut topology = Topology::new();
+    topology.add_node("s0".into(), NodeKind::Switch).unwrap();
+    for (last, node) in [(1, FROM), (2, TO)] {
+        topology.add_node(format!("h{last}"), NodeKind::Host).unwrap();
+        topology.connect(SWITCH, node, spec, spec).unwrap();
+        let addresses = vec![[10, 0, 0, last].into()];
+        config.hosts.push(HostConfig { node, addresses, ethernet: vec![] });
+    }
+    config.topology = topology;
+    config.switches.push(SwitchConfig { node: SWITCH, datapath_id: 1, windows: false });
+    config.ports.push(PortConfig { link: LINK, port: None, interface: "eth0".into() });
+    config
+}
+
+/// Says what the test wants, and notes what it observes.
+#[derive(Clone, Default)]
+struct Scripted(Arc<Mutex<(Vec<Observation>, Directives)>>);
+
+impl Policy for Scripted {
+    fn observe(&mut self, _: Time, _: &Network, observation: &Observation) {
+        self.0.lock().unwrap().0.push(observation.clone());
+    }
+
+    fn decide(&mut self, _: Time, _: &Network, out: &mut Directives) {
+        out.append(&mut self.0.lock().unwrap().1);
+    }
+
+    fn watch(&self) -> Option<Watch> {
+        Some(Watch { congestion: Some(Thresholds::default()), ..Watch::default() })
+    }
+}
+
+/// A kernel that refuses caps of windows, if asked to.
+struct Refusing<'a>(&'a mut Kernel, bool);
+
+impl Actuator for Refusing<'_> {
+    fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
+        if self.1 && matches!(operation, Operation::Cap { .. }) {
+            return Err("no room".into());
+        }
+        self.0.execute(now, operation)
+    }
+
+    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure> {
+        self.0.sample()
+    }
+}
+
+fn machine() -> Agent {
+    let (node, interface) = ("s0".into(), "eth0".into());
+    Agent::new(vec![agent::Port { node, interface, classes: 3, switches: true }], true)
+}
+
+/// A controller and one agent that acts for the switch and the hosts.
+struct Rig {
+    controller: Controller,
+    policy: Scripted,
+    now: Time,
+    channel: ChannelId,
+    agent: Agent,
+    kernel: Kernel,
+    refuses: bool,
+}
+
+impl Rig {
+    fn new() -> Self {
+        let policy = Scripted::default();
+        let config = config("scripted", Box::new(policy.clone()));
+        let controller = Controller::new(config, 1, Time::ZERO).unwrap();
+        let kernel = Kernel::new(1, Capacity { limits: 10, connections: 10 });
+        let (now, channel, agent) = (Time::ZERO, ChannelId(0), machine());
+        Self { controller, policy, now, channel, agent, kernel, refuses: false }
+    }
+
+    /// The controller takes something in and decides; the commands, which the agent carries out.
+    fn told(&mut self, input: Input<'_>) -> Vec<Command> {
+        self.controller.observe(self.now, input).unwrap();
+        let mut out = Vec::new();
+        self.controller.decide(&mut out);
+        let mut all = Vec::new();
+        for output in out {
+            let Output::Agent(to, commands) = output else { panic!("{output:?}") };
+            assert_eq!(to, self.channel);
+            let (mut reports, mut kernel) = (Vec::new(), Refusing(&mut self.kernel, self.refuses));
+            self.agent.obey(self.now, &commands, &mut kernel, &mut reports).unwrap();
+            all.extend(commands.commands);
+            for report in reports {
+                assert_eq!(self.told(Input::Reported(to, &report)), []);
+            }
+        }
+        all
+    }
+
+    /// An agent begins; what it is told.
+    fn connect(&mut self) -> Vec<Command> {
+        self.channel = ChannelId(self.channel.0 + 1);
+        let input = Input::AgentConnected { channel: self.channel, identity: "left" };
+        assert_eq!(self.told(input), []);
+        let host = |(name, last): (&str, u8)| Host {
+            name: name.into(),
+            addresses: vec![[10, 0, 0, last].into()],
+        };
+        let hello = self.agent.hello([("s0", 9), ("h1", 1), ("h2", 2)].map(host).to_vec());
+        self.told(Input::Reported(self.channel, &hello))
+    }
+
+    /// The same, and an application's flow.
+    fn with_a_flow() -> Self {
+        let mut rig = Self::new();
+        rig.connect();
+        let (job, connection) = (|| String::from("sort"), connection(1));
+        for declaration in [
+            Declaration::JobStart { job: job() },
+            Declaration::FlowRequest { job: job(), flow: 1, connection, bytes: None },
+        ] {
+            let declared = Input::Declared { application: "app", declaration: &declaration };
+            assert_eq!(rig.told(declared), []);
+        }
+        let observed = rig.policy.0.lock().unwrap().0.clone();
+        let request = Declared::FlowRequest {
+            job: JobId(0),
+            flow: FLOW,
+            src: FROM,
+            dst: TO,
+            size: Bytes::MAX,
+        };
+        assert_eq!(observed, [Declared::JobStart { job: JobId(0) }.into(), request.into()]);
+        rig
+    }
+
+    /// The policy decides so; the commands that follow.
+    fn decided(&mut self, directives: impl Into<Directives>) -> Vec<Command> {
+        self.policy.0.lock().unwrap().1 = directives.into();
+        self.told(Input::Tick)
+    }
+
+    fn cap(&self, port: u16) -> Option<Cap> {
+        self.kernel.cap(self.now, PORT, &connection(port))
+    }
+}
+
+fn window(flow: Option<FlowId>, cap: Option<Cap>) -> Directive {
+    Directive::Window { link: LINK, flow, cap }
+}
+
+fn windowed(connection: Option<Connection>, cap: Option<Cap>) -> Command {
+    Command::Window { node: "s0".into(), interface: "eth0".into(), connection, cap }
+}
+
+fn paced(port: u16, rate: Option<Rate>) -> Command {
+    Command::Pace { connection: connection(port), rate_bps: rate }
+}
+
+fn watched() -> [Command; 2] {
+    let (node, interface) = ("s0".into(), "eth0".into());
+    let watch = Some(PortWatch { thresholds: Some(Thresholds::default()) });
+    let sample = Command::Sample { every_ns: Span::from_secs(1) };
+    [sample, Command::Watch { node, interface, watch }]
+}
+
+#[test]
+fn each_directive_becomes_its_command_and_stands() {
+    let mut rig = Rig::with_a_flow();
+    let priority = |priority| Command::Prioritize { connection: connection(1), priority };
+    let limit = Some(Rate::from_mbps(5));
+    let pace = |limit| Directive::Pace { flow: FLOW, limit };
+    assert_eq!(rig.decided([pace(limit)]), [paced(1, limit)]);
+    let directive = Directive::Prioritize { flow: FLOW, priority: 2 };
+    assert_eq!(rig.decided([directive]), [priority(2)]);
+    let both = [window(None, Some(WIDE)), window(Some(FLOW), Some(NARROW))];
+    let commands = [windowed(None, Some(WIDE)), windowed(Some(connection(1)), Some(NARROW))];
+    assert_eq!(rig.decided(both), commands);
+    assert_eq!(rig.kernel.limit(rig.now, &connection(1)), limit);
+    assert_eq!(rig.kernel.class(rig.now, PORT, &connection(1)), Some(2));
+    assert_eq!((rig.cap(1), rig.cap(2)), (Some(NARROW), Some(WIDE)));
+    let why = rig.controller.explain_flow("app", "sort", 1).unwrap();
+    assert_eq!((why.flow.intended_bps, why.flow.enforced_bps), (limit, limit));
+    // What ends: the cap of all ends those of single flows, which are told first.
+    let ends = [pace(None), Directive::Prioritize { flow: FLOW, priority: 0 }, window(None, None)];
+    let commands = [windowed(Some(connection(1)), None), windowed(None, None)];
+    assert_eq!(rig.decided(ends), [&commands[..], &[paced(1, None), priority(0)]].concat());
+    assert_eq!(rig.kernel.limits(rig.now).count() + rig.kernel.classes(rig.now, PORT).count(), 0);
+    assert_eq!((rig.cap(1), rig.cap(2)), (None, None));
+    let counters = rig.controller.counters();
+    assert_eq!((counters.directives, counters.directives_unenforced), (7, 0));
+}
+
+/// Two connections of a pair send, a third only receives: the two have half of the pair's rate each,
+/// and a flow no more than its own.
+#[test]
+fn the_rate_of_a_pair_is_divided_among_those_that_send() {
+    let mut rig = Rig::with_a_flow();
+    let report = |(port, unsent)| ConnectionReport {
+        connection: connection(port),
+        delivered_bytes: Bytes::ZERO,
+        unsent_bytes: Bytes::new(unsent),
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::ZERO,
+        retransmissions: 0,
+    };
+    let connections = [(1, 10), (2, 10), (3, 0)].map(report).to_vec();
+    assert_eq!(rig.told(Input::Reported(rig.channel, &Report::Connections { connections })), []);
+    let offered = Measured::Offered { src: FROM, dst: TO, rate: Rate::from_mbps(100) };
+    assert!(rig.policy.0.lock().unwrap().0.contains(&offered.into()));
+    let pair = |mbps| Directive::PacePair { src: FROM, dst: TO, rate: Rate::from_mbps(mbps) };
+    let rate = |mbps| Some(Rate::from_mbps(mbps));
+    assert_eq!(rig.decided([pair(6)]), [paced(1, rate(3)), paced(2, rate(3))]);
+    let pace = Directive::Pace { flow: FLOW, limit: rate(5) };
+    assert_eq!(rig.decided([pace, pair(20)]), [paced(1, rate(5)), paced(2, rate(10))]);
+}
+
+#[test]
+fn the_policy_is_told_of_a_congested_port() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.connect(), watched());
+    for (severity, bytes) in [(Severity::High, 60_000), (Severity::Recovered, 0)] {
+        let queue = Bytes::new(bytes);
+        let mut reports = Vec::new();
+        rig.agent.hear(PORT, &Happening::Congested { severity, queue }, &mut reports);
+        rig.told(Input::Reported(rig.channel, &reports[0]));
+        let told = rig.policy.0.lock().unwrap().0.pop();
+        assert_eq!(told, Some(Measured::Congested { link: LINK, severity, queue }.into()));
+    }
+}
+
+/// Its process ends, and its windows with it; another one is told them.
+#[test]
+fn an_agent_that_reconnects_is_told_its_windows() {
+    let mut rig = Rig::with_a_flow();
+    rig.decided([window(None, Some(WIDE)), window(Some(FLOW), Some(NARROW))]);
+    rig.told(Input::AgentGone(rig.channel));
+    rig.kernel.abandon();
+    rig.agent = machine().after(rig.kernel.leases().clone(), rig.kernel.granted());
+    assert_eq!(rig.cap(1), None);
+    let windows = [windowed(None, Some(WIDE)), windowed(Some(connection(1)), Some(NARROW))];
+    assert_eq!(rig.connect(), [watched(), windows].concat());
+    assert_eq!((rig.cap(1), rig.cap(2)), (Some(NARROW), Some(WIDE)));
+}
+
+#[test]
+fn a_window_that_fails_is_shown_as_that_until_it_stands() {
+    let mut rig = Rig::with_a_flow();
+    let problem = "agent left: a window at s0 eth0 is not enforced: no room";
+    let shown = |rig: &Rig| {
+        let problems = rig.controller.status().problems;
+        problems.iter().filter(|said| said.starts_with("agent")).cloned().collect::<Vec<_>>()
+    };
+    let limit = Some(Rate::from_mbps(5));
+    rig.refuses = true;
+    rig.decided([Directive::Pace { flow: FLOW, limit }, window(Some(FLOW), Some(NARROW))]);
+    assert_eq!((shown(&rig), rig.cap(1)), (vec![problem.to_owned()], None));
+    // Neither the rate of the connection nor the window of all is the window of the connection.
+    let why = rig.controller.explain_flow("app", "sort", 1).unwrap();
+    assert_eq!((why.flow.enforced_bps, why.flow.failed), (limit, None));
+    rig.refuses = false;
+    rig.decided([window(None, Some(WIDE))]);
+    assert_eq!((shown(&rig), rig.cap(1)), (vec![problem.to_owned()], Some(WIDE)));
+    rig.decided([window(Some(FLOW), Some(Cap { bytes: Bytes::new(4_000), ..NARROW }))]);
+    assert_eq!(shown(&rig), [""; 0]);
+}
+
+/// Makes a configuration of the name of a policy.
+struct Named;
+
+impl Configure for Named {
+    fn start(&mut self, recorded: &Configuration) -> Result<Config, String> {
+        let name = &recorded.settings;
+        Ok(config(name, policy::by_name(name, &policy::Parameters::default()).unwrap()))
+    }
+
+    fn change(&mut self, recorded: &Configuration) -> Result<Change, String> {
+        let policy = self.start(recorded)?.policy;
+        Ok(Change { policy: Some((recorded.settings.clone(), policy)), ..Change::default() })
+    }
+}
+
+/// Another policy ends the windows of the one before it, at once; so it does in a replay.
+#[test]
+fn a_change_of_policy_is_decided_at_once_and_so_it_is_replayed() {
+    let configuration = |policy: &str| Configuration {
+        program: "0".into(),
+        file: "c.toml".into(),
+        settings: policy.into(),
+    };
+    let (now, channel) = (Time::ZERO, ChannelId(1));
+    let mut controller =
+        Controller::new(Named.start(&configuration("sab")).unwrap(), 1, now).unwrap();
+    let (mut bytes, mut recorded) = (Vec::new(), Vec::new());
+    record::write_started(now, 1, &configuration("sab"), &mut bytes).unwrap();
+    let hosts = ["s0", "h1", "h2"].map(|name| Host { name: name.into(), addresses: vec![] });
+    let hello = machine().hello(hosts.to_vec());
+    let opened = Report::Opened { connection: connection(1) };
+    for input in [
+        Input::AgentConnected { channel, identity: "left" },
+        Input::Reported(channel, &hello),
+        Input::Reported(channel, &opened),
+        Input::Tick,
+    ] {
+        record::write_input(now, &input, &mut bytes).unwrap();
+        controller.observe(now, input).unwrap();
+        if input == Input::Tick {
+            controller.decide(&mut recorded);
+        }
+    }
+    let told = |outputs: &[Output]| match outputs {
+        [Output::Agent(_, Commands { complete: true, commands, .. })] => {
+            commands.iter().filter(|command| matches!(command, Command::Window { .. })).count()
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told(&recorded), 1);
+    record::write_changed(now, &configuration("tcp"), &mut bytes).unwrap();
+    controller.reconfigure(now, Named.change(&configuration("tcp")).unwrap());
+    controller.decide(&mut recorded);
+    assert_eq!(told(&recorded[1..]), 0);
+    // Outputs by the record that they follow.
+    let mut replayed = Vec::new();
+    let tell = |record: &Record, out: &[Output]| {
+        let changed = matches!(record.content, Content::Changed(_));
+        replayed.extend(out.iter().map(|output| (changed, output.clone())));
+    };
+    replay(&bytes, &mut Named, tell).unwrap();
+    assert_eq!(replayed, [false, true].into_iter().zip(recorded).collect::<Vec<_>>());
+}
