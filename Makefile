@@ -46,6 +46,7 @@ lint: setup-build
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked
 	cargo check --locked --manifest-path fuzz/Cargo.toml
+	checks/decisions.sh
 	checks/circles.py cli core/agent core/control core/model core/protocol core/units document experiment live/agentd \
 		live/controller live/kernel live/lab live/wire simulate/control simulate/engine simulate/fluid simulate/packet \
 		simulate/workload

@@ -157,12 +157,12 @@ fn examine() -> Vec<Feature> {
         let remedy = format!("install iproute2 (tc) and, as root, modprobe sch_{name}");
         features.push(feature(format!("qdisc {name}"), purpose, remedy, finding));
     }
-    features.extend(kernel::Capabilities::probe().0.into_iter().map(|capability| {
-        let (remedy, finding) = match capability.finding {
+    features.extend(kernel::Features::probe().0.into_iter().map(|found| {
+        let (remedy, finding) = match found.finding {
             Ok(detail) => (String::new(), Ok(detail)),
             Err(missing) => (missing.remedy.to_owned(), Err(missing.reason)),
         };
-        feature(format!("agent {}", capability.name), capability.purpose, remedy, finding)
+        feature(format!("agent {}", found.name), found.purpose, remedy, finding)
     }));
     features.extend([feature(
         "openvswitch module",

@@ -1,11 +1,13 @@
 //! `watermaster lab` on this machine. Needs root; elsewhere the tests say why they do nothing.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
+
+use testing::needs::root;
 
 const SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/lab/two-shuffles.toml");
 
@@ -20,14 +22,6 @@ fn done(words: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        println!("skipped: namespaces need root");
-    }
-    is_root
-}
-
 /// The namespaces of the lab `name`.
 fn namespaces(name: &str) -> BTreeSet<String> {
     let Ok(entries) = std::fs::read_dir("/run/netns") else { return BTreeSet::new() };
@@ -37,7 +31,7 @@ fn namespaces(name: &str) -> BTreeSet<String> {
 
 #[test]
 fn a_lab_is_built_entered_listed_and_removed() {
-    if !is_root() {
+    if !root() {
         return;
     }
     let name = format!("tcli{}", std::process::id());
@@ -62,7 +56,7 @@ fn a_lab_is_built_entered_listed_and_removed() {
 
 #[test]
 fn what_a_killed_process_left_is_removed_by_down_or_by_the_next() {
-    if !is_root() {
+    if !root() {
         return;
     }
     let name = format!("tkill{}", std::process::id());

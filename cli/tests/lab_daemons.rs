@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use testing::needs::{open_vswitch, root};
+use testing::wait::{eventually, settled};
 
 /// A flow of 2.5 MB for each rate: 2.05 s at 10 Mbit/s, which a link of 20 Mbit/s carries in half the time.
 const SCENARIO: &str = r#"
@@ -37,15 +37,6 @@ name = "sdtcp"
 "#;
 /// At 10 Mbit/s of frame bytes with 1460 of 1500 octets payload.
 const HELD_S: f64 = 2.055;
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        println!("skipped: namespaces and BPF need root");
-    }
-    is_root
-}
 
 fn scenario() -> (TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
@@ -73,18 +64,17 @@ fn done(words: &[&str]) -> String {
 #[track_caller]
 fn holds(words: &[&str], holds: impl Fn(&Value) -> bool) {
     let mut disturbed = true;
-    for _ in 0..5 {
+    let shown = eventually(|| {
         let all: Value = serde_json::from_str(&done(words)).unwrap();
-        if holds(&all["results"]) {
-            return;
-        }
         let results = all["results"].as_array().unwrap();
         let kept_up = |own: &Value| own["notes"].to_string().contains("the machine kept up: ");
         disturbed &= !results.iter().all(kept_up);
-        println!("again: {results:#?}");
+        holds(&all["results"])
+    });
+    assert!(shown || disturbed, "{words:?} does not show it");
+    if !shown {
+        println!("skipped: the machine was too slow or saturated in each run");
     }
-    assert!(disturbed, "{words:?} does not show it");
-    println!("skipped: the machine was too slow or saturated in each of five runs");
 }
 
 #[track_caller]
@@ -107,18 +97,14 @@ fn journal(lab: &str) -> Option<Value> {
 /// The process of a daemon of a lab, once there is one other than `before`.
 #[track_caller]
 fn process(lab: &str, daemon: &str, before: u32) -> u32 {
-    let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    let other = || {
         let group = journal(lab).and_then(|lab| lab["cgroup"].as_str().map(PathBuf::from));
         let members = group.map(|group| group.join(daemon).join("cgroup.procs"));
         let members = members.and_then(|members| fs::read_to_string(members).ok());
         let first = members.as_deref().and_then(|members| members.lines().next()?.parse().ok());
-        if let Some(pid) = first.filter(|pid| *pid != before) {
-            return pid;
-        }
-        sleep(Duration::from_millis(5));
-    }
-    panic!("{lab} has no {daemon}");
+        first.filter(|pid| *pid != before)
+    };
+    settled(other, Option::is_some).unwrap_or_else(|| panic!("{lab} has no {daemon}"))
 }
 
 fn kill(pid: u32) {
@@ -159,14 +145,14 @@ fn what_no_daemon_could_do_is_refused_before_anything_is_made() {
     // What acts at switches: in nobody's hands here, and there is nothing for an agent there.
     let sdtcp = ["--policy", "sdtcp", "--set"];
     refused(&run(&[&sdtcp[..], &["lab.control=direct"]].concat()), 1, "lab.control=daemons");
-    if is_root() {
+    if root() {
         refused(&run(&[&sdtcp[..], &["lab.switches=ovs"]].concat()), 1, "lab.switches=bridge");
     }
 }
 
 #[test]
 fn flows_are_held_to_what_the_controller_says() {
-    if !is_root() {
+    if !root() {
         return;
     }
     let (_folder, file) = scenario();
@@ -184,8 +170,7 @@ fn flows_are_held_to_what_the_controller_says() {
     // The limit stands some milliseconds after the flow began.
     let paced = HELD_S * 0.9..HELD_S * 1.15;
     took(&[], paced.clone());
-    if Command::new("ovs-vswitchd").arg("--version").output().is_err() {
-        println!("skipped: there is no ovs-vswitchd; install openvswitch-switch");
+    if !open_vswitch() {
         return;
     }
     let ovs = ["--set", "lab.switches=ovs"];
@@ -198,7 +183,7 @@ fn flows_are_held_to_what_the_controller_says() {
 /// Alone the small job of the scenario takes 2.05 s.
 #[test]
 fn whose_level_is_lower_goes_first_through_the_switch() {
-    if !is_root() {
+    if !root() {
         return;
     }
     let words = ["run", "../scenarios/lab/priorities.toml", "--world", "lab", "--json"];
@@ -217,7 +202,7 @@ fn whose_level_is_lower_goes_first_through_the_switch() {
 /// The goodput of a paced flow and its rate, as the run itself reports them.
 #[test]
 fn a_run_says_what_a_flow_got_of_its_rate() {
-    if !is_root() {
+    if !root() {
         return;
     }
     let (_folder, file) = scenario();
@@ -238,7 +223,7 @@ fn a_run_says_what_a_flow_got_of_its_rate() {
 
 #[test]
 fn daemons_go_with_their_lab_even_when_everybody_was_killed() {
-    if !is_root() {
+    if !root() {
         return;
     }
     let (_folder, file) = scenario();
@@ -270,12 +255,12 @@ fn daemons_go_with_their_lab_even_when_everybody_was_killed() {
 
 #[test]
 fn a_daemon_that_dies_in_a_run_is_told_of_with_its_last_words() {
-    if !is_root() {
+    if !root() {
         return;
     }
     let (_folder, file) = scenario();
-    // Four times as long, so that it is still running when a flow is seen.
-    let long = SCENARIO.replace("2500 kB", "10 MB");
+    // So long that it is still running when a flow is seen; it goes on when its controller has died.
+    let long = SCENARIO.replace("2500 kB", "30 MB");
     fs::write(&file, long).unwrap();
     let name = format!("tdies{}", std::process::id());
     done(&["lab", "up", &file, "--name", &name]);
@@ -284,21 +269,18 @@ fn a_daemon_that_dies_in_a_run_is_told_of_with_its_last_words() {
     // Another one, with the run's policy, in the place of the first.
     let second = process(&name, "controller", first);
     let socket = format!("unix:{}", folder(&name).join("controller.sock").display());
-    let start = Instant::now();
     let flows = || {
         let output = command(&["top", "--controller", &socket, "--json"]).output().unwrap();
         serde_json::from_slice::<Value>(&output.stdout)
             .map_or(0, |seen| seen["flows"].as_array().unwrap().len())
     };
-    while flows() == 0 {
-        assert!(start.elapsed() < PATIENCE, "{name}: no flow is declared");
-        sleep(Duration::from_millis(20));
-    }
+    assert!(eventually(|| flows() > 0), "{name}: no flow is declared");
     kill(second);
     let output = run.wait_with_output().unwrap();
     refused(&output, 1, "the controller has ended");
     refused(&output, 1, "controller ready");
     // The next one begins anew.
+    fs::write(&file, SCENARIO).unwrap();
     let again = done(&["lab", "run", &name, "--policy", "sdtcp", "--json"]);
     assert!(again.contains("fct_mean_s"), "{again}");
     done(&["lab", "down", &name]);
@@ -308,22 +290,32 @@ fn a_daemon_that_dies_in_a_run_is_told_of_with_its_last_words() {
 /// the kernel writes the window into an acknowledgement that passes.
 #[test]
 fn a_queue_that_fills_ends_in_a_capped_acknowledgement() {
-    if !is_root() {
+    if !root() {
         return;
     }
-    let report = done(&["lab", "delay", "--rounds", "3", "--json"]);
-    let report: Value = serde_json::from_str(&report).unwrap();
-    let parts = report["parts"].as_array().unwrap();
-    assert_eq!(parts.len(), 6, "{report:#}");
-    let median = |name: &str| {
-        let part = parts.iter().find(|part| part["part"].as_str().unwrap().contains(name)).unwrap();
-        assert!(part["rounds"].as_u64() >= Some(1), "{report:#}");
-        assert!(part["median_ns"].as_u64() <= part["p99_ns"].as_u64(), "{report:#}");
-        part["median_ns"].as_u64().unwrap()
+    // A round trip, not a timer: the burst itself is over after 64 ms. A busy machine may need more in
+    // some runs.
+    let delay = || {
+        let report = done(&["lab", "delay", "--rounds", "3", "--json"]);
+        let report: Value = serde_json::from_str(&report).unwrap();
+        let parts = report["parts"].as_array().unwrap();
+        assert_eq!(parts.len(), 6, "{report:#}");
+        assert!(parts.iter().all(|part| part["median_ns"].as_u64() <= part["p99_ns"].as_u64()));
+        let median = |name: &str| {
+            let mut parts = parts.iter();
+            let part = parts.find(|part| part["part"].as_str().unwrap().contains(name)).unwrap();
+            part["median_ns"].as_u64().filter(|_| part["rounds"].as_u64() > Some(0))
+        };
+        let rising = [
+            "the decision",
+            "notice to commands back",
+            "threshold to the first capped acknowledgement",
+        ];
+        rising.map(median)
     };
-    let whole = median("threshold to the first capped acknowledgement");
-    assert!(median("the decision") < median("notice to commands back"), "{report:#}");
-    assert!(median("notice to commands back") < whole, "{report:#}");
-    // A round trip, not a timer: the burst itself is over after 64 ms.
-    assert!((1..60_000_000).contains(&whole), "{report:#}");
+    let holds = |medians: &[Option<u64>; 3]| {
+        medians[0].is_some() && medians.is_sorted_by(|a, b| a < b) && medians[2] < Some(60_000_000)
+    };
+    let medians = settled(delay, holds);
+    assert!(holds(&medians), "{medians:?} ns");
 }

@@ -8,14 +8,14 @@ class Application:
 
     def __init__(self, address, name):
         self.address, self.path = address, f"/v1/applications/{name}/declarations"
-        self.holds, self.waits, self.http = [], [], None
+        self.holds, self.waits, self.batch = [], [], 1000
+        self.http = self.epoch = None
 
     def say(self, kind, job, **more):
         said = {"type": kind, "job": job, **more}
-        if is_end(said):  # of the whole job, or of one flow
-            over = lambda held: held["job"] == job and more.get("flow") in (None, held.get("flow"))
-            self.holds = [held for held in self.holds if not over(held)]
-        else:
+        if is_end(said):
+            self.forget(said)
+        elif kind != "streams":  # samples are not said again
             self.holds.append(said)
         self.waits.append(said)
         self.tick()
@@ -23,26 +23,56 @@ class Application:
     def tick(self):
         """Says what waits, or else shows that the application is there: at least every 20 s."""
         try:
-            if self.http is None:  # all that holds is said again; an end before what began since
-                self.http = connect(self.address)
-                self.waits = [said for said in self.waits if is_end(said)] + self.holds
+            if self.http is None:
+                self.http, self.epoch = connect(self.address), None
             self.ask("GET", "/v1/health")
             while self.waits:
-                status, answer = self.ask("POST", self.path, json.dumps(self.waits[:1000]))
-                error = answer.get("error")
-                del self.waits[: answer["taken"] if error is None else error["taken"]]
-                if status == 429 and error["field"] == "application":
+                said = self.waits[: self.batch]
+                status, answer = self.ask("POST", self.path, json.dumps(said))
+                if answer is None:
+                    continue  # another controller: from the beginning
+                if status not in (200, 400, 413, 422, 429):
+                    raise ValueError(f"{status}: {answer['reason']}")
+                del self.waits[: answer.get("taken", 0)]
+                if status == 429 and answer["field"] == "application":
                     return  # too fast: the rest waits for the next tick
-                if error:
-                    print(f"left out: {self.waits.pop(0)}: {error['reason']}", file=sys.stderr)
+                if status != 200 and ("taken" in answer or len(said) == 1):
+                    self.leave_out(self.waits[0], answer["reason"])
+                elif status != 200:  # it can't be read or is too long, and doesn't say where
+                    self.batch = len(said) // 2
         except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
             print(f"no controller: {error!r}", file=sys.stderr)
             self.http = None
 
     def ask(self, method, path, body=None):
+        """Status and answer; of another controller than before none, and all is to be said again."""
         self.http.request(method, path, body)
-        answer = self.http.getresponse()
-        return answer.status, json.loads(answer.read())
+        response = self.http.getresponse()
+        answer = json.loads(response.read())
+        answer = answer.get("error", answer)
+        if answer.get("epoch", self.epoch) != self.epoch:
+            self.epoch, answer = answer["epoch"], None
+            self.waits = [said for said in self.waits if is_end(said)] + self.holds
+        return response.status, answer
+
+    def leave_out(self, refused, reason):
+        if is_end(refused):  # the controller had forgotten
+            self.waits.remove(refused)
+        else:
+            print(f"left out: {refused}: {reason}", file=sys.stderr)
+            self.forget(refused)
+        self.batch = 1000
+
+    def forget(self, gone):
+        """With a job goes all that is of it, with a flow all that is of the flow."""
+        is_job = gone["type"].startswith("job_")
+
+        def goes(said):
+            is_flow = "flow" in gone and said.get("flow") == gone["flow"]
+            return said["job"] == gone["job"] and (is_job or is_flow or said == gone)
+
+        self.holds = [said for said in self.holds if not goes(said)]
+        self.waits = [said for said in self.waits if not goes(said)]
 
 
 def is_end(said):

@@ -4,27 +4,11 @@
 #![forbid(unsafe_code)]
 
 use libfuzzer_sys::fuzz_target;
-use openflow::switch::{Output, Switch};
-use openflow::{Config, Event, Hello, Message, Port, PortNo, Session, Side};
+use openflow::switch::Output;
+use openflow::{Config, Event, Hello, Message, PortNo, Session, Side};
 use units::{Span, Time};
 
 const OUTPUT_BYTES: usize = 10_000;
-
-fn port(number: u32) -> Port {
-    Port {
-        port: PortNo(number),
-        hw_addr: [2, 0, 0, 0, 0, 1],
-        name: [0; 16],
-        config: 0,
-        state: 4,
-        curr: 0,
-        advertised: 0,
-        supported: 0,
-        peer: 0,
-        curr_speed_kbps: 0,
-        max_speed_kbps: 0,
-    }
-}
 
 fuzz_target!(|data: &[u8]| {
     let [how, pace, stream @ ..] = data else { return };
@@ -32,12 +16,8 @@ fuzz_target!(|data: &[u8]| {
     let config = Config { output_bytes: OUTPUT_BYTES, ..Config::new(side) };
     let mut now = Time::ZERO;
     let mut session = Session::new(config, now);
-    let mut switch = Switch::new(1, 4);
+    let mut switch = testing::openflow::switch(1, 4, 3);
     let mut output = Output::default();
-    for number in 1..=3 {
-        switch.set_port(now, port(number), &mut output);
-    }
-    output = Output::default();
     let mut hello = Vec::new();
     Message::Hello(Hello::ONLY_1_3).encode(1, &mut hello).expect("short");
     session.receive(now, &hello);

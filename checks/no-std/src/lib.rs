@@ -66,7 +66,8 @@ pub extern "C" fn watermaster_decide() -> usize {
             policy.decide(Time::ZERO, &network, &mut out);
         }
     }
-    let congested = Trigger::new(Thresholds::default()).observe(90, || Time::ZERO).is_some();
+    let thresholds = Thresholds { low: 30, medium: 60, high: 85, recovery: Span::from_secs(1) };
+    let congested = Trigger::new(thresholds).observe(90, || Time::ZERO).is_some();
     let declaration = Declaration::JobStart { job: "job".into() };
     usize::from(congested) + out.len() + conversation() + control(&declaration)
 }

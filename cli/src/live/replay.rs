@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use control::record::{Content, Record};
 use control::{Input, Output};
+use controller::replay::Replayed;
 use model::PortWatch;
 use protocol::Connection;
 use protocol::agent::{Command, Commands, Report};
@@ -17,8 +18,8 @@ use crate::failure::{Failure, print};
 
 /// Put a recording into the controller's machine again
 ///
-/// Prints what was said and decided when, and whether it is what was decided then. Exit code 1 where
-/// not.
+/// Prints what was said and decided when, and how far it is what was decided then. Exit code 1 where it
+/// is not, or nothing can be compared.
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster replay \
                   /var/lib/watermaster/records/epoch-000003.000.record --quiet")]
@@ -49,37 +50,57 @@ impl Replay {
         })
         .map_err(Failure::misused)?;
         written?;
+        let Replayed { replay, truncated, .. } = &replayed;
+        let cut = if *truncated { "; the last record is truncated" } else { "" };
         if self.json {
             let line = serde_json::to_string(&replayed).map_err(Failure::failed)?;
             print(&(line + "\n"))?;
         } else {
             print(&format!(
-                "epoch {}: {} inputs ({} refused) and {} outputs in {:.3} s, digest {}{}\n",
-                replayed.epoch,
-                replayed.inputs,
-                replayed.refused,
-                replayed.outputs,
-                replayed.lasted_ns.as_secs_f64(),
-                replayed.digest,
-                if replayed.truncated { "; the last record is truncated" } else { "" },
+                "epoch {}: {} inputs ({} refused) and {} outputs in {:.3} s, digest {}{cut}\n",
+                replay.epoch,
+                replay.inputs,
+                replay.refused,
+                replay.outputs,
+                replay.lasted_ns.as_secs_f64(),
+                replay.digest,
             ))?;
         }
-        match (replayed.differs_after, replayed.digests) {
-            (Some(count), _) => Err(Failure::failed(format_args!(
-                "it differs from what was decided then, within the first {count} outputs; this \
-                 program is {}, {} recorded",
-                env!("CARGO_PKG_VERSION"),
-                replayed.version
-            ))),
-            (None, 0) => Err(Failure::failed("the recording has no digest to compare with")),
-            (None, count) => {
-                if !self.json {
-                    print(&format!("equal to what was decided then ({count} digests)\n"))?;
-                }
-                Ok(())
-            }
-        }
+        let verdict = verdict(replay).map_err(Failure::failed)?;
+        if self.json { Ok(()) } else { print(&verdict) }
     }
+}
+
+/// How far what was decided then is what is decided now, or why that can't be said.
+fn verdict(replay: &control::Replay) -> Result<String, String> {
+    let control::Replay { outputs, digests, unverified, .. } = replay;
+    if let Some(records) = replay.altered_after {
+        return Err(format!(
+            "the recording was altered: its first {records} records are not what was recorded"
+        ));
+    }
+    if let Some(outputs) = replay.differs_after {
+        let (this, then) = (env!("CARGO_PKG_VERSION"), &replay.version);
+        return Err(format!(
+            "it differs from what was decided then, within the first {outputs} outputs; this program \
+             is {this}, {then} recorded"
+        ));
+    }
+    match (digests, outputs) {
+        (0, 0) => return Ok("nothing was decided, and there is no digest to compare with\n".into()),
+        (0, _) => {
+            return Err(format!(
+                "the recording ends before its first digest: its {outputs} outputs are not verified"
+            ));
+        }
+        _ => {}
+    }
+    let until = replay.verified_ns.as_secs_f64();
+    let rest = match unverified {
+        0 => String::new(),
+        left => format!("; {left} outputs after the last digest are not verified"),
+    };
+    Ok(format!("equal to what was decided then up to t={until:.3} s ({digests} digests){rest}\n"))
 }
 
 /// Something that was said to the controller, or by it.
@@ -99,7 +120,7 @@ impl Line {
     /// What a record tells; ticks tell nothing.
     fn input(record: &Record) -> Option<Self> {
         let (peer, text, what) = match &record.content {
-            Content::Started(..) | Content::Digest(_) => return None,
+            Content::Started(..) | Content::Continued(_) | Content::Digest(_) => return None,
             Content::Changed(configuration) => {
                 let text = format!("{} was read again", configuration.file);
                 (String::from("configuration"), text.clone(), json!(text))

@@ -105,12 +105,7 @@ impl Cluster {
 
     /// The same otherwise.
     pub fn up_as(case: &str, setup: &Setup) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            println!("skipped: namespaces and BPF need root");
-            return None;
-        }
-        if Command::new("ovs-vswitchd").arg("--version").output().is_err() {
-            println!("skipped: there is no ovs-vswitchd; install openvswitch-switch");
+        if !(testing::needs::root() && testing::needs::open_vswitch()) {
             return None;
         }
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,12 +3,13 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use control::record::{Configuration, Content, Record, Records};
+use control::record::{Configuration, Content, Record};
 use control::{Change, Config, Configure, Output};
 use controller::replay::{self, Recorded};
 use engine::{Actions, Application, FlowState, Notice, Outcome, Plan, World, drive};
@@ -22,7 +23,7 @@ use protocol::agent::{Command, ConnectionReport, Report};
 use serde_json::json;
 use units::{Bytes, Rate, Span, Time};
 
-use crate::rig::{Agent, Daemon, PATIENCE, config, declare};
+use crate::daemon::{Agent, Daemon, PATIENCE, config, declare};
 
 /// Something that a policy observed or decided, and when.
 #[derive(Clone, Debug)]
@@ -301,7 +302,7 @@ const DIRECTIVES: u64 = 6;
 
 /// A daemon with the policy `name`, told by an application and an agent what each policy may want to
 /// know, until it has decided something; its recording.
-async fn recording(policy: &Descriptor) -> Vec<u8> {
+async fn recording(policy: &Descriptor) -> Vec<Record> {
     let name = policy.name;
     let parameters = match name {
         "app-aware" | "app-aware-fast" => "interval = \"20 ms\"\n",
@@ -399,7 +400,10 @@ async fn recording(policy: &Descriptor) -> Vec<u8> {
     assert!(declare(&mut client, "a", &end).await.0.is_success());
     daemon.signal("-TERM");
     assert!(daemon.wait().success());
-    replay::read(&daemon.path("records/epoch-000001.000.record")).unwrap()
+    let mut parts = replay::Parts::open(&daemon.path("records/epoch-000001.000.record")).unwrap();
+    let records = parts.by_ref().map(Result::unwrap).collect();
+    assert!(!parts.is_truncated());
+    records
 }
 
 /// A counter of the metrics.
@@ -410,7 +414,7 @@ fn count(metrics: &str, name: &str) -> u64 {
 }
 
 /// A replay with a tap, how another policy is made of what was recorded, and the commands that left.
-fn replayed(name: &str, bytes: &[u8]) -> (Seam, Configuration, Vec<Command>) {
+fn replayed(name: &str, records: &[Record]) -> (Seam, Configuration, Vec<Command>) {
     let seam = Arc::new(Mutex::new(Seam::default()));
     let mut configure = Tapped { recorded: Recorded::default(), seam: Arc::clone(&seam) };
     let mut commands = Vec::new();
@@ -421,10 +425,11 @@ fn replayed(name: &str, bytes: &[u8]) -> (Seam, Configuration, Vec<Command>) {
             }
         }
     };
-    let replayed = control::replay(bytes, &mut configure, tell).unwrap();
-    assert!(replayed.digests > 0 && !replayed.truncated, "{name}: {replayed:?}");
-    assert_eq!(replayed.differs_after, None, "{name}");
-    let first = Records::new(bytes).unwrap().next().unwrap().unwrap();
+    let again = records.iter().cloned().map(Ok::<_, Infallible>);
+    let replayed = control::replay(again, &mut configure, tell).unwrap();
+    assert!(replayed.digests > 0, "{name}: {replayed:?}");
+    assert_eq!((replayed.altered_after, replayed.differs_after), (None, None), "{name}");
+    let first = records[0].clone();
     let Content::Started(_, configuration) = first.content else { panic!("{first:?}") };
     let seam = std::mem::take(&mut *seam.lock().unwrap());
     (seam, configuration, commands)
@@ -448,8 +453,8 @@ const fn carries(command: &Command, kind: DirectiveKind) -> bool {
 async fn a_daemon_its_replay_and_the_driver_decide_the_same() {
     for policy in policy::POLICIES.iter().filter(|policy| policy.is_live()) {
         let name = policy.name;
-        let bytes = recording(policy).await;
-        let (seam, configuration, commands) = replayed(name, &bytes);
+        let records = recording(policy).await;
+        let (seam, configuration, commands) = replayed(name, &records);
         if let Some(difference) = driven(&seam, fresh(&configuration)) {
             panic!("{name}: {difference}");
         }
@@ -531,8 +536,8 @@ impl Policy for Faulty {
 /// altogether.
 #[tokio::test]
 async fn a_fault_in_a_decision_is_found() {
-    let bytes = recording(policy::find("fair").unwrap()).await;
-    let (seam, configuration, _) = replayed("fair", &bytes);
+    let records = recording(policy::find("fair").unwrap()).await;
+    let (seam, configuration, _) = replayed("fair", &records);
     for (fault, what) in [(Fault::Directive, "left"), (Fault::Deadline, "observed")] {
         let inner = fresh(&configuration);
         let difference = driven(&seam, Box::new(Faulty { inner, fault, decisions: 0 })).unwrap();

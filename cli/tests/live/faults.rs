@@ -5,7 +5,7 @@ use std::sync::Arc;
 use protocol::agent::Report;
 use serde_json::json;
 
-use crate::rig::{Agent, Daemon, SMSF, config, declare};
+use crate::daemon::{Agent, Daemon, SMSF, config, declare};
 
 const HOST: &[(&str, &str)] = &[("h0", "10.0.0.1")];
 

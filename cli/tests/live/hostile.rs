@@ -3,7 +3,7 @@
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::rig::{Agent, Daemon, PATIENCE, SMSF, config};
+use crate::daemon::{Agent, Daemon, PATIENCE, SMSF, config};
 
 const HOST: &[(&str, &str)] = &[("h0", "10.0.0.1")];
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::rig::{Agent, Daemon, PATIENCE, SMSF, config, get};
+use crate::daemon::{Agent, Daemon, PATIENCE, SMSF, config, get};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
@@ -19,9 +19,14 @@ struct Engine(Child);
 impl Engine {
     /// `None`: there is no Python.
     fn start(address: &str) -> Option<Self> {
+        Self::run("import runpy; runpy.run_module('shuffle', run_name='__main__')", address)
+    }
+
+    /// A program that may import the example.
+    fn run(program: &str, address: &str) -> Option<Self> {
         let child = Command::new("python3")
-            .arg(Path::new(ROOT).join("docs/examples/shuffle.py"))
-            .arg(address)
+            .args(["-B", "-c", program, address])
+            .env("PYTHONPATH", Path::new(ROOT).join("docs/examples"))
             .stdin(Stdio::piped())
             .spawn();
         if let Err(error) = &child {
@@ -90,6 +95,26 @@ async fn the_example_says_again_what_holds_to_a_controller_that_starts_anew() {
     assert_eq!(daemon.get("/v1/health").await, json!({ "epoch": 2, "declared": 0 }));
     engine.declares(&daemon).await;
     engine.ends(&daemon).await;
+}
+
+/// One request with a declaration that can't be read, one that is wrong, and good ones.
+#[tokio::test]
+async fn the_example_leaves_out_what_is_refused_and_says_the_rest() {
+    const PROGRAM: &str = "
+import sys, shuffle
+engine = shuffle.Application(sys.argv[1], 'shuffle')
+tick, engine.tick = engine.tick, lambda: None
+engine.say('job_start', 'sort')
+engine.say('task_host', 'sort', task='no number', host='h0')
+engine.say('task_host', 'sort', task=0, host='no such host')
+ends = {'source': '10.0.0.1:40000', 'destination': '10.0.0.2:13562'}
+engine.say('flow_request', 'sort', flow=1, bytes=8_000_000, connection=ends)
+for _ in sys.stdin:
+    tick()
+";
+    let daemon = Daemon::start(&config(SMSF));
+    let Some(mut engine) = Engine::run(PROGRAM, &format!("http://{}", daemon.http)) else { return };
+    engine.declares(&daemon).await;
 }
 
 #[test]

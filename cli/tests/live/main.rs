@@ -6,12 +6,12 @@
     reason = "what the tests share, too; why one is skipped"
 )]
 
+mod daemon;
 mod decisions;
 mod faults;
 mod hostile;
 mod integration;
 mod northbound;
 mod recording;
-mod rig;
 mod switch;
 mod trust;

@@ -3,7 +3,7 @@
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use crate::rig::{Agent, Daemon, SMSF, config, declare, get, post};
+use crate::daemon::{Agent, Daemon, SMSF, config, declare, get, post};
 
 fn flow(job: &str, number: u64, port: u16, bytes: u64) -> Value {
     json!({
@@ -27,7 +27,7 @@ async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
     // The larger flow yields to the smaller one: it is slow.
     let start = std::time::Instant::now();
     let slow = loop {
-        assert!(start.elapsed() < crate::rig::PATIENCE, "no directive comes");
+        assert!(start.elapsed() < crate::daemon::PATIENCE, "no directive comes");
         let commands = agent.hear().await.unwrap();
         let found = commands.commands.into_iter().find_map(|command| match command {
             protocol::agent::Command::Pace { connection, rate_bps: Some(rate) }

@@ -1,12 +1,16 @@
-//! Recordings, their replay, and a disk that is full.
+//! Recordings, their replay, and a recording that can't go on.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use control::OwnedInput;
-use control::record::{self, Content, Record, Records};
+use control::record::{self, Content, Digest, Record, Records};
 use protocol::application::Declaration;
 use serde_json::json;
 use units::Bytes;
 
-use crate::rig::{Agent, Daemon, config, declare};
+use crate::daemon::{Agent, Daemon, PATIENCE, config, declare};
 
 fn recorder() -> String {
     config("[recorder]\ndirectory = \"records\"\n[policy]\nname = \"sff\"\n")
@@ -69,74 +73,173 @@ async fn a_replay_decides_what_was_decided_then() {
         assert!(text.contains(part), "{part}: {}", &text[..text.len().min(5_000)]);
     }
 
-    // Another size of the flow that is served first: the digest tells.
+    // Another size of the flow that is served first: the digest of what was recorded tells, and where
+    // it was made to fit, the one of what was decided.
     let bytes = std::fs::read(&file).unwrap();
-    std::fs::write(&file, with_another_size(&bytes)).unwrap();
-    let replayed = daemon.command(&["replay", file.to_str().unwrap(), "--quiet"]);
-    assert_eq!(replayed.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&replayed.stderr).contains("differs"));
+    for (fits, why) in [(false, "was altered"), (true, "differs")] {
+        std::fs::write(&file, with_another_size(&bytes, fits)).unwrap();
+        let replayed = replay(&daemon, &file);
+        assert_eq!(replayed.status.code(), Some(1));
+        assert!(stderr(&replayed).contains(why), "{}", stderr(&replayed));
+    }
 
     // A bit that flipped on the disk.
     let mut damaged = bytes.clone();
     damaged[bytes.len() / 2] ^= 1;
     std::fs::write(&file, &damaged).unwrap();
-    let replayed = daemon.command(&["replay", file.to_str().unwrap(), "--quiet"]);
+    let replayed = replay(&daemon, &file);
     assert_eq!(replayed.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&replayed.stderr).contains("is damaged"));
+    assert!(stderr(&replayed).contains("is damaged"));
 
-    // Cut as by a crash.
+    // Cut as by a crash: what follows the digest before is not verified, which is said.
     std::fs::write(&file, &bytes[..bytes.len() - 3]).unwrap();
-    let replayed = daemon.command(&["replay", file.to_str().unwrap(), "--quiet"]);
-    assert!(String::from_utf8_lossy(&replayed.stdout).contains("the last record is truncated"));
+    let replayed = replay(&daemon, &file);
+    assert!(replayed.status.success(), "{}", stderr(&replayed));
+    assert!(stdout(&replayed).contains("the last record is truncated"));
+    assert!(stdout(&replayed).contains("equal to what was decided then up to t="));
+    // No digest at all.
+    std::fs::write(&file, written(records(&bytes).filter(|record| !is_digest(record)))).unwrap();
+    let replayed = replay(&daemon, &file);
+    assert_eq!(replayed.status.code(), Some(1));
+    assert!(stderr(&replayed).contains("ends before its first digest"), "{}", stderr(&replayed));
+    // And nothing to compare.
+    std::fs::write(&file, written(records(&bytes).take(1))).unwrap();
+    let replayed = replay(&daemon, &file);
+    assert!(replayed.status.success(), "{}", stderr(&replayed));
+    assert!(stdout(&replayed).contains("nothing was decided"), "{}", stdout(&replayed));
 }
 
-/// The recording with another size of flow 0.
-fn with_another_size(bytes: &[u8]) -> Vec<u8> {
+fn replay(daemon: &Daemon, file: &Path) -> Output {
+    daemon.command(&["replay", file.to_str().unwrap(), "--quiet"])
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn records(bytes: &[u8]) -> impl Iterator<Item = Record> + use<> {
+    let mut records = Records::default();
+    records.push(bytes);
+    records.map(Result::unwrap)
+}
+
+const fn is_digest(record: &Record) -> bool {
+    matches!(record.content, Content::Digest(_))
+}
+
+fn written(records: impl Iterator<Item = Record>) -> Vec<u8> {
     let mut out = Vec::new();
-    for record in Records::new(bytes).unwrap() {
-        let Record { at, content } = record.unwrap();
-        let written = match content {
+    for Record { at, content } in records {
+        match content {
             Content::Started(epoch, configuration) => {
                 record::write_started(at, epoch, &configuration, &mut out)
             }
+            Content::Continued(continuation) => record::write_continued(&continuation, &mut out),
             Content::Changed(configuration) => record::write_changed(at, &configuration, &mut out),
             Content::Digest(digest) => record::write_digest(at, digest, &mut out),
-            Content::Input(mut input) => {
-                if let OwnedInput::Declared {
-                    declaration: Declaration::FlowRequest { flow: 0, bytes, .. },
-                    ..
-                } = &mut input
-                {
-                    *bytes = Some(Bytes::new(9_000_000));
-                }
-                record::write_input(at, &input.as_input(), &mut out)
-            }
-        };
-        written.unwrap();
+            Content::Input(input) => record::write_input(at, &input.as_input(), &mut out),
+        }
+        .unwrap();
     }
     out
 }
 
+/// The recording with another size of flow 0, and digests that `fit` it.
+fn with_another_size(bytes: &[u8], fit: bool) -> Vec<u8> {
+    let mut all = Digest::default();
+    written(records(bytes).map(|mut record| {
+        match &mut record.content {
+            Content::Input(OwnedInput::Declared {
+                declaration: Declaration::FlowRequest { flow: 0, bytes, .. },
+                ..
+            }) => *bytes = Some(Bytes::new(9_000_000)),
+            Content::Digest(digest) if fit => digest.recorded = all.recorded,
+            _ => {}
+        }
+        if !is_digest(&record) {
+            all.add_record(&written(std::iter::once(record.clone())));
+        }
+        record
+    }))
+}
+
+/// What recordings are for: a controller that runs, or was killed, has verified all but the last moments.
+/// Where the state directory is lost, the next one keeps what is there.
 #[tokio::test]
-async fn a_full_disk_stops_the_recording_and_nothing_else() {
-    let folder = std::sync::Arc::new(tempfile::tempdir().unwrap());
-    // A disk that is full: the kernel's own.
-    let records = folder.path().join("records");
-    std::fs::create_dir(&records).unwrap();
-    std::os::unix::fs::symlink("/dev/full", records.join("epoch-000001.000.record")).unwrap();
-    let mut daemon = Daemon::start_in(folder, &recorder());
+async fn a_killed_controller_leaves_a_recording_that_can_be_verified() {
+    let mut daemon = Daemon::start(&recorder());
+    let mut agent = Agent::connect(&daemon.address(), None, "h0", &[("h0", "10.0.0.1")], 0).await;
+    agent.hear().await.unwrap();
+    let mut client = daemon.client().await;
+    declare(&mut client, "a", &json!([{ "type": "job_start", "job": "j" }, declared(0)])).await;
+    let file = daemon.path("records/epoch-000001.000.record");
+    let start = Instant::now();
+    let is_verified = |replayed: &Output| {
+        replayed.status.success() && stdout(replayed).contains("equal to what was decided then")
+    };
+    loop {
+        let replayed = replay(&daemon, &file);
+        if is_verified(&replayed) {
+            break;
+        }
+        assert!(start.elapsed() < PATIENCE, "{}{}", stdout(&replayed), stderr(&replayed));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    daemon.kill();
+    let replayed = replay(&daemon, &file);
+    assert!(is_verified(&replayed), "{}{}", stdout(&replayed), stderr(&replayed));
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::remove_dir_all(daemon.path("state")).unwrap();
+    let next = Daemon::start_in(daemon.folder.clone(), &recorder());
+    assert_eq!(next.get("/v1/status").await["epoch"], 1);
+    assert!(std::fs::read(&file).unwrap() == bytes, "the recording was overwritten");
+    assert!(next.path("records/epoch-000001-2.000.record").exists());
+}
+
+/// What has no end, or tells nothing of itself before somebody writes, is refused; and of a file that is
+/// no recording no more is read than its beginning.
+#[test]
+fn what_is_no_recording_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pipe, large) = (folder.path().join("pipe"), folder.path().join("large"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    std::fs::File::create(&large).unwrap().set_len(1 << 40).unwrap();
+    let no_file = "is no regular file; name part 000 of a recording";
+    for (file, why) in [
+        (Path::new("/dev/zero"), no_file),
+        (&pipe, no_file),
+        (folder.path(), no_file),
+        (&large, "this is no recording"),
+    ] {
+        let replayed = Command::new(env!("CARGO_BIN_EXE_watermaster"))
+            .arg("replay")
+            .arg(file)
+            .output()
+            .unwrap();
+        assert_eq!(replayed.status.code(), Some(2), "{}", file.display());
+        assert!(stderr(&replayed).contains(why), "{}", stderr(&replayed));
+    }
+}
+
+#[tokio::test]
+async fn a_recording_that_cannot_go_on_stops_and_nothing_else() {
+    let one = recorder().replace("[policy]", "size = \"4096 B\"\nfiles = 1\n[policy]");
+    let mut daemon = Daemon::start(&one);
     let mut client = daemon.client().await;
     let job = json!({ "type": "job_start", "job": "j" });
-    let (status, said) = declare(&mut client, "a", &job).await;
-    assert!(status.is_success(), "{said}");
-    let line = daemon.hears("recording stopped");
-    assert_eq!(line["level"], "ERROR");
-    assert!(line["error"].as_str().unwrap().contains("No space left"), "{line}");
+    assert!(declare(&mut client, "a", &job).await.0.is_success());
     // What comes afterwards is taken all the same.
     for flow in 0..100 {
         let (status, said) = declare(&mut client, "a", &declared(flow)).await;
         assert!(status.is_success(), "{said}");
     }
+    let line = daemon.hears("recording stopped");
+    assert_eq!(line["level"], "ERROR");
+    assert!(line["error"].as_str().unwrap().contains("raise recorder.files"), "{line}");
     let status = daemon.get("/v1/status").await;
     assert_eq!(status["recorder"], "stopped");
     assert!(status["problems"].to_string().contains("recorder"), "{status}");

@@ -6,7 +6,7 @@ use hyper::{Method, StatusCode};
 use serde_json::json;
 use wire::client::{Address, Client};
 
-use crate::rig::{Daemon, SMSF, certificates, config, declare, shows};
+use crate::daemon::{Daemon, SMSF, certificates, config, declare, shows};
 
 fn start() -> Daemon {
     let folder = std::sync::Arc::new(tempfile::tempdir().unwrap());
@@ -103,7 +103,7 @@ async fn an_identity_has_so_many_connections() {
     drop(held);
     let start = std::time::Instant::now();
     while refused(&address, a.clone()).await {
-        assert!(start.elapsed() < crate::rig::PATIENCE, "places come back");
+        assert!(start.elapsed() < crate::daemon::PATIENCE, "places come back");
     }
 }
 

@@ -3,10 +3,8 @@
 
 use alloc::collections::VecDeque;
 
-use model::Buffer;
+use model::{Buffer, Thresholds};
 use units::{Bytes, Rate, Span, Time};
-
-use crate::trigger::ROOM;
 
 /// A FIFO that sends at a constant rate.
 #[derive(Clone, Debug)]
@@ -39,7 +37,7 @@ impl VirtualQueue {
         let length = self.length(now);
         let wait = self.wait(now);
         let cost = Span::from_nanos(u64::from(octets) * 1_000_000_000 / self.rate);
-        let is_full = self.queued.len() + 1 >= ROOM as usize;
+        let is_full = self.queued.len() + 1 >= Thresholds::MOST_LIVE as usize;
         if wait + cost > self.limit || length >= self.room || is_full {
             return false;
         }
@@ -62,8 +60,8 @@ impl VirtualQueue {
         Bytes::new(u64::try_from(octets).unwrap_or(u64::MAX))
     }
 
-    /// When fewer than so many packets are queued, if no others come; before the first leaves, that is
-    /// the past.
+    /// When fewer than `packets` will be queued if no others come, where at least so many are queued:
+    /// the time at which the packet leaves that takes the length below. [`Time::ZERO`]: none does.
     pub fn below(&self, packets: u32) -> Time {
         let mut left = self.packets;
         for (leaves, leaving) in &self.queued {

@@ -6,24 +6,24 @@
 //! queue has stayed below the lowest for the recovery time. That time counts from when the queue drained
 //! below the lowest, which a FIFO knows when it takes a packet.
 
-use alloc::borrow::ToOwned;
+use alloc::format;
 
 use model::{Severity, Thresholds};
 use units::{Span, Time};
 
 use crate::Failure;
 
-/// Most packets that a watched queue counts.
-pub const ROOM: u32 = 4096;
-
 /// Checks that thresholds can be watched.
 ///
 /// # Errors
-/// They don't rise, lie above [`ROOM`], or leave no time to recover.
+/// They don't rise, lie above [`Thresholds::MOST_LIVE`], or leave no time to recover.
 pub fn check(thresholds: &Thresholds) -> Result<(), Failure> {
-    if !thresholds.rise() || thresholds.high > ROOM || thresholds.recovery == Span::ZERO {
-        let reason = "thresholds must rise from above zero to at most 4096 packets, with a recovery time above zero";
-        return Err(reason.to_owned());
+    const MOST: u32 = Thresholds::MOST_LIVE;
+    if !thresholds.rise() || thresholds.high > MOST || thresholds.recovery == Span::ZERO {
+        return Err(format!(
+            "thresholds must rise from above zero to at most {MOST} packets, with a recovery time \
+             above zero"
+        ));
     }
     Ok(())
 }
@@ -55,8 +55,11 @@ impl Trigger {
     }
 
     /// Takes in the length of the queue, in packets; returns the message to send, if one is due. To be
-    /// called with every packet that is offered to the queue. `above` says until when the queue has L
-    /// packets or more if no others come; it is asked where there are so many.
+    /// called with every packet that is offered to the queue.
+    ///
+    /// `above` is called where the queue has L packets or more. It says when fewer than L will be left
+    /// if no others come: from then on the recovery time counts. With L = 30, 40 packets in the queue
+    /// and 12 µs a packet that is when eleven have left, 132 µs from now.
     pub fn observe(&mut self, packets: u32, above: impl FnOnce() -> Time) -> Option<Severity> {
         let severity = self.thresholds.severity(packets);
         if severity > Severity::Recovered {

@@ -14,6 +14,8 @@ use units::{Bytes, Rate, Span, Time};
 const LEASE: Span = Span::from_secs(3);
 const PORT: PortNumber = PortNumber(0);
 const RATE: Rate = Rate::from_mbps(5);
+const THRESHOLDS: Thresholds =
+    Thresholds { low: 30, medium: 60, high: 85, recovery: Span::from_secs(1) };
 const CAP: Cap = Cap { bytes: Bytes::new(3_000), floor_segments: 1 };
 
 fn s(seconds: u64) -> Time {
@@ -292,8 +294,8 @@ fn what_fails_is_reported_and_the_rest_is_done() {
     let unknown = Command::Pace { connection: unknown, rate_bps: Some(RATE) };
     let (node, interface) = ("s1".into(), "eth7".into());
     let nowhere = Command::Window { node, interface, connection: None, cap: Some(CAP) };
-    let falling = queue(Thresholds { low: 60, ..Thresholds::default() });
-    let deep = queue(Thresholds { high: 5_000, ..Thresholds::default() });
+    let falling = queue(Thresholds { low: 60, ..THRESHOLDS });
+    let deep = queue(Thresholds { high: 5_000, ..THRESHOLDS });
     let full = pace(5, Some(RATE));
     let commands: Vec<_> = [unknown.clone(), nowhere.clone(), falling.clone(), deep.clone()]
         .into_iter()

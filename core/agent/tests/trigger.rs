@@ -1,7 +1,7 @@
 //! The trigger by hand, and on a virtual queue against a naive watch of every nanosecond that matters.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-use agent::{ROOM, Trigger, VirtualQueue};
+use agent::{Trigger, VirtualQueue};
 use model::Severity::{High, Low, Medium, Recovered};
 use model::{Buffer, Thresholds};
 use proptest::prelude::*;
@@ -13,7 +13,8 @@ fn ms(ms: u64) -> Time {
 
 #[test]
 fn it_rises_in_steps_and_recovers_a_second_after_the_queue_drained() {
-    let mut trigger = Trigger::new(Thresholds::default());
+    let thresholds = Thresholds { low: 30, medium: 60, high: 85, recovery: Span::from_secs(1) };
+    let mut trigger = Trigger::new(thresholds);
     // Until when the queue has L or more, packets, message.
     let story = [
         (0, 29, None),
@@ -40,7 +41,7 @@ fn it_rises_in_steps_and_recovers_a_second_after_the_queue_drained() {
     assert_eq!(trigger.observe(90, || ms(3000)), Some(High));
 }
 
-/// A queue takes what just fits, by bytes and by packets, and one entry less than a ring of [`ROOM`].
+/// A queue takes what just fits, by bytes and by packets, and one entry less than a ring of [`Thresholds::MOST_LIVE`].
 #[test]
 fn a_queue_takes_what_just_fits() {
     let queue = |buffer| VirtualQueue::new(Rate::from_mbps(800), buffer);
@@ -51,8 +52,9 @@ fn a_queue_takes_what_just_fits() {
     let mut packets = queue(Buffer::Packets(2));
     assert_eq!([(); 3].map(|()| packets.offer(Time::ZERO, 100, 1)), [true, true, false]);
     let mut endless = queue(Buffer::Unlimited);
-    let taken = (0..2 * ROOM).filter(|_| endless.offer(Time::ZERO, 100, 1)).count();
-    assert_eq!(taken, ROOM as usize - 1);
+    let taken =
+        (0..2 * Thresholds::MOST_LIVE).filter(|_| endless.offer(Time::ZERO, 100, 1)).count();
+    assert_eq!(taken, Thresholds::MOST_LIVE as usize - 1);
 }
 
 proptest! {

@@ -48,7 +48,8 @@ struct Failure {
     /// The number of the commands that it failed with.
     sequence: u64,
     reason: String,
-    /// The number of the last commands that tried again.
+    /// The number of the last commands, sent after those that failed, with one for the same thing. Once
+    /// they are confirmed and that one has not failed too, this failure is over.
     retried: Option<u64>,
 }
 

@@ -1,11 +1,14 @@
 //! A recording: what a controller was made from and what it was told, so that it can happen again.
 //!
-//! A recording begins with 8 bytes: `WMREC`, two zeros, and the version of this form. Records follow
-//! one another. Each is the length of its content (4 bytes), the CRC-32 of that length, the content,
-//! and the CRC-32 of the content; so a flipped bit is noticed wherever it is. The content is a byte
-//! that says what it is, a time (8 bytes, ns), and what belongs to it. Numbers are little-endian; texts
-//! and lists open with their length (4 bytes). A truncated last record ends the file: the program that
-//! wrote it stopped there.
+//! A recording has one part or several. A part begins with 8 bytes: `WMREC`, two zeros, and the version
+//! of this form. Records follow one another. Each is the length of its content (4 bytes), the CRC-32 of
+//! that length, the content, and the CRC-32 of the content; so a flipped bit is noticed wherever it is.
+//! The content is a byte that says what it is, a time (8 bytes, ns), and what belongs to it. Numbers are
+//! little-endian; texts and lists open with their length (4 bytes). A truncated last record ends the
+//! recording: the program that wrote it stopped there.
+//!
+//! The first record of the first part is [`Content::Started`], that of every later one
+//! [`Content::Continued`], which binds it to all that stands before.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,8 +23,8 @@ use units::{Bytes, Rate, Span, Time};
 
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
-/// How every recording begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x04";
+/// How every part begins; the version of the form is the last byte.
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x05";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -42,13 +45,15 @@ pub struct Record {
 /// What a record tells.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
-    /// A controller of this epoch began. The first record.
+    /// A controller of this epoch began. The first record of the first part.
     Started(u64, Configuration),
+    /// The first record of every later part.
+    Continued(Continuation),
     /// The configuration was read again.
     Changed(Configuration),
     /// An input. The controller decided after each [`Input::Tick`].
     Input(OwnedInput),
-    /// The digest of all outputs so far.
+    /// The digest of all that was recorded and decided so far.
     Digest(Digest),
 }
 
@@ -63,34 +68,65 @@ pub struct Configuration {
     pub settings: String,
 }
 
-/// How many outputs there were, and a digest of their bytes in the form of this module, in order:
-/// FNV-1a of 64 bits (draft-eastlake-fnv). It finds differences; it is no protection against anybody
-/// who makes them.
+/// What a later part follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Digest {
-    /// How many.
-    pub outputs: u64,
-    /// The digest.
-    pub value: u64,
+pub struct Continuation {
+    /// The controller's epoch.
+    pub epoch: u64,
+    /// The number of the part; the first one has 0.
+    pub part: u64,
+    /// Over all bytes of all parts before.
+    pub before: Fnv,
 }
 
-impl Default for Digest {
+/// FNV-1a of 64 bits (draft-eastlake-fnv). It finds differences; it is no protection against anybody who
+/// makes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fnv(pub u64);
+
+impl Default for Fnv {
     fn default() -> Self {
-        Self { outputs: 0, value: 0xcbf2_9ce4_8422_2325 }
+        Self(0xcbf2_9ce4_8422_2325)
     }
 }
 
+impl Fnv {
+    /// Takes in bytes, in their order.
+    pub fn update(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+/// What was recorded and what was decided, in the form of this module and in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digest {
+    /// How many records there were, but digests and beginnings of later parts.
+    pub records: u64,
+    /// Over them.
+    pub recorded: Fnv,
+    /// How many outputs there were.
+    pub outputs: u64,
+    /// Over them.
+    pub decided: Fnv,
+}
+
 impl Digest {
+    /// Takes in a record, as a function of this module wrote it.
+    pub fn add_record(&mut self, written: &[u8]) {
+        self.records += 1;
+        self.recorded.update(written);
+    }
+
     /// Takes in outputs, in their order.
-    pub fn update(&mut self, outputs: &[Output]) {
+    pub fn add_outputs(&mut self, outputs: &[Output]) {
         let mut bytes = Vec::new();
         for output in outputs {
             self.outputs += 1;
             bytes.clear();
             write_output(output, &mut bytes);
-            for byte in &bytes {
-                self.value = (self.value ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-            }
+            self.decided.update(&bytes);
         }
     }
 }
@@ -132,7 +168,7 @@ const fn closing(why: &Closing) -> u8 {
     }
 }
 
-/// A recording that can't be read: where, in bytes, and why.
+/// A part that can't be read: where, in bytes, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordError {
     /// Where the record begins.
@@ -178,6 +214,15 @@ pub fn write_started(
     })
 }
 
+/// Appends the beginning of a later part, whose time is zero.
+///
+/// # Errors
+/// None.
+pub fn write_continued(continuation: &Continuation, out: &mut Vec<u8>) -> Result<(), TooLong> {
+    out.extend_from_slice(MAGIC);
+    record(CONTINUED, Time::ZERO, out, |out| out.put(continuation))
+}
+
 /// Appends that the configuration was read again.
 ///
 /// # Errors
@@ -190,7 +235,7 @@ pub fn write_changed(
     record(CHANGED, at, out, |out| out.put(configuration))
 }
 
-/// Appends the digest of all outputs so far.
+/// Appends the digest of all that was recorded and decided so far.
 ///
 /// # Errors
 /// None.
@@ -244,6 +289,7 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(),
 const STARTED: u8 = 0;
 const CHANGED: u8 = 1;
 const DIGEST: u8 = 2;
+const CONTINUED: u8 = 3;
 
 fn record(
     kind: u8,
@@ -289,49 +335,74 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, add)
 }
 
-/// Reads a recording, one record after another.
-#[derive(Clone, Debug)]
-pub struct Records<'a> {
-    bytes: &'a [u8],
+/// Reads a part as its bytes come, one record after another. It ends, for now, where the bytes end that
+/// it was given, and for good with an error. It never holds more than a record and what was given last.
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    /// What was given and isn't read yet, from `at` on.
+    bytes: Vec<u8>,
     at: usize,
+    /// Where `at` is in the part.
+    offset: u64,
     has_failed: bool,
 }
 
-impl<'a> Records<'a> {
-    /// The recording in `bytes`.
-    ///
-    /// # Errors
-    /// The bytes don't begin as a recording of this form does.
-    pub fn new(bytes: &'a [u8]) -> Result<Self, RecordError> {
-        let (name, version) = MAGIC.split_at(MAGIC.len() - 1);
-        let reason = match bytes.strip_prefix(name).and_then(<[u8]>::first) {
-            None => "is none: this is no recording, or a later part of one; name part 000",
-            Some(found) if *found != version[0] => {
-                "is of another version of the form; replay it with the program that recorded it"
-            }
-            Some(_) => return Ok(Self { bytes, at: MAGIC.len(), has_failed: false }),
-        };
-        Err(RecordError { offset: 0, reason })
+impl Records {
+    /// Takes in more of the part.
+    pub fn push(&mut self, bytes: &[u8]) {
+        if !self.has_failed {
+            self.bytes.drain(..self.at);
+            self.at = 0;
+            self.bytes.extend_from_slice(bytes);
+        }
     }
 
     /// Whether bytes are left after the last whole record.
     pub const fn is_truncated(&self) -> bool {
         self.at < self.bytes.len()
     }
+
+    /// The next record and its length, or the beginning of the part and its length.
+    fn read(&self) -> Option<(Result<Option<Record>, &'static str>, usize)> {
+        let rest = &self.bytes[self.at..];
+        if self.offset > 0 {
+            return next(rest).map(|(read, used)| (read.map(Some), used));
+        }
+        let begin = rest.get(..MAGIC.len())?;
+        let (name, version) = MAGIC.split_at(MAGIC.len() - 1);
+        let read = match begin.strip_prefix(name) {
+            None => Err("is none: this is no recording"),
+            Some(found) if found != version => Err(OTHER_FORM),
+            Some(_) => Ok(None),
+        };
+        Some((read, MAGIC.len()))
+    }
 }
 
-impl Iterator for Records<'_> {
+const OTHER_FORM: &str =
+    "is of another version of the form; replay it with the program that recorded it";
+
+impl Iterator for Records {
     type Item = Result<Record, RecordError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.has_failed {
-            return None;
+        while !self.has_failed {
+            let (read, used) = self.read()?;
+            match read {
+                Ok(read) => {
+                    self.at += used;
+                    self.offset += used as u64;
+                    if let Some(record) = read {
+                        return Some(Ok(record));
+                    }
+                }
+                Err(reason) => {
+                    self.has_failed = true;
+                    return Some(Err(RecordError { offset: self.offset, reason }));
+                }
+            }
         }
-        let (read, used) = next(&self.bytes[self.at..])?;
-        let offset = self.at as u64;
-        self.has_failed = read.is_err();
-        self.at += if self.has_failed { 0 } else { used };
-        Some(read.map_err(|reason| RecordError { offset, reason }))
+        None
     }
 }
 
@@ -368,6 +439,7 @@ fn read(content: &[u8]) -> Result<Record, &'static str> {
         }
         CHANGED => Configuration::read(&mut from).map(Content::Changed),
         DIGEST => Digest::read(&mut from).map(Content::Digest),
+        CONTINUED => Continuation::read(&mut from).map(Content::Continued),
         16..=24 => input(kind, &mut from).map(Content::Input),
         _ => return Err("is of an unknown kind"),
     };
@@ -493,6 +565,7 @@ number! {
     Span, u64, Span::from_nanos, Span::as_nanos;
     Bytes, u64, Bytes::new, Bytes::get;
     Rate, u64, Rate::from_bps, Rate::as_bps;
+    Fnv, u64, Fnv, |sum: Fnv| sum.0;
 }
 
 /// Structures that are their fields one after another.
@@ -523,7 +596,8 @@ fields! {
     PortWatch { thresholds }
     Thresholds { low, medium, high, recovery }
     Configuration { program, file, settings }
-    Digest { outputs, value }
+    Continuation { epoch, part, before }
+    Digest { records, recorded, outputs, decided }
 }
 
 /// Messages of several kinds: a byte that says which, and their fields.

@@ -1,8 +1,9 @@
 //! A recording once more.
 
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::{String, ToString as _};
 use alloc::vec::Vec;
+use core::fmt::Display;
 
 use serde::Serialize;
 use units::Span;
@@ -10,7 +11,7 @@ use units::Span;
 use crate::config::Config;
 use crate::controller::{Change, Controller};
 use crate::message::{Input, Output};
-use crate::record::{Configuration, Content, Digest, Record, Records};
+use crate::record::{self, Configuration, Content, Digest, Record};
 
 /// How the owner of a controller reads the configurations that it recorded.
 pub trait Configure {
@@ -44,26 +45,31 @@ pub struct Replay {
     pub lasted_ns: Span,
     /// Digests in the recording.
     pub digests: u64,
-    /// The first of them that differs: so many outputs in.
+    /// The first of them that says that other inputs or configurations were recorded: so many records
+    /// in.
+    pub altered_after: Option<u64>,
+    /// The first of them that says that other outputs were decided: so many outputs in.
     pub differs_after: Option<u64>,
-    /// Whether the last record is truncated, as after a crash.
-    pub truncated: bool,
+    /// From the start to the last digest before which all is equal.
+    pub verified_ns: Span,
+    /// Outputs after that digest.
+    pub unverified: u64,
     /// The digest of all outputs, in hexadecimal digits.
     pub digest: String,
 }
 
 /// Replays a recording: puts its inputs into a controller as its owner did, which has it decide after
-/// each tick and each change of its configuration. `tell` is called with every record and what was
-/// decided then.
+/// each tick and each change of its configuration. `records` are those of all parts, without the
+/// beginnings of later ones. `tell` is called with every record and what was decided then.
 ///
 /// # Errors
 /// A record that can't be read, or a configuration; the text says where and why.
-pub fn replay(
-    bytes: &[u8],
+pub fn replay<E: Display>(
+    records: impl IntoIterator<Item = Result<Record, E>>,
     configure: &mut impl Configure,
     mut tell: impl FnMut(&Record, &[Output]),
 ) -> Result<Replay, String> {
-    let mut records = Records::new(bytes).map_err(|error| error.to_string())?;
+    let mut records = records.into_iter();
     let first = records.next().transpose().map_err(|error| error.to_string())?;
     let Some(Record { at: begun, content: Content::Started(epoch, configuration) }) = &first else {
         return Err("the recording does not begin with a controller's start".into());
@@ -78,31 +84,52 @@ pub fn replay(
         outputs: 0,
         lasted_ns: Span::ZERO,
         digests: 0,
+        altered_after: None,
         differs_after: None,
-        truncated: false,
+        verified_ns: Span::ZERO,
+        unverified: 0,
         digest: String::new(),
     };
     let mut digest = Digest::default();
-    let mut out = Vec::new();
-    for record in &mut records {
+    let mut verified = 0;
+    let (mut written, mut out) = (Vec::new(), Vec::new());
+    let too_long = |error: record::TooLong| error.to_string();
+    record::write_started(*begun, *epoch, configuration, &mut written).map_err(too_long)?;
+    digest.add_record(&written);
+    for record in records {
         let record = record.map_err(|error| error.to_string())?;
-        replay.lasted_ns = record.at.since(*begun);
+        let at = record.at;
+        replay.lasted_ns = at.since(*begun);
+        written.clear();
         let decides = match &record.content {
-            Content::Started(..) => return Err("the recording begins twice".into()),
+            Content::Started(..) | Content::Continued(..) => {
+                return Err("the recording begins a second time".into());
+            }
             Content::Changed(configuration) => {
-                controller.reconfigure(record.at, configure.change(configuration)?);
+                record::write_changed(at, configuration, &mut written).map_err(too_long)?;
+                digest.add_record(&written);
+                controller.reconfigure(at, configure.change(configuration)?);
                 true
             }
             Content::Input(input) => {
                 let input = input.as_input();
+                record::write_input(at, &input, &mut written).map_err(too_long)?;
+                digest.add_record(&written);
                 replay.inputs += 1;
-                replay.refused += u64::from(controller.observe(record.at, input).is_err());
+                replay.refused += u64::from(controller.observe(at, input).is_err());
                 input == Input::Tick
             }
-            Content::Digest(recorded) => {
+            Content::Digest(then) => {
                 replay.digests += 1;
-                if *recorded != digest {
-                    replay.differs_after.get_or_insert(recorded.outputs);
+                if (then.records, then.recorded) != (digest.records, digest.recorded) {
+                    replay.altered_after.get_or_insert(then.records);
+                }
+                if (then.outputs, then.decided) != (digest.outputs, digest.decided) {
+                    replay.differs_after.get_or_insert(then.outputs);
+                }
+                if (replay.altered_after, replay.differs_after) == (None, None) {
+                    replay.verified_ns = replay.lasted_ns;
+                    verified = digest.outputs;
                 }
                 false
             }
@@ -110,12 +137,12 @@ pub fn replay(
         if decides {
             controller.decide(&mut out);
         }
-        digest.update(&out);
+        digest.add_outputs(&out);
         tell(&record, &out);
         out.clear();
     }
-    replay.truncated = records.is_truncated();
     replay.outputs = digest.outputs;
-    replay.digest = format!("{:016x}", digest.value);
+    replay.unverified = digest.outputs - verified;
+    replay.digest = format!("{:016x}", digest.decided.0);
     Ok(replay)
 }

@@ -1,15 +1,15 @@
 //! Declarations in, limits at agents and switches out; lies; leases; restarts.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
+mod in_memory;
 
+use in_memory::{Rig, SECOND, Shape, address, connection, even, metered, segment, step};
 use model::Severity;
 use openflow::switch::Output as Answers;
 use openflow::{Message, PortNo, Reply, Role, RoleMessage};
 use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
-use support::{Rig, SECOND, Shape, address, connection, even, metered, segment, step};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{Change, ChannelId, Controller, Input, LEASE, Output};
 
@@ -311,7 +311,7 @@ fn a_switch_obeys_the_later_epoch() {
     let mut rig = Rig::new(&shape, config(), 2);
     rig.connect(0);
     rig.pass(SECOND);
-    let before = support::entries(rig.switch(0));
+    let before = in_memory::entries(rig.switch(0));
     assert!(!before.is_empty());
     rig.replace(config(), 1);
     rig.connect(0);
@@ -321,7 +321,7 @@ fn a_switch_obeys_the_later_epoch() {
         problems.contains("switch s0 obeys a controller of a later epoch than 1"),
         "{problems}"
     );
-    assert_eq!(support::entries(rig.switch(0)), before);
+    assert_eq!(in_memory::entries(rig.switch(0)), before);
     // The next start is later than both.
     rig.replace(config(), 3);
     rig.connect(0);
@@ -332,13 +332,13 @@ fn a_switch_obeys_the_later_epoch() {
     let mut switch = rig.switch(0).clone();
     let role = RoleMessage { role: Role::SLAVE, generation_id: 4 };
     switch.handle(rig.now, 1, &Message::RoleRequest(role), &mut Answers::default());
-    let before = support::entries(&switch);
+    let before = in_memory::entries(&switch);
     rig.swap_switch(0, switch);
     rig.unplug(1);
     rig.connect(1);
     rig.pass(SECOND * 30);
     assert!(rig.closed[1].contains("a controller of a later epoch"), "{:?}", rig.closed);
-    assert_eq!(support::entries(rig.switch(0)).len(), before.len());
+    assert_eq!(in_memory::entries(rig.switch(0)).len(), before.len());
 }
 
 /// A controller that starts again may hear applications before switches. What these get to hear is
@@ -363,7 +363,7 @@ fn switches_that_come_after_applications_are_told_all_the_same() {
         }
         rig.pass(SECOND);
         let entries = |switch| {
-            let mut found = support::entries(rig.switch(switch));
+            let mut found = in_memory::entries(rig.switch(switch));
             found.sort_unstable();
             found
         };
@@ -458,7 +458,7 @@ fn the_agent_of_a_switch_watches_for_the_policies_that_ask() {
                 ports,
                 if number < 2 { 0 } else { 4 },
                 "{policy}: {}",
-                names[number as usize]
+                names[usize::try_from(number).unwrap()]
             );
         }
         assert!(watched.iter().all(|(_, thresholds)| thresholds.is_some() == is_congested));

@@ -1,10 +1,10 @@
 //! What `status` and `explain` call enforced is what stands in the kernel.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
+mod in_memory;
 
+use in_memory::{Rig, SECOND, Shape, connection};
 use protocol::agent::{ConnectionReport, Report};
-use support::{Rig, SECOND, Shape, connection};
 use units::{Bytes, Rate, Span};
 use watermaster_control::{Change, ChannelId, FlowExplanation, Input};
 

@@ -14,18 +14,18 @@
 //! `CONTROL_SEED=n` runs one seed and tells of it, `CONTROL_SEEDS=n` that many.
 #![allow(clippy::unwrap_used, clippy::print_stderr)] // a test may panic, and tells of a seed
 
-mod support;
+mod in_memory;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use engine::random::Stream;
+use in_memory::{End, Host, SECOND, Shape, address, connection, port, segment, step};
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{Config as SessionConfig, Event, PortNo, Session, Side};
 use protocol::Connection;
 use protocol::agent::{Command, Commands, Report};
 use protocol::application::Declaration;
 use rand::RngExt as _;
-use support::{End, Host, SECOND, Shape, address, connection, port, segment, step};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{ChannelId, Controller, Digest, Input, Output};
 
@@ -163,7 +163,7 @@ impl World {
         while controller.deadline().is_some_and(|at| at <= self.now) {
             step(controller, self.now, Input::Tick, &mut out).unwrap();
         }
-        self.digest.update(&out);
+        self.digest.add_outputs(&out);
         self.want();
         for output in out {
             match output {
@@ -615,7 +615,7 @@ fn history(seed: u64) -> (u64, [u64; 3]) {
     world.run(world.now + world.lease + DELAY);
     assert!(world.agents.iter().all(|(agent, _)| agent.paced.is_empty()));
     assert!(world.all_reachable());
-    (world.digest.value, [world.epoch - 1, world.lapses, world.refused])
+    (world.digest.decided.0, [world.epoch - 1, world.lapses, world.refused])
 }
 
 fn number(name: &str) -> Option<u64> {

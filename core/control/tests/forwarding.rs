@@ -1,9 +1,9 @@
 //! Forwarding through model switches: discovery, make-before-break, restart.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
+mod in_memory;
 
-use support::{Rig, SECOND, Shape, address, entries, ethernet, segment};
+use in_memory::{Rig, SECOND, Shape, address, entries, ethernet, segment};
 use units::Span;
 
 fn tcp() -> Box<dyn policy::Policy + Send> {

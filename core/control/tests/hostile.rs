@@ -3,13 +3,13 @@
 //! by a switch whose session is up. And no bytes, reports or declarations in any order make it panic.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
+mod in_memory;
 
+use in_memory::{Rig, SECOND, Shape, address, connection, step};
 use model::Severity;
 use proptest::prelude::*;
 use protocol::agent::{Command, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
-use support::{Rig, SECOND, Shape, address, connection, step};
 use units::{Bytes, Span, Time};
 use watermaster_control::{ChannelId, Controller, Input};
 
@@ -180,7 +180,7 @@ proptest! {
         let shape = Shape::racks(3);
         let policy = policy::by_name(name, &policy::Parameters::default()).unwrap();
         let config = shape.config(name, policy, true);
-        let config = if meters { support::metered(config) } else { config };
+        let config = if meters { in_memory::metered(config) } else { config };
         let mut controller = Controller::new(config, 1, Time::ZERO).unwrap();
         let (mut now, mut out) = (Time::ZERO, Vec::new());
         for word in &words {

@@ -2,10 +2,10 @@
 //! what was accepted stays.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
+mod in_memory;
 
+use in_memory::{Rig, SECOND, Shape, address, connection, entries, even};
 use protocol::agent::{ConnectionReport, Host, Report};
-use support::{Rig, SECOND, Shape, address, connection, entries, even};
 use units::{Bytes, Span};
 use watermaster_control::{ChannelId, Config, Input};
 

@@ -1,16 +1,18 @@
 //! What was recorded happens again, and nothing that can stand in a file harms.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
+mod in_memory;
 
+use in_memory::{SECOND, Shape, address, connection, step};
 use proptest::prelude::*;
 use protocol::agent::{Capability, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
-use support::{SECOND, Shape, address, connection, step};
 use units::{Bytes, Time};
-use watermaster_control::record::{self, Configuration, Content, Record, Records};
+use watermaster_control::record::{
+    self, Configuration, Content, Continuation, Fnv, Record, RecordError, Records,
+};
 use watermaster_control::{
-    Change, ChannelId, Config, Configure, Controller, Digest, Input, Output, replay,
+    Change, ChannelId, Config, Configure, Controller, Digest, Input, Output, OwnedInput, Replay,
 };
 
 /// Makes a controller with the policy of this name, whatever was recorded.
@@ -43,13 +45,17 @@ fn recorded() -> (Vec<u8>, Digest, Vec<Output>) {
     record::write_started(Time::ZERO, 7, &configuration(), &mut bytes).unwrap();
     let mut all = Vec::new();
     let mut digest = Digest::default();
+    digest.add_record(&bytes);
     let mut heard = |second: u64, input: Input<'_>, bytes: &mut Vec<u8>| {
         let (now, mut out) = (Time::ZERO + SECOND * second, Vec::new());
-        record::write_input(now, &input, bytes).unwrap();
+        for input in [input, Input::Tick] {
+            let from = bytes.len();
+            record::write_input(now, &input, bytes).unwrap();
+            digest.add_record(&bytes[from..]);
+        }
         let _ = controller.observe(now, input);
-        record::write_input(now, &Input::Tick, bytes).unwrap();
         step(&mut controller, now, Input::Tick, &mut out).unwrap();
-        digest.update(&out);
+        digest.add_outputs(&out);
         record::write_digest(now, digest, bytes).unwrap();
         all.extend(out);
     };
@@ -73,6 +79,38 @@ fn recorded() -> (Vec<u8>, Digest, Vec<Output>) {
     heard(10, Input::ApplicationGone("hadoop"), &mut bytes);
     heard(60, Input::Tick, &mut bytes);
     (bytes, digest, all)
+}
+
+fn records(bytes: &[u8]) -> Records {
+    let mut records = Records::default();
+    records.push(bytes);
+    records
+}
+
+fn replay(
+    bytes: &[u8],
+    policy: &'static str,
+    tell: impl FnMut(&Record, &[Output]),
+) -> Result<Replay, String> {
+    watermaster_control::replay(records(bytes), &mut Always(policy), tell)
+}
+
+/// The bytes of records.
+fn written(records: impl IntoIterator<Item = Record>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for Record { at, content } in records {
+        match content {
+            Content::Started(epoch, configuration) => {
+                record::write_started(at, epoch, &configuration, &mut out)
+            }
+            Content::Continued(continuation) => record::write_continued(&continuation, &mut out),
+            Content::Changed(configuration) => record::write_changed(at, &configuration, &mut out),
+            Content::Digest(digest) => record::write_digest(at, digest, &mut out),
+            Content::Input(input) => record::write_input(at, &input.as_input(), &mut out),
+        }
+        .unwrap();
+    }
+    out
 }
 
 fn declarations() -> Vec<Declaration> {
@@ -126,24 +164,47 @@ fn what_happened_happens_again() {
     );
     let mut again = Vec::new();
     let tell = |_: &Record, out: &[Output]| again.extend_from_slice(out);
-    let replayed = replay(&bytes, &mut Always("smsf"), tell).unwrap();
+    let replayed = replay(&bytes, "smsf", tell).unwrap();
     assert_eq!(again, outputs);
-    assert_eq!(replayed.digest, format!("{:016x}", digest.value));
+    assert_eq!(replayed.digest, format!("{:016x}", digest.decided.0));
     assert_eq!((replayed.outputs, replayed.epoch), (outputs.len() as u64, 7));
-    assert_eq!((replayed.differs_after, replayed.truncated), (None, false));
+    assert_eq!((replayed.altered_after, replayed.differs_after), (None, None));
+    assert_eq!((replayed.verified_ns, replayed.unverified), (SECOND * 60, 0));
     assert!(replayed.digests > 15);
 }
 
-/// The disk was full, or the machine stopped: the last record is cut anywhere.
+/// As after a crash: what follows the last digest is replayed, and counted as not verified.
 #[test]
-fn a_truncated_last_record_ends_the_file() {
+fn what_follows_the_last_digest_is_not_verified() {
     let (bytes, ..) = recorded();
-    let whole = Records::new(&bytes).unwrap().count();
-    for length in record::MAGIC.len()..bytes.len() {
-        let mut records = Records::new(&bytes[..length]).unwrap();
-        let read = records.by_ref().inspect(|record| assert!(record.is_ok())).count();
-        assert!(read < whole && (records.is_truncated() || Records::new(&bytes[..length]).is_ok()));
+    let mut until: Vec<_> = records(&bytes).map(Result::unwrap).collect();
+    until.retain(|record| {
+        record.at < Time::ZERO + SECOND * 2 || !matches!(record.content, Content::Digest(_))
+    });
+    let replayed = replay(&written(until), "smsf", |_, _| {}).unwrap();
+    assert_eq!((replayed.verified_ns, replayed.lasted_ns), (SECOND, SECOND * 60));
+    assert!(0 < replayed.unverified && replayed.unverified < replayed.outputs, "{replayed:?}");
+    let none = records(&bytes).map(Result::unwrap);
+    let none = none.filter(|record| !matches!(record.content, Content::Digest(_)));
+    let replayed = replay(&written(none), "smsf", |_, _| {}).unwrap();
+    assert_eq!((replayed.digests, replayed.unverified), (0, replayed.outputs));
+}
+
+/// However its bytes come, a part is read the same; a truncated last record ends it, as when the disk
+/// was full or the machine stopped.
+#[test]
+fn a_truncated_last_record_ends_the_part() {
+    let (bytes, ..) = recorded();
+    let whole = records(&bytes).count();
+    let (mut reader, mut read) = (Records::default(), 0);
+    for byte in &bytes {
+        assert!(read < whole);
+        reader.push(&[*byte]);
+        read += reader.by_ref().inspect(|record| assert!(record.is_ok())).count();
     }
+    assert_eq!((read, reader.is_truncated()), (whole, false));
+    let mut cut = records(&bytes[..bytes.len() - 1]);
+    assert_eq!((cut.by_ref().count(), cut.is_truncated()), (whole - 1, true));
 }
 
 /// Whichever bit flips, the replay says that the recording is damaged.
@@ -152,7 +213,7 @@ fn a_flipped_bit_is_noticed() {
     let (mut bytes, ..) = recorded();
     for bit in 0..bytes.len() * 8 {
         bytes[bit / 8] ^= 1 << (bit % 8);
-        let read: Result<Vec<_>, _> = Records::new(&bytes).and_then(Iterator::collect);
+        let read: Result<Vec<_>, RecordError> = records(&bytes).collect();
         assert!(read.is_err(), "bit {bit}");
         bytes[bit / 8] ^= 1 << (bit % 8);
     }
@@ -162,13 +223,37 @@ fn a_flipped_bit_is_noticed() {
 #[test]
 fn a_difference_is_found() {
     let (bytes, ..) = recorded();
-    let replayed = replay(&bytes, &mut Always("fifo"), |_, _| {}).unwrap();
+    let replayed = replay(&bytes, "fifo", |_, _| {}).unwrap();
     assert!(replayed.differs_after.is_some_and(|outputs| outputs > 2), "{replayed:?}");
+    assert_eq!(replayed.altered_after, None);
+}
+
+/// Another input with a right checksum is found where nothing else follows from it.
+#[test]
+fn an_altered_input_is_found() {
+    let (bytes, ..) = recorded();
+    let altered = records(&bytes).map(|record| match record.unwrap() {
+        Record { at, content: Content::Started(epoch, mut configuration) } => {
+            configuration.settings.push('#');
+            Record { at, content: Content::Started(epoch, configuration) }
+        }
+        record => record,
+    });
+    let replayed = replay(&written(altered), "smsf", |_, _| {}).unwrap();
+    assert_eq!((replayed.altered_after, replayed.differs_after), (Some(3), None));
+    let altered = records(&bytes).map(|record| match record.unwrap() {
+        Record { at, content: Content::Input(OwnedInput::AgentGone(_)) } => {
+            Record { at, content: Content::Input(OwnedInput::AgentGone(ChannelId(99))) }
+        }
+        record => record,
+    });
+    let replayed = replay(&written(altered), "smsf", |_, _| {}).unwrap();
+    assert!(replayed.altered_after.is_some_and(|records| records > 30), "{replayed:?}");
 }
 
 #[test]
 fn errors_say_where_and_what_to_do() {
-    let error = |bytes: &[u8]| replay(bytes, &mut Always("smsf"), |_, _| {}).unwrap_err();
+    let error = |bytes: &[u8]| replay(bytes, "smsf", |_, _| {}).unwrap_err();
     let (mut bytes, ..) = recorded();
     let damaged = bytes.len() - 20;
     bytes[damaged] ^= 1;
@@ -188,7 +273,7 @@ proptest! {
     #[test]
     fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         let recording = [&record::MAGIC[..], &bytes].concat();
-        prop_assert!(Records::new(&recording).unwrap().count() <= bytes.len());
+        prop_assert!(records(&recording).count() <= bytes.len());
     }
 }
 
@@ -197,21 +282,13 @@ proptest! {
 fn what_is_read_is_written_the_same() {
     let (mut bytes, ..) = recorded();
     record::write_changed(Time::ZERO, &configuration(), &mut bytes).unwrap();
-    let mut again = Vec::new();
-    for Record { at, content } in Records::new(&bytes).unwrap().map(Result::unwrap) {
-        match content {
-            Content::Started(epoch, configuration) => {
-                record::write_started(at, epoch, &configuration, &mut again)
-            }
-            Content::Changed(configuration) => {
-                record::write_changed(at, &configuration, &mut again)
-            }
-            Content::Digest(digest) => record::write_digest(at, digest, &mut again),
-            Content::Input(input) => record::write_input(at, &input.as_input(), &mut again),
-        }
-        .unwrap();
-    }
-    assert_eq!(again, bytes);
+    assert_eq!(written(records(&bytes).map(Result::unwrap)), bytes);
+    let mut part = Vec::new();
+    let continuation = Continuation { epoch: 7, part: 2, before: Fnv(3) };
+    record::write_continued(&continuation, &mut part).unwrap();
+    let read: Vec<_> = records(&part).map(Result::unwrap).collect();
+    assert_eq!(read[0].content, Content::Continued(continuation));
+    assert_eq!(written(read), part);
 }
 
 /// The seeds of the fuzz targets are what this test records: `CONTROL_SEEDS=fuzz/seeds` writes them

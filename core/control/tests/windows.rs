@@ -14,7 +14,7 @@ use protocol::Connection;
 use protocol::agent::{Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::Declaration;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_control::record::{self, Configuration, Content, Record};
+use watermaster_control::record::{self, Configuration, Content, Record, Records};
 use watermaster_control::{
     Change, ChannelId, Config, Configure, Controller, HostConfig, Input, Output, PortConfig,
     SwitchConfig, replay,
@@ -27,6 +27,8 @@ const TO: NodeId = NodeId(2);
 const LINK: LinkId = LinkId(2);
 const PORT: PortNumber = PortNumber(0);
 const FLOW: FlowId = FlowId(0);
+const THRESHOLDS: Thresholds =
+    Thresholds { low: 30, medium: 60, high: 85, recovery: Span::from_secs(1) };
 const NARROW: Cap = Cap { bytes: Bytes::new(3_000), floor_segments: 2 };
 const WIDE: Cap = Cap { bytes: Bytes::new(9_000), floor_segments: 2 };
 
@@ -68,7 +70,7 @@ impl Policy for Scripted {
     }
 
     fn watch(&self) -> Option<Watch> {
-        Some(Watch { congestion: Some(Thresholds::default()), ..Watch::default() })
+        Some(Watch { congestion: Some(THRESHOLDS), ..Watch::default() })
     }
 }
 
@@ -195,7 +197,7 @@ fn paced(port: u16, rate: Option<Rate>) -> Command {
 
 fn watched() -> [Command; 2] {
     let (node, interface) = ("s0".into(), "eth0".into());
-    let watch = Some(PortWatch { thresholds: Some(Thresholds::default()) });
+    let watch = Some(PortWatch { thresholds: Some(THRESHOLDS) });
     let sample = Command::Sample { every_ns: Span::from_secs(1) };
     [sample, Command::Watch { node, interface, watch }]
 }
@@ -361,6 +363,8 @@ fn a_change_of_policy_is_decided_at_once_and_so_it_is_replayed() {
         let changed = matches!(record.content, Content::Changed(_));
         replayed.extend(out.iter().map(|output| (changed, output.clone())));
     };
-    replay(&bytes, &mut Named, tell).unwrap();
+    let mut records = Records::default();
+    records.push(&bytes);
+    replay(records, &mut Named, tell).unwrap();
     assert_eq!(replayed, [false, true].into_iter().zip(recorded).collect::<Vec<_>>());
 }

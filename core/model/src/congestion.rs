@@ -19,21 +19,21 @@ pub enum Severity {
     High,
 }
 
-/// When a port counts as congested. [`Default`] gives the published values (section 5.1).
+/// When a port counts as congested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Thresholds {
-    /// L: CN-L at or above so many packets in the queue; published: 30 of 100.
+    /// L: CN-L at or above so many packets in the queue.
     #[serde(rename = "low_packets")]
     pub low: u32,
-    /// M: CN-M at or above; published: 60.
+    /// M: CN-M at or above.
     #[serde(rename = "medium_packets")]
     pub medium: u32,
-    /// H: CN-H at or above; published: 85.
+    /// H: CN-H at or above.
     #[serde(rename = "high_packets")]
     pub high: u32,
-    /// CR once the queue has stayed below L for so long; published: 1 s.
+    /// CR once the queue has stayed below L for so long.
     #[serde(rename = "recovery_ns")]
     pub recovery: Span,
 }
@@ -49,13 +49,10 @@ pub struct PortWatch {
     pub thresholds: Option<Thresholds>,
 }
 
-impl Default for Thresholds {
-    fn default() -> Self {
-        Self { low: 30, medium: 60, high: 85, recovery: Span::from_secs(1) }
-    }
-}
-
 impl Thresholds {
+    /// Most packets that a live port's queue counts, and so the highest H that an agent can watch.
+    pub const MOST_LIVE: u32 = 4096;
+
     /// Whether they rise from above zero.
     pub const fn rise(&self) -> bool {
         0 < self.low && self.low < self.medium && self.medium < self.high

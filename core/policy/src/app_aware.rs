@@ -55,13 +55,13 @@ const EVEN: Parameter = Parameter::new(
     "the part of an even share that a flow gets though it shows no need",
 );
 
+/// The text has no such parameter: its flows divide all of a link's capacity (IV-B, problems 3 and 4).
 const USABLE: Parameter = Parameter::new(
     "usable",
     Kind::Share,
     Value::Share(Share::ALL),
     "the part of a link that is given away",
-)
-.published("section VI-A");
+);
 
 /// What `app-aware` is.
 pub const DESCRIPTOR: Descriptor = Descriptor {

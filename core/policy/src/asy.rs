@@ -1,9 +1,9 @@
 //! `asy`: a rate for every pair of hosts, renormalised whenever what is offered changes.
 //!
-//! Source: sync-vs-async, section II-B. A pair with packets waiting offers the rate of its slower link,
+//! Source: sync-vs-async, sections II-B and III-B. A pair with packets waiting offers the rate of its slower link,
 //! for so fast would it drain alone; a pair whose offered rate was measured offers that. What the
-//! hosts can't carry is renormalised (`renormalise`). Rates count frame bytes. Paths are left
-//! to ECMP, as in the text.
+//! hosts can't carry is renormalised (III-B, `renormalise`). Rates count frame bytes. Paths are left
+//! to ECMP (III-B).
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -27,7 +27,7 @@ const USABLE: Parameter = Parameter::new(
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "asy",
     summary: "a rate for every pair of hosts, renormalised when what is offered changes",
-    source: "To sync or not to sync, section II-B",
+    source: "To sync or not to sync, sections II-B and III-B",
     parameters: &[USABLE],
     needs: &[Need::WaitingPackets],
     directives: &[DirectiveKind::PacePair],

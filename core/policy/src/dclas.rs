@@ -7,8 +7,7 @@
 //! equal, and what a queue can't use goes to the others in order. Sizes aren't looked at: what was
 //! sent is what the rates granted add up to, or what was measured.
 //!
-//! The
-//! coordinator here knows at once when a coflow sinks; the published one every 10 ms.
+//! The coordinator here knows at once when a coflow sinks; the published one every 10 ms.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -22,7 +21,7 @@ use crate::{Descriptor, DirectiveKind, Kind, Parameter, Value};
 
 const QUEUES: Parameter =
     Parameter::new("queues", Kind::Integer(1, 64), Value::Integer(10), "how many queues there are")
-        .published("as in the text");
+        .published("Aalo; the authors' CoflowSim");
 
 const FIRST: Parameter = Parameter::new(
     "first",
@@ -30,7 +29,7 @@ const FIRST: Parameter = Parameter::new(
     Value::Bytes(Bytes::new(10_000_000)),
     "what a coflow sends in the first queue",
 )
-.published("as in the text");
+.published("Aalo; the authors' CoflowSim has 10 MiB");
 
 const FACTOR: Parameter = Parameter::new(
     "factor",
@@ -38,7 +37,7 @@ const FACTOR: Parameter = Parameter::new(
     Value::Integer(10),
     "how many times as much the limit of the next queue is",
 )
-.published("as in the text");
+.published("Aalo; the authors' CoflowSim");
 
 /// What `dclas` is.
 pub const DESCRIPTOR: Descriptor = Descriptor {

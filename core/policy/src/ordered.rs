@@ -9,7 +9,7 @@ use crate::coflow_rates::{Discipline, Division, Ration};
 use crate::order::Demand;
 use crate::{Kind, Parameter, Value};
 
-/// How long what a single flow leaves may stay unused while its job goes on.
+/// How long what a single flow leaves may stay unused while its job goes on; ours, in no text.
 ///
 /// Every division costs the controller and the hosts work in proportion to the flows; without a
 /// pause thousands that end one after another would cause one each. With a second the mean completion

@@ -30,8 +30,8 @@ pub struct Parameter {
     pub otherwise: &'static str,
     /// The other parameter without which a file must give this one.
     pub needed_without: Option<&'static str>,
-    /// The section of the policy's source that gives the default; `None`: the text gives none, or the
-    /// policy is ours.
+    /// Where the policy's source gives the default; `None`: it gives none, or the policy is ours. Each
+    /// policy says so for itself in its descriptor, also of a parameter that it shares with others.
     pub published: Option<&'static str>,
 }
 
@@ -58,7 +58,7 @@ impl Parameter {
         Self { name, meaning, kind, default, otherwise, needed_without: None, published: None }
     }
 
-    /// The same parameter, whose default is in `section` of the policy's source.
+    /// The same parameter, whose default is in `section` of the source of the policy that lists it.
     pub const fn published(mut self, section: &'static str) -> Self {
         self.published = Some(section);
         self

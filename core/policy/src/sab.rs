@@ -1,9 +1,13 @@
 //! `sab`: each port divides its buffer evenly among its flows, as their windows.
 //!
 //! Source: Zhang, Ren, Yue, Shu, "Sharing Bandwidth by Allocating Switch Buffer in Data Center
-//! Networks", as SDTCP (sections 2.1 and 5.1) describes and runs it: the window of each of N flows
-//! is (C·RTT + ε·B) / N, with ε = 0.5 of the buffer B. With segments of fixed size it is at least
-//! one segment. The switches decide by themselves, at each SYN and FIN.
+//! Networks", as SDTCP describes it (section 2.1: a switch's buffer is allocated to each flow
+//! equally, as its advertised window) and runs it (5.1: with segments of fixed size and ε = 0.5 of
+//! the buffer). Neither section gives a formula; here the window of each of N flows is
+//! (C·RTT + ε·B) / N for the buffer B. The switches decide by themselves, at each SYN and FIN.
+//!
+//! Deviation: SAB allocates windows of less than one segment too (section 2.1), for which it changes
+//! the senders. Here no host is changed, and no window goes below `floor_segments`.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -16,7 +20,7 @@ use crate::sdtcp::FLOOR;
 use crate::watch::Watch;
 use crate::{Descriptor, DirectiveKind, HEADER, Kind, Need, Parameter, Policy, Share, Value};
 
-/// ε, as SDTCP's text has it.
+/// ε.
 const BUFFER_SHARE: Parameter = Parameter::new(
     "buffer_share",
     Kind::Share,
@@ -105,6 +109,8 @@ fn divide(
             Buffer::Unlimited => pipe * 2,
         };
         let total = pipe + buffer_share.of(buffer);
+        // Actuators see to `floor_segments` themselves; here caps below a segment become equal, and an
+        // equal cap costs no message.
         let bytes = Bytes::new(total.get() / port.count().max(1)).max(segment);
         Cap { bytes, floor_segments }
     });

@@ -10,14 +10,13 @@ use crate::guard::{Alarm, Guard};
 use crate::roster::Roster;
 use crate::{Kind, Messages, Parameter, Policy, Share, Value, pace};
 
-/// β.
+/// β. Its default is Phurti's (section 6.1); of `fifo` and `sff` the text says nothing like it.
 pub(crate) const BETA: Parameter = Parameter::new(
     "beta",
     Kind::Share,
     Value::Share(Share::literal(10_000)),
     "the share of its access link that a host's SLOW flows divide",
-)
-.published("Phurti, section 6.1");
+);
 
 /// How a policy ranks flows, kept for each job. This is all in which the policies differ.
 pub(crate) trait Ranking {

@@ -27,14 +27,15 @@ use crate::{
 const BURST: usize = 0;
 const BACKGROUND: usize = 1;
 
-/// Packets in the queue of a port.
+/// Packets in the queue of a port. Simulated buffers may hold so many; a live port's queue counts at
+/// most [`Thresholds::MOST_LIVE`], which its agent checks.
 const PACKETS: Kind = Kind::Integer(1, 1_000_000);
 
 const LOW: Parameter = Parameter::new(
     "low",
     PACKETS,
     Value::Integer(30),
-    "packets in a port's queue at which it is congested (L); live at most 4096",
+    "packets in a port's queue at which it is congested (L)",
 )
 .published("section 5.1");
 
@@ -50,7 +51,7 @@ const HIGH: Parameter = Parameter::new(
     "high",
     PACKETS,
     Value::Integer(85),
-    "packets at which it is congested most severely (H)",
+    "packets at which it is congested most severely (H); live at most 4096",
 )
 .published("section 5.1");
 
@@ -60,7 +61,7 @@ const RECOVERY: Parameter = Parameter::new(
     Value::Span(Span::from_secs(1)),
     "how long the queue must stay below low to have recovered",
 )
-.published("section 5.1");
+.published("section 3.2");
 
 const BACKGROUND_SIZE: Parameter = Parameter::new(
     "background_size",
@@ -101,8 +102,7 @@ pub(crate) const FLOOR: Parameter = Parameter::new(
     Kind::Integer(1, 1_000),
     Value::Integer(1),
     "no window goes below so many segments",
-)
-.published("section 3.4");
+);
 
 /// The text gives none.
 pub(crate) const STATISTICS: Parameter = Parameter::new(
@@ -126,7 +126,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         BACKGROUND_AGE,
         LOW_SHARE,
         MEDIUM_SHARE,
-        FLOOR,
+        FLOOR.published("section 3.4"),
         STATISTICS,
     ],
     needs: &[Need::Handshakes, Need::PortReports],
@@ -250,6 +250,8 @@ fn congested(
     let [burst, background] = &port.flows;
     let (some, many) = (burst.len() as u64, background.len() as u64);
     let fair = share(total, port.count());
+    // At least a segment (equations 5, 6 and 8). Actuators see to `floor_segments` themselves; here it
+    // makes caps below a segment equal, and an equal cap costs no message.
     let background_cap = match severity {
         Severity::Low => low_share.of(fair).max(segment),
         Severity::Medium => medium_share.of(fair).max(segment),

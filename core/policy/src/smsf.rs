@@ -21,7 +21,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "smsf",
     summary: "the job whose largest traffic between two hosts is smallest goes first (Phurti)",
     source: "Phurti, chapter 4",
-    parameters: &[BETA, guard::THRESHOLD, guard::PERIOD, guard::DURATION],
+    parameters: &[BETA.published("section 6.1"), guard::THRESHOLD, guard::PERIOD, guard::DURATION],
     needs: &[],
     directives: &[DirectiveKind::Pace],
     is_max_min: false,

@@ -55,7 +55,7 @@ const PACKET: Parameter = Parameter::new(
     Value::Bytes(Bytes::new(1_500)),
     "frame octets of the packet that fills a timeslot",
 )
-.published("sections II-A, III-A");
+.published("section III-C");
 
 const BATCH: Parameter = Parameter::new(
     "batch",
@@ -63,7 +63,7 @@ const BATCH: Parameter = Parameter::new(
     Value::Integer(1),
     "timeslots decided at once: quicker to decide, and what is queued meanwhile waits",
 )
-.published("sections II-A, III-A");
+.published("section II-A");
 
 /// What `syn` is.
 pub const DESCRIPTOR: Descriptor = Descriptor {

@@ -12,11 +12,11 @@
 //!   forgotten.
 //! - *What does not fit* into [`Limits::entries`] is dropped and counted, and so is whatever refers to
 //!   it. Ends always fit: each takes the place of what ended.
-//! - *A refused declaration* is left out and counted; a refused job with all of its own.
-//! - *Too fast* (429 with the field `application`): the rest waits. 429 with another field says that
-//!   there is no room for this one declaration, which counts as refused.
-//! - *A request that is too long* (400 or 413 without a count) is halved until a single declaration is
-//!   refused.
+//! - *A refused declaration* (422, or 429 with a field other than `application`: no room for it) is left
+//!   out and counted; a refused job with all of its own.
+//! - *Too fast* (429 with the field `application`): nothing is left out, the rest waits.
+//! - *A request that is too long or can't be read* (400 or 413 without a count of what was taken) is
+//!   halved until it is a single declaration, which is then left out as refused.
 //! - Any other answer counts as a lost connection.
 
 use alloc::collections::BTreeMap;

@@ -3,7 +3,7 @@
 
 mod app_aware;
 mod bound;
-mod common;
+mod by_hand;
 mod gather;
 mod metrics;
 mod phurti;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::*;
+use crate::by_hand::*;
 use engine::{FlowRecord, Outcome, QueueRecord};
 use model::{JobClass, Topology, build};
 use proptest::prelude::*;

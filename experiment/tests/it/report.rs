@@ -6,7 +6,7 @@
     reason = "invented numbers are small and positive"
 )]
 
-use crate::common::*;
+use crate::by_hand::*;
 use engine::Outcome;
 use model::build::leaf_spine;
 use model::{JobClass, NodeKind, Topology};

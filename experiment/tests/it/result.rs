@@ -1,7 +1,7 @@
 //! The JSON's shape, the verdicts and the terminal's table.
 #![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
-use crate::common::*;
+use crate::by_hand::*;
 use serde_json::{Value, json};
 use watermaster_experiment::{Bound, Published, RunResult, Verdict, judge, table};
 

@@ -23,38 +23,79 @@ pub struct Actuator {
     delays: Option<Delays>,
 }
 
-fn namespace(name: Option<&str>) -> Result<Namespace, Error> {
-    name.map_or_else(Namespace::own, Namespace::named)
+/// The namespace that a field of the configuration names; `None`: the agent's own.
+fn namespace(settings: &Settings, name: Option<&str>) -> Result<Namespace, StartError> {
+    let Some(name) = name else { return Ok(Namespace::own()?) };
+    Namespace::named(name).map_err(|source| StartError::Absent {
+        file: settings.file.clone(),
+        field: format!("namespace = \"{name}\""),
+        source,
+        remedy: "make it with `ip netns add`, or correct the name",
+    })
 }
 
 impl Actuator {
-    /// Attaches to the kernel, and takes over the connections that exist.
+    /// Finds everything that the configuration names, and begins to govern the connections that begin.
     ///
     /// # Errors
-    /// What the kernel doesn't give.
+    /// Something isn't there, or what the kernel doesn't give. Nothing is left behind.
     pub fn start(settings: &Settings) -> Result<Self, StartError> {
-        let pacer = Pacer::start(&settings.pacer)?;
-        let mut namespaces = Vec::new();
         let mut names: Vec<_> = settings.hosts.iter().map(|host| &host.namespace).collect();
         names.sort();
         names.dedup();
-        for name in names {
-            let namespace = namespace(name.as_deref())?;
-            let adopted = pacer.adopt(&namespace)?;
-            tracing::info!(namespace = ?name, adopted, "connections that were there before");
-            namespaces.push(namespace);
-        }
-        let mut switch = None;
-        for interface in &settings.ports {
-            let switch = match &mut switch {
-                Some(switch) => switch,
-                None => switch.insert(Switch::new()?),
-            };
-            let within = namespace(interface.namespace.as_deref())?;
-            switch.attach(within, &interface.interface, &kernel::PortOptions::default())?;
-        }
+        let open = |name: &Option<String>| namespace(settings, name.as_deref());
+        let namespaces = names.into_iter().map(open).collect::<Result<_, _>>()?;
+        settings.ports.iter().try_for_each(|port| open(&port.namespace).map(drop))?;
+        let cgroup = settings.pacer.cgroup.as_ref();
+        let pacer = Pacer::start(&settings.pacer).map_err(|error| match (error, cgroup) {
+            (source @ Error::File { .. }, Some(group)) if !group.is_dir() => StartError::Absent {
+                file: settings.file.clone(),
+                field: format!("cgroup = \"{}\"", group.display()),
+                source,
+                remedy: "make it with mkdir, or correct the path",
+            },
+            (error, _) => error.into(),
+        })?;
         let ports = settings.ports.clone();
-        Ok(Self { pacer, switch, namespaces, ports, delays: Delays::wanted() })
+        Ok(Self { pacer, switch: None, namespaces, ports, delays: Delays::wanted() })
+    }
+
+    /// Takes over the connections that exist, and makes the interfaces ports.
+    ///
+    /// # Errors
+    /// An interface isn't there, or what the kernel doesn't give.
+    pub fn attach(&mut self, settings: &Settings) -> Result<(), StartError> {
+        for namespace in &self.namespaces {
+            let adopted = self.pacer.adopt(namespace)?;
+            let namespace = namespace.path().display();
+            tracing::info!(%namespace, adopted, "connections that were there before");
+        }
+        for interface in &settings.ports {
+            let switch = match &mut self.switch {
+                Some(switch) => switch,
+                None => self.switch.insert(Switch::new()?),
+            };
+            let within = namespace(settings, interface.namespace.as_deref())?;
+            let name = &interface.interface;
+            let attached = switch.attach(within, name, &kernel::PortOptions::default());
+            attached.map_err(|error| match error {
+                Error::NoInterface(..) => StartError::Absent {
+                    file: settings.file.clone(),
+                    field: format!("interface = \"{name}\""),
+                    source: error,
+                    remedy: "make it, or correct the name",
+                },
+                error => error.into(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Undoes the start, where the rest of the agent can't.
+    pub fn withdraw(self) {
+        if let Err(error) = self.pacer.withdraw() {
+            tracing::error!(%error, "not all that was pinned could be removed");
+        }
     }
 
     /// The machine for it, which goes on from what an agent before left in the kernel.

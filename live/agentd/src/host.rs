@@ -33,11 +33,20 @@ impl Host {
     /// Attaches to the kernel. Within a runtime.
     ///
     /// # Errors
-    /// What the kernel doesn't give.
+    /// What the configuration names isn't there, or what the kernel doesn't give. Nothing is left behind.
     pub fn start(settings: &Settings) -> Result<Self, StartError> {
-        let actuator = Actuator::start(settings)?;
-        let (agent, events) = (actuator.machine()?, actuator.readable()?);
-        Ok(Self { agent, actuator, events, looks: false })
+        let mut actuator = Actuator::start(settings)?;
+        let mut prepare = || {
+            actuator.attach(settings)?;
+            Ok((actuator.machine()?, actuator.readable()?))
+        };
+        match prepare() {
+            Ok((agent, events)) => Ok(Self { agent, actuator, events, looks: false }),
+            Err(error) => {
+                actuator.withdraw();
+                Err(error)
+            }
+        }
     }
 
     /// The first report of a connection.

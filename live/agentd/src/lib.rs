@@ -43,6 +43,18 @@ pub enum StartError {
     /// The configuration.
     #[error(transparent)]
     Settings(#[from] DocumentError),
+    /// The configuration names what isn't there.
+    #[error("{file}: {field}: {source}; {remedy}")]
+    Absent {
+        /// The configuration.
+        file: String,
+        /// The field, as it stands there.
+        field: String,
+        /// What the kernel said.
+        source: kernel::Error,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// The certificates.
     #[error(transparent)]
     Tls(#[from] tls::TlsError),

@@ -21,6 +21,8 @@ const MOST: usize = 4096;
 
 /// All that an agent's daemon is told.
 pub struct Settings {
+    /// What errors call the configuration.
+    pub file: String,
     /// Its name, as in its certificate.
     pub name: String,
     /// Where the controller is.
@@ -85,11 +87,11 @@ impl Settings {
         let controller: Address = value.text()?.parse().map_err(|error| value.error(error))?;
         let tls = root.optional("tls", |value| {
             let mut fields = value.fields()?;
-            let mut file = |key, example| Ok(folder.join(fields.need(key, example)?.text()?));
+            let mut path = |key, example| Ok(folder.join(fields.need(key, example)?.text()?));
             let files = tls::Files {
-                ca: file("ca", "\"ca.crt\"")?,
-                certificate: file("certificate", "\"agent-h1.crt\"")?,
-                key: file("key", "\"agent-h1.key\"")?,
+                ca: path("ca", "\"ca.crt\"")?,
+                certificate: path("certificate", "\"agent-h1.crt\"")?,
+                key: path("key", "\"agent-h1.key\"")?,
             };
             fields.done()?;
             Ok(files)
@@ -105,7 +107,8 @@ impl Settings {
         let ports = root.tables("interface", MOST)?;
         let ports = ports.iter().map(read_interface).collect::<Read<_>>()?;
         root.done()?;
-        Ok(Self { name, controller, tls, log_json, pacer, hosts, ports })
+        let file = file.to_owned();
+        Ok(Self { file, name, controller, tls, log_json, pacer, hosts, ports })
     }
 }
 

@@ -122,13 +122,12 @@ impl Owner {
     pub async fn run(mut self, mut events: mpsc::Receiver<Event>) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
-            let deadline = self.controller.deadline().map(|time| self.clock.instant(time));
-            let due = async {
-                match deadline {
-                    Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
-                    None => std::future::pending().await,
-                }
+            let until = async |deadline: Option<Time>| match deadline {
+                Some(time) => tokio::time::sleep_until(self.clock.instant(time).into()).await,
+                None => std::future::pending().await,
             };
+            let due = until(self.controller.deadline());
+            let digest_due = until(self.recorder.as_ref().and_then(Recorder::due));
             tokio::select! {
                 biased;
                 count = events.recv_many(&mut batch, BATCH) => {
@@ -144,12 +143,14 @@ impl Owner {
                             turn = Instant::now();
                         }
                     }
+                    self.end_turn();
                 }
-                () = due => {}
+                () = due => self.end_turn(),
+                // No turn: what is recorded must not change what is decided.
+                () = digest_due => {}
             }
-            self.end_turn();
             if let Some(recorder) = &mut self.recorder {
-                recorder.flush();
+                recorder.flush(self.clock.now());
             }
         }
         if let Some(recorder) = self.recorder.take() {

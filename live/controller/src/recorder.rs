@@ -2,9 +2,10 @@
 //!
 //! A thread of its own writes, so that a slow disk holds nobody up. A recording with a gap is worth
 //! nothing: when the disk is full, broken or too slow, recording stops, says so in the log, the
-//! metrics and the status, and the controller goes on. A recording is cut into files; all of one
-//! epoch belong together.
+//! metrics and the status, and the controller goes on. A recording is cut into parts, a file each; they
+//! are removed together, to make room for newer ones.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -13,10 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::SystemTime;
 
-use control::record::{self, Configuration, TooLong};
+use control::record::{self, Configuration, Continuation, Fnv, TooLong};
 use control::{Digest, Input, Output};
-use units::Time;
+use units::{Span, Time};
 
 use crate::metrics::{Measures, Recording};
 use crate::settings::{self, Settings};
@@ -26,8 +28,10 @@ const CHUNK: usize = 64 << 10;
 /// What may wait for the disk: pieces that were handed over, and octets that were not.
 const WAITING: usize = 256;
 const MOST: usize = 16 << 20;
-/// Outputs between two digests.
-const DIGEST: u64 = 1_000;
+/// A digest is noted after so many outputs, or so long after the one before. What a controller decided
+/// last before it was killed can't be verified.
+const DIGEST_OUTPUTS: u64 = 1_000;
+const DIGEST_AFTER: Span = Span::from_secs(1);
 
 /// A folder that can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -45,14 +49,20 @@ pub struct Recorder {
     writer: Option<JoinHandle<()>>,
     measures: Arc<Measures>,
     digest: Digest,
-    /// Outputs at the last digest.
-    noted: u64,
+    /// The digest that was noted last, and when.
+    noted: (Digest, Time),
     now: Time,
 }
 
-/// The file `part` of the recording of `epoch`.
-pub fn file_of(directory: &Path, epoch: u64, part: usize) -> PathBuf {
-    directory.join(format!("epoch-{epoch:06}.{part:03}.record"))
+/// The name of a part of the recording `name`.
+pub fn file_name(name: &str, part: u64) -> String {
+    format!("{name}.{part:03}.record")
+}
+
+/// The name of the recording and the number of the part that a file of this name is.
+pub fn part_of(file_name: &str) -> Option<(&str, u64)> {
+    let (name, part) = file_name.strip_suffix(".record")?.rsplit_once('.')?;
+    Some((name, part.parse().ok()?))
 }
 
 impl Recorder {
@@ -72,11 +82,8 @@ impl Recorder {
             move |error| RecorderError { file, error }
         };
         fs::create_dir_all(directory).map_err(wrong(directory))?;
-        make_room(directory, wanted.files.saturating_sub(1)).map_err(wrong(directory))?;
-        let first = file_of(directory, epoch, 0);
-        let file = open(&first).map_err(wrong(&first))?;
+        let mut files = Files::begin(wanted, epoch).map_err(wrong(directory))?;
         let (sender, receiver) = sync_channel(WAITING);
-        let mut files = Files { wanted: wanted.clone(), epoch, part: 0, file, written: 0 };
         let counted = Arc::clone(&measures);
         let writer = std::thread::Builder::new()
             .name("recorder".to_owned())
@@ -88,12 +95,13 @@ impl Recorder {
             writer: Some(writer),
             measures,
             digest: Digest::default(),
-            noted: 0,
+            noted: (Digest::default(), Time::ZERO),
             now: Time::ZERO,
         };
         recorder.measures.set_recorder(Recording::On);
         recorder
             .note(|out| record::write_started(Time::ZERO, epoch, &configuration(settings), out));
+        recorder.hand_over();
         Ok(recorder)
     }
 
@@ -110,10 +118,13 @@ impl Recorder {
     }
 
     fn note(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<(), TooLong>) {
-        if self.sender.is_some()
-            && let Err(error) = write(&mut self.buffer)
-        {
-            self.stop(&error.to_string());
+        if self.sender.is_none() {
+            return;
+        }
+        let from = self.buffer.len();
+        match write(&mut self.buffer) {
+            Ok(()) => self.digest.add_record(&self.buffer[from..]),
+            Err(error) => self.stop(&error.to_string()),
         }
     }
 
@@ -122,23 +133,38 @@ impl Recorder {
         if self.sender.is_none() {
             return;
         }
-        self.digest.update(outputs);
-        if self.digest.outputs - self.noted >= DIGEST {
+        self.digest.add_outputs(outputs);
+        if self.digest.outputs - self.noted.0.outputs >= DIGEST_OUTPUTS {
             self.note_digest();
         }
         if self.buffer.len() >= CHUNK {
-            self.flush();
+            self.hand_over();
         }
     }
 
-    fn note_digest(&mut self) {
-        self.noted = self.digest.outputs;
-        let (now, digest) = (self.now, self.digest);
-        self.note(|out| record::write_digest(now, digest, out));
+    /// When a digest is due: then [`Recorder::flush`] notes it.
+    pub fn due(&self) -> Option<Time> {
+        let (noted, at) = self.noted;
+        (self.sender.is_some() && noted != self.digest).then(|| at + DIGEST_AFTER)
     }
 
-    /// Hands over what there is.
-    pub fn flush(&mut self) {
+    fn note_digest(&mut self) {
+        self.noted = (self.digest, self.now);
+        if let Err(error) = record::write_digest(self.now, self.digest, &mut self.buffer) {
+            self.stop(&error.to_string());
+        }
+    }
+
+    /// Hands over what there is, at the end of a turn.
+    pub fn flush(&mut self, now: Time) {
+        self.now = now;
+        if self.due().is_some_and(|due| due <= now) {
+            self.note_digest();
+        }
+        self.hand_over();
+    }
+
+    fn hand_over(&mut self) {
         let Some(sender) = &self.sender else { return self.buffer.clear() };
         if self.buffer.is_empty() {
             return;
@@ -181,15 +207,28 @@ fn configuration(settings: &Settings) -> Configuration {
     }
 }
 
-struct Files {
+/// The parts of a recording that is written.
+pub(crate) struct Files {
     wanted: settings::Recorder,
     epoch: u64,
-    part: usize,
+    name: String,
+    part: u64,
     file: File,
+    /// Octets of this part.
     written: u64,
+    /// Over all octets of all parts.
+    sum: Fnv,
 }
 
 impl Files {
+    /// Begins a recording, and makes room for it.
+    pub(crate) fn begin(wanted: &settings::Recorder, epoch: u64) -> io::Result<Self> {
+        let (name, file) = begin(&wanted.directory, epoch)?;
+        make_room(&wanted.directory, &name, wanted.files - 1)?;
+        let (wanted, sum) = (wanted.clone(), Fnv::default());
+        Ok(Self { wanted, epoch, name, part: 0, file, written: 0, sum })
+    }
+
     fn write(&mut self, chunks: &Receiver<Vec<u8>>, measures: &Measures) {
         while let Ok(chunk) = chunks.recv() {
             if let Err(error) = self.append(&chunk) {
@@ -205,43 +244,167 @@ impl Files {
         let _ = self.file.sync_all();
     }
 
-    fn append(&mut self, chunk: &[u8]) -> io::Result<()> {
+    /// Writes whole records, into the next part where this one is full.
+    pub(crate) fn append(&mut self, chunk: &[u8]) -> io::Result<()> {
         if self.written >= self.wanted.most {
-            if self.part + 1 >= self.wanted.files {
-                return Err(io::Error::other(
-                    "all files that the configuration allows are full; raise recorder.files",
-                ));
-            }
-            self.part += 1;
-            make_room(&self.wanted.directory, self.wanted.files - 1)?;
-            self.file = open(&file_of(&self.wanted.directory, self.epoch, self.part))?;
-            self.written = 0;
+            self.next_part()?;
         }
-        self.file.write_all(chunk)?;
-        self.written += u64::try_from(chunk.len()).unwrap_or(u64::MAX);
+        self.write_all(chunk)
+    }
+
+    fn next_part(&mut self) -> io::Result<()> {
+        self.part += 1;
+        let others =
+            self.wanted.files.checked_sub(usize::try_from(self.part).unwrap_or(usize::MAX) + 1);
+        let others = others.ok_or_else(|| {
+            io::Error::other(
+                "all files that the configuration allows are full; raise recorder.files",
+            )
+        })?;
+        let directory = &self.wanted.directory;
+        make_room(directory, &self.name, others)?;
+        self.file = create(&directory.join(file_name(&self.name, self.part)))?;
+        self.written = 0;
+        let (epoch, part, before) = (self.epoch, self.part, self.sum);
+        let mut head = Vec::new();
+        record::write_continued(&Continuation { epoch, part, before }, &mut head)
+            .map_err(io::Error::other)?;
+        self.write_all(&head)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.sum.update(bytes);
+        self.written += u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         Ok(())
     }
 }
 
-/// Recordings tell what applications do: nobody else may read them.
-fn open(file: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)
+/// Recordings tell what applications do: nobody else may read them. What is there already is kept.
+fn create(file: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)
 }
 
-/// Removes the oldest files but `keep`. Names sort by epoch and part.
-fn make_room(directory: &Path, keep: usize) -> io::Result<()> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(directory)? {
-        let path = entry?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with("epoch-") && name.ends_with(".record") {
-            files.push(path);
+/// Begins a recording under a name that nothing in the directory has: its name and first part. Where the
+/// state directory was lost, epochs begin again, and recordings of the same ones are there.
+fn begin(directory: &Path, epoch: u64) -> io::Result<(String, File)> {
+    let there = recordings(directory)?;
+    let first = format!("epoch-{epoch:06}");
+    let others = (2..).map(|number| format!("{first}-{number}"));
+    let names = std::iter::once(first.clone()).chain(others);
+    for name in names.filter(|name| !there.contains_key(name)) {
+        match create(&directory.join(file_name(&name, 0))) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(file) => {
+                if name != first {
+                    tracing::warn!(
+                        epoch,
+                        recording = name,
+                        "a recording of this epoch is there already and is kept; was the state \
+                         directory lost?"
+                    );
+                }
+                return Ok((name, file));
+            }
         }
     }
-    files.sort();
-    let old = files.len().saturating_sub(keep);
-    for file in files.into_iter().take(old) {
-        fs::remove_file(file)?;
+    Err(io::ErrorKind::AlreadyExists.into())
+}
+
+/// The files of each recording, by its name.
+fn recordings(directory: &Path) -> io::Result<BTreeMap<String, Vec<PathBuf>>> {
+    let mut found = BTreeMap::<_, Vec<_>>::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        let part = path.file_name().and_then(|name| part_of(name.to_str()?));
+        if let Some((name, _)) = part.filter(|(name, _)| name.starts_with("epoch-")) {
+            found.entry(name.to_owned()).or_default().push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// Removes whole recordings, those that were written to the longest ago first, until all but `running`
+/// have no more than `keep` files.
+fn make_room(directory: &Path, running: &str, keep: usize) -> io::Result<()> {
+    let mut others = Vec::new();
+    for (name, mut files) in recordings(directory)? {
+        if name == running {
+            continue;
+        }
+        let mut written = SystemTime::UNIX_EPOCH;
+        for file in &files {
+            written = written.max(fs::symlink_metadata(file)?.modified()?);
+        }
+        files.sort();
+        others.push((written, name, files));
+    }
+    others.sort();
+    let mut left: usize = others.iter().map(|(.., files)| files.len()).sum();
+    for (_, recording, files) in others {
+        if left <= keep {
+            break;
+        }
+        tracing::info!(recording, files = files.len(), "recording removed to make room");
+        // The last part first: what a crash leaves can be replayed.
+        for file in files.iter().rev() {
+            fs::remove_file(file)?;
+        }
+        left -= files.len();
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use std::time::Duration;
+
+    use super::*;
+
+    fn names(directory: &Path) -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    /// Files that were written to one after another.
+    fn written(directory: &Path, names: &[&str]) {
+        for (second, name) in (1..).zip(names) {
+            let file = create(&directory.join(name)).unwrap();
+            file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(second)).unwrap();
+        }
+    }
+
+    #[test]
+    fn room_is_made_by_whole_recordings_the_oldest_first() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = ["epoch-000009.000.record", "epoch-000009.001.record", "epoch-000009.002.record"];
+        let new = ["epoch-000001.000.record", "epoch-000001.001.record"];
+        let running = ["epoch-000001-2.000.record"];
+        written(folder.path(), &[&old[..], &new, &running, &["notes.txt"]].concat());
+        let kept = |keep| {
+            make_room(folder.path(), "epoch-000001-2", keep).unwrap();
+            names(folder.path())
+        };
+        assert_eq!(kept(5).len(), 7);
+        assert_eq!(kept(4), [&running[..], &new, &["notes.txt"]].concat());
+        assert_eq!(kept(2).len(), 4);
+        assert_eq!(kept(0), [&running[..], &["notes.txt"]].concat());
+    }
+
+    #[test]
+    fn no_recording_is_overwritten() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |epoch| begin(folder.path(), epoch).unwrap().0;
+        assert_eq!([name(1), name(2), name(1)], ["epoch-000001", "epoch-000002", "epoch-000001-2"]);
+        assert_eq!(name(1), "epoch-000001-3");
+        // Nor a part that is left of one.
+        written(folder.path(), &["epoch-000003.001.record"]);
+        assert_eq!(name(3), "epoch-000003-2");
+    }
 }

@@ -34,6 +34,8 @@ struct queue {
 	__u64 above; // until when the queue has L or more
 	__u64 seen; // when a packet was offered last
 	__u64 recovered; // when the port last did
+	__u64 recoveries; // how often
+	__u64 due; // when it looks next whether it does
 	__u32 first, end; // of what is queued; before the first one stands the last that left
 	struct queued ring[WM_ROOM];
 };
@@ -328,7 +330,7 @@ static __always_inline struct queued *place(struct queue *queue, __u32 number)
 	return &queue->ring[number % WM_ROOM];
 }
 
-// The first in the queue that leaves after `time`, or is, of all packets, not among the first `most`.
+// The number of the first entry that leaves after `time`, or whose count of all packets so far exceeds `most`.
 static __always_inline __u32 first_after(struct queue *queue, __u64 time, __u32 most)
 {
 	__u32 at = queue->first;
@@ -360,10 +362,12 @@ static int recover(void *map, __u32 *key, struct recovery *recovery)
 	__u64 now = bpf_ktime_get_ns(), again = 0, wait;
 	bpf_spin_lock(&queue->lock);
 	if (queue->above + config->recovery > now) {
-		again = queue->above + config->recovery - now;
+		queue->due = queue->above + config->recovery;
+		again = queue->due - now;
 	} else {
 		queue->level = WM_RECOVERED;
 		queue->recovered = now;
+		queue->recoveries++;
 	}
 	__u64 busy = place(queue, queue->end - 1)->leaves;
 	wait = busy > now ? busy - now : 0;
@@ -411,6 +415,9 @@ static __always_inline __u32 enqueue(const struct wm_port *config, __u32 octets,
 	}
 	if (level > before)
 		queue->level = level;
+	if (level && !before)
+		queue->due = now + config->recovery;
+	__u64 due = queue->due;
 	bpf_spin_unlock(&queue->lock);
 	count->over += full;
 	if (level > before) {
@@ -420,7 +427,7 @@ static __always_inline __u32 enqueue(const struct wm_port *config, __u32 octets,
 			if (recovery) {
 				bpf_timer_init(&recovery->timer, &recoveries, CLOCK_MONOTONIC);
 				bpf_timer_set_callback(&recovery->timer, recover);
-				bpf_timer_start(&recovery->timer, config->recovery, 0);
+				bpf_timer_start(&recovery->timer, due - now, 0);
 			}
 		}
 	}

@@ -56,7 +56,7 @@ struct wm_statistics {
 	__u32 state;
 };
 
-/* Most packets that a virtual queue knows of; a power of two. */
+/* Most packets that a virtual queue knows of, as Thresholds::MOST_LIVE; a power of two. */
 enum { WM_ROOM = 4096 };
 
 /* How a port is watched. */

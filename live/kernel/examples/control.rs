@@ -10,15 +10,15 @@
     reason = "tests and what serves them"
 )]
 
-#[path = "../tests/rig/mod.rs"]
-mod rig;
+#[path = "../tests/hosts/mod.rs"]
+mod hosts;
 
 use std::process::ExitCode;
-use std::time::Duration;
 
+use hosts::{Rig, lease};
 use kernel::{Happening, PortOptions, Switch, Watch, now};
 use model::{Buffer, Cap, Severity, Thresholds};
-use rig::{Rig, eventually, lease};
+use testing::wait::settled;
 use units::{Bytes, Rate, Span, Time};
 
 /// What is waited for a queue.
@@ -39,7 +39,7 @@ fn next(switch: &mut Switch, level: Severity, patience: Span) -> Option<Time> {
 }
 
 fn main() -> ExitCode {
-    let Some(rounds) = rig::argument("control [ROUNDS]", 200) else {
+    let Some(rounds) = hosts::argument("control [ROUNDS]", 200) else {
         return ExitCode::from(2);
     };
     let rig = Rig::new(Some("100mbit"));
@@ -74,11 +74,7 @@ fn main() -> ExitCode {
         switch.renew(now(), lease(100)).expect("a lease");
         let port = switch.port(number).expect("the port");
         port.cap(None, Some(window)).expect("a cap");
-        let mut since = None;
-        eventually(Duration::from_millis(50), || {
-            since = port.capped_since(None).expect("a cap");
-            since.is_some()
-        });
+        let since = settled(|| port.capped_since(None).expect("a cap"), Option::is_some);
         written.extend(since.map(|since| since.since(at)));
         // The queue tells that it rises only after it has recovered: until then the cap stands, however
         // long the machine takes.

@@ -9,19 +9,19 @@
     reason = "tests and what serves them"
 )]
 
-#[path = "../tests/rig/mod.rs"]
-mod rig;
+#[path = "../tests/hosts/mod.rs"]
+mod hosts;
 
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
+use hosts::{Rig, lease, options, statistics};
 use kernel::{Pacer, now};
-use rig::{Rig, lease, options, statistics};
 use units::Rate;
 
 fn main() -> ExitCode {
-    let Some(seconds) = rig::argument("pacing [SECONDS]", 5) else {
+    let Some(seconds) = hosts::argument("pacing [SECONDS]", 5) else {
         return ExitCode::from(2);
     };
     let mut pacer = Pacer::start(&options()).expect("the pacer starts");
@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         thread::sleep(Duration::from_secs(seconds));
         let (end, after) = (now(), statistics(&pacer, &stream.connection));
         let seen = Rate::of(after.delivered - before.delivered, end.since(start));
-        let expected = rig::payload(rate);
+        let expected = hosts::payload(rate);
         let again = after.retransmissions - before.retransmissions;
         #[expect(clippy::cast_precision_loss, reason = "for show")]
         let ratio = seen.as_bps() as f64 / expected.as_bps() as f64;

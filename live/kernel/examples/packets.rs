@@ -9,16 +9,16 @@
     reason = "tests and what serves them"
 )]
 
-#[path = "../tests/rig/mod.rs"]
-mod rig;
+#[path = "../tests/hosts/mod.rs"]
+mod hosts;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
+use hosts::crafted::{connection, packet, syn};
+use hosts::{Rig, lease};
 use kernel::{Connection, Port, PortOptions, Switch, Watch, now};
 use model::{Buffer, Cap};
-use rig::crafted::{connection, packet, syn};
-use rig::{Rig, lease};
 use units::{Bytes, Rate, Span};
 
 type Stand = fn(&mut Port);
@@ -49,7 +49,7 @@ const STAGES: [(&str, Stand); 4] = [
 ];
 
 fn main() -> ExitCode {
-    let Some(rounds) = rig::argument("packets [ROUNDS]", 1_000_000) else {
+    let Some(rounds) = hosts::argument("packets [ROUNDS]", 1_000_000) else {
         return ExitCode::from(2);
     };
     let rig = Rig::new(None);

@@ -43,6 +43,9 @@ pub enum Error {
         /// What doesn't fit.
         source: libbpf_rs::Error,
     },
+    /// What is pinned there belongs to an agent that runs.
+    #[error("another agent uses {0}; stop it, or give this one a name or pins of its own")]
+    Taken(PathBuf),
     /// There is no such interface in the namespace.
     #[error("no interface {0} in {1}")]
     NoInterface(String, String),

@@ -4,7 +4,7 @@ use agent::{Happening, PortNumber};
 use model::Severity;
 use units::{Bytes, Time};
 
-use crate::layout::Fields;
+use crate::layout::{self, Fields};
 
 /// Something that a port told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,21 +31,21 @@ impl Event {
         let kind = fields.u32();
         let connection = fields.connection();
         let happening = match kind {
-            4 => Happening::Opened(connection),
-            5 => Happening::Closed(connection),
+            layout::OPENED => Happening::Opened(connection),
+            layout::CLOSED_FLOW => Happening::Closed(connection),
             _ => Happening::Congested { severity: severity_of(kind)?, queue },
         };
         Some(Self { at, port, happening })
     }
 }
 
-/// The severity of `WM_RECOVERED` to `WM_HIGH`.
+/// The severity that a number stands for.
 pub(crate) const fn severity_of(number: u32) -> Option<Severity> {
     Some(match number {
-        0 => Severity::Recovered,
-        1 => Severity::Low,
-        2 => Severity::Medium,
-        3 => Severity::High,
+        layout::RECOVERED => Severity::Recovered,
+        layout::LOW => Severity::Low,
+        layout::MEDIUM => Severity::Medium,
+        layout::HIGH => Severity::High,
         _ => return None,
     })
 }

@@ -5,16 +5,16 @@
 //! - [`Switch`]: watches the queues of interfaces, caps the windows of acknowledgements that pass,
 //!   marks CE and chooses HTB classes, where a switch port or an uplink is a Linux interface.
 //! - [`Dctcp`]: a congestion control that obeys marks, where the kernel has none.
-//! - [`Capabilities`]: what of this the kernel gives, found by trying.
+//! - [`Features`]: what of this the kernel gives, found by trying.
 //!
 //! All that is granted has a [`Lease`], which ends in the kernel's own maps: nobody has to be left
 //! alive to lift a limit. See `docs/agent.md`.
 
-mod capabilities;
 mod cgroup;
 mod dctcp;
 mod error;
 mod event;
+mod features;
 mod layout;
 mod lease;
 mod namespace;
@@ -27,11 +27,11 @@ mod statistics;
 mod switch;
 
 pub use agent::{Happening, PortNumber};
-pub use capabilities::{Capabilities, Capability, Missing};
 pub use cgroup::unified_mount;
 pub use dctcp::Dctcp;
 pub use error::Error;
 pub use event::Event;
+pub use features::{Feature, Features, Missing};
 pub use lease::{Lease, now};
 pub use namespace::Namespace;
 pub use pacer::{Limit, Pacer, PacerOptions, Stopped};

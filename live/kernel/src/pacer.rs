@@ -90,7 +90,7 @@ impl Pacer {
     ///
     /// # Errors
     /// What the kernel doesn't give or allow; [`Error::Incompatible`] when another version's maps are
-    /// in the way.
+    /// in the way; [`Error::Taken`] when another pacer of this name runs. Nothing is left behind.
     pub fn start(options: &PacerOptions) -> Result<Self, Error> {
         let group = match &options.cgroup {
             Some(path) => path.clone(),
@@ -99,23 +99,14 @@ impl Pacer {
         let directory = File::open(&group).map_err(Error::file(&group))?;
         let identity = directory.metadata().map_err(Error::file(&group))?.ino();
         let pins = Pins::at(&options.pins, &options.name)?;
-        let mut object = PACE.open()?;
-        open_map(&mut object, "limits")
-            .set_max_entries(options.limits)
-            .map_err(Error::bpf("size the map of limits"))?;
-        for name in KEPT {
-            inherit(&mut object, &pins, name)?;
-        }
-        let mut object = PACE.load(object)?;
-        for name in KEPT {
-            if pins.existing(name).is_none() {
-                map_mut(&mut object, name).pin(pins.path(name)).map_err(Error::bpf("pin a map"))?;
+        match govern(&pins, &directory, identity, options.limits) {
+            Ok((object, leases, link)) => Ok(Self { object, pins, leases, _link: link }),
+            Err(error) => {
+                // The first error is the one that tells.
+                let _ = pins.undo();
+                Err(error)
             }
         }
-        let link = attach(&object, &pins, &directory, identity)?;
-        let map = MapHandle::try_from(&map(&object, "leases"));
-        let leases = Leases::left_in(map.map_err(Error::bpf("hold the map of leases"))?)?;
-        Ok(Self { object, pins, leases, _link: link })
     }
 
     /// Takes over the connections of a namespace that were there before, and applies at once what
@@ -225,6 +216,15 @@ impl Pacer {
         Ok(Stopped::Clean)
     }
 
+    /// Undoes [`Pacer::start`] when what belongs to it can't start. What an earlier pacer had left stays
+    /// until its leases end.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn withdraw(self) -> Result<(), Error> {
+        self.pins.undo()
+    }
+
     fn forget(&self, key: &[u8]) -> Result<(), Error> {
         match map(&self.object, "limits").delete(key) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
@@ -233,6 +233,32 @@ impl Pacer {
             _ => Ok(()),
         }
     }
+}
+
+/// Loads the program with the maps that are pinned, pins those that aren't, and attaches it.
+fn govern(
+    pins: &Pins,
+    group: &File,
+    identity: u64,
+    limits: u32,
+) -> Result<(Object, Leases, Link), Error> {
+    let mut object = PACE.open()?;
+    open_map(&mut object, "limits")
+        .set_max_entries(limits)
+        .map_err(Error::bpf("size the map of limits"))?;
+    for name in KEPT {
+        inherit(&mut object, pins, name)?;
+    }
+    let mut object = PACE.load(object)?;
+    for name in KEPT {
+        if pins.existing(name).is_none() {
+            map_mut(&mut object, name).pin(pins.path(name)).map_err(Error::bpf("pin a map"))?;
+        }
+    }
+    let link = attach(&object, pins, group, identity)?;
+    let map = MapHandle::try_from(&map(&object, "leases"));
+    let leases = Leases::left_in(map.map_err(Error::bpf("hold the map of leases"))?)?;
+    Ok((object, leases, link))
 }
 
 /// As [`Pacer::adopt`].

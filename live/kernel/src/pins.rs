@@ -1,11 +1,12 @@
 //! A BPF file system of our own: what is pinned there survives the agent, so that the programs that end
 //! leases do. The usual one under /sys is hidden inside `ip netns exec`.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{StatFs, statfs};
+use rustix::fs::{FlockOperation, StatFs, flock, statfs};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::Error;
@@ -15,15 +16,19 @@ const BPF_FS_MAGIC: u32 = 0xcafe_4a11;
 /// A directory beside those of agents that says who mounted the file system.
 const OURS: &str = "mounted-by-watermaster";
 
-/// A directory below a BPF file system.
-#[derive(Clone, Debug)]
+/// A directory below a BPF file system, held by this value alone.
+#[derive(Debug)]
 pub(crate) struct Pins {
     root: PathBuf,
     path: PathBuf,
+    /// Nobody left it behind.
+    is_new: bool,
+    lock: Lock,
 }
 
 impl Pins {
     /// The directory `name` of the BPF file system at `root`, which is mounted there if it isn't yet.
+    /// [`Error::Taken`] where another process has it.
     pub(crate) fn at(root: &Path, name: &str) -> Result<Self, Error> {
         fs::create_dir_all(root).map_err(Error::file(root))?;
         if !is_bpf(root)? {
@@ -40,11 +45,15 @@ impl Pins {
             fs::create_dir(root.join(OURS)).map_err(Error::file(root.join(OURS)))?;
         }
         let path = root.join(name);
-        match fs::create_dir(&path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                Err(Error::file(&path)(error))
+        loop {
+            let is_new = match fs::create_dir(&path) {
+                Ok(()) => true,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+                Err(error) => return Err(Error::file(&path)(error)),
+            };
+            if let Some(lock) = Lock::take(&path)? {
+                return Ok(Self { root: root.to_owned(), path, is_new, lock });
             }
-            _ => Ok(Self { root: root.to_owned(), path }),
         }
     }
 
@@ -58,24 +67,63 @@ impl Pins {
         self.path.join(name)
     }
 
+    /// Removes what was made here, where nothing had been left behind.
+    pub(crate) fn undo(self) -> Result<(), Error> {
+        if self.is_new { self.remove() } else { Ok(()) }
+    }
+
     /// Removes the directory with all that is pinned there, and with the last one the mount, if it
     /// is ours.
-    pub(crate) fn remove(&self) -> Result<(), Error> {
+    pub(crate) fn remove(self) -> Result<(), Error> {
         for path in entries(&self.path)? {
             fs::remove_file(&path).map_err(Error::file(&path))?;
         }
         fs::remove_dir(&self.path).map_err(Error::file(&self.path))?;
+        // What is open keeps the file system mounted.
+        drop(self.lock);
         let marker = self.root.join(OURS);
         // Kernels put files of their own there; ours are directories.
         let mut left = entries(&self.root)?;
         left.retain(|path| path.is_dir());
         if left == [marker.clone()] {
             fs::remove_dir(&marker).map_err(Error::file(&marker))?;
-            unmount(&self.root, UnmountFlags::empty())
+            // Lazily: a child of another thread may have a directory of it open until it executes.
+            unmount(&self.root, UnmountFlags::DETACH)
                 .map_err(|error| Error::file(&self.root)(io::Error::from(error)))?;
             fs::remove_dir(&self.root).map_err(Error::file(&self.root))?;
         }
         Ok(())
+    }
+}
+
+/// An exclusive lock of a directory.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Lock {
+    /// `None`: the directory was removed meanwhile.
+    fn take(path: &Path) -> Result<Option<Self>, Error> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(Error::file(path))?,
+        };
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(Error::Taken(path.to_owned())),
+            Err(error) => return Err(Error::file(path)(error.into())),
+        }
+        let lock = Self(file);
+        let locked = lock.0.metadata().map_err(Error::file(path))?;
+        let is_there = fs::metadata(path).is_ok_and(|there| there.ino() == locked.ino());
+        Ok(is_there.then_some(lock))
+    }
+}
+
+/// A process that is just being started has a copy of the descriptor until it runs its program: closing
+/// ours would not be enough.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = flock(&self.0, FlockOperation::Unlock);
     }
 }
 

@@ -14,7 +14,9 @@ use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::event::severity_of;
-use crate::layout::{CONNECTION, Fields, Value, key};
+use crate::layout::{
+    CLOSED, CONNECTION, Fields, RECEIVER_SCALE, RECEIVER_SYN, SENDER_SCALE, SENDER_SYN, Value, key,
+};
 use crate::lease::Leases;
 use crate::objects::{PORT, map, open_map, program, program_mut};
 use crate::{Error, Namespace, raw};
@@ -64,7 +66,7 @@ impl Default for PortOptions {
 pub struct Watch {
     /// The rate that the port is shaped to, frame bits.
     pub rate: Rate,
-    /// Its buffer: what doesn't fit isn't counted, as it would be dropped. Beyond [`agent::ROOM`]
+    /// Its buffer: what doesn't fit isn't counted, as it would be dropped. Beyond [`Thresholds::MOST_LIVE`]
     /// packets nothing is counted.
     pub buffer: Buffer,
     /// When it tells (SDTCP, section 3.2); `None`: never.
@@ -103,6 +105,10 @@ pub struct Queue {
     pub seen: Time,
     /// When the port recovered last.
     pub recovered: Time,
+    /// How often it did.
+    pub recoveries: u64,
+    /// When it looks next whether it does, or looked last.
+    pub due: Time,
     /// Packets that were queued then.
     pub packets: u32,
 }
@@ -184,6 +190,8 @@ impl Port {
                 .map_err(Error::bpf("share a map"))?;
         }
         let object = PORT.load(object)?;
+        // Before a packet can come.
+        configure(&object, number, options, None, false)?;
         let attached = namespace.visit(|| {
             let index = index_of(interface, &namespace)?;
             match options.attachment {
@@ -194,7 +202,7 @@ impl Port {
                 }
             }
         })?;
-        let port = Self {
+        Ok(Self {
             attached,
             object,
             number,
@@ -204,9 +212,7 @@ impl Port {
             watch: None,
             punt: false,
             leases,
-        };
-        port.configure()?;
-        Ok(port)
+        })
     }
 
     /// Its number in events.
@@ -267,7 +273,7 @@ impl Port {
                 .u32(u32::try_from(cap.bytes.get()).unwrap_or(u32::MAX))
                 .u32(cap.floor_segments)
         });
-        self.put("windows", &key, value)
+        put(&self.object, "windows", &key, value)
     }
 
     /// When a cap was first written into an acknowledgement; `None`: not yet, or there is no such
@@ -303,7 +309,7 @@ impl Port {
                 .u32(u32::from(major) << 16 | u32::from(minor))
                 .u32(0)
         });
-        self.put("classes", &key(connection)?, value)
+        put(&self.object, "classes", &key(connection)?, value)
     }
 
     /// Removes the windows and classes whose lease is over at `now`; returns how many.
@@ -340,6 +346,7 @@ impl Port {
             let [first, last] = [fields.u64(), fields.u64()].map(Time::from_nanos);
             let [carried, packets] = [fields.u64(), fields.u64()];
             let flags = fields.u32();
+            let has = |all: u32| flags & all == all;
             let (_segment, scale) = (fields.u16(), fields.u8());
             found.push(Flow {
                 connection: Fields(&key).connection(),
@@ -347,8 +354,10 @@ impl Port {
                 last,
                 carried: Bytes::new(carried),
                 packets,
-                scale: (flags & 5 == 5).then_some(if flags & 10 == 10 { scale } else { 0 }),
-                closed: flags & 16 != 0,
+                // Windows are scaled only where both SYNs say so (RFC 7323, section 2.2).
+                scale: has(SENDER_SYN | RECEIVER_SYN)
+                    .then_some(if has(SENDER_SCALE | RECEIVER_SCALE) { scale } else { 0 }),
+                closed: has(CLOSED),
             });
         }
         Ok(found)
@@ -413,11 +422,11 @@ impl Port {
         let value = value.map_err(Error::bpf("read a queue"))?.unwrap_or_default();
         let mut fields = Fields(&value);
         let [_lock, severity] = [fields.u32(), fields.u32()];
-        let [above, seen, recovered] = [fields.u64(), fields.u64(), fields.u64()];
+        let [above, seen, recovered, recoveries, due] = [(); 5].map(|()| fields.u64());
         let [first, end] = [fields.u32(), fields.u32()];
         let ring = fields.0;
         let packets = |number: u32| {
-            let place = 16 * (number % agent::ROOM) as usize;
+            let place = 16 * (number % Thresholds::MOST_LIVE) as usize;
             let mut fields = Fields(ring.get(place..).unwrap_or(&[]));
             let _leaves = fields.u64();
             fields.u32()
@@ -427,6 +436,8 @@ impl Port {
             above: Time::from_nanos(above),
             seen: Time::from_nanos(seen),
             recovered: Time::from_nanos(recovered),
+            recoveries,
+            due: Time::from_nanos(due),
             packets: packets(end.wrapping_sub(1)).wrapping_sub(packets(first.wrapping_sub(1))),
         })
     }
@@ -458,54 +469,64 @@ impl Port {
     }
 
     fn configure(&self) -> Result<(), Error> {
-        let value = match self.watch {
-            None => Value::default().u64(0).u64(0).u64(0).u32(0).u32(0).u32(0).u32(0).u32(u32::MAX),
-            Some(watch) => {
-                let (limit, room) = match watch.buffer {
-                    Buffer::Bytes(bytes) => (watch.rate.time_for(bytes).as_nanos(), u32::MAX),
-                    Buffer::Packets(packets) => (u64::MAX, packets),
-                    Buffer::Unlimited => (u64::MAX, u32::MAX),
-                };
-                let never = Thresholds {
-                    low: u32::MAX,
-                    medium: u32::MAX,
-                    high: u32::MAX,
-                    recovery: Span::ZERO,
-                };
-                let thresholds = watch.thresholds.unwrap_or(never);
-                Value::default()
-                    .u64(watch.rate.bytes_in(Span::from_secs(1)).get().max(1))
-                    .u64(limit)
-                    .u64(thresholds.recovery.as_nanos())
-                    .u32(room)
-                    .u32(thresholds.low)
-                    .u32(thresholds.medium)
-                    .u32(thresholds.high)
-                    .u32(watch.mark.unwrap_or(u32::MAX))
-            }
-        };
-        let value = value
-            .u32(if self.options.ethernet { 14 } else { 0 })
-            .u32(u32::try_from(self.options.segment.get()).unwrap_or(u32::MAX))
-            .u32(self.number.0)
-            .u32(self.punt.into())
-            .u32(0);
-        self.put("port", &0u32.to_ne_bytes(), Some(value))
+        configure(&self.object, self.number, &self.options, self.watch, self.punt)
     }
+}
 
-    fn put(&self, name: &str, key: &[u8], value: Option<Value>) -> Result<(), Error> {
-        let entries = map(&self.object, name);
-        match value {
-            Some(value) => entries
-                .update(key, &value.done(), MapFlags::ANY)
-                .map_err(Error::bpf("write an entry of a port")),
-            None => match entries.delete(key) {
-                Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
-                    Err(Error::bpf("remove an entry of a port")(error))
-                }
-                _ => Ok(()),
-            },
+fn configure(
+    object: &Object,
+    number: PortNumber,
+    options: &PortOptions,
+    watch: Option<Watch>,
+    punt: bool,
+) -> Result<(), Error> {
+    let value = match watch {
+        None => Value::default().u64(0).u64(0).u64(0).u32(0).u32(0).u32(0).u32(0).u32(u32::MAX),
+        Some(watch) => {
+            let (limit, room) = match watch.buffer {
+                Buffer::Bytes(bytes) => (watch.rate.time_for(bytes).as_nanos(), u32::MAX),
+                Buffer::Packets(packets) => (u64::MAX, packets),
+                Buffer::Unlimited => (u64::MAX, u32::MAX),
+            };
+            let never = Thresholds {
+                low: u32::MAX,
+                medium: u32::MAX,
+                high: u32::MAX,
+                recovery: Span::ZERO,
+            };
+            let thresholds = watch.thresholds.unwrap_or(never);
+            Value::default()
+                .u64(watch.rate.bytes_in(Span::from_secs(1)).get().max(1))
+                .u64(limit)
+                .u64(thresholds.recovery.as_nanos())
+                .u32(room)
+                .u32(thresholds.low)
+                .u32(thresholds.medium)
+                .u32(thresholds.high)
+                .u32(watch.mark.unwrap_or(u32::MAX))
         }
+    };
+    let value = value
+        .u32(if options.ethernet { 14 } else { 0 })
+        .u32(u32::try_from(options.segment.get()).unwrap_or(u32::MAX))
+        .u32(number.0)
+        .u32(punt.into())
+        .u32(0);
+    put(object, "port", &0u32.to_ne_bytes(), Some(value))
+}
+
+fn put(object: &Object, name: &str, key: &[u8], value: Option<Value>) -> Result<(), Error> {
+    let entries = map(object, name);
+    match value {
+        Some(value) => entries
+            .update(key, &value.done(), MapFlags::ANY)
+            .map_err(Error::bpf("write an entry of a port")),
+        None => match entries.delete(key) {
+            Err(error) if error.kind() != libbpf_rs::ErrorKind::NotFound => {
+                Err(Error::bpf("remove an entry of a port")(error))
+            }
+            _ => Ok(()),
+        },
     }
 }
 

@@ -6,7 +6,7 @@
     reason = "tests and what serves them"
 )]
 
-mod rig;
+mod hosts;
 
 use std::env;
 use std::fs;
@@ -15,9 +15,11 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use hosts::{Rig, Stream, options, statistics};
 use kernel::{Dctcp, Pacer, PortOptions, Statistics, Stopped, Switch, Watch};
 use model::Buffer;
-use rig::{Rig, Stream, options, root, statistics};
+use testing::needs::root;
+use testing::wait::eventually;
 use units::Rate;
 
 /// What four connections of `control` did to a port of 93 Mbit/s that marks above 20 packets: their
@@ -51,9 +53,9 @@ fn a_marked_queue_is_short_and_the_link_full() {
         return;
     }
     let dctcp = Dctcp::ours().unwrap();
-    // A machine that is busy now delays what it measures: it has more than one attempt.
+    // A machine that is busy now delays what it measures: it has many attempts.
     let mut seen = Vec::new();
-    let holds = (0..5).any(|_| {
+    let holds = eventually(|| {
         let (goodput, found, marked) = four(dctcp.name());
         let sent_again: u32 = found.iter().map(|one| one.retransmissions).sum();
         let windows: u32 = found.iter().map(|one| one.window).sum();
@@ -92,7 +94,7 @@ fn it_goes_with_its_holder() {
     assert!(name != other.name() && offered(&name) && offered(other.name()));
     drop(one);
     // A child of another test may still have it, between its fork and its exec.
-    let gone = || rig::eventually(Duration::from_secs(2), || !offered(&name));
+    let gone = || eventually(|| !offered(&name));
     assert!(gone() && offered(other.name()));
 
     let mut holder = Command::new(env::current_exe().unwrap())
@@ -109,9 +111,8 @@ fn it_goes_with_its_holder() {
     let stream = rig.stream();
     holder.kill().unwrap(); // SIGKILL
     holder.wait().unwrap();
-    let gone = rig::eventually(Duration::from_secs(2), || !offered(&name));
-    assert!(gone, "{name} outlives its holder");
+    assert!(eventually(|| !offered(&name)), "{name} outlives its holder");
     // Who speaks it still does.
-    assert!(stream.goodput(Duration::from_millis(300)) > Rate::from_mbps(10));
+    stream.exceeds(Rate::from_mbps(10));
     drop(stream);
 }

@@ -1,15 +1,17 @@
-//! The BPF programs against the model that simulations run: the same random histories into both. The
-//! programs keep real time, so that the model is fed with the instants that they saw.
+//! The BPF programs against `core/agent`: the same random histories into both. `Trigger` is also the
+//! code of simulated switches, `Kernel` that of simulated hosts; `VirtualQueue` models the programs'
+//! queue alone. They keep real time, so that the model is fed with the instants that they saw.
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "tests and what serves them")]
 
-mod rig;
+mod hosts;
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use agent::{Actuator, Capacity, Kernel, Operation, Trigger, VirtualQueue};
+use hosts::crafted::{packet, syn};
 use kernel::{
     Connection, Counters, Error, Happening, Lease, Namespace, PortNumber, PortOptions, Queue,
     Switch, Watch, now,
@@ -17,12 +19,9 @@ use kernel::{
 use model::{Buffer, Cap, Severity, Thresholds};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use rig::crafted::{packet, syn};
-use rig::root;
+use testing::needs::root;
+use testing::wait::{PATIENCE, eventually};
 use units::{Bytes, Rate, Span, Time};
-
-/// What comes at some time comes within this, however busy the machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A port in a namespace of its own, with maps of so many entries.
 fn attached(connections: u32) -> (Switch, PortNumber) {
@@ -37,10 +36,11 @@ fn attached(connections: u32) -> (Switch, PortNumber) {
 struct Watched {
     queue: VirtualQueue,
     trigger: Trigger,
-    /// When the port was last seen to recover.
-    recovered: Time,
-    /// How long after its time each recovery came.
-    late: Vec<Span>,
+    /// How often the port was seen to recover.
+    recoveries: u64,
+    /// When it may look whether it recovers: first the recovery time after it rose, then when a look
+    /// found it due. How late the kernel's timer comes is the machine's affair.
+    looks: Vec<Time>,
     /// What it told as the queue rose.
     rises: Vec<Severity>,
 }
@@ -48,39 +48,52 @@ struct Watched {
 impl Watched {
     /// Whether the model tells and holds what the port does.
     fn offer(&mut self, real: &Queue, octets: u32) -> bool {
+        let (begin, recovery) = (self.trigger.deadline(), self.trigger.thresholds().recovery);
         self.queue.offer(real.seen, octets, 1);
         let packets = self.queue.length(real.seen);
         let (queue, low) = (&self.queue, self.trigger.thresholds().low);
         self.rises.extend(self.trigger.observe(packets, || queue.below(low)));
-        let above = self.trigger.deadline();
-        let above = above.map(|deadline| deadline - self.trigger.thresholds().recovery);
+        let deadline = self.trigger.deadline();
+        if begin.is_none() && deadline.is_some() {
+            self.looks = vec![real.seen + recovery];
+        }
+        self.looks.extend(deadline);
         packets == real.packets
             && self.trigger.severity() == real.severity
-            && above.is_none_or(|above| above == real.above)
+            && deadline.is_none_or(|deadline| deadline - recovery == real.above)
+            && self.looks.contains(&real.due)
     }
 
-    /// Whether the model recovers too when the port did.
+    /// Whether the model recovers too when the port did last.
     fn recover(&mut self, real: &Queue) -> bool {
-        self.recovered = real.recovered;
-        let due = self.trigger.deadline();
-        self.late.extend(due.map(|due| real.recovered.since(due)));
         self.trigger.recover(real.recovered)
+            && self.trigger.severity() == real.severity
+            && self.looks.contains(&real.due)
     }
 
     /// Takes in what the port holds after a packet; a recovery may have come before it or after.
     fn follow(&mut self, real: &Queue, octets: u32) -> bool {
-        if real.recovered == self.recovered {
-            return self.offer(real, octets);
+        let came = real.recoveries - self.recoveries;
+        self.recoveries = real.recoveries;
+        match came {
+            0 => self.offer(real, octets),
+            1 => {
+                let mut after = self.clone();
+                if self.trigger.recover(real.recovered) && self.offer(real, octets) {
+                    return true;
+                }
+                // The state is compared when both have happened.
+                after.offer(real, octets);
+                *self = after;
+                self.recover(real)
+            }
+            // Before it and after.
+            _ => {
+                let is_due = self.trigger.recover(real.seen);
+                self.offer(real, octets);
+                is_due && self.recover(real)
+            }
         }
-        let mut after = self.clone();
-        if self.recover(real) && self.offer(real, octets) {
-            return true;
-        }
-        // The state is compared when both have happened.
-        after.offer(real, octets);
-        let is_right = after.recover(real) && after.trigger.severity() == real.severity;
-        *self = after;
-        is_right
     }
 }
 
@@ -97,8 +110,7 @@ fn ports_tell_what_the_trigger_tells() {
         return;
     }
     let (mut switch, number) = attached(16);
-    let mut late = Vec::new();
-    let (mut rises, mut cases) = (0, 0);
+    let (mut rises, mut recoveries, mut cases) = (0, 0, 0);
     let histories = (
         prop::collection::vec(
             (40..1_500_usize, prop_oneof![9 => 0..300_u64, 1 => 300..40_000_u64]),
@@ -116,7 +128,7 @@ fn ports_tell_what_the_trigger_tells() {
     );
     let mut runner = TestRunner::new(ProptestConfig::with_cases(120));
     let switch = RefCell::new(&mut switch);
-    let told = RefCell::new((&mut late, &mut rises, &mut cases));
+    let told = RefCell::new((&mut rises, &mut recoveries, &mut cases));
     runner
         .run(&histories, |(packets, low, more, most, recovery, buffer, mbps)| {
             let mut switch = switch.borrow_mut();
@@ -127,11 +139,12 @@ fn ports_tell_what_the_trigger_tells() {
             let port = switch.port(number).unwrap();
             let watch = Watch { rate, buffer, thresholds: Some(thresholds), mark: None };
             port.watch(Some(watch)).unwrap();
+            let fresh = port.queue().unwrap();
             let mut model = Watched {
                 queue: VirtualQueue::new(rate, buffer),
                 trigger: Trigger::new(thresholds),
-                recovered: port.queue().unwrap().recovered,
-                late: Vec::new(),
+                recoveries: fresh.recoveries,
+                looks: vec![fresh.due],
                 rises: Vec::new(),
             };
             for (octets, pause) in packets {
@@ -141,29 +154,30 @@ fn ports_tell_what_the_trigger_tells() {
                 port.pass_out(&padded(octets)).unwrap();
                 let real = port.queue().unwrap();
                 let agrees = model.follow(&real, u32::try_from(octets).unwrap());
-                prop_assert!(agrees, "{real:?} {:?}", model.trigger);
+                prop_assert!(agrees, "{real:?} {:?} {:?}", model.trigger, model.looks);
             }
             // It recovers in the end, no sooner than the model, and so it is told.
-            let start = Instant::now();
-            while port.queue().unwrap().severity != Severity::Recovered {
-                prop_assert!(start.elapsed() < PATIENCE, "it never recovers");
-                thread::sleep(Duration::from_millis(1));
-            }
+            let recovered = || port.queue().unwrap().severity == Severity::Recovered;
+            prop_assert!(eventually(recovered), "it never recovers");
+            let real = port.queue().unwrap();
             if model.trigger.severity() != Severity::Recovered {
-                let real = port.queue().unwrap();
-                prop_assert!(model.recover(&real), "{real:?} {:?}", model.trigger);
+                prop_assert!(
+                    model.recover(&real),
+                    "{real:?} {:?} {:?}",
+                    model.trigger,
+                    model.looks
+                );
             }
+            let recoveries = real.recoveries - fresh.recoveries;
             // Empty, so that the next history begins with nothing.
-            while model.queue.length(now()) > 0 {
-                thread::sleep(Duration::from_millis(1));
-            }
+            prop_assert!(eventually(|| model.queue.length(now()) == 0));
             port.watch(None).unwrap();
-            let recoveries = model.late.len();
             let mut told = told.borrow_mut();
             let mut levels = Vec::new();
-            while levels.iter().filter(|level| **level == Severity::Recovered).count() < recoveries
-            {
-                let event = switch.next(Span::from_secs(60)).unwrap().expect("it tells");
+            let is_recovery = |level: &&Severity| **level == Severity::Recovered;
+            while (levels.iter().filter(is_recovery).count() as u64) < recoveries {
+                let patience = Span::from_secs(PATIENCE.as_secs());
+                let event = switch.next(patience).unwrap().expect("it tells");
                 let Happening::Congested { severity, .. } = event.happening else {
                     panic!("{event:?}")
                 };
@@ -171,20 +185,14 @@ fn ports_tell_what_the_trigger_tells() {
             }
             levels.retain(|level| *level != Severity::Recovered);
             prop_assert_eq!(&levels, &model.rises);
-            told.0.extend(model.late);
-            *told.1 += levels.len();
+            *told.0 += levels.len();
+            *told.1 += recoveries;
             *told.2 += 1;
             Ok(())
         })
         .unwrap();
-    // Timers are late on a busy machine, but not each of them by the time that a wrong rule takes.
-    let least = late.iter().min().copied().unwrap();
-    eprintln!("{cases} histories, {rises} rises, {} recoveries, {least} late at least", late.len());
-    assert!(rises > 50 && late.len() > 20);
-    let mut sorted = late;
-    sorted.sort_unstable();
-    let quarter = sorted[sorted.len() / 4];
-    assert!(quarter < Span::from_millis(3), "three of four recoveries are late by {quarter}");
+    eprintln!("{cases} histories, {rises} rises, {recoveries} recoveries");
+    assert!(rises > 50 && recoveries > 20);
 }
 
 const CAPS: [u64; 3] = [3_000, 6_000, 12_000];

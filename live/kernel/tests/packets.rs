@@ -7,17 +7,18 @@
     reason = "tests and what serves them"
 )]
 
-mod rig;
+mod hosts;
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
 
 use etherparse::{SlicedPacket, TransportSlice};
+use hosts::crafted::{RECEIVER, SENDER, connection, packet, syn};
+use hosts::{Rig, lease};
 use kernel::{Connection, PortNumber, PortOptions, Switch, now};
 use model::Cap;
 use proptest::prelude::*;
-use rig::crafted::{RECEIVER, SENDER, connection, packet, syn};
-use rig::{Rig, lease, root};
+use testing::needs::root;
 use units::Bytes;
 
 /// The window and whether the checksum is right.

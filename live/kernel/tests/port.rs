@@ -6,23 +6,25 @@
     reason = "tests and what serves them"
 )]
 
-mod rig;
+mod hosts;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
+use hosts::{Rig, lease, options, statistics};
 use kernel::{
     Attachment, Connection, Error, Event, Happening, Lease, Namespace, Pacer, PortNumber,
     PortOptions, Stopped, Switch, Watch, now,
 };
 use model::{Buffer, Cap, Severity, Thresholds};
-use rig::{Rig, eventually, lease, options, root, statistics, within};
-use units::{Bytes, Rate, Span};
+use testing::needs::root;
+use testing::wait::eventually;
+use units::{Bytes, Rate, Span, Time};
 
 const LONG: u64 = 600_000;
-/// What comes at some time comes within this, however busy the machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// [`testing::wait::PATIENCE`] as a span.
+const PATIENCE: Span = Span::from_secs(60);
 const FULL: Bytes = Bytes::new(1500);
 const THRESHOLDS: Thresholds =
     Thresholds { low: 30, medium: 60, high: 85, recovery: Span::from_millis(200) };
@@ -36,12 +38,20 @@ fn uplink(rig: &Rig, switch: &mut Switch, attachment: Attachment) -> PortNumber 
     switch.attach(rig.namespace(0), "eth0", &options).unwrap()
 }
 
-fn events(switch: &mut Switch) -> Vec<Event> {
-    let mut events = Vec::new();
-    while let Some(event) = switch.next(Span::from_millis(50)).unwrap() {
-        events.push(event);
+/// The next event, which comes.
+#[track_caller]
+fn event(switch: &mut Switch) -> Event {
+    switch.next(PATIENCE).unwrap().expect("nothing is told")
+}
+
+/// The next severity that is told, with the queue in bytes and when.
+#[track_caller]
+fn severity(switch: &mut Switch) -> (Severity, Bytes, Time) {
+    let event = event(switch);
+    match event.happening {
+        Happening::Congested { severity, queue } => (severity, queue, event.at),
+        other => panic!("{other:?}"),
     }
-    events
 }
 
 #[test]
@@ -54,20 +64,16 @@ fn a_queue_that_fills_rises_through_the_levels_and_recovers() {
     let number = uplink(&rig, &mut switch, Attachment::Best);
     switch.port(number).unwrap().watch(Some(watch(Rate::from_mbps(60)))).unwrap();
     let stream = rig.stream();
-    thread::sleep(Duration::from_millis(700));
+    let mut told = vec![severity(&mut switch)];
+    while told.last().unwrap().0 != Severity::High {
+        told.push(severity(&mut switch));
+    }
     drop(stream);
-    thread::sleep(Duration::from_millis(400));
-    let told: Vec<_> = events(&mut switch)
-        .into_iter()
-        .map(|event| match event.happening {
-            Happening::Congested { severity: level, queue } => (level, queue, event.at),
-            other => panic!("{other:?}"),
-        })
-        .collect();
+    while told.last().unwrap().0 != Severity::Recovered {
+        told.push(severity(&mut switch));
+    }
     let levels: Vec<Severity> = told.iter().map(|(level, ..)| *level).collect();
-    let (first, last) = (levels.first(), levels.last());
-    assert_eq!((first, last), (Some(&Severity::Low), Some(&Severity::Recovered)), "{levels:?}");
-    assert!(levels.contains(&Severity::High), "{levels:?}");
+    assert_eq!(levels.first(), Some(&Severity::Low), "{levels:?}");
     // Between two recoveries it only rises, a message each.
     for run in levels.split(|level| *level == Severity::Recovered) {
         assert!(run.is_sorted_by(|a, b| a < b), "{levels:?}");
@@ -84,10 +90,7 @@ fn a_queue_that_fills_rises_through_the_levels_and_recovers() {
         assert!(*at <= now());
     }
     let counters = switch.port(number).unwrap().counters().unwrap();
-    assert!(
-        counters.packets > 1000 && counters.lost == 0 && counters.malformed == 0,
-        "{counters:?}"
-    );
+    assert!(counters.packets > 85 && counters.lost == 0 && counters.malformed == 0, "{counters:?}");
 }
 
 /// A buffer of packets has room for a SYN or a full frame alike, and so counts its queue.
@@ -104,27 +107,35 @@ fn small_packets_count_as_many() {
     port.watch(Some(watch(Rate::from_bps(100_000)))).unwrap();
     let bind = || Ok(UdpSocket::bind((rig.addresses[0], 0)).unwrap());
     let socket = rig.namespace(0).visit(bind).unwrap();
-    for _ in 0..110 {
-        socket.send_to(&[0; 72], (rig.addresses[1], 9)).unwrap();
+    // Until one finds no room: a busy machine may need more than the buffer takes.
+    let over = || {
+        for _ in 0..110 {
+            socket.send_to(&[0; 72], (rig.addresses[1], 9)).unwrap();
+        }
+        port.counters().unwrap().over > 0
+    };
+    assert!(eventually(over));
+    let recovered = || port.queue().unwrap().severity == Severity::Recovered;
+    assert!(eventually(recovered));
+    let mut told = vec![severity(&mut switch)];
+    while told.iter().all(|(level, ..)| *level != Severity::High)
+        || told.last().unwrap().0 != Severity::Recovered
+    {
+        told.push(severity(&mut switch));
     }
-    let mut told = Vec::new();
-    while let Some(event) = switch.next(Span::from_secs(2)).unwrap() {
-        let Happening::Congested { severity: level, queue } = event.happening else {
-            panic!("{event:?}")
-        };
-        told.push((level, queue.get(), event.at));
-    }
+    // On a busy machine it may have recovered on the way.
+    let told = told.split_off(told.len() - 4);
     let levels: Vec<Severity> = told.iter().map(|(level, ..)| *level).collect();
     let rising = [Severity::Low, Severity::Medium, Severity::High, Severity::Recovered];
     assert_eq!(levels, rising);
     for ((_, queue, _), packets) in told.iter().zip([30, 60, 85]) {
         // What has left meanwhile; addresses are asked for before.
-        assert!((packets - 10) * 100 <= *queue && *queue <= packets * 100, "{told:?}");
+        let queue = queue.get();
+        assert!((packets - 10) * 100 <= queue && queue <= packets * 100, "{told:?}");
     }
-    // From 100 to 29 packets, and the recovery time.
+    // From 85 packets to 29, of which one may have left in part, and the recovery time.
     let recovery = told[3].2.since(told[2].2);
-    assert!(recovery >= Span::from_millis(500 + 200), "{recovery}");
-    assert!(switch.port(number).unwrap().counters().unwrap().over >= 1);
+    assert!(recovery >= Span::from_millis(55 * 8 + 200), "{recovery}");
 }
 
 #[test]
@@ -144,12 +155,15 @@ fn marks_slow_a_sender_that_understands_them() {
         port.watch(Some(Watch { mark, ..watch(Rate::from_mbps(50)) })).unwrap();
         let pacer = Pacer::start(&options()).unwrap();
         let stream = rig.stream();
-        thread::sleep(Duration::from_millis(500));
-        let window = statistics(&pacer, &stream.connection).window;
-        assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
-        let counters = port.counters().unwrap();
         // The virtual queue is always full: who obeys its marks halves its window to the least.
-        assert_eq!((counters.marked > 0, window < 5), (ecn, ecn), "{window} {counters:?}");
+        let (mut window, mut counters) = (0, port.counters().unwrap());
+        let is = eventually(|| {
+            window = statistics(&pacer, &stream.connection).window;
+            counters = port.counters().unwrap();
+            counters.over > 0 && (counters.marked > 0, window < 5) == (ecn, ecn)
+        });
+        assert!(is, "{window} {counters:?}");
+        assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
     }
 }
 
@@ -173,8 +187,12 @@ fn a_window_holds_its_sender_until_the_lease_ends() {
             });
             samples.max().unwrap()
         };
-        thread::sleep(Duration::from_millis(200));
-        let scale = port.flows().unwrap().into_iter().find(|f| f.connection == stream.connection);
+        let flow = || {
+            let mut flows = port.flows().unwrap().into_iter();
+            flows.find(|flow| flow.connection == stream.connection)
+        };
+        assert!(eventually(|| flow().is_some()));
+        let scale = flow();
         let back = Connection {
             source: stream.connection.destination,
             destination: stream.connection.source,
@@ -186,7 +204,7 @@ fn a_window_holds_its_sender_until_the_lease_ends() {
         // Waits until so much is in flight.
         let comes = |least: Bytes, most: Bytes| {
             let mut seen = Bytes::ZERO;
-            let is = eventually(PATIENCE, || {
+            let is = eventually(|| {
                 seen = in_flight();
                 least < seen && seen <= most
             });
@@ -198,14 +216,14 @@ fn a_window_holds_its_sender_until_the_lease_ends() {
         switch.renew(now(), lease(LONG)).unwrap();
         let port = switch.port(number).unwrap();
         port.cap(None, window(cap, 2)).unwrap();
-        assert!(eventually(PATIENCE, || port.capped_since(None).unwrap().is_some()));
+        assert!(eventually(|| port.capped_since(None).unwrap().is_some()));
         comes(Bytes::new(6_000), cap);
         let tighter = Bytes::new(6_000);
         switch.renew(now(), Lease { epoch: 2, span: Span::from_millis(LONG) }).unwrap();
         let port = switch.port(number).unwrap();
         port.cap(Some(&stream.connection), window(tighter, 2)).unwrap();
         comes(Bytes::new(2_000), tighter);
-        assert!(eventually(PATIENCE, || {
+        assert!(eventually(|| {
             stream.goodput(Duration::from_millis(200)) > Rate::from_mbps(20)
         }));
         // The lease of its own ends, then that of all.
@@ -219,7 +237,7 @@ fn a_window_holds_its_sender_until_the_lease_ends() {
         // delayed acknowledgements take 40 ms.
         port.cap(None, window(Bytes::new(100), 1)).unwrap();
         comes(Bytes::ZERO, FULL);
-        assert!(eventually(PATIENCE, || {
+        assert!(eventually(|| {
             stream.goodput(Duration::from_millis(300)) > Rate::from_bps(100_000)
         }));
         port.cap(None, None).unwrap(); // what is buffered would take a minute
@@ -247,13 +265,14 @@ fn a_connection_whose_opening_was_missed_is_left_alone() {
     let port = switch.port(number).unwrap();
     let window = Cap { bytes: Bytes::new(5_000), floor_segments: 2 };
     port.cap(None, Some(window)).unwrap();
-    thread::sleep(Duration::from_millis(200));
+    let flow = || {
+        let mut flows = port.flows().unwrap().into_iter();
+        flows.find(|flow| flow.connection == stream.connection)
+    };
+    let carried = |least| flow().is_some_and(|flow| flow.carried > Bytes::new(least));
+    assert!(eventually(|| carried(100_000) && port.counters().unwrap().unscaled > 0));
     let counters = port.counters().unwrap();
-    assert!(counters.rewritten == 0 && counters.unscaled > 0, "{counters:?}");
-    let flows = port.flows().unwrap();
-    let flow = flows.iter().find(|flow| flow.connection == stream.connection).unwrap();
-    assert_eq!(flow.scale, None);
-    assert!(flow.carried > Bytes::new(100_000), "{flow:?}");
+    assert_eq!((counters.rewritten, flow().unwrap().scale), (0, None), "{counters:?}");
 }
 
 #[test]
@@ -269,9 +288,9 @@ fn openings_and_endings_are_told_once() {
     let connection = stream.connection;
     thread::sleep(Duration::from_millis(50));
     drop(stream);
-    let told: Vec<Happening> =
-        events(&mut switch).into_iter().map(|event| event.happening).collect();
+    let told = [(); 2].map(|()| event(&mut switch).happening);
     assert_eq!(told, [Happening::Opened(connection), Happening::Closed(connection)]);
+    assert_eq!(switch.next(Span::from_millis(50)).unwrap(), None);
 }
 
 #[test]
@@ -284,17 +303,14 @@ fn a_class_is_chosen_by_the_map_and_left_with_its_lease() {
     rig.tc(0, "qdisc add dev eth0 parent 1:10 pfifo limit 100");
     let mut switch = Switch::new().unwrap();
     let number = uplink(&rig, &mut switch, Attachment::Best);
-    switch.renew(now(), lease(2000)).unwrap();
+    switch.renew(now(), lease(LONG)).unwrap();
     let port = switch.port(number).unwrap();
     let stream = rig.stream();
     port.classify(&stream.connection, Some((1, 0x10))).unwrap();
-    thread::sleep(Duration::from_millis(500));
-    let slow = stream.goodput(Duration::from_secs(1));
-    assert!(within(slow, rig::payload(Rate::from_mbps(10)), 6), "{slow}");
-    thread::sleep(Duration::from_millis(700));
-    let fast = stream.goodput(Duration::from_millis(500));
-    assert!(fast > Rate::from_mbps(60), "{fast}");
+    stream.settles(hosts::payload(Rate::from_mbps(10)), 6);
     assert!(port.counters().unwrap().classed > 100);
+    switch.renew(now(), lease(100)).unwrap();
+    stream.exceeds(Rate::from_mbps(60));
     assert_eq!(switch.sweep(now()).unwrap(), 1);
 }
 
@@ -316,7 +332,7 @@ fn orders_of_the_past_and_senseless_settings_are_refused() {
     for wrong in [
         Thresholds { medium: 30, ..THRESHOLDS },
         Thresholds { low: 0, ..THRESHOLDS },
-        Thresholds { high: agent::ROOM + 1, ..THRESHOLDS },
+        Thresholds { high: Thresholds::MOST_LIVE + 1, ..THRESHOLDS },
     ] {
         let wrong = Watch { thresholds: Some(wrong), ..watch(Rate::from_mbps(1)) };
         assert!(matches!(port.watch(Some(wrong)), Err(Error::Thresholds(_))));
@@ -337,9 +353,9 @@ fn what_a_lease_held_is_swept_out_when_it_has_ended() {
         let source = SocketAddr::from(([10, 0, 0, 1], source));
         Connection { source, destination: ([10, 0, 0, 2], 80).into() }
     };
-    for (epoch, span, sources) in [(1, 300, 1..=900), (9, LONG, 901..=2_000)] {
+    for (epoch, sources) in [(1, 1..=900), (9, 901..=2_000)] {
         // Both epochs have the same place in the kernel: the second lease ends the first.
-        switch.renew(now(), Lease { epoch, span: Span::from_millis(span) }).unwrap();
+        switch.renew(now(), Lease { epoch, span: Span::from_millis(LONG) }).unwrap();
         for source in sources {
             switch.port(number).unwrap().cap(Some(&connection(source)), window).unwrap();
         }
@@ -350,8 +366,7 @@ fn what_a_lease_held_is_swept_out_when_it_has_ended() {
     }
     switch.renew(now(), Lease { epoch: 10, span: Span::from_millis(LONG) }).unwrap();
     switch.port(number).unwrap().cap(Some(&connection(2_000)), window).unwrap();
-    switch.renew(now(), Lease { epoch: 10, span: Span::from_millis(200) }).unwrap();
-    thread::sleep(Duration::from_millis(300));
-    assert_eq!(switch.sweep(now()).unwrap(), 1);
-    assert_eq!(switch.sweep(now()).unwrap(), 0);
+    let (at, span) = (now(), Span::from_millis(200));
+    switch.renew(at, Lease { epoch: 10, span }).unwrap();
+    assert_eq!([at, at + span, at + span].map(|at| switch.sweep(at).unwrap()), [0, 1, 0]);
 }

@@ -1,5 +1,5 @@
 //! Labs on this machine. Needs root; elsewhere the tests say why they do nothing.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used)]
 
 use std::path::Path;
 use std::process::Command;
@@ -7,27 +7,11 @@ use std::process::Command;
 use lab::{Error, Journal, Lab, Order, Switches, Transport};
 use model::build::{Access, dumbbell, leaf_spine, star};
 use model::{Buffer, LinkSpec, Topology};
-use units::{Bytes, Rate, Span};
-
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        println!("skipped: namespaces need root");
-    }
-    is_root
-}
-
-fn has_ovs() -> bool {
-    let found = Command::new("ovs-vswitchd").arg("--version").output().is_ok();
-    if !found {
-        println!("skipped: there is no ovs-vswitchd; install openvswitch-switch");
-    }
-    found
-}
+use testing::needs::{open_vswitch, root};
+use units::{Bytes, Span};
 
 fn link(mbps: u64) -> LinkSpec {
-    let capacity = Rate::from_mbps(mbps);
-    LinkSpec { capacity, delay: Span::ZERO, buffer: Buffer::Packets(50), mark: None }
+    testing::network::link(mbps, 0, Buffer::Packets(50))
 }
 
 fn access() -> Access {
@@ -72,7 +56,7 @@ fn exists(namespace: &str) -> bool {
 fn reaches(lab: &Lab, topology: &Topology, from: &str) {
     let last = topology.hosts().last().unwrap();
     let script = format!(
-        "import socket,sys;s=socket.socket(socket.AF_INET,socket.SOCK_STREAM);s.settimeout(3)\n\
+        "import socket,sys;s=socket.socket(socket.AF_INET,socket.SOCK_STREAM);s.settimeout(60)\n\
          try: s.connect(('{}',9))\nexcept ConnectionRefusedError: sys.exit(0)\nsys.exit(1)",
         lab.blueprint().address(last)
     );
@@ -82,13 +66,13 @@ fn reaches(lab: &Lab, topology: &Topology, from: &str) {
 
 #[test]
 fn hosts_reach_each_other_over_bridges_routes_and_open_vswitch() {
-    if !is_root() {
+    if !root() {
         return;
     }
     let two_spines = leaf_spine(2, 2, 1, &access(), &link(20)).unwrap();
     let racks = dumbbell(1, 1, &access(), &link(10)).unwrap();
     let mut cases = vec![("br", &racks, Switches::Bridge), ("rt", &two_spines, Switches::Bridge)];
-    if has_ovs() {
+    if open_vswitch() {
         cases.push(("ovs", &racks, Switches::Ovs));
     }
     for (name, topology, switches) in cases {
@@ -112,7 +96,7 @@ fn hosts_reach_each_other_over_bridges_routes_and_open_vswitch() {
 
 #[test]
 fn only_its_own_namespaces_go() {
-    if !is_root() {
+    if !root() {
         return;
     }
     let topology = star(2, &access()).unwrap();

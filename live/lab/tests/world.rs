@@ -1,12 +1,19 @@
 //! The world of a lab, driven as the simulators are. Needs root; elsewhere the tests say why they do
 //! nothing.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::print_stdout, clippy::cast_precision_loss)]
+
+use std::thread;
+use std::time::Duration;
 
 use engine::{Notice, Streams as _, World as _};
 use lab::{Control, Lab, Order, Transport, World};
 use model::build::{Access, star};
 use model::{Buffer, FlowId, LinkSpec, Network, NodeId};
+use testing::wait::{eventually, settled};
 use units::{Bytes, Rate, Span, Time};
+
+/// [`testing::wait::PATIENCE`] as a span.
+const PATIENCE: Span = Span::from_secs(60);
 
 /// A world of three hosts at 20 Mbit/s that speak cubic; `None` without root.
 fn world(name: &str) -> Option<(World, Network, [NodeId; 3])> {
@@ -34,12 +41,10 @@ fn world_that_speaks(
     transport: Transport,
     mark: Option<u32>,
 ) -> Option<(World, Network, [NodeId; 3])> {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: namespaces need root");
+    if !testing::needs::root() {
         return None;
     }
-    let capacity = Rate::from_mbps(20);
-    let link = LinkSpec { capacity, delay: Span::ZERO, buffer: Buffer::Packets(50), mark };
+    let link = LinkSpec { mark, ..testing::network::link(20, 0, Buffer::Packets(50)) };
     let topology = star(3, &Access { link, nic: Buffer::Packets(50) }).unwrap();
     let name = format!("t{name}-{}", std::process::id());
     let order = Order { name, passing: true, ..Order::default() };
@@ -72,16 +77,21 @@ fn a_flow_takes_as_long_as_its_link_needs() {
     assert_eq!(world.directory().get(flow).unwrap().destination.port(), 5001);
     let Notice::Ended(ended, state) = next(&mut world, Time::NEVER) else { panic!("no end") };
     assert_eq!((ended, state.delivered, state.unread), (flow, size, Bytes::ZERO));
-    // 685 packets of 1500 bytes at 20 Mbit/s; on a busy machine one of five will do.
-    let mut took = vec![world.now().since(Time::ZERO).as_secs_f64()];
     assert_eq!(world.state(flow), None);
-    while *took.last().unwrap() > 1.0 && took.len() < 5 {
-        let begin = world.now();
-        world.start(&network, a, b, size).unwrap();
-        let Notice::Ended(..) = next(&mut world, Time::NEVER) else { panic!("no end") };
-        took.push(world.now().since(begin).as_secs_f64());
-    }
-    assert!((0.40..1.0).contains(took.last().unwrap()), "{took:?} s");
+    // 685 packets of 1500 bytes at 20 Mbit/s, never less, and no more where the machine isn't busy.
+    let first = world.now().since(Time::ZERO);
+    let mut took = vec![first];
+    let is = eventually(|| {
+        let is = *took.last().unwrap() < Span::from_secs(1);
+        if !is {
+            let begin = world.now();
+            world.start(&network, a, b, size).unwrap();
+            let Notice::Ended(..) = next(&mut world, Time::NEVER) else { panic!("no end") };
+            took.push(world.now().since(begin));
+        }
+        is
+    });
+    assert!(is && took.iter().all(|took| *took > Span::from_millis(400)), "{took:?}");
     assert_eq!(next(&mut world, Time::NEVER), Notice::Limit);
 
     let mut outcome = engine::Outcome::default();
@@ -142,33 +152,47 @@ fn a_wait_ends_within_its_millisecond() {
         world.advance(due);
         world.now().since(due)
     });
-    // Timers that count milliseconds would all be 800 us late.
+    // Timers that count milliseconds would all be 800 us late, and so may all be on a busy machine.
     let least = late.min().unwrap();
-    assert!(least < Span::from_micros(600), "{least}");
+    let is_soon = least < Span::from_micros(600);
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap();
+    let running: f64 = load.split(' ').next().unwrap().parse().unwrap();
+    if !is_soon && running > 0.5 * thread::available_parallelism().unwrap().get() as f64 {
+        println!("skipped: the machine is too busy, with {running} that run: {least} late");
+        return;
+    }
+    assert!(is_soon, "{least}");
 }
 
 #[test]
 fn what_has_come_goes_before_what_is_due() {
     let Some((mut world, network, [a, b, _])) = world("due") else { return };
-    world.prepare([(a, b)]).unwrap();
-    let flow = world.start(&network, a, b, Bytes::new(5_000)).unwrap();
-    let limit = after(&world, Span::from_millis(10));
-    // The kernel carries it meanwhile.
-    std::thread::sleep(std::time::Duration::from_millis(500));
-    let Notice::Ended(ended, _) = next(&mut world, limit) else { panic!("no end") };
-    assert_eq!(ended, flow);
-    assert_eq!(next(&mut world, limit), Notice::Limit);
+    // The kernel carries it meanwhile: a busy one gets more time.
+    let shows = (9..16).any(|power| {
+        world.prepare([(a, b)]).unwrap();
+        let flow = world.start(&network, a, b, Bytes::new(5_000)).unwrap();
+        let limit = after(&world, Span::from_millis(10));
+        thread::sleep(Duration::from_millis(1 << power));
+        let first = next(&mut world, limit);
+        let other = if first == Notice::Limit { Time::NEVER } else { limit };
+        let second = next(&mut world, other);
+        let (ended, is_first) = match (first, second) {
+            (Notice::Ended(ended, _), Notice::Limit) => (ended, true),
+            (Notice::Limit, Notice::Ended(ended, _)) => (ended, false),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(ended, flow);
+        is_first
+    });
+    assert!(shows, "what is due goes first");
 }
 
 #[test]
 fn a_link_marks_at_its_threshold_and_dctcp_obeys() {
-    let mut counted = Vec::new();
-    for (name, control) in [("mark", "dctcp"), ("drop", "reno")] {
-        let Some((mut world, network, [a, b, c])) =
-            world_that_speaks(name, transport(control), Some(10))
-        else {
-            return;
-        };
+    // What was marked, and dropped before `b`; `None` without root.
+    let count = |name, control| {
+        let (mut world, network, [a, b, c]) =
+            world_that_speaks(name, transport(control), Some(10))?;
         // Two, because a queue of the switch grows only when more comes in than goes out.
         for from in [a, c] {
             world.start(&network, from, b, Bytes::new(1_500_000)).unwrap();
@@ -182,11 +206,16 @@ fn a_link_marks_at_its_threshold_and_dctcp_obeys() {
         // What a host drops of its own, nobody marks.
         let to_b = |link: &&engine::LinkRecord| network.topology().link(link.link).to == b;
         let dropped: u64 = outcome.links.iter().filter(to_b).map(|link| link.dropped).sum();
-        counted.push((marked > 0, dropped));
-    }
-    // Who can't carry marks fills the buffer.
-    let [(true, few), (false, many)] = counted[..] else { panic!("{counted:?}") };
-    assert!(few < many, "{few} and {many} dropped");
+        Some((marked > 0, dropped))
+    };
+    // Who can't carry marks fills the buffer, unless a busy machine has one flow end before the other.
+    let both = || Some([count("mark", "dctcp")?, count("drop", "reno")?]);
+    let obeys = |counted: &Option<[(bool, u64); 2]>| match counted {
+        None => true,
+        Some([(marked, few), (other, many)]) => *marked && !other && few < many,
+    };
+    let counted = settled(both, obeys);
+    assert!(obeys(&counted), "marked and dropped: {counted:?}");
 }
 
 /// What a flow delivers in so many milliseconds or a little more, Mbit/s.
@@ -206,12 +235,13 @@ fn a_limit_paces_and_lifting_it_lets_go() {
     world.limit(flow, Some(Rate::from_mbps(5)));
     delivered_mbps(&mut world, flow, 300);
     // 4.87 Mbit/s of payload; the load of others may spoil a second or two.
-    let paced = (0..5).map(|_| delivered_mbps(&mut world, flow, 1000));
-    let paced = paced.inspect(|mbps| println!("{mbps} Mbit/s")).find(|mbps| *mbps > 4.4);
-    assert!(paced.is_some_and(|mbps| mbps < 5.2), "{paced:?} Mbit/s");
+    let paced = |mbps: &f64| (4.4..5.2).contains(mbps);
+    let mbps = settled(|| delivered_mbps(&mut world, flow, 1000), paced);
+    assert!(paced(&mbps), "{mbps} Mbit/s");
     world.limit(flow, None);
-    let mut free = (0..5).map(|_| delivered_mbps(&mut world, flow, 500));
-    assert!(free.any(|mbps| mbps > 12.0));
+    let free = |mbps: &f64| *mbps > 12.0;
+    let mbps = settled(|| delivered_mbps(&mut world, flow, 500), free);
+    assert!(free(&mbps), "{mbps} Mbit/s");
 }
 
 #[test]
@@ -221,7 +251,7 @@ fn a_stream_reaches_its_marks_and_waits_for_its_reader() {
     world.pause_reading(flow);
     assert!(world.write(flow, Bytes::new(10_000)));
     world.mark(flow, Bytes::new(4_000));
-    let limit = after(&world, Span::from_secs(5));
+    let limit = after(&world, PATIENCE);
     let Notice::Reached(of, at) = next(&mut world, limit) else { panic!("no mark") };
     assert!(of == flow && at >= Bytes::new(4_000));
     world.mark(flow, Bytes::new(10_000));
@@ -240,7 +270,7 @@ fn a_stream_reaches_its_marks_and_waits_for_its_reader() {
     assert!(state.delivered < Bytes::new(1_500_000), "{state:?}");
     world.close(flow);
     assert!(!world.write(flow, Bytes::new(1)));
-    let limit = after(&world, Span::from_secs(20));
+    let limit = after(&world, PATIENCE);
     loop {
         world.consume(flow, Bytes::new(1_000_000));
         let soon = after(&world, Span::from_millis(20)).min(limit);

@@ -1,9 +1,9 @@
 //! Without faults, through the whole controller and its agents comes what the policy alone gives.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-mod support;
+mod shuffles;
 
-use support::{Case, NONE, policy};
+use shuffles::{Case, NONE, policy};
 use units::{Span, Time};
 use watermaster_simulated_controller::{Faults, SimulatedController};
 
@@ -16,7 +16,7 @@ fn ends(case: &Case, policy: Option<Box<dyn ::policy::Policy + '_>>) -> Vec<Time
 
 #[test]
 fn without_faults_it_is_the_policy_alone() {
-    for (seed, name) in (0..).zip(support::POLICIES.iter().cycle().take(24)) {
+    for (seed, name) in (0..).zip(shuffles::POLICIES.iter().cycle().take(24)) {
         let case = Case::draw(seed, name);
         let alone = ends(&case, Some(policy(name)));
         let whole = SimulatedController::new(Box::new(|| policy(name)), LEASE, NONE, seed);

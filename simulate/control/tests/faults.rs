@@ -18,7 +18,7 @@
 //! `CONTROL_SEED=n` runs one seed and tells of it, `CONTROL_SEEDS=n` that many.
 #![allow(clippy::unwrap_used, clippy::print_stderr)] // a test may panic, and tells of a seed
 
-mod support;
+mod shuffles;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +30,7 @@ use control::{Controller, FlowStatus};
 use engine::random::Stream;
 use model::{Declared, Directive, Directives, FlowId, LinkId, Network, NodeId, Observation};
 use rand::RngExt as _;
-use support::{CAPACITY, Case, POLICIES, policy};
+use shuffles::{CAPACITY, Case, POLICIES, policy};
 use units::{Rate, Span, Time};
 use watermaster_simulated_controller::{Faults, Often, SimulatedController};
 

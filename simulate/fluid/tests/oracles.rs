@@ -2,39 +2,22 @@
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // a test may panic
 
 use engine::{Jobs, Outcome, Plan};
-use model::build::{self, Access};
 use model::{
-    Buffer, Directive, Directives, Flow, Job, JobId, LinkId, LinkSpec, Network, NodeId, NodeKind,
-    Observation, TaskId, Topology,
+    Buffer, Directive, Directives, Job, LinkId, LinkSpec, Network, NodeId, NodeKind, Observation,
+    Topology,
 };
 use policy::Policy;
 use proptest::prelude::*;
-use units::{Bytes, Rate, Span, Time};
+use testing::network::{hosts, job, link};
+use units::{Rate, Span, Time};
 use watermaster_fluid::{World, run};
 
 fn spec(mbps: u64) -> LinkSpec {
-    LinkSpec {
-        capacity: Rate::from_mbps(mbps),
-        delay: Span::ZERO,
-        buffer: Buffer::Unlimited,
-        mark: None,
-    }
+    link(mbps, 0, Buffer::Unlimited)
 }
 
-fn star(hosts: u32, mbps: u64) -> Topology {
-    build::star(hosts, &Access { link: spec(mbps), nic: Buffer::Unlimited }).unwrap()
-}
-
-fn job(id: u32, arrival: Time, flows: &[(NodeId, NodeId, u64)]) -> Job {
-    let flow = |&(src, dst, size): &(NodeId, NodeId, u64)| Flow {
-        src,
-        dst,
-        from: TaskId(src.0),
-        to: TaskId(dst.0),
-        size: Bytes::new(size),
-        offset: Span::ZERO,
-    };
-    Job { id: JobId(id), arrival, class: None, flows: flows.iter().map(flow).collect() }
+fn star(count: u32, mbps: u64) -> Topology {
+    hosts(count, spec(mbps))
 }
 
 fn plan<'a>(

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use units::Span;
 use watermaster_openflow::*;
 
+use crate::controller::Rig;
 use crate::frames::{IP_B, Segment, datagram, segment};
-use crate::rig::Rig;
 use manage::*;
 
 type Case = (&'static str, fn(&mut Rig));

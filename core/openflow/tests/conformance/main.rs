@@ -5,19 +5,19 @@
 #![allow(clippy::unwrap_used)] // a test may panic
 
 mod cases;
+mod controller;
 mod frames;
 mod ovs;
-mod rig;
 
 use std::io::Write;
 
-use rig::Rig;
+use controller::Rig;
 
 #[test]
 fn switch_model() {
     for (name, case) in cases::ALL {
         println!("{name}");
-        case(&mut Rig::new(Box::new(rig::Model::new())));
+        case(&mut Rig::new(Box::new(controller::Model::new())));
     }
 }
 

@@ -9,9 +9,10 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+use testing::wait::{PATIENCE, eventually};
 use units::Span;
 
-use crate::rig::Device;
+use crate::controller::Device;
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 const PORTS: u32 = 4;
@@ -47,7 +48,7 @@ impl Ovs {
         let listener = UnixListener::bind(&controller).map_err(|error| error.to_string())?;
         let mut arguments: Vec<String> = [
             &format!("--db={database}"),
-            "--timeout=10",
+            "--timeout=60",
             "add-br",
             "br0",
             "--",
@@ -116,12 +117,9 @@ impl Ovs {
     }
 
     fn appears(&self, name: &str) -> Result<(), String> {
-        let (path, start) = (self.path(name), Instant::now());
-        while !Path::new(&path).exists() {
-            if start.elapsed() > Duration::from_secs(10) {
-                return Err(format!("{name} does not appear"));
-            }
-            sleep(Duration::from_millis(5));
+        let path = self.path(name);
+        if !eventually(|| Path::new(&path).exists()) {
+            return Err(format!("{name} does not appear"));
         }
         Ok(())
     }
@@ -181,7 +179,7 @@ impl Device for Ovs {
             for port in 1..=PORTS {
                 frames.extend(self.captured(port).into_iter().map(|frame| (port, frame)));
             }
-            if frames.len() < count && start.elapsed() < Duration::from_secs(2) {
+            if frames.len() < count && start.elapsed() < PATIENCE {
                 sleep(Duration::from_millis(2));
             } else if rest > Duration::ZERO {
                 sleep(rest);

@@ -1,7 +1,7 @@
 //! The codec against itself, and against bytes worked out by hand from the specification.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-use crate::support;
+use crate::messages;
 use model::Severity;
 use proptest::prelude::*;
 use units::Span;
@@ -19,7 +19,7 @@ proptest! {
 
     /// Every message is read as it was written, and written to the last byte as it was read.
     #[test]
-    fn what_is_written_is_read(xid: u32, message in support::message()) {
+    fn what_is_written_is_read(xid: u32, message in messages::message()) {
         let mut bytes = vec![0xee];
         message.encode(xid, &mut bytes).unwrap();
         prop_assert_eq!(Message::decode(&bytes[1..]), Ok((xid, message)));
@@ -29,7 +29,7 @@ proptest! {
 
     /// A message cut short, or with a byte changed, is refused or read, and never worse.
     #[test]
-    fn damage_is_survived(message in support::message(), at: prop::sample::Index, byte: u8) {
+    fn damage_is_survived(message in messages::message(), at: prop::sample::Index, byte: u8) {
         let mut bytes = encoded(&message);
         prop_assert!(Message::decode(&bytes[..at.index(bytes.len())]).is_err());
         let at = at.index(bytes.len());
@@ -177,6 +177,14 @@ fn unknown_fields_pass() {
     bytes[3] = u8::try_from(bytes.len()).unwrap();
     let (xid, message) = Message::decode(&bytes).unwrap();
     assert_eq!(encoded_as(xid, &message), bytes);
+}
+
+#[test]
+fn errors_are_told_in_words_where_they_are_known() {
+    let known = ErrorCode::OUT_OF_METERS.to_string();
+    assert_eq!(known, "the table of meters is full, OpenFlow error of type 12, code 10");
+    let unknown = ErrorCode { kind: 12, code: 99 }.to_string();
+    assert_eq!(unknown, "OpenFlow error of type 12, code 99");
 }
 
 fn encoded_as(xid: u32, message: &Message<'_>) -> Vec<u8> {

@@ -3,6 +3,6 @@
 
 mod codec;
 mod hostile;
+mod messages;
 mod session;
-mod support;
 mod switch;

@@ -1,7 +1,7 @@
 //! The session: every byte sequence, every silence, every limit.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-use crate::support;
+use crate::messages;
 use proptest::prelude::*;
 use units::{Span, Time};
 use watermaster_openflow::*;
@@ -300,7 +300,7 @@ proptest! {
     /// However the stream is cut, the same messages come out.
     #[test]
     fn cuts_change_nothing(
-        sent in prop::collection::vec(support::message(), 1..6),
+        sent in prop::collection::vec(messages::message(), 1..6),
         cuts in prop::collection::vec(1_usize..50, 1..20),
     ) {
         let unsolicited = |message: &&Message<'_>| {

@@ -1,7 +1,7 @@
 //! What only the switch model can do, or what only it can be asked: the rest is conformance.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-use crate::support;
+use crate::messages;
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use model::Severity;
 use proptest::prelude::*;
@@ -11,24 +11,7 @@ use watermaster_openflow::switch::{Output, Switch};
 use watermaster_openflow::*;
 
 fn switch() -> Switch {
-    let mut switch = Switch::new(1, 3);
-    for number in 1..=3 {
-        let port = Port {
-            port: PortNo(number),
-            hw_addr: [2, 0, 0, 0, 0, 1],
-            name: [0; 16],
-            config: 0,
-            state: 4,
-            curr: 0,
-            advertised: 0,
-            supported: 0,
-            peer: 0,
-            curr_speed_kbps: 0,
-            max_speed_kbps: 0,
-        };
-        switch.set_port(Time::ZERO, port, &mut Output::default());
-    }
-    switch
+    testing::openflow::switch(1, 3, 3)
 }
 
 #[track_caller]
@@ -179,7 +162,7 @@ proptest! {
     /// entry outlives its time.
     #[test]
     fn anything_is_survived(
-        messages in prop::collection::vec(support::message(), 1..6),
+        messages in prop::collection::vec(messages::message(), 1..6),
         frame in prop::collection::vec(any::<u8>(), 0..80),
         seconds in 0_u64..100,
     ) {
@@ -200,7 +183,7 @@ proptest! {
     /// Whatever is set in a TCP segment, a library that knows nothing of ours finds its checksums
     /// right.
     #[test]
-    fn checksums_stay_right(field in support::field(), vlan: bool, ttl in 1_u8.., length in 0_usize..9) {
+    fn checksums_stay_right(field in messages::field(), vlan: bool, ttl in 1_u8.., length in 0_usize..9) {
         let mut switch = switch();
         let push = [Action::PushVlan(0x8100)];
         let actions = [

@@ -37,36 +37,31 @@ const PROXIMITY: Parameter = Parameter::new(
     Kind::Flag,
     Value::Flag(true),
     "swarms are of one rack; without (-NPS) of as many servers from anywhere",
-)
-.published("section 3");
+);
 
 const TREE: Parameter = Parameter::new(
     "tree",
     Kind::Flag,
     Value::Flag(true),
     "hubs form a tree where there are more than N; without (-NMT) all send to the front end",
-)
-.published("section 3");
+);
 
 const SPEED: Parameter = Parameter::new(
     "speed",
     Kind::Flag,
     Value::Flag(true),
     "hubs' speeds follow samples; without (-NSSC) they stay as first assigned",
-)
-.published("section 3");
+);
 
 const REDIRECT: Parameter = Parameter::new(
     "redirect",
     Kind::Flag,
     Value::Flag(true),
     "queries move to hubs that are ahead; without (-NQR) they stay",
-)
-.published("section 3");
+);
 
 const PACK: Parameter =
-    Parameter::new("pack", Kind::Flag, Value::Flag(true), "hubs put several objects into a packet")
-        .published("section 3");
+    Parameter::new("pack", Kind::Flag, Value::Flag(true), "hubs put several objects into a packet");
 
 const HUBS: Parameter = Parameter::optional(
     "hubs",
@@ -80,34 +75,38 @@ const ALPHA: Parameter = Parameter::new(
     Kind::Share,
     Value::Share(Share::literal(200_000)),
     "most growth of the planned bandwidth in a period",
-)
-.published("section 4.4");
+);
 
 const BETA: Parameter = Parameter::new(
     "beta",
     Kind::Share,
     Value::Share(Share::literal(200_000)),
     "most cut of the planned bandwidth in a period",
-)
-.published("section 4.4");
+);
 
 const THRESHOLD: Parameter = Parameter::new(
     "threshold",
     Kind::Share,
     Value::Share(Share::literal(100_000)),
     "the part of the aggregation router's buffer from which it is cut (T)",
-)
-.published("section 4.4");
-
-const PARAMETERS: &[Parameter] =
-    &[PROXIMITY, TREE, SPEED, REDIRECT, PACK, HUBS, ALPHA, BETA, THRESHOLD];
+);
 
 /// What `sicc` is.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "sicc",
     summary: "a hub in each rack collects its swarm's objects; the front end sets hubs' speeds",
     source: "SICC, section 3",
-    parameters: PARAMETERS,
+    parameters: &[
+        PROXIMITY.published("section 3.1"),
+        TREE.published("section 3.1"),
+        SPEED.published("section 3.2"),
+        REDIRECT.published("section 3.3.2"),
+        PACK.published("section 3.3.1"),
+        HUBS,
+        ALPHA.published("section 4.4"),
+        BETA.published("section 4.4"),
+        THRESHOLD.published("section 4.4"),
+    ],
     needs: &[Need::Requests],
     directives: &[DirectiveKind::Gather],
     is_max_min: false,
@@ -119,6 +118,7 @@ pub const JOINT: Descriptor = Descriptor {
     name: "sicc-joint",
     summary: "sicc with replicas chosen so that hubs have equal work, speeds by what is left",
     source: "ours, a variant of sicc",
+    parameters: &[PROXIMITY, TREE, SPEED, REDIRECT, PACK, HUBS, ALPHA, BETA, THRESHOLD],
     build: |given| Ok(Box::new(Sicc::new(Parameters::from_given(given), Choice::Joint))),
     ..DESCRIPTOR
 };

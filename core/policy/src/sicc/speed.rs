@@ -44,7 +44,7 @@ pub fn demand(assigned: Rate, real: Rate, even: Rate) -> Rate {
     real.fraction(2, 1).max(even.fraction(1, 16))
 }
 
-/// How a front end gives way at its aggregation router (section 4.4).
+/// How a front end gives way at its aggregation router (section 3.2.2; the values are in 4.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Yielding {
     /// α: most growth in a period, as a part of what was received.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::*;
+use crate::desk::*;
 use model::build::leaf_spine;
 use model::{FlowId, LinkId, Measured, Network, NodeId, Observation};
 use proptest::prelude::*;

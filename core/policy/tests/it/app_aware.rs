@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::*;
+use crate::desk::*;
 use model::{
     Declared, Directive, Directives, FlowId, Measured, Network, Observation, StreamSample,
 };

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-use crate::support::*;
+use crate::desk::*;
 use units::{Rate, Time};
 use watermaster_policy::{Parameters, Share, find};
 

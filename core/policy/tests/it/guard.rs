@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-use crate::support::*;
+use crate::desk::*;
 use units::{Rate, Span, Time};
 use watermaster_policy::{Parameters, by_name};
 

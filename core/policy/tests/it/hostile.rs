@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::support::*;
+use crate::desk::*;
 use model::{
     Cap, Declared, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId,
     Observation, Request, Sample, Severity, StreamSample, TaskId,

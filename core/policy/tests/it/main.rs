@@ -4,6 +4,7 @@
 mod admission;
 mod app_aware;
 mod catalogue;
+mod desk;
 mod figures;
 mod guard;
 mod hostile;
@@ -13,5 +14,4 @@ mod sdtcp;
 mod sicc;
 mod slots;
 mod split;
-mod support;
 mod waterfill;

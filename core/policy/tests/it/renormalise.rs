@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-use crate::support::{big_switch, host, tell};
+use crate::desk::{big_switch, host, tell};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome};
 use model::{Directive, Directives, Measured, Network, NodeId};
 use proptest::prelude::*;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use model::build::{self, Access};
 use model::{
     Buffer, Cap, Directive, Directives, FlowId, LinkId, LinkSpec, Measured, Network, Observation,
-    Severity,
+    Severity, Thresholds,
 };
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
@@ -116,6 +116,15 @@ fn no_window_is_below_a_segment() {
     assert_eq!(bench.congested(Severity::Medium, 60)[&0], MSS);
     let all = bench.congested(Severity::High, 85);
     assert!(all.len() == 200 && all.values().all(|cap| *cap == MSS));
+}
+
+/// The text of `high` names the bound that agents check.
+#[test]
+fn high_says_what_a_live_port_can_count() {
+    let sdtcp = watermaster_policy::POLICIES.iter().find(|policy| policy.name == "sdtcp").unwrap();
+    let high = sdtcp.parameters.iter().find(|parameter| parameter.name == "high").unwrap();
+    let said = format!("live at most {}", Thresholds::MOST_LIVE);
+    assert!(high.meaning.ends_with(&said), "{}", high.meaning);
 }
 
 /// Over 1 MB and older than 1 s, both.

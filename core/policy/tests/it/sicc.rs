@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::support::tell;
+use crate::desk::tell;
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome, Variable};
 use model::build::{Access, racks};
 use model::{

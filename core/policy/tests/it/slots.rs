@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{access, spec, tell};
+use crate::desk::{access, spec, tell};
 use model::build::leaf_spine;
 use model::{Directive, Directives, Measured, Network, NodeId, Observation};
 use proptest::prelude::*;

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-use crate::support::*;
+use crate::desk::*;
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome};
 use model::{FlowId, LinkId, Measured};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! The transports against what can be computed by hand.
 
-use crate::common::{access, host, incast, job, link, outcome, pace, per_flow, setup};
+use crate::runs::{access, host, incast, job, link, outcome, pace, per_flow, setup};
 use model::{Directives, build};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_packet::{Protocol, Transport};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // a test may panic
 
-use crate::common::{host, job, link, outcome, setup};
+use crate::runs::{host, job, link, outcome, setup};
 use model::build::{self, Access};
 use model::{Buffer, Job, LinkSpec, NodeKind, Topology};
 use policy::{Parameters, by_name};

@@ -1,7 +1,7 @@
 //! ICTCP: what receivers that hold their windows back do to an incast.
 #![allow(clippy::unwrap_used)] // a test may panic
 
-use crate::common::{access, host, incast, job, link, outcome, setup};
+use crate::runs::{access, host, incast, job, link, outcome, setup};
 use model::build;
 use units::{Span, Time};
 use watermaster_packet::{Outcome, Transport};

@@ -3,7 +3,7 @@
 //! when a law is broken, so a run that comes back has passed.
 #![allow(clippy::unwrap_used)] // in what the tests share, too
 
-use crate::common::{access, job, link, outcome, pace, per_flow, setup};
+use crate::runs::{access, job, link, outcome, pace, per_flow, setup};
 use model::{Buffer, Directive, Directives, FlowId, Job, LinkSpec, NodeId, Topology, build};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};

@@ -3,11 +3,11 @@
 
 mod capture;
 mod closed_forms;
-mod common;
 mod host_queues;
 mod ictcp;
 mod laws;
 mod recovery;
+mod runs;
 mod service;
 mod streams;
 mod switches;

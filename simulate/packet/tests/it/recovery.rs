@@ -2,7 +2,7 @@
 //! once over a fast link meets a buffer that is shorter by as many packets as shall be lost.
 #![allow(clippy::unwrap_used)] // in what the tests share, too
 
-use crate::common::{host, incast, job, link, outcome, setup};
+use crate::runs::{host, incast, job, link, outcome, setup};
 use units::{Bytes, Span, Time};
 use watermaster_packet::{Outcome, Protocol, Transport};
 

@@ -1,7 +1,7 @@
 //! Meters, disciplines of service, and messages that take their time.
 #![allow(clippy::unwrap_used)] // in what the tests share, too
 
-use crate::common::{access, host, incast, job, link, outcome, pace, per_flow, setup};
+use crate::runs::{access, host, incast, job, link, outcome, pace, per_flow, setup};
 use model::{Directive, Directives, build};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_packet::{Discipline, Enforcement, Jobs, Protocol, Setup, Transport};

@@ -1,7 +1,7 @@
 //! Connections over which applications write while they are open.
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{access, host, link, outcome, setup};
+use crate::runs::{access, host, link, outcome, setup};
 use engine::{Actions, Application};
 use model::{FlowId, JobId, NodeId, build};
 use units::{Bytes, Span, Time};

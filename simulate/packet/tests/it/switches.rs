@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::common::{access, host, incast, job, link, outcome, setup};
+use crate::runs::{access, host, incast, job, link, outcome, setup};
 use model::{
     Cap, Directive, Directives, FlowId, LinkId, Measured, Network, Observation, Severity,
     Thresholds, Topology, build,
@@ -241,7 +241,8 @@ fn a_port_tells_its_congestion_and_its_recovery() {
     };
     let (a, b) = (host(&topology, "h0"), host(&topology, "receiver"));
     let transport = Transport { receive_window: Bytes::new(80 * MSS), ..transport() };
-    let thresholds = Thresholds { recovery: Span::from_millis(100), ..Thresholds::default() };
+    let recovery = Span::from_millis(100);
+    let thresholds = Thresholds { low: 30, medium: 60, high: 85, recovery };
     let watch = Watch {
         congestion: Some(thresholds),
         queues: Some(Span::from_millis(1)),

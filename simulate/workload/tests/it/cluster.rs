@@ -4,22 +4,16 @@
 use std::collections::BTreeMap;
 
 use engine::{Outcome, Plan};
-use model::build::{Access, star};
-use model::{Buffer, JobClass, JobId, LinkSpec, Network, NodeId, Topology};
+use model::{Buffer, JobClass, JobId, Network, NodeId, Topology};
 use proptest::prelude::*;
+use testing::network::link;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_workload::{Cluster, Draft, Tasks};
 
 const BLOCK: u64 = 1_000_000;
 
 fn network(hosts: u32) -> Topology {
-    let link = LinkSpec {
-        capacity: Rate::from_mbps(100),
-        delay: Span::ZERO,
-        buffer: Buffer::Packets(100),
-        mark: None,
-    };
-    star(hosts, &Access { link, nic: Buffer::Unlimited }).unwrap()
+    testing::network::hosts(hosts, link(100, 0, Buffer::Packets(100)))
 }
 
 /// A map works off a block in 1 s, a reduce as much in 2 s, and each starts in 1 s.

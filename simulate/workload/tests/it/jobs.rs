@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use model::build::{Access, star};
-use model::{Buffer, Job, JobClass, LinkSpec, Network, NodeId};
+use model::{Buffer, Job, JobClass, Network, NodeId};
 use proptest::prelude::*;
-use units::{Bytes, Rate, Span, Time};
+use testing::network::link;
+use units::{Bytes, Span, Time};
 use watermaster_workload::{Sample, Sampled, Shuffle, Tasks, apportion, by_rank, load, swim};
 
 fn hosts(count: u32) -> Vec<NodeId> {
@@ -267,14 +267,7 @@ fn flows_are_bounded() {
 /// network: on a star a host's bytes out and in are its links'.
 #[test]
 fn calibrated_load() {
-    let spec = LinkSpec {
-        capacity: Rate::from_mbps(100),
-        delay: Span::ZERO,
-        buffer: Buffer::Packets(100),
-        mark: None,
-    };
-    let access = Access { link: spec, nic: Buffer::Unlimited };
-    let network = Network::new(star(6, &access).expect("a star"));
+    let network = Network::new(testing::network::hosts(6, link(100, 0, Buffer::Packets(100))));
     let hosts: Vec<NodeId> = network.topology().hosts().collect();
     let mut jobs = shuffle(100).jobs(&hosts, 1).expect("good parameters");
     let before: Vec<Time> = jobs.iter().map(|job| job.arrival).collect();

@@ -4,24 +4,21 @@
 
 use engine::Outcome;
 use model::build::{Access, star};
-use model::{Buffer, LinkSpec, Network, NodeId};
-use packet::{Discipline, Enforcement, Setup, Transport};
-use policy::{Parameters, by_name};
+use model::{Buffer, NodeId, Topology};
+use packet::{Setup, Transport};
+use policy::{Parameters, Policy, by_name};
+use testing::network::link;
+use testing::packet::{outcome, setup};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_workload::stream::{Grouping, Input, Keys, Operator, Stream, StreamRun};
 
-fn network(mbps: u64) -> Network {
-    let link = LinkSpec {
-        capacity: Rate::from_mbps(mbps),
-        delay: Span::from_micros(50),
-        buffer: Buffer::Packets(100),
-        mark: None,
-    };
-    Network::new(star(8, &Access { link, nic: Buffer::Packets(100) }).unwrap())
+fn topology(mbps: u64) -> Topology {
+    let (link, nic) = (link(mbps, 50, Buffer::Packets(100)), Buffer::Packets(100));
+    star(8, &Access { link, nic }).unwrap()
 }
 
 fn host(number: u32) -> NodeId {
-    network(1).topology().node_named(&format!("h{number}")).unwrap()
+    testing::network::host(&topology(1), &format!("h{number}"))
 }
 
 fn operator(name: &str, hosts: &[u32], inputs: &[(usize, Grouping, f64)], size: u64) -> Operator {
@@ -57,22 +54,11 @@ fn stream(operators: Vec<Operator>) -> Stream {
 
 fn run(stream: &Stream, mbps: u64, seconds: u64, rates: &[Rate]) -> Outcome {
     let parameters = Parameters::default().with("rates", rates.to_vec());
-    let setup = Setup {
-        network: network(mbps),
-        transport: Transport { receive_window: Bytes::new(100_000), ..Transport::default() },
-        application: Box::new(StreamRun::new(stream, 1).unwrap()),
-        policy: Some(by_name("static", &parameters).unwrap()),
-        enforcement: Enforcement::Pacing,
-        host_queue: Discipline::Fifo,
-        switch_queue: Discipline::Fifo,
-        control_delay: Span::ZERO,
-        processing: Span::ZERO,
-        until: Time::ZERO + Span::from_secs(seconds),
-        captures: Vec::new(),
-        monitors: Vec::new(),
-        rates: None,
-    };
-    packet::run(setup, &mut |_| {}).unwrap()
+    let transport = Transport { receive_window: Bytes::new(100_000), ..Transport::default() };
+    let application = Box::new(StreamRun::new(stream, 1).unwrap());
+    let policy: Box<dyn Policy> = by_name("static", &parameters).unwrap();
+    let until = Time::ZERO + Span::from_secs(seconds);
+    outcome(Setup { policy: Some(policy), until, ..setup(topology(mbps), transport, application) })
 }
 
 fn per_second(outcome: &Outcome) -> f64 {
@@ -179,22 +165,10 @@ fn chance_comes_from_the_seed() {
     let b = operator("b", &[2, 3, 4], &[(0, Grouping::Key, 1.0)], 0);
     let stream = stream(vec![a, b]);
     let sizes = |seed| {
-        let setup = Setup {
-            network: network(100),
-            transport: Transport::default(),
-            application: Box::new(StreamRun::new(&stream, seed).unwrap()),
-            policy: None,
-            enforcement: Enforcement::Pacing,
-            host_queue: Discipline::Fifo,
-            switch_queue: Discipline::Fifo,
-            control_delay: Span::ZERO,
-            processing: Span::ZERO,
-            until: Time::ZERO + Span::from_secs(5),
-            captures: Vec::new(),
-            monitors: Vec::new(),
-            rates: None,
-        };
-        payload(&packet::run(setup, &mut |_| {}).unwrap())
+        let application = Box::new(StreamRun::new(&stream, seed).unwrap());
+        let until = Time::ZERO + Span::from_secs(5);
+        let setup = setup(topology(100), Transport::default(), application);
+        payload(&outcome(Setup { until, ..setup }))
     };
     assert_eq!(sizes(1), sizes(1));
     assert_ne!(sizes(1), sizes(2));

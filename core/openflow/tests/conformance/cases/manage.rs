@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use watermaster_openflow::*;
 
 use super::*;
+use crate::controller::Rig;
 use crate::frames::{B, IP_A, segment};
-use crate::rig::Rig;
 
 pub(super) fn wrong_entries_are_refused(rig: &mut Rig) {
     let fields = |rig: &mut Rig, fields: &[Oxm<'_>]| {

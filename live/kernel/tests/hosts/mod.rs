@@ -15,23 +15,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use kernel::{Connection, Lease, Namespace, Pacer, PacerOptions, Statistics};
+use testing::wait::settled;
 use units::{Bytes, Rate, Span};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
-/// Whether tests that need root can run; says why not. `CONFORMANCE` set: they must.
-pub fn root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        assert!(std::env::var_os("CONFORMANCE").is_none(), "needs root");
-        eprintln!("skipped: needs root, for network namespaces and BPF");
-    }
-    root
-}
-
 /// What an example was given, `default` of nothing; without root, and of nonsense, it says so and `None`.
 pub fn argument<T: FromStr>(usage: &str, default: T) -> Option<T> {
-    if !root() {
+    if !testing::needs::root() {
         return None;
     }
     let given = std::env::args().nth(1).map_or(Ok(default), |argument| argument.parse());
@@ -217,29 +208,20 @@ impl Stream {
         Self { connection, received, stop, sender, threads }
     }
 
-    /// The goodput over a second once it is within `percent` of `wanted`; the last one seen where it
-    /// never is. A busy machine keeps a sender from its rate for a while.
-    pub fn settles(&self, wanted: Rate, percent: u64) -> Rate {
-        let mut got = Rate::ZERO;
-        for _ in 0..15 {
-            got = self.goodput(Duration::from_secs(1));
-            if within(got, wanted, percent) {
-                break;
-            }
-        }
-        got
+    /// Waits until the goodput over a second is within `percent` of `wanted`. A busy machine keeps a
+    /// sender from its rate for a while.
+    #[track_caller]
+    pub fn settles(&self, wanted: Rate, percent: u64) {
+        let second = || self.goodput(Duration::from_secs(1));
+        let got = settled(second, |got| within(*got, wanted, percent));
+        assert!(within(got, wanted, percent), "{got} instead of {wanted}");
     }
 
-    /// The same for what nothing holds: more than `wanted`.
-    pub fn exceeds(&self, wanted: Rate) -> Rate {
-        let mut got = Rate::ZERO;
-        for _ in 0..50 {
-            got = self.goodput(Duration::from_millis(300));
-            if got > wanted {
-                break;
-            }
-        }
-        got
+    /// Waits until more than `wanted` comes through, which nothing holds.
+    #[track_caller]
+    pub fn exceeds(&self, wanted: Rate) {
+        let got = settled(|| self.goodput(Duration::from_millis(300)), |got| *got > wanted);
+        assert!(got > wanted, "{got}, not more than {wanted}");
     }
 
     /// What the application at the other end received in a while, payload.
@@ -287,16 +269,4 @@ pub fn within(got: Rate, wanted: Rate, percent: u64) -> bool {
 pub fn statistics(pacer: &Pacer, connection: &Connection) -> Statistics {
     let all = pacer.statistics().unwrap();
     all.into_iter().find(|each| each.connection == *connection).expect("the connection is known")
-}
-
-/// Waits for something that comes soon.
-pub fn eventually(patience: Duration, mut happened: impl FnMut() -> bool) -> bool {
-    let start = Instant::now();
-    while start.elapsed() < patience {
-        if happened() {
-            return true;
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    false
 }

@@ -7,13 +7,11 @@
     reason = "tests and what serves them"
 )]
 
-mod rig;
-
-use kernel::Capabilities;
+use kernel::Features;
 
 #[test]
-fn every_capability_is_there_or_says_why_not() {
-    let Capabilities(found) = Capabilities::probe();
+fn every_feature_is_there_or_says_why_not() {
+    let Features(found) = Features::probe();
     for each in &found {
         match &each.finding {
             Ok(detail) => assert!(!detail.is_empty()),
@@ -23,8 +21,8 @@ fn every_capability_is_there_or_says_why_not() {
             }
         }
     }
-    if rig::root() {
-        let names: Vec<_> = Capabilities(found).names().collect();
+    if testing::needs::root() {
+        let names: Vec<_> = Features(found).names().collect();
         for needed in ["bpf", "cgroup2", "pacing", "events"] {
             assert!(names.contains(&needed), "{needed} is missing");
         }

@@ -20,12 +20,7 @@ use watermaster_control::{
 pub const SECOND: Span = Span::from_secs(1);
 
 pub fn spec(mbps: u64) -> LinkSpec {
-    LinkSpec {
-        capacity: Rate::from_mbps(mbps),
-        delay: Span::from_micros(10),
-        buffer: Buffer::Packets(100),
-        mark: None,
-    }
+    testing::network::link(mbps, 10, Buffer::Packets(100))
 }
 
 pub fn address(host: u32) -> IpAddr {
@@ -141,21 +136,7 @@ pub enum End {
 }
 
 pub fn port(number: u32, up: bool) -> Port {
-    let mut name = [0; 16];
-    name[..2].copy_from_slice(format!("p{}", number % 10).as_bytes());
-    Port {
-        port: PortNo(number),
-        hw_addr: [2, 9, 9, 9, 9, u8::try_from(number).unwrap()],
-        name,
-        config: 0,
-        state: u32::from(!up),
-        curr: 0,
-        advertised: 0,
-        supported: 0,
-        peer: 0,
-        curr_speed_kbps: 100_000,
-        max_speed_kbps: 100_000,
-    }
+    Port { state: u32::from(!up), curr_speed_kbps: 100_000, ..testing::openflow::port(number) }
 }
 
 /// The agent of a host: the machine, and its kernel in memory.
@@ -420,14 +401,17 @@ impl Rig {
         while let Some(output) = out.pop_front() {
             match output {
                 Output::Switch(peer, bytes) => {
-                    let is = |device: &&mut Device| {
+                    let is = |device: &Device| {
                         device.session.as_ref().is_some_and(|(of, _)| *of == peer)
                     };
-                    let found = (0u32..).zip(&mut self.devices).find(|(_, device)| is(device));
-                    if let Some((switch, device)) = found {
-                        let (_, session) = device.session.as_mut().unwrap();
-                        assert_eq!(session.receive(self.now, &bytes), bytes.len());
-                        self.speak(switch);
+                    let found = self.devices.iter().position(is);
+                    let mut rest = &bytes[..];
+                    while let Some(at) = found.filter(|_| !rest.is_empty())
+                        && let Some((_, session)) = &mut self.devices[at].session
+                    {
+                        let taken = session.receive(self.now, rest);
+                        rest = &rest[taken..];
+                        self.speak(u32::try_from(at).unwrap());
                     }
                 }
                 Output::Agent(peer, commands) => {

@@ -5,8 +5,9 @@ use engine::{
     Completions, FlowRecord, HostQueueRecord, JobRecord, LinkRecord, Outcome, QueueRecord,
     RateRecord,
 };
-use model::build::{Access, star};
-use model::{Buffer, FlowId, JobClass, JobId, LinkId, LinkSpec, NodeId, Topology};
+use model::build::Access;
+use model::{Buffer, FlowId, JobClass, JobId, LinkId, NodeId, Topology};
+use testing::network;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_experiment::{Origin, Run};
 
@@ -15,20 +16,12 @@ pub fn ms(ms: u64) -> Time {
 }
 
 pub fn access() -> Access {
-    Access {
-        link: LinkSpec {
-            capacity: Rate::from_mbps(100),
-            delay: Span::from_micros(20),
-            buffer: Buffer::Packets(100),
-            mark: None,
-        },
-        nic: Buffer::Unlimited,
-    }
+    network::access(network::link(100, 20, Buffer::Packets(100)))
 }
 
 /// Three hosts at 100 Mbit/s. Nodes: 0 is the switch, 1 to 3 are `h0` to `h2`.
 pub fn three_hosts() -> Topology {
-    star(3, &access()).unwrap()
+    network::hosts(3, access().link)
 }
 
 pub fn origin() -> Origin {

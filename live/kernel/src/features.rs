@@ -10,7 +10,7 @@ use crate::{Attachment, Dctcp, Error, Namespace, PortOptions, Switch, pacer, uni
 
 /// Something that the kernel may give an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capability {
+pub struct Feature {
     /// Its name.
     pub name: &'static str,
     /// What it is for.
@@ -30,21 +30,21 @@ pub struct Missing {
 
 /// All of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Capabilities(pub Vec<Capability>);
+pub struct Features(pub Vec<Feature>);
 
-impl Capabilities {
+impl Features {
     /// Tries each, in a network namespace without a name that ends with the try: nothing outside is
     /// touched.
     pub fn probe() -> Self {
         let mut found = vec![
-            capability(
+            feature(
                 "bpf",
                 "all that agents do",
                 "run as root, or give the capabilities BPF, PERFMON, NET_ADMIN and SYS_ADMIN, on a \
                  kernel with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF",
                 bpf(),
             ),
-            capability(
+            feature(
                 "cgroup2",
                 "telling whose connections are held to rates",
                 "mount -t cgroup2 none /sys/fs/cgroup",
@@ -54,13 +54,13 @@ impl Capabilities {
             ),
         ];
         let pace = PACE.open().and_then(|object| PACE.load(object));
-        found.push(capability(
+        found.push(feature(
             protocol::agent::Capability::Pacing.name(),
             "holding connections to rates at their sender, and their statistics",
             "use Linux 5.15 or later with CONFIG_CGROUP_BPF",
             pace.as_ref().map(|_| "programs for sockets accepted".to_owned()).map_err(reason),
         ));
-        found.push(capability(
+        found.push(feature(
             "adopt",
             "reaching connections that were there before the agent",
             "use Linux 6.13 or later; until then start the agent before the applications",
@@ -84,9 +84,9 @@ impl Capabilities {
             ),
         ] {
             let finding = interface(attachment).map_err(|error| error.to_string());
-            found.push(capability(name, purpose, remedy, finding));
+            found.push(feature(name, purpose, remedy, finding));
         }
-        found.push(capability(
+        found.push(feature(
             "events",
             "hearing of queues, openings and endings at once",
             "use Linux 5.8 or later",
@@ -94,7 +94,7 @@ impl Capabilities {
                 .map(|_| "made a ring buffer".to_owned())
                 .map_err(|error| error.to_string()),
         ));
-        found.push(capability(
+        found.push(feature(
             "dctcp",
             "senders that obey marks by how many there are",
             "modprobe tcp_dctcp, or use Linux 6.4 or later with CONFIG_BPF_JIT",
@@ -122,13 +122,13 @@ impl Capabilities {
     }
 }
 
-fn capability(
+fn feature(
     name: &'static str,
     purpose: &'static str,
     remedy: &'static str,
     finding: Result<String, String>,
-) -> Capability {
-    Capability { name, purpose, finding: finding.map_err(|reason| Missing { reason, remedy }) }
+) -> Feature {
+    Feature { name, purpose, finding: finding.map_err(|reason| Missing { reason, remedy }) }
 }
 
 fn bpf() -> Result<String, String> {

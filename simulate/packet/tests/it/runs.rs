@@ -2,33 +2,25 @@
 //! error that `run` returns.
 #![allow(dead_code, clippy::unwrap_used)] // each test file uses its part; a test may panic
 
-use model::build::{self, Access};
 use model::{
-    Buffer, Declared, Directive, Directives, Flow, FlowId, Job, JobId, LinkSpec, Network, NodeId,
-    Observation, TaskId, Topology,
+    Buffer, Declared, Directive, Directives, FlowId, Job, LinkSpec, Network, NodeId, Observation,
+    Topology,
 };
-use units::{Bytes, Rate, Span, Time};
-use watermaster_packet::{Discipline, Enforcement, Jobs, Outcome, RunError, Setup, Transport, run};
+use testing::network;
+pub use testing::network::{access, host};
+pub use testing::packet::outcome;
+use units::{Rate, Time};
+use watermaster_packet::{Jobs, Setup, Transport};
 
 /// A link of `mbps` with `delay_us` and a buffer of `packets`.
 pub fn link(mbps: u64, delay_us: u64, packets: u32) -> LinkSpec {
-    LinkSpec {
-        capacity: Rate::from_mbps(mbps),
-        delay: Span::from_micros(delay_us),
-        buffer: Buffer::Packets(packets),
-        mark: None,
-    }
-}
-
-/// Hosts whose own queue is endless, so that only switches drop.
-pub fn access(link: LinkSpec) -> Access {
-    Access { link, nic: Buffer::Unlimited }
+    network::link(mbps, delay_us, Buffer::Packets(packets))
 }
 
 /// `senders` hosts, h0 onwards, fast enough to fill the one link to the last host.
 pub fn incast(senders: u32, bottleneck: LinkSpec) -> Topology {
     let fast = LinkSpec { capacity: Rate::from_mbps(100_000), ..bottleneck };
-    let mut topology = build::star(senders.max(2), &access(fast)).unwrap();
+    let mut topology = network::hosts(senders.max(2), fast);
     let receiver = topology.add_node("receiver".into(), model::NodeKind::Host).unwrap();
     let switch = topology.node_named("s0").unwrap();
     let uplink = LinkSpec { buffer: Buffer::Unlimited, mark: None, ..bottleneck };
@@ -36,47 +28,14 @@ pub fn incast(senders: u32, bottleneck: LinkSpec) -> Topology {
     topology
 }
 
-/// The host of that name.
-pub fn host(topology: &Topology, name: &str) -> NodeId {
-    topology.node_named(name).unwrap()
-}
-
 /// A job of one flow that arrives at `at`.
 pub fn job(id: u32, at: Time, src: NodeId, dst: NodeId, size: u64) -> Job {
-    let flow = Flow {
-        src,
-        dst,
-        from: TaskId(0),
-        to: TaskId(1),
-        size: Bytes::new(size),
-        offset: Span::ZERO,
-    };
-    Job { id: JobId(id), arrival: at, class: None, flows: vec![flow] }
+    network::job(id, at, &[(src, dst, size)])
 }
 
 /// A setup without policy.
 pub fn setup(topology: Topology, transport: Transport, jobs: Vec<Job>) -> Setup<'static> {
-    Setup {
-        network: Network::new(topology),
-        transport,
-        application: Box::new(Jobs::new(jobs.into_iter())),
-        policy: None,
-        enforcement: Enforcement::Pacing,
-        host_queue: Discipline::Fifo,
-        switch_queue: Discipline::Fifo,
-        control_delay: Span::ZERO,
-        processing: Span::ZERO,
-        until: Time::NEVER,
-        captures: Vec::new(),
-        monitors: Vec::new(),
-        rates: None,
-    }
-}
-
-/// Runs it.
-pub fn outcome(setup: Setup<'_>) -> Outcome {
-    let outcome: Result<Outcome, RunError> = run(setup, &mut |_| {});
-    outcome.unwrap()
+    testing::packet::setup(topology, transport, Box::new(Jobs::new(jobs.into_iter())))
 }
 
 /// A policy that says for each announced flow what `answer` does.

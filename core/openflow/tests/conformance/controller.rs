@@ -1,10 +1,11 @@
 //! A controller's end of a connection, with time in its hand, to a switch of any kind.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use testing::openflow::{Connected, switch};
+use testing::wait::PATIENCE;
 use units::{Span, Time};
-use watermaster_openflow::switch::{Output, Switch};
 use watermaster_openflow::*;
 
 /// A switch with the ports 1 to 4, named p1 to p4, whose time stands still until it is moved.
@@ -98,7 +99,7 @@ impl Rig {
     fn until(&mut self, done: impl Fn(&Self) -> bool) {
         let start = Instant::now();
         while !done(self) {
-            assert!(start.elapsed() < Duration::from_secs(10), "the switch does not answer");
+            assert!(start.elapsed() < PATIENCE, "the switch does not answer");
             self.pump();
         }
     }
@@ -196,45 +197,14 @@ impl Rig {
 
 /// The switch model at the other end of a session of its own.
 pub struct Model {
-    switch: Switch,
-    session: Session,
+    end: Connected,
     now: Time,
-    output: Output,
 }
 
 impl Model {
     pub fn new() -> Self {
-        let now = Time::ZERO;
-        let mut output = Output::default();
-        let mut switch = Switch::new(0xaa, 254);
-        for port in 1..=4_u8 {
-            let mut name = [0; 16];
-            name[..2].copy_from_slice(&[b'p', b'0' + port]);
-            let port = Port {
-                port: PortNo(port.into()),
-                hw_addr: [2, 0, 0, 0, 0, port],
-                name,
-                config: 0,
-                state: 4,
-                curr: 0,
-                advertised: 0,
-                supported: 0,
-                peer: 0,
-                curr_speed_kbps: 0,
-                max_speed_kbps: 0,
-            };
-            switch.set_port(now, port, &mut output);
-        }
-        output.messages.clear();
-        Self { switch, session: Session::new(Config::new(Side::Switch), now), now, output }
-    }
-
-    /// Hands the switch's messages to the session.
-    fn forward(&mut self) {
-        for bytes in self.output.messages.drain(..) {
-            let (xid, message) = Message::decode(&bytes).unwrap();
-            self.session.reply(xid, &message).unwrap();
-        }
+        let (switch, now) = (switch(0xaa, 254, 4), Time::ZERO);
+        Self { end: Connected::new(switch, Config::new(Side::Switch), now), now }
     }
 }
 
@@ -242,30 +212,22 @@ impl Device for Model {
     fn exchange(&mut self, bytes: &[u8]) -> Vec<u8> {
         // In small pieces, so that messages arrive by halves.
         for piece in bytes.chunks(7) {
-            assert_eq!(self.session.receive(self.now, piece), piece.len());
-            while let Some(event) = self.session.poll(self.now) {
-                if let Event::Message { xid, message } = event {
-                    self.switch.handle(self.now, xid, &message, &mut self.output);
-                }
-            }
-            self.forward();
+            self.end.receive(self.now, piece, |_| {});
         }
-        self.forward();
-        let bytes = self.session.output().to_vec();
-        self.session.sent(bytes.len());
-        bytes
+        self.end.reply();
+        self.end.sent()
     }
 
     fn inject(&mut self, port: u32, frame: &[u8]) {
-        self.switch.receive(self.now, PortNo(port), frame, &mut self.output);
+        self.end.switch.receive(self.now, PortNo(port), frame, &mut self.end.output);
     }
 
     fn emitted(&mut self, _: usize) -> Vec<(u32, Vec<u8>)> {
-        self.output.frames.drain(..).map(|(port, frame)| (port.0, frame)).collect()
+        self.end.output.frames.drain(..).map(|(port, frame)| (port.0, frame)).collect()
     }
 
     fn pass(&mut self, span: Span) {
         self.now += span;
-        self.switch.tick(self.now, &mut self.output);
+        self.end.switch.tick(self.now, &mut self.end.output);
     }
 }

@@ -2,11 +2,13 @@
 #![allow(dead_code)] // each test uses a part of it
 
 use engine::random::Stream;
-use model::build::{self, Access};
-use model::{Buffer, Flow, Job, JobId, LinkSpec, Network, TaskId, Topology};
-use packet::{Discipline, Enforcement, Jobs, Outcome, Setup, Transport, run};
+use model::build;
+use model::{Buffer, Flow, Job, JobId, TaskId, Topology};
+use packet::{Jobs, Outcome, Setup, Transport};
 use policy::Policy;
 use rand::RngExt as _;
+use testing::network;
+use testing::packet::{outcome, setup};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_simulated_controller::Faults;
 
@@ -30,15 +32,9 @@ impl Case {
     /// Jobs of some flows each, over some twenty seconds.
     pub fn draw(seed: u64, policy: &str) -> Self {
         let mut chance = Stream::named(seed, "case");
-        let link = LinkSpec {
-            capacity: CAPACITY,
-            delay: Span::from_micros(100),
-            buffer: Buffer::Packets(50),
-            mark: None,
-        };
-        let access = Access { link, nic: Buffer::Unlimited };
+        let link = network::link(20, 100, Buffer::Packets(50));
         let racks = chance.random_range(1..4);
-        let topology = build::dumbbell(racks, racks, &access, &link).unwrap();
+        let topology = build::dumbbell(racks, racks, &network::access(link), &link).unwrap();
         let hosts: Vec<_> = topology.hosts().collect();
         let mut jobs = Vec::new();
         let mut arrival = Time::ZERO;
@@ -63,21 +59,8 @@ impl Case {
     }
 
     pub fn run<'a>(&self, policy: Option<Box<dyn Policy + 'a>>) -> Outcome {
-        let setup = Setup {
-            network: Network::new(self.topology.clone()),
-            transport: Transport::default(),
-            application: Box::new(Jobs::new(self.jobs.clone().into_iter())),
-            policy,
-            enforcement: Enforcement::Pacing,
-            host_queue: Discipline::Fifo,
-            switch_queue: Discipline::Fifo,
-            control_delay: Span::ZERO,
-            processing: Span::ZERO,
-            until: Time::ZERO + Span::from_secs(600),
-            captures: Vec::new(),
-            monitors: Vec::new(),
-            rates: None,
-        };
-        run(setup, &mut |_| {}).unwrap()
+        let jobs = Box::new(Jobs::new(self.jobs.clone().into_iter()));
+        let setup = setup(self.topology.clone(), Transport::default(), jobs);
+        outcome(Setup { policy, until: Time::ZERO + Span::from_secs(600), ..setup })
     }
 }

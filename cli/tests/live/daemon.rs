@@ -12,13 +12,12 @@ use protocol::agent::{Capability, Commands, Host, Report};
 use rustls::ClientConfig;
 use serde_json::Value;
 use tempfile::TempDir;
+pub use testing::wait::PATIENCE;
+use testing::wait::settled;
 use tokio::io::AsyncWriteExt as _;
 use wire::client::{Address, Client};
 use wire::lines::{self, Lines};
 use wire::tls;
-
-/// Longer than anything takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Two hosts on a switch; `more` goes into the configuration.
 pub fn config(more: &str) -> String {
@@ -135,14 +134,8 @@ impl Daemon {
     }
 
     pub fn wait(&mut self) -> std::process::ExitStatus {
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            assert!(start.elapsed() < PATIENCE, "the daemon does not end");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let ended = settled(|| self.child.try_wait().unwrap(), Option::is_some);
+        ended.expect("the daemon does not end")
     }
 
     /// Ends it as a crash does.

@@ -1,0 +1,28 @@
+//! What a machine must have for a test. Each test asks first, and ends where the answer is no.
+
+use std::process::Command;
+
+/// Whether this is root. Otherwise says why the test is skipped; where the environment has
+/// `CONFORMANCE`, nothing may be skipped.
+#[track_caller]
+#[must_use]
+pub fn root() -> bool {
+    let is_root = rustix::process::geteuid().is_root();
+    is_root || skipped("network namespaces and BPF need root")
+}
+
+/// The same for the daemons of Open vSwitch.
+#[track_caller]
+#[must_use]
+pub fn open_vswitch() -> bool {
+    let found = Command::new("ovs-vswitchd").arg("--version").output().is_ok();
+    found || skipped("there is no ovs-vswitchd; install openvswitch-switch")
+}
+
+/// Says why a test is skipped; `false`, so that the question can end with it.
+#[track_caller]
+pub fn skipped(why: &str) -> bool {
+    assert!(std::env::var_os("CONFORMANCE").is_none(), "{why}");
+    eprintln!("skipped: {why}");
+    false
+}
