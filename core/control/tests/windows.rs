@@ -27,6 +27,8 @@ const TO: NodeId = NodeId(2);
 const LINK: LinkId = LinkId(2);
 const PORT: PortNumber = PortNumber(0);
 const FLOW: FlowId = FlowId(0);
+const THRESHOLDS: Thresholds =
+    Thresholds { low: 30, medium: 60, high: 85, recovery: Span::from_secs(1) };
 const NARROW: Cap = Cap { bytes: Bytes::new(3_000), floor_segments: 2 };
 const WIDE: Cap = Cap { bytes: Bytes::new(9_000), floor_segments: 2 };
 
@@ -68,7 +70,7 @@ impl Policy for Scripted {
     }
 
     fn watch(&self) -> Option<Watch> {
-        Some(Watch { congestion: Some(Thresholds::default()), ..Watch::default() })
+        Some(Watch { congestion: Some(THRESHOLDS), ..Watch::default() })
     }
 }
 
@@ -195,7 +197,7 @@ fn paced(port: u16, rate: Option<Rate>) -> Command {
 
 fn watched() -> [Command; 2] {
     let (node, interface) = ("s0".into(), "eth0".into());
-    let watch = Some(PortWatch { thresholds: Some(Thresholds::default()) });
+    let watch = Some(PortWatch { thresholds: Some(THRESHOLDS) });
     let sample = Command::Sample { every_ns: Span::from_secs(1) };
     [sample, Command::Watch { node, interface, watch }]
 }
