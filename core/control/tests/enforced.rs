@@ -3,8 +3,8 @@
 
 mod in_memory;
 
-use protocol::agent::{ConnectionReport, Report};
 use in_memory::{Rig, SECOND, Shape, connection};
+use protocol::agent::{ConnectionReport, Report};
 use units::{Bytes, Rate, Span};
 use watermaster_control::{Change, ChannelId, FlowExplanation, Input};
 

@@ -163,7 +163,7 @@ impl World {
         while controller.deadline().is_some_and(|at| at <= self.now) {
             step(controller, self.now, Input::Tick, &mut out).unwrap();
         }
-        self.digest.update(&out);
+        self.digest.add_outputs(&out);
         self.want();
         for output in out {
             match output {
@@ -615,7 +615,7 @@ fn history(seed: u64) -> (u64, [u64; 3]) {
     world.run(world.now + world.lease + DELAY);
     assert!(world.agents.iter().all(|(agent, _)| agent.paced.is_empty()));
     assert!(world.all_reachable());
-    (world.digest.value, [world.epoch - 1, world.lapses, world.refused])
+    (world.digest.decided.0, [world.epoch - 1, world.lapses, world.refused])
 }
 
 fn number(name: &str) -> Option<u64> {

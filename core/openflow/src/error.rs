@@ -1,6 +1,7 @@
 //! Errors that a peer reports (`ofp_error_msg`), and those that we report of its messages.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::wire::{Fault, Malformed, Part, Plain, Reader, plain, put};
 
@@ -15,9 +16,17 @@ plain! {
 }
 
 macro_rules! errors {
-    ($($(#[$doc:meta])* $name:ident = $kind:literal, $code:literal;)*) => {
+    ($(#[doc = $doc:literal] $name:ident = $kind:literal, $code:literal;)*) => {
         impl ErrorCode {
-            $($(#[$doc])* pub const $name: Self = Self { kind: $kind, code: $code };)*
+            $(#[doc = $doc] pub const $name: Self = Self { kind: $kind, code: $code };)*
+
+            /// What it means, as a sentence, where it is one of those above.
+            fn meaning(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$name => Some($doc.trim_ascii()),)*
+                    _ => None,
+                }
+            }
         }
     };
 }
@@ -121,7 +130,7 @@ errors! {
     BAD_ROLE = 11, 2;
     /// The meter is there already.
     METER_EXISTS = 12, 1;
-    /// The meter can't be.
+    /// The meter can't be, or is not there.
     INVALID_METER = 12, 2;
     /// The meter is not there.
     UNKNOWN_METER = 12, 3;
@@ -133,6 +142,18 @@ errors! {
     METER_BAD_BAND = 12, 8;
     /// The table of meters is full.
     OUT_OF_METERS = 12, 10;
+}
+
+impl fmt::Display for ErrorCode {
+    /// What it means, in words that can end a sentence, and its numbers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, code } = self;
+        if let Some((first, rest)) = self.meaning().and_then(|meaning| meaning.split_at_checked(1))
+        {
+            write!(f, "{}{}, ", first.to_ascii_lowercase(), rest.trim_end_matches('.'))?;
+        }
+        write!(f, "OpenFlow error of type {kind}, code {code}")
+    }
 }
 
 impl From<Malformed> for ErrorCode {

@@ -18,7 +18,6 @@ use crate::applications::declare::Announcement;
 use crate::config::Enforcement;
 use crate::desired::{Grant, Intention};
 use crate::fabric::entry::{Does, Key};
-use crate::fabric::meters;
 use crate::message::{Output, Refusal};
 
 /// Payload of a full segment on Ethernet: an OpenFlow switch doesn't look at what hosts agreed on.
@@ -141,7 +140,7 @@ impl Controller {
         self.roll();
         self.enforce();
         self.tell_agents(out);
-        self.switches.write(out);
+        self.switches.write(&self.context, out);
         out.append(&mut self.closing);
     }
 
@@ -323,8 +322,7 @@ impl Controller {
                 let rate = grant.rate.take();
                 let first = self.registry.sharing(&connection).first();
                 let at = self.view.entrance((src, dst), first.map_or(0, |id| u64::from(id.0)));
-                let is_metered =
-                    meters::hold(&mut self.switches, &self.context, connection, at, rate);
+                let is_metered = self.switches.hold(&self.context, connection, at, rate);
                 self.counters.directives_unenforced += u64::from(!is_metered);
             }
             let is_told = self.agents.hold(src, connection, grant);

@@ -78,7 +78,11 @@ impl Controller {
             }
             SwitchEvent::Done(xid) => match self.switches.answered(node, xid) {
                 Some(Pending::Step) => self.rollout.confirmed(node),
-                Some(Pending::Confirm(connection, rate)) => self.desired.confirm(connection, rate),
+                Some(Pending::Meters(batch)) => {
+                    if let Some(switch) = self.switches.get_mut(node) {
+                        switch.meters.confirm(batch);
+                    }
+                }
                 _ => {}
             },
             SwitchEvent::Entries(xid, entries, last) => {
@@ -99,6 +103,11 @@ impl Controller {
                     }
                     // A step that isn't confirmed must not stop all others.
                     Some(Pending::Step) => self.rollout.confirmed(node),
+                    Some(Pending::Meters(batch)) => {
+                        if let Some(switch) = self.switches.get_mut(node) {
+                            switch.meters.fail(&batch, code);
+                        }
+                    }
                     // A switch that doesn't say what ports it has is of no use.
                     Some(Pending::Ports) => {
                         self.close_switch(channel, Closing::Session(Closed::Silence));
@@ -107,8 +116,8 @@ impl Controller {
                 }
             }
             // A controller of a later epoch has come meanwhile.
-            SwitchEvent::Error(ErrorCode::IS_SLAVE) => self.outranked_at(channel, node),
-            SwitchEvent::Error(code) => self.switches.count_error(code),
+            SwitchEvent::Error(_, ErrorCode::IS_SLAVE) => self.outranked_at(channel, node),
+            SwitchEvent::Error(xid, code) => self.switches.refused(node, xid, code),
             SwitchEvent::Malformed => self.switches.counters.malformed += 1,
             SwitchEvent::Up | SwitchEvent::Nothing => {}
         }
@@ -159,15 +168,10 @@ impl Controller {
         self.closing.push(Output::CloseSwitch(channel, why));
     }
 
-    /// A channel is gone. Whether limits still stand at its switch is not known any more.
+    /// A channel is gone.
     pub(super) fn lose_switch(&mut self, channel: ChannelId) {
-        let Some(node) = self.switches.remove(channel) else {
-            return;
-        };
-        self.rollout.confirmed(node);
-        let meters = self.switches.get(node).map(|switch| switch.meters.keys());
-        for connection in meters.into_iter().flatten() {
-            self.desired.confirm(*connection, None);
+        if let Some(node) = self.switches.remove(channel) {
+            self.rollout.confirmed(node);
         }
     }
 

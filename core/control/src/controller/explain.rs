@@ -97,7 +97,9 @@ impl Controller {
                     connected: known.is_some_and(|switch| switch.ready),
                     settled: known.is_some_and(|s| s.ready)
                         && self.rollout.is_settled(NodeId(number)),
-                    entries: known.map_or(0, |switch| switch.routes.len() + switch.own.len()),
+                    entries: known.map_or(0, |switch| {
+                        switch.routes.len() + switch.own.len() + switch.meters.len()
+                    }),
                     meters: known.map_or(0, |switch| switch.meters.len()),
                 }
             })
@@ -205,6 +207,19 @@ impl Controller {
             problems.extend(failures.map(|what| format!("agent {}: {what}", agent.identity)));
             problems.extend(self.silence(agent));
         }
+        for (node, switch) in self.switches.iter() {
+            let mut failures = switch.meters.connections().filter(|(_, failure)| failure.is_some());
+            if let Some((connection, Some(failure))) = failures.next() {
+                let (name, source) = (self.view.node_name(node), connection.source);
+                let more = match failures.count() {
+                    0 => String::new(),
+                    more => format!(" (and {more} more)"),
+                };
+                problems.push(format!(
+                    "switch {name}: the rate of {source} is not enforced: {failure}{more}"
+                ));
+            }
+        }
         problems.extend(self.view.contradictions.keys().cloned());
         problems
     }
@@ -250,11 +265,12 @@ impl Controller {
 
     /// The limit that is confirmed to stand.
     fn enforced(&self, flow: &Flow) -> Option<Rate> {
-        let rate = self.desired.confirmed(&flow.connection)?;
-        let actor = self.agents.acting_for(flow.ends.0);
-        let is_over = self.context.enforcement == Enforcement::Pacing
-            && actor.is_none_or(|(_, agent)| !self.is_held(agent, &flow.connection));
-        (!is_over).then_some(rate)
+        if self.context.enforcement == Enforcement::Meters {
+            return self.switches.enforced(&flow.connection);
+        }
+        let (_, agent) = self.agents.acting_for(flow.ends.0)?;
+        let is_held = self.is_held(agent, &flow.connection);
+        self.desired.confirmed(&flow.connection).filter(|_| is_held)
     }
 
     /// What was measured of a flow lately.
@@ -266,6 +282,9 @@ impl Controller {
 
     /// Why something that the policy wants of a flow is not done.
     fn failure(&self, id: FlowId, flow: &Flow) -> Option<String> {
+        if let Some((node, failure)) = self.switches.failure(&flow.connection) {
+            return Some(format!("switch {}: {failure}", self.view.node_name(node)));
+        }
         let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent);
         let own = agent.and_then(|agent| agent.failures.of(&flow.connection));
         let at_switches = || self.windows(id, flow).find_map(|(_, failed)| failed);
@@ -440,6 +459,9 @@ impl Controller {
     }
 
     fn by_meter(&self, id: FlowId, flow: &Flow) -> String {
+        if let Some((node, failure)) = self.switches.failure(&flow.connection) {
+            return format!("nobody: switch {} failed: {failure}", self.view.node_name(node));
+        }
         let at = self.view.entrance(flow.ends, u64::from(id.0));
         let Some(node) = at.filter(|node| self.switches.is_ready(*node)) else {
             return "nobody: the first switch of its path is not connected".to_string();

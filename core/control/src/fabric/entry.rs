@@ -146,6 +146,11 @@ impl Key {
         Self::of(0, 700, connection)
     }
 
+    /// Packets of a connection that are measured in table 0.
+    pub(crate) fn of_meter(connection: &Connection) -> Self {
+        Self::of(0, 800, connection)
+    }
+
     /// What comes back on a connection, whose windows are capped.
     pub(crate) fn of_acknowledgements(connection: &Connection) -> Self {
         let Connection { source, destination } = *connection;

@@ -8,10 +8,9 @@ use alloc::vec::Vec;
 use model::NodeId;
 use openflow::sdtcp::Notice;
 use openflow::{
-    Action, Band, BandKind, BufferId, Closed, Config, ErrorCode, Event, Failure, Features,
-    FlowCommand, FlowMod, FlowSelect, List, Message, MeterCommand, MeterFlags, MeterId, MeterMod,
-    PacketOut, Port, PortNo, PortReason, Refused, Reply, Request, Role, RoleMessage, Session, Side,
-    TableId,
+    Action, BufferId, Closed, Config, ErrorCode, Event, Failure, Features, FlowCommand, FlowMod,
+    FlowSelect, List, Message, MeterId, PacketOut, Port, PortNo, PortReason, Refused, Reply,
+    Request, Role, RoleMessage, Session, Side, TableId,
 };
 use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
@@ -20,6 +19,7 @@ use crate::budget::Budget;
 use crate::context::Context;
 use crate::fabric::entry::{self, Does, Key};
 use crate::fabric::frame::{self, Frame};
+use crate::fabric::meters::{self, Batch, Meters};
 use crate::message::{ChannelId, Output, Refusal};
 use crate::status::Counters;
 
@@ -51,10 +51,10 @@ pub(crate) struct Switch {
     pub(crate) ports: BTreeMap<u32, PortView>,
     /// Entries for forwarding that it has, as far as is known.
     pub(crate) routes: BTreeMap<Key, Does>,
-    /// Entries for single connections that it shall have, and has while it is connected.
+    /// Entries for single connections that it shall have, and has while it is connected; those that
+    /// lead to meters are not among them.
     pub(crate) own: BTreeMap<Key, Does>,
-    pub(crate) meters: BTreeMap<Connection, (u32, Rate)>,
-    pub(crate) free_meters: BTreeSet<u32>,
+    pub(crate) meters: Meters,
     /// What earlier controllers left: entries are asked for once the new ones stand.
     cleaned: bool,
     /// Meters of earlier controllers, and when their entries have ended.
@@ -82,8 +82,8 @@ pub(crate) enum Pending {
     Ports,
     /// A step of the rollout.
     Step,
-    /// Limits that stand once all before is done.
-    Confirm(Connection, Option<Rate>),
+    /// Changes of meters, which stand once all before is done.
+    Meters(Batch),
     OldEntries,
     OldMeters,
     Carried(Vec<(Connection, Bytes)>),
@@ -106,23 +106,16 @@ pub(crate) enum SwitchEvent {
     Entries(u32, Vec<(u64, Option<Connection>, Bytes)>, bool),
     Meters(u32, Vec<u32>, bool),
     Failed(u32, Option<ErrorCode>),
-    Error(ErrorCode),
+    /// The message of this number was refused.
+    Error(u32, ErrorCode),
     Malformed,
     Nothing,
 }
 
-/// Errors that [`Switches::set_meter`] provokes: it makes sure in two ways, of which one is refused.
-const EXPECTED: [ErrorCode; 2] = [ErrorCode::METER_EXISTS, ErrorCode::UNKNOWN_METER];
 /// Distinct cookies of earlier controllers that are remembered, and meters.
 const STALE: usize = 10_000;
 /// Output is taken from a session when it is longer, so that no change is refused for want of room.
 const TAKEN: usize = 65_536;
-/// A meter lets through at once what its rate gives in this time. Ours: the less it lets through at
-/// once, the more of the rate TCP loses. What it still loses: `docs/lab.md`, rates by meters.
-const BURST: Span = Span::from_millis(100);
-/// And at least ten full frames.
-const LEAST_BURST: Bytes = Bytes::new(15_000);
-
 /// All switches and their channels.
 pub(crate) struct Switches {
     channels: BTreeMap<ChannelId, SwitchChannel>,
@@ -274,6 +267,7 @@ impl Switches {
         switch.cleaned = false;
         switch.routes.clear();
         switch.pending.clear();
+        switch.meters.lose();
         switch.stale.clear();
         let old = switch.channel.replace(channel);
         if let Some(old) = old {
@@ -301,14 +295,14 @@ impl Switches {
         switch.old_meters.clear();
         switch.old_meters_end = Some(cx.now + cx.lease + cx.lease);
         let own: Vec<(Key, Does)> = switch.own.iter().map(|(key, d)| (key.clone(), *d)).collect();
-        let meters: Vec<(u32, Rate)> = switch.meters.values().copied().collect();
+        let metered: Vec<_> = switch.meters.connections().map(|(of, _)| of).collect();
         let is_first = switch.generation == 1;
         self.ask(cx, node, &Request::MeterConfig(MeterId::ALL), Pending::OldMeters);
-        for (meter, rate) in meters {
-            self.set_meter(cx, node, meter, rate);
-        }
         for (key, does) in own {
             self.put(cx, node, &key, does);
+        }
+        for connection in metered {
+            self.send_meter(cx, node, connection, true);
         }
         self.statistics_at = cx.now;
         is_first
@@ -324,9 +318,103 @@ impl Switches {
         is_taken
     }
 
-    /// Counts an error that a switch answered, unless it was expected.
-    pub(crate) fn count_error(&mut self, code: ErrorCode) {
-        self.counters.switch_errors += u64::from(!EXPECTED.contains(&code));
+    /// A switch refuses a message: that is counted, unless it was expected, and noted of the meter
+    /// that the message was about.
+    pub(crate) fn refused(&mut self, node: NodeId, xid: u32, code: ErrorCode) {
+        let is_expected = self.switches.get_mut(&node).and_then(|switch| {
+            let batches = batches(&mut switch.pending);
+            batches.filter_map(|batch| switch.meters.refuse(batch, xid, code)).next()
+        });
+        self.counters.switch_errors += u64::from(is_expected != Some(true));
+    }
+
+    /// Holds a connection to a rate at a switch and nowhere else, or lets it go. Whether that is so,
+    /// or will be as soon as the switch is back and takes it.
+    pub(crate) fn hold(
+        &mut self,
+        cx: &Context,
+        connection: Connection,
+        at: Option<NodeId>,
+        rate: Option<Rate>,
+    ) -> bool {
+        let others = self.iter().filter(|(node, switch)| {
+            switch.meters.contains(&connection) && (Some(*node) != at || rate.is_none())
+        });
+        for node in others.map(|(node, _)| node).collect::<Vec<_>>() {
+            self.let_go(cx, node, &connection);
+        }
+        let Some(rate) = rate else {
+            return true;
+        };
+        let known = at.and_then(|node| Some((node, self.switches.get_mut(&node)?)));
+        let Some((node, switch)) = known.filter(|(_, switch)| switch.capable) else {
+            return false;
+        };
+        let is_ready = switch.ready;
+        let Some(is_changed) = switch.meters.set(cx.epoch, connection, rate) else {
+            return false;
+        };
+        if is_changed && is_ready {
+            self.send_meter(cx, node, connection, true);
+        }
+        true
+    }
+
+    fn let_go(&mut self, cx: &Context, node: NodeId, connection: &Connection) {
+        if let Some(switch) = self.switches.get_mut(&node)
+            && let Some(number) = switch.meters.remove(connection)
+        {
+            batches(&mut switch.pending).for_each(|batch| batch.forget(connection));
+            if switch.ready {
+                self.take(cx, node, &Key::of_meter(connection));
+                self.send(cx, node, &meters::removal(number));
+            }
+        }
+    }
+
+    /// Gives a switch the entry that leads to a connection's meter, and the meter before, when it is
+    /// to have the whole.
+    fn send_meter(&mut self, cx: &Context, node: NodeId, connection: Connection, is_whole: bool) {
+        let known = self.switches.get(&node).and_then(|switch| switch.meters.get(&connection));
+        let Some((number, rate)) = known else {
+            return;
+        };
+        let mut messages = Vec::new();
+        if is_whole {
+            let sent = meters::modify_or_add(number, rate, |message| self.send(cx, node, message));
+            messages.extend(sent.map(|(xid, expected)| (xid, Some(expected))));
+        }
+        let entry = self.put(cx, node, &Key::of_meter(&connection), Does::Meter(number));
+        messages.push((entry, None));
+        if let Some(switch) = self.switches.get_mut(&node) {
+            switch.meters.sent(connection, is_whole, &messages);
+        }
+    }
+
+    /// Asks every switch whose meters were changed to say when that is done: once for all of them.
+    fn ask_for_meters(&mut self, cx: &Context) {
+        let nodes = self.written.iter().filter_map(|channel| self.channels.get(channel)?.node);
+        let is_open = |node: &NodeId| self.switches.get(node).is_some_and(|s| s.meters.is_open());
+        for node in nodes.filter(is_open).collect::<Vec<_>>() {
+            let xid = self.send(cx, node, &Message::BarrierRequest);
+            if let Some(switch) = self.switches.get_mut(&node) {
+                let batch = switch.meters.take_open();
+                match xid {
+                    Some(xid) => _ = switch.pending.insert(xid, Pending::Meters(batch)),
+                    None => switch.meters.fail(&batch, None),
+                }
+            }
+        }
+    }
+
+    /// The rate that a connection is held to, as a switch has confirmed.
+    pub(crate) fn enforced(&self, connection: &Connection) -> Option<Rate> {
+        self.switches.values().find_map(|switch| switch.meters.enforced(connection))
+    }
+
+    /// Why a connection isn't metered, and at which switch.
+    pub(crate) fn failure(&self, connection: &Connection) -> Option<(NodeId, meters::Failure)> {
+        self.iter().find_map(|(node, switch)| Some((node, switch.meters.failure(connection)?)))
     }
 
     /// Meters of a switch: those of earlier controllers are removed after their entries have ended.
@@ -339,7 +427,7 @@ impl Switches {
         last: bool,
     ) {
         if let Some(switch) = self.switches.get_mut(&node) {
-            let own = meter_numbers(cx.epoch);
+            let own = meters::numbers(cx.epoch);
             let old = meters.iter().copied().filter(|meter| !own.contains(meter));
             let room = STALE.saturating_sub(switch.old_meters.len());
             switch.old_meters.extend(old.take(room));
@@ -453,14 +541,12 @@ impl Switches {
         self.send(cx, node, &Message::PacketOut(packet));
     }
 
-    /// Gives a switch an entry.
-    pub(crate) fn put(&mut self, cx: &Context, node: NodeId, key: &Key, does: Does) {
-        let Some(switch) = self.switches.get(&node) else {
-            return;
-        };
+    /// Gives a switch an entry; the number of the message, if it could be sent.
+    pub(crate) fn put(&mut self, cx: &Context, node: NodeId, key: &Key, does: Does) -> Option<u32> {
+        let switch = self.switches.get(&node)?;
         let cookie = entry::cookie(cx.epoch, switch.generation, does);
-        entry::add(key, does, cookie, cx.lease, |message| self.send(cx, node, message));
         self.counters.entries_added += 1;
+        entry::add(key, does, cookie, cx.lease, |message| self.send(cx, node, message))
     }
 
     /// Takes an entry from a switch.
@@ -496,26 +582,6 @@ impl Switches {
         for node in self.switches.keys().copied().collect::<Vec<_>>() {
             self.take_own(cx, node, key);
         }
-    }
-
-    /// Sees to it that a switch has a meter of this rate, whether it has that meter already or not:
-    /// one of the two commands is refused.
-    pub(crate) fn set_meter(&mut self, cx: &Context, node: NodeId, meter: u32, rate: Rate) {
-        let burst = rate.bytes_in(BURST).max(LEAST_BURST);
-        // In one second, as many bits move as the rate says.
-        let burst = kilo(Rate::of(burst, Span::from_secs(1)).as_bps());
-        let bands = [Band { rate: kilo(rate.as_bps()), burst, kind: BandKind::Drop }];
-        let flags = MeterFlags(MeterFlags::KBPS.0 | MeterFlags::BURST.0);
-        for command in [MeterCommand::MODIFY, MeterCommand::ADD] {
-            let (meter, bands) = (MeterId(meter), List::of(&bands));
-            self.send(cx, node, &Message::MeterMod(MeterMod { command, flags, meter, bands }));
-        }
-    }
-
-    pub(crate) fn remove_meter(&mut self, cx: &Context, node: NodeId, meter: u32) {
-        let (command, flags, bands) = (MeterCommand::DELETE, MeterFlags(0), List::EMPTY);
-        let meter = MeterId(meter);
-        self.send(cx, node, &Message::MeterMod(MeterMod { command, flags, meter, bands }));
     }
 
     /// Asks switches for what earlier controllers, or we over an earlier channel, left behind. Called
@@ -586,17 +652,19 @@ impl Switches {
         self.renew_at = now;
     }
 
-    /// When it is time, adds entries that end by themselves anew, and removes earlier controllers'
-    /// meters whose entries have ended. Whether it was.
+    /// When it is time, adds entries that end by themselves anew, sends anew the meters that failed,
+    /// and removes earlier controllers' meters whose entries have ended. Whether it was.
     pub(crate) fn renew(&mut self, cx: &Context) -> bool {
         if self.renew_at > cx.now {
             return false;
         }
         self.renew_at = cx.renewal();
-        let (mut renewed, mut old) = (Vec::new(), Vec::new());
+        let (mut renewed, mut metered, mut old) = (Vec::new(), Vec::new(), Vec::new());
         for (node, switch) in self.switches.iter_mut().filter(|(_, switch)| switch.ready) {
             let leased = switch.own.iter().filter(|(_, does)| does.is_leased());
             renewed.extend(leased.map(|(key, does)| (*node, key.clone(), *does)));
+            let meters = switch.meters.connections();
+            metered.extend(meters.map(|(of, failure)| (*node, of, failure.is_some())));
             if switch.old_meters_end.is_some_and(|end| end <= cx.now) {
                 switch.old_meters_end = None;
                 let meters = core::mem::take(&mut switch.old_meters);
@@ -606,8 +674,11 @@ impl Switches {
         for (node, key, does) in renewed {
             self.put(cx, node, &key, does);
         }
+        for (node, connection, has_failed) in metered {
+            self.send_meter(cx, node, connection, has_failed);
+        }
         for (node, meter) in old {
-            self.remove_meter(cx, node, meter);
+            self.send(cx, node, &meters::removal(meter));
         }
         true
     }
@@ -620,6 +691,7 @@ impl Switches {
         switch.channel = None;
         switch.ready = false;
         switch.pending.clear();
+        switch.meters.lose();
         Some(node)
     }
 
@@ -632,7 +704,8 @@ impl Switches {
     }
 
     /// Hands out what is to be sent.
-    pub(crate) fn write(&mut self, out: &mut Vec<Output>) {
+    pub(crate) fn write(&mut self, cx: &Context, out: &mut Vec<Output>) {
+        self.ask_for_meters(cx);
         for channel in core::mem::take(&mut self.written) {
             out.extend(self.take_output(channel));
             let deadline = self.channels.get(&channel).and_then(|known| known.session.deadline());
@@ -648,16 +721,12 @@ impl SwitchChannel {
     }
 }
 
-/// Bits of a rate or a burst in the wire's units of 1000, rounded up, never zero.
-fn kilo(bits: u64) -> u32 {
-    u32::try_from(bits.div_ceil(1000)).unwrap_or(u32::MAX).max(1)
-}
-
-/// The numbers of meters of a controller: those of the one before are in the other half, so that its
-/// entries, which end by themselves, never meet a meter of ours.
-pub(crate) const fn meter_numbers(epoch: u64) -> core::ops::Range<u32> {
-    const HALF: u32 = 0x8000;
-    if epoch.is_multiple_of(2) { 1..HALF } else { HALF..2 * HALF }
+/// The changes of meters that a switch has not confirmed.
+fn batches(pending: &mut BTreeMap<u32, Pending>) -> impl Iterator<Item = &mut Batch> {
+    pending.values_mut().filter_map(|pending| match pending {
+        Pending::Meters(batch) => Some(batch),
+        _ => None,
+    })
 }
 
 /// An event of a session, without what it borrows. The frame of a Packet-In goes to `packet`.
@@ -671,7 +740,7 @@ fn read(event: Event<'_>, packet: &mut Vec<u8>) -> SwitchEvent {
         Event::Failed { xid, failure: Failure::Error(error) } => {
             SwitchEvent::Failed(xid, Some(error.error))
         }
-        Event::Message { message, .. } => match message {
+        Event::Message { xid, message } => match message {
             Message::PacketIn(heard) => match Notice::of(&heard) {
                 Some(notice) => SwitchEvent::Notice(notice),
                 None => {
@@ -685,7 +754,7 @@ fn read(event: Event<'_>, packet: &mut Vec<u8>) -> SwitchEvent {
                 }
             },
             Message::PortStatus(status) => SwitchEvent::PortStatus(status.reason, status.port),
-            Message::Error(error) => SwitchEvent::Error(error.error),
+            Message::Error(error) => SwitchEvent::Error(xid, error.error),
             _ => SwitchEvent::Nothing,
         },
         Event::Reply { xid, message, last } => match message {
@@ -716,7 +785,6 @@ mod tests {
     use openflow::switch::{Output as Answers, Switch as Model};
 
     use super::*;
-    use crate::fabric::meters;
 
     const NODE: NodeId = NodeId(0);
 
@@ -737,7 +805,7 @@ mod tests {
         let mut heard = Vec::new();
         loop {
             let mut out = Vec::new();
-            switches.write(&mut out);
+            switches.write(cx, &mut out);
             for output in out {
                 if let Output::Switch(_, bytes) = output {
                     session.receive(cx.now, &bytes);
@@ -776,14 +844,7 @@ mod tests {
             destination: ([10, 0, 0, 2], 2).into(),
         };
         let rate = Some(Rate::from_mbps(10));
-        let confirms = |events: &[SwitchEvent], switches: &mut Switches| {
-            let barriers = events.iter().filter_map(|event| match event {
-                SwitchEvent::Done(xid) => switches.answered(NODE, *xid),
-                _ => None,
-            });
-            barriers.filter(|pending| matches!(pending, Pending::Confirm(_, Some(_)))).count()
-        };
-        assert!(!meters::hold(&mut switches, &cx, connection, Some(NODE), rate), "no switch yet");
+        assert!(!switches.hold(&cx, connection, Some(NODE), rate), "no switch yet");
         for number in 1..=2 {
             let channel = ChannelId(number);
             let mut session = Session::new(Config::new(Side::Switch), cx.now);
@@ -793,14 +854,28 @@ mod tests {
             assert_eq!(switches.set_ready(&cx, NODE), number == 1, "the first time");
             let added = switches.counters.entries_added;
             assert_eq!(added, if number == 1 { 0 } else { 2 });
-            assert!(meters::hold(&mut switches, &cx, connection, Some(NODE), rate));
-            let events = exchange(&mut switches, &cx, channel, &mut model, &mut session);
-            assert_eq!(confirms(&events, &mut switches), usize::from(number == 1));
+            assert!(switches.hold(&cx, connection, Some(NODE), rate));
+            assert_eq!(switches.enforced(&connection), None);
+            for event in exchange(&mut switches, &cx, channel, &mut model, &mut session) {
+                match event {
+                    SwitchEvent::Error(xid, code) => switches.refused(NODE, xid, code),
+                    SwitchEvent::Done(xid) => {
+                        if let Some(Pending::Meters(batch)) = switches.answered(NODE, xid)
+                            && let Some(switch) = switches.get_mut(NODE)
+                        {
+                            switch.meters.confirm(batch);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            assert_eq!(switches.enforced(&connection), rate, "confirmed over channel {number}");
+            assert_eq!(switches.counters.switch_errors, 0);
         }
         assert_eq!(switches.node(ChannelId(1)), None, "the newer channel is the switch's");
         assert_eq!(switches.remove(ChannelId(1)), None);
         assert_eq!(switches.remove(ChannelId(2)), Some(NODE));
-        assert!(!switches.is_ready(NODE));
+        assert!(!switches.is_ready(NODE) && switches.enforced(&connection).is_none());
     }
 
     #[test]

@@ -401,14 +401,17 @@ impl Rig {
         while let Some(output) = out.pop_front() {
             match output {
                 Output::Switch(peer, bytes) => {
-                    let is = |device: &&mut Device| {
+                    let is = |device: &Device| {
                         device.session.as_ref().is_some_and(|(of, _)| *of == peer)
                     };
-                    let found = (0u32..).zip(&mut self.devices).find(|(_, device)| is(device));
-                    if let Some((switch, device)) = found {
-                        let (_, session) = device.session.as_mut().unwrap();
-                        assert_eq!(session.receive(self.now, &bytes), bytes.len());
-                        self.speak(switch);
+                    let found = self.devices.iter().position(is);
+                    let mut rest = &bytes[..];
+                    while let Some(at) = found.filter(|_| !rest.is_empty())
+                        && let Some((_, session)) = &mut self.devices[at].session
+                    {
+                        let taken = session.receive(self.now, rest);
+                        rest = &rest[taken..];
+                        self.speak(u32::try_from(at).unwrap());
                     }
                 }
                 Output::Agent(peer, commands) => {

@@ -179,6 +179,14 @@ fn unknown_fields_pass() {
     assert_eq!(encoded_as(xid, &message), bytes);
 }
 
+#[test]
+fn errors_are_told_in_words_where_they_are_known() {
+    let known = ErrorCode::OUT_OF_METERS.to_string();
+    assert_eq!(known, "the table of meters is full, OpenFlow error of type 12, code 10");
+    let unknown = ErrorCode { kind: 12, code: 99 }.to_string();
+    assert_eq!(unknown, "OpenFlow error of type 12, code 99");
+}
+
 fn encoded_as(xid: u32, message: &Message<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
     message.encode(xid, &mut bytes).unwrap();

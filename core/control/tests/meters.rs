@@ -1,0 +1,226 @@
+//! Meters: what a switch refuses, forgets or doesn't answer is never shown as enforced.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+mod in_memory;
+
+use in_memory::{Rig, SECOND, Shape, connection, entries, even, metered, step};
+use openflow::switch::Output as Answers;
+use openflow::{
+    FlowCommand, FlowMod, List, Message, MeterCommand, MeterFlags, MeterId, MeterMod, TableId,
+};
+use protocol::application::Declaration;
+use units::Rate;
+use watermaster_control::{Input, LEASE};
+
+/// The first meter of a controller of epoch 1.
+const FIRST: u32 = 0x8000;
+/// How many meters a model of a switch has room for.
+const ROOM: u32 = 100_000;
+
+/// Two racks whose first flow is declared, with meters at the switches.
+fn rig() -> Rig {
+    let shape = Shape::racks(2);
+    let mut rig = Rig::new(&shape, metered(shape.config("fair", even(), true)), 1);
+    (0..2).for_each(|switch| rig.connect(switch));
+    rig.start("app", "job");
+    rig
+}
+
+fn flow(rig: &mut Rig, number: u64) {
+    let port = u16::try_from(number).unwrap();
+    rig.flow("app", "job", number, connection(0, 2, port), None).unwrap();
+}
+
+/// What is wanted, what is enforced, why not, and by whom.
+fn shown(rig: &Rig, number: u64) -> (Option<Rate>, Option<Rate>, Option<String>, String) {
+    let why = rig.controller.explain_flow("app", "job", number).unwrap();
+    (why.flow.intended_bps, why.flow.enforced_bps, why.flow.failed, why.by)
+}
+
+#[track_caller]
+fn stands(rig: &Rig, number: u64) {
+    let (intended, enforced, failed, by) = shown(rig, number);
+    assert!(intended.is_some(), "flow {number} has a limit");
+    assert_eq!((enforced, failed.as_deref()), (intended, None), "flow {number}");
+    assert_eq!(by, "switch s0, by a meter");
+}
+
+#[track_caller]
+fn fails(rig: &Rig, number: u64, because: &str) {
+    let (intended, enforced, failed, by) = shown(rig, number);
+    assert!(intended.is_some(), "flow {number} has a limit");
+    assert_eq!(enforced, None, "flow {number}");
+    let failed = failed.unwrap();
+    assert!(failed.starts_with("switch s0: ") && failed.contains(because), "{failed}");
+    assert!(by.starts_with("nobody: switch s0 failed: ") && by.contains(because), "{by}");
+}
+
+fn problem(rig: &Rig) -> Option<String> {
+    let problems = rig.controller.status().problems;
+    problems.into_iter().find(|problem| problem.contains("not enforced"))
+}
+
+/// Has the first switch do something that the controller doesn't hear of.
+fn by_hand<'a>(rig: &mut Rig, messages: impl IntoIterator<Item = Message<'a>>) {
+    let mut switch = rig.switch(0).clone();
+    let mut answers = Answers::default();
+    for message in messages {
+        switch.handle(rig.now, 1, &message, &mut answers);
+    }
+    assert!(answers.messages.is_empty(), "it is done");
+    rig.swap_switch(0, switch);
+}
+
+fn meter(command: MeterCommand, meter: u32) -> Message<'static> {
+    let (flags, meter, bands) = (MeterFlags::KBPS, MeterId(meter), List::EMPTY);
+    Message::MeterMod(MeterMod { command, flags, meter, bands })
+}
+
+/// Leaves no room for meters besides the `own`.
+fn fill(rig: &mut Rig, own: u32) {
+    by_hand(rig, (own..ROOM).map(|number| meter(MeterCommand::ADD, 2 * FIRST + number)));
+}
+
+/// Gives room for one more that was filled.
+fn make_room(rig: &mut Rig, number: u32) {
+    by_hand(rig, [meter(MeterCommand::DELETE, 2 * FIRST + number)]);
+}
+
+/// Entries that lead to meters.
+fn leading(rig: &Rig) -> usize {
+    entries(rig.switch(0)).iter().filter(|(_, priority)| *priority == 800).count()
+}
+
+/// What a switch has no room for is told, with the reason, until it has.
+#[test]
+fn a_meter_that_a_switch_refuses_is_not_enforced() {
+    let mut rig = rig();
+    flow(&mut rig, 1);
+    stands(&rig, 1);
+    fill(&mut rig, 1);
+    flow(&mut rig, 2);
+    stands(&rig, 1);
+    fails(&rig, 2, "the table of meters is full, OpenFlow error of type 12, code 10");
+    let told = problem(&rig).unwrap();
+    assert!(
+        told.starts_with("switch s0: the rate of 10.0.0.1:2 is not enforced: the table"),
+        "{told}"
+    );
+    // Meter and entry; that the meter wasn't there before was expected.
+    assert_eq!(rig.controller.counters().switch_errors, 2);
+    // Neither renewals nor other rates change that.
+    rig.pass(LEASE * 3);
+    fails(&rig, 2, "full");
+    flow(&mut rig, 3);
+    (2..=3).for_each(|number| fails(&rig, number, "full"));
+    assert!(problem(&rig).unwrap().ends_with(" (and 1 more)"));
+    // It heals when there is room.
+    make_room(&mut rig, 1);
+    rig.pass(LEASE);
+    stands(&rig, 2);
+    fails(&rig, 3, "full");
+    // It is forgotten with the flow.
+    rig.declare("app", Declaration::FlowComplete { job: "job".into(), flow: 3 }).unwrap();
+    rig.pass(LEASE);
+    (1..=2).for_each(|number| stands(&rig, number));
+    assert_eq!((problem(&rig), leading(&rig)), (None, 2));
+    let errors = rig.controller.counters().switch_errors;
+    rig.pass(LEASE * 3);
+    assert_eq!(rig.controller.counters().switch_errors, errors);
+}
+
+/// A switch that is away confirms nothing; when it is back, it does so again, whatever it has kept.
+#[test]
+fn meters_are_confirmed_again_after_a_switch_reconnects() {
+    let mut rig = rig();
+    let empty = rig.switch(0).clone();
+    (1..=3).for_each(|number| flow(&mut rig, number));
+    for keeps in [true, false] {
+        (1..=3).for_each(|number| stands(&rig, number));
+        rig.unplug(0);
+        for number in 1..=3 {
+            let (_, enforced, failed, _) = shown(&rig, number);
+            assert_eq!((enforced, failed), (None, None), "a switch that is away");
+        }
+        if !keeps {
+            rig.swap_switch(0, empty.clone());
+        }
+        rig.plug(0);
+    }
+    (1..=3).for_each(|number| stands(&rig, number));
+    assert_eq!(rig.controller.counters().switch_errors, 0);
+    // One that has no room any more says so.
+    rig.unplug(0);
+    rig.swap_switch(0, empty);
+    fill(&mut rig, 2);
+    rig.plug(0);
+    (1..=2).for_each(|number| stands(&rig, number));
+    fails(&rig, 3, "full");
+}
+
+/// A session has room for 1024 open requests; all meters of a switch need one.
+#[test]
+fn more_meters_than_open_requests_are_confirmed() {
+    let mut rig = rig();
+    rig.unplug(0);
+    (1..=1200).for_each(|number| flow(&mut rig, number));
+    rig.plug(0);
+    (1..=1200).for_each(|number| stands(&rig, number));
+}
+
+/// Somebody deletes a meter, and its entry with it: at the next renewal the switch refuses the entry,
+/// which is told; at the one after that, both are there again.
+#[test]
+fn a_meter_that_vanishes_is_told_and_sent_anew() {
+    let mut rig = rig();
+    (1..=2).for_each(|number| flow(&mut rig, number));
+    rig.pass(LEASE * 3);
+    by_hand(&mut rig, [meter(MeterCommand::DELETE, FIRST)]);
+    assert_eq!(leading(&rig), 1);
+    let end = rig.now + LEASE / 3;
+    while problem(&rig).is_none() {
+        assert!(rig.now <= end, "no renewal has told it");
+        rig.pass(LEASE / 30);
+    }
+    fails(&rig, 1, "the meter can't be, or is not there");
+    stands(&rig, 2);
+    rig.pass(LEASE / 3);
+    (1..=2).for_each(|number| stands(&rig, number));
+    assert_eq!((problem(&rig), leading(&rig)), (None, 2));
+}
+
+/// Somebody deletes the entry that leads to a meter: the next renewal adds it.
+#[test]
+fn an_entry_that_vanishes_is_added_anew() {
+    let mut rig = rig();
+    flow(&mut rig, 1);
+    let command = FlowCommand::DELETE;
+    let all = FlowMod { command, table: TableId::ALL, ..FlowMod::ADD };
+    by_hand(&mut rig, [Message::FlowMod(all)]);
+    assert_eq!(leading(&rig), 0);
+    rig.pass(LEASE / 2);
+    stands(&rig, 1);
+    assert_eq!(leading(&rig), 1);
+}
+
+/// A switch that answers nothing has confirmed nothing, whatever was confirmed before.
+#[test]
+fn a_switch_that_does_not_answer_has_no_meters_enforced() {
+    let mut rig = rig();
+    (1..=2).for_each(|number| flow(&mut rig, number));
+    // A request is given 10 s. Until then the rate before stands.
+    let end = rig.now + SECOND * 11;
+    let declaration = Declaration::FlowComplete { job: "job".into(), flow: 2 };
+    let (application, declaration) = ("app", &declaration);
+    let mut lost = Vec::new();
+    let input = Input::Declared { application, declaration };
+    step(&mut rig.controller, rig.now, input, &mut lost).unwrap();
+    while let Some(next) = rig.controller.deadline().filter(|next| *next <= end) {
+        rig.now = next;
+        step(&mut rig.controller, next, Input::Tick, &mut lost).unwrap();
+    }
+    fails(&rig, 1, "it did not answer in time");
+    // Answers to all that was lost are waited for.
+    rig.pass(LEASE * 2);
+    stands(&rig, 1);
+}
