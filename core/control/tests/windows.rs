@@ -14,7 +14,7 @@ use protocol::Connection;
 use protocol::agent::{Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::Declaration;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_control::record::{self, Configuration, Content, Record};
+use watermaster_control::record::{self, Configuration, Content, Record, Records};
 use watermaster_control::{
     Change, ChannelId, Config, Configure, Controller, HostConfig, Input, Output, PortConfig,
     SwitchConfig, replay,
@@ -363,6 +363,8 @@ fn a_change_of_policy_is_decided_at_once_and_so_it_is_replayed() {
         let changed = matches!(record.content, Content::Changed(_));
         replayed.extend(out.iter().map(|output| (changed, output.clone())));
     };
-    replay(&bytes, &mut Named, tell).unwrap();
+    let mut records = Records::default();
+    records.push(&bytes);
+    replay(records, &mut Named, tell).unwrap();
     assert_eq!(replayed, [false, true].into_iter().zip(recorded).collect::<Vec<_>>());
 }
