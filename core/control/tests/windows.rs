@@ -293,9 +293,9 @@ fn a_window_that_fails_is_shown_as_that_until_it_stands() {
     rig.refuses = true;
     rig.decided([Directive::Pace { flow: FLOW, limit }, window(Some(FLOW), Some(NARROW))]);
     assert_eq!((shown(&rig), rig.cap(1)), (vec![problem.to_owned()], None));
-    // Neither the rate of the connection nor the window of all is the window of the connection.
+    // The rate stands, and the window of all is not that of the connection.
     let why = rig.controller.explain_flow("app", "sort", 1).unwrap();
-    assert_eq!((why.flow.enforced_bps, why.flow.failed), (limit, None));
+    assert_eq!((why.flow.enforced_bps, why.flow.failed.as_deref()), (limit, Some("no room")));
     rig.refuses = false;
     rig.decided([window(None, Some(WIDE))]);
     assert_eq!((shown(&rig), rig.cap(1)), (vec![problem.to_owned()], Some(WIDE)));

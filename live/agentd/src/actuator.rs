@@ -29,7 +29,7 @@ fn namespace(settings: &Settings, name: Option<&str>) -> Result<Namespace, Start
     Namespace::named(name).map_err(|source| StartError::Absent {
         file: settings.file.clone(),
         field: format!("namespace = \"{name}\""),
-        source,
+        source: Box::new(source),
         remedy: "make it with `ip netns add`, or correct the name",
     })
 }
@@ -51,7 +51,7 @@ impl Actuator {
             (source @ Error::File { .. }, Some(group)) if !group.is_dir() => StartError::Absent {
                 file: settings.file.clone(),
                 field: format!("cgroup = \"{}\"", group.display()),
-                source,
+                source: Box::new(source),
                 remedy: "make it with mkdir, or correct the path",
             },
             (error, _) => error.into(),
@@ -82,7 +82,7 @@ impl Actuator {
                 Error::NoInterface(..) => StartError::Absent {
                     file: settings.file.clone(),
                     field: format!("interface = \"{name}\""),
-                    source: error,
+                    source: Box::new(error),
                     remedy: "make it, or correct the name",
                 },
                 error => error.into(),

@@ -51,7 +51,7 @@ pub enum StartError {
         /// The field, as it stands there.
         field: String,
         /// What the kernel said.
-        source: kernel::Error,
+        source: Box<kernel::Error>,
         /// What to do.
         remedy: &'static str,
     },
