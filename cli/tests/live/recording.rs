@@ -8,7 +8,7 @@ use control::OwnedInput;
 use control::record::{self, Content, Digest, Record, Records};
 use protocol::application::Declaration;
 use serde_json::json;
-use units::Bytes;
+use units::{Bytes, Span};
 
 use crate::daemon::{Agent, Daemon, PATIENCE, config, declare};
 
@@ -91,12 +91,22 @@ async fn a_replay_decides_what_was_decided_then() {
     assert_eq!(replayed.status.code(), Some(2));
     assert!(stderr(&replayed).contains("is damaged"));
 
-    // Cut as by a crash: what follows the digest before is not verified, which is said.
+    // Cut as by a crash.
     std::fs::write(&file, &bytes[..bytes.len() - 3]).unwrap();
     let replayed = replay(&daemon, &file);
-    assert!(replayed.status.success(), "{}", stderr(&replayed));
     assert!(stdout(&replayed).contains("the last record is truncated"));
-    assert!(stdout(&replayed).contains("equal to what was decided then up to t="));
+    // What follows the last digest is not verified, which is said.
+    let last = records(&bytes).last().unwrap().at;
+    let tick =
+        Record { at: last + Span::from_secs(100), content: Content::Input(OwnedInput::Tick) };
+    std::fs::write(&file, written(records(&bytes).chain([tick]))).unwrap();
+    let replayed = replay(&daemon, &file);
+    assert!(replayed.status.success(), "{}", stderr(&replayed));
+    for part in
+        ["equal to what was decided then up to t=", " after the last digest are not verified"]
+    {
+        assert!(stdout(&replayed).contains(part), "{}", stdout(&replayed));
+    }
     // No digest at all.
     std::fs::write(&file, written(records(&bytes).filter(|record| !is_digest(record)))).unwrap();
     let replayed = replay(&daemon, &file);
