@@ -37,25 +37,25 @@ pub trait World {
     /// Sets the priority of a flow, where the world serves priorities; 0 goes first.
     fn prioritize(&mut self, flow: FlowId, priority: u8);
 
-    /// Releases one packet of a pair ([`Directive::Grant`]). No effect in worlds whose packets
+    /// Releases one packet of a pair ([`model::Directive::Grant`]). No effect in worlds whose packets
     /// don't wait for it.
     fn grant(&mut self, network: &Network, src: NodeId, dst: NodeId, via: Option<NodeId>) {
         let _ = (network, src, dst, via);
     }
 
-    /// Sets the rate of a pair ([`Directive::PacePair`]). No effect in worlds whose packets don't
+    /// Sets the rate of a pair ([`model::Directive::PacePair`]). No effect in worlds whose packets don't
     /// wait for it.
     fn pace_pair(&mut self, src: NodeId, dst: NodeId, rate: Rate) {
         let _ = (src, dst, rate);
     }
 
     /// Caps the window of a flow, or of all flows through a link, at the switch before it
-    /// ([`Directive::Window`]). No effect in worlds without windows.
+    /// ([`model::Directive::Window`]). No effect in worlds without windows.
     fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
         let _ = (link, flow, cap);
     }
 
-    /// Spaces the acknowledgements of the flows through a link ([`Directive::Space`]).
+    /// Spaces the acknowledgements of the flows through a link ([`model::Directive::Space`]).
     fn space(&mut self, link: LinkId, gap: Option<Span>) {
         let _ = (link, gap);
     }
