@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::time::Duration;
 
 use agentd::StartError;
 use kernel::{Pacer, PacerOptions, Stopped};
@@ -35,7 +36,8 @@ fn configured(test: &str, host: &str, more: &str) -> Option<Configured> {
 
 /// Why an agent does not start.
 async fn refused(file: &Path) -> StartError {
-    agentd::run(file).await.unwrap_err()
+    let run = agentd::run(file);
+    tokio::time::timeout(Duration::from_secs(60), run).await.expect("it started").unwrap_err()
 }
 
 #[tokio::test]
