@@ -62,7 +62,7 @@ fn a_cut_that_nobody_notices_ends_leases_all_the_same() {
     cluster.relay.mend();
     traffic.until_held("all is said anew");
     let held = mended.elapsed();
-    assert!(cluster.log("agent").contains("leases ended"), "{}", cluster.log("agent"));
+    assert!(cluster.log("agent").contains("the lease had ended"), "{}", cluster.log("agent"));
     let suffered = traffic.since(&mark);
     suffered.assert_flowing();
     let seen =
