@@ -124,11 +124,15 @@ impl Failures {
         self.things.get(&thing).map(|failure| failure.reason.as_str())
     }
 
-    /// Connections whose rate or priority failed and was not tried again since.
+    /// Connections whose rate or priority failed and was not tried again since. Those without a port
+    /// fail always.
     pub(crate) fn to_retry(&self) -> impl Iterator<Item = &Connection> {
         let failed = self.things.iter().filter(|(_, f)| f.sequence > 0 && f.retried.is_none());
         failed.filter_map(|(thing, _)| match thing {
-            Thing::Rate(connection) | Thing::Priority(connection) => Some(connection),
+            Thing::Rate(connection) | Thing::Priority(connection) => {
+                let ports = [connection.source.port(), connection.destination.port()];
+                Some(connection).filter(|_| !ports.contains(&0))
+            }
             _ => None,
         })
     }
