@@ -27,7 +27,7 @@ release: setup-build
 
 ## test: everything that is quick enough for every change
 # What root tests builds networks.
-test: setup-build$(if $(filter 0,$(shell id -u)),-lab)
+test: setup-build$(if $(filter 0,$(shell id -u)),-lab-python)
 	cargo test --workspace --locked
 	cargo check --locked --manifest-path checks/no-std/Cargo.toml
 
@@ -41,7 +41,7 @@ soak: setup-build
 		-p watermaster-control -p watermaster-simulated-controller --test faults
 
 ## lint: format, lints, documentation, fuzz targets that compile, no circles of modules (python3)
-lint: setup-build
+lint: setup-build-python
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked

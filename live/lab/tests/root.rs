@@ -1,6 +1,8 @@
 //! Labs on this machine. Needs root; elsewhere the tests say why they do nothing.
 #![allow(clippy::unwrap_used)]
 
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
 
@@ -55,13 +57,11 @@ fn exists(namespace: &str) -> bool {
 /// Whether `from` reaches the last host with one small packet.
 fn reaches(lab: &Lab, topology: &Topology, from: &str) {
     let last = topology.hosts().last().unwrap();
-    let script = format!(
-        "import socket,sys;s=socket.socket(socket.AF_INET,socket.SOCK_STREAM);s.settimeout(60)\n\
-         try: s.connect(('{}',9))\nexcept ConnectionRefusedError: sys.exit(0)\nsys.exit(1)",
-        lab.blueprint().address(last)
-    );
-    let name = format!("wm-{}-{from}", lab.name());
-    ip(&["netns", "exec", &name, "python3", "-c", &script]);
+    let address = SocketAddr::from((lab.blueprint().address(last), 9));
+    let host = kernel::Namespace::named(&format!("wm-{}-{from}", lab.name())).unwrap();
+    let connect = || Ok(TcpStream::connect_timeout(&address, testing::wait::PATIENCE));
+    let refused = host.visit(connect).unwrap().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ConnectionRefused, "{refused}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use openflow::{
     BufferId, Event, Field, Kind, List, Message, PacketIn, PacketInReason, Port, PortNo, Session,
     Side, TableId,
 };
-use policy::{Messages, Parameters};
+use policy::{Messages, Need, Parameters};
 use protocol::Connection;
 use protocol::agent::{Capability, Host, Report};
 use protocol::application::{Declaration, StreamReport};
@@ -108,7 +108,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
         }
     }
     let applications: Vec<String> = (0..APPLICATIONS).map(|n| format!("application-{n}")).collect();
-    let is_stream = name == "app-aware";
+    let is_stream = policy::find(name).is_ok_and(|policy| policy.needs(Need::StreamSamples));
     let declare = |controller: &mut Controller,
                    now,
                    application: u64,
