@@ -172,6 +172,10 @@ impl Controller {
                 self.context.epoch
             ));
         }
+        let policy = &self.decider.name;
+        if policy::find(policy).is_ok_and(|policy| !policy.is_live()) {
+            problems.push(format!("policy {policy} says what nothing outside a simulation enforces"));
+        }
         for switch in self.switch_statuses() {
             let node = self.view.named(&switch.name);
             let has_agent = node.is_some_and(|node| self.agents.acting_for(node).is_some());
@@ -252,10 +256,10 @@ impl Controller {
     /// An agent that has not been heard for longer than its leases last: they are over.
     fn silence(&self, agent: &Agent) -> Option<String> {
         let silent = self.context.now.since(agent.heard);
-        let seconds = silent.as_nanos() / 1_000_000_000;
-        let what =
-            format!("agent {} is silent for {seconds} s: its leases are over", agent.identity);
-        (agent.greeted && silent > self.context.lease).then_some(what)
+        (agent.greeted && silent > self.context.lease).then(|| {
+            let (name, seconds) = (&agent.identity, silent.as_nanos() / 1_000_000_000);
+            format!("agent {name} is silent for {seconds} s: its leases are over")
+        })
     }
 
     /// Whether an agent has confirmed the rate of a connection and its lease can still stand.
