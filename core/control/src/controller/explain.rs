@@ -174,7 +174,8 @@ impl Controller {
         }
         let policy = &self.decider.name;
         if policy::find(policy).is_ok_and(|policy| !policy.is_live()) {
-            problems.push(format!("policy {policy} says what nothing outside a simulation enforces"));
+            problems
+                .push(format!("policy {policy} says what nothing outside a simulation enforces"));
         }
         for switch in self.switch_statuses() {
             let node = self.view.named(&switch.name);
