@@ -91,6 +91,7 @@ pub(crate) struct Trend {
 }
 
 impl Forecast for Trend {
+    #[inline]
     fn need(&mut self, interval: &Interval, horizon: Span) -> FlowNeed {
         let (generated, consumed) =
             (interval.rate(interval.generated()), interval.rate(interval.consumed()));

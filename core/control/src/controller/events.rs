@@ -35,20 +35,20 @@ impl Controller {
     }
 
     fn poll_switch(&mut self, channel: ChannelId) {
-        while let Some(event) = self.switches.poll(&self.context, channel) {
-            self.handle_event(channel, event);
+        while let Some((node, event)) = self.switches.poll(&self.context, channel) {
+            self.handle_event(channel, node, event);
         }
         if let Some(closed) = self.switches.polled(channel) {
             self.close_switch(channel, Closing::Session(closed));
         }
     }
 
-    fn handle_event(&mut self, channel: ChannelId, event: SwitchEvent) {
+    fn handle_event(&mut self, channel: ChannelId, node: Option<NodeId>, event: SwitchEvent) {
         if matches!(event, SwitchEvent::Up) {
             self.switch_up(channel);
             return;
         }
-        let Some(node) = self.switches.node(channel) else {
+        let Some(node) = node else {
             return;
         };
         match event {
@@ -65,9 +65,7 @@ impl Controller {
                 self.discovery().port_found(node, &port, reason == PortReason::DELETE);
             }
             SwitchEvent::Packet { port, table, frame } => {
-                if self.switches.admit_packet(&self.context, channel) {
-                    self.packet_in(node, port, table, &frame);
-                }
+                self.packet_in(node, port, table, &frame);
             }
             SwitchEvent::Notice(notice) => {
                 if let Some(link) = self.view.link_at(node, notice.port.0) {

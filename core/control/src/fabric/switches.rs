@@ -1,6 +1,7 @@
 //! Switches: a session for each channel, what the switch has said of its ports, and what it was
 //! given. A switch outlives its channels: while it is away it forwards as it was told.
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::vec::Vec;
@@ -94,7 +95,7 @@ pub(crate) enum SwitchEvent {
     /// It has said which it is.
     Up,
     Ports(u32, Vec<Port>, bool),
-    PortStatus(PortReason, Port),
+    PortStatus(PortReason, Box<Port>),
     Packet {
         port: u32,
         table: u8,
@@ -210,10 +211,23 @@ impl Switches {
         Some(self.channels.get_mut(&channel)?.session.receive(cx.now, bytes))
     }
 
-    /// The next that a channel has to say.
-    pub(crate) fn poll(&mut self, cx: &Context, channel: ChannelId) -> Option<SwitchEvent> {
-        let event = self.channels.get_mut(&channel)?.session.poll(cx.now)?;
-        Some(read(event, &mut self.packet))
+    /// The next that a channel has to say, and its switch, once that has said which it is. A switch
+    /// may not send up too many packets: those beyond are counted and left out.
+    pub(crate) fn poll(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+    ) -> Option<(Option<NodeId>, SwitchEvent)> {
+        let known = self.channels.get_mut(&channel)?;
+        let mut event = read(known.session.poll(cx.now)?, &mut self.packet);
+        if matches!(event, SwitchEvent::Packet { .. }) {
+            self.counters.packets_in += 1;
+            if !known.budget.take(cx.now, cx.limits.packets_per_second) {
+                self.counters.packets_refused += 1;
+                event = SwitchEvent::Nothing;
+            }
+        }
+        Some((known.node, event))
     }
 
     /// Why a session ended, when it did. Called after the last [`Switches::poll`].
@@ -237,11 +251,6 @@ impl Switches {
     pub(crate) fn polled_all(&mut self) {
         let deadlines = self.channels.values().filter_map(|channel| channel.session.deadline());
         self.sessions_at = deadlines.min().unwrap_or(Time::NEVER);
-    }
-
-    /// The switch of a channel that has said which it is.
-    pub(crate) fn node(&self, channel: ChannelId) -> Option<NodeId> {
-        self.channels.get(&channel)?.node
     }
 
     /// What a switch says of itself.
@@ -306,16 +315,6 @@ impl Switches {
         }
         self.statistics_at = cx.now;
         is_first
-    }
-
-    /// Whether a packet that a switch sent up is taken: it may not send too many.
-    pub(crate) fn admit_packet(&mut self, cx: &Context, channel: ChannelId) -> bool {
-        self.counters.packets_in += 1;
-        let channel = self.channels.get_mut(&channel);
-        let per_second = cx.limits.packets_per_second;
-        let is_taken = channel.is_some_and(|channel| channel.budget.take(cx.now, per_second));
-        self.counters.packets_refused += u64::from(!is_taken);
-        is_taken
     }
 
     /// A switch refuses a message: that is counted, unless it was expected, and noted of the meter
@@ -753,7 +752,9 @@ fn read(event: Event<'_>, packet: &mut Vec<u8>) -> SwitchEvent {
                     SwitchEvent::Packet { port: port.0, table: heard.table.0, frame }
                 }
             },
-            Message::PortStatus(status) => SwitchEvent::PortStatus(status.reason, status.port),
+            Message::PortStatus(status) => {
+                SwitchEvent::PortStatus(status.reason, Box::new(status.port))
+            },
             Message::Error(error) => SwitchEvent::Error(xid, error.error),
             _ => SwitchEvent::Nothing,
         },
@@ -824,7 +825,7 @@ mod tests {
                 return heard;
             }
             switches.receive(cx, channel, &bytes);
-            while let Some(event) = switches.poll(cx, channel) {
+            while let Some((_, event)) = switches.poll(cx, channel) {
                 if matches!(event, SwitchEvent::Up) {
                     let features = switches.features(channel).expect("the session is up");
                     switches.up(cx, channel, NODE, &features);
@@ -850,7 +851,7 @@ mod tests {
             let mut session = Session::new(Config::new(Side::Switch), cx.now);
             switches.connect(&cx, channel).expect("there is room");
             exchange(&mut switches, &cx, channel, &mut model, &mut session);
-            assert_eq!(switches.node(channel), Some(NODE));
+            assert_eq!(switches.channels[&channel].node, Some(NODE));
             assert_eq!(switches.set_ready(&cx, NODE), number == 1, "the first time");
             let added = switches.counters.entries_added;
             assert_eq!(added, if number == 1 { 0 } else { 2 });
@@ -872,7 +873,7 @@ mod tests {
             assert_eq!(switches.enforced(&connection), rate, "confirmed over channel {number}");
             assert_eq!(switches.counters.switch_errors, 0);
         }
-        assert_eq!(switches.node(ChannelId(1)), None, "the newer channel is the switch's");
+        assert!(!switches.channels.contains_key(&ChannelId(1)), "the newer channel is the switch's");
         assert_eq!(switches.remove(ChannelId(1)), None);
         assert_eq!(switches.remove(ChannelId(2)), Some(NODE));
         assert!(!switches.is_ready(NODE) && switches.enforced(&connection).is_none());
