@@ -9,7 +9,7 @@ use engine::{Monitor, Outcome, Plan, Progress};
 use lab::Northbound;
 use model::{LinkId, Network};
 use packet::{Capture, Protocol, Setup, Transport};
-use policy::{Policy, PolicyError};
+use policy::{Messages, Policy, PolicyError};
 use simulated_controller::SimulatedController;
 use units::Span;
 
@@ -191,13 +191,20 @@ impl Task<'_> {
         (self.prepared.rates && !self.policy.policy.is_passive()).then_some(LOOK)
     }
 
+    /// The policy. Where agents carry it out each limit that changes costs a message, in every world.
+    fn policy(&self) -> Result<Box<dyn Policy + Send>, PolicyError> {
+        let scenario = &self.prepared.scenario;
+        let has_agents = scenario.control.simulated.is_some() || scenario.lab.daemons.is_some();
+        self.policy.build(if has_agents { Messages::Costly } else { Messages::Free })
+    }
+
     /// The policy, alone or within the whole controller.
     fn decider(&self) -> Result<Box<dyn Policy + '_>, PolicyError> {
         let scenario = &self.prepared.scenario;
         let Some(Simulated { lease, faults }) = scenario.control.simulated else {
-            return Ok(self.policy.build()?);
+            return Ok(self.policy()?);
         };
-        let make = || self.policy.build().expect("it was built when the scenario was read");
+        let make = || self.policy().expect("it was built when the scenario was read");
         Ok(Box::new(SimulatedController::new(Box::new(make), lease, faults, scenario.seed)))
     }
 
@@ -217,7 +224,7 @@ impl Task<'_> {
         let policy: Option<Box<dyn Policy>> = if self.policy.policy.is_passive() {
             None
         } else {
-            Some(self.policy.build().map_err(refuse)?)
+            Some(self.policy().map_err(refuse)?)
         };
         let transport = in_kernel(&self.policy.transport)?;
         if policy.as_ref().is_some_and(|policy| policy.watch().is_some()) {
@@ -277,7 +284,7 @@ impl Task<'_> {
         lab: &mut lab::Lab,
         governance: &lab::Governance,
     ) -> Result<lab::Daemons, lab::Error> {
-        let policy = self.policy.build().map_err(|e| lab::Error::Control(e.to_string()))?;
+        let policy = self.policy().map_err(|e| lab::Error::Control(e.to_string()))?;
         let settings = &self.prepared.scenario.lab;
         if policy.watch().is_some() && settings.switches == lab::Switches::Ovs {
             let what = "the policy acts at switches, which an agent can where the kernel forwards; \

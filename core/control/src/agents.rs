@@ -32,6 +32,12 @@ pub(crate) struct Agent {
     budget: Budget,
     /// When it reported last.
     pub(crate) heard: Time,
+    /// What it has confirmed stands for a lease from then on at least: when commands that it confirmed
+    /// were sent.
+    pub(crate) renewed: Time,
+    /// When the last commands were sent; the first that it had not confirmed when they were sent.
+    sent: Time,
+    awaited: Option<(u64, Time)>,
     /// The highest epoch that it has said to obey.
     pub(crate) obeys: u64,
     /// The number of the last commands, and of the last that were complete.
@@ -43,7 +49,10 @@ pub(crate) struct Agent {
     renew_at: Time,
     /// What it was told and shall stand.
     pub(crate) grants: BTreeMap<Connection, Grant>,
-    windows: Windows,
+    /// The number of the commands that gave a connection its priority, if it isn't 0.
+    classes: BTreeMap<Connection, u64>,
+    /// Caps, and the number of the commands that they came with.
+    windows: BTreeMap<(LinkId, Option<Connection>), (Cap, u64)>,
     batch: Vec<Command>,
     /// The next commands are all there are.
     complete: bool,
@@ -55,14 +64,12 @@ pub(crate) struct Agent {
     unanswered: u64,
 }
 
-/// Caps of windows: of a connection, or of all that leave by a link.
-type Windows = BTreeMap<(LinkId, Option<Connection>), Cap>;
-
 /// Everything that an agent has to know.
 #[derive(Default)]
 pub(crate) struct Everything {
     pub(crate) grants: BTreeMap<Connection, Grant>,
-    pub(crate) windows: Windows,
+    /// Caps of windows: of a connection, or of all that leave by a link.
+    pub(crate) windows: BTreeMap<(LinkId, Option<Connection>), Cap>,
     /// The commands for all but the grants.
     pub(crate) commands: Vec<Command>,
 }
@@ -84,6 +91,25 @@ impl Agent {
             }
             Report::Failed { epoch: of, .. } => *of == epoch && self.unanswered > 0,
             _ => false,
+        }
+    }
+
+    /// Whether it has confirmed a connection's priority, or that this failed.
+    pub(crate) fn answered_class(&self, connection: &Connection) -> bool {
+        self.classes.get(connection).is_some_and(|number| *number <= self.applied)
+    }
+
+    /// Whether it has confirmed a cap, or that it failed.
+    pub(crate) fn answered_window(&self, link: LinkId, connection: Option<Connection>) -> bool {
+        self.windows.get(&(link, connection)).is_some_and(|(_, number)| *number <= self.applied)
+    }
+
+    /// Notes that a connection's priority is sent with the commands of this number.
+    fn note_class(&mut self, connection: Connection, priority: u8, number: u64) {
+        if priority > 0 {
+            self.classes.insert(connection, number);
+        } else {
+            self.classes.remove(&connection);
         }
     }
 
@@ -117,7 +143,8 @@ impl Agent {
             let Grant { rate, priority } =
                 self.grants.get(&connection).copied().unwrap_or_default();
             self.send(Command::Pace { connection, rate_bps: rate });
-            if self.failures.has_priority(&connection) {
+            if self.failures.priority(&connection).is_some() {
+                self.note_class(connection, priority, self.sequence + 1);
                 self.send(Command::Prioritize { connection, priority });
             }
         }
@@ -171,7 +198,8 @@ impl Agents {
             let reason = format!("{most} agents are connected; try again later");
             return Err(Refusal { field: "agent", reason, busy: true });
         }
-        let agent = Agent { identity: identity.into(), heard: cx.now, ..Agent::default() };
+        let (identity, now) = (identity.into(), cx.now);
+        let agent = Agent { identity, heard: now, renewed: now, ..Agent::default() };
         self.agents.insert(channel, agent);
         Ok(())
     }
@@ -335,6 +363,7 @@ impl Agents {
             agent.send(Command::Pace { connection, rate_bps: grant.rate });
         }
         if old.priority != grant.priority {
+            agent.note_class(connection, grant.priority, agent.sequence + 1);
             agent.send(Command::Prioritize { connection, priority: grant.priority });
         }
         self.addressed.insert(channel);
@@ -357,11 +386,16 @@ impl Agents {
         let Some(agent) = self.agents.get_mut(&channel) else {
             return false;
         };
-        let old = match cap {
-            Some(cap) => agent.windows.insert((link, connection), cap),
-            None => agent.windows.remove(&(link, connection)),
+        let key = (link, connection);
+        let old = agent.windows.get(&key).map(|(cap, _)| *cap);
+        if old == cap {
+            return true;
+        }
+        match cap {
+            Some(cap) => agent.windows.insert(key, (cap, agent.sequence + 1)),
+            None => agent.windows.remove(&key),
         };
-        if old != cap && !agent.complete {
+        if !agent.complete {
             let (node, interface) = (view.node_name(at).into(), interface.clone());
             agent.send(Command::Window { node, interface, connection, cap });
             self.addressed.insert(channel);
@@ -387,6 +421,12 @@ impl Agents {
             return false;
         }
         agent.applied = agent.applied.max(sequence);
+        let awaited = agent.awaited.take_if(|(number, _)| *number <= sequence);
+        if sequence == agent.sequence {
+            agent.renewed = agent.sent;
+        } else if let Some((_, sent)) = awaited {
+            agent.renewed = sent;
+        }
         while let Some((number, connection, rate)) = agent.unconfirmed.front().copied() {
             if number > sequence {
                 break;
@@ -485,12 +525,17 @@ impl Agents {
             }
         }
         let sequence = agent.sequence + 1;
+        agent.classes.clear();
+        for (connection, grant) in &grants {
+            agent.note_class(*connection, grant.priority, sequence);
+        }
         // What it was told before is over as soon as this stands.
         let old = agent.grants.keys().filter(|connection| !grants.contains_key(connection));
         agent.unconfirmed.extend(old.map(|connection| (sequence, *connection, None)));
         let unlimited = grants.iter().filter(|(_, grant)| grant.rate.is_none());
         agent.unconfirmed.extend(unlimited.map(|(connection, _)| (sequence, *connection, None)));
-        (agent.grants, agent.windows) = (grants, windows);
+        agent.grants = grants;
+        agent.windows = windows.into_iter().map(|(key, cap)| (key, (cap, sequence))).collect();
         agent.batch.clear();
         agent.failures = Failures::default();
         batch.into_iter().for_each(|command| agent.send(command));
@@ -508,6 +553,8 @@ impl Agents {
         }
         self.renewals.remove(&(agent.renew_at, channel));
         agent.renew_at = cx.renewal();
+        agent.sent = cx.now;
+        agent.awaited.get_or_insert((agent.sequence, cx.now));
         self.renewals.insert((agent.renew_at, channel));
         agent.bound_unconfirmed();
         agent.unanswered += agent.batch.len() as u64;

@@ -166,10 +166,10 @@ impl Desired {
         self.windows.range(all).map(|((_, flow), cap)| (*flow, *cap))
     }
 
-    /// The cap of a flow's window at a link: its own, or that of all.
-    pub(crate) fn window(&self, link: LinkId, flow: FlowId) -> Option<Cap> {
-        let own = self.windows.get(&(link, Some(flow)));
-        own.or_else(|| self.windows.get(&(link, None))).copied()
+    /// The cap of a flow's window at a link, and whether it is its own or that of all.
+    pub(crate) fn window(&self, link: LinkId, flow: FlowId) -> Option<(Cap, bool)> {
+        let of = |flow| self.windows.get(&(link, flow)).copied();
+        of(Some(flow)).map(|cap| (cap, true)).or_else(|| Some((of(None)?, false)))
     }
 
     /// Takes out the caps of a flow: the links where it had one.

@@ -106,22 +106,28 @@ impl Failures {
                     .is_some_and(|f| f.sequence == sequence)
     }
 
-    /// Why a connection doesn't have its rate, its priority, or a window of its own.
-    pub(crate) fn of(&self, connection: &Connection) -> Option<&str> {
-        let about = |thing: &Thing| match thing {
-            Thing::Rate(of) | Thing::Priority(of) | Thing::Window(_, _, Some(of)) => {
-                of == connection
-            }
-            _ => false,
-        };
-        let mut failed = self.things.iter().filter(|(thing, _)| about(thing));
-        failed.next().map(|(_, failure)| failure.reason.as_str())
+    /// Why a connection doesn't have its rate.
+    pub(crate) fn rate(&self, connection: &Connection) -> Option<&str> {
+        self.of(&Thing::Rate(*connection))
     }
 
-    /// Why windows are not capped where a node's interface leads.
-    pub(crate) fn window(&self, node: &str, interface: &str) -> Option<&str> {
-        let thing = Thing::Window(node.into(), interface.into(), None);
-        self.things.get(&thing).map(|failure| failure.reason.as_str())
+    /// Why a connection doesn't have its priority.
+    pub(crate) fn priority(&self, connection: &Connection) -> Option<&str> {
+        self.of(&Thing::Priority(*connection))
+    }
+
+    /// Why windows of a connection, or of all, are not capped where a node's interface leads.
+    pub(crate) fn window(
+        &self,
+        node: &str,
+        interface: &str,
+        connection: Option<Connection>,
+    ) -> Option<&str> {
+        self.of(&Thing::Window(node.into(), interface.into(), connection))
+    }
+
+    fn of(&self, thing: &Thing) -> Option<&str> {
+        self.things.get(thing).map(|failure| failure.reason.as_str())
     }
 
     /// Connections whose rate or priority failed and was not tried again since. Those without a port
@@ -135,11 +141,6 @@ impl Failures {
             }
             _ => None,
         })
-    }
-
-    /// Whether a connection doesn't have its priority.
-    pub(crate) fn has_priority(&self, connection: &Connection) -> bool {
-        self.things.contains_key(&Thing::Priority(*connection))
     }
 
     /// Connections whose rate was not set. What stands of them instead is as before.

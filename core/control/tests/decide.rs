@@ -414,6 +414,27 @@ fn windows_are_capped_at_the_switch() {
     assert_eq!(rig.controller.flows(9).len(), 0);
 }
 
+/// The policy caps all windows of a port with the first SYN, when no scale is known yet.
+#[test]
+fn a_switch_caps_the_window_of_each_flow_once_its_scale_is_seen() {
+    let shape = Shape::racks(3);
+    let mut rig = Rig::new(&shape, shape.config("sab", named("sab"), true), 1);
+    (0..2).for_each(|switch| rig.connect(switch));
+    let capping = |rig: &Rig| {
+        let entries = in_memory::entries(rig.switch(0)).into_iter();
+        entries.filter(|(_, priority)| *priority == 850).count()
+    };
+    for (count, port) in [(1, 1000_u16), (2, 1001)] {
+        rig.send(0, segment(0, 3, port, 2, 0));
+        assert_eq!(capping(&rig), count - 1);
+        let mut back = segment(3, 0, 5000, 18, 0);
+        let at = 14 + 20 + 2;
+        back[at..at + 2].copy_from_slice(&port.to_be_bytes());
+        rig.send(3, back);
+        assert_eq!(capping(&rig), count);
+    }
+}
+
 /// An agent on each machine: that of the sender's switch is told to watch, tells SYN and FIN, and caps.
 #[test]
 fn the_agent_of_a_switch_watches_for_the_policies_that_ask() {

@@ -78,9 +78,24 @@ fn what_a_silent_agent_held_is_over_with_its_lease() {
     rig.pass(SECOND * 9);
     let why = shown(&rig);
     assert_eq!(why.flow.enforced_bps, None);
-    assert!(why.by.starts_with("nobody: agent h0 is silent for"), "{}", why.by);
+    assert!(why.by.starts_with("nobody: agent h0 has confirmed nothing for"), "{}", why.by);
     assert_eq!(rig.controller.status().agents[0].paced, 0);
-    assert!(problem(&rig).unwrap().starts_with("agent h0 is silent for 13 s"));
+    assert!(problem(&rig).unwrap().starts_with("agent h0 has confirmed nothing for 13 s"));
+}
+
+/// What the controller sends is lost on the way; what the agent says arrives.
+#[test]
+fn reports_of_an_agent_that_hears_nothing_keep_nothing_enforced() {
+    let (mut rig, agent) = held();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    for _ in 0..14 {
+        rig.pass(SECOND);
+        rig.input(Input::Reported(agent, &Report::Connections { connections: vec![] })).unwrap();
+    }
+    let why = shown(&rig);
+    assert_eq!(why.flow.enforced_bps, None);
+    assert!(why.by.starts_with("nobody: agent h0 has confirmed nothing for"), "{}", why.by);
+    assert_eq!(rig.controller.status().agents[0].paced, 0);
 }
 
 #[test]
@@ -103,6 +118,11 @@ fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
     let why = shown(&rig);
     assert_eq!(why.flow.measured_bps, Some(Rate::from_bps(4_800_000)));
     assert_eq!(why.by, "agent h0, by pacing");
+    rig.pass(SECOND);
+    rig.input(Input::Reported(agent, &report(9_000_000))).unwrap();
+    let why = shown(&rig);
+    let undone = "; but 33600 kbit/s were measured: something undoes it";
+    assert!(why.by.ends_with(undone), "{}", why.by);
     rig.pass(SECOND * 9);
     let why = shown(&rig);
     assert_eq!(why.flow.measured_bps, None);

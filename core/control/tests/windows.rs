@@ -303,6 +303,76 @@ fn a_window_that_fails_is_shown_as_that_until_it_stands() {
     assert_eq!(shown(&rig), [""; 0]);
 }
 
+fn by(rig: &Rig) -> String {
+    rig.controller.explain_flow("app", "sort", 1).unwrap().by
+}
+
+const NARROWED: &str = "a window of 3 kB at s0";
+
+#[test]
+fn windows_and_classes_count_while_they_are_confirmed_and_leased() {
+    let mut rig = Rig::with_a_flow();
+    let class = Directive::Prioritize { flow: FLOW, priority: 2 };
+    rig.policy.0.lock().unwrap().1 = [window(Some(FLOW), Some(NARROW)), class].into();
+    rig.controller.observe(rig.now, Input::Tick).unwrap();
+    let mut out = Vec::new();
+    rig.controller.decide(&mut out);
+    let waits = format!(
+        "nobody ({NARROWED}: agent left has not confirmed it); nobody yet: agent left has not \
+         confirmed its class"
+    );
+    assert_eq!(by(&rig), waits, "the commands are under way");
+    let [Output::Agent(to, commands)] = &out[..] else { panic!("{out:?}") };
+    let mut reports = Vec::new();
+    rig.agent.obey(rig.now, commands, &mut rig.kernel, &mut reports).unwrap();
+    for report in reports {
+        assert_eq!(rig.told(Input::Reported(*to, &report)), []);
+    }
+    assert_eq!(by(&rig), format!("{NARROWED}; agent left, by its class"));
+    // Nothing reaches the agent any more.
+    rig.now += Span::from_secs(11);
+    rig.controller.observe(rig.now, Input::Tick).unwrap();
+    rig.controller.decide(&mut Vec::new());
+    assert_eq!(rig.cap(1), None);
+    let over = "agent left has confirmed nothing for 11 s: its leases are over";
+    assert_eq!(by(&rig), format!("nobody ({NARROWED}: {over}); nobody: {over}"));
+}
+
+#[test]
+fn what_fails_says_nothing_of_what_stands() {
+    let mut rig = Rig::with_a_flow();
+    rig.refuses = true;
+    let limit = Some(Rate::from_mbps(5));
+    rig.decided([Directive::Pace { flow: FLOW, limit }, window(Some(FLOW), Some(NARROW))]);
+    assert_eq!(by(&rig), format!("nobody ({NARROWED}: no room); agent left, by pacing"));
+    // The cap of all fails, which is not that of the flow.
+    let mut rig = Rig::with_a_flow();
+    rig.decided([window(Some(FLOW), Some(NARROW))]);
+    rig.refuses = true;
+    rig.decided([window(None, Some(WIDE))]);
+    assert_eq!((rig.cap(1), by(&rig)), (Some(NARROW), NARROWED.into()));
+}
+
+#[test]
+fn a_switch_that_is_not_connected_caps_nothing() {
+    let policy = Scripted::default();
+    let mut config = config("scripted", Box::new(policy.clone()));
+    config.switches[0].windows = true;
+    let mut controller = Controller::new(config, 1, Time::ZERO).unwrap();
+    let (job, connection) = (|| String::from("sort"), connection(1));
+    for declaration in [
+        Declaration::JobStart { job: job() },
+        Declaration::FlowRequest { job: job(), flow: 1, connection, bytes: None },
+    ] {
+        let input = Input::Declared { application: "app", declaration: &declaration };
+        controller.observe(Time::ZERO, input).unwrap();
+    }
+    policy.0.lock().unwrap().1 = [window(Some(FLOW), Some(NARROW))].into();
+    controller.decide(&mut Vec::new());
+    let why = controller.explain_flow("app", "sort", 1).unwrap();
+    assert_eq!(why.by, format!("nobody ({NARROWED}: it is not connected)"));
+}
+
 /// Makes a configuration of the name of a policy.
 struct Named;
 

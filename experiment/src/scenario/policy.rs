@@ -3,7 +3,7 @@
 use document::fields::Value;
 use document::{DocumentError, policies};
 use packet::Transport;
-use policy::{Descriptor, DirectiveKind, Need, Parameters, Policy, PolicyError};
+use policy::{Descriptor, DirectiveKind, Messages, Need, Parameters, Policy, PolicyError};
 use units::Bytes;
 
 use super::workload::Workload;
@@ -27,12 +27,12 @@ pub struct PolicySpec {
 }
 
 impl PolicySpec {
-    /// The policy in its initial state.
+    /// The policy in its initial state, where it costs this to tell a host another limit.
     ///
     /// # Errors
     /// None for what [`Scenario::read`](super::Scenario::read) accepted.
-    pub fn build(&self) -> Result<Box<dyn Policy + Send>, PolicyError> {
-        self.policy.build(&self.parameters)
+    pub fn build(&self, messages: Messages) -> Result<Box<dyn Policy + Send>, PolicyError> {
+        self.policy.build(&self.parameters.clone().at_cost(messages))
     }
 }
 

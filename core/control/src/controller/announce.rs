@@ -188,41 +188,59 @@ impl Controller {
         let connection = flow.and_then(|id| Some(self.registry.flow(id)?.connection));
         let is_known = flow.is_none() || connection.is_some();
         let is_told = is_known && self.agents.cap_window(&self.view, link, connection, cap)
-            || self.cap_at_switch(link, flow, cap);
+            || self.cap_at_switch(link, flow);
         if !is_told && cap.is_some() {
             self.counters.directives_unenforced += 1;
         }
     }
 
     /// Caps windows at a switch that can; whether it can.
-    fn cap_at_switch(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) -> bool {
-        let at = self.view.start(link);
-        if !self.switches.caps_windows(at) {
+    fn cap_at_switch(&mut self, link: LinkId, flow: Option<FlowId>) -> bool {
+        if !self.switches.caps_windows(self.view.start(link)) {
             return false;
         }
         let flows = match flow {
             Some(flow) => Vec::from([flow]),
             None => self.flows_over(link),
         };
-        for id in flows {
-            let Some(flow) = self.registry.flow(id) else {
-                continue;
-            };
-            match (cap, flow.scale) {
-                (Some(cap), Some(shift)) => {
-                    let bytes = cap.least(SEGMENT);
-                    let key = Key::of_acknowledgements(&flow.connection);
-                    self.switches.put_own(&self.context, at, key, Does::Cap { bytes, shift });
-                }
-                // Without its scale the header can't be written.
-                (Some(_), None) => self.counters.directives_unenforced += 1,
-                (None, _) => {
-                    let connection = flow.connection;
-                    self.uncap_at_switch(at, &connection);
-                }
-            }
+        for flow in flows {
+            self.cap_flow_at_switch(link, flow);
         }
         true
+    }
+
+    /// Has a switch cap the window of a flow as is wanted where a link begins.
+    fn cap_flow_at_switch(&mut self, link: LinkId, id: FlowId) {
+        let Some(flow) = self.registry.flow(id) else {
+            return;
+        };
+        let at = self.view.start(link);
+        match (self.desired.window(link, id), flow.scale) {
+            (Some((cap, _)), Some(shift)) => {
+                let units = cap.rewritten(u16::MAX, shift, SEGMENT);
+                let does = Does::Cap { bytes: Bytes::new(u64::from(units) << shift), shift };
+                let key = Key::of_acknowledgements(&flow.connection);
+                self.switches.put_own(&self.context, at, key, does);
+            }
+            // Without its scale the header can't be written: it waits for that.
+            (Some(_), None) => {}
+            (None, _) => {
+                let connection = flow.connection;
+                self.uncap_at_switch(at, &connection);
+            }
+        }
+    }
+
+    /// The scale of a flow's window is known: switches on its path can cap it.
+    pub(super) fn cap_scaled(&mut self, id: FlowId) {
+        let Some(flow) = self.registry.flow(id) else {
+            return;
+        };
+        for link in self.view.path(flow.ends, u64::from(id.0)) {
+            if self.switches.caps_windows(self.view.start(link)) {
+                self.cap_flow_at_switch(link, id);
+            }
+        }
     }
 
     fn uncap_at_switch(&mut self, at: NodeId, connection: &Connection) {

@@ -214,6 +214,7 @@ impl Controller {
                 if let Some(flow) = self.registry.flow_mut(id) {
                     flow.scale = Some(segment.scale.unwrap_or(0));
                 }
+                self.cap_scaled(id);
             }
         } else if is(tcp_flags::SYN) {
             self.opened(segment.connection);

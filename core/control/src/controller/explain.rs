@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
-use model::{Cap, FlowId, JobId, LinkId, NodeId, NodeKind};
+use model::{FlowId, JobId, LinkId, NodeId, NodeKind};
 use protocol::Connection;
 use protocol::agent::Capability;
 use units::{Bytes, Rate, Time};
@@ -36,6 +36,14 @@ struct Load {
     measured: Rate,
     /// Flows without a limit: they take what there is.
     unlimited: usize,
+}
+
+/// Whether something that the policy wants is in force.
+enum Standing {
+    Stands,
+    /// It may come to stand, or was in force; why it isn't now.
+    Awaited(String),
+    Failed(String),
 }
 
 impl Controller {
@@ -254,18 +262,26 @@ impl Controller {
         }
     }
 
-    /// An agent that has not been heard for longer than its leases last: they are over.
+    /// An agent that has confirmed nothing for longer than its leases last: they may be over.
     fn silence(&self, agent: &Agent) -> Option<String> {
-        let silent = self.context.now.since(agent.heard);
+        let silent = self.context.now.since(agent.renewed);
         (agent.greeted && silent > self.context.lease).then(|| {
             let (name, seconds) = (&agent.identity, silent.as_nanos() / 1_000_000_000);
-            format!("agent {name} is silent for {seconds} s: its leases are over")
+            format!("agent {name} has confirmed nothing for {seconds} s: its leases are over")
         })
+    }
+
+    /// Why what an agent confirmed may not stand.
+    fn doubt(&self, agent: &Agent) -> Option<String> {
+        let is_over = agent.obeys > self.context.epoch;
+        let over =
+            || format!("agent {} obeys a controller of epoch {}", agent.identity, agent.obeys);
+        self.silence(agent).or_else(|| is_over.then(over))
     }
 
     /// Whether an agent has confirmed the rate of a connection and its lease can still stand.
     fn is_held(&self, agent: &Agent, connection: &Connection) -> bool {
-        self.desired.confirmed(connection).is_some() && self.silence(agent).is_none()
+        self.desired.confirmed(connection).is_some() && self.doubt(agent).is_none()
     }
 
     /// The limit that is confirmed to stand.
@@ -287,40 +303,69 @@ impl Controller {
 
     /// Why something that the policy wants of a flow is not done.
     fn failure(&self, id: FlowId, flow: &Flow) -> Option<String> {
-        if let Some((node, failure)) = self.switches.failure(&flow.connection) {
+        let connection = &flow.connection;
+        if let Some((node, failure)) = self.switches.failure(connection) {
             return Some(format!("switch {}: {failure}", self.view.node_name(node)));
         }
-        let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent);
-        let own = agent.and_then(|agent| agent.failures.of(&flow.connection));
-        let at_switches = || self.windows(id, flow).find_map(|(_, failed)| failed);
+        let failures = self.agents.acting_for(flow.ends.0).map(|(_, agent)| &agent.failures);
+        let own = failures.and_then(|f| f.rate(connection).or_else(|| f.priority(connection)));
+        let at_switches = || {
+            self.windows(id, flow).find_map(|(_, standing)| match standing {
+                Standing::Failed(reason) => Some(reason),
+                _ => None,
+            })
+        };
         own.map(ToString::to_string).or_else(at_switches)
     }
 
-    /// The caps of a flow's window on its path: in words, and why they are not there.
-    fn windows(
-        &self,
-        id: FlowId,
-        flow: &Flow,
-    ) -> impl Iterator<Item = (String, Option<String>)> + '_ {
-        let connection = flow.connection;
+    /// The caps of a flow's window on its path: in words, and whether they stand.
+    fn windows(&self, id: FlowId, flow: &Flow) -> impl Iterator<Item = (String, Standing)> + '_ {
+        let (connection, scale) = (flow.connection, flow.scale);
         let path = self.view.path(flow.ends, u64::from(id.0));
         path.into_iter().filter_map(move |link| {
-            let Cap { bytes, .. } = self.desired.window(link, id)?;
+            let (cap, is_own) = self.desired.window(link, id)?;
+            let of = is_own.then_some(connection);
             let at = self.view.start(link);
-            let (name, interface) =
-                (self.view.node_name(at), &self.view.links[link.index()].interface);
-            let failed = match self.agents.acting_for(at) {
-                Some((_, agent)) => {
-                    let failures = &agent.failures;
-                    let failed =
-                        failures.window(name, interface).or_else(|| failures.of(&connection));
-                    failed.map(ToString::to_string)
-                }
-                None if self.switches.caps_windows(at) => None,
-                None => Some(format!("no agent is connected for {name}, and it caps no windows")),
+            let what = format!("a window of {} at {}", cap.bytes, self.view.node_name(at));
+            let standing = match self.agents.acting_for(at) {
+                Some((_, agent)) => self.window_by_agent(agent, link, of),
+                None => self.window_by_switch(at, scale),
             };
-            Some((format!("a window of {bytes} at {name}"), failed))
+            Some((what, standing))
         })
+    }
+
+    fn window_by_agent(&self, agent: &Agent, link: LinkId, of: Option<Connection>) -> Standing {
+        let (at, interface) = (self.view.start(link), &self.view.links[link.index()].interface);
+        let failed = agent.failures.window(self.view.node_name(at), interface, of);
+        if let Some(reason) = failed {
+            return Standing::Failed(reason.into());
+        }
+        if interface.is_empty() {
+            let link = self.view.link_name(link);
+            return Standing::Failed(format!("the interface of {link} is not declared"));
+        }
+        match self.doubt(agent) {
+            Some(doubt) => Standing::Awaited(doubt),
+            None if agent.answered_window(link, of) => Standing::Stands,
+            None => Standing::Awaited(format!("agent {} has not confirmed it", agent.identity)),
+        }
+    }
+
+    fn window_by_switch(&self, at: NodeId, scale: Option<u8>) -> Standing {
+        let name = self.view.node_name(at);
+        if !self.switches.caps_windows(at) {
+            let reason = format!("no agent is connected for {name}, and it caps no windows");
+            return Standing::Failed(reason);
+        }
+        if !self.switches.is_ready(at) {
+            return Standing::Awaited("it is not connected".into());
+        }
+        if scale.is_none() {
+            return Standing::Awaited("the receiver's window scale was not seen".into());
+        }
+        // An entry that a switch doesn't take is among its errors; one that it takes isn't confirmed.
+        Standing::Stands
     }
 
     /// Why a flow has its rate; `None` when there is no such flow.
@@ -442,25 +487,39 @@ impl Controller {
 
     fn by(&self, id: FlowId, flow: &Flow) -> String {
         let grant = self.grant(&flow.connection);
-        let windows: Vec<_> = self.windows(id, flow).collect();
-        let mut all: Vec<String> = windows
-            .into_iter()
-            .map(|(what, failed)| match failed {
-                None => what,
-                Some(reason) => format!("nobody ({what}: {reason})"),
+        let mut all: Vec<String> = self
+            .windows(id, flow)
+            .map(|(what, standing)| match standing {
+                Standing::Stands => what,
+                Standing::Awaited(why) | Standing::Failed(why) => format!("nobody ({what}: {why})"),
             })
             .collect();
-        let is_metered = self.context.enforcement == Enforcement::Meters && grant.rate.is_some();
-        if is_metered {
-            all.push(self.by_meter(id, flow));
+        if grant.rate.is_some() {
+            let mut by = match self.context.enforcement {
+                Enforcement::Meters => self.by_meter(id, flow),
+                Enforcement::Pacing => self.by_pacing(flow),
+            };
+            if let Some(measured) = self.excess(id, flow) {
+                let _ = write!(by, "; but {measured} were measured: something undoes it");
+            }
+            all.push(by);
         }
-        if grant.priority > 0 || grant.rate.is_some() && !is_metered {
-            all.push(self.by_agent(flow, grant.rate.is_some() && !is_metered));
+        if grant.priority > 0 {
+            all.push(self.by_class(flow));
         }
         if all.is_empty() {
             return "nobody: there is nothing to enforce".to_string();
         }
         all.join("; ")
+    }
+
+    /// What was measured of a flow that goes faster than the limit that should stand, for longer than a
+    /// new limit takes to show.
+    fn excess(&self, id: FlowId, flow: &Flow) -> Option<Rate> {
+        let limit = self.enforced(flow)?;
+        let since = self.context.now.since(self.desired.intention(id).since);
+        let is_long = since > self.context.sample * PATIENCE;
+        self.measured(flow).filter(|measured| is_long && measured.fraction(4, 5) > limit)
     }
 
     fn by_meter(&self, id: FlowId, flow: &Flow) -> String {
@@ -478,23 +537,38 @@ impl Controller {
         }
     }
 
-    fn by_agent(&self, flow: &Flow, is_paced: bool) -> String {
-        let host = flow.ends.0;
+    /// The agent of a host, where what it confirmed stands.
+    fn obedient(&self, host: NodeId) -> Result<&Agent, String> {
         let Some((_, agent)) = self.agents.acting_for(host) else {
-            return format!("nobody: no agent is connected for {}", self.view.node_name(host));
+            return Err(format!("no agent is connected for {}", self.view.node_name(host)));
+        };
+        self.doubt(agent).map_or(Ok(agent), Err)
+    }
+
+    fn by_class(&self, flow: &Flow) -> String {
+        let agent = match self.obedient(flow.ends.0) {
+            Ok(agent) => agent,
+            Err(doubt) => return format!("nobody: {doubt}"),
         };
         let name = &agent.identity;
-        if let Some(reason) = agent.failures.of(&flow.connection) {
+        if let Some(reason) = agent.failures.priority(&flow.connection) {
             return format!("nobody: agent {name} failed: {reason}");
         }
-        if let Some(silence) = self.silence(agent) {
-            return format!("nobody: {silence}");
+        if agent.answered_class(&flow.connection) {
+            format!("agent {name}, by its class")
+        } else {
+            format!("nobody yet: agent {name} has not confirmed its class")
         }
-        if agent.obeys > self.context.epoch {
-            return format!("nobody: agent {name} obeys a controller of epoch {}", agent.obeys);
-        }
-        if !is_paced {
-            return format!("agent {name}, by its class");
+    }
+
+    fn by_pacing(&self, flow: &Flow) -> String {
+        let agent = match self.obedient(flow.ends.0) {
+            Ok(agent) => agent,
+            Err(doubt) => return format!("nobody: {doubt}"),
+        };
+        let name = &agent.identity;
+        if let Some(reason) = agent.failures.rate(&flow.connection) {
+            return format!("nobody: agent {name} failed: {reason}");
         }
         if self.enforced(flow).is_none() {
             return format!("nobody yet: agent {name} has not confirmed it");

@@ -754,7 +754,7 @@ fn read(event: Event<'_>, packet: &mut Vec<u8>) -> SwitchEvent {
             },
             Message::PortStatus(status) => {
                 SwitchEvent::PortStatus(status.reason, Box::new(status.port))
-            },
+            }
             Message::Error(error) => SwitchEvent::Error(xid, error.error),
             _ => SwitchEvent::Nothing,
         },
@@ -873,7 +873,10 @@ mod tests {
             assert_eq!(switches.enforced(&connection), rate, "confirmed over channel {number}");
             assert_eq!(switches.counters.switch_errors, 0);
         }
-        assert!(!switches.channels.contains_key(&ChannelId(1)), "the newer channel is the switch's");
+        assert!(
+            !switches.channels.contains_key(&ChannelId(1)),
+            "the newer channel is the switch's"
+        );
         assert_eq!(switches.remove(ChannelId(1)), None);
         assert_eq!(switches.remove(ChannelId(2)), Some(NODE));
         assert!(!switches.is_ready(NODE) && switches.enforced(&connection).is_none());
