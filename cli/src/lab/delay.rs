@@ -30,7 +30,8 @@ const LONGEST: Span = Span::from_secs(20);
 /// Bursts of flows fill a switch port of a lab at 100 Mbit/s, again and again. The agent tells the
 /// controller, whose policy sdtcp answers with windows, and the agent has the kernel write them into
 /// acknowledgements. Both are the daemons of real machines. The published figures are 70 to 95 us for
-/// notice and answer, of which 66 us are wire, and 200 us for a switch's update (SDTCP, section 5.2.5).
+/// notice and answer, of which 66 us are wire (SDTCP, section 5.2.5), and 200 us for a switch's meters
+/// ("On SDN-Enabled Online and Dynamic Bandwidth Allocation for Stream Analytics", section VI-D).
 #[derive(Args)]
 #[command(after_help = "Example:\n  sudo watermaster lab delay --rounds 200 --json")]
 pub(crate) struct Delay {

@@ -88,6 +88,10 @@ pub(crate) struct Up {
     #[arg(long, value_name = "KIND", value_parser = ["bridge", "ovs"])]
     switches: Option<String>,
 
+    /// The policy that its daemons begin with, by label [default: the first of the scenario]
+    #[arg(long, value_name = "A", value_parser = crate::policies::Label, hide_possible_values = true)]
+    policy: Option<String>,
+
     /// Change a key of the scenario; repeatable
     #[arg(long = "set", value_name = "PATH=VALUE")]
     changes: Vec<Override>,
@@ -141,12 +145,13 @@ impl Up {
             scenario: path.display().to_string(),
             changes: self.changes.iter().map(|c| format!("{}={}", c.path(), c.value())).collect(),
         };
+        let mut labels = chosen(&scenario, self.policy.into_iter().collect())?;
+        labels.truncate(1);
         // An interrupt removes what is being made.
         clean_up_on_interrupt()?;
         let prepared = prepare(scenario)?;
         let scenario = &prepared.scenario;
         let mut lab = Lab::up(&scenario.topology, &order).map_err(failed)?;
-        let labels: Vec<String> = scenario.labels().take(1).map(str::to_owned).collect();
         if let Some(first) = prepared.tasks(&labels, None).next()
             && let Err(error) = bring_to_life(&mut lab, &first)
         {
@@ -169,6 +174,18 @@ impl Up {
         }
         tell(self.json, &entry, &text)
     }
+}
+
+/// The labels of the policies that were asked for; of all, if none was.
+fn chosen(scenario: &Scenario, asked: Vec<String>) -> Result<Vec<String>, Failure> {
+    let all: Vec<String> = scenario.labels().map(str::to_owned).collect();
+    if let Some(label) = asked.iter().find(|label| !all.contains(label)) {
+        return Err(Failure::misused(format_args!(
+            "--policy {label}: the scenario has no such policy; use one of {}",
+            all.join(", ")
+        )));
+    }
+    Ok(if asked.is_empty() { all } else { asked })
 }
 
 /// Sets up the transport of the run `first`, and starts daemons if the scenario has them.
@@ -208,14 +225,7 @@ impl Run {
         changes.push(Override::text("world", "world", "lab"));
         let mut prepared = load(Path::new(&journal.scenario), &changes)?;
         prepared.standing = Some(self.name);
-        let all: Vec<String> = prepared.scenario.labels().map(str::to_owned).collect();
-        if let Some(label) = self.policy.iter().find(|label| !all.contains(label)) {
-            return Err(Failure::misused(format_args!(
-                "--policy {label}: the scenario has no such policy; use one of {}",
-                all.join(", ")
-            )));
-        }
-        let labels = if self.policy.is_empty() { all } else { self.policy };
+        let labels = chosen(&prepared.scenario, self.policy)?;
         let tasks: Vec<_> = prepared.tasks(&labels, None).collect();
         let bar = Bar::new(&tasks);
         let runs = run_all(&tasks, 1, &|task, progress| bar.update(task, &progress))

@@ -96,9 +96,11 @@ fn verdict(replay: &control::Replay) -> Result<String, String> {
         _ => {}
     }
     let until = replay.verified_ns.as_secs_f64();
-    let rest = match unverified {
-        0 => String::new(),
-        left => format!("; {left} outputs after the last digest are not verified"),
+    let rest = match (replay.unverified_records, unverified) {
+        (0, 0) => String::new(),
+        (records, outputs) => format!(
+            "; {records} records after the last digest and {outputs} outputs are not verified"
+        ),
     };
     Ok(format!("equal to what was decided then up to t={until:.3} s ({digests} digests){rest}\n"))
 }

@@ -54,6 +54,8 @@ pub struct Replay {
     pub verified_ns: Span,
     /// Outputs after that digest.
     pub unverified: u64,
+    /// Records after it.
+    pub unverified_records: u64,
     /// The digest of all outputs, in hexadecimal digits.
     pub digest: String,
 }
@@ -88,10 +90,11 @@ pub fn replay<E: Display>(
         differs_after: None,
         verified_ns: Span::ZERO,
         unverified: 0,
+        unverified_records: 0,
         digest: String::new(),
     };
     let mut digest = Digest::default();
-    let mut verified = 0;
+    let mut verified = Digest::default();
     let (mut written, mut out) = (Vec::new(), Vec::new());
     let too_long = |error: record::TooLong| error.to_string();
     record::write_started(*begun, *epoch, configuration, &mut written).map_err(too_long)?;
@@ -129,7 +132,7 @@ pub fn replay<E: Display>(
                 }
                 if (replay.altered_after, replay.differs_after) == (None, None) {
                     replay.verified_ns = replay.lasted_ns;
-                    verified = digest.outputs;
+                    verified = digest;
                 }
                 false
             }
@@ -142,7 +145,8 @@ pub fn replay<E: Display>(
         out.clear();
     }
     replay.outputs = digest.outputs;
-    replay.unverified = digest.outputs - verified;
+    replay.unverified = digest.outputs - verified.outputs;
+    replay.unverified_records = digest.records - verified.records;
     replay.digest = format!("{:016x}", digest.decided.0);
     Ok(replay)
 }

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use model::{Declared, Directive, Directives, Network, Observation};
 use units::{Rate, Time};
 
-use crate::{Descriptor, DirectiveKind, FLOOR, Kind, Parameter, Policy, pace};
+use crate::{Descriptor, DirectiveKind, FLOOR, Kind, Parameter, Policy, PolicyError, pace};
 
 /// Most flows that something is given to.
 const MOST: usize = 100_000;
@@ -38,7 +38,11 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     directives: &[DirectiveKind::Pace, DirectiveKind::Prioritize],
     is_max_min: false,
     build: |given| {
-        let rates = given.find(RATES.name).unwrap_or_default();
+        let rates: Vec<Rate> = given.find(RATES.name).unwrap_or_default();
+        if rates.iter().any(|rate| *rate < FLOOR) {
+            let range = "at least 1 kbit/s each";
+            return Err(PolicyError::OutOfRange { parameter: RATES.name, range });
+        }
         let priorities = given.find(LEVELS.name).unwrap_or_default();
         Ok(Box::new(Static { rates, priorities, requests: 0, decided: Directives::new() }))
     },
@@ -57,7 +61,7 @@ impl Policy for Static {
     fn observe(&mut self, _: Time, _: &Network, told: &Observation) {
         let Observation::Declared(Declared::FlowRequest { flow, .. }) = *told else { return };
         if let Some(rate) = self.rates.get(self.requests) {
-            self.decided.push(pace(flow, Some((*rate).max(FLOOR))));
+            self.decided.push(pace(flow, Some(*rate)));
         }
         if let Some(&priority) = self.priorities.get(self.requests) {
             self.decided.push(Directive::Prioritize { flow, priority });

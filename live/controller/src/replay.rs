@@ -125,9 +125,9 @@ impl Parts {
         })
     }
 
-    /// Whether bytes are left after the last whole record.
+    /// Whether the last part has bytes after its last whole record, or has none.
     pub const fn is_truncated(&self) -> bool {
-        self.records.is_truncated()
+        self.records.is_truncated() || !self.has_begun
     }
 
     /// Where a part is, if there are several.
@@ -153,6 +153,10 @@ impl Parts {
                 self.sum.update(&self.chunk[..read]);
                 self.records.push(&self.chunk[..read]);
             } else if let Some(next) = next {
+                if self.records.is_truncated() {
+                    let (part, next) = (self.part, next.display());
+                    return Err(format!("part {part:03} is truncated, although {next} is there"));
+                }
                 self.part += 1;
                 self.file = open(&next)?;
                 self.before = self.sum;

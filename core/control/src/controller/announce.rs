@@ -21,7 +21,7 @@ use crate::fabric::entry::{Does, Key};
 use crate::message::{Output, Refusal};
 
 /// Payload of a full segment on Ethernet: an OpenFlow switch doesn't look at what hosts agreed on.
-const SEGMENT: Bytes = Bytes::new(1460);
+pub(super) const SEGMENT: Bytes = Bytes::new(1460);
 
 impl Controller {
     /// An application declares something: it is checked and noted, then dealt with.

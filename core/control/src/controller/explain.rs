@@ -11,6 +11,7 @@ use protocol::Connection;
 use protocol::agent::Capability;
 use units::{Bytes, Rate, Time};
 
+use super::announce::SEGMENT;
 use super::{Controller, PATIENCE};
 use crate::agents::Agent;
 use crate::applications::registry::Flow;
@@ -326,7 +327,7 @@ impl Controller {
             let (cap, is_own) = self.desired.window(link, id)?;
             let of = is_own.then_some(connection);
             let at = self.view.start(link);
-            let what = format!("a window of {} at {}", cap.bytes, self.view.node_name(at));
+            let what = format!("a window of {} at {}", cap.least(SEGMENT), self.view.node_name(at));
             let standing = match self.agents.acting_for(at) {
                 Some((_, agent)) => self.window_by_agent(agent, link, of),
                 None => self.window_by_switch(at, scale),

@@ -84,7 +84,7 @@ pub(super) struct JobStatus {
     job: String,
     /// Flows that it has now.
     flows: usize,
-    /// Those that are held to a rate.
+    /// Those for which the policy wants a rate.
     limited: usize,
     /// What was measured of them, payload.
     measured_bps: Rate,
