@@ -277,7 +277,8 @@ impl Task<'_> {
 
     /// Starts the daemons for `lab` with this policy.
     ///
-    /// # Errors The policy acts at switches and the lab has none that an agent can act at; the
+    /// # Errors
+    /// The policy acts at switches and the lab has none that an agent can act at; the
     /// daemons' errors.
     pub fn govern(
         &self,
@@ -359,7 +360,8 @@ impl Task<'_> {
 
 /// The lab's form of a transport.
 ///
-/// # Errors The kernel has no such transport.
+/// # Errors
+/// The kernel has no such transport.
 pub fn in_kernel(transport: &Transport) -> Result<lab::Transport, lab::Error> {
     let congestion_control = match transport.protocol {
         Protocol::NewReno => "reno",

@@ -56,7 +56,8 @@ impl Descriptor {
         self.directives.contains(&kind)
     }
 
-    /// Whether a live controller can enforce all that it says.
+    /// Whether a live controller can enforce all that it says. What it needs is not looked at, nor that
+    /// switches decide by themselves ([`Watch::local`](crate::Watch::local)): live, the controller does.
     pub fn is_live(&self) -> bool {
         self.directives.iter().all(|kind| kind.live_actuator().is_some())
     }

@@ -115,7 +115,8 @@ pub struct Unit {
 impl Plan {
     /// Reads all scenarios in the folders of `folder` and plans those that are figures.
     ///
-    /// # Errors See [`PlanError`]; a missing trace is no error.
+    /// # Errors
+    /// See [`PlanError`]; a missing trace is no error.
     pub fn new(folder: &Path, selection: &Selection) -> Result<Self, PlanError> {
         let mut plan = Self::default();
         let mut figures: BTreeMap<(String, Vec<Part>), FigurePlan> = BTreeMap::new();

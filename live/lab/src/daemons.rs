@@ -173,7 +173,8 @@ impl Daemons {
     /// Ends one by a signal: [`Signal::TERM`] to end in order, [`Signal::KILL`] as a crash does;
     /// returns when it is gone.
     ///
-    /// # Errors It doesn't end.
+    /// # Errors
+    /// It doesn't end.
     pub fn end(&mut self, daemon: Daemon, signal: Signal) -> Result<(), Error> {
         let group = self.group.join(daemon.name());
         signal_all(&cgroup::members(&group), signal);
@@ -259,7 +260,8 @@ impl Daemons {
 
     /// Ends both in order: the agent first, which releases all connections.
     ///
-    /// # Errors One doesn't end.
+    /// # Errors
+    /// One doesn't end.
     pub fn stop(mut self) -> Result<(), Error> {
         self.end(Daemon::Agent, Signal::TERM)?;
         self.end(Daemon::Controller, Signal::TERM)

@@ -91,7 +91,8 @@ pub struct Journal {
 impl Journal {
     /// The record of a lab to be made. Nothing is written yet.
     ///
-    /// # Errors A name that isn't valid in file names.
+    /// # Errors
+    /// A name that isn't valid in file names.
     pub(crate) fn new(name: &str, switches: Switches) -> Result<Self, Error> {
         check_name(name)?;
         let maker = Process::own()?;

@@ -55,7 +55,8 @@ impl Lab {
     /// Builds a lab. First removes what a killed process left half made under the same name, and
     /// temporary labs of dead makers.
     ///
-    /// # Errors No root, a name in use, a topology that can't be built, a command that failed; what
+    /// # Errors
+    /// No root, a name in use, a topology that can't be built, a command that failed; what
     /// was made is removed.
     pub fn up(topology: &Topology, order: &Order) -> Result<Self, Error> {
         if !rustix::process::geteuid().is_root() {
@@ -215,7 +216,8 @@ impl Lab {
     /// Sets up `transport` at all hosts, and shapes the links for its packets. New connections use
     /// it while the returned guard lives.
     ///
-    /// # Errors The kernel lacks a feature.
+    /// # Errors
+    /// The kernel lacks a feature.
     pub fn speak(&self, transport: &Transport) -> Result<Option<Dctcp>, Error> {
         transport.check()?;
         let dctcp = transport.obtain()?;
@@ -260,7 +262,8 @@ impl Drop for Lab {
 
 /// Removes the lab `name`: its processes, its namespaces, its folder, and nothing else.
 ///
-/// # Errors There is none, or a part can't be removed; the rest stays recorded.
+/// # Errors
+/// There is none, or a part can't be removed; the rest stays recorded.
 pub fn down(name: &str) -> Result<Removed, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);

@@ -138,7 +138,8 @@ impl World {
     /// Sets up `transport` at the hosts of `lab`, and checks that the machine is fast enough. When
     /// no flow is left and only the run's end `until` remains, the run ends without waiting for it.
     ///
-    /// # Errors The kernel lacks a feature; a socket can't be made.
+    /// # Errors
+    /// The kernel lacks a feature; a socket can't be made.
     pub fn new(
         lab: impl Into<Arc<Lab>>,
         network: &Network,

@@ -1,5 +1,6 @@
 //! The way of an announcement, from top to bottom: an application declares something, the policy is
-//! told and decides, what it wants is noted, and agents and switches are told what has changed.
+//! told and decides, what it wants is noted, and agents and switches are told what has changed. All
+//! that is decided goes this way from [`Controller::decide`] on, whatever was observed.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -144,7 +145,7 @@ impl Controller {
         out.append(&mut self.closing);
     }
 
-    /// Notes what the policy wants. Windows are told to agents and switches at once.
+    /// Notes what the policy wants. Caps of windows join what is to be sent here, all else in `enforce`.
     fn take_in(&mut self, directive: Directive) {
         match directive {
             Directive::Pace { flow, limit, .. } => {
