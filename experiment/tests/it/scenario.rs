@@ -262,7 +262,14 @@ fn published_figures_name_policies_and_metrics_that_exist() {
     assert!(error.starts_with("s.toml:28:10") && error.contains("already"), "{error}");
 }
 
-/// Found by fuzzing: a text over several lines came back in the error as it was.
+#[test]
+fn limits_are_kept_by_pacing_or_by_meters() {
+    let metered = ["control.enforcement=meters", "control.burst=15 KB"];
+    let control = read(GOOD, &metered).unwrap().control;
+    assert_eq!(control.enforcement, Enforcement::Meter { burst: Bytes::new(15_000) });
+    assert!(refusal(GOOD, &metered[..1]).contains("control.burst"));
+}
+
 #[test]
 fn the_simulated_controller_is_for_trees_and_rates() {
     let simulated = |more: &[&str]| {
@@ -301,6 +308,7 @@ fn the_simulated_controller_is_for_trees_and_rates() {
     assert!(refusal(&fabric, &["control.controller=simulated"]).contains("one path between"));
 }
 
+/// Found by fuzzing: a text over several lines came back in the error as it was.
 #[test]
 fn errors_are_one_line_without_control_characters() {
     let several = GOOD.replace("\"100 Mbit/s\"", "\"\"\"100\nMbit\\u001b[31m\"\"\"");
