@@ -244,7 +244,6 @@ impl Port {
                 let remedy = "the rate and the buffer must be above zero";
                 return Err(Error::Setting { setting: "watch", remedy });
             }
-            watch.thresholds.as_ref().map_or(Ok(()), agent::check).map_err(Error::Thresholds)?;
         }
         self.watch = watch;
         self.configure()
