@@ -246,6 +246,10 @@ override = [{ from = "s", to = "b", capacity = "10 Mbit/s", buffer = "7 packets"
     assert_eq!(spec("b", "s").capacity, Rate::from_mbps(1000));
     let error = refusal(&text.replace("from = \"s\", to = \"b\"", "from = \"a\", to = \"b\""), &[]);
     assert!(error.contains("no link from a to b"), "{error}");
+    // Hosts may have the names of a domain; what results are filed under may not.
+    let domain = text.replace("\"a\"", "\"a.dc1\"");
+    assert!(read(&domain, &[]).unwrap().topology.node_named("a.dc1").is_some());
+    assert!(refusal(&text, &["name=a.dc1"]).contains("is no name"));
 }
 
 #[test]
