@@ -46,15 +46,20 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// A name that can be part of a file name: 1 to 64 of `a-z`, `A-Z`, `0-9`, `-`, `_`.
+    /// The name of a host, a switch or who acts for them ([`model::is_name`]).
     pub fn name(&self) -> Read<String> {
-        const MOST: usize = 64;
         let text = self.text()?;
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if text.is_empty() || text.len() > MOST || !text.chars().all(plain) {
-            return Err(
-                self.error(format_args!("is no name; use 1 to {MOST} letters, digits, - and _"))
-            );
+        if !model::is_name(text) {
+            return Err(self.error("is no name; use 1 to 64 letters, digits, -, _ and ."));
+        }
+        Ok(text.to_owned())
+    }
+
+    /// A name without dots, which paths of keys have between their parts.
+    pub fn label(&self) -> Read<String> {
+        let text = self.text()?;
+        if !model::is_name(text) || text.contains('.') {
+            return Err(self.error("is no name; use 1 to 64 letters, digits, - and _"));
         }
         Ok(text.to_owned())
     }

@@ -12,7 +12,6 @@ use units::{Rate, Time};
 
 use crate::lease::Leases;
 use crate::operation::{Actuator, Failure, Operation, PortNumber};
-use crate::trigger;
 
 /// How many entries a map holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,8 +164,6 @@ impl Actuator for Kernel {
                 put(&mut self.port(port)?.windows, connections, connection, cap, epoch)
             }
             Operation::Watch { port, watch } => {
-                let thresholds = watch.and_then(|watch| watch.thresholds);
-                thresholds.as_ref().map_or(Ok(()), trigger::check)?;
                 self.port(port)?.watch = watch;
                 Ok(())
             }

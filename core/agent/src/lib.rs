@@ -24,4 +24,4 @@ pub use lease::{Leases, Stale};
 pub use machine::{Agent, Lapse, Port};
 pub use operation::{Actuator, Failure, Happening, Operation, PortNumber};
 pub use queue::VirtualQueue;
-pub use trigger::{Trigger, check};
+pub use trigger::Trigger;

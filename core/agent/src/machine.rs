@@ -9,15 +9,18 @@ use core::fmt;
 
 use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, Host, Report};
-use units::{Span, Time};
+use units::{Rate, Span, Time};
 
 use crate::lease::{Leases, Stale};
 use crate::operation::{Actuator, Failure, Happening, Operation, PortNumber};
+use crate::trigger;
 
 /// Connections in one report, so that its line stays within what a controller reads.
 const REPORT: usize = 1_000;
 /// Connections are sampled no more often.
 const FASTEST: Span = Span::from_millis(1);
+/// Highest rate, in octets a second.
+const MOST_OCTETS: u64 = u32::MAX as u64 - 1;
 
 /// Why nothing was carried out: the controller has to say everything anew, over another connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -206,12 +209,13 @@ impl Agent {
         }
         match command {
             &Command::Pace { connection, rate_bps: rate } => {
-                check(&connection)?;
+                check_connection(&connection)?;
+                rate.map_or(Ok(()), check_rate)?;
                 actuator.execute(now, &Operation::Pace { connection, rate })?;
                 note(&mut self.limits, &mut kept.limits, connection, rate.map(|_| epoch));
             }
             &Command::Prioritize { connection, priority } => {
-                check(&connection)?;
+                check_connection(&connection)?;
                 let mut ports = self.ports_with_classes().peekable();
                 if ports.peek().is_none() {
                     return Err("no interface has classes; configure some".to_owned());
@@ -232,7 +236,7 @@ impl Agent {
                 return done;
             }
             Command::Window { node, interface, connection, cap } => {
-                connection.as_ref().map_or(Ok(()), check)?;
+                connection.as_ref().map_or(Ok(()), check_connection)?;
                 let port = self.find(node, interface)?;
                 let operation = Operation::Cap { port, connection: *connection, cap: *cap };
                 actuator.execute(now, &operation)?;
@@ -241,6 +245,8 @@ impl Agent {
             }
             &Command::Watch { ref node, ref interface, watch } => {
                 let port = self.find(node, interface)?;
+                let thresholds = watch.and_then(|watch| watch.thresholds);
+                thresholds.as_ref().map_or(Ok(()), trigger::check)?;
                 actuator.execute(now, &Operation::Watch { port, watch })?;
                 if watch.is_some() {
                     self.watched.insert(port);
@@ -422,14 +428,15 @@ fn over<K: Ord + Copy>(stands: &BTreeMap<K, u64>, kept: &BTreeSet<K>, epoch: u64
     over.map(|(key, _)| *key).collect()
 }
 
-/// Kernels name connections by two addresses of one family with their ports.
-fn check(connection: &Connection) -> Result<(), Failure> {
-    let Connection { source, destination } = connection;
-    if source.port() == 0 || destination.port() == 0 {
-        return Err("a port of the connection is not known; declare both".to_owned());
-    }
-    if source.is_ipv4() != destination.is_ipv4() {
-        return Err("the connection's addresses are of two families".to_owned());
+fn check_connection(connection: &Connection) -> Result<(), Failure> {
+    connection.limitable().map_err(str::to_owned)
+}
+
+/// Kernels keep rates in whole octets a second, of 32 bits of which the highest says that there is none.
+fn check_rate(rate: Rate) -> Result<(), Failure> {
+    let octets = rate.bytes_in(Span::from_secs(1)).get();
+    if octets == 0 || octets > MOST_OCTETS {
+        return Err(format!("{rate} can't be held; a kernel takes 8 bit/s to 34.3 Gbit/s"));
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ impl VirtualQueue {
         let length = self.length(now);
         let wait = self.wait(now);
         let cost = Span::from_nanos(u64::from(octets) * 1_000_000_000 / self.rate);
-        let is_full = self.queued.len() + 1 >= Thresholds::MOST_LIVE as usize;
+        let is_full = self.queued.len() >= Thresholds::MOST_LIVE as usize;
         if wait + cost > self.limit || length >= self.room || is_full {
             return false;
         }

@@ -17,7 +17,7 @@ use crate::Failure;
 ///
 /// # Errors
 /// They don't rise, lie above [`Thresholds::MOST_LIVE`], or leave no time to recover.
-pub fn check(thresholds: &Thresholds) -> Result<(), Failure> {
+pub(crate) fn check(thresholds: &Thresholds) -> Result<(), Failure> {
     const MOST: u32 = Thresholds::MOST_LIVE;
     if !thresholds.rise() || thresholds.high > MOST || thresholds.recovery == Span::ZERO {
         return Err(format!(

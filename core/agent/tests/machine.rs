@@ -295,10 +295,14 @@ fn what_fails_is_reported_and_the_rest_is_done() {
     let (node, interface) = ("s1".into(), "eth7".into());
     let nowhere = Command::Window { node, interface, connection: None, cap: Some(CAP) };
     let falling = queue(Thresholds { low: 60, ..THRESHOLDS });
-    let deep = queue(Thresholds { high: 5_000, ..THRESHOLDS });
+    let deep = queue(Thresholds { high: Thresholds::MOST_LIVE + 1, ..THRESHOLDS });
     let full = pace(5, Some(RATE));
-    let commands: Vec<_> = [unknown.clone(), nowhere.clone(), falling.clone(), deep.clone()]
-        .into_iter()
+    let at_once = queue(Thresholds { recovery: Span::ZERO, ..THRESHOLDS });
+    let [still, fast] = [7, 40_000_000_000].map(|bps| pace(1, Some(Rate::from_bps(bps))));
+    let refused = [unknown, nowhere, falling, deep, at_once, still, fast];
+    let commands: Vec<_> = refused
+        .iter()
+        .cloned()
         .chain((1..=4).map(|source| pace(source, Some(RATE))))
         .chain([full.clone()])
         .collect();
@@ -311,8 +315,9 @@ fn what_fails_is_reported_and_the_rest_is_done() {
         })
         .collect();
     let commands: Vec<_> = failed.iter().map(|(command, _)| command.clone()).collect();
-    assert_eq!(commands, [unknown, nowhere, falling, deep, full]);
-    for ((_, reason), part) in failed.iter().zip(["port", "eth7", "rise", "rise", "full"]) {
+    assert_eq!(commands, [&refused[..], &[full]].concat());
+    let parts = ["port", "eth7", "rise", "rise", "rise", "held", "held", "full"];
+    for ((_, reason), part) in failed.iter().zip(parts) {
         assert!(reason.contains(part), "{reason}");
     }
     assert_eq!(answer.last(), Some(&host.applied(1)));
@@ -320,6 +325,23 @@ fn what_fails_is_reported_and_the_rest_is_done() {
     // What doesn't stand needs no ending.
     let gone = [pace(9, None), window(9, None), watch(None)];
     assert_eq!(host.all(s(1), 1, gone.to_vec()), [host.applied(1)]);
+}
+
+/// What no kernel can do is refused by the machine, whatever executes its operations.
+#[test]
+fn an_actuator_is_asked_for_nothing_impossible() {
+    let mut host = Host::new();
+    let other_family = Connection { source: "[fd00::1]:1".parse().unwrap(), ..connection(1) };
+    host.all(
+        s(0),
+        1,
+        vec![
+            Command::Pace { connection: other_family, rate_bps: Some(RATE) },
+            pace(1, Some(Rate::ZERO)),
+            queue(Thresholds { low: 0, ..THRESHOLDS }),
+        ],
+    );
+    assert!(matches!(host.operations[..], [Operation::Renew { .. }]), "{:?}", host.operations);
 }
 
 #[test]

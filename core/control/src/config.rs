@@ -15,6 +15,12 @@ use units::{Rate, Span};
 /// one, and short enough that those of a controller that died for good soon end.
 pub const LEASE: Span = Span::from_secs(10);
 
+/// Time between two reports of an agent on its connections, where nothing else is configured.
+pub const SAMPLE: Span = Span::from_secs(1);
+
+/// How long what a gone application declared stands, where nothing else is configured.
+pub const GRACE: Span = Span::from_secs(10);
+
 /// The configuration. [`Config::new`] gives defaults to all but the policy.
 pub struct Config {
     /// Hosts, switches and links that are declared. What is discovered is added to it.
@@ -49,8 +55,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// No declared topology, pacing, a lease of [`LEASE`], samples of connections and probes of links
-    /// each second, a grace of 10 s; discovered links are of 1 Gbit/s.
+    /// No declared topology, pacing, [`LEASE`], [`SAMPLE`], [`GRACE`], probes of links each second;
+    /// discovered links are of 1 Gbit/s.
     pub fn new(name: &str, policy: Box<dyn Policy + Send>) -> Self {
         Self {
             topology: Topology::new(),
@@ -61,9 +67,9 @@ impl Config {
             policy,
             enforcement: Enforcement::Pacing,
             lease: LEASE,
-            sample: Span::from_secs(1),
+            sample: SAMPLE,
             probe: Span::from_secs(1),
-            grace: Span::from_secs(10),
+            grace: GRACE,
             discovered: LinkSpec {
                 capacity: Rate::from_mbps(1000),
                 delay: Span::from_micros(10),

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 
 use model::{Declared, FlowId, JobId, Measured, Observation};
 use policy::Policy;
-use units::{Bytes, Span, Time};
+use units::{Span, Time};
 
 use crate::agents::Agents;
 use crate::applications::registry::Registry;
@@ -258,9 +258,8 @@ impl Controller {
                 continue;
             };
             let ((src, dst), open) = (flow.ends, flow.open);
-            if let Some((job, _)) = flow.owner {
-                let size = flow.size.unwrap_or(Bytes::MAX);
-                self.tell(Declared::FlowRequest { job, flow: id, src, dst, size });
+            if let Some(request) = self.registry.declared(id) {
+                self.tell(request);
             }
             if open {
                 self.tell(Measured::Opened { flow: id, src, dst });

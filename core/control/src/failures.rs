@@ -130,14 +130,13 @@ impl Failures {
         self.things.get(thing).map(|failure| failure.reason.as_str())
     }
 
-    /// Connections whose rate or priority failed and was not tried again since. Those without a port
-    /// fail always.
+    /// Connections whose rate or priority failed and was not tried again since, but those that
+    /// always fail.
     pub(crate) fn to_retry(&self) -> impl Iterator<Item = &Connection> {
         let failed = self.things.iter().filter(|(_, f)| f.sequence > 0 && f.retried.is_none());
         failed.filter_map(|(thing, _)| match thing {
             Thing::Rate(connection) | Thing::Priority(connection) => {
-                let ports = [connection.source.port(), connection.destination.port()];
-                Some(connection).filter(|_| !ports.contains(&0))
+                connection.limitable().is_ok().then_some(connection)
             }
             _ => None,
         })
@@ -159,5 +158,30 @@ impl Failures {
             more => format!(" (and {more} more)"),
         };
         Some(format!("{} is not enforced: {}{more}", thing.name(), failure.reason))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use units::Rate;
+
+    use super::*;
+
+    #[test]
+    fn what_always_fails_is_not_tried_again() {
+        let mut failures = Failures::default();
+        let mut fail = |source: &str| {
+            let [source, destination] = [source, "10.0.0.2:80"].map(|end| end.parse().unwrap());
+            let connection = Connection { source, destination };
+            let command = Command::Pace { connection, rate_bps: Some(Rate::from_mbps(1)) };
+            failures.failed(&command, 1, "no", 10);
+            connection
+        };
+        let full = fail("10.0.0.1:1");
+        fail("10.0.0.1:0");
+        fail("[fd00::1]:1");
+        assert_eq!(Vec::from_iter(failures.to_retry()), [&full]);
     }
 }

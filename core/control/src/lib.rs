@@ -29,7 +29,8 @@ mod status;
 mod view;
 
 pub use config::{
-    Config, ConfigError, Enforcement, HostConfig, LEASE, Limits, PortConfig, SwitchConfig,
+    Config, ConfigError, Enforcement, GRACE, HostConfig, LEASE, Limits, PortConfig, SAMPLE,
+    SwitchConfig,
 };
 pub use controller::{Change, Controller};
 pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal};

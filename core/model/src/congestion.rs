@@ -51,7 +51,7 @@ pub struct PortWatch {
 
 impl Thresholds {
     /// Most packets that a live port's queue counts, and so the highest H that an agent can watch.
-    pub const MOST_LIVE: u32 = 4096;
+    pub const MOST_LIVE: u32 = 4095;
 
     /// Whether they rise from above zero.
     pub const fn rise(&self) -> bool {

@@ -121,10 +121,6 @@ impl FlowMod<'_> {
         fields: List::EMPTY,
         instructions: List::EMPTY,
     };
-
-    /// Deletes every entry of every table. A start, as [`FlowMod::ADD`] is.
-    pub const DELETE_ALL: Self =
-        Self { table: TableId::ALL, command: FlowCommand::DELETE, ..Self::ADD };
 }
 
 impl<'a> FlowMod<'a> {

@@ -27,8 +27,6 @@ pub mod tcp_flags {
     pub const SYN: u16 = 0x002;
     /// The connection is refused.
     pub const RST: u16 = 0x004;
-    /// Hand over now.
-    pub const PSH: u16 = 0x008;
     /// The acknowledgement number counts.
     pub const ACK: u16 = 0x010;
 }

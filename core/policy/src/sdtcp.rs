@@ -51,7 +51,7 @@ const HIGH: Parameter = Parameter::new(
     "high",
     PACKETS,
     Value::Integer(85),
-    "packets at which it is congested most severely (H); live at most 4096",
+    "packets at which it is congested most severely (H); live at most 4095",
 )
 .published("section 5.1");
 

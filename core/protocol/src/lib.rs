@@ -35,3 +35,20 @@ pub struct Connection {
     /// Where the data goes to. Port 0: not known, any.
     pub destination: SocketAddr,
 }
+
+impl Connection {
+    /// Whether it can be limited by itself: kernels and switches tell connections apart by two addresses
+    /// of one family with their ports.
+    ///
+    /// # Errors
+    /// What keeps it from that, for people.
+    pub fn limitable(&self) -> Result<(), &'static str> {
+        if self.source.port() == 0 || self.destination.port() == 0 {
+            return Err("a port of the connection is not known; declare both");
+        }
+        if self.source.is_ipv4() != self.destination.is_ipv4() {
+            return Err("the connection's addresses are of two families");
+        }
+        Ok(())
+    }
+}

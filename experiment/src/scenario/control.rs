@@ -47,7 +47,7 @@ pub(super) fn read(value: &Value<'_>) -> Result<Control, DocumentError> {
     let processing =
         fields.or("processing", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
     let metered =
-        fields.or("enforcement", false, |v| v.choice(&[("pacing", false), ("meter", true)]))?;
+        fields.or("enforcement", false, |v| v.choice(&[("pacing", false), ("meters", true)]))?;
     let enforcement = if metered {
         let burst = fields.need("burst", "\"15 KB\"")?;
         Enforcement::Meter { burst: between(&burst, Bytes::new(64), Bytes::new(1 << 30))? }

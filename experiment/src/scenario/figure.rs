@@ -32,7 +32,7 @@ pub(super) fn read(value: &Value<'_>) -> Read<Vec<Figure>> {
 
 fn read_one(value: &Value<'_>) -> Read<Figure> {
     let mut fields = value.fields()?;
-    let text = fields.need("text", "\"phurti\"")?.name()?;
+    let text = fields.need("text", "\"phurti\"")?.label()?;
     let number = number(&fields.need("number", "\"6.4\"")?)?;
     let panel = fields.or("panel", String::new(), |v| Ok(v.text()?.to_owned()))?;
     let stands_in_for = fields.or("stands_in_for", String::new(), |v| Ok(v.text()?.to_owned()))?;

@@ -146,7 +146,7 @@ impl Scenario {
         let document = Document::read(file, text, overrides)?;
         let mut root = Value::root(&document).fields()?;
 
-        let name = root.need("name", "\"my-scenario\"")?.name()?;
+        let name = root.need("name", "\"my-scenario\"")?.label()?;
         let title = root.need("title", "\"One line for people\"")?.text()?.to_owned();
         let source = root.or("source", String::new(), |v| Ok(v.text()?.to_owned()))?;
         let seed = root.or("seed", 1, |v| Ok(v.integer(0..=i64::MAX)?.unsigned_abs()))?;

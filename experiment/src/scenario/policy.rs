@@ -62,7 +62,7 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, DocumentEr
     let transport = fields.or("transport", base, |v| transport::read(v, base))?;
     let segment = Bytes::new(u64::from(transport.mss));
     let (policy, parameters) = policies::read(&mut fields, segment)?;
-    let label = fields.or("label", policy.name.to_owned(), Value::name)?;
+    let label = fields.or("label", policy.name.to_owned(), Value::label)?;
     fields.done()?;
     let written = value.written(&["label", "transport"])?;
     Ok(PolicySpec { label, policy, parameters, transport, written })

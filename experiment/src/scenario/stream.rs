@@ -100,7 +100,7 @@ fn operator(
         }
     };
     Ok(Operator {
-        name: fields.need("name", "\"split\"")?.name()?,
+        name: fields.need("name", "\"split\"")?.label()?,
         hosts: places,
         rate: fields.or("rate", 0.0, |v| v.number(0.0..=1e7))?,
         random: fields.or("arrivals", false, |v| v.choice(&[("even", false), ("random", true)]))?,

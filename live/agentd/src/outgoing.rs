@@ -8,8 +8,11 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use wire::lines;
 
-/// Beyond so many octets that wait, reports are lost: what stands is sampled again.
-const MOST: usize = 16 << 20;
+/// Beyond so many octets that wait, samples of connections are left out: they are taken again.
+const MANY: usize = 16 << 20;
+/// Beyond so many, the connection ends: nothing else is left out of a stream that goes on. Answers to all
+/// that a controller may have waiting for an agent (16 MiB) stay below it.
+const MOST: usize = 4 * MANY;
 /// Between signs of life.
 const ALIVE: Duration = Duration::from_secs(5);
 /// A controller that takes nothing for so long is taken for dead.
@@ -31,13 +34,17 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
         Self { writer, waiting: Vec::new(), is_flushed: true, moved: Instant::now() }
     }
 
-    /// Has a report sent.
+    /// Has a report sent, after those before it.
     ///
     /// # Errors
-    /// One that JSON can't express.
+    /// One that JSON can't express, or more waits than a controller that reads would leave.
     pub fn tell(&mut self, report: &Report) -> io::Result<()> {
         if self.waiting.len() > MOST {
-            tracing::debug!("a report could not be told");
+            let why = "the controller reads too slowly";
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, why));
+        }
+        if self.waiting.len() > MANY && matches!(report, Report::Connections { .. }) {
+            tracing::debug!("a sample could not be told");
             return Ok(());
         }
         Ok(lines::append(report, &mut self.waiting)?)
@@ -70,7 +77,10 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
 
 #[cfg(test)]
 mod tests {
-    use tokio::io::AsyncReadExt as _;
+    use protocol::agent::Command;
+    use tokio::io::{AsyncReadExt as _, BufReader};
+    use units::Span;
+    use wire::lines::Lines;
 
     use super::*;
 
@@ -107,5 +117,42 @@ mod tests {
             }
         };
         assert_eq!(why.kind(), io::ErrorKind::TimedOut, "after {rounds}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_are_never_left_out_and_what_waits_is_bounded() {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let mut outgoing = Outgoing::new(ours);
+        let sample = Report::Connections { connections: Vec::new() };
+        let failed = |sequence| Report::Failed {
+            epoch: 1,
+            sequence,
+            command: Command::Sample { every_ns: Span::ZERO },
+            reason: "x".repeat(1 << 20),
+        };
+        for sequence in 0..20 {
+            outgoing.tell(&failed(sequence)).unwrap();
+        }
+        outgoing.tell(&sample).unwrap();
+        outgoing.tell(&Report::Applied { epoch: 1, sequence: 20 }).unwrap();
+        let mut lines = Lines::new(BufReader::new(theirs), 2 << 20);
+        let reading = async {
+            for sequence in 0..20 {
+                assert_eq!(lines.next::<Report>().await.unwrap(), Some(Some(failed(sequence))));
+            }
+            let last = lines.next::<Report>().await.unwrap();
+            assert_eq!(last, Some(Some(Report::Applied { epoch: 1, sequence: 20 })));
+        };
+        let sending = async {
+            loop {
+                outgoing.send().await.unwrap();
+            }
+        };
+        tokio::select! {
+            () = reading => {}
+            () = sending => {}
+        }
+        let told = (0..1_000).find(|sequence| outgoing.tell(&failed(*sequence)).is_err());
+        assert_eq!(told, Some(64), "a controller that doesn't read");
     }
 }

@@ -93,4 +93,7 @@ async fn pins_belong_to_one_agent_at_a_time() {
     let next = Pacer::start(&options).unwrap();
     assert_eq!(next.stop(&[]).unwrap(), Stopped::Clean);
     assert!(!configured.pins.exists());
+    // The domain name of a host is one for an agent too.
+    let options = PacerOptions { name: "h1.dc1.example.org".to_owned(), ..options };
+    assert_eq!(Pacer::start(&options).unwrap().stop(&[]).unwrap(), Stopped::Clean);
 }

@@ -56,7 +56,7 @@ struct wm_statistics {
 	__u32 state;
 };
 
-/* Most packets that a virtual queue knows of, as Thresholds::MOST_LIVE; a power of two. */
+/* Places for packets of a virtual queue: Thresholds::MOST_LIVE, and one that stays free. A power of two. */
 enum { WM_ROOM = 4096 };
 
 /* How a port is watched. */

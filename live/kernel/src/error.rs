@@ -57,12 +57,6 @@ pub enum Error {
         /// The highest one seen.
         standing: u64,
     },
-    /// A rate that the kernel can't hold.
-    #[error("{0} can't be held: SO_MAX_PACING_RATE takes 8 bit/s to 34.3 Gbit/s")]
-    Rate(units::Rate),
-    /// Thresholds that can't be watched.
-    #[error("{0}")]
-    Thresholds(agent::Failure),
     /// A setting that makes no sense.
     #[error("{setting}: {remedy}")]
     Setting {
@@ -71,9 +65,14 @@ pub enum Error {
         /// What it must be.
         remedy: &'static str,
     },
-    /// A connection whose ends are of different families, or whose ports aren't known.
-    #[error("{} to {}: needs two addresses of one family, both with ports", .0.source, .0.destination)]
-    Unnamed(Connection),
+    /// A connection that can't be limited.
+    #[error("{} to {}: {why}", .connection.source, .connection.destination)]
+    Unnamed {
+        /// Which.
+        connection: Connection,
+        /// Why.
+        why: &'static str,
+    },
     /// There is no such port.
     #[error("no port {0}")]
     NoPort(u32),

@@ -89,12 +89,10 @@ impl Value {
 /// The key of a connection.
 ///
 /// # Errors
-/// [`Error::Unnamed`]: ends of different families, or a port that isn't known.
+/// [`Error::Unnamed`].
 pub(crate) fn key(connection: &Connection) -> Result<[u8; CONNECTION], Error> {
+    connection.limitable().map_err(|why| Error::Unnamed { connection: *connection, why })?;
     let Connection { source, destination } = connection;
-    if source.is_ipv4() != destination.is_ipv4() || source.port() == 0 || destination.port() == 0 {
-        return Err(Error::Unnamed(*connection));
-    }
     let mut key = [0; CONNECTION];
     for (place, end) in [source, destination].into_iter().enumerate() {
         let octets = match end.ip() {
@@ -132,7 +130,7 @@ mod tests {
                 source: source.parse().unwrap(),
                 destination: destination.parse().unwrap(),
             };
-            assert!(matches!(key(&connection), Err(Error::Unnamed(_))));
+            assert!(matches!(key(&connection), Err(Error::Unnamed { .. })));
         }
     }
 }

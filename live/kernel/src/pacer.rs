@@ -17,9 +17,6 @@ use crate::objects::{PACE, map, map_mut, open_map, program, program_mut};
 use crate::pins::Pins;
 use crate::{Error, Lease, Namespace, Statistics, statistics, unified_mount};
 
-/// What the kernel reads as no limit is the first value that can't be one.
-const MOST: u64 = u32::MAX as u64 - 1;
-
 /// The maps that survive the agent.
 const KEPT: [&str; 3] = ["leases", "limits", "sockets"];
 
@@ -120,17 +117,15 @@ impl Pacer {
     }
 
     /// Holds a connection to a rate of frame bytes under the lease that was renewed last, or lets it
-    /// go. It may exist already, or begin while the lease lasts. Obeyed with its next acknowledgement.
+    /// go. It may exist already, or begin while the lease lasts. Obeyed with its next acknowledgement. The
+    /// agent has checked the rate.
     ///
     /// # Errors
-    /// [`Error::Rate`], [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
+    /// [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
     pub fn pace(&mut self, connection: &Connection, limit: Option<Rate>) -> Result<(), Error> {
         let key = key(connection)?;
         let Some(rate) = limit else { return self.forget(&key) };
         let octets = rate.bytes_in(Span::from_secs(1)).get();
-        if octets == 0 || octets > MOST {
-            return Err(Error::Rate(rate));
-        }
         let value = Value::default().u64(octets).u64(self.leases.epoch());
         map(&self.object, "limits")
             .update(&key, &value.done(), MapFlags::ANY)

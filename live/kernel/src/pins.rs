@@ -44,7 +44,8 @@ impl Pins {
                 .map_err(|error| Error::file(root)(io::Error::from(error)))?;
             fs::create_dir(root.join(OURS)).map_err(Error::file(root.join(OURS)))?;
         }
-        let path = root.join(name);
+        // This file system has no dots in names.
+        let path = root.join(name.replace('.', ":"));
         loop {
             let is_new = match fs::create_dir(&path) {
                 Ok(()) => true,

@@ -233,10 +233,10 @@ impl Port {
         }
     }
 
-    /// Watches the queue, or stops.
+    /// Watches the queue, or stops. The agent has checked the thresholds.
     ///
     /// # Errors
-    /// [`Error::Setting`]: a rate or a buffer of zero; [`Error::Thresholds`].
+    /// [`Error::Setting`]: a rate or a buffer of zero.
     pub fn watch(&mut self, watch: Option<Watch>) -> Result<(), Error> {
         if let Some(watch) = watch {
             let nothing = matches!(watch.buffer, Buffer::Packets(0) | Buffer::Bytes(Bytes::ZERO));
@@ -244,7 +244,6 @@ impl Port {
                 let remedy = "the rate and the buffer must be above zero";
                 return Err(Error::Setting { setting: "watch", remedy });
             }
-            watch.thresholds.as_ref().map_or(Ok(()), agent::check).map_err(Error::Thresholds)?;
         }
         self.watch = watch;
         self.configure()
@@ -426,7 +425,8 @@ impl Port {
         let [first, end] = [fields.u32(), fields.u32()];
         let ring = fields.0;
         let packets = |number: u32| {
-            let place = 16 * (number % Thresholds::MOST_LIVE) as usize;
+            // The ring has a place more, which stays free.
+            let place = 16 * (number % (Thresholds::MOST_LIVE + 1)) as usize;
             let mut fields = Fields(ring.get(place..).unwrap_or(&[]));
             let _leaves = fields.u64();
             fields.u32()

@@ -40,8 +40,8 @@ impl Default for Governance {
         Self {
             enforcement: Enforcement::default(),
             lease: control::LEASE,
-            sample: Span::from_secs(1),
-            grace: Span::from_secs(10),
+            sample: control::SAMPLE,
+            grace: control::GRACE,
             trace: false,
         }
     }

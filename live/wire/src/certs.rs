@@ -12,7 +12,7 @@ use rcgen::{
     Issuer, KeyPair, KeyUsagePurpose,
 };
 
-use crate::identity::{Identity, Role, is_name};
+use crate::identity::{Identity, Role};
 
 /// How long the authority is valid.
 const AUTHORITY: Duration = Duration::from_secs(10 * 365 * 86_400);
@@ -101,7 +101,7 @@ pub fn make(
         .map_err(|error| CertsError::Certificate { file: ca.clone(), error })?;
     for order in orders {
         let Identity { role, name } = &order.identity;
-        if !is_name(name) {
+        if !model::is_name(name) {
             return Err(CertsError::Name(name.clone()));
         }
         let file = directory.join(format!("{role}-{name}.crt"));

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use model::is_name;
 use serde::Serialize;
 use x509_parser::parse_x509_certificate;
 
@@ -84,10 +85,4 @@ impl Identity {
         let role = role.ok_or(Nameless("has no role in its organizational unit"))?;
         Ok(Self { role, name: name.to_owned() })
     }
-}
-
-/// Whether a text can be a name: 1 to 64 of `a-z`, `A-Z`, `0-9`, `-`, `_` and `.`, not a dot first.
-pub fn is_name(text: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    (1..=64).contains(&text.len()) && !text.starts_with('.') && text.chars().all(plain)
 }

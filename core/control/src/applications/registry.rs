@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use model::{FlowId, JobId, NodeId, StreamSample, TaskId};
+use model::{Declared, FlowId, JobId, NodeId, StreamSample, TaskId};
 use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
 
@@ -219,6 +219,14 @@ impl Registry {
 
     pub(crate) fn job_mut(&mut self, job: JobId) -> Option<&mut Job> {
         self.jobs.get_mut(job.index())?.as_mut()
+    }
+
+    /// What a policy is told of a declared flow; `None` where it was only seen.
+    pub(crate) fn declared(&self, id: FlowId) -> Option<Declared> {
+        let flow = self.flow(id)?;
+        let ((job, _), (src, dst)) = (flow.owner?, flow.ends);
+        let size = flow.size.unwrap_or(Bytes::MAX);
+        Some(Declared::FlowRequest { job, flow: id, src, dst, size })
     }
 
     pub(crate) fn flow(&self, flow: FlowId) -> Option<&Flow> {

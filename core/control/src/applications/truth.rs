@@ -25,20 +25,20 @@ const SLACK: Bytes = Bytes::new(65_536);
 const SLACK_PART: u64 = 64;
 
 impl Registry {
-    /// Checks the declared size of a flow against what has been delivered: its job and the size that
-    /// it counts as from now on, when the declared one is false.
-    pub(crate) fn check_size(&mut self, id: FlowId) -> Option<(JobId, Bytes)> {
+    /// Checks the declared size of a flow against what has been delivered. When it is false, the flow
+    /// counts as another from now on; returns its job and its ends.
+    pub(crate) fn check_size(&mut self, id: FlowId) -> Option<(JobId, (NodeId, NodeId))> {
         let flow = self.flow_mut(id)?;
         let (size, (job, _)) = (flow.size?, flow.owner?);
         if flow.delivered <= size + SLACK + Bytes::new(size.get() / SLACK_PART) {
             return None;
         }
-        let new = flow.delivered * 2;
-        flow.size = Some(new);
+        flow.size = Some(flow.delivered * 2);
+        let ends = flow.ends;
         let is_first = flow.contradicted.is_none();
         flow.contradicted.get_or_insert(Lie::Size { declared: size });
         self.note_lie(job, is_first);
-        Some((job, new))
+        Some((job, ends))
     }
 
     /// What a job that has declared sizes really moves between two hosts, as messages for a policy.
@@ -124,7 +124,7 @@ mod tests {
         let (mut registry, id) = one_flow();
         let mut delivered = |bytes| {
             registry.flow_mut(id).expect("it is there").delivered = Bytes::new(bytes);
-            registry.check_size(id).map(|(_, size)| size.get())
+            registry.check_size(id).map(|_| registry.flow(id).unwrap().size.unwrap().get())
         };
         assert_eq!(delivered(MEGA + 65_536), None, "headers of the application");
         assert_eq!(delivered(2 * MEGA), Some(4 * MEGA));

@@ -73,9 +73,8 @@ impl Controller {
             return;
         };
         self.desired.touch(flow.connection);
-        if let Some((job, _)) = flow.owner {
-            let ((src, dst), size) = (flow.ends, flow.size.unwrap_or(Bytes::MAX));
-            self.tell(Declared::FlowRequest { job, flow: id, src, dst, size });
+        if let Some(request) = self.registry.declared(id) {
+            self.tell(request);
         }
     }
 

@@ -278,17 +278,16 @@ impl Controller {
 
     /// Has a flow whose declared size was false end for the policy, and enter again.
     fn check_size(&mut self, id: FlowId) {
-        let Some((job, size)) = self.registry.check_size(id) else {
+        let Some((job, (src, dst))) = self.registry.check_size(id) else {
             return;
         };
         self.counters.contradictions += 1;
         self.tell(Declared::FlowComplete { job, flow: id });
         // What the policy wanted of the flow that ends, it may not want of the one that enters.
         self.intend(id, |wanted| wanted.limit = None);
-        let Some((src, dst)) = self.registry.flow(id).map(|flow| flow.ends) else {
-            return;
-        };
-        self.tell(Declared::FlowRequest { job, flow: id, src, dst, size });
+        if let Some(request) = self.registry.declared(id) {
+            self.tell(request);
+        }
         for declared in self.registry.corrected_sizes(job, src, dst).into_iter().flatten() {
             self.tell(declared);
         }

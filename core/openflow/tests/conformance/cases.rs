@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use units::Span;
 use watermaster_openflow::*;
 
-use crate::controller::Rig;
+use crate::controller::{DELETE_ALL, Rig};
 use crate::frames::{IP_B, Segment, datagram, segment};
 use manage::*;
 
@@ -599,7 +599,7 @@ fn entries_are_deleted(rig: &mut Rig) {
     let fields = List::of(&narrow);
     delete(rig, FlowMod { command, priority: 9, fields, ..FlowMod::ADD }, &[3, 2, 1]);
     delete(rig, FlowMod { command, priority: 2, fields, ..FlowMod::ADD }, &[3, 1]);
-    delete(rig, FlowMod::DELETE_ALL, &[]);
+    delete(rig, DELETE_ALL, &[]);
 }
 
 /// The invariant of every controller: what it puts in and takes out again leaves no trace.

@@ -8,6 +8,10 @@ use testing::wait::PATIENCE;
 use units::{Span, Time};
 use watermaster_openflow::*;
 
+/// Deletes every entry of every table.
+pub const DELETE_ALL: FlowMod<'_> =
+    FlowMod { table: TableId::ALL, command: FlowCommand::DELETE, ..FlowMod::ADD };
+
 /// A switch with the ports 1 to 4, named p1 to p4, whose time stands still until it is moved.
 pub trait Device {
     /// Sends bytes to it; fetches what it sends, waiting a little when there is nothing.
@@ -181,7 +185,7 @@ impl Rig {
 
     /// Takes away what an earlier test left.
     pub fn reset(&mut self) {
-        self.tell(Message::FlowMod(FlowMod::DELETE_ALL)).unwrap();
+        self.tell(Message::FlowMod(DELETE_ALL)).unwrap();
         let (kind, buckets) = (GroupKind::ALL, List::EMPTY);
         let (command, group) = (GroupCommand::DELETE, GroupId::ALL);
         self.tell(Message::GroupMod(GroupMod { command, kind, group, buckets })).unwrap();

@@ -15,7 +15,7 @@ use protocol::agent::Report;
 use tokio::io::BufReader;
 use tokio::time::timeout;
 use wire::EXCHANGE;
-use wire::identity::{Role, is_name};
+use wire::identity::Role;
 use wire::lines::Lines;
 
 use super::answers::{Wrong, may_act};
@@ -33,7 +33,7 @@ pub async fn exchange(
     Path(agent): Path<String>,
     mut request: Request,
 ) -> Result<Response, Wrong> {
-    if !is_name(&agent) {
+    if !model::is_name(&agent) {
         let reason = "is no name; use 1 to 64 letters, digits, -, _ and .";
         return Err(Wrong::new(StatusCode::BAD_REQUEST, "agent", reason));
     }

@@ -12,7 +12,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use protocol::application::{Declaration, Problem, Taken};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use wire::identity::{Role, is_name};
+use wire::identity::Role;
 
 use super::answers::{Wrong, json, may_act};
 use crate::hub::{Admission, Hub};
@@ -68,7 +68,7 @@ pub async fn leave(
 }
 
 fn permitted(admission: &Admission, application: &str) -> Result<(), Wrong> {
-    if !is_name(application) {
+    if !model::is_name(application) {
         let reason = "is no name; use 1 to 64 letters, digits, -, _ and .";
         return Err(Wrong::new(StatusCode::BAD_REQUEST, "application", reason));
     }
