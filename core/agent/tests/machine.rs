@@ -207,8 +207,10 @@ fn what_has_ended_makes_room_and_is_forgotten() {
         let each = |source| [pace(source, Some(RATE)), window(source, Some(CAP)), class(source, 1)];
         sources.flat_map(each).collect()
     };
-    // The epoch's lease ends while another stands; or nothing does, and the same epoch begins again.
-    for (next, ticks) in [(2, true), (1, true), (1, false)] {
+    // The epoch's lease ends while another stands; or nothing does, and the same epoch begins again; or
+    // the next epoch takes its place.
+    for (next, at, ticks) in [(2, s(3), true), (1, s(3), true), (1, s(3), false), (9, s(1), false)]
+    {
         let mut host = Host::new();
         host.all(s(0), 1, all(1..=4));
         if next == 2 {
@@ -217,18 +219,16 @@ fn what_has_ended_makes_room_and_is_forgotten() {
         assert_eq!(host.kernel.granted().count(), 4);
         host.operations.clear();
         if ticks {
-            assert_eq!(host.agent.deadline(), Some(s(3)));
-            assert_eq!(host.tick(s(3)), []);
+            assert_eq!(host.agent.deadline(), Some(at));
+            assert_eq!(host.tick(at), []);
             assert_eq!(host.operations, [Operation::Sweep]);
             assert_eq!(host.kernel.granted().count(), 0, "swept out");
         }
         host.operations.clear();
-        assert_eq!(host.all(s(3), next, all(5..=8)), [host.applied(next)], "there is room");
-        assert_eq!(host.operations.len(), 13, "and nothing to end: {:?}", host.operations);
-        host.operations.clear();
         let gone = vec![pace(1, None), window(1, None), class(1, 0)];
-        assert_eq!(host.told(s(3), next, false, gone), Ok(vec![host.applied(next)]));
-        assert!(matches!(host.operations[..], [Operation::Renew { .. }]));
+        let answer = host.all(at, next, [gone, all(5..=8)].concat());
+        assert_eq!(answer, [host.applied(next)], "there is room");
+        assert_eq!(host.operations.len(), 13, "and nothing to end: {:?}", host.operations);
     }
 }
 

@@ -4,15 +4,18 @@
 mod in_memory;
 
 use in_memory::{SECOND, Shape, address, connection, step};
+use model::{Cap, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
-use protocol::agent::{Capability, Report};
+use protocol::Connection;
+use protocol::agent::{Capability, Command, Commands, ConnectionReport, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
-use units::{Bytes, Time};
+use units::{Bytes, Rate, Span, Time};
 use watermaster_control::record::{
     self, Configuration, Content, Continuation, Fnv, Record, RecordError, Records,
 };
 use watermaster_control::{
-    Change, ChannelId, Config, Configure, Controller, Digest, Input, Output, OwnedInput, Replay,
+    Change, ChannelId, Closing, Config, Configure, Controller, Digest, Input, Output, OwnedInput,
+    Refusal, Replay,
 };
 
 /// Makes a controller with the policy of this name, whatever was recorded.
@@ -289,6 +292,121 @@ fn what_is_read_is_written_the_same() {
     let read: Vec<_> = records(&part).map(Result::unwrap).collect();
     assert_eq!(read[0].content, Content::Continued(continuation));
     assert_eq!(written(read), part);
+}
+
+/// Programs of one version of the form read each other's recordings. This one has every kind of record,
+/// and of what records and outputs hold.
+#[test]
+fn the_form_is_bound_to_its_version() {
+    let commands = Commands {
+        epoch: 1,
+        sequence: 2,
+        lease_ns: Span::from_nanos(3),
+        complete: true,
+        commands: commands(),
+    };
+    let mut digest = Digest::default();
+    digest.add_record(&[1]);
+    digest.add_outputs(&[
+        Output::Switch(ChannelId(1), vec![2]),
+        Output::CloseSwitch(ChannelId(3), Closing::Session(openflow::Closed::Silence)),
+        Output::CloseSwitch(ChannelId(3), Closing::Replaced),
+        Output::CloseSwitch(ChannelId(3), Closing::Outranked),
+        Output::Agent(ChannelId(4), commands),
+        Output::CloseAgent(
+            ChannelId(5),
+            Closing::Refused(Refusal { field: "type", reason: "no".into(), busy: true }),
+        ),
+    ]);
+    let channel = ChannelId(6);
+    let declared = declarations()
+        .into_iter()
+        .map(|declaration| OwnedInput::Declared { application: "hadoop".into(), declaration });
+    let inputs = [
+        OwnedInput::SwitchConnected(channel),
+        OwnedInput::SwitchBytes(channel, vec![7, 8]),
+        OwnedInput::SwitchGone(channel),
+        OwnedInput::ApplicationGone("hadoop".into()),
+        OwnedInput::AgentConnected { channel, identity: "left".into() },
+        OwnedInput::AgentGone(channel),
+        OwnedInput::Tick,
+    ];
+    let inputs = inputs.into_iter().chain(declared);
+    let inputs = inputs.chain(reports().into_iter().map(|r| OwnedInput::Reported(channel, r)));
+    let others = [
+        Content::Started(1, configuration()),
+        Content::Continued(Continuation { epoch: 1, part: 2, before: Fnv(3) }),
+        Content::Changed(configuration()),
+        Content::Digest(digest),
+    ];
+    let contents = others.into_iter().chain(inputs.map(Content::Input));
+    let records = contents.map(|content| Record { at: Time::from_nanos(9), content });
+    let mut sum = Fnv::default();
+    sum.update(&written(records));
+    let [.., version] = *record::MAGIC;
+    assert_eq!(
+        (version, format!("{:016x}", sum.0)),
+        (5, "2b2c30a23e7d8e4e".into()),
+        "the form has changed: raise the version in MAGIC, then write both here"
+    );
+}
+
+/// One of each kind, and of what they hold.
+fn commands() -> Vec<Command> {
+    let (node, interface) = (|| String::from("s0"), || String::from("eth0"));
+    let cap = Some(Cap { bytes: Bytes::new(1), floor_segments: 2 });
+    let recovery = Span::from_nanos(4);
+    let thresholds = Some(Thresholds { low: 1, medium: 2, high: 3, recovery });
+    let watch = Some(PortWatch { thresholds });
+    let connection = connection(0, 3, 1);
+    vec![
+        Command::Pace { connection, rate_bps: Some(Rate::from_bps(5)) },
+        Command::Prioritize { connection, priority: 6 },
+        Command::Window { node: node(), interface: interface(), connection: None, cap },
+        Command::Window {
+            node: node(),
+            interface: interface(),
+            connection: Some(connection),
+            cap: None,
+        },
+        Command::Watch { node: node(), interface: interface(), watch },
+        Command::Sample { every_ns: Span::from_nanos(7) },
+    ]
+}
+
+/// The same.
+fn reports() -> Vec<Report> {
+    let six = |last, port| ([0x2001, 0xdb8, 0, 0, 0, 0, 0, last], port).into();
+    let connection = Connection { source: six(1, 2), destination: six(3, 4) };
+    let sampled = ConnectionReport {
+        connection,
+        delivered_bytes: Bytes::new(1),
+        unsent_bytes: Bytes::new(2),
+        in_flight_bytes: Bytes::new(3),
+        rtt_ns: Span::from_nanos(4),
+        retransmissions: 5,
+    };
+    let host = protocol::agent::Host { name: "h0".into(), addresses: vec![address(0)] };
+    let congested = |severity| Report::Congested {
+        node: "s0".into(),
+        interface: "eth0".into(),
+        severity,
+        queue_bytes: Bytes::new(6),
+    };
+    let failed = |command| Report::Failed { epoch: 1, sequence: 2, command, reason: "no".into() };
+    let hello =
+        Report::Hello { hosts: vec![host], capabilities: Capability::ALL.to_vec(), epoch: 1 };
+    let few = [
+        hello,
+        Report::Connections { connections: vec![sampled] },
+        Report::Opened { connection },
+        Report::Closed { connection },
+        Report::Applied { epoch: 1, sequence: 2 },
+        Report::Stale { epoch: 1, obeys: 2 },
+    ];
+    let severities = [Severity::Recovered, Severity::Low, Severity::Medium, Severity::High];
+    let all = few.into_iter().chain(severities.map(congested));
+    all.chain(commands().into_iter().map(failed)).collect()
 }
 
 /// The seeds of the fuzz targets are what this test records: `CONTROL_SEEDS=fuzz/seeds` writes them

@@ -253,6 +253,32 @@ fn the_rate_of_a_pair_is_divided_among_those_that_send() {
     assert_eq!(rig.decided([pace, pair(20)]), [paced(1, rate(5)), paced(2, rate(10))]);
 }
 
+/// A flow whose declared size was false ends for the policy and enters again: a rate of the one that
+/// ended is nothing that the policy wants of the other.
+#[test]
+fn a_flow_that_enters_again_is_held_to_nothing() {
+    let mut rig = Rig::with_a_flow();
+    let (job, connection) = ("sort".into(), connection(2));
+    let bytes = Some(Bytes::new(1_000_000));
+    let declaration = Declaration::FlowRequest { job, flow: 2, connection, bytes };
+    rig.told(Input::Declared { application: "app", declaration: &declaration });
+    let (flow, limit) = (FlowId(1), Some(Rate::from_mbps(5)));
+    assert_eq!(rig.decided([Directive::Pace { flow, limit }]), [paced(2, limit)]);
+    rig.told(Input::Reported(rig.channel, &Report::Opened { connection }));
+    let connections = vec![ConnectionReport {
+        connection,
+        delivered_bytes: Bytes::new(10_000_000),
+        unsent_bytes: Bytes::ZERO,
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::ZERO,
+        retransmissions: 0,
+    }];
+    let commands = rig.told(Input::Reported(rig.channel, &Report::Connections { connections }));
+    let ended = Declared::FlowComplete { job: JobId(0), flow };
+    assert!(rig.policy.0.lock().unwrap().0.contains(&ended.into()));
+    assert_eq!(commands, [paced(2, None)]);
+}
+
 #[test]
 fn the_policy_is_told_of_a_congested_port() {
     let mut rig = Rig::new();

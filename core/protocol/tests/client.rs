@@ -119,7 +119,8 @@ impl Controller {
                 return Err((429, problem("application", Some(taken))));
             }
             if is_unwanted(declaration) || !self.held.take(declaration) {
-                let status = if taken % 2 == 0 { 422 } else { 429 };
+                let is_start = matches!(declaration, Declaration::JobStart { .. });
+                let status = if is_start { 422 } else { 429 };
                 return Err((status, problem("flow", Some(taken))));
             }
         }
@@ -394,11 +395,15 @@ proptest! {
 #[test]
 fn what_is_said_again_is_counted_once_and_what_ended_unsaid_is_not_said() {
     let mut world = World::new(Limits::default(), usize::MAX);
-    for said in [start("a"), request("a", 1, 1), request("a", 2, 2), end("a", 2), start("b")] {
+    for said in [start("b"), complete("b"), start("a"), request("a", 1, 1)] {
         world.client.declare(said);
     }
-    world.client.declare(complete("b"));
+    assert_eq!(world.client.waiting(), 2, "nothing of b");
     world.settle();
+    for said in [request("a", 2, 2), end("a", 2)] {
+        world.client.declare(said);
+    }
+    assert!(world.client.is_settled(), "nothing of a flow that ended unsaid");
     world.step(Step::NewController);
     world.settle();
     let account = world.client.account();
@@ -426,6 +431,23 @@ fn an_end_is_said_to_whoever_may_have_taken_the_request_without_an_answer() {
     world.client.declare(complete("a"));
     world.settle();
     assert_eq!(world.controller.held, Held::default());
+}
+
+#[test]
+fn a_request_that_cant_be_read_is_halved_until_it_is_one_declaration() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.settle();
+    (0..8).for_each(|job| world.client.declare(start(&job.to_string())));
+    let sizes = [413, 400, 413, 400].map(|status| {
+        let Some(Action::Declare(said)) = world.client.poll(world.now) else { panic!() };
+        let size = said.len();
+        world.client.refused(world.now, status, &Problem::default(), 0);
+        size
+    });
+    assert_eq!(sizes, [8, 4, 2, 1]);
+    world.settle();
+    let Account { taken, refused, connections, .. } = world.client.account();
+    assert_eq!((*taken, *refused, *connections), (7, 1, 1));
 }
 
 #[test]

@@ -401,7 +401,15 @@ impl Port {
     /// # Errors
     /// What the kernel says.
     pub fn pass_out(&self, packet: &[u8]) -> Result<Vec<u8>, Error> {
-        self.pass("leaving", packet, 1).map(|(passed, _)| passed)
+        self.pass_out_as(packet, 1)
+    }
+
+    /// The same of one that the kernel cuts into so many packets only when they have passed.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn pass_out_as(&self, packet: &[u8], packets: u32) -> Result<Vec<u8>, Error> {
+        self.pass("leaving", packet, packets, 1).map(|(passed, _)| passed)
     }
 
     /// What becomes of a packet that comes in: for tests, on no wire.
@@ -409,7 +417,7 @@ impl Port {
     /// # Errors
     /// What the kernel says.
     pub fn pass_in(&self, packet: &[u8]) -> Result<Vec<u8>, Error> {
-        self.pass("returning", packet, 1).map(|(passed, _)| passed)
+        self.pass("returning", packet, 1, 1).map(|(passed, _)| passed)
     }
 
     /// The virtual queue as the last packet left it: for tests.
@@ -448,14 +456,24 @@ impl Port {
     /// # Errors
     /// What the kernel says.
     pub fn cost(&self, leaving: &[u8], returning: &[u8], rounds: u32) -> Result<[Span; 2], Error> {
-        let [(_, leaving), (_, returning)] =
-            [self.pass("leaving", leaving, rounds)?, self.pass("returning", returning, rounds)?];
+        let (_, leaving) = self.pass("leaving", leaving, 1, rounds)?;
+        let (_, returning) = self.pass("returning", returning, 1, rounds)?;
         Ok([leaving, returning])
     }
 
-    fn pass(&self, name: &str, packet: &[u8], rounds: u32) -> Result<(Vec<u8>, Span), Error> {
+    fn pass(
+        &self,
+        name: &str,
+        packet: &[u8],
+        packets: u32,
+        rounds: u32,
+    ) -> Result<(Vec<u8>, Span), Error> {
         let mut passed = vec![0; packet.len()];
+        // `struct __sk_buff` up to `gso_segs`, its last field here.
+        let mut context = [0; 168];
+        context[164..].copy_from_slice(&packets.to_ne_bytes());
         let input = ProgramInput {
+            context_in: Some(&mut context),
             data_in: Some(packet),
             data_out: Some(&mut passed),
             repeat: rounds,

@@ -12,6 +12,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
+use hosts::crafted::{packet, syn};
 use hosts::{Rig, lease, options, statistics};
 use kernel::{
     Attachment, Connection, Error, Event, Happening, Lease, Namespace, Pacer, PortNumber,
@@ -330,6 +331,52 @@ fn orders_of_the_past_and_senseless_settings_are_refused() {
     assert!(matches!(past, Err(Error::Stale { given: 4, standing: 5 })));
     let port = switch.port(number).unwrap();
     assert!(matches!(port.watch(Some(watch(Rate::ZERO))), Err(Error::Setting { .. })));
+}
+
+/// What the kernel cuts later counts as the packets that it becomes.
+#[test]
+fn marks_come_above_the_threshold_however_packets_are_cut() {
+    if !root() {
+        return;
+    }
+    let mut switch = Switch::new().unwrap();
+    let options = PortOptions::default();
+    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    let port = switch.port(number).unwrap();
+    // A packet takes half a minute: none leaves.
+    let mark = Some(3);
+    port.watch(Some(Watch { mark, ..watch(Rate::from_bps(10)) })).unwrap();
+    let mut packet = packet(true, false, |header| header.ack = true);
+    let service = 15;
+    packet[service] = 2; // ECT(0)
+    let marked = [2, 1, 1].map(|packets| {
+        let mut cut = packet.clone();
+        cut.resize(54 * packets as usize, 0);
+        port.pass_out_as(&cut, packets).unwrap()[service] == 3
+    });
+    assert_eq!((marked, port.counters().unwrap().marked), ([false, false, true], 1));
+    assert_eq!(port.queue().unwrap().packets, 4);
+}
+
+#[test]
+fn a_connection_that_opens_has_carried_nothing() {
+    if !root() {
+        return;
+    }
+    let mut switch = Switch::new().unwrap();
+    let options = PortOptions::default();
+    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    let port = switch.port(number).unwrap();
+    let opens = packet(true, false, |header| syn(header, 1460, None));
+    // The second has the numbers of the first.
+    for _ in 0..2 {
+        port.pass_out(&opens).unwrap();
+        port.pass_out(&packet(true, false, |header| header.ack = true)).unwrap();
+    }
+    let flows = port.flows().unwrap();
+    // 40 octets each, and the option.
+    let carried = flows.iter().map(|flow| (flow.packets, flow.carried.get()));
+    assert_eq!(carried.collect::<Vec<_>>(), [(2, 84)]);
 }
 
 #[test]
