@@ -50,6 +50,30 @@ fn a_rate_holds_and_a_new_one_takes_its_place() {
 }
 
 #[test]
+fn a_lower_rate_of_the_application_stands_and_comes_back() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let mut pacer = Pacer::start(&options()).unwrap();
+    let stream = rig.stream();
+    let own = Rate::from_mbps(20);
+    stream.asks_for(own);
+    stream.settles(own, 3);
+    // Longer than anything here waits: the end of a lease brings the application's rate back too.
+    pacer.renew(now(), lease(10 * LONG)).unwrap();
+    let low = payload(Rate::from_mbps(10));
+    for (rate, held) in [(10, low), (80, own), (10, low)] {
+        pacer.pace(&stream.connection, Some(Rate::from_mbps(rate))).unwrap();
+        stream.settles(held, 3);
+    }
+    pacer.pace(&stream.connection, None).unwrap();
+    stream.settles(own, 3);
+    assert_eq!(statistics(&pacer, &stream.connection).pacing, None);
+    assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
+}
+
+#[test]
 fn connections_that_were_there_before_are_reached_and_let_go() {
     if !root() {
         return;

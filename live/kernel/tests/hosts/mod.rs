@@ -6,6 +6,7 @@ pub mod crafted;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{self, Command};
 use std::str::FromStr;
@@ -206,6 +207,22 @@ impl Stream {
             }
         }));
         Self { connection, received, stop, sender, threads }
+    }
+
+    /// The sender itself asks for no more (`SO_MAX_PACING_RATE`).
+    pub fn asks_for(&self, most: Rate) {
+        let octets = u32::try_from(most.bytes_in(Span::from_secs(1)).get()).unwrap();
+        // SAFETY: the pointer is to a number of that length, live during the call.
+        let done = unsafe {
+            libc::setsockopt(
+                self.sender.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MAX_PACING_RATE,
+                (&raw const octets).cast(),
+                size_of_val(&octets) as libc::socklen_t,
+            )
+        };
+        assert_eq!(done, 0);
     }
 
     /// Waits until the goodput over a second is within `percent` of `wanted`. A busy machine keeps a
