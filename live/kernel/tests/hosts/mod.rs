@@ -219,7 +219,7 @@ impl Stream {
                 libc::SOL_SOCKET,
                 libc::SO_MAX_PACING_RATE,
                 (&raw const octets).cast(),
-                size_of_val(&octets) as libc::socklen_t,
+                libc::socklen_t::try_from(size_of_val(&octets)).unwrap(),
             )
         };
         assert_eq!(done, 0);
