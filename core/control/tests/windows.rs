@@ -121,15 +121,20 @@ impl Rig {
         self.controller.observe(self.now, input).unwrap();
         let mut out = Vec::new();
         self.controller.decide(&mut out);
+        self.obey(&out)
+    }
+
+    /// The agent carries out what the controller says, and answers; the commands.
+    fn obey(&mut self, out: &[Output]) -> Vec<Command> {
         let mut all = Vec::new();
         for output in out {
             let Output::Agent(to, commands) = output else { panic!("{output:?}") };
-            assert_eq!(to, self.channel);
+            assert_eq!(*to, self.channel);
             let (mut reports, mut kernel) = (Vec::new(), Refusing(&mut self.kernel, self.refuses));
-            self.agent.obey(self.now, &commands, &mut kernel, &mut reports).unwrap();
-            all.extend(commands.commands);
+            self.agent.obey(self.now, commands, &mut kernel, &mut reports).unwrap();
+            all.extend_from_slice(&commands.commands);
             for report in reports {
-                assert_eq!(self.told(Input::Reported(to, &report)), []);
+                assert_eq!(self.told(Input::Reported(*to, &report)), []);
             }
         }
         all
@@ -181,6 +186,12 @@ impl Rig {
     fn cap(&self, port: u16) -> Option<Cap> {
         self.kernel.cap(self.now, PORT, &connection(port))
     }
+}
+
+/// What the status says of the agent.
+fn problems(rig: &Rig) -> Vec<String> {
+    let problems = rig.controller.status().problems;
+    problems.into_iter().filter(|said| said.starts_with("agent")).collect()
 }
 
 fn window(flow: Option<FlowId>, cap: Option<Cap>) -> Directive {
@@ -251,6 +262,46 @@ fn the_rate_of_a_pair_is_divided_among_those_that_send() {
     assert_eq!(rig.decided([pair(6)]), [paced(1, rate(3)), paced(2, rate(3))]);
     let pace = Directive::Pace { flow: FLOW, limit: rate(5) };
     assert_eq!(rig.decided([pace, pair(20)]), [paced(1, rate(5)), paced(2, rate(10))]);
+    // Not even a small share stops a connection.
+    let least = Rate::from_bps(1_000);
+    let pair = Directive::PacePair { src: FROM, dst: TO, rate: least };
+    assert_eq!(rig.decided([pair]), [paced(1, Some(least)), paced(2, Some(least))]);
+}
+
+#[test]
+fn windows_end_with_their_flow() {
+    let mut rig = Rig::with_a_flow();
+    rig.decided([window(Some(FLOW), Some(NARROW))]);
+    let declaration = Declaration::FlowComplete { job: "sort".into(), flow: 1 };
+    let input = Input::Declared { application: "app", declaration: &declaration };
+    assert_eq!(rig.told(input), [windowed(Some(connection(1)), None)]);
+    assert_eq!(rig.cap(1), None);
+}
+
+/// A policy that wants nothing takes the place of one whose window failed, or fails only then.
+#[test]
+fn failures_end_with_what_was_wanted() {
+    for is_late in [false, true] {
+        let mut rig = Rig::with_a_flow();
+        rig.refuses = true;
+        rig.policy.0.lock().unwrap().1 = [window(Some(FLOW), Some(NARROW))].into();
+        let (mut wanted, mut nothing) = (Vec::new(), Vec::new());
+        rig.controller.observe(rig.now, Input::Tick).unwrap();
+        rig.controller.decide(&mut wanted);
+        if !is_late {
+            rig.obey(&wanted);
+            assert_eq!(problems(&rig).len(), 1);
+        }
+        let policy: Box<dyn Policy + Send> = Box::new(Scripted::default());
+        let policy = Some(("scripted".into(), policy));
+        rig.controller.reconfigure(rig.now, Change { policy, ..Change::default() });
+        rig.controller.decide(&mut nothing);
+        if is_late {
+            rig.obey(&wanted);
+        }
+        rig.obey(&nothing);
+        assert_eq!(problems(&rig), [""; 0], "late: {is_late}");
+    }
 }
 
 /// A flow whose declared size was false ends for the policy and enters again: a rate of the one that
@@ -311,10 +362,7 @@ fn an_agent_that_reconnects_is_told_its_windows() {
 fn a_window_that_fails_is_shown_as_that_until_it_stands() {
     let mut rig = Rig::with_a_flow();
     let problem = "agent left: a window at s0 eth0 is not enforced: no room";
-    let shown = |rig: &Rig| {
-        let problems = rig.controller.status().problems;
-        problems.iter().filter(|said| said.starts_with("agent")).cloned().collect::<Vec<_>>()
-    };
+    let shown = problems;
     let limit = Some(Rate::from_mbps(5));
     rig.refuses = true;
     rig.decided([Directive::Pace { flow: FLOW, limit }, window(Some(FLOW), Some(NARROW))]);
@@ -348,12 +396,7 @@ fn windows_and_classes_count_while_they_are_confirmed_and_leased() {
          confirmed its class"
     );
     assert_eq!(by(&rig), waits, "the commands are under way");
-    let [Output::Agent(to, commands)] = &out[..] else { panic!("{out:?}") };
-    let mut reports = Vec::new();
-    rig.agent.obey(rig.now, commands, &mut rig.kernel, &mut reports).unwrap();
-    for report in reports {
-        assert_eq!(rig.told(Input::Reported(*to, &report)), []);
-    }
+    rig.obey(&out);
     assert_eq!(by(&rig), format!("{NARROWED}; agent left, by its class"));
     // Nothing reaches the agent any more.
     rig.now += Span::from_secs(11);
