@@ -96,12 +96,17 @@ impl Agent {
 
     /// Whether it has confirmed a connection's priority, or that this failed.
     pub(crate) fn answered_class(&self, connection: &Connection) -> bool {
-        self.classes.get(connection).is_some_and(|number| *number <= self.applied)
+        self.classes.get(connection).is_some_and(|number| self.answered(*number))
     }
 
     /// Whether it has confirmed a cap, or that it failed.
     pub(crate) fn answered_window(&self, link: LinkId, connection: Option<Connection>) -> bool {
-        self.windows.get(&(link, connection)).is_some_and(|(_, number)| *number <= self.applied)
+        self.windows.get(&(link, connection)).is_some_and(|(_, number)| self.answered(*number))
+    }
+
+    /// Whether all is known of commands of this number: none of their failures was left out.
+    fn answered(&self, number: u64) -> bool {
+        number <= self.applied && number > self.failures.dropped
     }
 
     /// Notes that a connection's priority is sent with the commands of this number.

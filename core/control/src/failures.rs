@@ -58,7 +58,7 @@ struct Failure {
 pub(crate) struct Failures {
     things: BTreeMap<Thing, Failure>,
     /// The number of the last commands of which more failed than are kept.
-    dropped: u64,
+    pub(crate) dropped: u64,
 }
 
 impl Failures {
