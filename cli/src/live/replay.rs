@@ -99,7 +99,7 @@ fn verdict(replay: &control::Replay) -> Result<String, String> {
     let rest = match (replay.unverified_records, unverified) {
         (0, 0) => String::new(),
         (records, outputs) => format!(
-            "; {records} records after the last digest and {outputs} outputs are not verified"
+            "; {records} records and {outputs} outputs after the last digest are not verified"
         ),
     };
     Ok(format!("equal to what was decided then up to t={until:.3} s ({digests} digests){rest}\n"))
