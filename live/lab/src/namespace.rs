@@ -18,18 +18,25 @@ pub(crate) fn path(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(name)
 }
 
+/// Becomes a command, unless whoever started this has died before the kernel was asked to kill it then.
+const UNLESS_ORPHAN: &str = r#"[ "$PPID" = "$0" ] && exec "$@""#;
+
 /// Runs a command with `input`, shielded from the terminal's interrupts so that no change is left
-/// half done.
+/// half done. It is killed with whoever runs it: what it makes later nobody would remove.
 pub(crate) fn run(program: &str, arguments: &[&str], input: &str) -> Result<String, Error> {
     let fail = |what: String| Error::Command(format!("{program} {}: {what}", arguments.join(" ")));
-    let mut child = Command::new(program)
+    let mut child = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "sh", "-c", UNLESS_ORPHAN])
+        .args([&std::process::id().to_string(), program])
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()
-        .map_err(|error| fail(format!("{error}; install iproute2 and, for it, ethtool")))?;
+        .map_err(|error| {
+            fail(format!("{error}; install util-linux, iproute2 and, for it, ethtool"))
+        })?;
     let mut stdin = child.stdin.take();
     let output = std::thread::scope(|scope| {
         // It may write before it has read all of its input.
