@@ -433,6 +433,8 @@ fn a_switch_caps_the_window_of_each_flow_once_its_scale_is_seen() {
         rig.send(3, back);
         assert_eq!(capping(&rig), count);
     }
+    rig.send(0, segment(0, 3, 1001, 17, 0));
+    assert_eq!(capping(&rig), 1, "an entry ends with its flow");
 }
 
 /// An agent on each machine: that of the sender's switch is told to watch, tells SYN and FIN, and caps.

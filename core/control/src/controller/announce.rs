@@ -103,8 +103,9 @@ impl Controller {
         let connection = flow.connection;
         for link in self.desired.take_windows(id) {
             self.agents.cap_window(&self.view, link, Some(connection), None);
-            self.uncap_at_switch(self.view.start(link), &connection);
         }
+        // Also where windows of all are capped: a switch has an entry for each flow.
+        self.switches.uncap(&self.context, &connection);
         self.desired.touch(connection);
         if self.registry.sharing(&connection).is_empty() {
             self.leave_pair(&connection);

@@ -583,6 +583,13 @@ impl Switches {
         }
     }
 
+    /// Lifts the caps of a connection's window from all switches.
+    pub(crate) fn uncap(&mut self, cx: &Context, connection: &Connection) {
+        for node in self.capping.iter().copied().collect::<Vec<_>>() {
+            self.take_own(cx, node, &Key::of_acknowledgements(connection));
+        }
+    }
+
     /// Asks switches for what earlier controllers, or we over an earlier channel, left behind. Called
     /// once all that replaces it stands.
     pub(crate) fn clean(&mut self, cx: &Context) {
