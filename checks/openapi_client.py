@@ -59,7 +59,7 @@ assert (taken.taken, taken.epoch) == (6, epoch), taken
 stream = StreamReport(flow=1, delivered_bytes=1, sender_queue_bytes=2, receiver_queue_bytes=3)
 say(Streams(type_="streams", job="small", samples=[stream]))
 refused = say([JobStart(type_="job_start", job="x"), FlowComplete(type_="flow_complete", job="x", flow=1)], 422)
-assert (refused.error.taken, refused.error.epoch) == (1, epoch) and refused.error.reason, refused
+assert (refused.taken, refused.epoch, refused.refused[0].index) == (1, epoch, 1), refused
 
 answer = ask(status)
 assert answer.agents and answer.applications and answer.links and answer.switches, answer

@@ -5,15 +5,13 @@
 
 use control::{Config, Controller, Input};
 use libfuzzer_sys::fuzz_target;
+use protocol::application::Problem;
 use units::Time;
 
 fuzz_target!(|data: &[u8]| {
     let declared = match controller::http::declarations(data, 100) {
         Ok(declared) => declared,
-        Err((field, reason)) => {
-            assert!(!field.is_empty() && field.len() < 300 && reason.len() < 2000);
-            return;
-        }
+        Err(problem) => return check(&problem),
     };
     assert!(declared.len() <= 100);
     let policy = policy::by_name("smsf", &policy::Parameters::default()).unwrap();
@@ -40,6 +38,13 @@ fuzz_target!(|data: &[u8]| {
     let mut machine = Controller::new(config, 1, Time::ZERO).unwrap();
     let mut out = Vec::new();
     for (number, declaration) in declared.iter().enumerate() {
+        let declaration = match declaration {
+            Ok(declaration) => declaration,
+            Err(problem) => {
+                check(problem);
+                continue;
+            }
+        };
         let now = Time::from_nanos(number as u64 * 1_000_000);
         let input = Input::Declared { application: "fuzz", declaration };
         let done = machine.observe(now, input);
@@ -51,3 +56,7 @@ fuzz_target!(|data: &[u8]| {
     let status = machine.status();
     assert!(status.applications.iter().all(|each| each.flows <= 8 && each.jobs <= 4));
 });
+
+fn check(Problem { field, reason }: &Problem) {
+    assert!(!field.is_empty() && field.len() < 300 && reason.len() < 2000);
+}

@@ -33,7 +33,7 @@ pub use config::{
     SwitchConfig,
 };
 pub use controller::{Change, Controller};
-pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal};
+pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal, note};
 pub use record::Digest;
 pub use replay::{Configure, Replay, replay};
 pub use status::{

@@ -6,7 +6,7 @@ use core::fmt;
 
 use openflow::Closed;
 use protocol::agent::{Commands, Report};
-use protocol::application::Declaration;
+use protocol::application::{Declaration, Outcome, RefusedDeclaration};
 
 /// A connection between the controller and a switch or an agent, numbered by the controller's owner.
 /// A number is never used again.
@@ -135,11 +135,20 @@ pub struct Refusal {
     pub busy: bool,
 }
 
-impl Refusal {
-    /// The HTTP status that says it: 429 where waiting helps, or 422.
-    pub const fn status(&self) -> u16 {
-        if self.busy { 429 } else { 422 }
+/// Notes in the answer what became of the declaration at `index`; whether to look at the next one: an
+/// application that is too fast has to wait with the rest.
+pub fn note(outcome: &mut Outcome, index: u64, became: Result<(), Refusal>) -> bool {
+    match became {
+        Ok(()) => outcome.taken += 1,
+        Err(Refusal { field: "application", reason, busy: true }) => {
+            (outcome.rest, outcome.reason) = (Some(index), Some(reason));
+            return false;
+        }
+        Err(Refusal { field, reason, .. }) => {
+            outcome.refused.push(RefusedDeclaration { index, field: field.into(), reason });
+        }
     }
+    true
 }
 
 impl fmt::Display for Refusal {

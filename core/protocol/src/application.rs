@@ -96,18 +96,40 @@ pub struct StreamReport {
     pub receiver_queue_bytes: Bytes,
 }
 
-/// The answer to declarations that were all taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The answer to declarations, each of which was looked at by itself, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub struct Taken {
-    /// How many.
+pub struct Outcome {
+    /// How many were taken.
     pub taken: u64,
-    /// The epoch of the controller that took them.
+    /// The epoch of the controller that answers.
     pub epoch: u64,
+    /// Those that were refused, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<RefusedDeclaration>,
+    /// Those from this index on were not looked at: say them again later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rest: Option<u64>,
+    /// Why they were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
-/// The answer to a request that was refused.
+/// A declaration that was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct RefusedDeclaration {
+    /// Its place in the request, from 0.
+    pub index: u64,
+    /// The field at fault.
+    pub field: String,
+    /// What is wrong with it, and the remedy.
+    pub reason: String,
+}
+
+/// The answer to a request that was refused as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -125,12 +147,6 @@ pub struct Problem {
     pub field: String,
     /// What is wrong with it, and the remedy.
     pub reason: String,
-    /// So many declarations of the request were taken before; the next one is at fault.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub taken: Option<u64>,
-    /// The epoch of the controller that took them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub epoch: Option<u64>,
 }
 
 /// The answer to a question for the controller's health.

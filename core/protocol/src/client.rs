@@ -12,11 +12,10 @@
 //!   forgotten.
 //! - *What does not fit* into [`Limits::entries`] is dropped and counted, and so is whatever refers to
 //!   it. Ends always fit: each takes the place of what ended.
-//! - *A refused declaration* (422, or 429 with a field other than `application`: no room for it) is left
-//!   out and counted; a refused job with all of its own.
-//! - *Too fast* (429 with the field `application`): nothing is left out, the rest waits.
-//! - *A request that is too long or can't be read* (400 or 413 without a count of what was taken) is
-//!   halved until it is a single declaration, which is then left out as refused.
+//! - *A refused declaration* is left out and counted; a refused job with all of its own.
+//! - *Too fast*: what the controller didn't look at waits.
+//! - *A request that is too long or can't be read* (400 or 413) is halved until it is a single
+//!   declaration, which is then left out as refused.
 //! - Any other answer counts as a lost connection.
 
 use alloc::collections::BTreeMap;
@@ -26,7 +25,7 @@ use alloc::vec::Vec;
 
 use units::{Span, Time};
 
-use crate::application::{Declaration, Problem, Taken};
+use crate::application::{Declaration, Outcome, Problem, RefusedDeclaration};
 
 /// Something is asked at least so often: a controller closes connections that are silent for longer.
 pub const KEEP_ALIVE: Span = Span::from_secs(20);
@@ -62,8 +61,8 @@ pub enum Action<'a> {
     Connect,
     /// Ask for `/v1/health`; then say [`Client::healthy`] or [`Client::lost`].
     Health,
-    /// Send a list of declarations; then say [`Client::taken`], [`Client::refused`] or
-    /// [`Client::lost`].
+    /// Send a list of declarations; then say [`Client::answered`], [`Client::refused`]
+    /// or [`Client::lost`].
     Declare(Vec<&'a Declaration>),
 }
 
@@ -288,69 +287,77 @@ impl Client {
         }
     }
 
-    /// The answer to [`Action::Declare`]: declarations were taken.
-    pub fn taken(&mut self, now: Time, answer: &Taken, chance: u32) {
+    /// The answer to [`Action::Declare`]: what became of each declaration.
+    pub fn answered(&mut self, now: Time, outcome: &Outcome, chance: u32) {
         let State::Declared(numbers) = &mut self.state else { return };
         let numbers = core::mem::take(numbers);
-        if answer.taken == 0 {
-            return self.lost(now, "the controller takes nothing and doesn't say why", chance);
+        let looked_at = outcome.rest.unwrap_or(numbers.len() as u64);
+        let refused: BTreeMap<u64, &RefusedDeclaration> =
+            outcome.refused.iter().map(|refused| (refused.index, refused)).collect();
+        let adds_up = looked_at <= numbers.len() as u64
+            && outcome.taken.checked_add(refused.len() as u64) == Some(looked_at)
+            && refused.keys().all(|index| *index < looked_at);
+        if !adds_up {
+            return self.lost(now, "the controller's answer doesn't add up", chance);
         }
         self.state = State::Idle;
         self.heard = now;
-        self.settle(&numbers, answer.taken);
-        self.meet(answer.epoch, numbers.last().map_or(0, |last| last + 1));
+        // Another controller doesn't know what a refused declaration refers to.
+        let is_other = self.epoch != Some(outcome.epoch);
+        for (number, index) in numbers.iter().zip(0..looked_at) {
+            match refused.get(&index) {
+                None => self.settle(*number),
+                Some(_) if is_other => {}
+                Some(RefusedDeclaration { field, reason, .. }) => {
+                    self.leave_out(*number, || format!("the controller refuses {field}: {reason}"));
+                }
+            }
+        }
+        if outcome.rest.is_some() {
+            self.wait(now, chance);
+        }
+        self.meet(outcome.epoch, numbers.last().map_or(0, |last| last + 1));
     }
 
-    /// The answer to [`Action::Declare`]: an HTTP `status` that is no success, and what is wrong.
+    /// The answer to [`Action::Declare`]: an HTTP `status` that refuses the whole request, and why.
     pub fn refused(&mut self, now: Time, status: u16, problem: &Problem, chance: u32) {
         let State::Declared(numbers) = &mut self.state else { return };
         let numbers = core::mem::take(numbers);
-        self.state = State::Idle;
-        self.heard = now;
-        let next = self.settle(&numbers, problem.taken.unwrap_or(0));
-        // Another controller doesn't know what the declaration refers to.
-        if let Some(epoch) = problem.epoch.filter(|epoch| self.epoch != Some(*epoch)) {
-            return self.meet(epoch, numbers.last().map_or(0, |last| last + 1));
-        }
         let why = || {
-            let Problem { field, reason, .. } = problem;
+            let Problem { field, reason } = problem;
             format!("the controller answers {status}: {field}: {reason}")
         };
-        match (status, problem.taken, next) {
-            (429, ..) if problem.field == "application" => self.wait(now, chance),
-            (422 | 429, Some(_), Some(next)) => self.leave_out(next, why),
-            (400 | 413, None, Some(next)) if numbers.len() == 1 => self.leave_out(next, why),
-            (400 | 413, None, _) => self.batch = numbers.len() / 2,
-            _ => self.lost(now, &why(), chance),
+        self.state = State::Idle;
+        if !matches!(status, 400 | 413) {
+            return self.lost(now, &why(), chance);
+        }
+        self.heard = now;
+        match numbers[..] {
+            [only] => self.leave_out(only, why),
+            _ => self.batch = numbers.len() / 2,
         }
     }
 
-    /// The first `count` of these entries were taken; the next one.
-    fn settle(&mut self, numbers: &[u64], count: u64) -> Option<u64> {
-        let count = usize::try_from(count).unwrap_or(usize::MAX).min(numbers.len());
-        for number in &numbers[..count] {
-            self.answered = number + 1;
-            if *number >= self.counted {
-                self.counted = number + 1;
-                self.account.taken += 1;
-            }
-            match self.entries.get(number) {
-                Some(Declaration::Streams { job, .. }) => {
-                    if let Some(things) = self.jobs.get_mut(job) {
-                        things.remove(&Thing::Sample);
-                    }
-                    self.entries.remove(number);
-                }
-                Some(entry) if thing(entry).is_none() => {
-                    self.entries.remove(number);
-                }
-                _ => {}
-            }
+    /// An entry was taken.
+    fn settle(&mut self, number: u64) {
+        self.answered = number + 1;
+        self.backoff = BACKOFF[0];
+        if number >= self.counted {
+            self.counted = number + 1;
+            self.account.taken += 1;
         }
-        if count > 0 {
-            self.backoff = BACKOFF[0];
+        match self.entries.get(&number) {
+            Some(Declaration::Streams { job, .. }) => {
+                if let Some(things) = self.jobs.get_mut(job) {
+                    things.remove(&Thing::Sample);
+                }
+                self.entries.remove(&number);
+            }
+            Some(entry) if thing(entry).is_none() => {
+                self.entries.remove(&number);
+            }
+            _ => {}
         }
-        numbers.get(count).copied()
     }
 
     /// Leaves out an entry that the controller refused.

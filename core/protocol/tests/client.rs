@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use units::{Bytes, Span, Time};
 use watermaster_protocol::Connection;
-use watermaster_protocol::application::{Declaration, Portion, Problem, StreamReport, Taken};
+use watermaster_protocol::application::{
+    Declaration, Outcome, Portion, Problem, RefusedDeclaration, StreamReport,
+};
 use watermaster_protocol::client::{Account, Action, Client, KEEP_ALIVE, Limits};
 
 type Job = BTreeMap<String, Declaration>;
@@ -99,32 +101,26 @@ struct Controller {
     most: usize,
 }
 
-type Answer = Result<Taken, (u16, Problem)>;
-
 impl Controller {
-    /// Takes the first `budget` declarations at most.
-    fn declare(&mut self, said: &[Declaration], budget: usize) -> Answer {
-        let epoch = self.epoch;
-        let problem = |field: &str, taken: Option<u64>| Problem {
-            field: field.into(),
-            reason: "because".into(),
-            taken,
-            epoch: taken.map(|_| epoch),
-        };
+    /// Looks at the first `budget` declarations at most; nothing where the request is too long.
+    fn declare(&mut self, said: &[Declaration], budget: usize) -> Option<Outcome> {
         if said.len() > self.most {
-            return Err((400, problem("body", None)));
+            return None;
         }
-        for (taken, declaration) in (0..).zip(said) {
-            if taken >= budget as u64 {
-                return Err((429, problem("application", Some(taken))));
+        let mut outcome = Outcome { epoch: self.epoch, ..Outcome::default() };
+        for (index, declaration) in (0..).zip(said) {
+            if index >= budget as u64 {
+                outcome.rest = Some(index);
+                break;
             }
             if is_unwanted(declaration) || !self.held.take(declaration) {
-                let is_start = matches!(declaration, Declaration::JobStart { .. });
-                let status = if is_start { 422 } else { 429 };
-                return Err((status, problem("flow", Some(taken))));
+                let (field, reason) = ("flow".into(), "because".into());
+                outcome.refused.push(RefusedDeclaration { index, field, reason });
+            } else {
+                outcome.taken += 1;
             }
         }
-        Ok(Taken { taken: said.len() as u64, epoch: self.epoch })
+        Some(outcome)
     }
 }
 
@@ -212,8 +208,8 @@ impl World {
         let answer = self.controller.declare(&said, budget);
         match (fate, answer) {
             (Fate::AnswerLost, _) => self.lose(),
-            (_, Ok(taken)) => self.client.taken(self.now, &taken, 0),
-            (_, Err((status, problem))) => self.client.refused(self.now, status, &problem, 0),
+            (_, Some(outcome)) => self.client.answered(self.now, &outcome, 0),
+            (_, None) => self.client.refused(self.now, 400, &Problem::default(), 0),
         }
         true
     }
@@ -450,6 +446,36 @@ fn a_request_that_cant_be_read_is_halved_until_it_is_one_declaration() {
     assert_eq!((*taken, *refused, *connections), (7, 1, 1));
 }
 
+/// What a controller that lies or is of another kind may answer: nothing is left out or counted.
+#[test]
+fn an_answer_that_does_not_add_up_is_a_lost_connection() {
+    let refused = |index| RefusedDeclaration { index, field: "f".into(), reason: "r".into() };
+    let outcomes = [
+        (0, vec![], None),
+        (3, vec![], None),
+        (1, vec![refused(2)], None),
+        (1, vec![refused(u64::MAX)], None),
+        (u64::MAX, vec![refused(0)], None),
+        (0, vec![refused(1), refused(1)], None),
+        (0, vec![refused(1)], Some(1)),
+        (2, vec![], Some(1)),
+        (3, vec![], Some(3)),
+    ];
+    for (taken, refused, rest) in outcomes {
+        let mut world = World::new(Limits::default(), usize::MAX);
+        world.settle();
+        [start("a"), start("b")].map(|said| world.client.declare(said));
+        assert!(matches!(world.client.poll(world.now), Some(Action::Declare(said)) if said.len() == 2));
+        let outcome = Outcome { taken, refused, rest, epoch: 1, reason: None };
+        world.client.answered(world.now, &outcome, 0);
+        let account = world.client.account();
+        assert_eq!((account.taken, account.refused), (0, 0), "{outcome:?}");
+        assert!(account.fault.as_deref().unwrap().contains("add up"), "{outcome:?}");
+        world.settle();
+        assert_eq!((world.client.account().taken, world.client.holds().count()), (2, 2));
+    }
+}
+
 #[test]
 fn samples_are_said_once_and_the_last_of_those_that_wait() {
     let mut world = World::new(Limits::default(), usize::MAX);
@@ -464,7 +490,7 @@ fn samples_are_said_once_and_the_last_of_those_that_wait() {
     world.client.declare(sample("a", &[9, 1]));
     let Some(Action::Declare(said)) = world.client.poll(world.now) else { panic!() };
     assert_eq!(said, [&sample("a", &[1])], "without the flow that nobody requested");
-    world.client.taken(world.now, &Taken { taken: 1, epoch: 1 }, 0);
+    world.client.answered(world.now, &Outcome { taken: 1, epoch: 1, ..Outcome::default() }, 0);
     world.step(Step::Break(false));
     world.settle();
     assert_eq!(world.client.account().taken, 3);
@@ -507,5 +533,5 @@ fn the_account_says_what_was_refused_and_dropped_and_why_first() {
     }
     let Account { taken, refused, dropped, fault, .. } = world.client.account().clone();
     assert_eq!((taken, refused, dropped), (1, 2, 2));
-    assert_eq!(fault.unwrap(), "the controller answers 422: flow: because");
+    assert_eq!(fault.unwrap(), "the controller refuses flow: because");
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use control::{ChannelId, Closing, ConfigError, Controller, Input, Output, Refusal};
 use policy::Parameters;
 use protocol::agent::Report;
-use protocol::application::Declaration;
+use protocol::application::{Declaration, Outcome, Problem, RefusedDeclaration};
 use tokio::sync::{mpsc, oneshot};
 use units::Time;
 use wire::clock::Clock;
@@ -51,8 +51,8 @@ pub enum Event {
     Reported(ChannelId, Report),
     /// Its connection ended.
     AgentGone(ChannelId),
-    /// An application declared something.
-    Declared(Arc<str>, Vec<Declaration>, oneshot::Sender<Answer>),
+    /// An application declared something; what can't be read has its place as well.
+    Declared(Arc<str>, Vec<Result<Declaration, Problem>>, oneshot::Sender<Outcome>),
     /// The last connection of an application ended.
     ApplicationGone(Arc<str>),
     /// Somebody wants to know something.
@@ -68,18 +68,10 @@ impl Event {
     }
 }
 
-/// What became of declarations: so many were taken, in order; the next one was refused, if any.
-#[derive(Debug)]
-pub struct Answer {
-    /// How many were taken.
-    pub taken: usize,
-    /// Why the next one wasn't.
-    pub refusal: Option<Refusal>,
-}
-
 /// The machine and those it speaks to.
 pub struct Owner {
     controller: Controller,
+    epoch: u64,
     /// The policy that decides now.
     policy: (String, Parameters),
     clock: Clock,
@@ -89,7 +81,7 @@ pub struct Owner {
     agents: HashMap<ChannelId, Outlet>,
     out: Vec<Output>,
     /// Requests of this turn, since when, and what became of them.
-    answers: Vec<(oneshot::Sender<Answer>, Instant, Answer)>,
+    answers: Vec<(oneshot::Sender<Outcome>, Instant, Outcome)>,
 }
 
 impl Owner {
@@ -107,6 +99,7 @@ impl Owner {
         let policy = (settings.control.policy_name.clone(), settings.parameters);
         Ok(Self {
             controller: Controller::new(settings.control, epoch, Time::ZERO)?,
+            epoch,
             policy,
             clock,
             recorder,
@@ -224,17 +217,8 @@ impl Owner {
                 }
             }
             Event::Declared(application, declarations, answer) => {
-                let mut taken = 0;
-                let mut refusal = None;
-                for declaration in &declarations {
-                    let input = Input::Declared { application: &application, declaration };
-                    refusal = self.input(now, input);
-                    if refusal.is_some() {
-                        break;
-                    }
-                    taken += 1;
-                }
-                self.answers.push((answer, start, Answer { taken, refusal }));
+                let outcome = self.declare(now, &application, declarations);
+                self.answers.push((answer, start, outcome));
             }
             Event::ApplicationGone(application) => {
                 self.input(now, Input::ApplicationGone(&application));
@@ -242,6 +226,33 @@ impl Owner {
             Event::Ask(question) => question(&self.controller),
             Event::Reload(settings) => self.reload(now, *settings),
         }
+    }
+
+    /// Hands declarations to the machine, one by one, unless it takes no more now.
+    fn declare(
+        &mut self,
+        now: Time,
+        application: &str,
+        declarations: Vec<Result<Declaration, Problem>>,
+    ) -> Outcome {
+        let mut outcome = Outcome { epoch: self.epoch, ..Outcome::default() };
+        for (index, declaration) in (0..).zip(declarations) {
+            let goes_on = match declaration {
+                Ok(declaration) => {
+                    let input = Input::Declared { application, declaration: &declaration };
+                    let refusal = self.input(now, input);
+                    control::note(&mut outcome, index, refusal.map_or(Ok(()), Err))
+                }
+                Err(Problem { field, reason }) => {
+                    outcome.refused.push(RefusedDeclaration { index, field, reason });
+                    true
+                }
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        outcome
     }
 
     fn reload(&mut self, now: Time, settings: Settings) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use engine::random::Stream;
 use hyper::Method;
-use protocol::application::{Declaration, Health, Problem, Refused, Taken};
+use protocol::application::{Declaration, Health, Outcome, Problem, Refused};
 use protocol::client::{Action, Client, PATIENCE};
 use rand::RngExt as _;
 use tokio::sync::Notify;
@@ -140,13 +140,13 @@ impl Delivery {
                 let path = self.path.clone();
                 let (status, said) = self.ask(Method::POST, &path, body).await?;
                 let (now, chance) = (self.now(), self.chance.random());
-                if (200..300).contains(&status) {
-                    let taken: Taken = read(&said)?;
-                    self.shared.client().taken(now, &taken, chance);
+                if matches!(status, 200 | 422 | 429) {
+                    let outcome: Outcome = read(&said)?;
+                    self.shared.client().answered(now, &outcome, chance);
                 } else {
                     let refused: Result<Refused, String> = read(&said);
                     let problem = refused.map_or_else(
-                        |reason| Problem { reason, ..Problem::default() },
+                        |reason| Problem { field: String::new(), reason },
                         |refused| refused.error,
                     );
                     self.shared.client().refused(now, status, &problem, chance);

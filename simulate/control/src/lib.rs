@@ -23,7 +23,7 @@ use engine::random::Stream;
 use model::{Directive, Directives, FlowId, Network, NodeId, Observation};
 use policy::Policy;
 use protocol::agent::{self, Commands, Report};
-use protocol::application::{Declaration, Problem, Taken};
+use protocol::application::{Declaration, Outcome};
 use protocol::client::{Action, Client, Limits};
 use protocol::translate::Translator;
 use rand::RngExt as _;
@@ -126,8 +126,7 @@ enum Event {
 /// What applications are answered.
 enum Answer {
     Health(u64),
-    Taken(Taken),
-    Refused(u16, Problem),
+    Declared(Outcome),
 }
 
 impl<'a> SimulatedController<'a> {
@@ -271,9 +270,8 @@ impl<'a> SimulatedController<'a> {
                 let chance = self.chance.random();
                 match answer {
                     Answer::Health(epoch) => self.applications.healthy(now, epoch),
-                    Answer::Taken(taken) => self.applications.taken(now, &taken, chance),
-                    Answer::Refused(status, problem) => {
-                        self.applications.refused(now, status, &problem, chance);
+                    Answer::Declared(outcome) => {
+                        self.applications.answered(now, &outcome, chance);
                     }
                 }
             }
@@ -410,20 +408,16 @@ impl<'a> SimulatedController<'a> {
         self.send(now, NORTHBOUND, Event::Answered(connection, answer));
     }
 
-    /// The controller takes declarations, until it refuses one.
+    /// The controller looks at declarations, one by one.
     fn take(&mut self, now: Time, said: &[Declaration]) -> Answer {
-        let mut taken = 0;
-        for declaration in said {
+        let mut outcome = Outcome { epoch: self.epoch, ..Outcome::default() };
+        for (index, declaration) in (0..).zip(said) {
             let input = Input::Declared { application: APPLICATION, declaration };
-            if let Err(refusal) = self.try_input(now, input) {
-                let status = refusal.status();
-                let (field, reason) = (refusal.field.to_owned(), refusal.reason);
-                let (taken, epoch) = (Some(taken), Some(self.epoch));
-                return Answer::Refused(status, Problem { field, reason, taken, epoch });
+            if !control::note(&mut outcome, index, self.try_input(now, input)) {
+                break;
             }
-            taken += 1;
         }
-        Answer::Taken(Taken { taken, epoch: self.epoch })
+        Answer::Declared(outcome)
     }
 
     /// Commands reach an agent.

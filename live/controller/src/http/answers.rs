@@ -19,7 +19,7 @@ pub struct Wrong {
 impl Wrong {
     pub fn new(status: StatusCode, field: &str, reason: impl Into<String>) -> Self {
         let (field, reason) = (field.to_owned(), reason.into());
-        Self { status, problem: Problem { field, reason, ..Problem::default() } }
+        Self { status, problem: Problem { field, reason } }
     }
 }
 
@@ -32,13 +32,17 @@ impl From<Ending> for Wrong {
 
 impl IntoResponse for Wrong {
     fn into_response(self) -> Response {
-        let mut response = json(&Refused { error: self.problem });
-        *response.status_mut() = self.status;
-        if matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-        }
-        response
+        with_status(self.status, json(&Refused { error: self.problem }))
     }
+}
+
+/// An answer with its status, and a second to wait where that helps.
+pub fn with_status(status: StatusCode, mut response: Response) -> Response {
+    *response.status_mut() = status;
+    if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
 }
 
 /// A value as JSON.

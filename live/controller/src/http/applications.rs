@@ -9,12 +9,13 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use protocol::application::{Declaration, Problem, Taken};
+use protocol::application::{Declaration, Problem};
+use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use wire::identity::Role;
 
-use super::answers::{Wrong, json, may_act};
+use super::answers::{Wrong, json, may_act, with_status};
 use crate::hub::{Admission, Hub};
 use crate::owner::Event;
 
@@ -22,7 +23,8 @@ use crate::owner::Event;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// `POST /v1/applications/{application}/declarations`: one declaration or a list of them, taken in
-/// order. The first that is refused ends the request; those before it stand.
+/// order, each for itself. Answered by 200 where all were taken, 422 where some were refused, 429
+/// where the rest has to wait.
 pub async fn declare(
     State(hub): State<Arc<Hub>>,
     Extension(admission): Extension<Arc<Admission>>,
@@ -43,17 +45,19 @@ pub async fn declare(
         }
     })?;
     let declared = declarations(&bytes.to_bytes(), bounds.declarations)
-        .map_err(|(field, reason)| Wrong::new(StatusCode::BAD_REQUEST, &field, reason))?;
+        .map_err(|problem| Wrong { status: StatusCode::BAD_REQUEST, problem })?;
     let application = admission.speaks_for(&application);
     let (sender, answer) = oneshot::channel();
     hub.tell(Event::Declared(application, declared, sender)).await?;
-    let answer = answer.await.map_err(|_| crate::hub::Ending)?;
-    let (taken, epoch) = (answer.taken as u64, hub.epoch);
-    let Some(refusal) = answer.refusal else { return Ok(json(&Taken { taken, epoch })) };
-    let status = StatusCode::from_u16(refusal.status()).expect("a refusal is 422 or 429");
-    let (field, reason) = (refusal.field.to_owned(), refusal.reason);
-    let problem = Problem { field, reason, taken: Some(taken), epoch: Some(epoch) };
-    Err(Wrong { status, problem })
+    let outcome = answer.await.map_err(|_| crate::hub::Ending)?;
+    let status = if outcome.rest.is_some() {
+        StatusCode::TOO_MANY_REQUESTS
+    } else if outcome.refused.is_empty() {
+        StatusCode::OK
+    } else {
+        StatusCode::UNPROCESSABLE_ENTITY
+    };
+    Ok(with_status(status, json(&outcome)))
 }
 
 /// `DELETE /v1/applications/{application}`: it is leaving; what it declared ends after the grace.
@@ -75,29 +79,36 @@ fn permitted(admission: &Admission, application: &str) -> Result<(), Wrong> {
     may_act(admission, Role::Application, application)
 }
 
-/// The declarations in a body: one object, or a list of at most `most`.
+/// The declarations in a body: one object, or a list of at most `most`. What is no declaration has its
+/// place in the list.
 ///
 /// # Errors
-/// The field at fault, and what is wrong with it.
-pub fn declarations(body: &[u8], most: usize) -> Result<Vec<Declaration>, (String, String)> {
+/// The body is no JSON or has more: the field at fault, and what is wrong with it.
+pub fn declarations(
+    body: &[u8],
+    most: usize,
+) -> Result<Vec<Result<Declaration, Problem>>, Problem> {
     let first = body.iter().find(|octet| !octet.is_ascii_whitespace());
-    let declared = if first == Some(&b'[') {
+    let read: Result<Vec<&RawValue>, _> = if first == Some(&b'[') {
         serde_json::from_slice(body)
     } else {
         serde_json::from_slice(body).map(|one| vec![one])
     };
-    let declared: Vec<Declaration> = declared.map_err(|error| {
-        let said = error.to_string();
-        // The reader quotes the field that it stumbled over.
-        let quoted = said.split('`').nth(1).unwrap_or_default();
-        let named = quoted.starts_with(|c: char| c.is_ascii_alphabetic());
-        let field = if named { quoted.chars().take(60).collect() } else { "body".to_owned() };
-        let said: String = said.chars().take(400).collect();
-        (field, format!("{said}; /v1/openapi.json tells the form of declarations"))
-    })?;
-    if declared.len() > most {
-        let reason = format!("has {} declarations; send at most {most}", declared.len());
-        return Err(("body".to_owned(), reason));
+    let parts = read.map_err(|error| problem(&error))?;
+    if parts.len() > most {
+        let reason = format!("has {} declarations; send at most {most}", parts.len());
+        return Err(Problem { field: "body".to_owned(), reason });
     }
-    Ok(declared)
+    let declaration = |part: &RawValue| serde_json::from_str(part.get());
+    Ok(parts.into_iter().map(|part| declaration(part).map_err(|error| problem(&error))).collect())
+}
+
+fn problem(error: &serde_json::Error) -> Problem {
+    let said = error.to_string();
+    // The reader quotes the field that it stumbled over.
+    let quoted = said.split('`').nth(1).unwrap_or_default();
+    let named = quoted.starts_with(|c: char| c.is_ascii_alphabetic());
+    let field = if named { quoted.chars().take(60).collect() } else { "body".to_owned() };
+    let said: String = said.chars().take(400).collect();
+    Problem { field, reason: format!("{said}; /v1/openapi.json tells the form of declarations") }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use control::{FlowExplanation, FlowStatus, JobExplanation};
 use protocol::agent::{Commands, Report};
-use protocol::application::{Declaration, Health, Refused, Taken};
+use protocol::application::{Declaration, Health, Outcome, Refused};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -30,7 +30,7 @@ fn schemas() -> Value {
     settings.definitions_path = "/components/schemas".into();
     let mut generator = settings.into_generator();
     generator.subschema_for::<Declarations>();
-    generator.subschema_for::<Taken>();
+    generator.subschema_for::<Outcome>();
     generator.subschema_for::<Refused>();
     generator.subschema_for::<Health>();
     generator.subschema_for::<ControllerStatus>();
