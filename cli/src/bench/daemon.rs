@@ -442,7 +442,10 @@ impl Application {
             }
             next += self.every;
             bodies.push(request);
-            bodies.push(Declaration::FlowComplete { job: JOB.to_owned(), flow: announced });
+            bodies.push(Declaration::FlowComplete {
+                job: JOB.to_owned(),
+                flow: announced.to_string(),
+            });
             if !self.post(&bodies).await? {
                 refused += 1;
             }
@@ -468,7 +471,7 @@ impl Application {
         let port = 1024 + (u64::from(self.number / self.hosts) * 16_000 + flow % 16_000) % 60_000;
         Declaration::FlowRequest {
             job: job.to_owned(),
-            flow,
+            flow: flow.to_string(),
             connection: Connection {
                 source: SocketAddr::new(of(source).into(), u16::try_from(port).unwrap_or(1)),
                 destination: SocketAddr::new(of(destination).into(), 80),

@@ -27,18 +27,11 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(crate) fn execute(self) -> Result<(), Failure> {
-        let parts: Vec<&str> = self.what.split('/').collect();
-        if !(2..=3).contains(&parts.len()) || parts.iter().any(|part| part.is_empty()) {
-            let what = "write APPLICATION/JOB or APPLICATION/JOB/FLOW; \
-                        `watermaster top` shows what there is";
-            return Err(Failure::misused(what));
-        }
-        let path: Vec<String> = parts.iter().map(|part| escaped(part)).collect();
-        let found = self.target.get(&format!("/v1/explain/{}", path.join("/")))?;
+        let found = self.find()?;
         if self.json {
             return print(&pretty(&found)?);
         }
-        if parts.len() == 3 {
+        if found["flows"].is_null() {
             return print(&flow(&found));
         }
         let mut out = format!(
@@ -56,6 +49,30 @@ impl Explain {
     }
 }
 
+impl Explain {
+    /// The first that is known: the job of this name, or, as a name may have a `/` itself, a flow.
+    fn find(&self) -> Result<Value, Failure> {
+        let what =
+            "write APPLICATION/JOB or APPLICATION/JOB/FLOW; `watermaster top` shows what there is";
+        let misused = || Failure::misused(what);
+        let (application, name) = self.what.split_once('/').ok_or_else(misused)?;
+        if application.is_empty() || name.split('/').any(str::is_empty) {
+            return Err(misused());
+        }
+        let flows = name.rmatch_indices('/').map(|(at, _)| vec![&name[..at], &name[at + 1..]]);
+        let mut last = misused();
+        for parts in std::iter::once(vec![name]).chain(flows) {
+            let parts: Vec<String> =
+                std::iter::once(application).chain(parts).map(escaped).collect();
+            match self.target.get(&format!("/v1/explain/{}", parts.join("/"))) {
+                Ok(found) => return Ok(found),
+                Err(failure) => last = failure,
+            }
+        }
+        Err(last)
+    }
+}
+
 fn flow(explanation: &Value) -> String {
     let flow = &explanation["flow"];
     let connection = &flow["connection"];
@@ -63,7 +80,7 @@ fn flow(explanation: &Value) -> String {
         "flow {}/{}/{}  {} -> {}\n",
         text(flow, "application"),
         text(flow, "job"),
-        flow["flow"],
+        text(flow, "flow"),
         text(connection, "source"),
         text(connection, "destination")
     );
@@ -101,7 +118,7 @@ fn flow(explanation: &Value) -> String {
                 "    beside {}/{}/{}: intended {}, measured {}\n",
                 text(rival, "application"),
                 text(rival, "job"),
-                rival["flow"],
+                text(rival, "flow"),
                 rival["intended_bps"].as_u64().map_or("no limit".to_owned(), super::rate_of),
                 rate(rival, "measured_bps")
             );

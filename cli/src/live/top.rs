@@ -169,7 +169,7 @@ fn page(frame: &mut ratatui::Frame<'_>, status: &Value, flows: &Value, trouble: 
 
     let rows = flows.as_array().map_or(&[][..], Vec::as_slice).iter().map(|flow| {
         Row::new([
-            format!("{}/{}/{}", text(flow, "application"), text(flow, "job"), flow["flow"]),
+            format!("{}/{}/{}", text(flow, "application"), text(flow, "job"), text(flow, "flow")),
             format!(
                 "{} -> {}",
                 text(&flow["connection"], "source"),

@@ -17,7 +17,7 @@ fn recorder() -> String {
 }
 
 fn declared(flow: u64) -> serde_json::Value {
-    json!({ "type": "flow_request", "job": "j", "flow": flow, "bytes": 1_000_000 + flow, "connection":
+    json!({ "type": "flow_request", "job": "j", "flow": flow.to_string(), "bytes": 1_000_000 + flow, "connection":
         { "source": format!("10.0.0.1:{}", 4000 + flow), "destination": "10.0.0.2:80" } })
 }
 
@@ -164,9 +164,9 @@ fn with_another_size(bytes: &[u8], fit: bool) -> Vec<u8> {
     written(records(bytes).map(|mut record| {
         match &mut record.content {
             Content::Input(OwnedInput::Declared {
-                declaration: Declaration::FlowRequest { flow: 0, bytes, .. },
+                declaration: Declaration::FlowRequest { flow, bytes, .. },
                 ..
-            }) => *bytes = Some(Bytes::new(9_000_000)),
+            }) if flow == "0" => *bytes = Some(Bytes::new(9_000_000)),
             Content::Digest(digest) if fit => digest.recorded = all.recorded,
             _ => {}
         }

@@ -119,7 +119,7 @@ pub struct FlowStatus {
     /// Its job.
     pub job: String,
     /// Its number there.
-    pub flow: u64,
+    pub flow: String,
     /// Its packets.
     pub connection: Connection,
     /// What the policy wants: frame bytes in bit/s; nothing: no limit.
@@ -185,7 +185,7 @@ pub struct Rival {
     /// Its job.
     pub job: String,
     /// Its number there.
-    pub flow: u64,
+    pub flow: String,
     /// What the policy wants for it: frame bytes in bit/s; nothing: no limit.
     pub intended_bps: Option<Rate>,
     /// What was measured, payload.

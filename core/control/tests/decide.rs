@@ -47,11 +47,11 @@ fn an_agent_that_never_confirms_costs_no_memory() {
     rig.flow("hadoop", "large", 1, large, Some(200_000_000)).unwrap();
     let request = Declaration::FlowRequest {
         job: "small".into(),
-        flow: 1,
+        flow: "1".into(),
         connection: small,
         bytes: Some(Bytes::new(100_000_000)),
     };
-    let complete = Declaration::FlowComplete { job: "small".into(), flow: 1 };
+    let complete = Declaration::FlowComplete { job: "small".into(), flow: "1".into() };
     let (mut commands, mut sequence, mut most) = (0, 0, 0);
     for declaration in [&request, &complete].into_iter().cycle().take(5001) {
         rig.now += Span::from_millis(10);
@@ -70,7 +70,7 @@ fn an_agent_that_never_confirms_costs_no_memory() {
     assert!((1..1100).contains(&most), "{most} remembered");
     // By what it has announced in all the small one is the larger now: it waits, once the agent says that it does.
     let enforced = |rig: &Rig| {
-        let why = rig.controller.explain_flow("hadoop", "small", 1).unwrap();
+        let why = rig.why("hadoop", "small", 1);
         (why.flow.intended_bps, why.flow.enforced_bps)
     };
     let slow = Some(Rate::from_mbps(1));
@@ -93,7 +93,7 @@ fn the_smaller_job_goes_first() {
     rig.flow("hadoop", "small", 1, small, Some(100_000_000)).unwrap();
     // β = 1 % of 100 Mbit/s.
     assert_eq!(rig.agents[&agent].paced, [(large, Rate::from_mbps(1))].into());
-    let why = rig.controller.explain_flow("hadoop", "large", 1).unwrap();
+    let why = rig.why("hadoop", "large", 1);
     assert_eq!(why.flow.intended_bps, Some(Rate::from_mbps(1)));
     assert_eq!(why.flow.enforced_bps, Some(Rate::from_mbps(1)));
     assert_eq!(why.bottleneck.as_ref().unwrap().link, "s0 -> s1");
@@ -104,7 +104,8 @@ fn the_smaller_job_goes_first() {
         why.why
     );
     assert_eq!(why.by, "agent left, by pacing");
-    rig.declare("hadoop", Declaration::FlowComplete { job: "small".into(), flow: 1 }).unwrap();
+    rig.declare("hadoop", Declaration::FlowComplete { job: "small".into(), flow: "1".into() })
+        .unwrap();
     assert!(rig.paced().is_empty());
     let job = rig.controller.explain_job("hadoop", "large").unwrap();
     assert_eq!((job.flows.len(), job.flows[0].flow.enforced_bps), (1, None));
@@ -177,7 +178,7 @@ fn a_stream_that_lies_about_its_backlog_gains_nothing() {
         let sample = |delivered: u64, queue: u64| Declaration::Streams {
             job: "stream".into(),
             samples: vec![StreamReport {
-                flow: 1,
+                flow: "1".into(),
                 delivered_bytes: Bytes::new(delivered),
                 sender_queue_bytes: Bytes::new(queue),
                 receiver_queue_bytes: Bytes::ZERO,
@@ -204,7 +205,7 @@ fn a_stream_that_lies_about_its_backlog_gains_nothing() {
             rig.declare("good", sample(second * 11_000_000, second * 1_000_000)).unwrap();
         }
         let paced = rig.paced();
-        let status = rig.controller.explain_flow("evil", "stream", 1).unwrap();
+        let status = rig.why("evil", "stream", 1);
         let rate = |connection| paced.get(connection).copied().unwrap_or(Rate::MAX);
         (rate(&liar), rate(&honest), status.flow.contradicted)
     };
@@ -282,7 +283,7 @@ fn meters_of_a_dead_controller_end() {
     };
     let held = burst(&rig, Span::ZERO);
     assert!((8..20).contains(&held), "{held}: ten frames at once and no more");
-    let why = rig.controller.explain_flow("hadoop", "large", 1).unwrap();
+    let why = rig.why("hadoop", "large", 1);
     assert_eq!(
         (why.flow.enforced_bps, why.by.as_str()),
         (Some(Rate::from_mbps(1)), "switch s0, by a meter")
@@ -627,9 +628,7 @@ fn a_connection_of_several_flows_gets_their_sum() {
     for flow in 0..4 {
         rig.flow("storm", "t", flow, connection(0, 3, 1), Some(1_000_000)).unwrap();
     }
-    let sum: Rate = (0..4)
-        .map(|f| rig.controller.explain_flow("storm", "t", f).unwrap().flow.intended_bps.unwrap())
-        .sum();
+    let sum: Rate = (0..4).map(|f| rig.why("storm", "t", f).flow.intended_bps.unwrap()).sum();
     assert_eq!(rig.agents[&agent].paced, [(connection(0, 3, 1), sum)].into());
 }
 
@@ -701,7 +700,7 @@ fn pairs_are_of_those_who_send_and_end_with_them() {
     tell(&mut rig, &[(0, 3, 1, 12_000_000, 500), (1, 3, 1, 1_000, 500)]);
     assert!(about(paced(&rig, 0).unwrap(), half), "{:?}", paced(&rig, 0));
     let job = "t".to_owned();
-    rig.declare("storm", Declaration::FlowComplete { job, flow: 1 }).unwrap();
+    rig.declare("storm", Declaration::FlowComplete { job, flow: "1".into() }).unwrap();
     assert!(about(paced(&rig, 0).unwrap(), whole), "{:?}", paced(&rig, 0));
 }
 
@@ -726,7 +725,7 @@ fn clocks_may_jump() {
 fn what_comes_and_goes_in_one_turn_changes_nothing_for_others() {
     let request = |flow: u64, bytes| Declaration::FlowRequest {
         job: "j".into(),
-        flow,
+        flow: flow.to_string(),
         connection: connection(0, 3, 1000 + u16::try_from(flow).unwrap()),
         bytes: Some(Bytes::new(bytes)),
     };
@@ -743,9 +742,9 @@ fn what_comes_and_goes_in_one_turn_changes_nothing_for_others() {
     };
     let said = [
         request(21, 2_000_000),
-        Declaration::FlowComplete { job: "j".into(), flow: 7 },
+        Declaration::FlowComplete { job: "j".into(), flow: "7".into() },
         request(22, 2_000_000),
-        Declaration::FlowComplete { job: "j".into(), flow: 22 },
+        Declaration::FlowComplete { job: "j".into(), flow: "22".into() },
     ];
     let (mut one_by_one, agent) = crowded();
     for declaration in &said {
@@ -787,7 +786,7 @@ fn renewals_are_spread() {
     rig.start("a", "j");
     let busy = |flow: u64| Declaration::FlowRequest {
         job: "j".into(),
-        flow,
+        flow: flow.to_string(),
         connection: connection(0, 3, 1000 + u16::try_from(flow).unwrap()),
         bytes: Some(Bytes::new(1 + flow)),
     };
@@ -822,7 +821,7 @@ fn a_command_that_fails_is_shown_and_never_confirmed() {
     rig.agents.get_mut(&agent).unwrap().failing = 100;
     rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
     let shown = |rig: &Rig, number| {
-        let why = rig.controller.explain_flow("app", "job", number).unwrap();
+        let why = rig.why("app", "job", number);
         (why.flow.enforced_bps, why.flow.failed, why.by)
     };
     let (enforced, failed, by) = shown(&rig, 1);
@@ -851,7 +850,7 @@ fn a_command_that_fails_is_shown_and_never_confirmed() {
     rig.flow("app", "job", 3, connection(0, 2, 0), None).unwrap();
     let (enforced, failed, _) = shown(&rig, 3);
     assert!(enforced.is_none() && failed.unwrap().contains("port"));
-    rig.declare("app", Declaration::FlowComplete { job: "job".into(), flow: 3 }).unwrap();
+    rig.declare("app", Declaration::FlowComplete { job: "job".into(), flow: "3".into() }).unwrap();
     rig.pass(SECOND);
     assert_eq!(problem(&rig), None);
 }
@@ -868,10 +867,10 @@ fn what_an_agent_cant_do_is_not_asked_of_it() {
     rig.input(Input::Reported(peer, &hello)).unwrap();
     rig.start("app", "job");
     rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
-    let why = rig.controller.explain_flow("app", "job", 1).unwrap();
+    let why = rig.why("app", "job", 1);
     assert_eq!(why.flow.failed.as_deref(), Some("agent h0 has no pacing"));
     assert_eq!(why.flow.enforced_bps, None);
     assert_eq!(rig.controller.counters().commands, 1, "samples alone");
-    rig.declare("app", Declaration::FlowComplete { job: "job".into(), flow: 1 }).unwrap();
+    rig.declare("app", Declaration::FlowComplete { job: "job".into(), flow: "1".into() }).unwrap();
     assert!(rig.controller.status().problems.iter().all(|p| !p.contains("not enforced")));
 }

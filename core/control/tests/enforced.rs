@@ -26,7 +26,7 @@ fn held() -> (Rig, ChannelId) {
 }
 
 fn shown(rig: &Rig) -> FlowExplanation {
-    rig.controller.explain_flow("app", "job", 1).unwrap()
+    rig.why("app", "job", 1)
 }
 
 /// What the status says of agents.

@@ -460,7 +460,10 @@ impl World {
         let job = self.work.random_range(0..5);
         let flow = self.work.random_range(0..4);
         if self.flows.remove(&(job, flow)).is_some() {
-            self.declare(job, Declaration::FlowComplete { job: job.to_string(), flow });
+            self.declare(
+                job,
+                Declaration::FlowComplete { job: job.to_string(), flow: flow.to_string() },
+            );
         } else {
             let from = self.work.random_range(0..HOSTS);
             let to = (from + self.work.random_range(1..HOSTS)) % HOSTS;
@@ -476,7 +479,10 @@ impl World {
         let job = number.to_string();
         self.declare(number, Declaration::JobStart { job: job.clone() });
         let bytes = Some(Bytes::new(bytes));
-        self.declare(number, Declaration::FlowRequest { job, flow, connection, bytes });
+        self.declare(
+            number,
+            Declaration::FlowRequest { job, flow: flow.to_string(), connection, bytes },
+        );
     }
 
     fn declare(&mut self, _: u64, declaration: Declaration) {
@@ -585,7 +591,7 @@ fn history(seed: u64) -> (u64, [u64; 3]) {
         world.agents.iter().flat_map(|(agent, _)| agent.paced.clone()).collect();
     let mut links: BTreeMap<String, Rate> = BTreeMap::new();
     for flow in controller.flows(1000) {
-        let why = controller.explain_flow(&flow.application, &flow.job, flow.flow).unwrap();
+        let why = controller.explain_flow(&flow.application, &flow.job, &flow.flow).unwrap();
         let real = stands.remove(&flow.connection);
         if flow.failed.is_some() {
             // It may stand as before, though nobody can say how; nothing else was confirmed.

@@ -104,9 +104,7 @@ fn reports_beyond_the_limit_are_refused_and_the_others_count() {
             retransmissions: 0,
         }],
     };
-    let delivered = |rig: &Rig, flow| {
-        rig.controller.explain_flow("a", "j", flow).unwrap().flow.delivered_bytes.get()
-    };
+    let delivered = |rig: &Rig, flow| rig.why("a", "j", flow).flow.delivered_bytes.get();
     rig.pass(SECOND);
     // What was delivered before the first report may be an earlier flow's.
     rig.input(Input::Reported(busy, &report(0, 0))).unwrap();
@@ -130,7 +128,7 @@ fn reports_beyond_the_limit_are_refused_and_the_others_count() {
     rig.flow("a", "j", 2, connection(0, 2, 11), None).unwrap();
     assert!(rig.agents[&busy].paced.contains_key(&connection(0, 2, 11)));
     // Its word that it has done so is one that the controller asks for. Said again, it is not.
-    let status = rig.controller.explain_flow("a", "j", 2).unwrap().flow;
+    let status = rig.why("a", "j", 2).flow;
     assert!(status.enforced_bps.is_some() && status.enforced_bps == status.intended_bps);
     let sequence = u64::from(rig.agents[&busy].heard);
     let again = Report::Applied { epoch: 1, sequence };

@@ -33,7 +33,7 @@ fn flow(rig: &mut Rig, number: u64) {
 
 /// What is wanted, what is enforced, why not, and by whom.
 fn shown(rig: &Rig, number: u64) -> (Option<Rate>, Option<Rate>, Option<String>, String) {
-    let why = rig.controller.explain_flow("app", "job", number).unwrap();
+    let why = rig.why("app", "job", number);
     (why.flow.intended_bps, why.flow.enforced_bps, why.flow.failed, why.by)
 }
 
@@ -120,7 +120,7 @@ fn a_meter_that_a_switch_refuses_is_not_enforced() {
     stands(&rig, 2);
     fails(&rig, 3, "full");
     // It is forgotten with the flow.
-    rig.declare("app", Declaration::FlowComplete { job: "job".into(), flow: 3 }).unwrap();
+    rig.declare("app", Declaration::FlowComplete { job: "job".into(), flow: "3".into() }).unwrap();
     rig.pass(LEASE);
     (1..=2).for_each(|number| stands(&rig, number));
     assert_eq!((problem(&rig), leading(&rig)), (None, 2));
@@ -210,7 +210,7 @@ fn a_switch_that_does_not_answer_has_no_meters_enforced() {
     (1..=2).for_each(|number| flow(&mut rig, number));
     // A request is given 10 s. Until then the rate before stands.
     let end = rig.now + SECOND * 11;
-    let declaration = Declaration::FlowComplete { job: "job".into(), flow: 2 };
+    let declaration = Declaration::FlowComplete { job: "job".into(), flow: "2".into() };
     let (application, declaration) = ("app", &declaration);
     let mut lost = Vec::new();
     let input = Input::Declared { application, declaration };

@@ -129,32 +129,32 @@ fn declarations() -> Vec<Declaration> {
         },
         Declaration::FlowRequest {
             job: job(),
-            flow: 1,
+            flow: "1".into(),
             connection: connection(0, 3, 1),
             bytes: Some(Bytes::new(300_000_000)),
         },
         Declaration::FlowRequest {
             job: "small".into(),
-            flow: 1,
+            flow: "1".into(),
             connection: connection(1, 4, 1),
             bytes: Some(Bytes::new(1_000)),
         },
         Declaration::FlowRequest {
             job: job(),
-            flow: 2,
+            flow: "2".into(),
             connection: connection(2, 3, 9),
             bytes: None,
         },
         Declaration::Streams {
             job: job(),
             samples: vec![StreamReport {
-                flow: 2,
+                flow: "2".into(),
                 delivered_bytes: Bytes::new(1),
                 sender_queue_bytes: Bytes::new(2),
                 receiver_queue_bytes: Bytes::new(3),
             }],
         },
-        Declaration::FlowComplete { job: "small".into(), flow: 1 },
+        Declaration::FlowComplete { job: "small".into(), flow: "1".into() },
         Declaration::JobComplete { job: job() },
     ]
 }

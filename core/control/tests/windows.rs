@@ -160,7 +160,7 @@ impl Rig {
         let (job, connection) = (|| String::from("sort"), connection(1));
         for declaration in [
             Declaration::JobStart { job: job() },
-            Declaration::FlowRequest { job: job(), flow: 1, connection, bytes: None },
+            Declaration::FlowRequest { job: job(), flow: "1".into(), connection, bytes: None },
         ] {
             let declared = Input::Declared { application: "app", declaration: &declaration };
             assert_eq!(rig.told(declared), []);
@@ -228,7 +228,7 @@ fn each_directive_becomes_its_command_and_stands() {
     assert_eq!(rig.kernel.limit(rig.now, &connection(1)), limit);
     assert_eq!(rig.kernel.class(rig.now, PORT, &connection(1)), Some(2));
     assert_eq!((rig.cap(1), rig.cap(2)), (Some(NARROW), Some(WIDE)));
-    let why = rig.controller.explain_flow("app", "sort", 1).unwrap();
+    let why = rig.controller.explain_flow("app", "sort", "1").unwrap();
     assert_eq!((why.flow.intended_bps, why.flow.enforced_bps), (limit, limit));
     // What ends: the cap of all ends those of single flows, which are told first.
     let ends = [pace(None), Directive::Prioritize { flow: FLOW, priority: 0 }, window(None, None)];
@@ -272,7 +272,7 @@ fn the_rate_of_a_pair_is_divided_among_those_that_send() {
 fn windows_end_with_their_flow() {
     let mut rig = Rig::with_a_flow();
     rig.decided([window(Some(FLOW), Some(NARROW))]);
-    let declaration = Declaration::FlowComplete { job: "sort".into(), flow: 1 };
+    let declaration = Declaration::FlowComplete { job: "sort".into(), flow: "1".into() };
     let input = Input::Declared { application: "app", declaration: &declaration };
     assert_eq!(rig.told(input), [windowed(Some(connection(1)), None)]);
     assert_eq!(rig.cap(1), None);
@@ -311,7 +311,7 @@ fn a_flow_that_enters_again_is_held_to_nothing() {
     let mut rig = Rig::with_a_flow();
     let (job, connection) = ("sort".into(), connection(2));
     let bytes = Some(Bytes::new(1_000_000));
-    let declaration = Declaration::FlowRequest { job, flow: 2, connection, bytes };
+    let declaration = Declaration::FlowRequest { job, flow: "2".into(), connection, bytes };
     rig.told(Input::Declared { application: "app", declaration: &declaration });
     let (flow, limit) = (FlowId(1), Some(Rate::from_mbps(5)));
     assert_eq!(rig.decided([Directive::Pace { flow, limit }]), [paced(2, limit)]);
@@ -368,7 +368,7 @@ fn a_window_that_fails_is_shown_as_that_until_it_stands() {
     rig.decided([Directive::Pace { flow: FLOW, limit }, window(Some(FLOW), Some(NARROW))]);
     assert_eq!((shown(&rig), rig.cap(1)), (vec![problem.to_owned()], None));
     // The rate stands, and the window of all is not that of the connection.
-    let why = rig.controller.explain_flow("app", "sort", 1).unwrap();
+    let why = rig.controller.explain_flow("app", "sort", "1").unwrap();
     assert_eq!((why.flow.enforced_bps, why.flow.failed.as_deref()), (limit, Some("no room")));
     rig.refuses = false;
     rig.decided([window(None, Some(WIDE))]);
@@ -378,7 +378,7 @@ fn a_window_that_fails_is_shown_as_that_until_it_stands() {
 }
 
 fn by(rig: &Rig) -> String {
-    rig.controller.explain_flow("app", "sort", 1).unwrap().by
+    rig.controller.explain_flow("app", "sort", "1").unwrap().by
 }
 
 const NARROWED: &str = "a window of 3 kB at s0";
@@ -431,14 +431,14 @@ fn a_switch_that_is_not_connected_caps_nothing() {
     let (job, connection) = (|| String::from("sort"), connection(1));
     for declaration in [
         Declaration::JobStart { job: job() },
-        Declaration::FlowRequest { job: job(), flow: 1, connection, bytes: None },
+        Declaration::FlowRequest { job: job(), flow: "1".into(), connection, bytes: None },
     ] {
         let input = Input::Declared { application: "app", declaration: &declaration };
         controller.observe(Time::ZERO, input).unwrap();
     }
     policy.0.lock().unwrap().1 = [window(Some(FLOW), Some(NARROW))].into();
     controller.decide(&mut Vec::new());
-    let why = controller.explain_flow("app", "sort", 1).unwrap();
+    let why = controller.explain_flow("app", "sort", "1").unwrap();
     assert_eq!(why.by, format!("nobody ({NARROWED}: it is not connected)"));
 }
 

@@ -47,7 +47,7 @@ pub enum Declaration {
         /// The job.
         job: String,
         /// The flow.
-        flow: u64,
+        flow: String,
         /// Its packets.
         connection: Connection,
         /// Payload; nothing for a stream, which never ends.
@@ -59,7 +59,7 @@ pub enum Declaration {
         /// The job.
         job: String,
         /// The flow.
-        flow: u64,
+        flow: String,
     },
     /// How streams of the job stand, sampled at the same moment.
     Streams {
@@ -82,12 +82,12 @@ pub struct Portion {
 }
 
 /// How a stream stands. All amounts are payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StreamReport {
     /// The flow.
-    pub flow: u64,
+    pub flow: String,
     /// What reached the receiver since the stream began.
     pub delivered_bytes: Bytes,
     /// What waits at the sender or is on its way.

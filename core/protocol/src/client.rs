@@ -88,12 +88,12 @@ impl Account {
 }
 
 /// A thing of a job that holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Thing {
     Start,
     Task(u32),
     Size(u32),
-    Flow(u64),
+    Flow(String),
     Sample,
 }
 
@@ -394,7 +394,8 @@ impl Client {
             }
             Declaration::FlowComplete { job, flow } => {
                 let things = self.jobs.get_mut(job);
-                let Some(number) = things.and_then(|things| things.remove(&Thing::Flow(*flow)))
+                let Some(number) =
+                    things.and_then(|things| things.remove(&Thing::Flow(flow.clone())))
                 else {
                     return;
                 };
@@ -406,9 +407,10 @@ impl Client {
             Declaration::Streams { job, samples } => {
                 // One flow that isn't known would have the controller refuse the samples of all.
                 let things = self.jobs.get(job);
-                let is_open =
-                    |flow| things.is_some_and(|things| things.contains_key(&Thing::Flow(flow)));
-                samples.retain(|sample| is_open(sample.flow));
+                let is_open = |flow: &String| {
+                    things.is_some_and(|things| things.contains_key(&Thing::Flow(flow.clone())))
+                };
+                samples.retain(|sample| is_open(&sample.flow));
                 if !samples.is_empty() && !matches!(self.state, State::Lost | State::Connecting) {
                     self.hold(declaration, Thing::Sample);
                 }
@@ -456,12 +458,12 @@ impl Client {
 }
 
 /// What of its job a declaration says; `None`: that something ends.
-const fn thing(declaration: &Declaration) -> Option<Thing> {
+fn thing(declaration: &Declaration) -> Option<Thing> {
     match declaration {
         Declaration::JobStart { .. } => Some(Thing::Start),
         Declaration::TaskHost { task, .. } => Some(Thing::Task(*task)),
         Declaration::Size { map, .. } => Some(Thing::Size(*map)),
-        Declaration::FlowRequest { flow, .. } => Some(Thing::Flow(*flow)),
+        Declaration::FlowRequest { flow, .. } => Some(Thing::Flow(flow.clone())),
         Declaration::Streams { .. } => Some(Thing::Sample),
         Declaration::JobComplete { .. } | Declaration::FlowComplete { .. } => None,
     }
@@ -486,7 +488,12 @@ fn most_octets(declaration: &Declaration) -> usize {
     let more = match declaration {
         Declaration::TaskHost { host, .. } => text(host),
         Declaration::Size { reduces, .. } => 64 * reduces.len(),
-        Declaration::Streams { samples, .. } => 192 * samples.len(),
+        Declaration::FlowRequest { flow, .. } | Declaration::FlowComplete { flow, .. } => {
+            text(flow)
+        }
+        Declaration::Streams { samples, .. } => {
+            samples.iter().map(|sample| 192 + text(&sample.flow)).sum()
+        }
         _ => 0,
     };
     320 + text(job(declaration)) + more

@@ -20,7 +20,7 @@ pub trait Names {
 }
 
 /// Translates, and keeps what the interface wants to hear with later messages: the jobs of flows.
-/// Jobs are called by their numbers.
+/// Jobs and flows are called by their numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Translator {
     flows: BTreeMap<FlowId, (JobId, Connection)>,
@@ -62,7 +62,7 @@ impl Translator {
                     self.flows.insert(*flow, (*job, connection));
                     self.jobs.entry(*job).or_default().insert(*flow);
                     let bytes = Some(*size).filter(|size| *size != Bytes::MAX);
-                    let (job, flow) = (name(*job), flow.0.into());
+                    let (job, flow) = (name(*job), flow.0.to_string());
                     Declaration::FlowRequest { job, flow, connection, bytes }
                 })
             }
@@ -71,7 +71,7 @@ impl Translator {
                 if let Some(flows) = self.jobs.get_mut(job) {
                     flows.remove(flow);
                 }
-                Some(Declaration::FlowComplete { job: name(*job), flow: flow.0.into() })
+                Some(Declaration::FlowComplete { job: name(*job), flow: flow.0.to_string() })
             }
             Declared::Streams(samples) => return self.streams(samples),
             Declared::Gather(_) => None,
@@ -89,7 +89,7 @@ impl Translator {
                 continue;
             };
             jobs.entry(*job).or_default().push(StreamReport {
-                flow: sample.flow.0.into(),
+                flow: sample.flow.0.to_string(),
                 delivered_bytes: sample.delivered,
                 sender_queue_bytes: sample.sender_queue,
                 receiver_queue_bytes: sample.receiver_queue,

@@ -88,7 +88,7 @@ fn is_unwanted_job(job: &str) -> bool {
 fn is_unwanted(said: &Declaration) -> bool {
     match said {
         Declaration::JobStart { job } => is_unwanted_job(job),
-        Declaration::FlowRequest { flow, .. } => *flow == 3,
+        Declaration::FlowRequest { flow, .. } => flow == "3",
         _ => false,
     }
 }
@@ -264,16 +264,17 @@ fn complete(job: &str) -> Declaration {
 fn request(job: &str, flow: u64, port: u16) -> Declaration {
     let source = ([10, 0, 0, 1], port).into();
     let connection = Connection { source, destination: ([10, 0, 0, 2], 80).into() };
+    let flow = flow.to_string();
     Declaration::FlowRequest { job: job.into(), flow, connection, bytes: Some(Bytes::MAX) }
 }
 
 fn end(job: &str, flow: u64) -> Declaration {
-    Declaration::FlowComplete { job: job.into(), flow }
+    Declaration::FlowComplete { job: job.into(), flow: flow.to_string() }
 }
 
 fn sample(job: &str, flows: &[u64]) -> Declaration {
     let report = |flow: &u64| StreamReport {
-        flow: *flow,
+        flow: flow.to_string(),
         delivered_bytes: Bytes::MAX,
         sender_queue_bytes: Bytes::MAX,
         receiver_queue_bytes: Bytes::MAX,
@@ -464,8 +465,12 @@ fn an_answer_that_does_not_add_up_is_a_lost_connection() {
     for (taken, refused, rest) in outcomes {
         let mut world = World::new(Limits::default(), usize::MAX);
         world.settle();
-        [start("a"), start("b")].map(|said| world.client.declare(said));
-        assert!(matches!(world.client.poll(world.now), Some(Action::Declare(said)) if said.len() == 2));
+        for said in [start("a"), start("b")] {
+            world.client.declare(said);
+        }
+        assert!(
+            matches!(world.client.poll(world.now), Some(Action::Declare(said)) if said.len() == 2)
+        );
         let outcome = Outcome { taken, refused, rest, epoch: 1, reason: None };
         world.client.answered(world.now, &outcome, 0);
         let account = world.client.account();

@@ -256,8 +256,12 @@ mod tests {
         let job = || "7".to_owned();
         let connection = Connection { source, destination };
         assert_eq!(said[1], Declaration::TaskHost { job: job(), task: 3, host: "h0".into() });
-        let request =
-            Declaration::FlowRequest { job: job(), flow: 0, connection, bytes: Some(size) };
+        let request = Declaration::FlowRequest {
+            job: job(),
+            flow: "0".into(),
+            connection,
+            bytes: Some(size),
+        };
         assert_eq!(said[3], request);
         let Declaration::Streams { job: of, samples } = &said[4] else { panic!("{said:?}") };
         assert_eq!((of, samples[0].delivered_bytes), (&job(), Bytes::new(10)));

@@ -68,7 +68,7 @@ impl Wishes {
     fn note(&mut self, now: Time, patience: Span, controller: Option<&Controller>) {
         let flows = controller.iter().flat_map(|controller| controller.flows(usize::MAX));
         let flows: Vec<_> = flows.collect();
-        let id = |flow: &FlowStatus| FlowId(u32::try_from(flow.flow).unwrap());
+        let id = |flow: &FlowStatus| FlowId(flow.flow.parse().unwrap());
         self.failed = flows.iter().filter(|flow| flow.failed.is_some()).map(id).collect();
         let confirmed = flows.iter().filter_map(|flow| Some((id(flow), flow.enforced_bps?)));
         self.confirmed = confirmed.collect();

@@ -119,7 +119,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
     };
     let request = |number: u64| Declaration::FlowRequest {
         job: format!("job-{}", number / APPLICATIONS % 10),
-        flow: number,
+        flow: number.to_string(),
         connection: connection(number),
         bytes: (!is_stream).then(|| Bytes::new(number * 7919 % 1_000_000_000)),
     };
@@ -139,7 +139,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
             .map_err(Failure::failed)?;
         if is_stream {
             let samples = vec![StreamReport {
-                flow: next,
+                flow: next.to_string(),
                 delivered_bytes: Bytes::ZERO,
                 sender_queue_bytes: Bytes::new(1_000_000),
                 receiver_queue_bytes: Bytes::ZERO,
@@ -156,7 +156,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
     Ok(Box::new(move || {
         let declaration = Declaration::FlowRequest {
             job: format!("job-{}", next / APPLICATIONS % 10),
-            flow: next,
+            flow: next.to_string(),
             connection: connection(next),
             bytes: (!is_stream).then(|| Bytes::new(next * 7919 % 1_000_000_000)),
         };
@@ -171,7 +171,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
         next += 1;
         if let Some(old) = open.pop_front() {
             let job = format!("job-{}", old / APPLICATIONS % 10);
-            let declaration = Declaration::FlowComplete { job, flow: old };
+            let declaration = Declaration::FlowComplete { job, flow: old.to_string() };
             let application =
                 applications[usize::try_from(old % APPLICATIONS).unwrap_or(0)].as_str();
             let input = Input::Declared { application, declaration: &declaration };

@@ -106,11 +106,11 @@ impl Registry {
             }
             Declaration::FlowRequest { job, flow, connection, bytes } => {
                 let job = self.known(application, job)?;
-                self.request(cx, view, application, (job, *flow), *connection, *bytes)
+                self.request(cx, view, application, (job, flow), *connection, *bytes)
             }
             Declaration::FlowComplete { job, flow } => {
                 let job = self.known(application, job)?;
-                Ok(Announcement::FlowComplete(self.flow_of(job, *flow)?))
+                Ok(Announcement::FlowComplete(self.flow_of(job, flow)?))
             }
             Declaration::Streams { job, samples } => {
                 let job = self.known(application, job)?;
@@ -123,15 +123,16 @@ impl Registry {
     fn known(&self, application: &str, job: &str) -> Result<JobId, Refusal> {
         let found = self.find_job(application, job);
         found.ok_or_else(|| {
-            let job: String = job.chars().take(80).collect();
+            let job = start_of(job);
             refuse("job", format!("\"{job}\" has not started; declare job_start first"))
         })
     }
 
-    fn flow_of(&self, job: JobId, flow: u64) -> Result<FlowId, Refusal> {
-        let found = self.job(job).and_then(|job| job.flows.get(&flow));
+    fn flow_of(&self, job: JobId, flow: &str) -> Result<FlowId, Refusal> {
+        let found = self.job(job).and_then(|job| job.flows.get(flow));
         found.copied().ok_or_else(|| {
-            refuse("flow", format!("the job has no flow {flow}; declare flow_request first"))
+            let flow = start_of(flow);
+            refuse("flow", format!("the job has no flow \"{flow}\"; declare flow_request first"))
         })
     }
 
@@ -142,15 +143,12 @@ impl Registry {
         application: &str,
         job: &str,
     ) -> Result<Announcement, Refusal> {
-        let limits = &cx.limits;
-        if job.is_empty() || job.len() > limits.name_bytes {
-            return Err(refuse("job", format!("must have 1 to {} bytes", limits.name_bytes)));
-        }
+        check_name(cx, "job", job)?;
         if self.find_job(application, job).is_some() {
             return Ok(Announcement::Known);
         }
         let jobs = self.applications.get(application).map_or(0, |known| known.jobs.len());
-        if jobs >= limits.jobs {
+        if jobs >= cx.limits.jobs {
             return Err(busy("job", format!("{jobs} jobs are open; complete one first")));
         }
         let Some(job) = self.add_job(cx.now, application, job) else {
@@ -172,7 +170,7 @@ impl Registry {
         let found = view.named(host).or_else(by_address);
         let node = found.filter(|node| view.kind(*node) == Some(NodeKind::Host));
         let node = node.ok_or_else(|| {
-            let host: String = host.chars().take(80).collect();
+            let host = start_of(host);
             refuse("host", format!("no host is called or addressed \"{host}\"; name a known one"))
         })?;
         let (task, most) = (TaskId(task), cx.limits.tasks);
@@ -221,10 +219,11 @@ impl Registry {
         cx: &Context,
         view: &View,
         application: &str,
-        (job, flow): (JobId, u64),
+        (job, flow): (JobId, &str),
         connection: Connection,
         bytes: Option<Bytes>,
     ) -> Result<Announcement, Refusal> {
+        check_name(cx, "flow", flow)?;
         let src = end(view, "connection.source", connection.source)?;
         let dst = end(view, "connection.destination", connection.destination)?;
         if src == dst {
@@ -232,14 +231,14 @@ impl Registry {
             return Err(refuse("connection", reason.into()));
         }
         let record = self.job(job).expect("the job was found");
-        if let Some(known) = record.flows.get(&flow).and_then(|id| self.flow(*id)) {
+        if let Some(known) = record.flows.get(flow).and_then(|id| self.flow(*id)) {
             if known.connection == connection
                 && (known.size == bytes || known.contradicted.is_some())
             {
                 return Ok(Announcement::Known);
             }
-            let reason =
-                format!("flow {flow} is in use; complete it first or choose another number");
+            let flow = start_of(flow);
+            let reason = format!("\"{flow}\" is in use; complete it first or choose another name");
             return Err(refuse("flow", reason));
         }
         if self.is_foreign(&connection, application) {
@@ -251,7 +250,7 @@ impl Registry {
         if flows >= most {
             return Err(busy("flow", format!("{most} flows are open; complete one first")));
         }
-        let record = Flow::new(Some((job, flow)), connection, (src, dst), bytes, cx.now);
+        let record = Flow::new(Some((job, flow.into())), connection, (src, dst), bytes, cx.now);
         match self.add_flow(record) {
             Some(id) => Ok(Announcement::Flow(id)),
             None => Err(busy("flow", "too many flows in all; try again later".into())),
@@ -260,7 +259,7 @@ impl Registry {
 
     fn stream(&self, job: JobId, report: &StreamReport) -> Result<StreamSample, Refusal> {
         Ok(StreamSample {
-            flow: self.flow_of(job, report.flow)?,
+            flow: self.flow_of(job, &report.flow)?,
             delivered: report.delivered_bytes,
             sender_queue: report.sender_queue_bytes,
             receiver_queue: report.receiver_queue_bytes,
@@ -276,6 +275,19 @@ fn end(view: &View, field: &'static str, address: SocketAddr) -> Result<NodeId, 
         );
         refuse(field, reason)
     })
+}
+
+fn check_name(cx: &Context, field: &'static str, name: &str) -> Result<(), Refusal> {
+    let most = cx.limits.name_bytes;
+    if name.is_empty() || name.len() > most {
+        return Err(refuse(field, format!("must have 1 to {most} bytes")));
+    }
+    Ok(())
+}
+
+/// As much of a name as a message to people holds.
+fn start_of(name: &str) -> String {
+    name.chars().take(80).collect()
 }
 
 fn check_task(field: &'static str, task: u32) -> Result<(), Refusal> {
@@ -304,9 +316,9 @@ mod tests {
         let mut registry = Registry::default();
         let mut declare = |declaration| registry.declare(&cx, &view, "app", &declaration);
         let job = || String::from("job");
-        let flow = |flow, to| Declaration::FlowRequest {
+        let flow = |flow: u64, to| Declaration::FlowRequest {
             job: job(),
-            flow,
+            flow: alloc::string::ToString::to_string(&flow),
             connection: Connection {
                 source: ([10, 0, 0, 1], 1000).into(),
                 destination: ([10, 0, 0, to], 5000).into(),

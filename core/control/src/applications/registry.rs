@@ -32,7 +32,7 @@ pub(crate) struct Job {
     pub(crate) application: Arc<str>,
     pub(crate) name: Arc<str>,
     pub(crate) started: Time,
-    pub(crate) flows: BTreeMap<u64, FlowId>,
+    pub(crate) flows: BTreeMap<Arc<str>, FlowId>,
     pub(crate) hosts: BTreeMap<TaskId, NodeId>,
     pub(crate) sizes: BTreeMap<TaskId, Vec<(TaskId, Bytes)>>,
     /// Entries in `sizes`.
@@ -41,8 +41,8 @@ pub(crate) struct Job {
 
 /// A flow: declared by an application, or seen in the network by a policy that watches it.
 pub(crate) struct Flow {
-    /// Its job and its number there; `None` when it was only seen.
-    pub(crate) owner: Option<(JobId, u64)>,
+    /// Its job and its name there; `None` when it was only seen.
+    pub(crate) owner: Option<(JobId, Arc<str>)>,
     pub(crate) connection: Connection,
     pub(crate) ends: (NodeId, NodeId),
     pub(crate) since: Time,
@@ -69,7 +69,7 @@ pub(crate) struct Flow {
 
 impl Flow {
     pub(crate) fn new(
-        owner: Option<(JobId, u64)>,
+        owner: Option<(JobId, Arc<str>)>,
         connection: Connection,
         ends: (NodeId, NodeId),
         size: Option<Bytes>,
@@ -91,6 +91,11 @@ impl Flow {
             scale: None,
             open: false,
         }
+    }
+
+    /// Whose it is; `None` when it was only seen.
+    pub(crate) fn job(&self) -> Option<JobId> {
+        self.owner.as_ref().map(|(job, _)| *job)
     }
 
     /// Takes in what its connections have delivered and what waits at them, by the report of now.
@@ -224,7 +229,7 @@ impl Registry {
     /// What a policy is told of a declared flow; `None` where it was only seen.
     pub(crate) fn declared(&self, id: FlowId) -> Option<Declared> {
         let flow = self.flow(id)?;
-        let ((job, _), (src, dst)) = (flow.owner?, flow.ends);
+        let (job, (src, dst)) = (flow.job()?, flow.ends);
         let size = flow.size.unwrap_or(Bytes::MAX);
         Some(Declared::FlowRequest { job, flow: id, src, dst, size })
     }
@@ -285,10 +290,10 @@ impl Registry {
     pub(crate) fn add_flow(&mut self, flow: Flow) -> Option<FlowId> {
         let number = u32::try_from(self.flows.len()).ok()?;
         let id = self.free_flows.pop().unwrap_or(FlowId(number));
-        match flow.owner {
-            Some((job, number)) => {
+        match &flow.owner {
+            Some((job, name)) => {
                 let job = self.jobs.get_mut(job.index())?.as_mut()?;
-                job.flows.insert(number, id);
+                job.flows.insert(name.clone(), id);
                 if let Some(application) = self.applications.get_mut(&job.application) {
                     application.flows += 1;
                 }
@@ -307,10 +312,10 @@ impl Registry {
 
     pub(crate) fn remove_flow(&mut self, id: FlowId) -> Option<Flow> {
         let flow = self.flows.get_mut(id.index()).and_then(Option::take)?;
-        match flow.owner {
-            Some((job, number)) => {
+        match &flow.owner {
+            Some((job, name)) => {
                 if let Some(job) = self.jobs.get_mut(job.index()).and_then(Option::as_mut) {
-                    job.flows.remove(&number);
+                    job.flows.remove(name);
                     if let Some(application) = self.applications.get_mut(&job.application) {
                         application.flows -= 1;
                     }
@@ -359,17 +364,17 @@ impl Registry {
     /// Whether a connection has flows of somebody else than this application.
     pub(crate) fn is_foreign(&self, connection: &Connection, application: &str) -> bool {
         self.sharing(connection).iter().any(|id| {
-            let owner = self.flow(*id).and_then(|flow| self.job(flow.owner?.0));
+            let owner = self.flow(*id).and_then(|flow| self.job(flow.job()?));
             owner.is_some_and(|job| *job.application != *application)
         })
     }
 
-    /// The application, job and number of a flow, as people know them.
-    pub(crate) fn name_of(&self, flow: &Flow) -> (String, String, u64) {
-        match flow.owner.and_then(|(job, number)| Some((self.job(job)?, number))) {
-            Some((job, number)) => ((*job.application).into(), (*job.name).into(), number),
-            None => (String::new(), String::new(), 0),
-        }
+    /// The application, the job and the flow, as people call them; nothing for one that was only seen.
+    pub(crate) fn name_of(&self, flow: &Flow) -> [String; 3] {
+        let job = flow.owner.as_ref().and_then(|(job, flow)| Some((self.job(*job)?, flow)));
+        job.map_or_else(Default::default, |(job, flow)| {
+            [&job.application, &job.name, flow].map(|name| String::from(&**name))
+        })
     }
 }
 

@@ -29,7 +29,7 @@ impl Registry {
     /// counts as another from now on; returns its job and its ends.
     pub(crate) fn check_size(&mut self, id: FlowId) -> Option<(JobId, (NodeId, NodeId))> {
         let flow = self.flow_mut(id)?;
-        let (size, (job, _)) = (flow.size?, flow.owner?);
+        let (size, job) = (flow.size?, flow.job()?);
         if flow.delivered <= size + SLACK + Bytes::new(size.get() / SLACK_PART) {
             return None;
         }
@@ -78,8 +78,8 @@ impl Registry {
         }
         let is_first = flow.contradicted.is_none();
         flow.contradicted = Some(Lie::Backlog { declared });
-        let (queued, owner) = (flow.queued, flow.owner);
-        if let Some((job, _)) = owner {
+        let (queued, owner) = (flow.queued, flow.job());
+        if let Some(job) = owner {
             self.note_lie(job, is_first);
         }
         (queued, owner.is_some())
@@ -114,7 +114,7 @@ mod tests {
         };
         let size = Some(Bytes::new(MEGA));
         let ends = (NodeId(0), NodeId(1));
-        let flow = Flow::new(Some((job, 1)), connection, ends, size, Time::ZERO);
+        let flow = Flow::new(Some((job, "1".into())), connection, ends, size, Time::ZERO);
         let id = registry.add_flow(flow).expect("there is room");
         (registry, id)
     }

@@ -16,6 +16,7 @@ use units::{Bytes, Rate, Span};
 use super::Controller;
 use crate::agents::Everything;
 use crate::applications::declare::Announcement;
+use crate::applications::registry::Flow;
 use crate::config::Enforcement;
 use crate::desired::{Grant, Intention};
 use crate::fabric::entry::{Does, Key};
@@ -51,7 +52,7 @@ impl Controller {
             Announcement::Tell(declared) => self.tell(declared),
             Announcement::Flow(id) => self.begin_flow(id),
             Announcement::FlowComplete(id) => {
-                if let Some((job, _)) = self.registry.flow(id).and_then(|flow| flow.owner) {
+                if let Some(job) = self.registry.flow(id).and_then(Flow::job) {
                     self.tell(Declared::FlowComplete { job, flow: id });
                 }
                 self.forget_flow(id);

@@ -247,11 +247,11 @@ impl Controller {
     }
 
     fn flow_status(&self, id: FlowId, flow: &Flow) -> FlowStatus {
-        let (application, job, number) = self.registry.name_of(flow);
+        let [application, job, name] = self.registry.name_of(flow);
         FlowStatus {
             application,
             job,
-            flow: number,
+            flow: name,
             connection: flow.connection,
             intended_bps: self.desired.intention(id).limit,
             enforced_bps: self.enforced(flow),
@@ -370,9 +370,14 @@ impl Controller {
     }
 
     /// Why a flow has its rate; `None` when there is no such flow.
-    pub fn explain_flow(&self, application: &str, job: &str, flow: u64) -> Option<FlowExplanation> {
+    pub fn explain_flow(
+        &self,
+        application: &str,
+        job: &str,
+        flow: &str,
+    ) -> Option<FlowExplanation> {
         let job = self.registry.find_job(application, job)?;
-        let id = *self.registry.job(job)?.flows.get(&flow)?;
+        let id = *self.registry.job(job)?.flows.get(flow)?;
         self.explain(id)
     }
 
@@ -429,10 +434,10 @@ impl Controller {
         });
         let more = others.len().saturating_sub(RIVALS);
         let rivals = others.into_iter().take(RIVALS).map(|(id, flow)| {
-            let (application, job, number) = self.registry.name_of(flow);
+            let [application, job, name] = self.registry.name_of(flow);
             let intended_bps = self.desired.intention(id).limit;
             let measured_bps = self.measured(flow);
-            Rival { application, job, flow: number, intended_bps, measured_bps }
+            Rival { application, job, flow: name, intended_bps, measured_bps }
         });
         Bottleneck {
             link: self.view.link_name(link),

@@ -282,6 +282,16 @@ impl Rig {
         self.declare(application, Declaration::JobStart { job: job.into() }).unwrap();
     }
 
+    /// Why a flow that there is has its rate.
+    pub fn why(
+        &self,
+        application: &str,
+        job: &str,
+        flow: u64,
+    ) -> watermaster_control::FlowExplanation {
+        self.controller.explain_flow(application, job, &flow.to_string()).unwrap()
+    }
+
     pub fn flow(
         &mut self,
         application: &str,
@@ -292,8 +302,10 @@ impl Rig {
     ) -> Result<(), Refusal> {
         let bytes = bytes.map(Bytes::new);
         let job = job.into();
-        let done =
-            self.declare(application, Declaration::FlowRequest { job, flow, connection, bytes });
+        let done = self.declare(
+            application,
+            Declaration::FlowRequest { job, flow: flow.to_string(), connection, bytes },
+        );
         self.pass(Span::ZERO);
         done
     }

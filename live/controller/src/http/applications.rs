@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use protocol::application::{Declaration, Problem};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -21,6 +21,8 @@ use crate::owner::Event;
 
 /// How long a request's body may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Most octets that are read beyond a request's bound.
+const DRAINED: usize = 64 << 20;
 
 /// `POST /v1/applications/{application}/declarations`: one declaration or a list of them, taken in
 /// order, each for itself. Answered by 200 where all were taken, 422 where some were refused, 429
@@ -33,18 +35,10 @@ pub async fn declare(
 ) -> Result<Response, Wrong> {
     permitted(&admission, &application)?;
     let bounds = hub.bounds();
-    let read = timeout(PATIENCE, Limited::new(body, bounds.request).collect()).await;
     let late = "took too long; send it faster";
-    let read = read.map_err(|_| Wrong::new(StatusCode::REQUEST_TIMEOUT, "body", late))?;
-    let bytes = read.map_err(|error| {
-        if error.is::<LengthLimitError>() {
-            let reason = format!("is longer than {} bytes; send several requests", bounds.request);
-            Wrong::new(StatusCode::PAYLOAD_TOO_LARGE, "body", reason)
-        } else {
-            Wrong::new(StatusCode::BAD_REQUEST, "body", format!("ended early: {error}"))
-        }
-    })?;
-    let declared = declarations(&bytes.to_bytes(), bounds.declarations)
+    let late = |_| Wrong::new(StatusCode::REQUEST_TIMEOUT, "body", late);
+    let bytes = timeout(PATIENCE, read(body, bounds.request)).await.map_err(late)??;
+    let declared = declarations(&bytes, bounds.declarations)
         .map_err(|problem| Wrong { status: StatusCode::BAD_REQUEST, problem })?;
     let application = admission.speaks_for(&application);
     let (sender, answer) = oneshot::channel();
@@ -69,6 +63,28 @@ pub async fn leave(
     permitted(&admission, &application)?;
     hub.tell(Event::ApplicationGone(application.into())).await?;
     Ok(StatusCode::ACCEPTED)
+}
+
+/// A body of at most `most` octets. One that is longer is read as well: who still writes doesn't read the
+/// answer, and on a Unix socket loses it when the connection ends.
+async fn read(mut body: Body, most: usize) -> Result<Vec<u8>, Wrong> {
+    let (mut read, mut length) = (Vec::new(), 0);
+    while let Some(frame) = body.frame().await {
+        let ended =
+            |error| Wrong::new(StatusCode::BAD_REQUEST, "body", format!("ended early: {error}"));
+        let Ok(octets) = frame.map_err(ended)?.into_data() else { continue };
+        length += octets.len();
+        if length <= most {
+            read.extend_from_slice(&octets);
+        } else if length > most.saturating_add(DRAINED) {
+            break;
+        }
+    }
+    if length > most {
+        let reason = format!("is longer than {most} bytes; send several requests");
+        return Err(Wrong::new(StatusCode::PAYLOAD_TOO_LARGE, "body", reason));
+    }
+    Ok(read)
 }
 
 fn permitted(admission: &Admission, application: &str) -> Result<(), Wrong> {

@@ -133,11 +133,11 @@ pub async fn explain_job(
 pub async fn explain_flow(
     State(hub): State<Arc<Hub>>,
     Extension(admission): Extension<Arc<Admission>>,
-    Path((application, job, flow)): Path<(String, String, u64)>,
+    Path((application, job, flow)): Path<(String, String, String)>,
 ) -> Answer {
     may_ask(&admission, &application)?;
     let found =
-        hub.ask(move |controller| controller.explain_flow(&application, &job, flow)).await?;
+        hub.ask(move |controller| controller.explain_flow(&application, &job, &flow)).await?;
     found.map(|found| json(&found)).ok_or_else(|| unknown("flow"))
 }
 
