@@ -52,20 +52,20 @@ taken = say([
     JobStart(type_="job_start", job="large"),
     TaskHost(type_="task_host", job="small", task=0, host="h0"),
     Size(type_="size", job="small", map_=0, reduces=[Portion(task=1, bytes_=1000)]),
-    request("small", 1, 1_000_000, 4001),
-    request("large", 2, 9_000_000, 4002),
+    request("small", "1", 1_000_000, 4001),
+    request("large", "2", 9_000_000, 4002),
 ])
 assert (taken.taken, taken.epoch) == (6, epoch), taken
-stream = StreamReport(flow=1, delivered_bytes=1, sender_queue_bytes=2, receiver_queue_bytes=3)
+stream = StreamReport(flow="1", delivered_bytes=1, sender_queue_bytes=2, receiver_queue_bytes=3)
 say(Streams(type_="streams", job="small", samples=[stream]))
-refused = say([JobStart(type_="job_start", job="x"), FlowComplete(type_="flow_complete", job="x", flow=1)], 422)
+refused = say([JobStart(type_="job_start", job="x"), FlowComplete(type_="flow_complete", job="x", flow="1")], 422)
 assert (refused.taken, refused.epoch, refused.refused[0].index) == (1, epoch, 1), refused
 
 answer = ask(status)
 assert answer.agents and answer.applications and answer.links and answer.switches, answer
-assert {flow.flow for flow in ask(flows, most=10)} == {1, 2}
+assert {flow.flow for flow in ask(flows, most=10)} == {"1", "2"}
 assert {job.job for job in ask(jobs)} == {"small", "large"}
-flow = ask(explain_flow, application="generated", job="large", flow=2)
+flow = ask(explain_flow, application="generated", job="large", flow="2")
 assert flow.why and flow.bottleneck.rivals[0].job == "small", flow
 assert len(ask(explain_job, application="generated", job="small").flows) == 1
 assert ask(explain_job, 404, application="generated", job="none").error.field == "job"
@@ -73,5 +73,5 @@ assert ask(exchange, 426, agent="h9").error.field == "Upgrade"
 assert description.sync(client=client)["openapi"] == "3.1.0"
 assert metrics.sync(client=client).endswith("# EOF\n")
 
-say([FlowComplete(type_="flow_complete", job="small", flow=1), JobComplete(type_="job_complete", job="small")])
+say([FlowComplete(type_="flow_complete", job="small", flow="1"), JobComplete(type_="job_complete", job="small")])
 assert leave.sync_detailed("generated", client=client).status_code == 202

@@ -31,16 +31,19 @@ class Application:
                 status, answer = self.ask("POST", self.path, json.dumps(said))
                 if answer is None:
                     continue  # another controller: from the beginning
-                if status not in (200, 400, 413, 422, 429):
+                if status in (400, 413) and len(said) > 1:
+                    self.batch = len(said) // 2  # it can't be read or is too long, and doesn't say where
+                    continue
+                if status in (400, 413):
+                    self.batch, answer = 1000, {"refused": [{"index": 0, **answer}]}
+                elif status not in (200, 422, 429):
                     raise ValueError(f"{status}: {answer['reason']}")
-                del self.waits[: answer.get("taken", 0)]
-                if status == 429 and answer["field"] == "application":
+                del self.waits[: answer.get("rest", len(said))]
+                for refused in answer.get("refused", []):
+                    self.leave_out(said[refused["index"]], refused["reason"])
+                if "rest" in answer:
                     return  # too fast: the rest waits for the next tick
-                if status != 200 and ("taken" in answer or len(said) == 1):
-                    self.leave_out(self.waits[0], answer["reason"])
-                elif status != 200:  # it can't be read or is too long, and doesn't say where
-                    self.batch = len(said) // 2
-        except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
+        except (OSError, http.client.HTTPException, ValueError, LookupError) as error:
             print(f"no controller: {error!r}", file=sys.stderr)
             self.http = None
 
@@ -56,12 +59,9 @@ class Application:
         return response.status, answer
 
     def leave_out(self, refused, reason):
-        if is_end(refused):  # the controller had forgotten
-            self.waits.remove(refused)
-        else:
+        if not is_end(refused):  # of an end the controller had forgotten the beginning
             print(f"left out: {refused}: {reason}", file=sys.stderr)
             self.forget(refused)
-        self.batch = 1000
 
     def forget(self, gone):
         """With a job goes all that is of it, with a flow all that is of the flow."""
@@ -98,8 +98,8 @@ if __name__ == "__main__":
     shuffle.say("task_host", "sort", task=1, host="h1")
     shuffle.say("size", "sort", map=0, reduces=[{"task": 1, "bytes": size}])
     ends = {"source": "10.0.0.1:40000", "destination": "10.0.0.2:13562"}
-    shuffle.say("flow_request", "sort", flow=1, bytes=size, connection=ends)
+    shuffle.say("flow_request", "sort", flow="1", bytes=size, connection=ends)
     for _ in sys.stdin:  # stands for the transfer: a line is a tick, the end of input its end
         shuffle.tick()
-    shuffle.say("flow_complete", "sort", flow=1)
+    shuffle.say("flow_complete", "sort", flow="1")
     shuffle.say("job_complete", "sort")

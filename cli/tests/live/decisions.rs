@@ -324,7 +324,7 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
         destination: "10.0.0.3:80".parse().unwrap(),
     };
     let request = |job: &str, flow: u64, bytes: Option<u64>| {
-        let mut request = json!({ "type": "flow_request", "job": job, "flow": flow,
+        let mut request = json!({ "type": "flow_request", "job": job, "flow": flow.to_string(),
             "connection": connection(flow) });
         if let Some(bytes) = bytes {
             request["bytes"] = json!(bytes);
@@ -371,7 +371,7 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
             agent.say(&Report::Congested { node, interface, severity, queue_bytes: QUEUE }).await;
         }
         let sample = |flow: u64| {
-            json!({ "flow": flow, "delivered_bytes": delivered, "sender_queue_bytes": waiting(flow),
+            json!({ "flow": flow.to_string(), "delivered_bytes": delivered, "sender_queue_bytes": waiting(flow),
                 "receiver_queue_bytes": waiting(flow + 1) })
         };
         let said = json!([
@@ -394,7 +394,7 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
         }
     }
     let end = json!([
-        { "type": "flow_complete", "job": "large", "flow": 3 },
+        { "type": "flow_complete", "job": "large", "flow": "3" },
         { "type": "job_complete", "job": "large" },
     ]);
     assert!(declare(&mut client, "a", &end).await.0.is_success());

@@ -17,7 +17,7 @@ async fn the_epoch_rises_with_every_start_and_what_is_declared_again_stands_agai
     assert_eq!(agent.hear().await.unwrap().epoch, 1);
     let declared = json!([
         { "type": "job_start", "job": "j" },
-        { "type": "flow_request", "job": "j", "flow": 1, "bytes": 1_000_000, "connection":
+        { "type": "flow_request", "job": "j", "flow": "1", "bytes": 1_000_000, "connection":
             { "source": "10.0.0.1:4001", "destination": "10.0.0.2:80" } },
     ]);
     let mut client = daemon.client().await;

@@ -108,7 +108,7 @@ engine.say('job_start', 'sort')
 engine.say('task_host', 'sort', task='no number', host='h0')
 engine.say('task_host', 'sort', task=0, host='no such host')
 ends = {'source': '10.0.0.1:40000', 'destination': '10.0.0.2:13562'}
-engine.say('flow_request', 'sort', flow=1, bytes=8_000_000, connection=ends)
+engine.say('flow_request', 'sort', flow='1', bytes=8_000_000, connection=ends)
 for _ in sys.stdin:
     tick()
 ";

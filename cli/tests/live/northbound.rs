@@ -7,7 +7,7 @@ use crate::daemon::{Agent, Daemon, SMSF, config, declare, get, post};
 
 fn flow(job: &str, number: u64, port: u16, bytes: u64) -> Value {
     json!({
-        "type": "flow_request", "job": job, "flow": number, "bytes": bytes,
+        "type": "flow_request", "job": job, "flow": number.to_string(), "bytes": bytes,
         "connection": { "source": format!("10.0.0.1:{port}"), "destination": "10.0.0.2:80" },
     })
 }
@@ -64,22 +64,19 @@ async fn what_is_wrong_is_said_with_field_and_remedy() {
     let daemon =
         Daemon::start(&config(&format!("[limits]\nrequest = \"4 KB\"\ndeclarations = 10\n{SMSF}")));
     let mut client = daemon.client().await;
-    for (body, status, field, part) in [
-        ("{", StatusCode::BAD_REQUEST, "body", "EOF"),
-        ("[1]", StatusCode::BAD_REQUEST, "body", "invalid type"),
-        (
-            r#"{"type":"job_begin","job":"j"}"#,
-            StatusCode::BAD_REQUEST,
-            "job_begin",
-            "unknown variant",
-        ),
-        (r#"{"type":"job_start"}"#, StatusCode::BAD_REQUEST, "job", "missing field"),
-        (r#"{"type":"job_start","job":"j","x":1}"#, StatusCode::BAD_REQUEST, "x", "unknown field"),
+    let (status, said) = post(&mut client, "a", b"[{}, {".to_vec()).await;
+    assert_eq!((status, &said["error"]["field"]), (StatusCode::BAD_REQUEST, &json!("body")));
+    for (body, field, part) in [
+        ("[1]", "body", "invalid type"),
+        (r#"{"type":"job_begin","job":"j"}"#, "job_begin", "unknown variant"),
+        (r#"{"type":"job_start"}"#, "job", "missing field"),
+        (r#"{"type":"job_start","job":"j","x":1}"#, "x", "unknown field"),
     ] {
-        let (given, said) = post(&mut client, "a", body.into()).await;
-        assert_eq!(given, status, "{body}");
-        assert_eq!(said["error"]["field"], field, "{body}: {said}");
-        let reason = said["error"]["reason"].as_str().unwrap();
+        let (status, said) = post(&mut client, "a", body.into()).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{body}");
+        let refused = &said["refused"][0];
+        assert_eq!((&refused["index"], &refused["field"]), (&json!(0), &json!(field)), "{said}");
+        let reason = refused["reason"].as_str().unwrap();
         assert!(reason.contains(part) && reason.contains("openapi.json"), "{reason}");
     }
     let many = vec![json!({ "type": "job_start", "job": "j" }); 11];
@@ -88,20 +85,60 @@ async fn what_is_wrong_is_said_with_field_and_remedy() {
     assert_eq!(said["error"]["reason"], "has 11 declarations; send at most 10");
     let (status, said) = post(&mut client, "a", vec![b' '; 5_000]).await;
     assert_eq!((status, &said["error"]["field"]), (StatusCode::PAYLOAD_TOO_LARGE, &json!("body")));
-    // The connection was closed in the middle of too long a body.
-    let mut client = daemon.client().await;
     let (status, said) = post(&mut client, "no%20name", b"{}".to_vec()).await;
     assert_eq!((status, &said["error"]["field"]), (StatusCode::BAD_REQUEST, &json!("application")));
     let (status, _) = client.ask(Method::GET, "/v2/status", Vec::new()).await.unwrap();
     assert_eq!(status, StatusCode::NOT_FOUND);
     let (status, _) = client.ask(Method::PUT, "/v1/status", Vec::new()).await.unwrap();
     assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
-    // What was taken before a refusal stands.
-    let twice = json!([{ "type": "job_start", "job": "j" }, { "type": "flow_complete", "job": "none", "flow": 1 }]);
-    let (status, said) = declare(&mut client, "a", &twice).await;
+    // A refusal hinders nothing but itself, and what refers to it.
+    let said = json!([
+        { "type": "job_start", "job": "j" },
+        { "type": "flow_complete", "job": "none", "flow": "1" },
+        { "type": "job_end" },
+        { "type": "job_start", "job": "k" },
+        flow("j", 1, 4001, 1_000),
+        flow("k", 1, 4001, 1_000),
+        flow("none", 1, 4002, 1_000),
+    ]);
+    let (status, said) = declare(&mut client, "a", &said).await;
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{said}");
-    assert_eq!(said["error"]["taken"], 1);
-    assert!(!said["error"]["reason"].as_str().unwrap().is_empty());
+    let refused = said["refused"].as_array().unwrap();
+    let refused: Vec<_> = refused.iter().map(|each| (&each["index"], &each["field"])).collect();
+    let expected =
+        [(1, "job"), (2, "job_end"), (6, "job")].map(|(at, field)| (json!(at), json!(field)));
+    assert_eq!(refused, expected.iter().map(|(at, field)| (at, field)).collect::<Vec<_>>());
+    assert_eq!((&said["taken"], &said["rest"]), (&json!(4), &Value::Null));
+    let jobs = get(&mut client, "/v1/jobs").await;
+    assert_eq!(jobs.as_array().unwrap().len(), 2, "{jobs}");
+}
+
+/// On a Unix socket an answer is lost with its connection: a long body is read to its end.
+#[tokio::test]
+async fn whoever_sends_too_much_hears_so_on_the_same_connection() {
+    let daemon = Daemon::start(&config(&format!("[limits]\nrequest = \"4 KB\"\n{SMSF}")));
+    let mut client = daemon.client().await;
+    for _ in 0..3 {
+        let (status, said) = post(&mut client, "a", vec![b' '; 8 << 20]).await;
+        assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{said}");
+    }
+    assert_eq!(declare(&mut client, "a", &json!([])).await.0, StatusCode::OK);
+}
+
+/// What is said too fast is not looked at, and the answer says from where on.
+#[tokio::test]
+async fn the_rest_of_what_is_said_too_fast_waits() {
+    let daemon =
+        Daemon::start(&config(&format!("[limits]\ndeclarations_per_second = 100\n{SMSF}")));
+    let mut client = daemon.client().await;
+    let jobs: Vec<_> =
+        (0..500).map(|job| json!({ "type": "job_start", "job": job.to_string() })).collect();
+    let (status, said) = declare(&mut client, "a", &json!(jobs)).await;
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS, "{said}");
+    assert_eq!(said["rest"], said["taken"]);
+    assert!((100..500).contains(&said["rest"].as_u64().unwrap()), "{said}");
+    assert!(said["reason"].as_str().unwrap().contains("100 declarations"), "{said}");
+    assert_eq!(get(&mut client, "/v1/jobs").await.as_array().unwrap().len() as u64, said["rest"]);
 }
 
 /// Whatever the description names is there, with the methods that it names and no others.

@@ -42,7 +42,8 @@ async fn a_replay_decides_what_was_decided_then() {
                 let mut request = declared(flow);
                 request["connection"]["source"] =
                     json!(format!("10.0.0.1:{}", 5000 + number * 100 + flow));
-                let gone = json!({ "type": "flow_complete", "job": "j", "flow": flow - 1 });
+                let gone =
+                    json!({ "type": "flow_complete", "job": "j", "flow": (flow - 1).to_string() });
                 let said = if flow > 1 { json!([request, gone]) } else { request };
                 assert!(declare(&mut client, &name, &said).await.0.is_success());
             }
