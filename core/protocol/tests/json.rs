@@ -1,7 +1,7 @@
 //! The JSON form is a promise to programs in other languages: it is spelt out here.
 
 use watermaster_protocol::agent::{Capability, Command, Commands, Report};
-use watermaster_protocol::application::Declaration;
+use watermaster_protocol::application::{Declaration, Outcome, Refused};
 
 /// Reads, writes, and has what it began with.
 fn same<T>(json: &str) -> T
@@ -20,17 +20,27 @@ fn declarations() {
         r#"{"type":"job_start","job":"sort-1"}"#,
         r#"{"type":"task_host","job":"sort-1","task":4,"host":"h0"}"#,
         r#"{"type":"size","job":"sort-1","map":4,"reduces":[{"task":9,"bytes":1000}]}"#,
-        r#"{"type":"flow_request","job":"sort-1","flow":7,"bytes":1000,
+        r#"{"type":"flow_request","job":"sort-1","flow":"m_3/r_1","bytes":1000,
             "connection":{"source":"10.0.0.1:13562","destination":"10.0.0.2:0"}}"#,
-        r#"{"type":"flow_request","job":"tt","flow":7,
+        r#"{"type":"flow_request","job":"tt","flow":"m_3/r_1",
             "connection":{"source":"[::1]:6700","destination":"[::1]:6701"}}"#,
-        r#"{"type":"flow_complete","job":"sort-1","flow":7}"#,
-        r#"{"type":"streams","job":"tt","samples":[{"flow":7,"delivered_bytes":1,
+        r#"{"type":"flow_complete","job":"sort-1","flow":"m_3/r_1"}"#,
+        r#"{"type":"streams","job":"tt","samples":[{"flow":"m_3/r_1","delivered_bytes":1,
             "sender_queue_bytes":2,"receiver_queue_bytes":3}]}"#,
         r#"{"type":"job_complete","job":"sort-1"}"#,
     ] {
         same::<Declaration>(json);
     }
+}
+
+#[test]
+fn answers() {
+    same::<Outcome>(r#"{"taken":3,"epoch":7}"#);
+    same::<Outcome>(
+        r#"{"taken":1,"epoch":7,"refused":[{"index":1,"field":"host","reason":"no"}],"rest":2,
+            "reason":"too fast"}"#,
+    );
+    same::<Refused>(r#"{"error":{"field":"body","reason":"no"}}"#);
 }
 
 #[test]
@@ -69,7 +79,7 @@ fn what_is_unknown_is_refused() {
     for json in [
         r#"{"type":"job_start","job":"a","weight":2}"#,
         r#"{"type":"job_begin","job":"a"}"#,
-        r#"{"type":"flow_complete","job":"a","flow":-1}"#,
+        r#"{"type":"flow_complete","job":"a","flow":1}"#,
         r#"{"type":"flow_complete","job":"a"}"#,
     ] {
         assert!(serde_json::from_str::<Declaration>(json).is_err(), "{json}");
