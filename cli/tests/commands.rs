@@ -371,6 +371,90 @@ fn the_documented_example_passes() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// Whatever a page has a reader run on a scenario of the project passes its check with the page's changes.
+#[test]
+fn the_documented_commands_pass() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut commands = std::collections::BTreeSet::new();
+    for folder in ["", "docs", "docs/decisions"] {
+        for file in fs::read_dir(root.join(folder)).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                commands.extend(documented(&fs::read_to_string(path).unwrap()));
+            }
+        }
+    }
+    assert!(commands.len() > 20, "{commands:?}");
+    // Traces are not part of the project: any of their format do.
+    let desk = Desk::new();
+    desk.write("coflows.txt", "2 1\n0 0 1 0 1 1:2\n");
+    desk.write("jobs.tsv", &(0..1000).map(job).collect::<String>());
+    for words in commands {
+        let mut check = vec!["check".to_owned()];
+        let mut words = words.iter().map(String::as_str);
+        while let Some(word) = words.next() {
+            let mut value = || words.next().unwrap();
+            match word {
+                "--set" => check.extend(["--set".into(), value().into()]),
+                "--world" => check.extend(["--set".into(), format!("world={}", value())]),
+                // The first of a list is enough.
+                "--vary" | "--over" => {
+                    let point = value().split(',').next().unwrap();
+                    check.extend(["--set".into(), point.into()]);
+                }
+                "--trace" => {
+                    let trace = if value().ends_with(".txt") { "coflows.txt" } else { "jobs.tsv" };
+                    check.extend(["--trace".into(), desk.path(trace).display().to_string()]);
+                }
+                word if word.starts_with("scenarios/") => check.push(word.into()),
+                _ => {}
+            }
+        }
+        let output = command(&[]).args(&check).current_dir(&root).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{check:?}: {error}");
+    }
+}
+
+fn job(number: u32) -> String {
+    format!("job{number}\t{number}\t1\t1000\t30000\t10\n")
+}
+
+/// The words of each command on a scenario of the project in `page`, on lines of their own or between
+/// backquotes.
+fn documented(page: &str) -> Vec<Vec<String>> {
+    let page = page.replace("\\\n", " ");
+    let mut found = Vec::new();
+    for (at, name) in page.match_indices("watermaster ") {
+        let before = page[..at].trim_end_matches("sudo ");
+        let rest = &page[at + name.len()..];
+        let end = if before.ends_with('`') { '`' } else { '\n' };
+        let text = rest.split(end).next().unwrap();
+        let is_scenario = |word: &String| word.starts_with("scenarios/") && word.ends_with(".toml");
+        let words = words(text);
+        // NAME stands for any.
+        if words.iter().any(is_scenario) && !text.contains("NAME") {
+            found.push(words);
+        }
+    }
+    found
+}
+
+/// A line's words as a shell sees them.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut quote) = (vec![String::new()], None);
+    for c in line.chars() {
+        match (c, quote) {
+            ('#', None) => break,
+            ('"' | '\'', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (c, None) if c.is_whitespace() => words.push(String::new()),
+            (c, _) => words.last_mut().unwrap().push(c),
+        }
+    }
+    words
+}
+
 #[test]
 fn a_reader_that_leaves_early_is_no_failure() {
     for arguments in [&["completions", "bash"][..], &["doctor"][..], &["--help"][..]] {

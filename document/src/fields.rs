@@ -2,7 +2,9 @@
 //! to do.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::document::{Document, Item, Node, Place, Table};
@@ -44,6 +46,20 @@ impl<'a> Value<'a> {
             Node::Text(text) => Ok(text),
             _ => Err(self.wrong_kind("a text in quotes")),
         }
+    }
+
+    /// A path; what is relative begins at `folder`.
+    pub fn path(&self, folder: &Path) -> Read<PathBuf> {
+        let text = self.text()?;
+        if text.is_empty() || text.contains('\0') {
+            return Err(self.error("is no path; write one such as \"/var/lib/watermaster\""));
+        }
+        Ok(folder.join(text))
+    }
+
+    /// An IP address.
+    pub fn ip(&self) -> Read<IpAddr> {
+        self.text()?.parse().map_err(|_| self.error("is no IP address; write \"10.0.0.1\""))
     }
 
     /// The name of a host, a switch or who acts for them ([`model::is_name`]).

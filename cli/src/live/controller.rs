@@ -10,6 +10,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::failure::Failure;
 
 pub(crate) use ::controller::SOCKET;
+use ::controller::StartError;
 
 /// Run the controller's daemon
 ///
@@ -25,30 +26,35 @@ pub(crate) struct Controller {
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Check the configuration and exit
+    /// Check configuration and certificates as a start would, and exit
+    ///
+    /// Run it as the user that the controller will have. Addresses, state and recordings are not tried.
     #[arg(long)]
     check: bool,
 }
 
 impl Controller {
     pub(crate) fn execute(self) -> Result<(), Failure> {
-        let settings =
-            ::controller::settings::Settings::load(&self.config).map_err(Failure::misused)?;
         if self.check {
+            ::controller::check(&self.config).map_err(refused)?;
             return crate::failure::print("the configuration is good\n");
         }
+        let settings =
+            ::controller::settings::Settings::load(&self.config).map_err(Failure::misused)?;
         log(&settings.log_level, settings.log_json);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
         let runtime = runtime.map_err(Failure::failed)?;
         let ran = runtime.block_on(::controller::run(&self.config, || ()));
         // Connections that are still open end with the process.
         runtime.shutdown_background();
-        ran.map_err(|error| match error {
-            ::controller::StartError::Settings(_) | ::controller::StartError::Control(_) => {
-                Failure::misused(error)
-            }
-            error => Failure::failed(error),
-        })
+        ran.map_err(refused)
+    }
+}
+
+fn refused(error: StartError) -> Failure {
+    match error {
+        StartError::Settings(_) | StartError::Control(_) => Failure::misused(error),
+        error => Failure::failed(error),
     }
 }
 

@@ -96,6 +96,54 @@ async fn a_reload_changes_the_policy_and_a_bad_one_changes_nothing() {
     assert_eq!(daemon.get("/v1/status").await["policy"], "fair");
 }
 
+/// A reload names what it left as it was.
+#[tokio::test]
+async fn a_reload_names_what_needs_a_restart() {
+    let mut daemon = Daemon::start(&config(SMSF));
+    let file = daemon.path("controller.toml");
+    let more = "[control]\nenforcement = \"meters\"\ngrace = \"1 s\"\nlease = \"5 s\"\n";
+    let fresh = config(&format!("{SMSF}{more}")).replace("10.0.0.3", "10.0.0.4");
+    std::fs::write(&file, fresh).unwrap();
+    daemon.signal("-HUP");
+    let line = daemon.hears("configuration read again; some changes need a restart");
+    assert_eq!(line["restart"], "control.enforcement, control.grace, [[host]]");
+    std::fs::write(&file, config(SMSF)).unwrap();
+    daemon.signal("-HUP");
+    daemon.hears("configuration read again");
+}
+
+/// The check refuses what a start would refuse, in the same words, and leaves nothing behind.
+#[test]
+fn a_check_loads_what_a_start_loads() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("controller.toml");
+    let tried = |config: &str, check: &[&str]| {
+        std::fs::write(&file, config).unwrap();
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_watermaster"));
+        command.args(["controller", "--config"]).arg(&file).args(check).output().unwrap()
+    };
+    let tls = "[tls]\nca = \"ca.crt\"\ncertificate = \"c.crt\"\nkey = \"c.key\"\n";
+    let twice = "[[switch]]\nname = \"s0\"\ndatapath_id = \"0xaa\"\n";
+    for (more, code, why) in [(tls, 1, "ca.crt: "), (twice, 2, "datapath_id")] {
+        let config = config(&format!("{more}{SMSF}"));
+        let checked = tried(&config, &["--check"]);
+        let said = String::from_utf8(checked.stderr).unwrap();
+        assert_eq!(checked.status.code(), Some(code), "{said}");
+        assert!(said.contains(why), "{said}");
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            1,
+            "the check left something"
+        );
+        let started = tried(&config, &[]);
+        assert_eq!(started.status.code(), Some(code));
+        assert!(String::from_utf8(started.stderr).unwrap().contains(said.trim_end()));
+        let _ = std::fs::remove_dir_all(folder.path().join("state"));
+    }
+    let good = tried(&config(SMSF), &["--check"]);
+    assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));
+}
+
 #[tokio::test]
 async fn a_clean_end_takes_nothing_back() {
     let mut daemon = Daemon::start(&config(SMSF));

@@ -250,10 +250,14 @@ async fn a_recording_that_cannot_go_on_stops_and_nothing_else() {
     }
     let line = daemon.hears("recording stopped");
     assert_eq!(line["level"], "ERROR");
-    assert!(line["error"].as_str().unwrap().contains("raise recorder.files"), "{line}");
+    assert!(line["reason"].as_str().unwrap().contains("raise recorder.files"), "{line}");
     let status = daemon.get("/v1/status").await;
     assert_eq!(status["recorder"], "stopped");
-    assert!(status["problems"].to_string().contains("recorder"), "{status}");
+    let problems = status["problems"].to_string();
+    assert!(
+        problems.contains("the recorder has stopped: ")
+            && problems.contains("raise recorder.files")
+    );
     assert_eq!(status["applications"][0]["flows"], 100);
     let metrics = daemon.client().await.get("/metrics").await.unwrap();
     let metrics = String::from_utf8(metrics.to_vec()).unwrap();

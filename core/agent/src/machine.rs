@@ -204,7 +204,7 @@ impl Agent {
         kept: &mut Kept,
     ) -> Result<(), Failure> {
         let epoch = self.epoch();
-        if self.is_over(command) {
+        if command.ends() && !self.stands(command) {
             return Ok(());
         }
         match command {
@@ -266,22 +266,21 @@ impl Agent {
         Ok(())
     }
 
-    /// Whether a command ends what doesn't stand.
-    fn is_over(&self, command: &Command) -> bool {
+    /// Whether there is something of what a command is about.
+    fn stands(&self, command: &Command) -> bool {
         match command {
-            Command::Pace { connection, rate_bps: None } => !self.limits.contains_key(connection),
-            Command::Prioritize { connection, priority: 0 } => !self
+            Command::Pace { connection, .. } => self.limits.contains_key(connection),
+            Command::Prioritize { connection, .. } => self
                 .ports_with_classes()
-                .any(|(p, _)| self.classes.contains_key(&(p, *connection))),
-            Command::Window { node, interface, connection, cap: None } => {
-                let port = self.find(node, interface).ok();
-                port.is_none_or(|port| !self.windows.contains_key(&(port, *connection)))
+                .any(|(port, _)| self.classes.contains_key(&(port, *connection))),
+            Command::Window { node, interface, connection, .. } => {
+                let port = self.find(node, interface);
+                port.is_ok_and(|port| self.windows.contains_key(&(port, *connection)))
             }
-            Command::Watch { node, interface, watch: None } => {
-                let port = self.find(node, interface).ok();
-                port.is_none_or(|port| !self.watched.contains(&port))
+            Command::Watch { node, interface, .. } => {
+                self.find(node, interface).is_ok_and(|port| self.watched.contains(&port))
             }
-            _ => false,
+            Command::Sample { .. } => self.every.is_some(),
         }
     }
 
@@ -294,14 +293,16 @@ impl Agent {
         actuator: &mut impl Actuator,
         kept: &Kept,
     ) -> Vec<(Command, Failure)> {
+        // All of it is here, so that nothing that commands ask for is left standing.
+        let Kept { limits, windows, classes, watched, sampled } = kept;
         let mut failed = Vec::new();
-        for connection in over(&self.limits, &kept.limits, self.epoch()) {
+        for connection in over(&self.limits, limits, self.epoch()) {
             match actuator.execute(now, &Operation::Pace { connection, rate: None }) {
                 Ok(()) => drop(self.limits.remove(&connection)),
                 Err(reason) => failed.push((Command::Pace { connection, rate_bps: None }, reason)),
             }
         }
-        for (port, connection) in over(&self.windows, &kept.windows, self.epoch()) {
+        for (port, connection) in over(&self.windows, windows, self.epoch()) {
             match actuator.execute(now, &Operation::Cap { port, connection, cap: None }) {
                 Ok(()) => drop(self.windows.remove(&(port, connection))),
                 Err(reason) => {
@@ -311,7 +312,7 @@ impl Agent {
                 }
             }
         }
-        for (port, connection) in over(&self.classes, &kept.classes, self.epoch()) {
+        for (port, connection) in over(&self.classes, classes, self.epoch()) {
             match actuator.execute(now, &Operation::Classify { port, connection, class: None }) {
                 Ok(()) => drop(self.classes.remove(&(port, connection))),
                 Err(reason) => {
@@ -319,7 +320,7 @@ impl Agent {
                 }
             }
         }
-        for port in self.watched.difference(&kept.watched).copied().collect::<Vec<_>>() {
+        for port in self.watched.difference(watched).copied().collect::<Vec<_>>() {
             match actuator.execute(now, &Operation::Watch { port, watch: None }) {
                 Ok(()) => drop(self.watched.remove(&port)),
                 Err(reason) => {
@@ -328,7 +329,7 @@ impl Agent {
                 }
             }
         }
-        if !kept.sampled {
+        if !sampled {
             self.every = None;
         }
         failed

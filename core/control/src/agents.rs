@@ -32,11 +32,13 @@ pub(crate) struct Agent {
     budget: Budget,
     /// When it reported last.
     pub(crate) heard: Time,
-    /// What it has confirmed stands for a lease from then on at least: when commands that it confirmed
-    /// were sent.
+    /// When commands were sent that it has confirmed since: what stands there lasts a lease from then on
+    /// at least.
     pub(crate) renewed: Time,
-    /// When the last commands were sent; the first that it had not confirmed when they were sent.
+    /// When the last commands were sent.
     sent: Time,
+    /// The first commands after those that were awaited before: their number, and when they were sent.
+    /// Where the agent never confirms the last ones in time, these move `renewed`.
     awaited: Option<(u64, Time)>,
     /// The highest epoch that it has said to obey.
     pub(crate) obeys: u64,
@@ -126,7 +128,7 @@ impl Agent {
             match command {
                 // Samples are of use where there are any.
                 Command::Sample { .. } => {}
-                command if ends(&command) => self.failures.forget(&command),
+                command if command.ends() => self.failures.forget(&command),
                 command => {
                     let reason = format!("agent {} has no {}", self.identity, needs.name());
                     self.failures.failed(&command, 0, &reason, usize::MAX);
@@ -571,17 +573,6 @@ impl Agents {
             commands: core::mem::take(&mut agent.batch),
         })
     }
-}
-
-/// Whether a command only ends something.
-const fn ends(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::Pace { rate_bps: None, .. }
-            | Command::Prioritize { priority: 0, .. }
-            | Command::Window { cap: None, .. }
-            | Command::Watch { watch: None, .. }
-    )
 }
 
 #[cfg(test)]

@@ -101,8 +101,10 @@ impl Controller {
     /// Takes in one thing that happened at `now`. Time that goes backwards is taken to stand still.
     ///
     /// # Errors
-    /// A declaration or a report that is not taken, and why. Nothing has changed then, but that of a
-    /// report on several connections those of the agent's own hosts are taken.
+    /// A declaration or a report that is not taken, and why. Who sent it was heard all the same: the
+    /// application is known and stays, the agent isn't silent, and both have used up a part of what
+    /// they may say in a second. Of a report on several connections those of the agent's own hosts are
+    /// taken. An agent whose first report is refused is closed.
     pub fn observe(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
         self.context.now = self.context.now.max(now);
         match input {

@@ -225,4 +225,15 @@ impl Command {
             Self::Sample { .. } => Capability::Statistics,
         }
     }
+
+    /// Whether it only ends what stands.
+    pub const fn ends(&self) -> bool {
+        match self {
+            Self::Pace { rate_bps, .. } => rate_bps.is_none(),
+            Self::Prioritize { priority, .. } => *priority == 0,
+            Self::Window { cap, .. } => cap.is_none(),
+            Self::Watch { watch, .. } => watch.is_none(),
+            Self::Sample { .. } => false,
+        }
+    }
 }

@@ -205,10 +205,7 @@ impl Actuator {
 
 impl agent::Actuator for Actuator {
     fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
-        self.try_execute(now, operation).map_err(|error| {
-            tracing::error!(%error, ?operation, "operation failed");
-            error.to_string()
-        })
+        self.try_execute(now, operation).map_err(|error| error.to_string())
     }
 
     fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure> {

@@ -1,6 +1,5 @@
 //! The agent's configuration file. `docs/operating.md` explains every key.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use document::fields::{Fields, Value, between};
@@ -87,7 +86,7 @@ impl Settings {
         let controller: Address = value.text()?.parse().map_err(|error| value.error(error))?;
         let tls = root.optional("tls", |value| {
             let mut fields = value.fields()?;
-            let mut path = |key, example| Ok(folder.join(fields.need(key, example)?.text()?));
+            let mut path = |key, example| fields.need(key, example)?.path(folder);
             let files = tls::Files {
                 ca: path("ca", "\"ca.crt\"")?,
                 certificate: path("certificate", "\"agent-h1.crt\"")?,
@@ -126,11 +125,7 @@ fn read_host(value: &Value<'_>) -> Read<Acting> {
     let mut fields = value.fields()?;
     let name = fields.need("name", "\"h1\"")?.name()?;
     let addresses = fields.need("addresses", "[\"10.0.0.1\"]")?.list(64)?;
-    let address = |v: &Value<'_>| {
-        let parsed: Result<IpAddr, _> = v.text()?.parse();
-        parsed.map_err(|_| v.error("is no IP address; write \"10.0.0.1\""))
-    };
-    let addresses = addresses.iter().map(address).collect::<Read<_>>()?;
+    let addresses = addresses.iter().map(Value::ip).collect::<Read<_>>()?;
     let namespace = read_namespace(&mut fields)?;
     fields.done()?;
     Ok(Acting { host: Host { name, addresses }, namespace })

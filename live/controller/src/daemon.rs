@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use control::{Controller, Enforcement, HostConfig, PortConfig, SwitchConfig};
 use document::DocumentError;
 use rustls::ServerConfig;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
+use units::{Span, Time};
 use wire::clock::Clock;
 use wire::tls;
 
@@ -42,6 +44,18 @@ pub enum StartError {
     /// A thread or a signal that the system doesn't give.
     #[error("the system refuses: {0}")]
     System(#[from] std::io::Error),
+}
+
+/// Loads what a start loads, configuration and certificates, and makes the machine. It takes neither
+/// state nor addresses and writes nothing.
+///
+/// # Errors
+/// A controller can't start with it.
+pub fn check(path: &Path) -> Result<(), StartError> {
+    let settings = Settings::load(path)?;
+    settings.tls.as_ref().map(tls::server).transpose()?;
+    Controller::new(settings.control, 1, Time::ZERO)?;
+    Ok(())
 }
 
 /// Runs a controller until SIGTERM or SIGINT; SIGHUP has it read its configuration again.
@@ -106,11 +120,13 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
                 match reload(path, &certificates, &hub).await {
-                    Ok(fresh) if fresh == kept => tracing::info!("configuration read again"),
-                    Ok(_) => tracing::warn!(
-                        "configuration read again; other addresses, state, recorder or topology \
-                         need a restart"
-                    ),
+                    Ok(fresh) => match kept.differs(&fresh)[..] {
+                        [] => tracing::info!("configuration read again"),
+                        ref other => tracing::warn!(
+                            restart = other.join(", "),
+                            "configuration read again; some changes need a restart"
+                        ),
+                    },
                     Err(error) => tracing::error!(%error, "configuration kept as it was"),
                 }
             }
@@ -131,24 +147,61 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
 }
 
 /// What can't change while the daemon runs.
-#[derive(PartialEq)]
 struct Kept {
-    listen: Listen,
     state: PathBuf,
+    log: (bool, String),
+    listen: Listen,
+    tls: bool,
     recorder: Option<settings::Recorder>,
-    nodes: Vec<model::Node>,
-    links: Vec<model::Link>,
+    enforcement: Enforcement,
+    sample: Span,
+    probe: Span,
+    grace: Span,
+    topology: (Vec<model::Node>, Vec<model::Link>),
+    hosts: Vec<HostConfig>,
+    switches: Vec<SwitchConfig>,
+    ports: Vec<PortConfig>,
 }
 
 impl Kept {
     fn of(settings: &Settings) -> Self {
+        let control = &settings.control;
+        let topology = &control.topology;
         Self {
-            listen: settings.listen.clone(),
             state: settings.state.clone(),
+            log: (settings.log_json, settings.log_level.clone()),
+            listen: settings.listen.clone(),
+            tls: settings.tls.is_some(),
             recorder: settings.recorder.clone(),
-            nodes: settings.control.topology.nodes().to_vec(),
-            links: settings.control.topology.links().to_vec(),
+            enforcement: control.enforcement,
+            sample: control.sample,
+            probe: control.probe,
+            grace: control.grace,
+            topology: (topology.nodes().to_vec(), topology.links().to_vec()),
+            hosts: control.hosts.clone(),
+            switches: control.switches.clone(),
+            ports: control.ports.clone(),
         }
+    }
+
+    /// What is otherwise in `fresh`, as the file calls it.
+    fn differs(&self, fresh: &Self) -> Vec<&'static str> {
+        let all = [
+            ("state", self.state != fresh.state),
+            ("log", self.log != fresh.log),
+            ("[listen]", self.listen != fresh.listen),
+            ("whether there is [tls]", self.tls != fresh.tls),
+            ("[recorder]", self.recorder != fresh.recorder),
+            ("control.enforcement", self.enforcement != fresh.enforcement),
+            ("control.sample", self.sample != fresh.sample),
+            ("control.probe", self.probe != fresh.probe),
+            ("control.grace", self.grace != fresh.grace),
+            ("[topology]", self.topology != fresh.topology),
+            ("[[host]]", self.hosts != fresh.hosts),
+            ("[[switch]]", self.switches != fresh.switches),
+            ("[[port]]", self.ports != fresh.ports),
+        ];
+        all.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect()
     }
 }
 

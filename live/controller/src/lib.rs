@@ -24,7 +24,7 @@ pub mod switches;
 
 mod daemon;
 
-pub use daemon::{StartError, run};
+pub use daemon::{StartError, check, run};
 
 /// Where commands on the same machine find the controller.
 pub const SOCKET: &str = "/run/watermaster/controller.sock";

@@ -2,7 +2,8 @@
 //! declarations take.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use control::{Counters, Status};
@@ -19,7 +20,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 pub struct Measures {
     /// From a request at the machine to all that follows from it handed to the sockets.
     declare: Histogram,
-    recorder: AtomicU8,
+    recorder: Mutex<Recording>,
     /// Octets recorded.
     pub recorded_bytes: AtomicU64,
     /// Questions after health.
@@ -27,23 +28,23 @@ pub struct Measures {
 }
 
 /// How recording stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recording {
     /// Not wanted.
     Off,
     /// It records.
     On,
-    /// It had to stop.
-    Stopped,
+    /// It had to stop, and why.
+    Stopped(String),
 }
 
 impl Recording {
     /// Its name in the status.
-    pub const fn name(self) -> &'static str {
+    pub const fn name(&self) -> &'static str {
         match self {
             Self::Off => "off",
             Self::On => "on",
-            Self::Stopped => "stopped",
+            Self::Stopped(_) => "stopped",
         }
     }
 }
@@ -53,7 +54,7 @@ impl Default for Measures {
         let buckets = (0..16_i32).map(|power| 1e-5 * 2_f64.powi(power));
         Self {
             declare: Histogram::new(buckets),
-            recorder: AtomicU8::new(0),
+            recorder: Mutex::new(Recording::Off),
             recorded_bytes: AtomicU64::new(0),
             asked: AtomicU64::new(0),
         }
@@ -68,16 +69,12 @@ impl Measures {
 
     /// Recording has begun or had to stop.
     pub fn set_recorder(&self, recording: Recording) {
-        self.recorder.store(recording as u8, Ordering::Relaxed);
+        *self.recorder.lock().unwrap_or_else(PoisonError::into_inner) = recording;
     }
 
     /// How recording stands.
     pub fn recorder(&self) -> Recording {
-        match self.recorder.load(Ordering::Relaxed) {
-            0 => Recording::Off,
-            1 => Recording::On,
-            _ => Recording::Stopped,
-        }
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// All of it as OpenMetrics text.
@@ -164,7 +161,7 @@ fn stands(
     let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     let connected = status.switches.iter().filter(|switch| switch.connected).count();
     let flows = status.applications.iter().map(|application| application.flows).sum();
-    let stopped = measures.recorder() == Recording::Stopped;
+    let stopped = matches!(measures.recorder(), Recording::Stopped(_));
     vec![
         ("epoch", "The epoch of the controller", status.epoch),
         ("connections", "Connections of all kinds", count(connections)),

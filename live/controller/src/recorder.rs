@@ -1,9 +1,9 @@
 //! Writes a recording while the daemon runs.
 //!
 //! A thread of its own writes, so that a slow disk holds nobody up. A recording with a gap is worth
-//! nothing: when the disk is full, broken or too slow, recording stops, says so in the log, the
-//! metrics and the status, and the controller goes on. A recording is cut into parts, a file each; they
-//! are removed together, to make room for newer ones.
+//! nothing: when the disk is full, broken or too slow, or all files that it may have are full, it
+//! stops, says so in the log, the metrics and the status, and the controller goes on. A recording is
+//! cut into parts, a file each; they are removed together, to make room for newer ones.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -180,8 +180,7 @@ impl Recorder {
     }
 
     fn stop(&mut self, reason: &str) {
-        tracing::error!(reason, "recording stopped; the controller goes on");
-        self.measures.set_recorder(Recording::Stopped);
+        stopped(reason, &self.measures);
         self.sender = None;
         self.buffer = Vec::new();
     }
@@ -197,6 +196,12 @@ impl Recorder {
             let _ = writer.join();
         }
     }
+}
+
+/// Says that a recording has ended before the controller, and why.
+fn stopped(reason: &str, measures: &Measures) {
+    tracing::error!(reason, "recording stopped; the controller goes on");
+    measures.set_recorder(Recording::Stopped(reason.to_owned()));
 }
 
 fn configuration(settings: &Settings) -> Configuration {
@@ -233,9 +238,7 @@ impl Files {
         while let Ok(chunk) = chunks.recv() {
             if let Err(error) = self.append(&chunk) {
                 let directory = self.wanted.directory.display();
-                tracing::error!(%directory, %error, "recording stopped; the controller goes on");
-                measures.set_recorder(Recording::Stopped);
-                return;
+                return stopped(&format!("{directory}: {error}"), measures);
             }
             let length = u64::try_from(chunk.len()).unwrap_or(u64::MAX);
             measures.recorded_bytes.fetch_add(length, Ordering::Relaxed);
@@ -258,7 +261,7 @@ impl Files {
             self.wanted.files.checked_sub(usize::try_from(self.part).unwrap_or(usize::MAX) + 1);
         let others = others.ok_or_else(|| {
             io::Error::other(
-                "all files that the configuration allows are full; raise recorder.files",
+                "this recording has filled all files that it may; raise recorder.files and restart",
             )
         })?;
         let directory = &self.wanted.directory;

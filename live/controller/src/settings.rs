@@ -1,6 +1,6 @@
 //! The configuration file: one TOML document. `docs/operating.md` explains every key.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use control::{Config, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
@@ -86,9 +86,9 @@ impl Default for Bounds {
 pub struct Recorder {
     /// The folder of the recordings.
     pub directory: PathBuf,
-    /// A recording ends at so many octets.
+    /// A file ends at so many octets, and the recording goes on in the next.
     pub most: u64,
-    /// So many recordings are kept.
+    /// So many files are kept, of all recordings.
     pub files: usize,
 }
 
@@ -109,7 +109,7 @@ impl Settings {
     pub fn read(file: &str, text: &str, folder: &Path) -> Read<Self> {
         let document = Document::read(file, text, &[])?;
         let mut root = Value::root(&document).fields()?;
-        let state = path(&root.need("state", "\"/var/lib/watermaster\"")?, folder)?;
+        let state = root.need("state", "\"/var/lib/watermaster\"")?.path(folder)?;
         let (log_json, log_level) = read_log(&mut root)?;
         let tls = root.optional("tls", |value| read_tls(value, folder))?;
         let insecure = root.or("insecure", false, Value::flag)?;
@@ -141,14 +141,6 @@ impl Settings {
     }
 }
 
-fn path(value: &Value<'_>, folder: &Path) -> Read<PathBuf> {
-    let text = value.text()?;
-    if text.is_empty() || text.contains('\0') {
-        return Err(value.error("is no path; write one such as \"/var/lib/watermaster\""));
-    }
-    Ok(folder.join(text))
-}
-
 fn read_log(root: &mut Fields<'_>) -> Read<(bool, String)> {
     let Some(value) = root.get("log") else { return Ok((false, "info".to_owned())) };
     let mut fields = value.fields()?;
@@ -167,9 +159,9 @@ fn read_log(root: &mut Fields<'_>) -> Read<(bool, String)> {
 fn read_tls(value: &Value<'_>, folder: &Path) -> Read<tls::Files> {
     let mut fields = value.fields()?;
     let files = tls::Files {
-        ca: path(&fields.need("ca", "\"ca.crt\"")?, folder)?,
-        certificate: path(&fields.need("certificate", "\"controller-main.crt\"")?, folder)?,
-        key: path(&fields.need("key", "\"controller-main.key\"")?, folder)?,
+        ca: fields.need("ca", "\"ca.crt\"")?.path(folder)?,
+        certificate: fields.need("certificate", "\"controller-main.crt\"")?.path(folder)?,
+        key: fields.need("key", "\"controller-main.key\"")?.path(folder)?,
     };
     fields.done()?;
     Ok(files)
@@ -211,7 +203,7 @@ fn read_listen(
         openflow: fields.optional("openflow", guarded)?,
         openflow_tls: fields.optional("openflow_tls", with_tls)?,
         socket: fields
-            .optional("socket", |v| path(v, folder))?
+            .optional("socket", |v| v.path(folder))?
             .unwrap_or_else(|| PathBuf::from(crate::SOCKET)),
     };
     fields.done()?;
@@ -235,7 +227,7 @@ fn read_nodes(root: &mut Fields<'_>, topology: Topology, control: &mut Config) -
         let mut fields = value.fields()?;
         let node = topology::named(&fields.need("name", "\"h0\"")?, "host", &hosts)?;
         let addresses = fields.need("addresses", "[\"10.0.0.1\"]")?.list(64)?;
-        let addresses = addresses.iter().map(read_ip).collect::<Read<_>>()?;
+        let addresses = addresses.iter().map(Value::ip).collect::<Read<_>>()?;
         let ethernet = fields.tables("ethernet", 64)?;
         let ethernet = ethernet.iter().map(read_ethernet).collect::<Read<_>>()?;
         fields.done()?;
@@ -262,10 +254,6 @@ fn read_nodes(root: &mut Fields<'_>, topology: Topology, control: &mut Config) -
     drop((hosts, switches, names));
     control.topology = topology;
     Ok(())
-}
-
-fn read_ip(value: &Value<'_>) -> Read<IpAddr> {
-    value.text()?.parse().map_err(|_| value.error("is no IP address; write \"10.0.0.1\""))
 }
 
 fn read_ethernet(value: &Value<'_>) -> Read<[u8; 6]> {
@@ -346,7 +334,7 @@ fn octets(value: &Value<'_>) -> Read<usize> {
 fn read_recorder(value: &Value<'_>, folder: &Path) -> Read<Recorder> {
     let mut fields = value.fields()?;
     let recorder = Recorder {
-        directory: path(&fields.need("directory", "\"/var/lib/watermaster/records\"")?, folder)?,
+        directory: fields.need("directory", "\"/var/lib/watermaster/records\"")?.path(folder)?,
         most: fields
             .or("size", Bytes::new(100 << 20), |v| {
                 between(v, Bytes::new(1 << 12), Bytes::new(1 << 50))

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -31,6 +31,15 @@ impl TlsError {
     fn new(file: &Path, reason: impl Into<String>) -> Self {
         Self { file: file.to_owned(), reason: reason.into() }
     }
+
+    /// `wanted` is what the file should hold.
+    fn unread(file: &Path, error: pem::Error, wanted: &str) -> Self {
+        let reason = match error {
+            pem::Error::Io(error) => format!("{error}; name a file that this user may read"),
+            error => format!("{error}; name a PEM {wanted}, `watermaster certs` makes them"),
+        };
+        Self::new(file, reason)
+    }
 }
 
 struct Loaded {
@@ -40,9 +49,7 @@ struct Loaded {
 }
 
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let wrong = |error| {
-        TlsError::new(file, format!("{error}; name a PEM file, `watermaster certs` makes them"))
-    };
+    let wrong = |error| TlsError::unread(file, error, "certificate");
     let read = CertificateDer::pem_file_iter(file).map_err(wrong)?;
     let found = read.collect::<Result<Vec<_>, _>>().map_err(wrong)?;
     if found.is_empty() {
@@ -57,7 +64,7 @@ fn load(files: &Files) -> Result<Loaded, TlsError> {
         roots.add(root).map_err(|error| TlsError::new(&files.ca, error.to_string()))?;
     }
     let key = PrivateKeyDer::from_pem_file(&files.key)
-        .map_err(|error| TlsError::new(&files.key, format!("{error}; name a PEM private key")))?;
+        .map_err(|error| TlsError::unread(&files.key, error, "private key"))?;
     Ok(Loaded { roots: Arc::new(roots), chain: certificates(&files.certificate)?, key })
 }
 

@@ -287,7 +287,7 @@ impl<'a, W: World> Driver<'a, W> {
             Directive::PacePair { src, dst, rate, .. } => self.world.pace_pair(src, dst, rate),
             Directive::Window { link, flow, cap, .. } => self.world.cap(link, flow, cap),
             Directive::Space { link, gap, .. } => self.world.space(link, gap),
-            directive => {
+            directive @ Directive::Gather { .. } => {
                 let (application, actions) = application!(self);
                 application.directed(&directive, actions)?;
             }

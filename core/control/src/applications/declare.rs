@@ -1,5 +1,5 @@
-//! What applications declare. Every message is checked in full before anything changes, so that a
-//! refused one leaves no trace.
+//! What applications declare. A message is checked in full before anything of it is taken. After a
+//! refused one the application is known, its grace doesn't run, and the refusal is counted.
 
 use alloc::collections::BTreeSet;
 use alloc::format;

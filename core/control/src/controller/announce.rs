@@ -160,7 +160,7 @@ impl Controller {
             Directive::PacePair { src, dst, rate, .. } => {
                 self.desired.give_pair((src, dst), rate);
             }
-            // Timeslots and spaced acknowledgements have no actuator outside a simulation.
+            // Timeslots, spaced acknowledgements and hubs have no actuator outside a simulation.
             Directive::Grant { .. } | Directive::Space { .. } | Directive::Gather { .. } => {
                 self.counters.directives_unenforced += 1;
             }

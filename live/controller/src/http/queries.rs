@@ -17,6 +17,7 @@ use wire::identity::Role;
 
 use super::answers::{Wrong, json, may_act, may_see_all};
 use crate::hub::{Admission, Hub};
+use crate::metrics::Recording;
 
 type Answer = Result<Response, Wrong>;
 
@@ -44,11 +45,8 @@ pub async fn status(
     may_see_all(&admission)?;
     let mut status = hub.ask(control::Controller::status).await?;
     let recorder = hub.measures.recorder();
-    if recorder == crate::metrics::Recording::Stopped {
-        status.problems.push(
-            "the recorder has stopped: its disk is full, slow or broken; the log says which"
-                .to_owned(),
-        );
+    if let Recording::Stopped(why) = &recorder {
+        status.problems.push(format!("the recorder has stopped: {why}"));
     }
     Ok(json(&ControllerStatus {
         version: env!("CARGO_PKG_VERSION"),
