@@ -160,8 +160,9 @@ impl Agent {
     }
 
     /// Keeps what is unconfirmed in proportion to the grants. Only the newest command of a connection
-    /// matters: the agent carries them out in order.
-    fn bound_unconfirmed(&mut self) {
+    /// matters: the agent carries them out in order. `unconfirm` hears of connections that were let go
+    /// and of which that is not noted any more.
+    fn bound_unconfirmed(&mut self, mut unconfirm: impl FnMut(Connection)) {
         if self.unconfirmed.len() <= UNCONFIRMED + PER_GRANT * self.grants.len() {
             return;
         }
@@ -172,7 +173,11 @@ impl Agent {
             let stands = self.grants.contains_key(connection);
             let is_newest = seen.insert(*connection);
             gone += usize::from(is_newest && !stands);
-            is_newest && (stands || gone <= UNCONFIRMED / 2)
+            let is_kept = stands || gone <= UNCONFIRMED / 2;
+            if is_newest && !is_kept {
+                unconfirm(*connection);
+            }
+            is_newest && is_kept
         });
         self.unconfirmed.extend(newest.into_iter().rev());
     }
@@ -546,8 +551,14 @@ impl Agents {
         batch.into_iter().for_each(|command| agent.send(command));
     }
 
-    /// The commands for an agent that has said hello; without any, they renew its lease.
-    pub(crate) fn take_commands(&mut self, cx: &Context, channel: ChannelId) -> Option<Commands> {
+    /// The commands for an agent that has said hello; without any, they renew its lease. `unconfirm`
+    /// hears of what nobody will confirm.
+    pub(crate) fn take_commands(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        unconfirm: impl FnMut(Connection),
+    ) -> Option<Commands> {
         let agent = self.agents.get_mut(&channel).filter(|agent| agent.greeted)?;
         if agent.batch.is_empty() && !agent.complete {
             agent.retry();
@@ -561,7 +572,7 @@ impl Agents {
         agent.sent = cx.now;
         agent.awaited.get_or_insert((agent.sequence, cx.now));
         self.renewals.insert((agent.renew_at, channel));
-        agent.bound_unconfirmed();
+        agent.bound_unconfirmed(unconfirm);
         agent.unanswered += agent.batch.len() as u64;
         Some(Commands {
             epoch: cx.epoch,
@@ -611,7 +622,7 @@ mod tests {
         let mut agents = Agents::default();
         greet(&mut agents, &mut view, &cx, CHANNEL, "a").expect("it is new");
         agents.retell(CHANNEL, Everything::default());
-        let commands = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
+        let commands = agents.take_commands(&cx, CHANNEL, |_| {}).expect("it has said hello");
         assert!(commands.complete && commands.sequence == 1 && commands.epoch == 4);
         let host = view.named("h").expect("it was learnt");
         (agents, view, cx, host)
@@ -635,7 +646,7 @@ mod tests {
         for mbps in [10, 10, 20] {
             assert!(agents.hold(host, connection(1), grant(mbps)));
         }
-        let commands = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
+        let commands = agents.take_commands(&cx, CHANNEL, |_| {}).expect("it has said hello");
         assert_eq!(commands.commands.len(), 2, "the same is not told again");
         let mut confirmed = Vec::new();
         let mut applied = |agents: &mut Agents, epoch, sequence| {
@@ -665,7 +676,7 @@ mod tests {
         let (mut agents, _, cx, host) = one_agent();
         agents.hold(host, connection(1), grant(10));
         agents.hold(host, connection(2), grant(10));
-        agents.take_commands(&cx, CHANNEL);
+        agents.take_commands(&cx, CHANNEL, |_| {});
         agents.hold(host, connection(2), Grant::default());
         let mut lost = BTreeSet::new();
         agents.remove(CHANNEL, |connection| {

@@ -5,6 +5,7 @@ mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, connection};
 use protocol::agent::{ConnectionReport, Report};
+use protocol::application::Declaration;
 use units::{Bytes, Rate, Span};
 use watermaster_control::{Change, ChannelId, FlowExplanation, Input};
 
@@ -175,4 +176,27 @@ fn classes_that_fail_are_explained() {
     assert!(why.why.contains("class 3") && why.flow.failed.is_some(), "{}", why.why);
     rig.pass(SECOND * 4);
     assert_eq!(shown(&rig).by, "agent h0, by its class");
+}
+
+/// More ends than are kept until they are confirmed: of what was held before nothing is left.
+#[test]
+fn what_ended_in_a_burst_is_not_enforced_when_it_comes_again() {
+    const MANY: u64 = 300;
+    let shape = Shape::racks(2);
+    let rates = vec![Rate::from_mbps(1); MANY as usize];
+    let parameters = policy::Parameters::default().with("rates", rates);
+    let policy = policy::by_name("static", &parameters).unwrap();
+    let mut rig = Rig::new(&shape, shape.config("static", policy, true), 1);
+    rig.agent("h0", &[0]);
+    for (job, held) in [("first", MANY as usize), ("second", 0)] {
+        rig.start("app", job);
+        for flow in 0..MANY {
+            let port = 1000 + u16::try_from(flow).unwrap();
+            rig.flow("app", job, flow, connection(0, 2, port), None).unwrap();
+        }
+        assert_eq!(rig.paced().len(), held);
+        let shown = rig.controller.flows(usize::MAX);
+        assert_eq!(shown.iter().filter(|flow| flow.enforced_bps.is_some()).count(), held);
+        rig.declare("app", Declaration::JobComplete { job: job.into() }).unwrap();
+    }
 }

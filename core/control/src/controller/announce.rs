@@ -358,7 +358,8 @@ impl Controller {
                 let everything = self.everything(&hosts);
                 self.agents.retell(channel, everything);
             }
-            if let Some(commands) = self.agents.take_commands(&self.context, channel) {
+            let unconfirm = |connection| self.desired.confirm(connection, None);
+            if let Some(commands) = self.agents.take_commands(&self.context, channel, unconfirm) {
                 self.counters.commands += commands.commands.len() as u64;
                 out.push(Output::Agent(channel, commands));
             }
