@@ -413,8 +413,8 @@ impl Agents {
         true
     }
 
-    /// An agent has carried out commands up to a number, which `confirm` hears. False: it was never
-    /// told so many.
+    /// An agent has carried out commands up to a number: `confirm` hears of rates that stand, and of
+    /// connections of which none does for certain. False: it was never told so many.
     pub(crate) fn applied(
         &mut self,
         cx: &Context,
@@ -445,7 +445,8 @@ impl Agents {
             if agent.failures.missed(&connection, number) {
                 continue;
             }
-            confirm(connection, rate);
+            // Of what was told before all was told anew, failures are not kept.
+            confirm(connection, rate.filter(|_| number >= agent.completed));
         }
         agent.failures.applied(sequence);
         if agent.unconfirmed.is_empty() {

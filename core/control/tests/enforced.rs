@@ -4,7 +4,7 @@
 mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, connection};
-use protocol::agent::{ConnectionReport, Report};
+use protocol::agent::{Command, ConnectionReport, Report};
 use protocol::application::Declaration;
 use units::{Bytes, Rate, Span};
 use watermaster_control::{Change, ChannelId, FlowExplanation, Input};
@@ -14,12 +14,17 @@ fn fixed(mbps: u64) -> Box<dyn policy::Policy + Send> {
     policy::by_name("static", &parameters).unwrap()
 }
 
-/// A flow that is held to 5 Mbit/s by the agent of its host.
-fn held() -> (Rig, ChannelId) {
+/// The first flow will be held to 5 Mbit/s by the agent of its host.
+fn rig() -> (Rig, ChannelId) {
     let shape = Shape::racks(2);
     let mut rig = Rig::new(&shape, shape.config("static", fixed(5), true), 1);
     let agent = rig.agent("h0", &[0]);
     rig.start("app", "job");
+    (rig, agent)
+}
+
+fn held() -> (Rig, ChannelId) {
+    let (mut rig, agent) = rig();
     rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
     assert_eq!(rig.paced().len(), 1);
     assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
@@ -199,4 +204,21 @@ fn what_ended_in_a_burst_is_not_enforced_when_it_comes_again() {
         assert_eq!(shown.iter().filter(|flow| flow.enforced_bps.is_some()).count(), held);
         rig.declare("app", Declaration::JobComplete { job: job.into() }).unwrap();
     }
+}
+
+/// A rate fails, and before the agent says so, everything is told anew.
+#[test]
+fn a_rate_that_fails_before_all_is_told_anew_is_not_enforced() {
+    let (mut rig, agent) = rig();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    reload(&mut rig, "static", fixed(7));
+    let command = Command::Pace { connection: connection(0, 2, 7), rate_bps: None };
+    let failed = Report::Failed { epoch: 1, sequence: 2, command, reason: "no".into() };
+    for report in [failed, Report::Applied { epoch: 1, sequence: 2 }] {
+        rig.input(Input::Reported(agent, &report)).unwrap();
+    }
+    assert_eq!(shown(&rig).flow.enforced_bps, None);
+    rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence: 3 })).unwrap();
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(7)));
 }
