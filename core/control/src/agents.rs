@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use model::{Cap, LinkId, NodeId};
 use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, Host, Report};
-use units::{Rate, Time};
+use units::{Rate, Span, Time};
 
 use crate::budget::Budget;
 use crate::context::Context;
@@ -32,12 +32,11 @@ pub(crate) struct Agent {
     budget: Budget,
     /// When it reported last.
     pub(crate) heard: Time,
-    /// What it has confirmed stands for a lease from then on at least: when commands that it confirmed
-    /// were sent.
-    pub(crate) renewed: Time,
-    /// When the last commands were sent; the first that it had not confirmed when they were sent.
-    sent: Time,
-    awaited: Option<(u64, Time)>,
+    /// What it has confirmed stands for this lease at least: of commands that it confirmed.
+    pub(crate) renewed: Lease,
+    /// That of the last commands; of the first that it had not confirmed when they were sent.
+    sent: Lease,
+    awaited: Option<(u64, Lease)>,
     /// The highest epoch that it has said to obey.
     pub(crate) obeys: u64,
     /// The number of the last commands, and of the last that were complete.
@@ -62,6 +61,13 @@ pub(crate) struct Agent {
     pub(crate) failures: Failures,
     /// Commands that it may still report as failed.
     unanswered: u64,
+}
+
+/// A lease that commands gave: since they were sent, for so long.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Lease {
+    pub(crate) since: Time,
+    pub(crate) span: Span,
 }
 
 /// Everything that an agent has to know.
@@ -209,7 +215,8 @@ impl Agents {
             return Err(Refusal { field: "agent", reason, busy: true });
         }
         let (identity, now) = (identity.into(), cx.now);
-        let agent = Agent { identity, heard: now, renewed: now, ..Agent::default() };
+        let renewed = Lease { since: now, span: cx.lease };
+        let agent = Agent { identity, heard: now, renewed, ..Agent::default() };
         self.agents.insert(channel, agent);
         Ok(())
     }
@@ -570,8 +577,8 @@ impl Agents {
         }
         self.renewals.remove(&(agent.renew_at, channel));
         agent.renew_at = cx.renewal();
-        agent.sent = cx.now;
-        agent.awaited.get_or_insert((agent.sequence, cx.now));
+        agent.sent = Lease { since: cx.now, span: cx.lease };
+        agent.awaited.get_or_insert((agent.sequence, agent.sent));
         self.renewals.insert((agent.renew_at, channel));
         agent.bound_unconfirmed(unconfirm);
         agent.unanswered += agent.batch.len() as u64;

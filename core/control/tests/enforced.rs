@@ -222,3 +222,17 @@ fn a_rate_that_fails_before_all_is_told_anew_is_not_enforced() {
     rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence: 3 })).unwrap();
     assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(7)));
 }
+
+/// A longer lease is for what is granted from then on.
+#[test]
+fn a_longer_lease_keeps_nothing_enforced_that_a_shorter_one_held() {
+    let (mut rig, agent) = held();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    let change = Change { lease: Some(SECOND * 3600), ..Change::default() };
+    rig.controller.reconfigure(rig.now, change);
+    rig.input(Input::Tick).unwrap();
+    rig.pass(SECOND * 11);
+    rig.input(Input::Tick).unwrap();
+    assert_eq!((rig.paced().len(), shown(&rig).flow.enforced_bps), (0, None));
+    assert!(problem(&rig).unwrap().starts_with("agent h0 has confirmed nothing for 11 s"));
+}

@@ -265,8 +265,10 @@ impl Controller {
 
     /// An agent that has confirmed nothing for longer than its leases last: they may be over.
     fn silence(&self, agent: &Agent) -> Option<String> {
-        let silent = self.context.now.since(agent.renewed);
-        (agent.greeted && silent > self.context.lease).then(|| {
+        let silent = self.context.now.since(agent.renewed.since);
+        // A shorter one may have reached the agent since.
+        let lease = agent.renewed.span.min(self.context.lease);
+        (agent.greeted && silent > lease).then(|| {
             let (name, seconds) = (&agent.identity, silent.as_nanos() / 1_000_000_000);
             format!("agent {name} has confirmed nothing for {seconds} s: its leases are over")
         })
