@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use model::{Cap, LinkId, NodeId};
 use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, Host, Report};
-use units::{Rate, Time};
+use units::{Rate, Span, Time};
 
 use crate::budget::Budget;
 use crate::context::Context;
@@ -32,14 +32,13 @@ pub(crate) struct Agent {
     budget: Budget,
     /// When it reported last.
     pub(crate) heard: Time,
-    /// When commands were sent that it has confirmed since: what stands there lasts a lease from then on
-    /// at least.
-    pub(crate) renewed: Time,
-    /// When the last commands were sent.
-    sent: Time,
-    /// The first commands after those that were awaited before: their number, and when they were sent.
-    /// Where the agent never confirms the last ones in time, these move `renewed`.
-    awaited: Option<(u64, Time)>,
+    /// The lease of commands that it has confirmed since: what stands there lasts so long at least.
+    pub(crate) renewed: Lease,
+    /// The lease of the last commands.
+    sent: Lease,
+    /// The first commands after those that were awaited before: their number and their lease. Where the
+    /// agent never confirms the last ones in time, these move `renewed`.
+    awaited: Option<(u64, Lease)>,
     /// The highest epoch that it has said to obey.
     pub(crate) obeys: u64,
     /// The number of the last commands, and of the last that were complete.
@@ -64,6 +63,13 @@ pub(crate) struct Agent {
     pub(crate) failures: Failures,
     /// Commands that it may still report as failed.
     unanswered: u64,
+}
+
+/// A lease that commands gave: since they were sent, for so long.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Lease {
+    pub(crate) since: Time,
+    pub(crate) span: Span,
 }
 
 /// Everything that an agent has to know.
@@ -162,8 +168,9 @@ impl Agent {
     }
 
     /// Keeps what is unconfirmed in proportion to the grants. Only the newest command of a connection
-    /// matters: the agent carries them out in order.
-    fn bound_unconfirmed(&mut self) {
+    /// matters: the agent carries them out in order. `unconfirm` hears of connections that were let go
+    /// and of which that is not noted any more.
+    fn bound_unconfirmed(&mut self, mut unconfirm: impl FnMut(Connection)) {
         if self.unconfirmed.len() <= UNCONFIRMED + PER_GRANT * self.grants.len() {
             return;
         }
@@ -174,7 +181,11 @@ impl Agent {
             let stands = self.grants.contains_key(connection);
             let is_newest = seen.insert(*connection);
             gone += usize::from(is_newest && !stands);
-            is_newest && (stands || gone <= UNCONFIRMED / 2)
+            let is_kept = stands || gone <= UNCONFIRMED / 2;
+            if is_newest && !is_kept {
+                unconfirm(*connection);
+            }
+            is_newest && is_kept
         });
         self.unconfirmed.extend(newest.into_iter().rev());
     }
@@ -206,7 +217,8 @@ impl Agents {
             return Err(Refusal { field: "agent", reason, busy: true });
         }
         let (identity, now) = (identity.into(), cx.now);
-        let agent = Agent { identity, heard: now, renewed: now, ..Agent::default() };
+        let renewed = Lease { since: now, span: cx.lease };
+        let agent = Agent { identity, heard: now, renewed, ..Agent::default() };
         self.agents.insert(channel, agent);
         Ok(())
     }
@@ -410,8 +422,8 @@ impl Agents {
         true
     }
 
-    /// An agent has carried out commands up to a number, which `confirm` hears. False: it was never
-    /// told so many.
+    /// An agent has carried out commands up to a number: `confirm` hears of rates that stand, and of
+    /// connections of which none does for certain. False: it was never told so many.
     pub(crate) fn applied(
         &mut self,
         cx: &Context,
@@ -442,7 +454,8 @@ impl Agents {
             if agent.failures.missed(&connection, number) {
                 continue;
             }
-            confirm(connection, rate);
+            // Of what was told before all was told anew, failures are not kept.
+            confirm(connection, rate.filter(|_| number >= agent.completed));
         }
         agent.failures.applied(sequence);
         if agent.unconfirmed.is_empty() {
@@ -548,8 +561,14 @@ impl Agents {
         batch.into_iter().for_each(|command| agent.send(command));
     }
 
-    /// The commands for an agent that has said hello; without any, they renew its lease.
-    pub(crate) fn take_commands(&mut self, cx: &Context, channel: ChannelId) -> Option<Commands> {
+    /// The commands for an agent that has said hello; without any, they renew its lease. `unconfirm`
+    /// hears of what nobody will confirm.
+    pub(crate) fn take_commands(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        unconfirm: impl FnMut(Connection),
+    ) -> Option<Commands> {
         let agent = self.agents.get_mut(&channel).filter(|agent| agent.greeted)?;
         if agent.batch.is_empty() && !agent.complete {
             agent.retry();
@@ -560,10 +579,10 @@ impl Agents {
         }
         self.renewals.remove(&(agent.renew_at, channel));
         agent.renew_at = cx.renewal();
-        agent.sent = cx.now;
-        agent.awaited.get_or_insert((agent.sequence, cx.now));
+        agent.sent = Lease { since: cx.now, span: cx.lease };
+        agent.awaited.get_or_insert((agent.sequence, agent.sent));
         self.renewals.insert((agent.renew_at, channel));
-        agent.bound_unconfirmed();
+        agent.bound_unconfirmed(unconfirm);
         agent.unanswered += agent.batch.len() as u64;
         Some(Commands {
             epoch: cx.epoch,
@@ -602,7 +621,7 @@ mod tests {
         let mut agents = Agents::default();
         greet(&mut agents, &mut view, &cx, CHANNEL, "a").expect("it is new");
         agents.retell(CHANNEL, Everything::default());
-        let commands = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
+        let commands = agents.take_commands(&cx, CHANNEL, |_| {}).expect("it has said hello");
         assert!(commands.complete && commands.sequence == 1 && commands.epoch == 4);
         let host = view.named("h").expect("it was learnt");
         (agents, view, cx, host)
@@ -626,7 +645,7 @@ mod tests {
         for mbps in [10, 10, 20] {
             assert!(agents.hold(host, connection(1), grant(mbps)));
         }
-        let commands = agents.take_commands(&cx, CHANNEL).expect("it has said hello");
+        let commands = agents.take_commands(&cx, CHANNEL, |_| {}).expect("it has said hello");
         assert_eq!(commands.commands.len(), 2, "the same is not told again");
         let mut confirmed = Vec::new();
         let mut applied = |agents: &mut Agents, epoch, sequence| {
@@ -656,7 +675,7 @@ mod tests {
         let (mut agents, _, cx, host) = one_agent();
         agents.hold(host, connection(1), grant(10));
         agents.hold(host, connection(2), grant(10));
-        agents.take_commands(&cx, CHANNEL);
+        agents.take_commands(&cx, CHANNEL, |_| {});
         agents.hold(host, connection(2), Grant::default());
         let mut lost = BTreeSet::new();
         agents.remove(CHANNEL, |connection| {

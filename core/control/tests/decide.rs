@@ -386,6 +386,16 @@ fn meters(rig: &Rig) -> usize {
     meters.iter().count()
 }
 
+/// The SYN-ACK of a connection from the first host to the fourth comes back; without the option its
+/// scale is zero.
+fn accept(rig: &mut Rig, port: u16) {
+    let mut back = segment(3, 0, 5000, 18, 0);
+    // Its destination port is where the SYN came from.
+    let at = 14 + 20 + 2;
+    back[at..at + 2].copy_from_slice(&port.to_be_bytes());
+    rig.send(3, back);
+}
+
 /// SDTCP through a switch that knows the extension: SYN seen, congestion told, windows capped.
 #[test]
 fn windows_are_capped_at_the_switch() {
@@ -393,12 +403,7 @@ fn windows_are_capped_at_the_switch() {
     let mut rig = Rig::new(&shape, shape.config("sdtcp", named("sdtcp"), true), 1);
     (0..2).for_each(|switch| rig.connect(switch));
     rig.send(0, segment(0, 3, 1000, 2, 0));
-    // The SYN-ACK comes back; without the option its scale is zero.
-    let mut back = segment(3, 0, 5000, 18, 0);
-    // Its destination port is where the SYN came from.
-    let at = 14 + 20 + 2;
-    back[at..at + 2].copy_from_slice(&1000_u16.to_be_bytes());
-    rig.send(3, back);
+    accept(&mut rig, 1000);
     assert_eq!(rig.controller.flows(9).len(), 1);
     let notice =
         openflow::sdtcp::Notice { severity: Severity::High, port: PortNo(1), queue_bytes: 90_000 };
@@ -428,14 +433,45 @@ fn a_switch_caps_the_window_of_each_flow_once_its_scale_is_seen() {
     for (count, port) in [(1, 1000_u16), (2, 1001)] {
         rig.send(0, segment(0, 3, port, 2, 0));
         assert_eq!(capping(&rig), count - 1);
-        let mut back = segment(3, 0, 5000, 18, 0);
-        let at = 14 + 20 + 2;
-        back[at..at + 2].copy_from_slice(&port.to_be_bytes());
-        rig.send(3, back);
+        accept(&mut rig, port);
         assert_eq!(capping(&rig), count);
     }
     rig.send(0, segment(0, 3, 1001, 17, 0));
     assert_eq!(capping(&rig), 1, "an entry ends with its flow");
+}
+
+/// A switch that doesn't know the action says so; one that takes the entry has confirmed it.
+#[test]
+fn a_cap_that_a_switch_refuses_is_not_enforced() {
+    let shape = Shape::racks(3);
+    let mut rig = Rig::new(&shape, shape.config("sab", named("sab"), true), 1);
+    (0..2).for_each(|switch| rig.connect(switch));
+    rig.start("app", "job");
+    rig.flow("app", "job", 1, connection(0, 3, 1000), None).unwrap();
+    rig.uncapping = true;
+    rig.send(0, segment(0, 3, 1000, 2, 0));
+    accept(&mut rig, 1000);
+    let shown = |rig: &Rig| {
+        let why = rig.why("app", "job", 1);
+        let problems = rig.controller.status().problems;
+        (why.by, why.flow.failed, problems.into_iter().find(|told| told.contains("10.0.0.1")))
+    };
+    let (by, failed, problem) = shown(&rig);
+    let reason = "the experimenter of the action is unknown, OpenFlow error of type 2, code 2";
+    assert!(by.starts_with("nobody (a window of ") && by.contains(reason), "{by}");
+    assert_eq!(failed.unwrap(), format!("switch s0: {reason}"));
+    let told = format!("switch s0: the window of 10.0.0.1:1000 is not enforced: {reason}");
+    assert_eq!(problem, Some(told));
+    rig.uncapping = false;
+    rig.pass(LEASE);
+    let (by, failed, problem) = shown(&rig);
+    assert!(by.contains(" at s0; ") && by.ends_with(" at s1") && !by.contains("nobody"), "{by}");
+    assert_eq!((failed, problem), (None, None));
+    // A switch that is away has confirmed nothing; one that is back confirms anew.
+    rig.unplug(0);
+    assert!(shown(&rig).0.contains(" at s0: it is not connected); "));
+    rig.plug(0);
+    assert_eq!(shown(&rig).0, by);
 }
 
 /// An agent on each machine: that of the sender's switch is told to watch, tells SYN and FIN, and caps.

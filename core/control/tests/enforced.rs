@@ -4,7 +4,8 @@
 mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, connection};
-use protocol::agent::{ConnectionReport, Report};
+use protocol::agent::{Command, ConnectionReport, Report};
+use protocol::application::Declaration;
 use units::{Bytes, Rate, Span};
 use watermaster_control::{Change, ChannelId, FlowExplanation, Input};
 
@@ -13,12 +14,17 @@ fn fixed(mbps: u64) -> Box<dyn policy::Policy + Send> {
     policy::by_name("static", &parameters).unwrap()
 }
 
-/// A flow that is held to 5 Mbit/s by the agent of its host.
-fn held() -> (Rig, ChannelId) {
+/// The first flow will be held to 5 Mbit/s by the agent of its host.
+fn rig() -> (Rig, ChannelId) {
     let shape = Shape::racks(2);
     let mut rig = Rig::new(&shape, shape.config("static", fixed(5), true), 1);
     let agent = rig.agent("h0", &[0]);
     rig.start("app", "job");
+    (rig, agent)
+}
+
+fn held() -> (Rig, ChannelId) {
+    let (mut rig, agent) = rig();
     rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
     assert_eq!(rig.paced().len(), 1);
     assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
@@ -175,4 +181,58 @@ fn classes_that_fail_are_explained() {
     assert!(why.why.contains("class 3") && why.flow.failed.is_some(), "{}", why.why);
     rig.pass(SECOND * 4);
     assert_eq!(shown(&rig).by, "agent h0, by its class");
+}
+
+/// More ends than are kept until they are confirmed: of what was held before nothing is left.
+#[test]
+fn what_ended_in_a_burst_is_not_enforced_when_it_comes_again() {
+    const MANY: u64 = 300;
+    let shape = Shape::racks(2);
+    let rates = vec![Rate::from_mbps(1); MANY as usize];
+    let parameters = policy::Parameters::default().with("rates", rates);
+    let policy = policy::by_name("static", &parameters).unwrap();
+    let mut rig = Rig::new(&shape, shape.config("static", policy, true), 1);
+    rig.agent("h0", &[0]);
+    for (job, held) in [("first", MANY as usize), ("second", 0)] {
+        rig.start("app", job);
+        for flow in 0..MANY {
+            let port = 1000 + u16::try_from(flow).unwrap();
+            rig.flow("app", job, flow, connection(0, 2, port), None).unwrap();
+        }
+        assert_eq!(rig.paced().len(), held);
+        let shown = rig.controller.flows(usize::MAX);
+        assert_eq!(shown.iter().filter(|flow| flow.enforced_bps.is_some()).count(), held);
+        rig.declare("app", Declaration::JobComplete { job: job.into() }).unwrap();
+    }
+}
+
+/// A rate fails, and before the agent says so, everything is told anew.
+#[test]
+fn a_rate_that_fails_before_all_is_told_anew_is_not_enforced() {
+    let (mut rig, agent) = rig();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    reload(&mut rig, "static", fixed(7));
+    let command = Command::Pace { connection: connection(0, 2, 7), rate_bps: None };
+    let failed = Report::Failed { epoch: 1, sequence: 2, command, reason: "no".into() };
+    for report in [failed, Report::Applied { epoch: 1, sequence: 2 }] {
+        rig.input(Input::Reported(agent, &report)).unwrap();
+    }
+    assert_eq!(shown(&rig).flow.enforced_bps, None);
+    rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence: 3 })).unwrap();
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(7)));
+}
+
+/// A longer lease is for what is granted from then on.
+#[test]
+fn a_longer_lease_keeps_nothing_enforced_that_a_shorter_one_held() {
+    let (mut rig, agent) = held();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    let change = Change { lease: Some(SECOND * 3600), ..Change::default() };
+    rig.controller.reconfigure(rig.now, change);
+    rig.input(Input::Tick).unwrap();
+    rig.pass(SECOND * 11);
+    rig.input(Input::Tick).unwrap();
+    assert_eq!((rig.paced().len(), shown(&rig).flow.enforced_bps), (0, None));
+    assert!(problem(&rig).unwrap().starts_with("agent h0 has confirmed nothing for 11 s"));
 }

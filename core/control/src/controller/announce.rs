@@ -106,7 +106,7 @@ impl Controller {
             self.agents.cap_window(&self.view, link, Some(connection), None);
         }
         // Also where windows of all are capped: a switch has an entry for each flow.
-        self.switches.uncap(&self.context, &connection);
+        self.switches.uncap_everywhere(&self.context, &connection);
         self.desired.touch(connection);
         if self.registry.sharing(&connection).is_empty() {
             self.leave_pair(&connection);
@@ -221,15 +221,11 @@ impl Controller {
             (Some((cap, _)), Some(shift)) => {
                 let units = cap.rewritten(u16::MAX, shift, SEGMENT);
                 let does = Does::Cap { bytes: Bytes::new(u64::from(units) << shift), shift };
-                let key = Key::of_acknowledgements(&flow.connection);
-                self.switches.put_own(&self.context, at, key, does);
+                self.switches.cap(&self.context, at, flow.connection, does);
             }
             // Without its scale the header can't be written: it waits for that.
             (Some(_), None) => {}
-            (None, _) => {
-                let connection = flow.connection;
-                self.uncap_at_switch(at, &connection);
-            }
+            (None, _) => self.switches.uncap(&self.context, at, &flow.connection),
         }
     }
 
@@ -243,10 +239,6 @@ impl Controller {
                 self.cap_flow_at_switch(link, id);
             }
         }
-    }
-
-    fn uncap_at_switch(&mut self, at: NodeId, connection: &Connection) {
-        self.switches.take_own(&self.context, at, &Key::of_acknowledgements(connection));
     }
 
     /// The flows whose path a link is on.
@@ -359,7 +351,8 @@ impl Controller {
                 let everything = self.everything(&hosts);
                 self.agents.retell(channel, everything);
             }
-            if let Some(commands) = self.agents.take_commands(&self.context, channel) {
+            let unconfirm = |connection| self.desired.confirm(connection, None);
+            if let Some(commands) = self.agents.take_commands(&self.context, channel, unconfirm) {
                 self.counters.commands += commands.commands.len() as u64;
                 out.push(Output::Agent(channel, commands));
             }

@@ -76,9 +76,9 @@ impl Controller {
             }
             SwitchEvent::Done(xid) => match self.switches.answered(node, xid) {
                 Some(Pending::Step) => self.rollout.confirmed(node),
-                Some(Pending::Meters(batch)) => {
+                Some(Pending::Changes(changes)) => {
                     if let Some(switch) = self.switches.get_mut(node) {
-                        switch.meters.confirm(batch);
+                        switch.confirm(changes);
                     }
                 }
                 _ => {}
@@ -101,9 +101,9 @@ impl Controller {
                     }
                     // A step that isn't confirmed must not stop all others.
                     Some(Pending::Step) => self.rollout.confirmed(node),
-                    Some(Pending::Meters(batch)) => {
+                    Some(Pending::Changes(changes)) => {
                         if let Some(switch) = self.switches.get_mut(node) {
-                            switch.meters.fail(&batch, code);
+                            switch.fail(&changes, code);
                         }
                     }
                     // A switch that doesn't say what ports it has is of no use.

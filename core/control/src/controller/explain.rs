@@ -107,7 +107,8 @@ impl Controller {
                     settled: known.is_some_and(|s| s.ready)
                         && self.rollout.is_settled(NodeId(number)),
                     entries: known.map_or(0, |switch| {
-                        switch.routes.len() + switch.own.len() + switch.meters.len()
+                        let own = switch.own.len() + switch.meters.len() + switch.caps.len();
+                        switch.routes.len() + own
                     }),
                     meters: known.map_or(0, |switch| switch.meters.len()),
                 }
@@ -222,15 +223,18 @@ impl Controller {
             problems.extend(self.silence(agent));
         }
         for (node, switch) in self.switches.iter() {
-            let mut failures = switch.meters.connections().filter(|(_, failure)| failure.is_some());
-            if let Some((connection, Some(failure))) = failures.next() {
+            let meters = switch.meters.connections();
+            let meters = meters.filter_map(|(of, failure)| Some(("rate", of, failure?)));
+            let caps = switch.caps.failures().map(|(of, failure)| ("window", of, failure));
+            let mut failures = meters.chain(caps);
+            if let Some((what, connection, failure)) = failures.next() {
                 let (name, source) = (self.view.node_name(node), connection.source);
                 let more = match failures.count() {
                     0 => String::new(),
                     more => format!(" (and {more} more)"),
                 };
                 problems.push(format!(
-                    "switch {name}: the rate of {source} is not enforced: {failure}{more}"
+                    "switch {name}: the {what} of {source} is not enforced: {failure}{more}"
                 ));
             }
         }
@@ -265,8 +269,10 @@ impl Controller {
 
     /// An agent that has confirmed nothing for longer than its leases last: they may be over.
     fn silence(&self, agent: &Agent) -> Option<String> {
-        let silent = self.context.now.since(agent.renewed);
-        (agent.greeted && silent > self.context.lease).then(|| {
+        let silent = self.context.now.since(agent.renewed.since);
+        // A shorter one may have reached the agent since.
+        let lease = agent.renewed.span.min(self.context.lease);
+        (agent.greeted && silent > lease).then(|| {
             let (name, seconds) = (&agent.identity, silent.as_nanos() / 1_000_000_000);
             format!("agent {name} has confirmed nothing for {seconds} s: its leases are over")
         })
@@ -330,7 +336,7 @@ impl Controller {
             let what = format!("a window of {} at {}", cap.least(SEGMENT), self.view.node_name(at));
             let standing = match self.agents.acting_for(at) {
                 Some((_, agent)) => self.window_by_agent(agent, link, of),
-                None => self.window_by_switch(at, scale),
+                None => self.window_by_switch(at, &connection, scale),
             };
             Some((what, standing))
         })
@@ -353,7 +359,7 @@ impl Controller {
         }
     }
 
-    fn window_by_switch(&self, at: NodeId, scale: Option<u8>) -> Standing {
+    fn window_by_switch(&self, at: NodeId, connection: &Connection, scale: Option<u8>) -> Standing {
         let name = self.view.node_name(at);
         if !self.switches.caps_windows(at) {
             let reason = format!("no agent is connected for {name}, and it caps no windows");
@@ -365,8 +371,11 @@ impl Controller {
         if scale.is_none() {
             return Standing::Awaited("the receiver's window scale was not seen".into());
         }
-        // An entry that a switch doesn't take is among its errors; one that it takes isn't confirmed.
-        Standing::Stands
+        match self.switches.get(at).and_then(|switch| switch.caps.answer(connection)) {
+            Some(Ok(())) => Standing::Stands,
+            Some(Err(failure)) => Standing::Failed(format!("switch {name}: {failure}")),
+            None => Standing::Awaited(format!("switch {name} has not confirmed it")),
+        }
     }
 
     /// Why a flow has its rate; `None` when there is no such flow.

@@ -42,9 +42,9 @@ struct Meter {
     failure: Option<Failure>,
 }
 
-/// Why a connection isn't metered: what the switch answered, or nothing.
+/// Why a connection isn't metered, or its window not capped: what the switch answered, or nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Failure(Option<ErrorCode>);
+pub(crate) struct Failure(pub(crate) Option<ErrorCode>);
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -18,6 +18,7 @@ use units::{Bytes, Rate, Span, Time};
 
 use crate::budget::Budget;
 use crate::context::Context;
+use crate::fabric::caps::{self, Caps};
 use crate::fabric::entry::{self, Does, Key};
 use crate::fabric::frame::{self, Frame};
 use crate::fabric::meters::{self, Batch, Meters};
@@ -53,9 +54,10 @@ pub(crate) struct Switch {
     /// Entries for forwarding that it has, as far as is known.
     pub(crate) routes: BTreeMap<Key, Does>,
     /// Entries for single connections that it shall have, and has while it is connected; those that
-    /// lead to meters are not among them.
+    /// lead to meters or cap windows are not among them.
     pub(crate) own: BTreeMap<Key, Does>,
     pub(crate) meters: Meters,
+    pub(crate) caps: Caps,
     /// What earlier controllers left: entries are asked for once the new ones stand.
     cleaned: bool,
     /// Meters of earlier controllers, and when their entries have ended.
@@ -83,11 +85,18 @@ pub(crate) enum Pending {
     Ports,
     /// A step of the rollout.
     Step,
-    /// Changes of meters, which stand once all before is done.
-    Meters(Batch),
+    /// Changes of meters and caps, which stand once all before is done.
+    Changes(Changes),
     OldEntries,
     OldMeters,
     Carried(Vec<(Connection, Bytes)>),
+}
+
+/// Changes that one barrier confirms.
+#[derive(Clone, Debug)]
+pub(crate) struct Changes {
+    meters: Batch,
+    caps: caps::Entries,
 }
 
 /// What a switch said.
@@ -271,12 +280,10 @@ impl Switches {
         switch.datapath_id = features.datapath_id;
         switch.capable = features.n_tables >= 2;
         switch.generation = switch.generation.wrapping_add(1);
-        switch.ready = false;
         switch.obeys_another = false;
         switch.cleaned = false;
         switch.routes.clear();
-        switch.pending.clear();
-        switch.meters.lose();
+        switch.lose();
         switch.stale.clear();
         let old = switch.channel.replace(channel);
         if let Some(old) = old {
@@ -305,6 +312,7 @@ impl Switches {
         switch.old_meters_end = Some(cx.now + cx.lease + cx.lease);
         let own: Vec<(Key, Does)> = switch.own.iter().map(|(key, d)| (key.clone(), *d)).collect();
         let metered: Vec<_> = switch.meters.connections().map(|(of, _)| of).collect();
+        let capped: Vec<_> = switch.caps.iter().collect();
         let is_first = switch.generation == 1;
         self.ask(cx, node, &Request::MeterConfig(MeterId::ALL), Pending::OldMeters);
         for (key, does) in own {
@@ -313,16 +321,21 @@ impl Switches {
         for connection in metered {
             self.send_meter(cx, node, connection, true);
         }
+        for (connection, does) in capped {
+            self.send_cap(cx, node, connection, does);
+        }
         self.statistics_at = cx.now;
         is_first
     }
 
-    /// A switch refuses a message: that is counted, unless it was expected, and noted of the meter
-    /// that the message was about.
+    /// A switch refuses a message: that is counted, unless it was expected, and noted of the meter or
+    /// the cap that the message was about.
     pub(crate) fn refused(&mut self, node: NodeId, xid: u32, code: ErrorCode) {
         let is_expected = self.switches.get_mut(&node).and_then(|switch| {
-            let batches = batches(&mut switch.pending);
-            batches.filter_map(|batch| switch.meters.refuse(batch, xid, code)).next()
+            changes(&mut switch.pending).find_map(|changes| {
+                let is_cap = || switch.caps.refuse(&mut changes.caps, xid, code).then_some(false);
+                switch.meters.refuse(&mut changes.meters, xid, code).or_else(is_cap)
+            })
         });
         self.counters.switch_errors += u64::from(is_expected != Some(true));
     }
@@ -363,7 +376,7 @@ impl Switches {
         if let Some(switch) = self.switches.get_mut(&node)
             && let Some(number) = switch.meters.remove(connection)
         {
-            batches(&mut switch.pending).for_each(|batch| batch.forget(connection));
+            changes(&mut switch.pending).for_each(|changes| changes.meters.forget(connection));
             if switch.ready {
                 self.take(cx, node, &Key::of_meter(connection));
                 self.send(cx, node, &meters::removal(number));
@@ -390,17 +403,26 @@ impl Switches {
         }
     }
 
-    /// Asks every switch whose meters were changed to say when that is done: once for all of them.
-    fn ask_for_meters(&mut self, cx: &Context) {
+    /// Gives a switch the entry that caps a connection's window.
+    fn send_cap(&mut self, cx: &Context, node: NodeId, connection: Connection, does: Does) {
+        let xid = self.put(cx, node, &Key::of_acknowledgements(&connection), does);
+        if let Some(switch) = self.switches.get_mut(&node) {
+            switch.caps.sent(connection, xid);
+        }
+    }
+
+    /// Asks every switch whose meters or caps were changed to say when that is done: once for all.
+    fn ask_for_changes(&mut self, cx: &Context) {
         let nodes = self.written.iter().filter_map(|channel| self.channels.get(channel)?.node);
-        let is_open = |node: &NodeId| self.switches.get(node).is_some_and(|s| s.meters.is_open());
+        let is_open = |node: &NodeId| self.switches.get(node).is_some_and(Switch::is_open);
         for node in nodes.filter(is_open).collect::<Vec<_>>() {
             let xid = self.send(cx, node, &Message::BarrierRequest);
             if let Some(switch) = self.switches.get_mut(&node) {
-                let batch = switch.meters.take_open();
+                let (meters, caps) = (switch.meters.take_open(), switch.caps.take_open());
+                let changes = Changes { meters, caps };
                 match xid {
-                    Some(xid) => _ = switch.pending.insert(xid, Pending::Meters(batch)),
-                    None => switch.meters.fail(&batch, None),
+                    Some(xid) => _ = switch.pending.insert(xid, Pending::Changes(changes)),
+                    None => switch.fail(&changes, None),
                 }
             }
         }
@@ -583,10 +605,31 @@ impl Switches {
         }
     }
 
+    /// Has a switch cap a connection's window, now and whenever it comes back.
+    pub(crate) fn cap(&mut self, cx: &Context, node: NodeId, connection: Connection, does: Does) {
+        if let Some(switch) = self.switches.get_mut(&node)
+            && switch.caps.set(connection, does)
+            && switch.ready
+            && switch.capable
+        {
+            self.send_cap(cx, node, connection, does);
+        }
+    }
+
+    /// Lifts the cap of a connection's window at a switch.
+    pub(crate) fn uncap(&mut self, cx: &Context, node: NodeId, connection: &Connection) {
+        if let Some(switch) = self.switches.get_mut(&node)
+            && switch.caps.remove(connection)
+            && switch.ready
+        {
+            self.take(cx, node, &Key::of_acknowledgements(connection));
+        }
+    }
+
     /// Lifts the caps of a connection's window from all switches.
-    pub(crate) fn uncap(&mut self, cx: &Context, connection: &Connection) {
+    pub(crate) fn uncap_everywhere(&mut self, cx: &Context, connection: &Connection) {
         for node in self.capping.iter().copied().collect::<Vec<_>>() {
-            self.take_own(cx, node, &Key::of_acknowledgements(connection));
+            self.uncap(cx, node, connection);
         }
     }
 
@@ -665,10 +708,9 @@ impl Switches {
             return false;
         }
         self.renew_at = cx.renewal();
-        let (mut renewed, mut metered, mut old) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut capped, mut metered, mut old) = (Vec::new(), Vec::new(), Vec::new());
         for (node, switch) in self.switches.iter_mut().filter(|(_, switch)| switch.ready) {
-            let leased = switch.own.iter().filter(|(_, does)| does.is_leased());
-            renewed.extend(leased.map(|(key, does)| (*node, key.clone(), *does)));
+            capped.extend(switch.caps.iter().map(|(of, does)| (*node, of, does)));
             let meters = switch.meters.connections();
             metered.extend(meters.map(|(of, failure)| (*node, of, failure.is_some())));
             if switch.old_meters_end.is_some_and(|end| end <= cx.now) {
@@ -677,8 +719,8 @@ impl Switches {
                 old.extend(meters.into_iter().map(|meter| (*node, meter)));
             }
         }
-        for (node, key, does) in renewed {
-            self.put(cx, node, &key, does);
+        for (node, connection, does) in capped {
+            self.send_cap(cx, node, connection, does);
         }
         for (node, connection, has_failed) in metered {
             self.send_meter(cx, node, connection, has_failed);
@@ -695,9 +737,7 @@ impl Switches {
         let node = self.channels.remove(&channel)?.node?;
         let switch = self.switches.get_mut(&node).filter(|s| s.channel == Some(channel))?;
         switch.channel = None;
-        switch.ready = false;
-        switch.pending.clear();
-        switch.meters.lose();
+        switch.lose();
         Some(node)
     }
 
@@ -711,12 +751,39 @@ impl Switches {
 
     /// Hands out what is to be sent.
     pub(crate) fn write(&mut self, cx: &Context, out: &mut Vec<Output>) {
-        self.ask_for_meters(cx);
+        self.ask_for_changes(cx);
         for channel in core::mem::take(&mut self.written) {
             out.extend(self.take_output(channel));
             let deadline = self.channels.get(&channel).and_then(|known| known.session.deadline());
             self.sessions_at = self.sessions_at.min(deadline.unwrap_or(Time::NEVER));
         }
+    }
+}
+
+impl Switch {
+    /// Whether something was changed after the last barrier.
+    fn is_open(&self) -> bool {
+        self.meters.is_open() || self.caps.is_open()
+    }
+
+    /// It answers a barrier.
+    pub(crate) fn confirm(&mut self, changes: Changes) {
+        self.caps.confirm(&changes.caps);
+        self.meters.confirm(changes.meters);
+    }
+
+    /// It doesn't answer a barrier, or refuses it.
+    pub(crate) fn fail(&mut self, changes: &Changes, code: Option<ErrorCode>) {
+        self.caps.fail(&changes.caps, code);
+        self.meters.fail(&changes.meters, code);
+    }
+
+    /// Its channel is gone.
+    fn lose(&mut self) {
+        self.ready = false;
+        self.pending.clear();
+        self.meters.lose();
+        self.caps.lose();
     }
 }
 
@@ -727,10 +794,10 @@ impl SwitchChannel {
     }
 }
 
-/// The changes of meters that a switch has not confirmed.
-fn batches(pending: &mut BTreeMap<u32, Pending>) -> impl Iterator<Item = &mut Batch> {
+/// The changes that a switch has not confirmed.
+fn changes(pending: &mut BTreeMap<u32, Pending>) -> impl Iterator<Item = &mut Changes> {
     pending.values_mut().filter_map(|pending| match pending {
-        Pending::Meters(batch) => Some(batch),
+        Pending::Changes(changes) => Some(changes),
         _ => None,
     })
 }
@@ -868,10 +935,10 @@ mod tests {
                 match event {
                     SwitchEvent::Error(xid, code) => switches.refused(NODE, xid, code),
                     SwitchEvent::Done(xid) => {
-                        if let Some(Pending::Meters(batch)) = switches.answered(NODE, xid)
+                        if let Some(Pending::Changes(changes)) = switches.answered(NODE, xid)
                             && let Some(switch) = switches.get_mut(NODE)
                         {
-                            switch.meters.confirm(batch);
+                            switch.confirm(changes);
                         }
                     }
                     _ => {}

@@ -7,7 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapse, Operation};
 use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Topology};
 use openflow::switch::{Output as Answers, Switch};
-use openflow::{Config as SessionConfig, Event, Message, Port, PortNo, Session, Side};
+use openflow::{
+    Action, Config as SessionConfig, ErrorCode, ErrorMessage, Event, Instruction, Message, Port,
+    PortNo, Session, Side,
+};
 use protocol::Connection;
 use protocol::agent::{Commands, ConnectionReport, Report};
 use protocol::application::Declaration;
@@ -234,6 +237,8 @@ pub struct Rig {
     pub agents: BTreeMap<ChannelId, Host>,
     pub delivered: Vec<(u32, Vec<u8>)>,
     pub closed: Vec<String>,
+    /// Switches know no action that caps windows.
+    pub uncapping: bool,
     devices: Vec<Device>,
     wiring: BTreeMap<(u32, u32), End>,
     frames: VecDeque<(u32, u32, Vec<u8>)>,
@@ -255,6 +260,7 @@ impl Rig {
             agents: BTreeMap::new(),
             delivered: Vec::new(),
             closed: Vec::new(),
+            uncapping: false,
             devices: devices.collect(),
             wiring: shape.wiring(),
             frames: VecDeque::new(),
@@ -463,7 +469,16 @@ impl Rig {
         let peer = *peer;
         let mut answers = Answers::default();
         while let Some(event) = session.poll(self.now) {
-            if let Event::Message { xid, message } = event {
+            let Event::Message { xid, message } = event else {
+                continue;
+            };
+            if self.uncapping && caps(&message) {
+                let error = ErrorCode::ACTION_BAD_EXPERIMENTER;
+                let mut answer = Vec::new();
+                let refusal = Message::Error(ErrorMessage { error, data: &[] });
+                refusal.encode(xid, &mut answer).unwrap();
+                answers.messages.push(answer);
+            } else {
                 model.handle(self.now, xid, &message, &mut answers);
             }
         }
@@ -518,6 +533,19 @@ impl Rig {
     pub fn paced(&self) -> BTreeMap<Connection, Rate> {
         self.agents.values().flat_map(|agent| agent.paced.clone()).collect()
     }
+}
+
+/// Whether a message is an entry that caps windows.
+fn caps(message: &Message<'_>) -> bool {
+    let Message::FlowMod(entry) = message else {
+        return false;
+    };
+    entry.instructions.iter().any(|instruction| match instruction {
+        Instruction::ApplyActions(actions) => {
+            actions.iter().any(|action| matches!(action, Action::CapWindow(_)))
+        }
+        _ => false,
+    })
 }
 
 /// A TCP segment between two hosts.
