@@ -62,8 +62,6 @@ pub struct Change {
 
 /// Nothing repeats more often.
 const SHORTEST: Span = Span::from_millis(10);
-/// What no report of an agent speaks of for so many samples is gone.
-const PATIENCE: u64 = 4;
 
 impl Controller {
     /// A controller that begins at `now`. `epoch` must be higher than that of every controller
@@ -104,7 +102,7 @@ impl Controller {
     /// A declaration or a report that is not taken, and why. Nothing has changed then, but that of a
     /// report on several connections those of the agent's own hosts are taken.
     pub fn observe(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
-        self.context.now = self.context.now.max(now);
+        self.context.pass(now);
         match input {
             Input::SwitchConnected(channel) => {
                 if let Err(refusal) = self.switches.connect(&self.context, channel) {
@@ -146,7 +144,7 @@ impl Controller {
 
     /// Changes what may change while it runs, and forgets nothing.
     pub fn reconfigure(&mut self, now: Time, change: Change) {
-        self.context.now = self.context.now.max(now);
+        self.context.pass(now);
         if let Some(limits) = change.limits {
             self.context.limits = limits;
         }

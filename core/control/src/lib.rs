@@ -22,6 +22,7 @@ mod decider;
 mod desired;
 mod fabric;
 mod failures;
+mod gauge;
 mod message;
 pub mod record;
 mod replay;

@@ -90,7 +90,8 @@ fn reports_of_an_agent_that_hears_nothing_keep_nothing_enforced() {
     rig.agents.get_mut(&agent).unwrap().frozen = true;
     for _ in 0..14 {
         rig.pass(SECOND);
-        rig.input(Input::Reported(agent, &Report::Connections { connections: vec![] })).unwrap();
+        let report = Report::Connections { sampled_ns: rig.now, connections: vec![] };
+        rig.input(Input::Reported(agent, &report)).unwrap();
     }
     let why = shown(&rig);
     assert_eq!(why.flow.enforced_bps, None);
@@ -101,7 +102,8 @@ fn reports_of_an_agent_that_hears_nothing_keep_nothing_enforced() {
 #[test]
 fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
     let (mut rig, agent) = held();
-    let report = |delivered| Report::Connections {
+    let report = |sampled_ns, delivered| Report::Connections {
+        sampled_ns,
         connections: vec![ConnectionReport {
             connection: connection(0, 2, 7),
             delivered_bytes: Bytes::new(delivered),
@@ -113,13 +115,13 @@ fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
     };
     for second in 1..9 {
         rig.pass(SECOND);
-        rig.input(Input::Reported(agent, &report(second * 600_000))).unwrap();
+        rig.input(Input::Reported(agent, &report(rig.now, second * 600_000))).unwrap();
     }
     let why = shown(&rig);
     assert_eq!(why.flow.measured_bps, Some(Rate::from_bps(4_800_000)));
     assert_eq!(why.by, "agent h0, by pacing");
     rig.pass(SECOND);
-    rig.input(Input::Reported(agent, &report(9_000_000))).unwrap();
+    rig.input(Input::Reported(agent, &report(rig.now, 9_000_000))).unwrap();
     let why = shown(&rig);
     let undone = "; but 33600 kbit/s were measured: something undoes it";
     assert!(why.by.ends_with(undone), "{}", why.by);
@@ -141,10 +143,12 @@ fn foreign_connections_in_a_report_are_left_out_and_told() {
         rtt_ns: Span::ZERO,
         retransmissions: 0,
     });
-    rig.pass(SECOND);
-    let report = Report::Connections { connections: reports.to_vec() };
-    let refused = rig.input(Input::Reported(agent, &report)).unwrap_err();
-    assert_eq!(refused.field, "connection.source");
+    for _ in 0..2 {
+        rig.pass(SECOND);
+        let report = Report::Connections { sampled_ns: rig.now, connections: reports.to_vec() };
+        let refused = rig.input(Input::Reported(agent, &report)).unwrap_err();
+        assert_eq!(refused.field, "connection.source");
+    }
     assert!(shown(&rig).flow.measured_bps.is_some());
     assert!(problem(&rig).unwrap().starts_with("agent h0: reports connections of 10.0.0.2"));
 }
