@@ -17,6 +17,7 @@ mod applications;
 mod budget;
 mod config;
 mod context;
+mod contradictions;
 mod controller;
 mod decider;
 mod desired;

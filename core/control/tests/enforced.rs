@@ -3,8 +3,8 @@
 
 mod in_memory;
 
-use in_memory::{Rig, SECOND, Shape, connection};
-use protocol::agent::{ConnectionReport, Report};
+use in_memory::{Rig, SECOND, Shape, address, connection};
+use protocol::agent::{ConnectionReport, Host, Report};
 use units::{Bytes, Rate, Span};
 use watermaster_control::{Change, ChannelId, FlowExplanation, Input};
 
@@ -151,6 +151,43 @@ fn foreign_connections_in_a_report_are_left_out_and_told() {
     }
     assert!(shown(&rig).flow.measured_bps.is_some());
     assert!(problem(&rig).unwrap().starts_with("agent h0: reports connections of 10.0.0.2"));
+}
+
+/// What an agent said that can't be goes with it, and however much that is, another's is told.
+#[test]
+fn what_an_agent_said_goes_with_it() {
+    let (mut rig, _) = held();
+    let wrong = rig.agent("h1", &[1]);
+    for from in 2..1_500 {
+        let reports = [ConnectionReport {
+            connection: connection(from, 0, 7),
+            delivered_bytes: Bytes::ZERO,
+            unsent_bytes: Bytes::ZERO,
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            retransmissions: 0,
+        }];
+        let report = Report::Connections { sampled_ns: rig.now, connections: reports.to_vec() };
+        rig.pass(Span::from_millis(10));
+        rig.input(Input::Reported(wrong, &report)).unwrap_err();
+    }
+    let hosts = vec![Host { name: "h2".into(), addresses: vec![address(3)] }];
+    let hello = Report::Hello { hosts, capabilities: vec![], epoch: 0 };
+    let other = rig.peer();
+    rig.input(Input::AgentConnected { channel: other, identity: "h2" }).unwrap();
+    rig.input(Input::Reported(other, &hello)).unwrap();
+    let told = |rig: &Rig| {
+        let problems = rig.controller.status().problems.into_iter();
+        problems.filter(|problem| problem.starts_with("agent")).collect::<Vec<_>>()
+    };
+    let address = "agent h2: 10.0.0.4 is not h2's";
+    assert_eq!(told(&rig).len(), 17);
+    assert!(told(&rig).iter().any(|problem| problem == address), "{:?}", told(&rig));
+    rig.input(Input::AgentGone(wrong)).unwrap();
+    assert_eq!(told(&rig), [address]);
+    rig.pass(SECOND);
+    rig.input(Input::AgentGone(other)).unwrap();
+    assert_eq!(told(&rig), [""; 0]);
 }
 
 #[test]

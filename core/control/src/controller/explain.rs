@@ -218,7 +218,9 @@ impl Controller {
         }
         for agent in self.agents.iter() {
             let failures = agent.failures.summary();
-            problems.extend(failures.map(|what| format!("agent {}: {what}", agent.identity)));
+            let contradictions = agent.contradictions.iter(self.context.now).cloned();
+            let all = failures.into_iter().chain(contradictions);
+            problems.extend(all.map(|what| format!("agent {}: {what}", agent.identity)));
             problems.extend(self.silence(agent));
         }
         for (node, switch) in self.switches.iter() {
@@ -234,7 +236,7 @@ impl Controller {
                 ));
             }
         }
-        problems.extend(self.view.contradictions.keys().cloned());
+        problems.extend(self.view.contradictions.iter(self.context.now).cloned());
         problems
     }
 

@@ -218,11 +218,9 @@ impl Controller {
         let mut refused = None;
         for report in reports {
             if let Err(refusal) = self.check_own(channel, &report.connection) {
-                let (agent, host) = (self.agents.identity(channel), report.connection.source.ip());
-                let what = format!(
-                    "agent {agent}: reports connections of {host}, which is not its host's"
-                );
-                self.view.contradict(now, what);
+                let host = report.connection.source.ip();
+                let what = format!("reports connections of {host}, which is not its host's");
+                self.agents.contradict(channel, now, what);
                 refused = Some(refusal);
                 continue;
             }
