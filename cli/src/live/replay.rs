@@ -281,7 +281,7 @@ fn reported(report: &Report) -> String {
             let (hosts, can) = (hosts.join(", "), can.join(", "));
             format!("acts for {hosts}, can do {can}, obeyed epoch {epoch}")
         }
-        Report::Connections { connections } => {
+        Report::Connections { connections, .. } => {
             format!("samples of {} connections", connections.len())
         }
         Report::Opened { connection } => format!("{} opened", ends(connection)),

@@ -365,7 +365,8 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
             rtt_ns: Span::from_micros(200),
             retransmissions: 0,
         };
-        agent.say(&Report::Connections { connections: (1..=6).map(report).collect() }).await;
+        let (sampled_ns, connections) = (Time::ZERO + elapsed, (1..=6).map(report).collect());
+        agent.say(&Report::Connections { sampled_ns, connections }).await;
         for severity in [Severity::Low, Severity::Medium, Severity::High] {
             let (node, interface) = ("s0".to_owned(), "eth0".to_owned());
             agent.say(&Report::Congested { node, interface, severity, queue_bytes: QUEUE }).await;

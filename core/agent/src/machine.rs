@@ -378,7 +378,12 @@ impl Agent {
             self.sampled = now;
             let open = actuator.sample();
             let parts = open.iter().flat_map(|open| open.chunks(REPORT));
-            reports.extend(parts.map(|part| Report::Connections { connections: part.to_vec() }));
+            reports.extend(
+                parts.map(|part| Report::Connections {
+                    sampled_ns: now,
+                    connections: part.to_vec(),
+                }),
+            );
             done = done.and(open.map(drop));
         }
         done

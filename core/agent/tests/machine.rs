@@ -403,7 +403,10 @@ fn it_tells_of_watched_ports_and_samples_while_somebody_listens() {
     assert_eq!(due, Time::ZERO + every);
     let reports = host.tick(due);
     let sizes = reports.iter().map(|report| match report {
-        Report::Connections { connections } => connections.len(),
+        Report::Connections { sampled_ns, connections } => {
+            assert_eq!(*sampled_ns, due);
+            connections.len()
+        }
         other => panic!("{other:?}"),
     });
     assert_eq!(sizes.collect::<Vec<_>>(), [1_000, 1_000, 500]);

@@ -16,6 +16,7 @@ use units::{Rate, Span, Time};
 
 use crate::budget::Budget;
 use crate::context::Context;
+use crate::contradictions::Contradictions;
 use crate::desired::Grant;
 use crate::failures::Failures;
 use crate::message::{ChannelId, Refusal};
@@ -63,6 +64,8 @@ pub(crate) struct Agent {
     pub(crate) failures: Failures,
     /// Commands that it may still report as failed.
     unanswered: u64,
+    /// Of what it said.
+    pub(crate) contradictions: Contradictions<16>,
 }
 
 /// A lease that commands gave: since they were sent, for so long.
@@ -302,15 +305,15 @@ impl Agents {
             return refuse("hosts", "too many hosts are known; declare them instead".into());
         }
         let (mut taken, mut replaced) = (Vec::new(), Vec::new());
+        let mut contradictions = Contradictions::default();
         for (host, node) in hosts.iter().zip(nodes) {
             let Some(node) = node.or_else(|| view.add_host(&host.name)) else {
                 continue;
             };
             for address in &host.addresses {
                 if !view.set_address(*address, node) {
-                    let identity = &agent.identity;
-                    let what = format!("agent {identity}: {address} is not {}'s", host.name);
-                    view.contradict(cx.now, what);
+                    // As long as it is connected.
+                    contradictions.note(Time::NEVER, format!("{address} is not {}'s", host.name));
                 }
             }
             let old = self.acting.insert(node, channel);
@@ -319,6 +322,7 @@ impl Agents {
         }
         let agent = self.agents.get_mut(&channel).expect("the agent is admitted");
         agent.hosts = taken;
+        agent.contradictions = contradictions;
         agent.capabilities = capabilities.to_vec();
         agent.greeted = true;
         agent.complete = true;
@@ -349,8 +353,11 @@ impl Agents {
         self.acting.get(&node) == Some(&channel)
     }
 
-    pub(crate) fn identity(&self, channel: ChannelId) -> &str {
-        self.agents.get(&channel).map_or("", |agent| &agent.identity)
+    /// What an agent says contradicts what is known.
+    pub(crate) fn contradict(&mut self, channel: ChannelId, now: Time, what: String) {
+        if let Some(agent) = self.agents.get_mut(&channel) {
+            agent.contradictions.note(now, what);
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Agent> {

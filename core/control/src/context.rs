@@ -9,6 +9,8 @@ use crate::config::{Config, Enforcement, Limits};
 #[derive(Clone, Copy)]
 pub(crate) struct Context {
     pub(crate) now: Time,
+    /// Goes on while the controller listens: only this tells how long others have been silent.
+    pub(crate) awake: Time,
     pub(crate) epoch: u64,
     pub(crate) enforcement: Enforcement,
     pub(crate) lease: Span,
@@ -23,11 +25,14 @@ pub(crate) struct Context {
 const RENEWALS: u64 = 3;
 /// Links are not looked for more often.
 const PAUSE: Span = Span::from_millis(100);
+/// What no report of an agent speaks of for so many samples is gone.
+const PATIENCE: u64 = 4;
 
 impl Context {
     pub(crate) const fn new(config: &Config, epoch: u64, now: Time) -> Self {
         Self {
             now,
+            awake: now,
             epoch,
             enforcement: config.enforcement,
             lease: config.lease,
@@ -37,6 +42,23 @@ impl Context {
             discovered: config.discovered,
             limits: config.limits,
         }
+    }
+
+    /// It is `now`, or later. For what is longer than a sample the controller may have slept, and what
+    /// was said meanwhile waits.
+    pub(crate) fn pass(&mut self, now: Time) {
+        self.awake += now.since(self.now).min(self.sample);
+        self.now = self.now.max(now);
+    }
+
+    /// What no report of an agent speaks of for so long is gone.
+    pub(crate) fn patience(&self) -> Span {
+        self.sample * PATIENCE
+    }
+
+    /// Over less there is no rate.
+    pub(crate) fn least(&self) -> Span {
+        self.sample / 2
     }
 
     /// When a lease that is given now must be renewed.

@@ -62,8 +62,6 @@ pub struct Change {
 
 /// Nothing repeats more often.
 const SHORTEST: Span = Span::from_millis(10);
-/// What no report of an agent speaks of for so many samples is gone.
-const PATIENCE: u64 = 4;
 
 impl Controller {
     /// A controller that begins at `now`. `epoch` must be higher than that of every controller
@@ -106,7 +104,7 @@ impl Controller {
     /// they may say in a second. Of a report on several connections those of the agent's own hosts are
     /// taken. An agent whose first report is refused is closed.
     pub fn observe(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
-        self.context.now = self.context.now.max(now);
+        self.context.pass(now);
         match input {
             Input::SwitchConnected(channel) => {
                 if let Err(refusal) = self.switches.connect(&self.context, channel) {
@@ -148,7 +146,7 @@ impl Controller {
 
     /// Changes what may change while it runs, and forgets nothing.
     pub fn reconfigure(&mut self, now: Time, change: Change) {
-        self.context.now = self.context.now.max(now);
+        self.context.pass(now);
         if let Some(limits) = change.limits {
             self.context.limits = limits;
         }

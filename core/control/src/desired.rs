@@ -10,7 +10,10 @@ use alloc::vec::Vec;
 use model::{Cap, FlowId, LinkId, Measured, NodeId};
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
-use units::{Bytes, Rate, Span, Time};
+use units::{Bytes, Rate, Time};
+
+use crate::context::Context;
+use crate::gauge::Gauge;
 
 /// What the policy wants for a flow.
 #[derive(Clone, Copy, Default)]
@@ -38,12 +41,13 @@ struct Pair {
     connections: BTreeMap<Connection, Carrier>,
     /// What the policy was told of it last.
     offered: Rate,
-    /// What its connections had delivered at the last report, and when that was.
-    delivered: Bytes,
+    /// What its connections deliver.
+    gauge: Gauge,
+    /// When it was reported last, as [`Context::awake`].
     at: Time,
 }
 
-/// A connection of a pair.
+/// A connection of a pair. Times are those of [`Context::awake`].
 #[derive(Default)]
 struct Carrier {
     reported: Time,
@@ -212,7 +216,7 @@ impl Desired {
     /// Notes how a connection of a pair stands; no more than `most` of each pair.
     pub(crate) fn note_carrier(
         &mut self,
-        now: Time,
+        cx: &Context,
         ends: (NodeId, NodeId),
         report: &ConnectionReport,
         most: usize,
@@ -226,9 +230,9 @@ impl Desired {
         let waits = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
         // When a new one delivered what it has is not known.
         if waits || !is_new && report.delivered_bytes > carrier.delivered {
-            carrier.sent = Some(now);
+            carrier.sent = Some(cx.awake);
         }
-        (carrier.reported, carrier.delivered) = (now, report.delivered_bytes);
+        (carrier.reported, carrier.delivered) = (cx.awake, report.delivered_bytes);
     }
 
     /// Takes in what all connections of a pair have `delivered`, and whether something `waits` to be
@@ -236,12 +240,13 @@ impl Desired {
     /// access link carries while something waits, or else what it delivers.
     pub(crate) fn note_pair(
         &mut self,
-        now: Time,
-        patience: Span,
+        cx: &Context,
+        sampled: Time,
         (src, dst): (NodeId, NodeId),
         (delivered, waits): (Bytes, bool),
         access: Rate,
     ) -> Option<Measured> {
+        let (now, patience) = (cx.awake, cx.patience());
         let pair = self.pairs.get_mut(&(src, dst))?;
         let before = pair.connections.len();
         pair.connections.retain(|_, carrier| now.since(carrier.reported) <= patience);
@@ -253,9 +258,9 @@ impl Desired {
         if changed && pair.rate.is_some() {
             self.changed.extend(pair.connections.keys());
         }
-        let since = if pair.at == Time::ZERO { delivered } else { pair.delivered };
-        let carried = Rate::of(delivered - since, now.since(pair.at));
-        (pair.delivered, pair.at) = (delivered, now);
+        pair.gauge.note(sampled, delivered, cx.least());
+        pair.at = now;
+        let carried = pair.gauge.rate.unwrap_or(pair.offered);
         let rate = if waits { access } else { carried.min(access) };
         let change = rate.max(pair.offered) - rate.min(pair.offered);
         if change <= pair.offered.fraction(1, 8) {
@@ -280,8 +285,9 @@ impl Desired {
         if is_used { None } else { self.end_pair(ends) }
     }
 
-    /// Ends pairs that no report has spoken of within `patience`.
-    pub(crate) fn end_silent_pairs(&mut self, now: Time, patience: Span) -> Vec<Measured> {
+    /// Ends pairs that no report has spoken of for long.
+    pub(crate) fn end_silent_pairs(&mut self, cx: &Context) -> Vec<Measured> {
+        let (now, patience) = (cx.awake, cx.patience());
         let silent = self.pairs.iter().filter(|(_, pair)| now.since(pair.at) > patience);
         let silent: Vec<(NodeId, NodeId)> = silent.map(|(ends, _)| *ends).collect();
         silent.into_iter().filter_map(|ends| self.end_pair(ends)).collect()
@@ -296,6 +302,8 @@ impl Desired {
 
 #[cfg(test)]
 mod tests {
+    use units::Span;
+
     use super::*;
 
     const ENDS: (NodeId, NodeId) = (NodeId(1), NodeId(2));
@@ -339,18 +347,20 @@ mod tests {
 
     #[test]
     fn a_pair_is_divided_among_those_that_send_and_ends_with_the_last() {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is one");
+        let config = crate::config::Config::new("tcp", policy);
         let (mut desired, now) = (Desired::default(), Time::ZERO + Span::from_secs(1));
+        let cx = &Context::new(&config, 1, now);
         let share =
             |desired: &Desired, port| desired.grant(&connection(port), &[], || Some(ENDS)).rate;
         for port in [1, 2] {
-            desired.note_carrier(now, ENDS, &sent(port, 0), 10);
+            desired.note_carrier(cx, ENDS, &sent(port, 0), 10);
         }
         let access = Rate::from_mbps(100);
-        let second = Span::from_secs(1);
         let stands = (Bytes::ZERO, true);
-        let offered = desired.note_pair(now, second, ENDS, stands, access);
+        let offered = desired.note_pair(cx, now, ENDS, stands, access);
         assert_eq!(offered, Some(Measured::Offered { src: ENDS.0, dst: ENDS.1, rate: access }));
-        assert_eq!(desired.note_pair(now, second, ENDS, stands, access), None, "nothing changed");
+        assert_eq!(desired.note_pair(cx, now, ENDS, stands, access), None, "nothing changed");
         desired.give_pair(ENDS, access);
         assert_eq!(share(&desired, 1), Some(Rate::from_mbps(50)));
         desired.take_changed();

@@ -24,7 +24,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every part begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x06";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x07";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -635,7 +635,7 @@ tagged! {
     }
     Report {
         0 => Hello { hosts, capabilities, epoch }
-        1 => Connections { connections }
+        1 => Connections { sampled_ns, connections }
         2 => Opened { connection }
         3 => Closed { connection }
         4 => Congested { node, interface, severity, queue_bytes }

@@ -13,6 +13,7 @@ use protocol::Connection;
 use units::{Rate, Time};
 
 use crate::config::{Config, ConfigError};
+use crate::contradictions::Contradictions;
 
 /// The network and its names.
 pub(crate) struct View {
@@ -28,8 +29,8 @@ pub(crate) struct View {
     pub(crate) links: Vec<LinkView>,
     /// Hosts that were learnt.
     pub(crate) learnt: usize,
-    /// Observed contradictions, each told once; bounded.
-    pub(crate) contradictions: BTreeMap<String, Time>,
+    /// Of what was seen in the network.
+    pub(crate) contradictions: Contradictions<1000>,
 }
 
 /// What is known of a link beside its capacity.
@@ -48,8 +49,6 @@ pub(crate) struct LinkView {
     /// What was discovered and isn't seen any more.
     pub(crate) lost: bool,
 }
-
-const CONTRADICTIONS: usize = 1000;
 
 impl View {
     pub(crate) fn new(config: &mut Config) -> Result<Self, ConfigError> {
@@ -110,7 +109,7 @@ impl View {
             interfaces: BTreeMap::new(),
             links,
             learnt: 0,
-            contradictions: BTreeMap::new(),
+            contradictions: Contradictions::default(),
         };
         for (i, port) in config.ports.iter().enumerate() {
             let Some(link) = view.network.topology().links().get(port.link.index()) else {
@@ -218,13 +217,6 @@ impl View {
     /// All Ethernet addresses and whose they are.
     pub(crate) fn ethernet(&self) -> impl Iterator<Item = ([u8; 6], NodeId)> + '_ {
         self.ethernet.iter().map(|(address, node)| (*address, *node))
-    }
-
-    /// Something that contradicts what is known.
-    pub(crate) fn contradict(&mut self, now: Time, what: String) {
-        if self.contradictions.len() < CONTRADICTIONS || self.contradictions.contains_key(&what) {
-            self.contradictions.insert(what, now);
-        }
     }
 
     /// The switch of this number; one that isn't declared is added.

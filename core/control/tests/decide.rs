@@ -22,17 +22,19 @@ fn rig(name: &str) -> Rig {
     Rig::new(&shape, shape.config(name, named(name), true), 1)
 }
 
-fn report(connection: Connection, delivered: u64, unsent: u64) -> Report {
-    Report::Connections {
-        connections: vec![ConnectionReport {
-            connection,
-            delivered_bytes: Bytes::new(delivered),
-            unsent_bytes: Bytes::new(unsent),
-            in_flight_bytes: Bytes::ZERO,
-            rtt_ns: Span::from_micros(100),
-            retransmissions: 0,
-        }],
+fn report(connection: Connection, delivered: u64, unsent: u64) -> ConnectionReport {
+    ConnectionReport {
+        connection,
+        delivered_bytes: Bytes::new(delivered),
+        unsent_bytes: Bytes::new(unsent),
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::from_micros(100),
+        retransmissions: 0,
     }
+}
+
+fn sampled(sampled_ns: Time, connections: &[ConnectionReport]) -> Report {
+    Report::Connections { sampled_ns, connections: connections.to_vec() }
 }
 
 /// What an agent has not confirmed stays in proportion to what it holds, however long it says nothing;
@@ -144,7 +146,8 @@ fn a_job_that_lies_about_its_size_gains_nothing() {
         for second in 0..40 {
             rig.pass(SECOND);
             delivered += 12_000_000;
-            rig.input(Input::Reported(agent, &report(liar, delivered, 1_000_000))).unwrap();
+            let sample = sampled(rig.now, &[report(liar, delivered, 1_000_000)]);
+            rig.input(Input::Reported(agent, &sample)).unwrap();
             if found.is_none() && rig.paced().keys().eq([&liar]) {
                 found = Some(second);
             }
@@ -188,18 +191,11 @@ fn a_stream_that_lies_about_its_backlog_gains_nothing() {
             rig.pass(SECOND);
             if measured {
                 // Both have delivered what the link gave them; only one has more.
-                let mut reports = Vec::new();
-                for (connection, delivered, unsent) in
-                    [(liar, second * 1_000_000, 0), (honest, second * 11_000_000, 4_000_000)]
-                {
-                    let Report::Connections { connections } = report(connection, delivered, unsent)
-                    else {
-                        panic!()
-                    };
-                    reports.extend(connections);
-                }
-                let connections = reports;
-                rig.input(Input::Reported(agent, &Report::Connections { connections })).unwrap();
+                let reports = [
+                    report(liar, second * 1_000_000, 0),
+                    report(honest, second * 11_000_000, 4_000_000),
+                ];
+                rig.input(Input::Reported(agent, &sampled(rig.now, &reports))).unwrap();
             }
             rig.declare("evil", sample(second * 1_000_000, second * 50_000_000)).unwrap();
             rig.declare("good", sample(second * 11_000_000, second * 1_000_000)).unwrap();
@@ -217,6 +213,73 @@ fn a_stream_that_lies_about_its_backlog_gains_nothing() {
     let (liar, honest, found) = shares(true);
     assert!(liar < honest, "{liar} {honest}");
     assert!(found.unwrap().contains("its sender's kernel has nothing to send"));
+}
+
+/// The controller is stopped for a while within its lease. What waited for it arrives at once: rates are
+/// those of the agent's clock, nobody was silent, and limits stay.
+#[test]
+fn a_pause_of_the_controller_changes_no_limit() {
+    for pause in [2, 5] {
+        let mut rig = rig("app-aware");
+        let agent = rig.agent("left", &[0, 1, 2]);
+        let streams = [0, 1].map(|host| connection(host, 3, 1000));
+        rig.start("storm", "t");
+        for (flow, stream) in (0..).zip(streams) {
+            rig.flow("storm", "t", flow, stream, None).unwrap();
+        }
+        // Both deliver 45 Mbit/s, and their kernels have more.
+        let reports = |second: u64| {
+            let delivered = second * 5_625_000;
+            sampled(
+                Time::ZERO + SECOND * second,
+                &streams.map(|stream| report(stream, delivered, 1_000_000)),
+            )
+        };
+        let words = |second: u64| Declaration::Streams {
+            job: "t".into(),
+            samples: (0..2)
+                .map(|flow| StreamReport {
+                    flow: flow.to_string(),
+                    delivered_bytes: Bytes::new(second * 5_625_000),
+                    sender_queue_bytes: Bytes::new(3_000_000),
+                    receiver_queue_bytes: Bytes::ZERO,
+                })
+                .collect(),
+        };
+        let check = |rig: &Rig, second: u64| {
+            assert_eq!(rig.paced().len(), 2, "{pause} s, at {second}");
+            for flow in rig.controller.flows(2) {
+                assert_eq!(flow.measured_bps, Some(Rate::from_mbps(45)), "{pause} s, at {second}");
+            }
+        };
+        for second in 1..60 {
+            // The policy decides each 5 s, also in the pause.
+            let wakes = 30 + pause;
+            if second == wakes {
+                rig.now += SECOND * pause;
+                for missed in 30..wakes {
+                    rig.input(Input::Reported(agent, &reports(missed))).unwrap();
+                    rig.input(Input::Tick).unwrap();
+                    check(&rig, second);
+                    rig.now += Span::from_micros(300);
+                }
+                for missed in 30..wakes {
+                    rig.declare("storm", words(missed)).unwrap();
+                }
+                rig.now = Time::ZERO + SECOND * second;
+            } else if (30..wakes).contains(&second) {
+                continue;
+            } else {
+                rig.pass(SECOND);
+            }
+            rig.input(Input::Reported(agent, &reports(second))).unwrap();
+            rig.declare("storm", words(second)).unwrap();
+            rig.input(Input::Tick).unwrap();
+            if second > 20 {
+                check(&rig, second);
+            }
+        }
+    }
 }
 
 /// A controller that is no more: within the lease no limit is left. One that comes back with a
@@ -578,7 +641,8 @@ fn refusals_name_field_and_remedy() {
     );
     rig.declare("a", task(0, "10.0.0.1")).unwrap();
     let agent = rig.agent("left", &[0]);
-    let foreign = rig.input(Input::Reported(agent, &report(connection(1, 2, 1), 1, 1)));
+    let sample = sampled(rig.now, &[report(connection(1, 2, 1), 1, 1)]);
+    let foreign = rig.input(Input::Reported(agent, &sample));
     assert!(text(foreign).starts_with("connection.source: 10.0.0.2 is not of the agent's hosts"));
     // Somebody else may not act for the same host; the same agent may come back.
     let other = rig.peer();
@@ -675,16 +739,9 @@ fn a_pair_is_held_by_its_connections() {
     let agent = rig.agent("left", &[0, 1, 2]);
     for second in 1..4 {
         rig.pass(SECOND);
-        let mut connections = Vec::new();
-        for (from, port) in [(0, 1), (0, 2), (1, 1), (2, 1)] {
-            let Report::Connections { connections: one } =
-                report(connection(from, 3, port), second * 1_000_000, 1_000_000)
-            else {
-                panic!()
-            };
-            connections.extend(one);
-        }
-        rig.input(Input::Reported(agent, &Report::Connections { connections })).unwrap();
+        let reports = [(0, 1), (0, 2), (1, 1), (2, 1)]
+            .map(|(from, port)| report(connection(from, 3, port), second * 1_000_000, 1_000_000));
+        rig.input(Input::Reported(agent, &sampled(rig.now, &reports))).unwrap();
     }
     let paced = rig.agents[&agent].paced.clone();
     assert_eq!(paced.len(), 4);
@@ -705,14 +762,11 @@ fn pairs_are_of_those_who_send_and_end_with_them() {
     let agent = rig.agent("left", &[0, 1, 2]);
     let tell = |rig: &mut Rig, reports: &[(u32, u32, u16, u64, u64)]| {
         rig.pass(SECOND);
-        let mut connections = Vec::new();
-        for &(from, to, port, delivered, unsent) in reports {
-            match report(connection(from, to, port), delivered, unsent) {
-                Report::Connections { connections: one } => connections.extend(one),
-                other => panic!("{other:?}"),
-            }
-        }
-        rig.input(Input::Reported(agent, &Report::Connections { connections })).unwrap();
+        let reports = reports.iter().map(|&(from, to, port, delivered, unsent)| {
+            report(connection(from, to, port), delivered, unsent)
+        });
+        let reports: Vec<_> = reports.collect();
+        rig.input(Input::Reported(agent, &sampled(rig.now, &reports))).unwrap();
     };
     let paced = |rig: &Rig, from| rig.agents[&agent].paced.get(&connection(from, 3, 1)).copied();
     for second in 1..4 {

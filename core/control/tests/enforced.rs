@@ -3,8 +3,8 @@
 
 mod in_memory;
 
-use in_memory::{Rig, SECOND, Shape, connection};
-use protocol::agent::{Command, ConnectionReport, Report};
+use in_memory::{Rig, SECOND, Shape, address, connection};
+use protocol::agent::{Command, ConnectionReport, Host, Report};
 use protocol::application::Declaration;
 use units::{Bytes, Rate, Span};
 use watermaster_control::{Change, ChannelId, FlowExplanation, Input};
@@ -96,7 +96,8 @@ fn reports_of_an_agent_that_hears_nothing_keep_nothing_enforced() {
     rig.agents.get_mut(&agent).unwrap().frozen = true;
     for _ in 0..14 {
         rig.pass(SECOND);
-        rig.input(Input::Reported(agent, &Report::Connections { connections: vec![] })).unwrap();
+        let report = Report::Connections { sampled_ns: rig.now, connections: vec![] };
+        rig.input(Input::Reported(agent, &report)).unwrap();
     }
     let why = shown(&rig);
     assert_eq!(why.flow.enforced_bps, None);
@@ -107,7 +108,8 @@ fn reports_of_an_agent_that_hears_nothing_keep_nothing_enforced() {
 #[test]
 fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
     let (mut rig, agent) = held();
-    let report = |delivered| Report::Connections {
+    let report = |sampled_ns, delivered| Report::Connections {
+        sampled_ns,
         connections: vec![ConnectionReport {
             connection: connection(0, 2, 7),
             delivered_bytes: Bytes::new(delivered),
@@ -119,13 +121,13 @@ fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
     };
     for second in 1..9 {
         rig.pass(SECOND);
-        rig.input(Input::Reported(agent, &report(second * 600_000))).unwrap();
+        rig.input(Input::Reported(agent, &report(rig.now, second * 600_000))).unwrap();
     }
     let why = shown(&rig);
     assert_eq!(why.flow.measured_bps, Some(Rate::from_bps(4_800_000)));
     assert_eq!(why.by, "agent h0, by pacing");
     rig.pass(SECOND);
-    rig.input(Input::Reported(agent, &report(9_000_000))).unwrap();
+    rig.input(Input::Reported(agent, &report(rig.now, 9_000_000))).unwrap();
     let why = shown(&rig);
     let undone = "; but 33600 kbit/s were measured: something undoes it";
     assert!(why.by.ends_with(undone), "{}", why.by);
@@ -147,12 +149,51 @@ fn foreign_connections_in_a_report_are_left_out_and_told() {
         rtt_ns: Span::ZERO,
         retransmissions: 0,
     });
-    rig.pass(SECOND);
-    let report = Report::Connections { connections: reports.to_vec() };
-    let refused = rig.input(Input::Reported(agent, &report)).unwrap_err();
-    assert_eq!(refused.field, "connection.source");
+    for _ in 0..2 {
+        rig.pass(SECOND);
+        let report = Report::Connections { sampled_ns: rig.now, connections: reports.to_vec() };
+        let refused = rig.input(Input::Reported(agent, &report)).unwrap_err();
+        assert_eq!(refused.field, "connection.source");
+    }
     assert!(shown(&rig).flow.measured_bps.is_some());
     assert!(problem(&rig).unwrap().starts_with("agent h0: reports connections of 10.0.0.2"));
+}
+
+/// What an agent said that can't be goes with it, and however much that is, another's is told.
+#[test]
+fn what_an_agent_said_goes_with_it() {
+    let (mut rig, _) = held();
+    let wrong = rig.agent("h1", &[1]);
+    for from in 2..1_500 {
+        let reports = [ConnectionReport {
+            connection: connection(from, 0, 7),
+            delivered_bytes: Bytes::ZERO,
+            unsent_bytes: Bytes::ZERO,
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            retransmissions: 0,
+        }];
+        let report = Report::Connections { sampled_ns: rig.now, connections: reports.to_vec() };
+        rig.pass(Span::from_millis(10));
+        rig.input(Input::Reported(wrong, &report)).unwrap_err();
+    }
+    let hosts = vec![Host { name: "h2".into(), addresses: vec![address(3)] }];
+    let hello = Report::Hello { hosts, capabilities: vec![], epoch: 0 };
+    let other = rig.peer();
+    rig.input(Input::AgentConnected { channel: other, identity: "h2" }).unwrap();
+    rig.input(Input::Reported(other, &hello)).unwrap();
+    let told = |rig: &Rig| {
+        let problems = rig.controller.status().problems.into_iter();
+        problems.filter(|problem| problem.starts_with("agent")).collect::<Vec<_>>()
+    };
+    let address = "agent h2: 10.0.0.4 is not h2's";
+    assert_eq!(told(&rig).len(), 17);
+    assert!(told(&rig).iter().any(|problem| problem == address), "{:?}", told(&rig));
+    rig.input(Input::AgentGone(wrong)).unwrap();
+    assert_eq!(told(&rig), [address]);
+    rig.pass(SECOND);
+    rig.input(Input::AgentGone(other)).unwrap();
+    assert_eq!(told(&rig), [""; 0]);
 }
 
 #[test]

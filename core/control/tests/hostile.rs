@@ -120,19 +120,23 @@ fn report() -> impl Strategy<Value = Report> {
             capabilities: vec![],
             epoch: 0,
         }),
-        prop::collection::vec((connection(), any::<u64>(), any::<u64>()), 0..3).prop_map(|list| {
-            let connections = list.into_iter().map(|(connection, delivered, unsent)| {
-                protocol::agent::ConnectionReport {
-                    connection,
-                    delivered_bytes: Bytes::new(delivered),
-                    unsent_bytes: Bytes::new(unsent),
-                    in_flight_bytes: Bytes::MAX,
-                    rtt_ns: Span::MAX,
-                    retransmissions: u32::MAX,
+        (any::<u64>(), prop::collection::vec((connection(), any::<u64>(), any::<u64>()), 0..3),)
+            .prop_map(|(sampled, list)| {
+                let connections = list.into_iter().map(|(connection, delivered, unsent)| {
+                    protocol::agent::ConnectionReport {
+                        connection,
+                        delivered_bytes: Bytes::new(delivered),
+                        unsent_bytes: Bytes::new(unsent),
+                        in_flight_bytes: Bytes::MAX,
+                        rtt_ns: Span::MAX,
+                        retransmissions: u32::MAX,
+                    }
+                });
+                Report::Connections {
+                    sampled_ns: Time::from_nanos(sampled),
+                    connections: connections.collect(),
                 }
-            });
-            Report::Connections { connections: connections.collect() }
-        }),
+            }),
         connection().prop_map(|connection| Report::Opened { connection }),
         connection().prop_map(|connection| Report::Closed { connection }),
         (0_u32..9).prop_map(|port| Report::Congested {

@@ -6,7 +6,7 @@ mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, address, connection, entries, even};
 use protocol::agent::{ConnectionReport, Host, Report};
-use units::{Bytes, Span};
+use units::{Bytes, Span, Time};
 use watermaster_control::{ChannelId, Config, Input};
 
 fn rig(limit: impl FnOnce(&mut Config)) -> Rig {
@@ -95,6 +95,7 @@ fn reports_beyond_the_limit_are_refused_and_the_others_count() {
         rig.flow("a", "j", flow, of, None).unwrap();
     }
     let report = |host: usize, delivered: u64| Report::Connections {
+        sampled_ns: Time::ZERO,
         connections: vec![ConnectionReport {
             connection: of[host],
             delivered_bytes: Bytes::new(delivered),

@@ -346,7 +346,7 @@ fn the_form_is_bound_to_its_version() {
     let [.., version] = *record::MAGIC;
     assert_eq!(
         (version, format!("{:016x}", sum.0)),
-        (6, "820796c52f34b7ee".into()),
+        (7, "d11e2c70a32c180e".into()),
         "the form has changed: raise the version in MAGIC, then write both here"
     );
 }
@@ -398,7 +398,7 @@ fn reports() -> Vec<Report> {
         Report::Hello { hosts: vec![host], capabilities: Capability::ALL.to_vec(), epoch: 1 };
     let few = [
         hello,
-        Report::Connections { connections: vec![sampled] },
+        Report::Connections { sampled_ns: Time::from_nanos(7), connections: vec![sampled] },
         Report::Opened { connection },
         Report::Closed { connection },
         Report::Applied { epoch: 1, sequence: 2 },

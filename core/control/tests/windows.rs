@@ -254,7 +254,8 @@ fn the_rate_of_a_pair_is_divided_among_those_that_send() {
         retransmissions: 0,
     };
     let connections = [(1, 10), (2, 10), (3, 0)].map(report).to_vec();
-    assert_eq!(rig.told(Input::Reported(rig.channel, &Report::Connections { connections })), []);
+    let report = Report::Connections { sampled_ns: rig.now, connections };
+    assert_eq!(rig.told(Input::Reported(rig.channel, &report)), []);
     let offered = Measured::Offered { src: FROM, dst: TO, rate: Rate::from_mbps(100) };
     assert!(rig.policy.0.lock().unwrap().0.contains(&offered.into()));
     let pair = |mbps| Directive::PacePair { src: FROM, dst: TO, rate: Rate::from_mbps(mbps) };
@@ -324,7 +325,8 @@ fn a_flow_that_enters_again_is_held_to_nothing() {
         rtt_ns: Span::ZERO,
         retransmissions: 0,
     }];
-    let commands = rig.told(Input::Reported(rig.channel, &Report::Connections { connections }));
+    let report = Report::Connections { sampled_ns: rig.now, connections };
+    let commands = rig.told(Input::Reported(rig.channel, &report));
     let ended = Declared::FlowComplete { job: JobId(0), flow };
     assert!(rig.policy.0.lock().unwrap().0.contains(&ended.into()));
     assert_eq!(commands, [paced(2, None)]);

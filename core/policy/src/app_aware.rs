@@ -36,6 +36,10 @@ const fn interval(default: Span) -> Parameter {
     Parameter::new("interval", INTERVALS, Value::Span(default), "time between two decisions (Δt)")
 }
 
+/// Samples that were held up are heard together: over less than such a part of the interval nothing is
+/// learnt.
+const SHORT: u64 = 4;
+
 const HORIZON: &str = "the time in which queues are to drain";
 const HYSTERESIS: &str = "rates are renewed when one changes by more than this part of it";
 
@@ -287,9 +291,10 @@ impl<F: Forecast> AppAware<F> {
             self.lay_out(network);
         }
         self.needs.clear();
+        let least = self.parameters.interval / SHORT;
         for flow in &mut self.flows {
             if let (Some(taken), Some(latest)) = (flow.taken, flow.latest)
-                && let Some(interval) = Interval::between(taken, latest)
+                && let Some(interval) = Interval::between(taken, latest, least)
             {
                 flow.need = flow.forecast.need(&interval, self.parameters.horizon);
                 flow.taken = flow.latest;

@@ -23,13 +23,14 @@ pub(crate) struct Interval {
 }
 
 impl Interval {
-    /// From one sample to a later one; `None` in no time.
+    /// From one sample to another that was heard at least so much later.
     pub(crate) fn between(
         (from, old): (Time, StreamSample),
         (to, new): (Time, StreamSample),
+        least: Span,
     ) -> Option<Self> {
         let length = to.since(from);
-        (length != Span::ZERO).then(|| Self {
+        (length >= least).then(|| Self {
             length,
             delivered: (new.delivered - old.delivered).get(),
             sender: (old.sender_queue.get(), new.sender_queue.get()),

@@ -10,7 +10,7 @@ use core::net::IpAddr;
 
 use model::{Cap, PortWatch, Severity};
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Rate, Span};
+use units::{Bytes, Rate, Span, Time};
 
 use crate::Connection;
 
@@ -30,6 +30,8 @@ pub enum Report {
     },
     /// How connections stand, all of them sampled at the same moment.
     Connections {
+        /// When, by a clock of the agent's own that never goes backwards.
+        sampled_ns: Time,
         /// The connections.
         connections: Vec<ConnectionReport>,
     },

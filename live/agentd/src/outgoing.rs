@@ -79,7 +79,7 @@ impl<W: AsyncWrite + Unpin> Outgoing<W> {
 mod tests {
     use protocol::agent::Command;
     use tokio::io::{AsyncReadExt as _, BufReader};
-    use units::Span;
+    use units::{Span, Time};
     use wire::lines::Lines;
 
     use super::*;
@@ -123,7 +123,7 @@ mod tests {
     async fn answers_are_never_left_out_and_what_waits_is_bounded() {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let mut outgoing = Outgoing::new(ours);
-        let sample = Report::Connections { connections: Vec::new() };
+        let sample = Report::Connections { sampled_ns: Time::ZERO, connections: Vec::new() };
         let failed = |sequence| Report::Failed {
             epoch: 1,
             sequence,

@@ -11,9 +11,11 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use model::{Declared, FlowId, JobId, NodeId, StreamSample, TaskId};
 use protocol::Connection;
-use units::{Bytes, Rate, Span, Time};
+use units::{Bytes, Time};
 
 use crate::budget::Budget;
+use crate::context::Context;
+use crate::gauge::Gauge;
 
 /// An application.
 #[derive(Default)]
@@ -56,10 +58,13 @@ pub(crate) struct Flow {
     pub(crate) base: Option<Bytes>,
     /// Payload that waits in the kernel at the sender, sent or not.
     pub(crate) queued: Bytes,
-    /// Payload rate between the last two reports.
-    pub(crate) measured: Option<Rate>,
+    /// Payload rate.
+    pub(crate) gauge: Gauge,
+    /// When an agent reported it last.
     pub(crate) reported: Option<Time>,
-    /// The last sample that the application declared, and when.
+    /// The same, as [`Context::awake`].
+    pub(crate) heard: Option<Time>,
+    /// The last sample that the application declared, and when, as [`Context::awake`].
     pub(crate) declared: Option<(Time, StreamSample)>,
     /// The window scale of its receiver.
     pub(crate) scale: Option<u8>,
@@ -85,8 +90,9 @@ impl Flow {
             delivered: Bytes::ZERO,
             base: None,
             queued: Bytes::ZERO,
-            measured: None,
+            gauge: Gauge::default(),
             reported: None,
+            heard: None,
             declared: None,
             scale: None,
             open: false,
@@ -99,17 +105,13 @@ impl Flow {
     }
 
     /// Takes in what its connections have delivered and what waits at them, by the report of now.
-    pub(crate) fn note(&mut self, now: Time, delivered: Bytes, queued: Bytes) {
-        let since = now.since(self.reported.unwrap_or(self.since));
+    pub(crate) fn note(&mut self, cx: &Context, sampled: Time, delivered: Bytes, queued: Bytes) {
         // A connection from before the flow has delivered something already, that isn't the flow's.
         let base = *self.base.get_or_insert(delivered);
-        let delivered = (delivered - base).max(self.delivered);
-        if since > Span::ZERO {
-            self.measured = Some(Rate::of(delivered - self.delivered, since));
-        }
-        self.delivered = delivered;
+        self.delivered = (delivered - base).max(self.delivered);
+        self.gauge.note(sampled, self.delivered, cx.least());
         self.queued = queued;
-        self.reported = Some(now);
+        (self.reported, self.heard) = (Some(cx.now), Some(cx.awake));
     }
 
     /// What was declared and measured otherwise, in words.

@@ -115,16 +115,16 @@ impl Controller {
 
     /// Sets right what an application says of a stream by what was measured lately.
     fn correct(&mut self, sample: &mut StreamSample) {
-        let (now, fresh) = (self.context.now, self.context.sample * 2);
+        let (awake, fresh) = (self.context.awake, self.context.sample * 2);
         let limit = self.desired.intention(sample.flow).limit;
         let Some(flow) = self.registry.flow_mut(sample.flow) else {
             return;
         };
-        flow.declared = Some((now, *sample));
-        if flow.reported.is_none_or(|at| now.since(at) > fresh) {
+        flow.declared = Some((awake, *sample));
+        if flow.heard.is_none_or(|at| awake.since(at) > fresh) {
             return;
         }
-        let near = |limit: Rate| flow.measured.is_some_and(|rate| rate >= limit.fraction(3, 4));
+        let near = |limit: Rate| flow.gauge.rate.is_some_and(|rate| rate >= limit.fraction(3, 4));
         let is_held = limit.is_some_and(near);
         sample.delivered = flow.delivered;
         let (queue, is_lie) = self.registry.backlog(sample.flow, sample.sender_queue, is_held);

@@ -11,8 +11,8 @@ use protocol::Connection;
 use protocol::agent::Capability;
 use units::{Bytes, Rate, Time};
 
+use super::Controller;
 use super::announce::SEGMENT;
-use super::{Controller, PATIENCE};
 use crate::agents::Agent;
 use crate::applications::registry::Flow;
 use crate::config::Enforcement;
@@ -219,7 +219,9 @@ impl Controller {
         }
         for agent in self.agents.iter() {
             let failures = agent.failures.summary();
-            problems.extend(failures.map(|what| format!("agent {}: {what}", agent.identity)));
+            let contradictions = agent.contradictions.iter(self.context.now).cloned();
+            let all = failures.into_iter().chain(contradictions);
+            problems.extend(all.map(|what| format!("agent {}: {what}", agent.identity)));
             problems.extend(self.silence(agent));
         }
         for (node, switch) in self.switches.iter() {
@@ -238,7 +240,7 @@ impl Controller {
                 ));
             }
         }
-        problems.extend(self.view.contradictions.keys().cloned());
+        problems.extend(self.view.contradictions.iter(self.context.now).cloned());
         problems
     }
 
@@ -303,9 +305,9 @@ impl Controller {
 
     /// What was measured of a flow lately.
     fn measured(&self, flow: &Flow) -> Option<Rate> {
-        let fresh = self.context.sample * PATIENCE;
+        let fresh = self.context.patience();
         let is_fresh = flow.reported.is_some_and(|at| self.context.now.since(at) <= fresh);
-        flow.measured.filter(|_| is_fresh)
+        flow.gauge.rate.filter(|_| is_fresh)
     }
 
     /// Why something that the policy wants of a flow is not done.
@@ -533,7 +535,7 @@ impl Controller {
     fn excess(&self, id: FlowId, flow: &Flow) -> Option<Rate> {
         let limit = self.enforced(flow)?;
         let since = self.context.now.since(self.desired.intention(id).since);
-        let is_long = since > self.context.sample * PATIENCE;
+        let is_long = since > self.context.patience();
         self.measured(flow).filter(|measured| is_long && measured.fraction(4, 5) > limit)
     }
 
@@ -588,7 +590,7 @@ impl Controller {
         if self.enforced(flow).is_none() {
             return format!("nobody yet: agent {name} has not confirmed it");
         }
-        let patience = self.context.sample * PATIENCE;
+        let patience = self.context.patience();
         let is_old = |at: Time| self.context.now.since(at) > patience;
         let is_seen = !agent.capabilities.contains(&Capability::Statistics)
             || self.registry.sharing(&flow.connection).len() > 1

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use model::{Declared, FlowId, Measured, NodeId, StreamSample};
 use protocol::Connection;
 use protocol::agent::{Capability, ConnectionReport, Host, Report};
-use units::{Bytes, Rate};
+use units::{Bytes, Rate, Time};
 
-use super::{Controller, PATIENCE};
+use super::Controller;
 use crate::applications::registry::Flow;
 use crate::message::{ChannelId, Closing, Output, Refusal};
 
@@ -85,7 +85,9 @@ impl Controller {
     fn take_in_report(&mut self, channel: ChannelId, report: &Report) -> Result<(), Refusal> {
         match report {
             Report::Hello { .. } => {}
-            Report::Connections { connections } => self.sampled(channel, connections)?,
+            Report::Connections { sampled_ns, connections } => {
+                self.sampled(channel, *sampled_ns, connections)?;
+            }
             Report::Opened { connection } => {
                 self.check_seen(channel, connection)?;
                 self.opened(*connection);
@@ -200,7 +202,12 @@ impl Controller {
         }
     }
 
-    fn sampled(&mut self, channel: ChannelId, reports: &[ConnectionReport]) -> Result<(), Refusal> {
+    fn sampled(
+        &mut self,
+        channel: ChannelId,
+        sampled: Time,
+        reports: &[ConnectionReport],
+    ) -> Result<(), Refusal> {
         let (now, most) = (self.context.now, self.context.limits.flows);
         if reports.len() > most {
             let reason = format!("more than {most} in a report; send fewer");
@@ -211,11 +218,9 @@ impl Controller {
         let mut refused = None;
         for report in reports {
             if let Err(refusal) = self.check_own(channel, &report.connection) {
-                let (agent, host) = (self.agents.identity(channel), report.connection.source.ip());
-                let what = format!(
-                    "agent {agent}: reports connections of {host}, which is not its host's"
-                );
-                self.view.contradict(now, what);
+                let host = report.connection.source.ip();
+                let what = format!("reports connections of {host}, which is not its host's");
+                self.agents.contradict(channel, now, what);
                 refused = Some(refusal);
                 continue;
             }
@@ -230,30 +235,30 @@ impl Controller {
                 let sum = pairs.entry(ends).or_default();
                 sum.delivered += report.delivered_bytes;
                 sum.queued += report.unsent_bytes;
-                self.desired.note_carrier(now, ends, report, most);
+                self.desired.note_carrier(&self.context, ends, report, most);
             }
         }
-        self.tell_flows(&flows);
-        self.tell_pairs(&pairs);
+        self.tell_flows(sampled, &flows);
+        self.tell_pairs(sampled, &pairs);
         refused.map_or(Ok(()), Err)
     }
 
-    fn tell_flows(&mut self, sums: &BTreeMap<FlowId, Sum>) {
+    fn tell_flows(&mut self, sampled: Time, sums: &BTreeMap<FlowId, Sum>) {
         let mut delivered = Vec::new();
         let mut streams = Vec::new();
-        let (now, fresh) = (self.context.now, self.context.sample * 2);
+        let (awake, fresh) = (self.context.awake, self.context.sample * 2);
         for (id, sum) in sums {
             let Some(flow) = self.registry.flow_mut(*id) else {
                 continue;
             };
-            flow.note(now, sum.delivered, sum.queued);
+            flow.note(&self.context, sampled, sum.delivered, sum.queued);
             if flow.owner.is_none() {
                 continue;
             }
             if flow.size.is_some() {
                 delivered.push((*id, flow.delivered));
                 self.check_size(*id);
-            } else if flow.declared.is_none_or(|(at, _)| now.since(at) > fresh) {
+            } else if flow.declared.is_none_or(|(at, _)| awake.since(at) > fresh) {
                 streams.push(StreamSample {
                     flow: *id,
                     delivered: flow.delivered,
@@ -293,12 +298,12 @@ impl Controller {
         }
     }
 
-    fn tell_pairs(&mut self, sums: &BTreeMap<(NodeId, NodeId), Sum>) {
-        let (now, patience) = (self.context.now, self.context.sample * PATIENCE);
+    fn tell_pairs(&mut self, sampled: Time, sums: &BTreeMap<(NodeId, NodeId), Sum>) {
         for (&ends, sum) in sums {
             let access = self.view.access(ends.0).unwrap_or(Rate::ZERO);
             let stands = (sum.delivered, sum.queued > Bytes::ZERO);
-            if let Some(offered) = self.desired.note_pair(now, patience, ends, stands, access) {
+            let cx = &self.context;
+            if let Some(offered) = self.desired.note_pair(cx, sampled, ends, stands, access) {
                 self.tell(offered);
             }
         }
@@ -313,8 +318,7 @@ impl Controller {
     }
 
     pub(super) fn end_silent_pairs(&mut self) {
-        let (now, patience) = (self.context.now, self.context.sample * PATIENCE);
-        for offered in self.desired.end_silent_pairs(now, patience) {
+        for offered in self.desired.end_silent_pairs(&self.context) {
             self.tell(offered);
         }
     }

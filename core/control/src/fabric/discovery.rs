@@ -97,7 +97,7 @@ impl Discovery<'_> {
                     self.view.node_name(from),
                     self.view.node_name(to)
                 );
-                self.view.contradict(self.cx.now, what);
+                self.view.contradictions.note(self.cx.now, what);
                 return;
             }
         }
@@ -153,7 +153,9 @@ impl Discovery<'_> {
         let most = self.cx.limits.hosts * 8;
         let discovered = self.view.links.iter().filter(|link| !link.declared).count();
         if discovered >= most {
-            self.view.contradict(self.cx.now, format!("more than {most} links were discovered"));
+            self.view
+                .contradictions
+                .note(self.cx.now, format!("more than {most} links were discovered"));
             return;
         }
         let port = self.switches.get(from.0).and_then(|switch| switch.ports.get(&from.1));
@@ -209,7 +211,7 @@ impl Discovery<'_> {
                     known.map_or("?", |host| self.view.node_name(host)),
                     self.view.node_name(end)
                 );
-                self.view.contradict(self.cx.now, what);
+                self.view.contradictions.note(self.cx.now, what);
                 return;
             }
             let is_new = self.view.host_with(ethernet).is_none() || known.is_none();
@@ -273,7 +275,7 @@ impl Discovery<'_> {
                     self.view.node_name(to),
                     self.view.node_name(node)
                 );
-                self.view.contradict(self.cx.now, what);
+                self.view.contradictions.note(self.cx.now, what);
                 return false;
             }
         }

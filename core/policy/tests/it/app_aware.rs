@@ -97,6 +97,25 @@ fn a_fork_follows_demand() {
     assert_eq!(case.policy.deadline(), Some(seconds(10)), "every Δt");
 }
 
+/// Samples that were held up come together, and nothing after them: what they say of the moment between
+/// them is no interval.
+#[test]
+fn a_moment_is_no_interval() {
+    let mut case = Case::new("app-aware", &[(0, 1), (0, 2)]);
+    let full = |of: u64| declared(&[sample(0, 3 * of, 3_000_000, 0), sample(1, 3 * of, 0, 0)]);
+    case.tell(5, &full(1_000_000));
+    case.tick();
+    let limits = case.limits.clone();
+    let mut out = Directives::new();
+    let soon = seconds(5) + Span::from_millis(1);
+    tell(&mut *case.policy, soon, &case.network, &full(1_000_000), &mut out);
+    case.tick();
+    assert_eq!(case.limits, limits);
+    case.tell(15, &full(3_000_000));
+    case.tick();
+    assert!(near(case.mbps(0), 6.667) && near(case.mbps(1), 3.333), "{:?}", case.limits);
+}
+
 /// Problem (4). A join consumed 2 MB of one stream and 1 MB of another, and 2 MB of the other wait:
 /// over 5 s the level is (2 + 6.25) / 3 of what it consumed, or 5.5 and 0.75 MB: 8.8 and 1.2 Mbit/s.
 #[test]
