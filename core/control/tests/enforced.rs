@@ -104,6 +104,24 @@ fn reports_of_an_agent_that_hears_nothing_keep_nothing_enforced() {
     assert_eq!(rig.controller.status().agents[0].paced, 0);
 }
 
+/// A lease counts from when the commands were sent that gave it, however late they are answered: of
+/// three renewals that were sent 3.3 s apart the first or the second is answered after 9 s.
+#[test]
+fn what_is_confirmed_late_stands_for_a_lease_since_it_was_sent() {
+    for (sequence, stands) in [(3, 13), (4, 16)] {
+        let (mut rig, agent) = held();
+        rig.agents.get_mut(&agent).unwrap().frozen = true;
+        rig.pass(SECOND * 9);
+        rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence })).unwrap();
+        rig.pass(SECOND * (stands - 9));
+        rig.input(Input::Tick).unwrap();
+        assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
+        rig.pass(SECOND);
+        rig.input(Input::Tick).unwrap();
+        assert_eq!(shown(&rig).flow.enforced_bps, None);
+    }
+}
+
 #[test]
 fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
     let (mut rig, agent) = held();
@@ -125,9 +143,9 @@ fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
     assert_eq!(why.flow.measured_bps, Some(Rate::from_bps(4_800_000)));
     assert_eq!(why.by, "agent h0, by pacing");
     rig.pass(SECOND);
-    rig.input(Input::Reported(agent, &report(9_000_000))).unwrap();
+    rig.input(Input::Reported(agent, &report(5_600_000))).unwrap();
     let why = shown(&rig);
-    let undone = "; but 33600 kbit/s were measured: something undoes it";
+    let undone = "; but 6400 kbit/s were measured: something undoes it";
     assert!(why.by.ends_with(undone), "{}", why.by);
     rig.pass(SECOND * 9);
     let why = shown(&rig);
