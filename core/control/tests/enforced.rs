@@ -204,18 +204,18 @@ fn classes_that_fail_are_explained() {
 /// More ends than are kept until they are confirmed: of what was held before nothing is left.
 #[test]
 fn what_ended_in_a_burst_is_not_enforced_when_it_comes_again() {
-    const MANY: u64 = 300;
+    const MANY: u16 = 300;
     let shape = Shape::racks(2);
-    let rates = vec![Rate::from_mbps(1); MANY as usize];
+    let rates = vec![Rate::from_mbps(1); MANY.into()];
     let parameters = policy::Parameters::default().with("rates", rates);
     let policy = policy::by_name("static", &parameters).unwrap();
     let mut rig = Rig::new(&shape, shape.config("static", policy, true), 1);
     rig.agent("h0", &[0]);
-    for (job, held) in [("first", MANY as usize), ("second", 0)] {
+    for (job, held) in [("first", MANY.into()), ("second", 0)] {
         rig.start("app", job);
         for flow in 0..MANY {
-            let port = 1000 + u16::try_from(flow).unwrap();
-            rig.flow("app", job, flow, connection(0, 2, port), None).unwrap();
+            let connection = connection(0, 2, 1000 + flow);
+            rig.flow("app", job, flow.into(), connection, None).unwrap();
         }
         assert_eq!(rig.paced().len(), held);
         let shown = rig.controller.flows(usize::MAX);
