@@ -322,9 +322,27 @@ fn what_fails_is_reported_and_the_rest_is_done() {
     }
     assert_eq!(answer.last(), Some(&host.applied(1)));
     assert_eq!(host.paced(s(0)), [1, 2, 3, 4]);
+    // A full map takes another rate of a connection that it holds.
+    let other = vec![pace(1, Some(Rate::from_mbps(6)))];
+    assert_eq!(host.told(s(0), 1, false, other), Ok(vec![host.applied(1)]));
     // What doesn't stand needs no ending.
     let gone = [pace(9, None), window(9, None), watch(None)];
     assert_eq!(host.all(s(1), 1, gone.to_vec()), [host.applied(1)]);
+}
+
+#[test]
+fn a_priority_that_one_of_two_ports_refuses_is_reported() {
+    let port = |interface: &str| {
+        let (node, interface) = ("h1".into(), interface.into());
+        Port { node, interface, classes: 3, switches: false }
+    };
+    let mut host = Host::new();
+    host.agent = Agent::new(vec![port("eth0"), port("eth1")], true);
+    host.kernel = Kernel::new(2, Capacity { limits: 4, connections: 4 });
+    host.fails = Some(|operation| matches!(operation, Operation::Classify { port: PORT, .. }));
+    let answer = host.all(s(0), 1, vec![class(1, 2)]);
+    assert!(matches!(&answer[0], Report::Failed { command, .. } if *command == class(1, 2)));
+    assert_eq!(host.kernel.class(s(0), PortNumber(1), &connection(1)), Some(2), "the other");
 }
 
 /// What no kernel can do is refused by the machine, whatever executes its operations.
@@ -419,6 +437,18 @@ fn it_tells_of_watched_ports_and_samples_while_somebody_listens() {
     assert_eq!(host.kernel.watch(PORT), None);
     let all = host.agent.capabilities();
     assert_eq!(all, Capability::ALL);
+}
+
+#[test]
+fn samples_come_no_faster_than_each_millisecond_and_ports_are_watched_no_longer_than_told() {
+    let mut host = Host::new();
+    let sample = Command::Sample { every_ns: Span::from_nanos(1) };
+    host.all(s(0), 1, vec![sample, watch(Some(PortWatch::default()))]);
+    assert_eq!(host.agent.deadline(), Some(Time::ZERO + Span::from_millis(1)));
+    host.told(s(0), 1, false, vec![watch(None)]).unwrap();
+    let mut reports = Vec::new();
+    host.agent.hear(PORT, &Happening::Opened(connection(1)), &mut reports);
+    assert_eq!((host.kernel.watch(PORT), reports), (None, vec![]));
 }
 
 proptest! {

@@ -31,7 +31,8 @@ pub(crate) struct Agent {
     /// It has said hello.
     pub(crate) greeted: bool,
     budget: Budget,
-    /// When it reported last.
+    /// Since when it is connected, and when it reported last.
+    pub(crate) since: Time,
     pub(crate) heard: Time,
     /// The lease of commands that it has confirmed since: what stands there lasts so long at least.
     pub(crate) renewed: Lease,
@@ -221,7 +222,7 @@ impl Agents {
         }
         let (identity, now) = (identity.into(), cx.now);
         let renewed = Lease { since: now, span: cx.lease };
-        let agent = Agent { identity, heard: now, renewed, ..Agent::default() };
+        let agent = Agent { identity, since: now, heard: now, renewed, ..Agent::default() };
         self.agents.insert(channel, agent);
         Ok(())
     }

@@ -170,6 +170,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn of_commands_with_failures_that_are_not_kept_nothing_is_certain() {
+        let connection = |port| Connection {
+            source: ([10, 0, 0, 1], port).into(),
+            destination: ([10, 0, 0, 2], 80).into(),
+        };
+        let mut failures = Failures::default();
+        for port in 1..=2 {
+            let command = Command::Pace { connection: connection(port), rate_bps: None };
+            failures.failed(&command, 3, "no", 1);
+        }
+        for port in 1..=3 {
+            assert!(failures.missed(&connection(port), 3), "{port}");
+            assert!(!failures.missed(&connection(port), 4), "{port}");
+        }
+    }
+
+    #[test]
     fn what_always_fails_is_not_tried_again() {
         let mut failures = Failures::default();
         let mut fail = |source: &str| {

@@ -384,6 +384,7 @@ fn by(rig: &Rig) -> String {
 }
 
 const NARROWED: &str = "a window of 3 kB at s0";
+const UNSEEN: &str = "if agent left has seen both SYNs";
 
 #[test]
 fn windows_and_classes_count_while_they_are_confirmed_and_leased() {
@@ -399,7 +400,7 @@ fn windows_and_classes_count_while_they_are_confirmed_and_leased() {
     );
     assert_eq!(by(&rig), waits, "the commands are under way");
     rig.obey(&out);
-    assert_eq!(by(&rig), format!("{NARROWED}; agent left, by its class"));
+    assert_eq!(by(&rig), format!("{NARROWED} {UNSEEN}; agent left, by its class"));
     // Nothing reaches the agent any more.
     rig.now += Span::from_secs(11);
     rig.controller.observe(rig.now, Input::Tick).unwrap();
@@ -421,7 +422,32 @@ fn what_fails_says_nothing_of_what_stands() {
     rig.decided([window(Some(FLOW), Some(NARROW))]);
     rig.refuses = true;
     rig.decided([window(None, Some(WIDE))]);
-    assert_eq!((rig.cap(1), by(&rig)), (Some(NARROW), NARROWED.into()));
+    assert_eq!((rig.cap(1), by(&rig)), (Some(NARROW), format!("{NARROWED} {UNSEEN}")));
+}
+
+/// An agent leaves the windows of a connection alone whose SYNs it missed.
+#[test]
+fn a_window_counts_without_condition_where_the_agent_was_there_when_its_connection_opened() {
+    let mut rig = Rig::with_a_flow();
+    rig.decided([window(Some(FLOW), Some(NARROW))]);
+    assert_eq!(by(&rig), format!("{NARROWED} {UNSEEN}"));
+    let connection = connection(1);
+    rig.told(Input::Reported(rig.channel, &Report::Opened { connection }));
+    assert_eq!(by(&rig), NARROWED);
+    // Another process knows nothing of what the one before has seen.
+    rig.told(Input::AgentGone(rig.channel));
+    rig.now += Span::from_secs(1);
+    rig.connect();
+    assert_eq!(by(&rig), format!("{NARROWED} {UNSEEN}"));
+}
+
+#[test]
+fn a_cap_of_which_only_the_floor_changes_is_told() {
+    let mut rig = Rig::with_a_flow();
+    rig.decided([window(Some(FLOW), Some(NARROW))]);
+    let lower = Some(Cap { floor_segments: 1, ..NARROW });
+    let commands = rig.decided([window(Some(FLOW), lower)]);
+    assert_eq!((commands, rig.cap(1)), (vec![windowed(Some(connection(1)), lower)], lower));
 }
 
 #[test]

@@ -42,6 +42,8 @@ struct Load {
 /// Whether something that the policy wants is in force.
 enum Standing {
     Stands,
+    /// It is in force if this holds.
+    Conditional(String),
     /// It may come to stand, or was in force; why it isn't now.
     Awaited(String),
     Failed(String),
@@ -330,6 +332,7 @@ impl Controller {
     /// The caps of a flow's window on its path: in words, and whether they stand.
     fn windows(&self, id: FlowId, flow: &Flow) -> impl Iterator<Item = (String, Standing)> + '_ {
         let (connection, scale) = (flow.connection, flow.scale);
+        let (opened, since) = (flow.open, flow.since);
         let path = self.view.path(flow.ends, u64::from(id.0));
         path.into_iter().filter_map(move |link| {
             let (cap, is_own) = self.desired.window(link, id)?;
@@ -337,7 +340,14 @@ impl Controller {
             let at = self.view.start(link);
             let what = format!("a window of {} at {}", cap.least(SEGMENT), self.view.node_name(at));
             let standing = match self.agents.acting_for(at) {
-                Some((_, agent)) => self.window_by_agent(agent, link, of),
+                Some((_, agent)) => match self.window_by_agent(agent, link, of) {
+                    // It leaves windows alone whose scale it doesn't know. It was there when both
+                    // SYNs passed, if the connection opened after it came.
+                    Standing::Stands if !opened || agent.since > since => Standing::Conditional(
+                        format!("agent {} has seen both SYNs", agent.identity),
+                    ),
+                    standing => standing,
+                },
                 None => self.window_by_switch(at, &connection, scale),
             };
             Some((what, standing))
@@ -494,7 +504,8 @@ impl Controller {
             },
         };
         if priority > 0 {
-            let _ = write!(why, "; it is served in class {priority}");
+            let _ =
+                write!(why, "; it is served in class {priority}, or the last that its ports have");
         }
         if let Some(lie) = flow.lie() {
             let _ = write!(why, "; {lie}");
@@ -508,6 +519,7 @@ impl Controller {
             .windows(id, flow)
             .map(|(what, standing)| match standing {
                 Standing::Stands => what,
+                Standing::Conditional(condition) => format!("{what} if {condition}"),
                 Standing::Awaited(why) | Standing::Failed(why) => format!("nobody ({what}: {why})"),
             })
             .collect();
