@@ -58,6 +58,7 @@ fn failed(error: Error) -> Failure {
         | Error::Taken(_)
         | Error::Foreign(_)
         | Error::Other(_)
+        | Error::Busy(_)
         | Error::Topology(_)
         | Error::Transport(_) => Failure::misused(error),
         _ => Failure::failed(error),

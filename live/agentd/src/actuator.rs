@@ -56,6 +56,11 @@ impl Actuator {
             },
             (error, _) => error.into(),
         })?;
+        let (room, limits) = (pacer.room(), settings.pacer.limits);
+        if room != limits {
+            let why = "an agent that was killed left other `limits`, which end as this one stops";
+            tracing::warn!(room, limits, why);
+        }
         let ports = settings.ports.clone();
         Ok(Self { pacer, switch: None, namespaces, ports, delays: Delays::wanted() })
     }

@@ -1,5 +1,6 @@
 //! The configuration file: one TOML document. `docs/operating.md` explains every key.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,7 @@ use document::fields::{Fields, Value, between};
 use document::{Document, DocumentError, policies, topology};
 use model::{NodeKind, Topology};
 use policy::{Messages, Parameters};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use units::{Bytes, Span};
 use wire::tls;
 
@@ -147,9 +149,17 @@ fn read_log(root: &mut Fields<'_>) -> Read<(bool, String)> {
     let json = fields.or("format", false, |v| v.choice(&[("text", false), ("json", true)]))?;
     let level = fields.or("level", "info".to_owned(), |v| {
         let text = v.text()?;
-        match text.parse::<tracing_subscriber::filter::Targets>() {
+        let wrong =
+            |why: &dyn Display| Err(v.error(format_args!("{why}; write \"info\" or \"debug\"")));
+        // A word that is no level would be a target, and all others silent.
+        let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
+        let mut words = text.split(',').map(str::trim).filter(|word| !word.contains('='));
+        if let Some(word) = words.find(|word| !is_level(word)) {
+            return wrong(&format_args!("\"{}\" is no level", document::shown(word)));
+        }
+        match text.parse::<Targets>() {
             Ok(_) => Ok(text.to_owned()),
-            Err(error) => Err(v.error(format_args!("{error}; write \"info\" or \"debug\""))),
+            Err(error) => wrong(&error),
         }
     })?;
     fields.done()?;
@@ -344,4 +354,29 @@ fn read_recorder(value: &Value<'_>, folder: &Path) -> Read<Recorder> {
     };
     fields.done()?;
     Ok(recorder)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_level_is_refused() {
+        let read = |level: &str| {
+            let text = format!(
+                "state = \"s\"\nlisten.http = \"127.0.0.1:0\"\n[policy]\nname = \"tcp\"\n\
+                 [log]\nlevel = \"{level}\"\n"
+            );
+            Settings::read("c.toml", &text, Path::new("")).map(|settings| settings.log_level)
+        };
+        for level in ["debug", "WARN", "info,delay=debug", "delay=debug, off"] {
+            assert_eq!(read(level).unwrap(), level);
+        }
+        for level in ["infoo", "info,delay", "", "delay=infoo"] {
+            let why = read(level).map(drop).unwrap_err().to_string();
+            assert!(why.contains("write \"info\" or \"debug\""), "{why}");
+        }
+    }
 }

@@ -73,6 +73,9 @@ pub enum Error {
         /// Why.
         why: &'static str,
     },
+    /// There is no room for another limit.
+    #[error("all {0} limits are taken; raise `limits` in the agent's configuration")]
+    Full(u32),
     /// There is no such port.
     #[error("no port {0}")]
     NoPort(u32),

@@ -121,15 +121,23 @@ impl Pacer {
     /// agent has checked the rate.
     ///
     /// # Errors
-    /// [`Error::Unnamed`]; [`Error::Bpf`] when the map is full.
+    /// [`Error::Unnamed`], [`Error::Full`], or what the kernel says.
     pub fn pace(&mut self, connection: &Connection, limit: Option<Rate>) -> Result<(), Error> {
         let key = key(connection)?;
         let Some(rate) = limit else { return self.forget(&key) };
         let octets = rate.bytes_in(Span::from_secs(1)).get();
         let value = Value::default().u64(octets).u64(self.leases.epoch());
-        map(&self.object, "limits")
-            .update(&key, &value.done(), MapFlags::ANY)
-            .map_err(Error::bpf("write a limit"))
+        let limits = map(&self.object, "limits");
+        limits.update(&key, &value.done(), MapFlags::ANY).map_err(|error| match error.kind() {
+            libbpf_rs::ErrorKind::TooBig => Error::Full(limits.max_entries()),
+            _ => Error::bpf("write a limit")(error),
+        })
+    }
+
+    /// How many connections can be held: as many as the map that an earlier agent left can, or as the
+    /// options say.
+    pub fn room(&self) -> u32 {
+        map(&self.object, "limits").max_entries()
     }
 
     /// Begins a lease, or makes it last from `now` on, for all that was granted under its epoch and

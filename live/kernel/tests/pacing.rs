@@ -155,6 +155,27 @@ fn the_end_of_a_lease_lifts_the_limit() {
     assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
 }
 
+#[test]
+fn a_limit_that_finds_no_room_says_which_setting_has_more() {
+    if !root() {
+        return;
+    }
+    let mut pacer = Pacer::start(&PacerOptions { limits: 1, ..options() }).unwrap();
+    assert_eq!(pacer.room(), 1);
+    pacer.renew(now(), lease(LONG)).unwrap();
+    let connection = |port| Connection {
+        source: SocketAddr::new(IpAddr::from([10, 9, 0, 1]), port),
+        destination: SocketAddr::new(IpAddr::from([10, 9, 0, 2]), 80),
+    };
+    pacer.pace(&connection(1), Some(FAST)).unwrap();
+    let full = pacer.pace(&connection(2), Some(FAST)).unwrap_err();
+    let why = "all 1 limits are taken; raise `limits` in the agent's configuration";
+    assert_eq!(full.to_string(), why);
+    pacer.pace(&connection(1), None).unwrap();
+    pacer.pace(&connection(2), Some(FAST)).unwrap();
+    assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
+}
+
 const HOLD: &str = "WATERMASTER_TEST_HOLD";
 
 /// The agent that `a_killed_agent_leaves_no_connection_held` kills.

@@ -29,6 +29,9 @@ pub enum Error {
     /// A lab of another topology, or one that was never finished.
     #[error("lab {0} is half made or of another topology; watermaster lab down {0}, then up again")]
     Other(String),
+    /// A scenario runs in the lab.
+    #[error("lab {0} is running a scenario; wait for its end, or watermaster lab down {0}")]
+    Busy(String),
     /// A command of the system failed.
     #[error("{0}")]
     Command(String),

@@ -134,6 +134,19 @@ impl Journal {
         fs::rename(&fresh, &path).map_err(fail)
     }
 
+    /// The right to run something in the lab, for as long as the file is open. Processes that are started
+    /// meanwhile don't inherit it.
+    pub(crate) fn occupy(&self) -> Result<File, Error> {
+        let path = self.folder.join(".run");
+        let fail = |error: std::io::Error| Error::State(format!("{}: {error}", path.display()));
+        let file = File::create(&path).map_err(fail)?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(file),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(Error::Busy(self.name.clone())),
+            Err(error) => Err(fail(error.into())),
+        }
+    }
+
     /// Removes the record, once nothing of the lab is left.
     pub(crate) fn remove(&self) -> Result<(), Error> {
         let path = path(&self.name);

@@ -1,7 +1,7 @@
 //! Building, attaching to and removing a lab.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use kernel::Dctcp;
@@ -40,6 +40,8 @@ pub const LEVELS: u8 = 7;
 pub struct Lab {
     pub(crate) journal: Journal,
     pub(crate) blueprint: Blueprint,
+    /// Locked while a scenario runs in a lab that stands.
+    _run: Option<File>,
 }
 
 /// The result of removing a lab.
@@ -95,7 +97,7 @@ impl Lab {
             return Err(Error::Foreign(name.clone()));
         }
         journal.write()?;
-        let mut lab = Self { journal, blueprint };
+        let mut lab = Self { journal, blueprint, _run: None };
         if let Err(error) = lab.build() {
             // Report the first fault.
             let _ = remove(&lab.journal);
@@ -107,10 +109,10 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Attaches to the lab `name`, which was built for `topology`.
+    /// Attaches to the lab `name`, which was built for `topology`, as the only one.
     ///
     /// # Errors
-    /// There is none, or one of another topology.
+    /// There is none, or one of another topology, or another is attached.
     pub fn attach(name: &str, topology: &Topology) -> Result<Self, Error> {
         let journal = Journal::read(name)?.ok_or_else(|| Error::None(name.to_owned()))?;
         let blueprint = Blueprint::new(topology, journal.switches)?;
@@ -119,7 +121,8 @@ impl Lab {
         if !same || journal.phase != Phase::Up {
             return Err(Error::Other(name.to_owned()));
         }
-        Ok(Self { journal, blueprint })
+        let run = journal.occupy()?;
+        Ok(Self { journal, blueprint, _run: Some(run) })
     }
 
     /// Its name.

@@ -95,6 +95,22 @@ fn hosts_reach_each_other_over_bridges_routes_and_open_vswitch() {
 }
 
 #[test]
+fn one_scenario_runs_at_a_time() {
+    if !root() {
+        return;
+    }
+    let topology = star(2, &access()).unwrap();
+    let order = Order { passing: false, ..order("busy", Switches::Bridge) };
+    drop(Lab::up(&topology, &order).unwrap());
+    let first = Lab::attach(&order.name, &topology);
+    let second = Lab::attach(&order.name, &topology);
+    let after = first.is_ok().then(|| drop(first)).map(|()| Lab::attach(&order.name, &topology));
+    lab::down(&order.name).unwrap();
+    assert!(matches!(second, Err(Error::Busy(_))), "{second:?}");
+    after.unwrap().unwrap();
+}
+
+#[test]
 fn only_its_own_namespaces_go() {
     if !root() {
         return;
