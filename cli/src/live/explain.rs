@@ -27,12 +27,11 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(crate) fn execute(self) -> Result<(), Failure> {
-        let parts: Vec<&str> = self.what.split('/').collect();
-        if !(2..=3).contains(&parts.len()) || parts.iter().any(|part| part.is_empty()) {
+        let Some(parts) = parts(&self.what) else {
             let what = "write APPLICATION/JOB or APPLICATION/JOB/FLOW; \
                         `watermaster top` shows what there is";
             return Err(Failure::misused(what));
-        }
+        };
         let path: Vec<String> = parts.iter().map(|part| escaped(part)).collect();
         let found = self.target.get(&format!("/v1/explain/{}", path.join("/")))?;
         if self.json {
@@ -54,6 +53,17 @@ impl Explain {
         }
         print(&out)
     }
+}
+
+/// Application, job, and flow if the last part is a number: names of jobs may have slashes.
+fn parts(what: &str) -> Option<Vec<&str>> {
+    let (application, rest) = what.split_once('/')?;
+    let flow = rest.rsplit_once('/').filter(|(_, flow)| flow.parse::<u64>().is_ok());
+    let parts = match flow {
+        Some((job, flow)) => vec![application, job, flow],
+        None => vec![application, rest],
+    };
+    parts.iter().all(|part| !part.is_empty()).then_some(parts)
 }
 
 fn flow(explanation: &Value) -> String {
@@ -111,4 +121,20 @@ fn flow(explanation: &Value) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_jobs_may_have_slashes() {
+        assert_eq!(parts("app/job"), Some(vec!["app", "job"]));
+        assert_eq!(parts("app/job/3"), Some(vec!["app", "job", "3"]));
+        assert_eq!(parts("app/a/b"), Some(vec!["app", "a/b"]));
+        assert_eq!(parts("app/a/b/3"), Some(vec!["app", "a/b", "3"]));
+        for none in ["app", "app/", "/job", "app//3"] {
+            assert_eq!(parts(none), None, "{none}");
+        }
+    }
 }
