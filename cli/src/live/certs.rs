@@ -72,9 +72,9 @@ impl Certs {
         }
         let made =
             certs::make(&self.directory, &orders, self.force).map_err(|error| match error {
-                certs::CertsError::Name(_) | certs::CertsError::Exists { .. } => {
-                    Failure::misused(error)
-                }
+                certs::CertsError::Name(_)
+                | certs::CertsError::Address(_)
+                | certs::CertsError::Exists { .. } => Failure::misused(error),
                 error => Failure::failed(error),
             })?;
         let lines: Vec<String> = made

@@ -1,6 +1,8 @@
 //! Who gets in, and what each may do.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Output};
 
 use hyper::{Method, StatusCode};
 use serde_json::json;
@@ -107,6 +109,30 @@ async fn an_identity_has_so_many_connections() {
     }
 }
 
+fn certs(folder: &Path, more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_watermaster"));
+    command.args(["certs", "--directory"]).arg(folder).args(more).output().unwrap()
+}
+
+#[test]
+fn names_and_addresses_are_checked_before_anything_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = folder.path().join("certs");
+    for (more, why) in [
+        (["--controller", "main="], "\"\" is no address"),
+        (["--controller", "main=10.0.0.1,"], "\"\" is no address"),
+        (["--controller", "m=foo bar"], "\"foo bar\" is no address"),
+        (["--agent", ""], "\"\" is no name"),
+    ] {
+        let refused = certs(&directory, &more);
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(refused.status.code() == Some(2) && said.contains(why), "{said}");
+        assert!(!directory.exists());
+    }
+    let taken = certs(&directory, &["--controller", "m=fe80::1,*.example.org,localhost"]);
+    assert!(taken.status.success(), "{}", String::from_utf8_lossy(&taken.stderr));
+}
+
 #[test]
 fn certificates_stay_and_keys_are_private() {
     let folder = tempfile::tempdir().unwrap();
@@ -117,14 +143,7 @@ fn certificates_stay_and_keys_are_private() {
     certificates(folder.path(), &["--agent", "h1", "--agent", "h2"]);
     assert_eq!(std::fs::read(&key).unwrap(), before, "what is there stays");
     assert!(folder.path().join("agent-h2.crt").exists());
-    let run = |more: &[&str]| {
-        std::process::Command::new(env!("CARGO_BIN_EXE_watermaster"))
-            .args(["certs", "--directory"])
-            .arg(folder.path())
-            .args(more)
-            .output()
-            .unwrap()
-    };
+    let run = |more: &[&str]| certs(folder.path(), more);
     // Other addresses than the certificate that is there.
     let other = run(&["--controller", "main=10.9.9.9"]);
     assert_eq!(other.status.code(), Some(2));

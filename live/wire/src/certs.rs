@@ -11,6 +11,7 @@ use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose,
 };
+use rustls::pki_types::ServerName;
 
 use crate::identity::{Identity, Role};
 
@@ -61,6 +62,9 @@ pub enum CertsError {
     /// A name that no certificate can bear.
     #[error("\"{0}\" is no name; use 1 to 64 letters, digits, -, _ and .")]
     Name(String),
+    /// Nobody can connect to that.
+    #[error("\"{0}\" is no address; write 10.0.0.1 or control.example.org")]
+    Address(String),
     /// A certificate could not be made or read.
     #[error("{}: {error}", file.display())]
     Certificate {
@@ -82,6 +86,7 @@ pub fn make(
     orders: &[Order],
     force: bool,
 ) -> Result<Vec<(PathBuf, Made)>, CertsError> {
+    orders.iter().try_for_each(check_order)?;
     let at = |error| CertsError::File { file: directory.to_owned(), error };
     fs::create_dir_all(directory).map_err(at)?;
     let mut done = Vec::new();
@@ -101,9 +106,6 @@ pub fn make(
         .map_err(|error| CertsError::Certificate { file: ca.clone(), error })?;
     for order in orders {
         let Identity { role, name } = &order.identity;
-        if !model::is_name(name) {
-            return Err(CertsError::Name(name.clone()));
-        }
         let file = directory.join(format!("{role}-{name}.crt"));
         let key_file = directory.join(format!("{role}-{name}.key"));
         if !force && present(&file, &key_file)? {
@@ -118,6 +120,20 @@ pub fn make(
         done.push((file, Made::Written));
     }
     Ok(done)
+}
+
+/// Before anything is made.
+fn check_order(order: &Order) -> Result<(), CertsError> {
+    let name = &order.identity.name;
+    if !model::is_name(name) {
+        return Err(CertsError::Name(name.clone()));
+    }
+    let is_address =
+        |host: &str| ServerName::try_from(host.strip_prefix("*.").unwrap_or(host)).is_ok();
+    match order.reached_by.iter().find(|host| !is_address(host)) {
+        Some(host) => Err(CertsError::Address(host.clone())),
+        None => Ok(()),
+    }
 }
 
 fn authority() -> CertificateParams {
