@@ -357,9 +357,15 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
         let delivered = Rate::from_mbps(48).bytes_in(elapsed);
         let turn = elapsed.as_nanos() / Span::from_millis(60).as_nanos();
         let waiting = |flow: u64| Bytes::new((flow + turn) % 2 * 12_000_000);
+        // All of a host's connections together deliver less than its port carries, so that what it offers
+        // changes when nothing waits.
+        let carried = |flow: u64| match flow {
+            1 | 2 => delivered,
+            _ => Rate::from_mbps(10).bytes_in(elapsed),
+        };
         let report = |flow: u64| ConnectionReport {
             connection: connection(flow),
-            delivered_bytes: delivered,
+            delivered_bytes: carried(flow),
             unsent_bytes: waiting(flow),
             in_flight_bytes: Bytes::new(14_600),
             rtt_ns: Span::from_micros(200),
