@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn what_applications_declare_reaches_the_controller_by_addresses() {
-        let (address, hear) = controller("202 Accepted", usize::MAX);
+        let (address, hear) = controller("200 OK", usize::MAX);
         let directory = Directory::default();
         let (source, destination) = ("10.0.0.1:10000", "10.0.0.2:5001");
         let (source, destination) = (source.parse().unwrap(), destination.parse().unwrap());
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn a_controller_that_comes_back_hears_what_still_holds() {
-        let (address, hear) = controller("202 Accepted", 1);
+        let (address, hear) = controller("200 OK", 1);
         let mut northbound = Northbound::new("a", address, Directory::default()).unwrap();
         let next = || hear.recv_timeout(Duration::from_secs(10)).unwrap().1;
         let start = |job| Declaration::JobStart { job: format!("{job}") };
