@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults
+.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins
 
 ## help: this list
 help:
@@ -69,6 +69,10 @@ conformance: setup-build-lab-venv
 ## openapi: the HTTP interface's description against a validator and a generated client
 openapi: setup-build-venv
 	checks/openapi.sh
+
+## plugins: build the engines' plug-ins (Maven, Java 17), test them beside a controller
+plugins: setup-java quick
+	WATERMASTER="$(abspath $(QUICK))" mvn -q -B -f plugins/pom.xml verify
 
 ## bpf: compile the agent's BPF programs
 bpf: setup-bpf

@@ -37,6 +37,10 @@ for need in "$@"; do
         has llvm-strip-19 || lacks llvm-19
         [ -e /usr/include/bpf/bpf_helpers.h ] || lacks libbpf-dev
         ;;
+    java) # a compiler, not only a runtime
+        has javac || lacks default-jdk-headless
+        has mvn || lacks maven
+        ;;
     valgrind) has valgrind || lacks valgrind ;;
     fuzz)
         if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
