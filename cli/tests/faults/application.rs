@@ -24,9 +24,9 @@ impl Application {
     /// Declares a job with these connections as its flows, in their order, to whoever listens.
     pub fn start(controller: &Address, connections: &[Connection]) -> Self {
         let mut declared = vec![json!({ "type": "job_start", "job": "work" })];
-        declared.extend(connections.iter().zip(1..).map(|(connection, flow)| {
+        declared.extend(connections.iter().zip(1_u32..).map(|(connection, flow)| {
             let bytes = 1_u64 << 40;
-            json!({ "type": "flow_request", "job": "work", "flow": flow, "bytes": bytes, "connection": connection })
+            json!({ "type": "flow_request", "job": "work", "flow": flow.to_string(), "bytes": bytes, "connection": connection })
         }));
         let (told, stop) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicBool::new(false)));
         let (count, halt, controller) = (Arc::clone(&told), Arc::clone(&stop), controller.clone());
