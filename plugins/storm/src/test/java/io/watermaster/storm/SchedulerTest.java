@@ -175,6 +175,17 @@ class SchedulerTest {
         assertEquals(PINNED, placed("pinned"));
     }
 
+    /** Any slot of a host is as good: a worker doesn't move to another that becomes free. */
+    @Test
+    void aWorkerStaysInItsSlotOfAHost() {
+        TopologyDetails first = topology("first", Map.of("*", List.of("h1:6700")));
+        TopologyDetails second = topology("second", Map.of("*", List.of("h1")));
+        round(scheduler, List.of("h1"), first, second);
+        assertEquals(Map.of("h1:6701", "[1, 2, 3, 4, 5]"), placed("second"));
+        round(scheduler, List.of("h1"), second);
+        assertEquals(Map.of("h1:6701", "[1, 2, 3, 4, 5]"), placed("second"));
+    }
+
     @Test
     void tasksThatMoveAreDeclaredAgain() {
         round(scheduler, List.of("h1", "h2", "h3"), topology("pinned", PINS));
