@@ -2,8 +2,8 @@ package io.watermaster.hadoop;
 
 import io.watermaster.client.Client;
 import io.watermaster.client.Declaration;
+import io.watermaster.client.Hooks;
 import java.time.Duration;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.mapreduce.MRConfig;
@@ -20,7 +20,7 @@ final class Watermaster {
     private static final int REDUCES = 1_000_000_000;
     private static final Logger LOG = LoggerFactory.getLogger(Watermaster.class);
 
-    private static final AtomicBoolean isLogged = new AtomicBoolean();
+    private static final Hooks HOOKS = new Hooks(LOG::warn);
     private static Client client;
     private static Consumer<Declaration> process;
 
@@ -53,24 +53,9 @@ final class Watermaster {
         }
     }
 
-    /** Something that must not fail the engine. */
-    interface Hook {
-        void run() throws Exception;
-    }
-
-    /** Runs a hook; what goes wrong in it ends with it. The first is logged. */
-    static void quietly(Hook hook) {
-        try {
-            hook.run();
-        } catch (Throwable broken) {
-            try {
-                if (!isLogged.getAndSet(true)) {
-                    LOG.warn("Watermaster: not declared, nor is what may follow", broken);
-                }
-            } catch (Throwable notEvenThat) {
-                // No memory: the task goes on without us, or fails by itself.
-            }
-        }
+    /** Runs a hook that must not fail the engine; the first that goes wrong is logged. */
+    static void quietly(Hooks.Hook hook) {
+        HOOKS.quietly(hook);
     }
 
     static int number(TaskID task) {

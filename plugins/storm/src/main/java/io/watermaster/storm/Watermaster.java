@@ -1,8 +1,8 @@
 package io.watermaster.storm;
 
 import io.watermaster.client.Client;
+import io.watermaster.client.Hooks;
 import java.util.Map;
-import java.util.concurrent.atomic.AtomicBoolean;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -11,7 +11,7 @@ final class Watermaster {
     static final String PREFIX = "watermaster.";
     static final Logger LOG = LoggerFactory.getLogger(Watermaster.class);
 
-    private static final AtomicBoolean isLogged = new AtomicBoolean();
+    private static final Hooks HOOKS = new Hooks(LOG::warn);
 
     private Watermaster() {}
 
@@ -23,23 +23,8 @@ final class Watermaster {
         }, LOG::warn);
     }
 
-    /** Something that must not fail the engine. */
-    interface Hook {
-        void run() throws Exception;
-    }
-
-    /** Runs a hook; what goes wrong in it ends with it. The first is logged. */
-    static void quietly(Hook hook) {
-        try {
-            hook.run();
-        } catch (Throwable broken) {
-            try {
-                if (!isLogged.getAndSet(true)) {
-                    LOG.warn("Watermaster: not declared, nor is what may follow", broken);
-                }
-            } catch (Throwable notEvenThat) {
-                // No memory: the engine goes on without us, or fails by itself.
-            }
-        }
+    /** Runs a hook that must not fail the engine; the first that goes wrong is logged. */
+    static void quietly(Hooks.Hook hook) {
+        HOOKS.quietly(hook);
     }
 }
