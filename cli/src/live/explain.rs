@@ -6,6 +6,9 @@ use serde_json::Value;
 use super::{Target, escaped, list, pretty, rate, text};
 use crate::failure::{Failure, print};
 
+/// Connections of a flow that are shown.
+const SHOWN: usize = 10;
+
 /// Show why a flow, or each flow of a job, has its rate
 ///
 /// Which link limits it, who else is on that link, which rule decided and since when; what is
@@ -84,6 +87,19 @@ fn flow(explanation: &Value) -> String {
         text(connection, "source"),
         text(connection, "destination")
     );
+    let carriers = list(flow, "carriers");
+    if *carriers != [connection.clone()] {
+        for carrier in carriers.iter().take(SHOWN) {
+            out += &format!(
+                "  over {} -> {}\n",
+                text(carrier, "source"),
+                text(carrier, "destination")
+            );
+        }
+        if carriers.len() > SHOWN {
+            out += &format!("  and {} more\n", carriers.len() - SHOWN);
+        }
+    }
     let limit = |key: &str| match flow[key].as_u64() {
         Some(bps) => super::rate_of(bps),
         None => "no limit".to_owned(),

@@ -34,6 +34,8 @@ pub(crate) struct Agent {
     /// Since when it is connected, and when it reported last.
     pub(crate) since: Time,
     pub(crate) heard: Time,
+    /// When it sampled connections first, by its own clock.
+    sampled: Option<Time>,
     /// The lease of commands that it has confirmed since: what stands there lasts so long at least.
     pub(crate) renewed: Lease,
     /// The lease of the last commands.
@@ -352,6 +354,19 @@ impl Agents {
 
     pub(crate) fn acts_for(&self, channel: ChannelId, node: NodeId) -> bool {
         self.acting.get(&node) == Some(&channel)
+    }
+
+    /// An agent has sampled all its connections.
+    pub(crate) fn note_sample(&mut self, channel: ChannelId, sampled: Time) {
+        if let Some(agent) = self.agents.get_mut(&channel) {
+            agent.sampled.get_or_insert(sampled);
+        }
+    }
+
+    /// Whether an agent had sampled its connections before.
+    pub(crate) fn sampled_before(&self, channel: ChannelId, sampled: Time) -> bool {
+        let first = self.agents.get(&channel).and_then(|agent| agent.sampled);
+        first.is_some_and(|first| first < sampled)
     }
 
     /// What an agent says contradicts what is known.

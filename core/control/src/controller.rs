@@ -9,6 +9,7 @@
 mod announce;
 mod events;
 mod explain;
+mod join;
 mod reports;
 
 use alloc::boxed::Box;

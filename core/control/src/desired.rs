@@ -85,16 +85,10 @@ impl Desired {
         self.intentions.get(flow.index()).copied().unwrap_or_default()
     }
 
-    /// Changes what is wanted for a flow of a connection.
-    pub(crate) fn intend(
-        &mut self,
-        flow: FlowId,
-        connection: Connection,
-        change: impl FnOnce(&mut Intention),
-    ) {
+    /// Changes what is wanted for a flow.
+    pub(crate) fn intend(&mut self, flow: FlowId, change: impl FnOnce(&mut Intention)) {
         if let Some(intention) = self.intentions.get_mut(flow.index()) {
             change(intention);
-            self.changed.insert(connection);
         }
     }
 
@@ -111,12 +105,12 @@ impl Desired {
         core::mem::take(&mut self.changed)
     }
 
-    /// What a connection should be held to. `flows` are those that share it; `ends` tells its hosts,
-    /// where they are known.
+    /// What a connection should be held to. `flows` are those that it and others share, `among` so many
+    /// in all; `ends` tells its hosts, where they are known.
     pub(crate) fn grant(
         &self,
         connection: &Connection,
-        flows: &[FlowId],
+        (flows, among): (&[FlowId], u64),
         ends: impl FnOnce() -> Option<(NodeId, NodeId)>,
     ) -> Grant {
         let share = if self.pairs.is_empty() { None } else { self.pair_share(connection, ends()) };
@@ -128,6 +122,9 @@ impl Desired {
         for intention in intentions {
             rate = rate.zip(intention.limit).map(|(sum, more)| sum + more);
             priority = priority.min(intention.priority);
+        }
+        if among > 1 {
+            rate = rate.map(|rate| rate.fraction(1, among).max(policy::FLOOR));
         }
         Grant { rate: [rate, share].into_iter().flatten().min(), priority }
     }
@@ -176,10 +173,15 @@ impl Desired {
         of(Some(flow)).map(|cap| (cap, true)).or_else(|| Some((of(None)?, false)))
     }
 
+    /// The links where a flow has a cap of its own.
+    pub(crate) fn links_capping(&self, of: FlowId) -> impl Iterator<Item = LinkId> + '_ {
+        let own = self.windows.keys().filter(move |(_, flow)| *flow == Some(of));
+        own.map(|(link, _)| *link)
+    }
+
     /// Takes out the caps of a flow: the links where it had one.
     pub(crate) fn take_windows(&mut self, of: FlowId) -> Vec<LinkId> {
-        let links = self.windows.keys().filter(|(_, flow)| *flow == Some(of));
-        let links: Vec<LinkId> = links.map(|(link, _)| *link).collect();
+        let links: Vec<LinkId> = self.links_capping(of).collect();
         for link in &links {
             self.windows.remove(&(*link, Some(of)));
         }
@@ -211,6 +213,11 @@ impl Desired {
     ) -> impl Iterator<Item = &Connection> {
         let all = self.pairs.values().flat_map(|pair| pair.connections.keys());
         all.filter(move |connection| connection.source.ip() == address)
+    }
+
+    /// What a connection had delivered when it was reported last.
+    pub(crate) fn delivered(&self, ends: (NodeId, NodeId), of: &Connection) -> Option<Bytes> {
+        self.pairs.get(&ends)?.connections.get(of).map(|carrier| carrier.delivered)
     }
 
     /// Notes how a connection of a pair stands; no more than `most` of each pair.
@@ -331,18 +338,20 @@ mod tests {
         let (mut desired, flows) = (Desired::default(), [FlowId(0), FlowId(3)]);
         for (flow, mbps) in flows.into_iter().zip([10, 20]) {
             desired.begin(Time::ZERO, flow);
-            desired.intend(flow, connection(1), |wanted| {
+            desired.intend(flow, |wanted| {
                 wanted.limit = Some(Rate::from_mbps(mbps));
                 wanted.priority = if flow.0 == 0 { 5 } else { 2 };
             });
         }
-        let grant = desired.grant(&connection(1), &flows, || None);
+        let grant = desired.grant(&connection(1), (&flows, 1), || None);
         assert_eq!(grant, Grant { rate: Some(Rate::from_mbps(30)), priority: 2 });
-        desired.intend(flows[1], connection(1), |wanted| wanted.limit = None);
-        assert_eq!(desired.grant(&connection(1), &flows, || None).rate, None);
+        let divided = desired.grant(&connection(1), (&flows, 3), || None);
+        assert_eq!(divided, Grant { rate: Some(Rate::from_mbps(10)), priority: 2 });
+        desired.intend(flows[1], |wanted| wanted.limit = None);
+        assert_eq!(desired.grant(&connection(1), (&flows, 1), || None).rate, None);
         // Another flow with the same number starts without what the last one had.
         desired.begin(Time::ZERO, flows[0]);
-        assert_eq!(desired.grant(&connection(1), &flows[..1], || None), Grant::default());
+        assert_eq!(desired.grant(&connection(1), (&flows[..1], 1), || None), Grant::default());
     }
 
     #[test]
@@ -352,7 +361,7 @@ mod tests {
         let (mut desired, now) = (Desired::default(), Time::ZERO + Span::from_secs(1));
         let cx = &Context::new(&config, 1, now);
         let share =
-            |desired: &Desired, port| desired.grant(&connection(port), &[], || Some(ENDS)).rate;
+            |desired: &Desired, port| desired.grant(&connection(port), (&[], 1), || Some(ENDS)).rate;
         for port in [1, 2] {
             desired.note_carrier(cx, ENDS, &sent(port, 0), 10);
         }

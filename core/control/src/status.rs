@@ -120,11 +120,13 @@ pub struct FlowStatus {
     pub job: String,
     /// Its number there.
     pub flow: String,
-    /// Its packets.
+    /// Its packets, as they were declared; a port that was not known is 0.
     pub connection: Connection,
+    /// The connections that carry it: itself, or those that agents saw where a port was not known.
+    pub carriers: Vec<Connection>,
     /// What the policy wants: frame bytes in bit/s; nothing: no limit.
     pub intended_bps: Option<Rate>,
-    /// The limit that is confirmed to stand.
+    /// The limit that is confirmed to stand, over all its connections; nothing while one of them has none.
     pub enforced_bps: Option<Rate>,
     /// Why a limit, a class or a window that the policy wants is not there.
     pub failed: Option<String>,

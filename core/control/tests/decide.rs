@@ -936,13 +936,6 @@ fn a_command_that_fails_is_shown_and_never_confirmed() {
     let (enforced, failed, _) = shown(&rig, 1);
     assert_eq!((enforced, failed), (rig.paced().get(&connection(0, 2, 7)).copied(), None));
     assert_eq!(problem(&rig), None);
-    // Of a flow without a port that is told at once, and forgotten with the flow.
-    rig.flow("app", "job", 3, connection(0, 2, 0), None).unwrap();
-    let (enforced, failed, _) = shown(&rig, 3);
-    assert!(enforced.is_none() && failed.unwrap().contains("port"));
-    rig.declare("app", Declaration::FlowComplete { job: "job".into(), flow: "3".into() }).unwrap();
-    rig.pass(SECOND);
-    assert_eq!(problem(&rig), None);
 }
 
 /// What an agent has no capability for is not sent, and shown as not enforced.

@@ -8,11 +8,13 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::ops::RangeInclusive;
 
 use model::{Declared, FlowId, JobId, NodeId, StreamSample, TaskId};
 use protocol::Connection;
 use units::{Bytes, Time};
 
+use crate::applications::joins::Joins;
 use crate::budget::Budget;
 use crate::context::Context;
 use crate::gauge::Gauge;
@@ -45,6 +47,7 @@ pub(crate) struct Job {
 pub(crate) struct Flow {
     /// Its job and its name there; `None` when it was only seen.
     pub(crate) owner: Option<(JobId, Arc<str>)>,
+    /// As it was declared or seen; a port that was not known is 0.
     pub(crate) connection: Connection,
     pub(crate) ends: (NodeId, NodeId),
     pub(crate) since: Time,
@@ -88,7 +91,7 @@ impl Flow {
             size,
             contradicted: None,
             delivered: Bytes::ZERO,
-            base: None,
+            base: connection.limitable().is_err().then_some(Bytes::ZERO),
             queued: Bytes::ZERO,
             gauge: Gauge::default(),
             reported: None,
@@ -180,6 +183,8 @@ pub(crate) struct Registry {
     flows: Vec<Option<Flow>>,
     free_flows: Vec<FlowId>,
     by_connection: BTreeMap<Connection, Sharing>,
+    /// The connections of those that were declared without a port.
+    pub(crate) joins: Joins,
     /// Flows that nobody declared.
     pub(crate) seen: usize,
 }
@@ -334,33 +339,50 @@ impl Registry {
         Some(flow)
     }
 
-    /// The flows of exactly this connection.
-    pub(crate) fn sharing(&self, connection: &Connection) -> &[FlowId] {
-        self.by_connection.get(connection).map_or(&[], Sharing::flows)
+    /// The flows that were declared with exactly this connection, ports that are not known too.
+    pub(crate) fn sharing(&self, declared: &Connection) -> &[FlowId] {
+        self.by_connection.get(declared).map_or(&[], Sharing::flows)
     }
 
-    /// The flows that packets of a connection belong to: those declared with its ports, or else with
-    /// one of them unknown, or with both.
+    /// The flows that packets of a connection belong to: those declared with its ports, or else those
+    /// that it has joined.
     pub(crate) fn carried_by(&self, connection: &Connection) -> &[FlowId] {
+        match (self.sharing(connection), self.joins.of(connection)) {
+            ([], Some(declared)) => self.sharing(declared),
+            (exactly, _) => exactly,
+        }
+    }
+
+    /// What a connection that nobody declared with its ports fits: what was declared with one of them
+    /// unknown, or else with both.
+    pub(crate) fn fitting(&self, connection: &Connection) -> Option<Connection> {
+        let is_declared = |way: &Connection| self.by_connection.contains_key(way);
+        if is_declared(connection) {
+            return None;
+        }
         let any = |address: SocketAddr| SocketAddr::new(address.ip(), 0);
         let Connection { source, destination } = *connection;
         let ways = [
-            *connection,
             Connection { source, destination: any(destination) },
             Connection { source: any(source), destination },
             Connection { source: any(source), destination: any(destination) },
         ];
-        let found = ways.iter().map(|way| self.sharing(way)).find(|flows| !flows.is_empty());
-        found.unwrap_or(&[])
+        ways.into_iter().find(is_declared)
     }
 
-    /// The connections that begin at an address.
+    /// The connections whose packets belong to a declared one: itself, where its ports are known.
+    pub(crate) fn carriers<'a>(
+        &'a self,
+        declared: &'a Connection,
+    ) -> impl Iterator<Item = Connection> + 'a {
+        let itself = declared.limitable().is_ok().then_some(declared);
+        itself.into_iter().chain(self.joins.with(declared)).copied()
+    }
+
+    /// The connections of flows that begin at an address.
     pub(crate) fn leaving(&self, from: IpAddr) -> impl Iterator<Item = &Connection> {
-        let least = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-        let most = SocketAddr::new(IpAddr::V6(Ipv6Addr::from([0xff; 16])), u16::MAX);
-        let first = Connection { source: SocketAddr::new(from, 0), destination: least };
-        let last = Connection { source: SocketAddr::new(from, u16::MAX), destination: most };
-        self.by_connection.range(first..=last).map(|(connection, _)| connection)
+        let declared = self.by_connection.range(leaving(from)).map(|(connection, _)| connection);
+        declared.filter(|declared| declared.limitable().is_ok()).chain(self.joins.leaving(from))
     }
 
     /// Whether a connection has flows of somebody else than this application.
@@ -378,6 +400,14 @@ impl Registry {
             [&job.application, &job.name, flow].map(|name| String::from(&**name))
         })
     }
+}
+
+/// Those of all connections that begin at an address.
+pub(super) fn leaving(from: IpAddr) -> RangeInclusive<Connection> {
+    let least = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+    let most = SocketAddr::new(IpAddr::V6(Ipv6Addr::from([0xff; 16])), u16::MAX);
+    let first = Connection { source: SocketAddr::new(from, 0), destination: least };
+    first..=Connection { source: SocketAddr::new(from, u16::MAX), destination: most }
 }
 
 fn place<T>(table: &mut Vec<Option<T>>, at: usize, what: T) {

@@ -70,10 +70,7 @@ impl Controller {
     fn begin_flow(&mut self, id: FlowId) {
         self.desired.begin(self.context.now, id);
         self.pin(id);
-        let Some(flow) = self.registry.flow(id) else {
-            return;
-        };
-        self.desired.touch(flow.connection);
+        self.touch(id);
         if let Some(request) = self.registry.declared(id) {
             self.tell(request);
         }
@@ -101,15 +98,21 @@ impl Controller {
         if flow.open {
             self.tell(Measured::Closed { flow: id });
         }
-        let connection = flow.connection;
-        for link in self.desired.take_windows(id) {
-            self.agents.cap_window(&self.view, link, Some(connection), None);
-        }
-        // Also where windows of all are capped: a switch has an entry for each flow.
-        self.switches.uncap_everywhere(&self.context, &connection);
-        self.desired.touch(connection);
-        if self.registry.sharing(&connection).is_empty() {
-            self.leave_pair(&connection);
+        let declared = flow.connection;
+        self.desired.touch(declared);
+        let windows = self.desired.take_windows(id);
+        let is_last = self.registry.sharing(&declared).is_empty();
+        for connection in self.registry.carriers(&declared).collect::<Vec<_>>() {
+            for link in &windows {
+                self.agents.cap_window(&self.view, *link, Some(connection), None);
+            }
+            // Also where windows of all are capped: a switch has an entry for each flow.
+            self.switches.uncap_everywhere(&self.context, &connection);
+            self.desired.touch(connection);
+            if is_last {
+                self.registry.joins.part(&connection);
+                self.leave_pair(&connection);
+            }
         }
     }
 
@@ -169,8 +172,17 @@ impl Controller {
 
     /// Changes what is wanted for a flow.
     pub(super) fn intend(&mut self, flow: FlowId, change: impl FnOnce(&mut Intention)) {
+        self.desired.intend(flow, change);
+        self.touch(flow);
+    }
+
+    /// The grants of a flow's connections may have changed.
+    pub(super) fn touch(&mut self, flow: FlowId) {
         if let Some(known) = self.registry.flow(flow) {
-            self.desired.intend(flow, known.connection, change);
+            self.desired.touch(known.connection);
+            for connection in self.registry.joins.with(&known.connection) {
+                self.desired.touch(*connection);
+            }
         }
     }
 
@@ -187,13 +199,22 @@ impl Controller {
             }
         }
         self.desired.set_window(link, flow, cap);
-        let connection = flow.and_then(|id| Some(self.registry.flow(id)?.connection));
-        let is_known = flow.is_none() || connection.is_some();
-        let is_told = is_known && self.agents.cap_window(&self.view, link, connection, cap)
-            || self.cap_at_switch(link, flow);
+        let of = self.capped(flow);
+        let cap_one = |of| self.agents.cap_window(&self.view, link, of, cap);
+        let is_told =
+            !of.is_empty() && of.into_iter().all(cap_one) || self.cap_at_switch(link, flow);
         if !is_told && cap.is_some() {
             self.counters.directives_unenforced += 1;
         }
+    }
+
+    /// What a cap of a flow's window, or of all, is about: the flow's connections, or all.
+    fn capped(&self, flow: Option<FlowId>) -> Vec<Option<Connection>> {
+        let Some(id) = flow else {
+            return Vec::from([None]);
+        };
+        let declared = self.registry.flow(id).map(|flow| &flow.connection);
+        declared.into_iter().flat_map(|of| self.registry.carriers(of)).map(Some).collect()
     }
 
     /// Caps windows at a switch that can; whether it can.
@@ -217,15 +238,17 @@ impl Controller {
             return;
         };
         let at = self.view.start(link);
-        match (self.desired.window(link, id), flow.scale) {
-            (Some((cap, _)), Some(shift)) => {
-                let units = cap.rewritten(u16::MAX, shift, SEGMENT);
-                let does = Does::Cap { bytes: Bytes::new(u64::from(units) << shift), shift };
-                self.switches.cap(&self.context, at, flow.connection, does);
+        for connection in self.registry.carriers(&flow.connection) {
+            match (self.desired.window(link, id), flow.scale) {
+                (Some((cap, _)), Some(shift)) => {
+                    let units = cap.rewritten(u16::MAX, shift, SEGMENT);
+                    let does = Does::Cap { bytes: Bytes::new(u64::from(units) << shift), shift };
+                    self.switches.cap(&self.context, at, connection, does);
+                }
+                // Without its scale the header can't be written: it waits for that.
+                (Some(_), None) => {}
+                (None, _) => self.switches.uncap(&self.context, at, &connection),
             }
-            // Without its scale the header can't be written: it waits for that.
-            (Some(_), None) => {}
-            (None, _) => self.switches.uncap(&self.context, at, &flow.connection),
         }
     }
 
@@ -308,19 +331,28 @@ impl Controller {
             }
             self.pin(id);
             self.count(id);
-            if self.desired.intention(id).limit.is_some()
-                && let Some(flow) = self.registry.flow(id)
-            {
+            if self.desired.intention(id).limit.is_some() {
                 // The first switch of its path may be another one.
-                self.desired.touch(flow.connection);
+                self.touch(id);
             }
         }
     }
 
-    /// What a connection should be held to.
+    /// What a connection should be held to; one that was declared without its ports, all that join it.
     pub(super) fn grant(&self, connection: &Connection) -> Grant {
-        let flows = self.registry.sharing(connection);
-        self.desired.grant(connection, flows, || self.view.ends(connection))
+        let ends = || self.view.ends(connection);
+        let flows = self.registry.carried_by(connection);
+        let declared = self.registry.joins.of(connection).filter(|_| {
+            // Who is declared with its ports has joined nothing any more.
+            self.registry.sharing(connection).is_empty()
+        });
+        let among = declared.map_or(1, |declared| self.registry.joins.counting(declared));
+        let mut grant = self.desired.grant(connection, (flows, among), ends);
+        if declared.is_some() && self.context.enforcement == Enforcement::Meters {
+            // One meter holds all that join.
+            grant.rate = self.desired.grant(connection, (&[], 1), ends).rate;
+        }
+        grant
     }
 
     /// Tells actuators of the connections whose grant may have changed.
@@ -337,7 +369,12 @@ impl Controller {
                 let is_metered = self.switches.hold(&self.context, connection, at, rate);
                 self.counters.directives_unenforced += u64::from(!is_metered);
             }
-            let is_told = self.agents.hold(src, connection, grant);
+            let is_told = if connection.limitable().is_ok() {
+                self.agents.hold(src, connection, grant)
+            } else {
+                // Those that join it are held.
+                self.registry.carriers(&connection).next().is_some()
+            };
             if !is_told && grant.rate.is_some() {
                 self.counters.directives_unenforced += 1;
             }
@@ -400,14 +437,12 @@ impl Controller {
             all.commands.push(Command::Watch { node, interface, watch });
         }
         for (flow, cap) in self.desired.windows_at(link) {
-            let connection = flow.and_then(|id| Some(self.registry.flow(id)?.connection));
-            if flow.is_some() && connection.is_none() {
-                continue;
+            for connection in self.capped(flow) {
+                all.windows.insert((link, connection), cap);
+                let (node, interface) = name();
+                let cap = Some(cap);
+                all.commands.push(Command::Window { node, interface, connection, cap });
             }
-            all.windows.insert((link, connection), cap);
-            let (node, interface) = name();
-            let cap = Some(cap);
-            all.commands.push(Command::Window { node, interface, connection, cap });
         }
     }
 }

@@ -146,6 +146,7 @@ impl Controller {
         }
         if self.context.enforcement == Enforcement::Meters {
             for (_, flow) in self.registry.flows() {
+                // Meters are set by what was declared.
                 self.desired.touch(flow.connection);
             }
             self.desired.touch_pairs();

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
 
@@ -17,6 +18,7 @@ use crate::agents::Agent;
 use crate::applications::registry::Flow;
 use crate::config::Enforcement;
 use crate::desired::Intention;
+use crate::failures::Failures;
 use crate::fabric::discovery::PROBES;
 use crate::fabric::switches::Switch;
 use crate::status::{
@@ -28,6 +30,9 @@ use crate::status::{
 const RIVALS: usize = 10;
 /// Flows of a job that are explained.
 const EXPLAINED: usize = 1000;
+
+/// Why nothing holds a flow of which a port is not known.
+const UNSEEN: &str = "no agent has seen a connection of it yet";
 
 /// What flows on a link add up to.
 #[derive(Clone, Default)]
@@ -261,6 +266,7 @@ impl Controller {
             job,
             flow: name,
             connection: flow.connection,
+            carriers: self.registry.carriers(&flow.connection).collect(),
             intended_bps: self.desired.intention(id).limit,
             enforced_bps: self.enforced(flow),
             failed: self.failure(id, flow),
@@ -295,14 +301,19 @@ impl Controller {
         self.desired.confirmed(connection).is_some() && self.doubt(agent).is_none()
     }
 
-    /// The limit that is confirmed to stand.
+    /// The limit that is confirmed to stand, of all its connections together.
     fn enforced(&self, flow: &Flow) -> Option<Rate> {
         if self.context.enforcement == Enforcement::Meters {
             return self.switches.enforced(&flow.connection);
         }
         let (_, agent) = self.agents.acting_for(flow.ends.0)?;
-        let is_held = self.is_held(agent, &flow.connection);
-        self.desired.confirmed(&flow.connection).filter(|_| is_held)
+        let held = |connection: Connection| {
+            let is_held = self.is_held(agent, &connection);
+            self.desired.confirmed(&connection).filter(|_| is_held)
+        };
+        let mut carriers = self.registry.carriers(&flow.connection).map(held);
+        let first = carriers.next()??;
+        carriers.try_fold(first, |sum, next| Some(sum + next?))
     }
 
     /// What was measured of a flow lately.
@@ -319,28 +330,31 @@ impl Controller {
             return Some(format!("switch {}: {failure}", self.view.node_name(node)));
         }
         let failures = self.agents.acting_for(flow.ends.0).map(|(_, agent)| &agent.failures);
-        let own = failures.and_then(|f| f.rate(connection).or_else(|| f.priority(connection)));
+        let of = |f: &Failures, c: &Connection| f.rate(c).or_else(|| f.priority(c)).map(String::from);
+        let mut carriers = self.registry.carriers(connection);
+        let own = failures.and_then(|failures| carriers.find_map(|carrier| of(failures, &carrier)));
         let at_switches = || {
             self.windows(id, flow).find_map(|(_, standing)| match standing {
                 Standing::Failed(reason) => Some(reason),
                 _ => None,
             })
         };
-        own.map(ToString::to_string).or_else(at_switches)
+        own.or_else(at_switches)
     }
 
     /// The caps of a flow's window on its path: in words, and whether they stand.
     fn windows(&self, id: FlowId, flow: &Flow) -> impl Iterator<Item = (String, Standing)> + '_ {
-        let (connection, scale) = (flow.connection, flow.scale);
+        let scale = flow.scale;
+        let carriers: Vec<Connection> = self.registry.carriers(&flow.connection).collect();
         let (opened, since) = (flow.open, flow.since);
         let path = self.view.path(flow.ends, u64::from(id.0));
         path.into_iter().filter_map(move |link| {
             let (cap, is_own) = self.desired.window(link, id)?;
-            let of = is_own.then_some(connection);
+            let of = if is_own { carriers.iter().copied().map(Some).collect() } else { vec![None] };
             let at = self.view.start(link);
             let what = format!("a window of {} at {}", cap.least(SEGMENT), self.view.node_name(at));
             let standing = match self.agents.acting_for(at) {
-                Some((_, agent)) => match self.window_by_agent(agent, link, of) {
+                Some((_, agent)) => match worst(&of, |of| self.window_by_agent(agent, link, *of)) {
                     // It leaves windows alone whose scale it doesn't know. It was there when both
                     // SYNs passed, if the connection opened after it came.
                     Standing::Stands if !opened || agent.since > since => Standing::Conditional(
@@ -348,7 +362,7 @@ impl Controller {
                     ),
                     standing => standing,
                 },
-                None => self.window_by_switch(at, &connection, scale),
+                None => worst(&carriers, |carrier| self.window_by_switch(at, carrier, scale)),
             };
             Some((what, standing))
         })
@@ -482,7 +496,8 @@ impl Controller {
         let mut why = match limit {
             _ if pathless => String::from("no path leads from its source to its destination"),
             None => {
-                let share = self.grant(&flow.connection).rate;
+                let carrier = self.registry.carriers(&flow.connection).next();
+                let share = carrier.and_then(|carrier| self.grant(&carrier).rate);
                 let share = share.map(|rate| format!("{rate}, its share of its two hosts' rate"));
                 let windows = self.windows(id, flow).map(|(what, _)| what);
                 let all: Vec<String> = share.into_iter().chain(windows).collect();
@@ -580,10 +595,14 @@ impl Controller {
             Err(doubt) => return format!("nobody: {doubt}"),
         };
         let name = &agent.identity;
-        if let Some(reason) = agent.failures.priority(&flow.connection) {
+        let carriers = || self.registry.carriers(&flow.connection);
+        if let Some(reason) = carriers().find_map(|c| agent.failures.priority(&c)) {
             return format!("nobody: agent {name} failed: {reason}");
         }
-        if agent.answered_class(&flow.connection) {
+        if carriers().next().is_none() {
+            return format!("nobody yet: {UNSEEN}");
+        }
+        if carriers().all(|connection| agent.answered_class(&connection)) {
             format!("agent {name}, by its class")
         } else {
             format!("nobody yet: agent {name} has not confirmed its class")
@@ -596,7 +615,11 @@ impl Controller {
             Err(doubt) => return format!("nobody: {doubt}"),
         };
         let name = &agent.identity;
-        if let Some(reason) = agent.failures.rate(&flow.connection) {
+        let mut carriers = self.registry.carriers(&flow.connection).peekable();
+        if carriers.peek().is_none() {
+            return format!("nobody yet: {UNSEEN}");
+        }
+        if let Some(reason) = carriers.find_map(|carrier| agent.failures.rate(&carrier)) {
             return format!("nobody: agent {name} failed: {reason}");
         }
         if self.enforced(flow).is_none() {
@@ -617,6 +640,15 @@ impl Controller {
             )
         }
     }
+}
+
+/// The first that doesn't stand.
+fn worst<T>(of: &[T], standing: impl Fn(&T) -> Standing) -> Standing {
+    if of.is_empty() {
+        return Standing::Awaited(UNSEEN.into());
+    }
+    let mut all = of.iter().map(standing);
+    all.find(|one| !matches!(one, Standing::Stands)).unwrap_or(Standing::Stands)
 }
 
 fn plural(count: usize) -> String {

@@ -155,6 +155,7 @@ impl Controller {
     /// The first packet of a connection. Connections that nobody declared matter to policies that
     /// watch the network only.
     pub(super) fn opened(&mut self, connection: Connection) {
+        self.join(connection, Bytes::ZERO);
         if let Some(id) = self.registry.carried_by(&connection).first().copied() {
             if let Some(flow) = self.registry.flow_mut(id) {
                 // All that it delivers is the flow's.
@@ -189,9 +190,17 @@ impl Controller {
     /// The last packet of a connection.
     pub(super) fn closed(&mut self, connection: &Connection) {
         self.leave_pair(connection);
-        let Some(id) = self.registry.sharing(connection).first().copied() else {
+        let Some(id) = self.registry.carried_by(connection).first().copied() else {
             return;
         };
+        self.part(connection);
+        let Some(flow) = self.registry.flow(id) else {
+            return;
+        };
+        if self.registry.joins.with(&flow.connection).next().is_some() {
+            // Others carry it still.
+            return;
+        }
         let Some(flow) = self.registry.flow_mut(id) else {
             return;
         };
@@ -224,13 +233,15 @@ impl Controller {
                 refused = Some(refusal);
                 continue;
             }
+            let ends = self.view.ends(&report.connection);
+            self.join(report.connection, self.delivered_before(channel, sampled, ends, report));
+            let grown = self.note_joined(report);
             // What a connection of several flows delivers can't be told apart.
             if let [id] = *self.registry.carried_by(&report.connection) {
-                let sum = flows.entry(id).or_default();
-                sum.delivered += report.delivered_bytes;
+                let sum = flows.entry(id).or_insert_with(|| self.counted(id));
+                sum.delivered += grown.unwrap_or(report.delivered_bytes);
                 sum.queued += report.unsent_bytes + report.in_flight_bytes;
             }
-            let ends = self.view.ends(&report.connection);
             if let Some(ends) = ends.filter(|(src, dst)| src != dst) {
                 let sum = pairs.entry(ends).or_default();
                 sum.delivered += report.delivered_bytes;
@@ -238,9 +249,18 @@ impl Controller {
                 self.desired.note_carrier(&self.context, ends, report, most);
             }
         }
+        self.agents.note_sample(channel, sampled);
+        self.part_silent();
         self.tell_flows(sampled, &flows);
         self.tell_pairs(sampled, &pairs);
         refused.map_or(Ok(()), Err)
+    }
+
+    /// What was delivered of a flow up to now, where only what comes in addition is reported.
+    fn counted(&self, id: FlowId) -> Sum {
+        let flow = self.registry.flow(id);
+        let joins = flow.filter(|flow| flow.connection.limitable().is_err());
+        Sum { delivered: joins.map_or(Bytes::ZERO, |flow| flow.delivered), ..Sum::default() }
     }
 
     fn tell_flows(&mut self, sampled: Time, sums: &BTreeMap<FlowId, Sum>) {

@@ -1,0 +1,130 @@
+//! Which connections carry the flows whose ports nobody knew when they were declared.
+//!
+//! Such a flow is declared with port 0, which fits any. A connection that an agent sees, or whose SYN a
+//! switch sees, joins the declared one that fits it best, and leaves it when it closes or when no report
+//! speaks of it any more. The flows' rate is divided among those that send.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use protocol::Connection;
+use protocol::agent::ConnectionReport;
+use units::{Bytes, Span, Time};
+
+use crate::context::Context;
+
+/// A connection that was seen. Times are those of [`Context::awake`].
+struct Joined {
+    /// As it was declared.
+    to: Connection,
+    reported: Time,
+    delivered: Bytes,
+    /// When it last had something to send.
+    sent: Option<Time>,
+    /// Whether that was lately, so that it counts where the rate is divided.
+    counts: bool,
+}
+
+/// What fits one declared connection.
+#[derive(Default)]
+struct Group {
+    connections: BTreeSet<Connection>,
+    /// How many of them count.
+    counting: u64,
+}
+
+/// All of them.
+#[derive(Default)]
+pub(crate) struct Joins {
+    joined: BTreeMap<Connection, Joined>,
+    groups: BTreeMap<Connection, Group>,
+    swept: Time,
+}
+
+impl Joins {
+    /// What a connection was declared as, if it has joined.
+    pub(crate) fn of(&self, connection: &Connection) -> Option<&Connection> {
+        self.joined.get(connection).map(|joined| &joined.to)
+    }
+
+    /// The connections that have joined a declared one.
+    pub(crate) fn with(&self, declared: &Connection) -> impl Iterator<Item = &Connection> {
+        self.groups.get(declared).into_iter().flat_map(|group| &group.connections)
+    }
+
+    /// Among how many connections the rate of a declared one is divided.
+    pub(crate) fn counting(&self, declared: &Connection) -> u64 {
+        self.groups.get(declared).map_or(1, |group| group.counting.max(1))
+    }
+
+    /// The connections that begin at an address.
+    pub(crate) fn leaving(&self, from: IpAddr) -> impl Iterator<Item = &Connection> {
+        self.joined.range(super::registry::leaving(from)).map(|(connection, _)| connection)
+    }
+
+    /// A connection joins a declared one; it had `delivered` so much before. Unless `most` have joined
+    /// something.
+    pub(crate) fn join(
+        &mut self,
+        cx: &Context,
+        connection: Connection,
+        to: Connection,
+        delivered: Bytes,
+    ) -> bool {
+        if self.joined.len() >= cx.limits.flows {
+            return false;
+        }
+        let joined = Joined { to, reported: cx.awake, delivered, sent: None, counts: false };
+        self.joined.insert(connection, joined);
+        self.groups.entry(to).or_default().connections.insert(connection);
+        true
+    }
+
+    /// A connection leaves what it has joined: that.
+    pub(crate) fn part(&mut self, connection: &Connection) -> Option<Connection> {
+        let joined = self.joined.remove(connection)?;
+        if let Some(group) = self.groups.get_mut(&joined.to) {
+            group.connections.remove(connection);
+            group.counting -= u64::from(joined.counts);
+            if group.connections.is_empty() {
+                self.groups.remove(&joined.to);
+            }
+        }
+        Some(joined.to)
+    }
+
+    /// Notes how a connection that has joined stands: what it has delivered since the last time, and
+    /// whether the rate is divided otherwise now.
+    pub(crate) fn note(&mut self, cx: &Context, report: &ConnectionReport) -> Option<(Bytes, bool)> {
+        let joined = self.joined.get_mut(&report.connection)?;
+        let grown = report.delivered_bytes - joined.delivered.min(report.delivered_bytes);
+        let waits = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
+        if waits || grown > Bytes::ZERO {
+            joined.sent = Some(cx.awake);
+        }
+        (joined.reported, joined.delivered) = (cx.awake, report.delivered_bytes);
+        let counts = joined.sent.is_some_and(|at| cx.awake.since(at) <= patience(cx));
+        let changed = core::mem::replace(&mut joined.counts, counts) != counts;
+        if let Some(group) = self.groups.get_mut(&joined.to).filter(|_| changed) {
+            group.counting = if counts { group.counting + 1 } else { group.counting - 1 };
+        }
+        Some((grown, changed))
+    }
+
+    /// The connections that no report has spoken of lately; looked for no more often than samples come.
+    pub(crate) fn silent(&mut self, cx: &Context) -> Vec<Connection> {
+        if cx.awake.since(self.swept) < cx.sample {
+            return Vec::new();
+        }
+        self.swept = cx.awake;
+        let is_silent = |joined: &Joined| cx.awake.since(joined.reported) > patience(cx);
+        let silent = self.joined.iter().filter(|(_, joined)| is_silent(joined));
+        silent.map(|(connection, _)| *connection).collect()
+    }
+}
+
+/// A connection that closes is missing in the next sample; one sample may be late.
+fn patience(cx: &Context) -> Span {
+    cx.sample * 2
+}

@@ -1,0 +1,186 @@
+//! Which connection is whose: flows that were declared without a port, and the connections seen of them.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+mod in_memory;
+
+use in_memory::{Rig, SECOND, Shape, connection};
+use protocol::Connection;
+use protocol::agent::{ConnectionReport, Report};
+use protocol::application::Declaration;
+use units::{Bytes, Rate, Span};
+use watermaster_control::{ChannelId, FlowExplanation, Input};
+
+const UNSEEN: &str = "nobody yet: no agent has seen a connection of it yet";
+
+fn mbps(mbps: u64) -> Rate {
+    Rate::from_mbps(mbps)
+}
+
+/// The first flow will be held to 6 Mbit/s, the second to 2, by the agent of their host.
+fn rig() -> (Rig, ChannelId) {
+    let parameters = policy::Parameters::default().with("rates", vec![mbps(6), mbps(2)]);
+    let policy = policy::by_name("static", &parameters).unwrap();
+    let shape = Shape::racks(2);
+    let mut rig = Rig::new(&shape, shape.config("static", policy, true), 1);
+    let agent = rig.agent("h0", &[0]);
+    rig.start("app", "job");
+    (rig, agent)
+}
+
+/// From host 0 to host 2: `connection` has 5000 as its destination's port.
+fn from(port: u16) -> Connection {
+    connection(0, 2, port)
+}
+
+fn standing(connection: Connection, delivered: u64, unsent: u64) -> ConnectionReport {
+    ConnectionReport {
+        connection,
+        delivered_bytes: Bytes::new(delivered),
+        unsent_bytes: Bytes::new(unsent),
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::ZERO,
+        retransmissions: 0,
+    }
+}
+
+/// A second passes, and the agent samples.
+fn sample(rig: &mut Rig, agent: ChannelId, connections: Vec<ConnectionReport>) {
+    rig.pass(SECOND);
+    let report = Report::Connections { sampled_ns: rig.now, connections };
+    rig.input(Input::Reported(agent, &report)).unwrap();
+    rig.pass(Span::ZERO);
+}
+
+fn shown(rig: &Rig) -> FlowExplanation {
+    rig.why("app", "job", 1)
+}
+
+fn complete(rig: &mut Rig, flow: &str) {
+    let done = Declaration::FlowComplete { job: "job".into(), flow: flow.into() };
+    rig.declare("app", done).unwrap();
+    rig.pass(Span::ZERO);
+}
+
+#[test]
+fn a_flow_whose_port_nobody_knows_is_not_enforced_until_a_connection_is_seen() {
+    let (mut rig, agent) = rig();
+    rig.flow("app", "job", 1, from(0), None).unwrap();
+    let why = shown(&rig);
+    assert_eq!((why.by.as_str(), why.flow.enforced_bps), (UNSEEN, None));
+    assert_eq!((why.flow.carriers, why.flow.failed), (vec![], None));
+    assert!(rig.paced().is_empty());
+
+    sample(&mut rig, agent, vec![standing(from(40_000), 0, 1_000)]);
+    let why = shown(&rig);
+    assert_eq!(why.by, "agent h0, by pacing");
+    assert_eq!((why.flow.carriers, why.flow.enforced_bps), (vec![from(40_000)], Some(mbps(6))));
+    assert_eq!(rig.paced(), [(from(40_000), mbps(6))].into());
+
+    complete(&mut rig, "1");
+    assert!(rig.paced().is_empty());
+}
+
+#[test]
+fn those_that_send_share_the_rate_and_get_it_back() {
+    let (mut rig, agent) = rig();
+    rig.flow("app", "job", 1, from(0), None).unwrap();
+    let both = |delivered, unsent| {
+        vec![standing(from(1), delivered, 1_000), standing(from(2), 10, unsent)]
+    };
+    sample(&mut rig, agent, both(0, 1_000));
+    assert_eq!(rig.paced(), [(from(1), mbps(3)), (from(2), mbps(3))].into());
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(mbps(6)));
+    // One has nothing to send any more.
+    for second in 1..5 {
+        sample(&mut rig, agent, both(second * 100, 0));
+    }
+    assert_eq!(rig.paced()[&from(1)], mbps(6));
+    // It is gone.
+    for second in 5..9 {
+        sample(&mut rig, agent, vec![standing(from(1), second * 100, 1_000)]);
+    }
+    assert_eq!(rig.paced(), [(from(1), mbps(6))].into());
+    // Another one comes, and its agent tells that the first has ended.
+    rig.input(Input::Reported(agent, &Report::Closed { connection: from(1) })).unwrap();
+    sample(&mut rig, agent, vec![standing(from(3), 0, 1_000)]);
+    assert_eq!(rig.paced(), [(from(3), mbps(6))].into());
+    assert_eq!(shown(&rig).flow.carriers, [from(3)]);
+}
+
+#[test]
+fn what_is_declared_with_more_ports_goes_first() {
+    let (mut rig, agent) = rig();
+    let any = |mut connection: Connection| {
+        connection.destination.set_port(0);
+        connection
+    };
+    rig.flow("app", "job", 1, any(from(0)), None).unwrap();
+    sample(&mut rig, agent, vec![standing(from(7), 0, 1), standing(from(8), 0, 1)]);
+    assert_eq!(shown(&rig).flow.carriers.len(), 2);
+    // Flow 2 has the source's port: it takes connection 7 with the next sample.
+    rig.flow("app", "job", 2, any(from(7)), None).unwrap();
+    sample(&mut rig, agent, vec![standing(from(7), 0, 1), standing(from(8), 0, 1)]);
+    assert_eq!(rig.paced(), [(from(7), mbps(2)), (from(8), mbps(6))].into());
+    // And flow 3 has both, and no limit.
+    rig.flow("app", "job", 3, from(8), None).unwrap();
+    sample(&mut rig, agent, vec![standing(from(7), 0, 1), standing(from(8), 0, 1)]);
+    assert_eq!(rig.paced(), [(from(7), mbps(2))].into());
+    assert_eq!(shown(&rig).by, UNSEEN);
+    // What fits less well is taken again when the better has ended.
+    complete(&mut rig, "2");
+    assert!(rig.paced().is_empty());
+    sample(&mut rig, agent, vec![standing(from(7), 0, 1)]);
+    assert_eq!(rig.paced(), [(from(7), mbps(6))].into());
+}
+
+#[test]
+fn several_flows_of_one_connection_get_the_sum() {
+    let (mut rig, agent) = rig();
+    rig.flow("app", "job", 1, from(0), None).unwrap();
+    sample(&mut rig, agent, vec![standing(from(7), 0, 1)]);
+    rig.flow("app", "job", 2, from(0), None).unwrap();
+    assert_eq!(rig.paced(), [(from(7), mbps(8))].into());
+    complete(&mut rig, "2");
+    assert_eq!(rig.paced(), [(from(7), mbps(6))].into());
+}
+
+/// What a connection delivered before the flow is not the flow's; what one that is gone delivered is.
+#[test]
+fn what_connections_deliver_one_after_another_adds_up() {
+    let (mut rig, agent) = rig();
+    sample(&mut rig, agent, vec![standing(from(1), 1_000, 0)]);
+    rig.flow("app", "job", 1, from(0), Some(50_000)).unwrap();
+    sample(&mut rig, agent, vec![standing(from(1), 4_000, 0)]);
+    assert_eq!(shown(&rig).flow.delivered_bytes, Bytes::new(3_000));
+    // Both reports of what has begun meanwhile count from its first octet.
+    sample(&mut rig, agent, vec![standing(from(1), 5_000, 0), standing(from(2), 500, 0)]);
+    assert_eq!(shown(&rig).flow.delivered_bytes, Bytes::new(4_500));
+    sample(&mut rig, agent, vec![standing(from(3), 2_000, 0)]);
+    sample(&mut rig, agent, vec![standing(from(3), 2_500, 0)]);
+    assert_eq!(shown(&rig).flow.delivered_bytes, Bytes::new(7_000));
+    assert_eq!(shown(&rig).flow.contradicted, None);
+}
+
+/// An agent that comes first knows nothing of what was before.
+#[test]
+fn of_a_connection_that_nobody_knew_before_only_what_follows_counts() {
+    let (mut rig, agent) = rig();
+    rig.flow("app", "job", 1, from(0), None).unwrap();
+    sample(&mut rig, agent, vec![standing(from(1), 1_000, 0)]);
+    assert_eq!(shown(&rig).flow.delivered_bytes, Bytes::ZERO);
+    sample(&mut rig, agent, vec![standing(from(1), 1_700, 0)]);
+    assert_eq!(shown(&rig).flow.delivered_bytes, Bytes::new(700));
+}
+
+/// A new agent is told of those that have joined; an agent that is gone has nothing enforced.
+#[test]
+fn an_agent_that_comes_back_holds_what_had_joined() {
+    let (mut rig, agent) = rig();
+    rig.flow("app", "job", 1, from(0), None).unwrap();
+    sample(&mut rig, agent, vec![standing(from(1), 0, 1)]);
+    rig.input(Input::AgentGone(agent)).unwrap();
+    assert_eq!(shown(&rig).flow.enforced_bps, None);
+    rig.agent("h0", &[0]);
+    rig.pass(Span::ZERO);
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(mbps(6)));
+}
