@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use testing::needs::{open_vswitch, root};
 use testing::wait::{eventually, settled};
@@ -328,4 +330,139 @@ fn a_queue_that_fills_ends_in_a_capped_acknowledgement() {
     };
     let medians = settled(delay, holds);
     assert!(holds(&medians), "{medians:?} ns");
+}
+
+/// Sends to everybody who connects, for as long as they read.
+const SENDER: &str = "
+import socket, threading
+server = socket.create_server(('0.0.0.0', 13562))
+print('ready', flush=True)
+while True:
+    peer, _ = server.accept()
+    def serve(peer=peer):
+        try:
+            while True:
+                peer.sendall(bytes(65536))
+        except OSError:
+            pass
+    threading.Thread(target=serve, daemon=True).start()
+";
+/// Fetches from the address that it is given, and says as which process.
+const FETCHER: &str = "
+import os, socket, sys
+print(os.getpid(), flush=True)
+peer = socket.create_connection((sys.argv[1], 13562))
+while peer.recv(65536):
+    pass
+";
+
+/// A Python program on a host of a lab; killed when dropped.
+struct OnHost {
+    child: Child,
+    out: BufReader<ChildStdout>,
+}
+
+impl OnHost {
+    fn start(lab: &str, host: &str, program: &str, argument: &str) -> Self {
+        let words = ["lab", "shell", lab, host, "--", "python3", "-c", program, argument];
+        let mut child = command(&words).stdout(Stdio::piped()).spawn().unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Self { child, out }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.out.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+}
+
+impl Drop for OnHost {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Two reduces on one host, as of Hadoop: nobody knows the ports of their ends, and one address and port
+/// sends to both. Each gets its own rate in the kernel, because the receiver's agent knows whose socket is
+/// whose.
+#[test]
+fn connections_of_two_processes_are_held_each_to_its_own_rate() {
+    if !root() {
+        return;
+    }
+    let (_folder, file) = scenario();
+    let rates = SCENARIO.replace("[\"10 Mbit/s\"]", "[\"6 Mbit/s\", \"2 Mbit/s\"]");
+    fs::write(&file, rates).unwrap();
+    let lab = format!("tjoins{}", std::process::id());
+    let up = done(&["lab", "up", &file, "--name", &lab, "--policy", "static", "--json"]);
+    let up: Value = serde_json::from_str(&up).unwrap();
+    let address = up["controller"].as_str().unwrap();
+    let status = done(&["status", "--controller", address, "--json"]);
+    let status: Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status["policy"], "static");
+
+    let of = |host: &str| {
+        let words = ["lab", "shell", &lab, host, "--", "hostname", "-I"];
+        done(&words).split_whitespace().next().unwrap().to_owned()
+    };
+    let (source, destination) = (of("h0"), of("h1"));
+    let mut sender = OnHost::start(&lab, "h0", SENDER, "");
+    assert_eq!(sender.line(), "ready");
+    let mut fetchers = [(); 2].map(|()| OnHost::start(&lab, "h1", FETCHER, &source));
+    let ends =
+        json!({ "source": format!("{source}:13562"), "destination": format!("{destination}:0") });
+    let mut declared = vec![json!({ "type": "job_start", "job": "sort" })];
+    let pids = fetchers.each_mut().map(|fetcher| fetcher.line().parse::<u32>().unwrap());
+    declared.extend(pids.iter().zip(["fast", "slow"]).map(|(pid, flow)| {
+        let processes = json!({ "destination": { "pid": pid } });
+        json!({ "type": "flow_request", "job": "sort", "flow": flow, "connection": ends, "processes": processes })
+    }));
+    let body = Value::from(declared).to_string();
+    let mut application = UnixStream::connect(address.strip_prefix("unix:").unwrap()).unwrap();
+    write!(
+        application,
+        "POST /v1/applications/engine/declarations HTTP/1.1\r\nHost: lab\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let explained = |flow: &str| -> Value {
+        let output = command(&[
+            "explain",
+            &format!("engine/sort/{flow}"),
+            "--controller",
+            address,
+            "--json",
+        ])
+        .output()
+        .unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_default()
+    };
+    // A busy machine may give less than the rate, but never more.
+    let goes = |flow: &str, rate: u64| {
+        let shown = settled(
+            || explained(flow),
+            |shown| {
+                let measured = shown["flow"]["measured_bps"].as_u64().unwrap_or(0);
+                shown["flow"]["enforced_bps"] == rate && (rate / 2..rate).contains(&measured)
+            },
+        );
+        let measured = shown["flow"]["measured_bps"].as_u64().unwrap();
+        assert!(shown["flow"]["enforced_bps"] == rate && measured < rate, "{shown:#}");
+        assert_eq!(shown["by"], "agent lab, by pacing", "{shown:#}");
+        shown["flow"]["carriers"].as_array().unwrap().clone()
+    };
+    let (fast, slow) = (goes("fast", 6_000_000), goes("slow", 2_000_000));
+    assert!(fast.len() == 1 && slow.len() == 1 && fast != slow, "{fast:?} {slow:?}");
+
+    // One dies without a word: nothing of its flow is in force, and the other's limit stands.
+    kill(pids[1]);
+    let gone = settled(|| explained("slow"), |shown| shown["flow"]["carriers"] == json!([]));
+    assert_eq!(gone["flow"]["enforced_bps"], Value::Null, "{gone:#}");
+    assert_eq!(gone["by"], "nobody yet: no agent has seen a connection of it yet", "{gone:#}");
+    assert_eq!(goes("fast", 6_000_000), fast);
+    drop((sender, fetchers));
+    done(&["lab", "down", &lab]);
 }

@@ -476,6 +476,7 @@ impl Application {
                 source: SocketAddr::new(of(source).into(), u16::try_from(port).unwrap_or(1)),
                 destination: SocketAddr::new(of(destination).into(), 80),
             },
+            processes: protocol::Processes::default(),
             bytes: Some(bytes),
         }
     }

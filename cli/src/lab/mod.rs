@@ -270,6 +270,9 @@ impl Down {
 }
 
 /// Enter a node of a lab, or run a command there
+///
+/// Where daemons govern the lab, they govern the connections of what runs there, and it ends with the
+/// lab.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  sudo watermaster lab shell demo h0\n  \
                         sudo watermaster lab shell demo s0 -- tc -s qdisc")]
@@ -303,6 +306,7 @@ impl Shell {
         }
         let shell = || vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into())];
         let command = if self.command.is_empty() { shell() } else { self.command };
+        ::lab::enter(&journal).map_err(failed)?;
         let error = Program::new("ip").args(["netns", "exec", &namespace]).args(command).exec();
         Err(Failure::failed(format_args!("ip netns exec: {error}; install iproute2")))
     }

@@ -7,9 +7,9 @@ use control::record::{Content, Record};
 use control::{Input, Output};
 use controller::replay::Replayed;
 use model::PortWatch;
-use protocol::Connection;
 use protocol::agent::{Command, Commands, Report};
 use protocol::application::Declaration;
+use protocol::{Connection, Process, Processes};
 use serde::Serialize;
 use serde_json::{Value, json};
 use units::Time;
@@ -262,14 +262,25 @@ fn declared(declaration: &Declaration) -> String {
             let total: u64 = reduces.iter().map(|portion| portion.bytes.get()).sum();
             format!("job {job}: map {map} has {total} B for {} reduces", reduces.len())
         }
-        Declaration::FlowRequest { job, flow, connection, bytes } => {
+        Declaration::FlowRequest { job, flow, connection, processes, bytes } => {
             let size = bytes.map_or_else(|| "a stream".to_owned(), |bytes| bytes.to_string());
-            format!("job {job}: flow {flow} begins, {}, {size}", ends(connection))
+            let Processes { source, destination } = processes;
+            let who = [(source, "from"), (destination, "to")];
+            let who = who.into_iter().filter_map(|(end, way)| Some((end.as_ref()?, way)));
+            let who: String = who.map(|(end, way)| format!(", {way} {}", process(end))).collect();
+            format!("job {job}: flow {flow} begins, {}{who}, {size}", ends(connection))
         }
         Declaration::FlowComplete { job, flow } => format!("job {job}: flow {flow} is complete"),
         Declaration::Streams { job, samples } => {
             format!("job {job}: samples of {} streams", samples.len())
         }
+    }
+}
+
+fn process(process: &Process) -> String {
+    match process {
+        Process::Pid(pid) => format!("process {pid}"),
+        Process::Cgroup(path) => format!("control group {path}"),
     }
 }
 
@@ -333,5 +344,9 @@ fn wanted(command: &Command) -> String {
             format!("{node} {interface} {what}")
         }
         Command::Sample { every_ns } => format!("samples every {every_ns}"),
+        Command::Identify { processes } => {
+            let all: Vec<String> = processes.iter().map(process).collect();
+            format!("look for connections of {}", all.join(", "))
+        }
     }
 }

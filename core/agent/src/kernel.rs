@@ -6,8 +6,8 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use model::{Cap, PortWatch};
-use protocol::Connection;
 use protocol::agent::ConnectionReport;
+use protocol::{Connection, Process};
 use units::{Rate, Time};
 
 use crate::lease::Leases;
@@ -179,7 +179,7 @@ impl Actuator for Kernel {
     }
 
     /// Nobody sends here.
-    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure> {
+    fn sample(&mut self, _: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
         Ok(Vec::new())
     }
 }

@@ -7,8 +7,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use protocol::Connection;
-use protocol::agent::{Capability, Command, Commands, Host, Report};
+use protocol::agent::{Capability, Command, Commands, Host, MOST_IDENTIFIED, Report};
+use protocol::{Connection, Process};
 use units::{Rate, Span, Time};
 
 use crate::lease::{Leases, Stale};
@@ -71,6 +71,8 @@ pub struct Agent {
     /// Time between two samples of connections, and when the last was taken.
     every: Option<Span>,
     sampled: Time,
+    /// Whose connections are looked for in samples.
+    identified: Vec<Process>,
 }
 
 /// What complete commands ask for.
@@ -81,6 +83,7 @@ struct Kept {
     classes: BTreeSet<(PortNumber, Connection)>,
     watched: BTreeSet<PortNumber>,
     sampled: bool,
+    identified: bool,
 }
 
 impl Agent {
@@ -97,6 +100,7 @@ impl Agent {
             watched: BTreeSet::new(),
             every: None,
             sampled: Time::ZERO,
+            identified: Vec::new(),
         }
     }
 
@@ -115,6 +119,11 @@ impl Agent {
     /// The highest epoch that was obeyed.
     pub fn epoch(&self) -> u64 {
         self.leases.epoch()
+    }
+
+    /// Whose connections it looks for.
+    pub fn identified(&self) -> &[Process] {
+        &self.identified
     }
 
     /// Its ports.
@@ -143,8 +152,9 @@ impl Agent {
     }
 
     /// The connection to the controller is gone: nobody wants samples until somebody asks for them.
-    pub const fn disconnected(&mut self) {
+    pub fn disconnected(&mut self) {
         self.every = None;
+        self.identified.clear();
     }
 
     /// Carries out commands that arrive at `now`, and answers. A command that fails is reported and
@@ -262,6 +272,13 @@ impl Agent {
                 self.every = Some((*every_ns).max(FASTEST));
                 kept.sampled = true;
             }
+            Command::Identify { processes } => {
+                if processes.len() > MOST_IDENTIFIED {
+                    return Err(format!("no more than {MOST_IDENTIFIED} processes are looked for"));
+                }
+                self.identified.clone_from(processes);
+                kept.identified = true;
+            }
         }
         Ok(())
     }
@@ -281,6 +298,7 @@ impl Agent {
                 self.find(node, interface).is_ok_and(|port| self.watched.contains(&port))
             }
             Command::Sample { .. } => self.every.is_some(),
+            Command::Identify { .. } => !self.identified.is_empty(),
         }
     }
 
@@ -294,7 +312,7 @@ impl Agent {
         kept: &Kept,
     ) -> Vec<(Command, Failure)> {
         // All of it is here, so that nothing that commands ask for is left standing.
-        let Kept { limits, windows, classes, watched, sampled } = kept;
+        let Kept { limits, windows, classes, watched, sampled, identified } = kept;
         let mut failed = Vec::new();
         for connection in over(&self.limits, limits, self.epoch()) {
             match actuator.execute(now, &Operation::Pace { connection, rate: None }) {
@@ -331,6 +349,9 @@ impl Agent {
         }
         if !sampled {
             self.every = None;
+        }
+        if !identified {
+            self.identified.clear();
         }
         failed
     }
@@ -376,7 +397,7 @@ impl Agent {
         }
         if self.every.is_some_and(|every| self.sampled + every <= now) {
             self.sampled = now;
-            let open = actuator.sample();
+            let open = actuator.sample(&self.identified);
             let parts = open.iter().flat_map(|open| open.chunks(REPORT));
             reports.extend(
                 parts.map(|part| Report::Connections {

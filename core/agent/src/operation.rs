@@ -4,8 +4,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use model::{Cap, PortWatch, Severity};
-use protocol::Connection;
 use protocol::agent::ConnectionReport;
+use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
 
 /// A port of an agent, by its place in the configuration.
@@ -69,11 +69,12 @@ pub trait Actuator {
     /// It failed. What stood before stands.
     fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure>;
 
-    /// How all open connections stand.
+    /// How all open connections stand, and which of them these `processes` have. One that isn't there has
+    /// none.
     ///
     /// # Errors
     /// They can't be read.
-    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure>;
+    fn sample(&mut self, processes: &[Process]) -> Result<Vec<ConnectionReport>, Failure>;
 }
 
 /// What a port tells.

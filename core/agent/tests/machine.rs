@@ -7,8 +7,8 @@ use agent::{
 };
 use model::{Cap, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
-use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Report};
+use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
 
 const LEASE: Span = Span::from_secs(3);
@@ -70,7 +70,7 @@ impl Actuator for Failing<'_> {
         self.0.execute(now, operation)
     }
 
-    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure> {
+    fn sample(&mut self, _: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
         let report = |source| ConnectionReport {
             connection: connection(source),
             delivered_bytes: Bytes::ZERO,
@@ -78,6 +78,7 @@ impl Actuator for Failing<'_> {
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::ZERO,
             retransmissions: 0,
+            processes: Vec::new(),
         };
         Ok((0..2_500).map(report).collect())
     }

@@ -10,8 +10,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use model::{Cap, LinkId, NodeId};
-use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, Host, Report};
+use protocol::{Connection, Process};
 use units::{Rate, Span, Time};
 
 use crate::budget::Budget;
@@ -410,6 +410,14 @@ impl Agents {
         }
         self.addressed.insert(channel);
         true
+    }
+
+    /// Has an agent look for the connections of these processes only.
+    pub(crate) fn identify(&mut self, channel: ChannelId, processes: Vec<Process>) {
+        if let Some(agent) = self.agents.get_mut(&channel).filter(|agent| !agent.complete) {
+            agent.send(Command::Identify { processes });
+            self.addressed.insert(channel);
+        }
     }
 
     /// Has the agent of the node where a link begins cap windows there; whether there is one.

@@ -52,6 +52,9 @@ struct Pair {
 struct Carrier {
     reported: Time,
     delivered: Bytes,
+    /// When it was reported first, by the controller's clock, and what it had delivered before.
+    since: Time,
+    before: Bytes,
     /// When it last had something to send; never, where it only receives.
     sent: Option<Time>,
     /// Whether that was lately, so that it counts where the pair's rate is divided.
@@ -215,17 +218,31 @@ impl Desired {
         all.filter(move |connection| connection.source.ip() == address)
     }
 
-    /// What a connection had delivered when it was reported last.
-    pub(crate) fn delivered(&self, ends: (NodeId, NodeId), of: &Connection) -> Option<Bytes> {
-        self.pairs.get(&ends)?.connections.get(of).map(|carrier| carrier.delivered)
+    /// What a connection that was reported had delivered before a flow that was declared at `declared`:
+    /// when it was reported last, or nothing that matters to it where it was reported first since then.
+    pub(crate) fn delivered_before(
+        &self,
+        ends: (NodeId, NodeId),
+        of: &Connection,
+        declared: Time,
+    ) -> Option<Bytes> {
+        let carrier = self.pairs.get(&ends)?.connections.get(of)?;
+        Some(if carrier.since >= declared { carrier.before } else { carrier.delivered })
     }
 
-    /// Notes how a connection of a pair stands; no more than `most` of each pair.
+    /// Whether a connection of a pair was reported.
+    pub(crate) fn is_reported(&self, ends: (NodeId, NodeId), of: &Connection) -> bool {
+        self.pairs.get(&ends).is_some_and(|pair| pair.connections.contains_key(of))
+    }
+
+    /// Notes how a connection of a pair stands, which had delivered `before` if it is new; no more than
+    /// `most` of each pair.
     pub(crate) fn note_carrier(
         &mut self,
         cx: &Context,
         ends: (NodeId, NodeId),
         report: &ConnectionReport,
+        before: Bytes,
         most: usize,
     ) {
         let pair = self.pairs.entry(ends).or_default();
@@ -233,7 +250,11 @@ impl Desired {
         if is_new && pair.connections.len() >= most {
             return;
         }
-        let carrier = pair.connections.entry(report.connection).or_default();
+        let carrier = pair.connections.entry(report.connection).or_insert_with(|| Carrier {
+            since: cx.now,
+            before,
+            ..Carrier::default()
+        });
         let waits = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
         // When a new one delivered what it has is not known.
         if waits || !is_new && report.delivered_bytes > carrier.delivered {
@@ -330,6 +351,7 @@ mod tests {
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::ZERO,
             retransmissions: 0,
+            processes: Vec::new(),
         }
     }
 
@@ -360,10 +382,11 @@ mod tests {
         let config = crate::config::Config::new("tcp", policy);
         let (mut desired, now) = (Desired::default(), Time::ZERO + Span::from_secs(1));
         let cx = &Context::new(&config, 1, now);
-        let share =
-            |desired: &Desired, port| desired.grant(&connection(port), (&[], 1), || Some(ENDS)).rate;
+        let share = |desired: &Desired, port| {
+            desired.grant(&connection(port), (&[], 1), || Some(ENDS)).rate
+        };
         for port in [1, 2] {
-            desired.note_carrier(cx, ENDS, &sent(port, 0), 10);
+            desired.note_carrier(cx, ENDS, &sent(port, 0), Bytes::ZERO, 10);
         }
         let access = Rate::from_mbps(100);
         let stands = (Bytes::ZERO, true);

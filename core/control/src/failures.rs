@@ -18,6 +18,7 @@ enum Thing {
     Window(String, String, Option<Connection>),
     Watch(String, String),
     Samples,
+    Processes,
 }
 
 impl Thing {
@@ -30,6 +31,7 @@ impl Thing {
             }
             Command::Watch { node, interface, .. } => Self::Watch(node.clone(), interface.clone()),
             Command::Sample { .. } => Self::Samples,
+            Command::Identify { .. } => Self::Processes,
         }
     }
 
@@ -40,6 +42,7 @@ impl Thing {
             Self::Window(node, interface, _) => format!("a window at {node} {interface}"),
             Self::Watch(node, interface) => format!("watching {node} {interface}"),
             Self::Samples => "samples of connections".into(),
+            Self::Processes => "looking for processes".into(),
         }
     }
 }

@@ -16,15 +16,15 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
 use model::{Cap, PortWatch, Severity, Thresholds};
-use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
+use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every part begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x07";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x08";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -585,10 +585,11 @@ macro_rules! fields {
 
 fields! {
     Connection { source, destination }
+    Processes { source, destination }
     Portion { task, bytes }
     StreamReport { flow, delivered_bytes, sender_queue_bytes, receiver_queue_bytes }
     ConnectionReport {
-        connection, delivered_bytes, unsent_bytes, in_flight_bytes, rtt_ns, retransmissions
+        connection, delivered_bytes, unsent_bytes, in_flight_bytes, rtt_ns, retransmissions, processes
     }
     Host { name, addresses }
     Commands { epoch, sequence, lease_ns, complete, commands }
@@ -629,7 +630,7 @@ tagged! {
         1 => JobComplete { job }
         2 => TaskHost { job, task, host }
         3 => Size { job, map, reduces }
-        4 => FlowRequest { job, flow, connection, bytes }
+        4 => FlowRequest { job, flow, connection, processes, bytes }
         5 => FlowComplete { job, flow }
         6 => Streams { job, samples }
     }
@@ -649,6 +650,7 @@ tagged! {
         2 => Window { node, interface, connection, cap }
         3 => Watch { node, interface, watch }
         4 => Sample { every_ns }
+        5 => Identify { processes }
     }
     Capability {
         0 => Pacing {}
@@ -662,6 +664,29 @@ tagged! {
         1 => Low {}
         2 => Medium {}
         3 => High {}
+    }
+}
+
+impl Coded for Process {
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Pid(pid) => {
+                out.push(0);
+                pid.write(out);
+            }
+            Self::Cgroup(path) => {
+                out.push(1);
+                path.write(out);
+            }
+        }
+    }
+
+    fn read(from: &mut Reader<'_>) -> Option<Self> {
+        Some(match from.byte()? {
+            0 => Self::Pid(Coded::read(from)?),
+            1 => Self::Cgroup(Coded::read(from)?),
+            _ => return None,
+        })
     }
 }
 

@@ -7,9 +7,9 @@ use in_memory::{Rig, SECOND, Shape, address, connection, even, metered, segment,
 use model::Severity;
 use openflow::switch::Output as Answers;
 use openflow::{Message, PortNo, Reply, Role, RoleMessage};
-use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
+use protocol::{Connection, Processes};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{Change, ChannelId, Controller, Input, LEASE, Output};
 
@@ -30,6 +30,7 @@ fn report(connection: Connection, delivered: u64, unsent: u64) -> ConnectionRepo
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::from_micros(100),
         retransmissions: 0,
+        processes: Vec::new(),
     }
 }
 
@@ -51,6 +52,7 @@ fn an_agent_that_never_confirms_costs_no_memory() {
         job: "small".into(),
         flow: "1".into(),
         connection: small,
+        processes: Processes::default(),
         bytes: Some(Bytes::new(100_000_000)),
     };
     let complete = Declaration::FlowComplete { job: "small".into(), flow: "1".into() };
@@ -817,6 +819,7 @@ fn what_comes_and_goes_in_one_turn_changes_nothing_for_others() {
         job: "j".into(),
         flow: flow.to_string(),
         connection: connection(0, 3, 1000 + u16::try_from(flow).unwrap()),
+        processes: Processes::default(),
         bytes: Some(Bytes::new(bytes)),
     };
     let crowded = || {
@@ -878,6 +881,7 @@ fn renewals_are_spread() {
         job: "j".into(),
         flow: flow.to_string(),
         connection: connection(0, 3, 1000 + u16::try_from(flow).unwrap()),
+        processes: Processes::default(),
         bytes: Some(Bytes::new(1 + flow)),
     };
     let end = rig.now + SECOND * 30;

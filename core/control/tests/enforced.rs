@@ -135,6 +135,7 @@ fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::ZERO,
             retransmissions: 0,
+            processes: Vec::new(),
         }],
     };
     for second in 1..9 {
@@ -166,6 +167,7 @@ fn foreign_connections_in_a_report_are_left_out_and_told() {
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::ZERO,
         retransmissions: 0,
+        processes: Vec::new(),
     });
     for _ in 0..2 {
         rig.pass(SECOND);
@@ -190,6 +192,7 @@ fn what_an_agent_said_goes_with_it() {
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::ZERO,
             retransmissions: 0,
+            processes: Vec::new(),
         }];
         let report = Report::Connections { sampled_ns: rig.now, connections: reports.to_vec() };
         rig.pass(Span::from_millis(10));

@@ -22,9 +22,9 @@ use engine::random::Stream;
 use in_memory::{End, Host, SECOND, Shape, address, connection, port, segment, step};
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{Config as SessionConfig, Event, PortNo, Session, Side};
-use protocol::Connection;
 use protocol::agent::{Command, Commands, Report};
 use protocol::application::Declaration;
+use protocol::{Connection, Processes};
 use rand::RngExt as _;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{ChannelId, Controller, Digest, Input, Output};
@@ -481,7 +481,13 @@ impl World {
         let bytes = Some(Bytes::new(bytes));
         self.declare(
             number,
-            Declaration::FlowRequest { job, flow: flow.to_string(), connection, bytes },
+            Declaration::FlowRequest {
+                job,
+                flow: flow.to_string(),
+                connection,
+                processes: Processes::default(),
+                bytes,
+            },
         );
     }
 

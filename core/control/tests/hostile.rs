@@ -8,6 +8,7 @@ mod in_memory;
 use in_memory::{Rig, SECOND, Shape, address, connection, step};
 use model::Severity;
 use proptest::prelude::*;
+use protocol::Processes;
 use protocol::agent::{Command, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use units::{Bytes, Span, Time};
@@ -86,7 +87,13 @@ fn declaration() -> impl Strategy<Value = Declaration> {
         (job(), number(), 0_u32..7, 0_u32..7, 0_u16..2, prop::option::of(amount())).prop_map(
             |(job, flow, from, to, port, bytes)| {
                 let connection = connection(from, to, port);
-                Declaration::FlowRequest { job, flow: name(flow), connection, bytes }
+                Declaration::FlowRequest {
+                    job,
+                    flow: name(flow),
+                    connection,
+                    processes: Processes::default(),
+                    bytes,
+                }
             }
         ),
         (job(), number())
@@ -130,6 +137,7 @@ fn report() -> impl Strategy<Value = Report> {
                         in_flight_bytes: Bytes::MAX,
                         rtt_ns: Span::MAX,
                         retransmissions: u32::MAX,
+                        processes: Vec::new(),
                     }
                 });
                 Report::Connections {

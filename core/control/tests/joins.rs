@@ -4,9 +4,9 @@
 mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, connection};
-use protocol::Connection;
 use protocol::agent::{ConnectionReport, Report};
 use protocol::application::Declaration;
+use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span};
 use watermaster_control::{ChannelId, FlowExplanation, Input};
 
@@ -40,6 +40,7 @@ fn standing(connection: Connection, delivered: u64, unsent: u64) -> ConnectionRe
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::ZERO,
         retransmissions: 0,
+        processes: Vec::new(),
     }
 }
 
@@ -183,4 +184,138 @@ fn an_agent_that_comes_back_holds_what_had_joined() {
     rig.agent("h0", &[0]);
     rig.pass(Span::ZERO);
     assert_eq!(shown(&rig).flow.enforced_bps, Some(mbps(6)));
+}
+
+fn request(rig: &mut Rig, flow: &str, packets: Connection, processes: Processes) {
+    let declaration = Declaration::FlowRequest {
+        job: "job".into(),
+        flow: flow.into(),
+        connection: packets,
+        processes,
+        bytes: None,
+    };
+    rig.declare("app", declaration).unwrap();
+    rig.pass(Span::ZERO);
+}
+
+fn received_by(pid: u32) -> Processes {
+    Processes { destination: Some(Process::Pid(pid)), ..Processes::default() }
+}
+
+/// What the agent of the receiver samples of a connection: its other direction, and who has it.
+fn received(connection: Connection, pid: u32) -> ConnectionReport {
+    let Connection { source, destination } = connection;
+    let back = Connection { source: destination, destination: source };
+    ConnectionReport { processes: vec![Process::Pid(pid)], ..standing(back, 0, 0) }
+}
+
+/// Two reduces on one host fetch from one port of another: only the receiver's agent can tell them apart.
+#[test]
+fn two_processes_of_one_host_are_told_apart_by_the_receivers_agent() {
+    let (mut rig, agent) = rig();
+    let receiver = rig.agent("h2", &[2]);
+    // As of a shuffle: the source's port is known.
+    let fetch = |port: u16| {
+        let Connection { source, destination } = from(13_562);
+        let destination = (destination.ip(), port).into();
+        Connection { source, destination }
+    };
+    request(&mut rig, "1", fetch(0), received_by(71));
+    request(&mut rig, "2", fetch(0), received_by(72));
+    let asked = rig.agents[&receiver].machine.identified().to_vec();
+    assert_eq!(asked, [Process::Pid(71), Process::Pid(72)]);
+    let both = || vec![standing(fetch(1), 500, 1), standing(fetch(2), 500, 1)];
+    sample(&mut rig, agent, both());
+    assert_eq!(shown(&rig).by, UNSEEN);
+    assert!(rig.paced().is_empty());
+    // They are held as soon as the receiver's agent tells whose they are.
+    sample(&mut rig, receiver, vec![received(fetch(1), 72), received(fetch(2), 71)]);
+    assert_eq!(rig.paced(), [(fetch(1), mbps(2)), (fetch(2), mbps(6))].into());
+    assert_eq!(shown(&rig).flow.carriers, [fetch(2)]);
+    // A third connection is nobody's.
+    let mut three = both();
+    three.push(standing(fetch(3), 0, 1));
+    sample(&mut rig, agent, three);
+    assert_eq!(rig.paced().len(), 2);
+    // A process that has nothing to do with flows any more isn't asked for.
+    complete(&mut rig, "2");
+    assert_eq!(rig.agents[&receiver].machine.identified(), [Process::Pid(71)]);
+    assert_eq!(rig.paced(), [(fetch(2), mbps(6))].into());
+    // It dies without a word: its connection is in no sample any more.
+    for _ in 0..4 {
+        sample(&mut rig, agent, vec![]);
+        sample(&mut rig, receiver, vec![]);
+    }
+    assert_eq!((rig.paced().len(), shown(&rig).by.as_str()), (0, UNSEEN));
+}
+
+/// Who names a process goes before who names a port, and who names nothing takes what is left.
+#[test]
+fn a_process_says_more_than_a_port() {
+    let (mut rig, agent) = rig();
+    let any = |mut connection: Connection| {
+        connection.destination.set_port(0);
+        connection
+    };
+    request(
+        &mut rig,
+        "1",
+        any(from(0)),
+        Processes { source: Some(Process::Pid(7)), ..Processes::default() },
+    );
+    request(&mut rig, "2", any(from(9)), Processes::default());
+    let of_7 = |connection| ConnectionReport {
+        processes: vec![Process::Pid(7)],
+        ..standing(connection, 0, 1)
+    };
+    sample(&mut rig, agent, vec![of_7(from(9)), standing(from(8), 0, 1)]);
+    assert_eq!(rig.paced(), [(from(9), mbps(6))].into());
+    // The socket is handed to another process.
+    sample(&mut rig, agent, vec![standing(from(9), 0, 1)]);
+    assert_eq!(rig.paced(), [(from(9), mbps(2))].into());
+}
+
+/// Bytes from before anybody knew whose they are, are the flow's if it was declared before.
+#[test]
+fn a_flow_gets_all_bytes_of_a_connection_that_began_after_it() {
+    let (mut rig, agent) = rig();
+    let receiver = rig.agent("h2", &[2]);
+    sample(&mut rig, agent, vec![]);
+    let mut packets = from(0);
+    packets.destination.set_port(0);
+    request(&mut rig, "1", packets, received_by(71));
+    sample(&mut rig, agent, vec![standing(from(1), 700, 1)]);
+    assert_eq!(shown(&rig).flow.delivered_bytes, Bytes::ZERO, "nobody knows whose they are");
+    sample(&mut rig, receiver, vec![received(from(1), 71)]);
+    sample(&mut rig, agent, vec![standing(from(1), 1_000, 1)]);
+    assert_eq!(shown(&rig).flow.delivered_bytes, Bytes::new(1_000));
+}
+
+#[test]
+fn wrong_processes_are_refused_with_their_field() {
+    let (mut rig, _) = rig();
+    for path in ["", "x", "/", "/a/../b", "/a//b", &format!("/{}", "a".repeat(1024))] {
+        let processes =
+            Processes { source: Some(Process::Cgroup(path.into())), ..Processes::default() };
+        let flow = Declaration::FlowRequest {
+            job: "job".into(),
+            flow: "1".into(),
+            connection: from(0),
+            processes,
+            bytes: None,
+        };
+        let refused = rig.declare("app", flow).unwrap_err();
+        assert_eq!(refused.field, "processes.source", "{path}");
+    }
+    for pid in 0..300 {
+        let flow = Declaration::FlowRequest {
+            job: "job".into(),
+            flow: pid.to_string(),
+            connection: from(0),
+            processes: Processes { source: Some(Process::Pid(pid)), ..Processes::default() },
+            bytes: None,
+        };
+        let done = rig.declare("app", flow);
+        assert_eq!(done.is_ok(), pid < 256, "{pid}: {done:?}");
+    }
 }

@@ -103,6 +103,7 @@ fn reports_beyond_the_limit_are_refused_and_the_others_count() {
             in_flight_bytes: Bytes::ZERO,
             rtt_ns: Span::from_micros(100),
             retransmissions: 0,
+            processes: Vec::new(),
         }],
     };
     let delivered = |rig: &Rig, flow| rig.why("a", "j", flow).flow.delivered_bytes.get();

@@ -6,9 +6,9 @@ mod in_memory;
 use in_memory::{SECOND, Shape, address, connection, step};
 use model::{Cap, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
-use protocol::Connection;
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
+use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::record::{
     self, Configuration, Content, Continuation, Fnv, Record, RecordError, Records,
@@ -131,18 +131,24 @@ fn declarations() -> Vec<Declaration> {
             job: job(),
             flow: "1".into(),
             connection: connection(0, 3, 1),
+            processes: Processes::default(),
             bytes: Some(Bytes::new(300_000_000)),
         },
         Declaration::FlowRequest {
             job: "small".into(),
             flow: "1".into(),
             connection: connection(1, 4, 1),
+            processes: Processes::default(),
             bytes: Some(Bytes::new(1_000)),
         },
         Declaration::FlowRequest {
             job: job(),
             flow: "2".into(),
             connection: connection(2, 3, 9),
+            processes: Processes {
+                source: Some(Process::Pid(7)),
+                destination: Some(Process::Cgroup("/a".into())),
+            },
             bytes: None,
         },
         Declaration::Streams {
@@ -346,7 +352,7 @@ fn the_form_is_bound_to_its_version() {
     let [.., version] = *record::MAGIC;
     assert_eq!(
         (version, format!("{:016x}", sum.0)),
-        (7, "d11e2c70a32c180e".into()),
+        (8, "3b3b2167bbf01e93".into()),
         "the form has changed: raise the version in MAGIC, then write both here"
     );
 }
@@ -371,6 +377,7 @@ fn commands() -> Vec<Command> {
         },
         Command::Watch { node: node(), interface: interface(), watch },
         Command::Sample { every_ns: Span::from_nanos(7) },
+        Command::Identify { processes: vec![Process::Pid(8), Process::Cgroup("/b".into())] },
     ]
 }
 
@@ -385,6 +392,7 @@ fn reports() -> Vec<Report> {
         in_flight_bytes: Bytes::new(3),
         rtt_ns: Span::from_nanos(4),
         retransmissions: 5,
+        processes: vec![Process::Pid(6)],
     };
     let host = protocol::agent::Host { name: "h0".into(), addresses: vec![address(0)] };
     let congested = |severity| Report::Congested {

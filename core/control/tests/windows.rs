@@ -10,9 +10,9 @@ use model::{
     Network, NodeId, NodeKind, Observation, PortWatch, Severity, Thresholds, Topology,
 };
 use policy::{Policy, Watch};
-use protocol::Connection;
 use protocol::agent::{Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::Declaration;
+use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::record::{self, Configuration, Content, Record, Records};
 use watermaster_control::{
@@ -85,8 +85,8 @@ impl Actuator for Refusing<'_> {
         self.0.execute(now, operation)
     }
 
-    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure> {
-        self.0.sample()
+    fn sample(&mut self, processes: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
+        self.0.sample(processes)
     }
 }
 
@@ -160,7 +160,13 @@ impl Rig {
         let (job, connection) = (|| String::from("sort"), connection(1));
         for declaration in [
             Declaration::JobStart { job: job() },
-            Declaration::FlowRequest { job: job(), flow: "1".into(), connection, bytes: None },
+            Declaration::FlowRequest {
+                job: job(),
+                flow: "1".into(),
+                connection,
+                processes: Processes::default(),
+                bytes: None,
+            },
         ] {
             let declared = Input::Declared { application: "app", declaration: &declaration };
             assert_eq!(rig.told(declared), []);
@@ -252,6 +258,7 @@ fn the_rate_of_a_pair_is_divided_among_those_that_send() {
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::ZERO,
         retransmissions: 0,
+        processes: Vec::new(),
     };
     let connections = [(1, 10), (2, 10), (3, 0)].map(report).to_vec();
     let report = Report::Connections { sampled_ns: rig.now, connections };
@@ -312,7 +319,13 @@ fn a_flow_that_enters_again_is_held_to_nothing() {
     let mut rig = Rig::with_a_flow();
     let (job, connection) = ("sort".into(), connection(2));
     let bytes = Some(Bytes::new(1_000_000));
-    let declaration = Declaration::FlowRequest { job, flow: "2".into(), connection, bytes };
+    let declaration = Declaration::FlowRequest {
+        job,
+        flow: "2".into(),
+        connection,
+        processes: Processes::default(),
+        bytes,
+    };
     rig.told(Input::Declared { application: "app", declaration: &declaration });
     let (flow, limit) = (FlowId(1), Some(Rate::from_mbps(5)));
     assert_eq!(rig.decided([Directive::Pace { flow, limit }]), [paced(2, limit)]);
@@ -324,6 +337,7 @@ fn a_flow_that_enters_again_is_held_to_nothing() {
         in_flight_bytes: Bytes::ZERO,
         rtt_ns: Span::ZERO,
         retransmissions: 0,
+        processes: Vec::new(),
     }];
     let report = Report::Connections { sampled_ns: rig.now, connections };
     let commands = rig.told(Input::Reported(rig.channel, &report));
@@ -459,7 +473,13 @@ fn a_switch_that_is_not_connected_caps_nothing() {
     let (job, connection) = (|| String::from("sort"), connection(1));
     for declaration in [
         Declaration::JobStart { job: job() },
-        Declaration::FlowRequest { job: job(), flow: "1".into(), connection, bytes: None },
+        Declaration::FlowRequest {
+            job: job(),
+            flow: "1".into(),
+            connection,
+            processes: Processes::default(),
+            bytes: None,
+        },
     ] {
         let input = Input::Declared { application: "app", declaration: &declaration };
         controller.observe(Time::ZERO, input).unwrap();

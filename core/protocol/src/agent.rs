@@ -12,7 +12,7 @@ use model::{Cap, PortWatch, Severity};
 use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate, Span, Time};
 
-use crate::Connection;
+use crate::{Connection, Process};
 
 /// From an agent to the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +96,7 @@ pub struct Host {
 }
 
 /// How a connection stands, seen by the kernel at its sender. All amounts are payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ConnectionReport {
@@ -112,7 +112,13 @@ pub struct ConnectionReport {
     pub rtt_ns: Span,
     /// Segments sent again.
     pub retransmissions: u32,
+    /// Who has its source, of those that the controller asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub processes: Vec<Process>,
 }
+
+/// Processes that an agent looks for.
+pub const MOST_IDENTIFIED: usize = 256;
 
 /// What an agent can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -214,6 +220,11 @@ pub enum Command {
         /// Time between two reports.
         every_ns: Span,
     },
+    /// Tell in reports which connections these have, and no others.
+    Identify {
+        /// At most [`MOST_IDENTIFIED`].
+        processes: Vec<Process>,
+    },
 }
 
 impl Command {
@@ -224,7 +235,7 @@ impl Command {
             Self::Prioritize { .. } => Capability::Priorities,
             Self::Window { .. } => Capability::Windows,
             Self::Watch { .. } => Capability::Watching,
-            Self::Sample { .. } => Capability::Statistics,
+            Self::Sample { .. } | Self::Identify { .. } => Capability::Statistics,
         }
     }
 
@@ -235,6 +246,7 @@ impl Command {
             Self::Prioritize { priority, .. } => *priority == 0,
             Self::Window { cap, .. } => cap.is_none(),
             Self::Watch { watch, .. } => watch.is_none(),
+            Self::Identify { processes } => processes.is_empty(),
             Self::Sample { .. } => false,
         }
     }

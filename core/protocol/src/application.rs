@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use units::Bytes;
 
-use crate::Connection;
+use crate::{Connection, Processes};
 
 /// One northbound message. Names and meanings are those of Phurti, section 5.1; amounts are payload.
 /// Jobs and flows are named as the application likes, unique within the application.
@@ -50,6 +50,9 @@ pub enum Declaration {
         flow: String,
         /// Its packets.
         connection: Connection,
+        /// Who has its ends, where ports are 0.
+        #[serde(default, skip_serializing_if = "Processes::is_empty")]
+        processes: Processes,
         /// Payload; nothing for a stream, which never ends.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         bytes: Option<Bytes>,

@@ -18,12 +18,44 @@ pub mod application;
 pub mod client;
 pub mod translate;
 
+use alloc::string::String;
 use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
 /// The version of the messages, and the first part of every path they are sent to.
 pub const VERSION: u32 = 1;
+
+/// Who has an end of a connection, where its port is the kernel's choice.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Process {
+    /// A process, by its number where the host's agent runs.
+    Pid(u32),
+    /// A control group (version 2) and those below it, by its path from the root of their file system.
+    Cgroup(String),
+}
+
+/// Who has the ends of a connection; nothing: anybody.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Processes {
+    /// Where the data comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Process>,
+    /// Where the data goes to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<Process>,
+}
+
+impl Processes {
+    /// Whether it is anybody at both.
+    pub const fn is_empty(&self) -> bool {
+        self.source.is_none() && self.destination.is_none()
+    }
+}
 
 /// One direction of a TCP connection, as its packets show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use model::{Declared, FlowId, JobId, NodeId, StreamSample, TaskId};
 use units::Bytes;
 
-use crate::Connection;
 use crate::application::{Declaration, Portion, StreamReport};
+use crate::{Connection, Processes};
 
 /// How a controller knows what a world knows by number.
 pub trait Names {
@@ -63,7 +63,13 @@ impl Translator {
                     self.jobs.entry(*job).or_default().insert(*flow);
                     let bytes = Some(*size).filter(|size| *size != Bytes::MAX);
                     let (job, flow) = (name(*job), flow.0.to_string());
-                    Declaration::FlowRequest { job, flow, connection, bytes }
+                    Declaration::FlowRequest {
+                        job,
+                        flow,
+                        connection,
+                        processes: Processes::default(),
+                        bytes,
+                    }
                 })
             }
             Declared::FlowComplete { job, flow } => {

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use units::{Bytes, Span, Time};
-use watermaster_protocol::Connection;
 use watermaster_protocol::application::{
     Declaration, Outcome, Portion, Problem, RefusedDeclaration, StreamReport,
 };
 use watermaster_protocol::client::{Account, Action, Client, KEEP_ALIVE, Limits};
+use watermaster_protocol::{Connection, Processes};
 
 type Job = BTreeMap<String, Declaration>;
 
@@ -265,7 +265,13 @@ fn request(job: &str, flow: u64, port: u16) -> Declaration {
     let source = ([10, 0, 0, 1], port).into();
     let connection = Connection { source, destination: ([10, 0, 0, 2], 80).into() };
     let flow = flow.to_string();
-    Declaration::FlowRequest { job: job.into(), flow, connection, bytes: Some(Bytes::MAX) }
+    Declaration::FlowRequest {
+        job: job.into(),
+        flow,
+        connection,
+        processes: Processes::default(),
+        bytes: Some(Bytes::MAX),
+    }
 }
 
 fn end(job: &str, flow: u64) -> Declaration {

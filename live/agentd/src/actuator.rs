@@ -3,8 +3,9 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use agent::{Failure, Happening, Operation, PortNumber};
-use kernel::{Error, Event, Lease, Namespace, Pacer, State, Switch, Watch};
+use kernel::{Error, Event, Lease, Namespace, Pacer, Sockets, State, Switch, Watch};
 use model::Severity;
+use protocol::Process;
 use protocol::agent::ConnectionReport;
 use tokio::io::unix::AsyncFd;
 use units::{Span, Time};
@@ -213,7 +214,11 @@ impl agent::Actuator for Actuator {
         self.try_execute(now, operation).map_err(|error| error.to_string())
     }
 
-    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure> {
+    fn sample(&mut self, processes: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
+        let groups = kernel::unified_mount().ok();
+        let sockets = |process: &Process| Sockets::of(process, groups.as_deref());
+        let looked_for: Vec<_> =
+            processes.iter().map(|process| (process, sockets(process))).collect();
         let found = self.pacer.statistics().map_err(|error| error.to_string())?;
         let open = found.iter().filter(|each| each.state != State::Closed);
         let reports = open.map(|each| ConnectionReport {
@@ -223,6 +228,11 @@ impl agent::Actuator for Actuator {
             in_flight_bytes: each.in_flight,
             rtt_ns: each.round_trip,
             retransmissions: each.retransmissions,
+            processes: looked_for
+                .iter()
+                .filter(|(_, sockets)| sockets.have(each))
+                .map(|(process, _)| (*process).clone())
+                .collect(),
         });
         Ok(reports.collect())
     }

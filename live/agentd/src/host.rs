@@ -119,7 +119,7 @@ impl Host {
     }
 
     /// The controller is gone.
-    pub const fn disconnected(&mut self) {
+    pub fn disconnected(&mut self) {
         self.agent.disconnected();
     }
 

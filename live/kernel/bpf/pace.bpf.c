@@ -182,6 +182,10 @@ int report(struct bpf_iter__bpf_sk_storage_map *ctx)
 	line.delivered = tp->bytes_acked;
 	line.received = tp->bytes_received;
 	line.pacing = own->applied;
+	struct socket *socket = sk->sk_socket;
+	if (socket)
+		line.inode = BPF_CORE_READ((struct socket_alloc *)socket, vfs_inode.i_ino);
+	line.cgroup = BPF_CORE_READ(sk, sk_cgrp_data.cgroup, kn, id);
 	line.unsent = tp->write_seq - tp->snd_nxt;
 	line.in_flight = tp->snd_nxt - tp->snd_una;
 	line.unread = tp->rcv_nxt - tp->copied_seq;

@@ -158,9 +158,30 @@ struct sock_common {
 	struct in6_addr skc_v6_daddr;
 	struct in6_addr skc_v6_rcv_saddr;
 };
+struct inode {
+	unsigned long i_ino;
+};
+struct socket {
+	int state;
+};
+struct socket_alloc {
+	struct socket socket;
+	struct inode vfs_inode;
+};
+struct kernfs_node {
+	__u64 id;
+};
+struct cgroup {
+	struct kernfs_node *kn;
+};
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+};
 struct sock {
 	struct sock_common __sk_common;
 	unsigned long sk_max_pacing_rate;
+	struct socket *sk_socket;
+	struct sock_cgroup_data sk_cgrp_data;
 };
 struct inet_sock {
 	struct sock sk;

@@ -44,6 +44,8 @@ struct wm_statistics {
 	__u64 delivered; /* octets acknowledged */
 	__u64 received;
 	__u64 pacing; /* payload octets per second; 0: not held by us */
+	__u64 inode; /* of the socket, as /proc/PID/fd shows it; 0: no process has it */
+	__u64 cgroup; /* inode of the control group that it was made in */
 	__u32 unsent;
 	__u32 in_flight;
 	__u32 unread; /* received, not yet taken by the application */

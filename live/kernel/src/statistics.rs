@@ -11,7 +11,7 @@ use crate::Error;
 use crate::layout::Fields;
 use crate::objects::{map, program_mut};
 
-const RECORD: usize = 104;
+const RECORD: usize = 120;
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,10 @@ pub struct Statistics {
     pub namespace: u32,
     /// Where it is in its life.
     pub state: State,
+    /// The inode of its socket, as `/proc/PID/fd` shows it; `None`: no process has it any more.
+    pub inode: Option<u64>,
+    /// The inode of the control group that its process was in when it made it.
+    pub cgroup: u64,
     /// What the other end has acknowledged since the beginning.
     pub delivered: Bytes,
     /// What this end has received since the beginning.
@@ -65,12 +69,14 @@ impl Statistics {
         let connection = fields.connection();
         let namespace = fields.u32();
         let [delivered, received] = [fields.u64(), fields.u64()].map(Bytes::new);
-        let pacing = fields.u64();
+        let [pacing, inode, cgroup] = [fields.u64(), fields.u64(), fields.u64()];
         let [unsent, in_flight, unread] =
             [fields.u32(), fields.u32(), fields.u32()].map(|octets| Bytes::new(octets.into()));
         Self {
             connection,
             namespace,
+            inode: (inode > 0).then_some(inode),
+            cgroup,
             delivered,
             received,
             unsent,

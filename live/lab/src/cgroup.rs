@@ -76,7 +76,8 @@ pub(crate) fn members(path: &Path) -> Vec<Pid> {
     text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
 }
 
-fn enter(path: &Path) -> Result<(), Error> {
+/// Moves this process into a group.
+pub(crate) fn enter(path: &Path) -> Result<(), Error> {
     fs::write(path.join("cgroup.procs"), std::process::id().to_string()).map_err(fail(path))
 }
 

@@ -18,6 +18,9 @@ use crate::blueprint::Forwarding;
 use crate::cgroup::Membership;
 use crate::{Enforcement, Error, Governance, Lab, cgroup, configuration, ovs};
 
+/// The group of a lab whose connections its agent governs.
+pub(crate) const TRAFFIC: &str = "traffic";
+
 /// How long a daemon may take to be ready, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two polls.
@@ -91,7 +94,7 @@ impl Daemons {
         for daemon in [Daemon::Agent, Daemon::Controller] {
             end(&group.join(daemon.name()))?;
         }
-        let traffic = group.join("traffic");
+        let traffic = group.join(TRAFFIC);
         let membership = Membership::begin(&traffic)?;
         let plan = &lab.blueprint;
         let address = lab.controller();

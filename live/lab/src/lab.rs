@@ -10,6 +10,7 @@ use serde::Serialize;
 use wire::client::Address;
 
 use crate::blueprint::{Blueprint, Forwarding};
+use crate::daemons::TRAFFIC;
 use crate::journal::{self, Journal, Phase, Process};
 use crate::namespace::{self, Inside, Mark, batch, run};
 use crate::{Error, Switches, Transport, cgroup, configuration, ovs};
@@ -274,6 +275,16 @@ pub fn down(name: &str) -> Result<Removed, Error> {
     let _lock = journal::lock()?;
     let journal = Journal::read(name)?.ok_or_else(|| Error::None(name.to_owned()))?;
     remove(&journal)
+}
+
+/// Puts this process among those of a lab: where daemons govern it, its connections too, and it ends with
+/// the lab.
+///
+/// # Errors
+/// The control group can't be entered.
+pub fn enter(lab: &Journal) -> Result<(), Error> {
+    let traffic = lab.cgroup.as_ref().map(|group| group.join(TRAFFIC));
+    traffic.filter(|group| group.is_dir()).map_or(Ok(()), |group| cgroup::enter(&group))
 }
 
 /// Removes every temporary lab of this process; for the interrupt handler.

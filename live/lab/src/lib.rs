@@ -39,7 +39,7 @@ pub use directory::Directory;
 pub use error::Error;
 pub use health::Verdict;
 pub use journal::{Journal, Phase, Process};
-pub use lab::{LEVELS, Lab, Order, Removed, abandon, down};
+pub use lab::{LEVELS, Lab, Order, Removed, abandon, down, enter};
 pub use northbound::{Account, Northbound};
 pub use transport::Transport;
 pub use world::{Control, World};

@@ -140,6 +140,7 @@ mod tests {
 
     use model::build::{Access, star};
     use model::{Buffer, Declared, JobId, LinkSpec, NodeId, StreamSample, TaskId};
+    use protocol::Processes;
     use protocol::application::Declaration;
     use units::{Bytes, Rate, Span};
 
@@ -260,6 +261,7 @@ mod tests {
             job: job(),
             flow: "0".into(),
             connection,
+            processes: Processes::default(),
             bytes: Some(size),
         };
         assert_eq!(said[3], request);

@@ -6,6 +6,7 @@ use ::agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapse, Operation, Port
 use control::ChannelId;
 use engine::random::Stream;
 use protocol::Connection;
+use protocol::Process;
 use protocol::agent::{Commands, ConnectionReport, Report};
 use rand::RngExt as _;
 use units::{Rate, Time};
@@ -51,8 +52,8 @@ impl Actuator for Failing<'_> {
         self.kernel.execute(now, operation)
     }
 
-    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure> {
-        self.kernel.sample()
+    fn sample(&mut self, processes: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
+        self.kernel.sample(processes)
     }
 }
 

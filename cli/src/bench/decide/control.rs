@@ -14,9 +14,9 @@ use openflow::{
     Side, TableId,
 };
 use policy::{Messages, Need, Parameters};
-use protocol::Connection;
 use protocol::agent::{Capability, Host, Report};
 use protocol::application::{Declaration, StreamReport};
+use protocol::{Connection, Processes};
 use units::{Bytes, Rate, Span, Time};
 
 use super::{Decision, timed_us};
@@ -121,6 +121,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
         job: format!("job-{}", number / APPLICATIONS % 10),
         flow: number.to_string(),
         connection: connection(number),
+        processes: Processes::default(),
         bytes: (!is_stream).then(|| Bytes::new(number * 7919 % 1_000_000_000)),
     };
     for application in 0..APPLICATIONS {
@@ -158,6 +159,7 @@ fn announcing(name: &str, live: u64) -> Result<Decision, Failure> {
             job: format!("job-{}", next / APPLICATIONS % 10),
             flow: next.to_string(),
             connection: connection(next),
+            processes: Processes::default(),
             bytes: (!is_stream).then(|| Bytes::new(next * 7919 % 1_000_000_000)),
         };
         now += Span::from_micros(100);

@@ -9,11 +9,13 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 
 use model::{Declared, FlowId, JobId, NodeId, NodeKind, StreamSample, TaskId};
-use protocol::Connection;
+use protocol::agent::MOST_IDENTIFIED;
 use protocol::application::{Declaration, Portion, StreamReport};
+use protocol::{Connection, Process, Processes};
 use units::Bytes;
 
 use crate::applications::registry::{Application, Flow, Registry};
+use crate::applications::selector::Selector;
 use crate::applications::truth::OWN_TASKS;
 use crate::context::Context;
 use crate::message::Refusal;
@@ -104,9 +106,10 @@ impl Registry {
                 let job = self.known(application, job)?;
                 self.add_sizes(cx, job, *map, reduces)
             }
-            Declaration::FlowRequest { job, flow, connection, bytes } => {
+            Declaration::FlowRequest { job, flow, connection, processes, bytes } => {
                 let job = self.known(application, job)?;
-                self.request(cx, view, application, (job, flow), *connection, *bytes)
+                let packets = (*connection, processes);
+                self.request(cx, view, application, (job, flow), packets, *bytes)
             }
             Declaration::FlowComplete { job, flow } => {
                 let job = self.known(application, job)?;
@@ -220,7 +223,7 @@ impl Registry {
         view: &View,
         application: &str,
         (job, flow): (JobId, &str),
-        connection: Connection,
+        (connection, processes): (Connection, &Processes),
         bytes: Option<Bytes>,
     ) -> Result<Announcement, Refusal> {
         check_name(cx, "flow", flow)?;
@@ -230,10 +233,26 @@ impl Registry {
             let reason = "both ends are on one host; leave flows within a host out";
             return Err(refuse("connection", reason.into()));
         }
+        // A port says more than a process.
+        let named = |process: &'_ Option<Process>, end: SocketAddr| {
+            process.clone().filter(|_| end.port() == 0)
+        };
+        let source = named(&processes.source, connection.source);
+        let destination = named(&processes.destination, connection.destination);
+        check_process("processes.source", source.as_ref())?;
+        check_process("processes.destination", destination.as_ref())?;
+        let number = |host, process: &Option<Process>| {
+            process
+                .as_ref()
+                .map_or(Some(None), |process| self.processes.number(host, process).map(Some))
+        };
+        let (from, to) = (number(src, &source), number(dst, &destination));
+        let known = from.zip(to);
+        let known = known.map(|(source, destination)| Selector { connection, source, destination });
         let record = self.job(job).expect("the job was found");
-        if let Some(known) = record.flows.get(flow).and_then(|id| self.flow(*id)) {
-            if known.connection == connection
-                && (known.size == bytes || known.contradicted.is_some())
+        if let Some(other) = record.flows.get(flow).and_then(|id| self.flow(*id)) {
+            if known == Some(other.selector)
+                && (other.size == bytes || other.contradicted.is_some())
             {
                 return Ok(Announcement::Known);
             }
@@ -241,8 +260,9 @@ impl Registry {
             let reason = format!("\"{flow}\" is in use; complete it first or choose another name");
             return Err(refuse("flow", reason));
         }
-        if self.is_foreign(&connection, application) {
-            let reason = "another application has declared this connection; give exact ports";
+        if known.is_some_and(|declared| self.is_foreign(&declared, application)) {
+            let reason =
+                "another application has declared this connection; give exact ports or processes";
             return Err(refuse("connection", reason.into()));
         }
         let most = cx.limits.flows;
@@ -250,7 +270,19 @@ impl Registry {
         if flows >= most {
             return Err(busy("flow", format!("{most} flows are open; complete one first")));
         }
-        let record = Flow::new(Some((job, flow.into())), connection, (src, dst), bytes, cx.now);
+        for (host, process) in [(src, &source), (dst, &destination)] {
+            let is_new = process.as_ref().is_some_and(|p| self.processes.number(host, p).is_none());
+            if is_new && self.processes.of(host).count() >= MOST_IDENTIFIED {
+                let reason = format!("flows name {MOST_IDENTIFIED} processes of a host already");
+                return Err(busy("processes", reason));
+            }
+        }
+        let mut take = |host, process: Option<Process>| {
+            process.map(|process| self.processes.take(host, &process))
+        };
+        let (source, destination) = (take(src, source), take(dst, destination));
+        let selector = Selector { connection, source, destination };
+        let record = Flow::new(Some((job, flow.into())), selector, (src, dst), bytes, cx.now);
         match self.add_flow(record) {
             Some(id) => Ok(Announcement::Flow(id)),
             None => Err(busy("flow", "too many flows in all; try again later".into())),
@@ -281,6 +313,23 @@ fn check_name(cx: &Context, field: &'static str, name: &str) -> Result<(), Refus
     let most = cx.limits.name_bytes;
     if name.is_empty() || name.len() > most {
         return Err(refuse(field, format!("must have 1 to {most} bytes")));
+    }
+    Ok(())
+}
+
+/// The longest path of a control group, in bytes.
+const LONGEST_PATH: usize = 1024;
+
+fn check_process(field: &'static str, process: Option<&Process>) -> Result<(), Refusal> {
+    let Some(Process::Cgroup(path)) = process else {
+        return Ok(());
+    };
+    let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
+    let whole = path.strip_prefix('/').filter(|rest| rest.split('/').all(is_plain));
+    if whole.is_none() || path.len() > LONGEST_PATH {
+        let reason =
+            format!("must be a path of up to {LONGEST_PATH} bytes, as /system.slice/x.service");
+        return Err(refuse(field, reason));
     }
     Ok(())
 }
@@ -323,6 +372,7 @@ mod tests {
                 source: ([10, 0, 0, 1], 1000).into(),
                 destination: ([10, 0, 0, to], 5000).into(),
             },
+            processes: Processes::default(),
             bytes: None,
         };
         assert_eq!(declare(flow(1, 2)).err().map(|refusal| refusal.field), Some("job"));

@@ -1,8 +1,9 @@
 //! Which connections carry the flows whose ports nobody knew when they were declared.
 //!
-//! Such a flow is declared with port 0, which fits any. A connection that an agent sees, or whose SYN a
-//! switch sees, joins the declared one that fits it best, and leaves it when it closes or when no report
-//! speaks of it any more. The flows' rate is divided among those that send.
+//! Such a flow is declared with port 0, which fits any, and may name the process that has that end. A
+//! connection that an agent sees, or whose SYN a switch sees, joins the selector that fits it best, and
+//! leaves it when it closes or when no report speaks of it any more. The flows' rate is divided among those
+//! that send.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -12,12 +13,12 @@ use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Span, Time};
 
+use crate::applications::selector::{ProcessId, Selector};
 use crate::context::Context;
 
 /// A connection that was seen. Times are those of [`Context::awake`].
 struct Joined {
-    /// As it was declared.
-    to: Connection,
+    to: Selector,
     reported: Time,
     delivered: Bytes,
     /// When it last had something to send.
@@ -26,7 +27,7 @@ struct Joined {
     counts: bool,
 }
 
-/// What fits one declared connection.
+/// What fits one selector.
 #[derive(Default)]
 struct Group {
     connections: BTreeSet<Connection>,
@@ -38,23 +39,25 @@ struct Group {
 #[derive(Default)]
 pub(crate) struct Joins {
     joined: BTreeMap<Connection, Joined>,
-    groups: BTreeMap<Connection, Group>,
+    groups: BTreeMap<Selector, Group>,
+    /// Who has the source of a connection, of the processes that flows name; and when that was said last.
+    holders: BTreeMap<Connection, (Vec<ProcessId>, Time)>,
     swept: Time,
 }
 
 impl Joins {
-    /// What a connection was declared as, if it has joined.
-    pub(crate) fn of(&self, connection: &Connection) -> Option<&Connection> {
+    /// What a connection has joined.
+    pub(crate) fn of(&self, connection: &Connection) -> Option<&Selector> {
         self.joined.get(connection).map(|joined| &joined.to)
     }
 
-    /// The connections that have joined a declared one.
-    pub(crate) fn with(&self, declared: &Connection) -> impl Iterator<Item = &Connection> {
+    /// The connections that have joined.
+    pub(crate) fn with(&self, declared: &Selector) -> impl Iterator<Item = &Connection> {
         self.groups.get(declared).into_iter().flat_map(|group| &group.connections)
     }
 
-    /// Among how many connections the rate of a declared one is divided.
-    pub(crate) fn counting(&self, declared: &Connection) -> u64 {
+    /// Among how many connections the rate is divided.
+    pub(crate) fn counting(&self, declared: &Selector) -> u64 {
         self.groups.get(declared).map_or(1, |group| group.counting.max(1))
     }
 
@@ -63,13 +66,13 @@ impl Joins {
         self.joined.range(super::registry::leaving(from)).map(|(connection, _)| connection)
     }
 
-    /// A connection joins a declared one; it had `delivered` so much before. Unless `most` have joined
+    /// A connection joins; it had `delivered` so much before. Unless `most` have joined
     /// something.
     pub(crate) fn join(
         &mut self,
         cx: &Context,
         connection: Connection,
-        to: Connection,
+        to: Selector,
         delivered: Bytes,
     ) -> bool {
         if self.joined.len() >= cx.limits.flows {
@@ -82,7 +85,7 @@ impl Joins {
     }
 
     /// A connection leaves what it has joined: that.
-    pub(crate) fn part(&mut self, connection: &Connection) -> Option<Connection> {
+    pub(crate) fn part(&mut self, connection: &Connection) -> Option<Selector> {
         let joined = self.joined.remove(connection)?;
         if let Some(group) = self.groups.get_mut(&joined.to) {
             group.connections.remove(connection);
@@ -96,7 +99,11 @@ impl Joins {
 
     /// Notes how a connection that has joined stands: what it has delivered since the last time, and
     /// whether the rate is divided otherwise now.
-    pub(crate) fn note(&mut self, cx: &Context, report: &ConnectionReport) -> Option<(Bytes, bool)> {
+    pub(crate) fn note(
+        &mut self,
+        cx: &Context,
+        report: &ConnectionReport,
+    ) -> Option<(Bytes, bool)> {
         let joined = self.joined.get_mut(&report.connection)?;
         let grown = report.delivered_bytes - joined.delivered.min(report.delivered_bytes);
         let waits = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
@@ -112,12 +119,33 @@ impl Joins {
         Some((grown, changed))
     }
 
+    /// Who has an end of a connection, of the processes that flows name; whether that is new.
+    pub(crate) fn hold(
+        &mut self,
+        cx: &Context,
+        connection: Connection,
+        processes: Vec<ProcessId>,
+    ) -> bool {
+        let before = self.holders.remove(&connection).map(|(before, _)| before);
+        let is_new = before.as_deref().unwrap_or_default() != processes;
+        if !processes.is_empty() && (before.is_some() || self.holders.len() < cx.limits.flows) {
+            self.holders.insert(connection, (processes, cx.awake));
+        }
+        is_new
+    }
+
+    /// Who has the source of a connection.
+    pub(crate) fn holders(&self, connection: &Connection) -> &[ProcessId] {
+        self.holders.get(connection).map_or(&[], |(processes, _)| processes)
+    }
+
     /// The connections that no report has spoken of lately; looked for no more often than samples come.
     pub(crate) fn silent(&mut self, cx: &Context) -> Vec<Connection> {
         if cx.awake.since(self.swept) < cx.sample {
             return Vec::new();
         }
         self.swept = cx.awake;
+        self.holders.retain(|_, (_, at)| cx.awake.since(*at) <= patience(cx));
         let is_silent = |joined: &Joined| cx.awake.since(joined.reported) > patience(cx);
         let silent = self.joined.iter().filter(|(_, joined)| is_silent(joined));
         silent.map(|(connection, _)| *connection).collect()

@@ -3,4 +3,5 @@
 pub(crate) mod declare;
 pub(crate) mod joins;
 pub(crate) mod registry;
+pub(crate) mod selector;
 pub(crate) mod truth;

@@ -15,6 +15,7 @@ use protocol::Connection;
 use units::{Bytes, Time};
 
 use crate::applications::joins::Joins;
+use crate::applications::selector::{ProcessId, Processes, Selector};
 use crate::budget::Budget;
 use crate::context::Context;
 use crate::gauge::Gauge;
@@ -47,8 +48,7 @@ pub(crate) struct Job {
 pub(crate) struct Flow {
     /// Its job and its name there; `None` when it was only seen.
     pub(crate) owner: Option<(JobId, Arc<str>)>,
-    /// As it was declared or seen; a port that was not known is 0.
-    pub(crate) connection: Connection,
+    pub(crate) selector: Selector,
     pub(crate) ends: (NodeId, NodeId),
     pub(crate) since: Time,
     /// What was declared; after a contradiction, what it counts as.
@@ -78,20 +78,20 @@ pub(crate) struct Flow {
 impl Flow {
     pub(crate) fn new(
         owner: Option<(JobId, Arc<str>)>,
-        connection: Connection,
+        selector: Selector,
         ends: (NodeId, NodeId),
         size: Option<Bytes>,
         now: Time,
     ) -> Self {
         Self {
             owner,
-            connection,
+            selector,
             ends,
             since: now,
             size,
             contradicted: None,
             delivered: Bytes::ZERO,
-            base: connection.limitable().is_err().then_some(Bytes::ZERO),
+            base: (!selector.is_exact()).then_some(Bytes::ZERO),
             queued: Bytes::ZERO,
             gauge: Gauge::default(),
             reported: None,
@@ -182,9 +182,10 @@ pub(crate) struct Registry {
     free_jobs: Vec<JobId>,
     flows: Vec<Option<Flow>>,
     free_flows: Vec<FlowId>,
-    by_connection: BTreeMap<Connection, Sharing>,
+    by_selector: BTreeMap<Selector, Sharing>,
     /// The connections of those that were declared without a port.
     pub(crate) joins: Joins,
+    pub(crate) processes: Processes,
     /// Flows that nobody declared.
     pub(crate) seen: usize,
 }
@@ -307,7 +308,7 @@ impl Registry {
             }
             None => self.seen += 1,
         }
-        match self.by_connection.entry(flow.connection) {
+        match self.by_selector.entry(flow.selector) {
             Entry::Vacant(free) => {
                 free.insert(Sharing::One(id));
             }
@@ -330,34 +331,37 @@ impl Registry {
             }
             None => self.seen -= 1,
         }
-        if let Some(sharing) = self.by_connection.get_mut(&flow.connection)
+        if let Some(sharing) = self.by_selector.get_mut(&flow.selector)
             && sharing.remove(id)
         {
-            self.by_connection.remove(&flow.connection);
+            self.by_selector.remove(&flow.selector);
+        }
+        for process in [flow.selector.source, flow.selector.destination].into_iter().flatten() {
+            self.processes.release(process);
         }
         self.free_flows.push(id);
         Some(flow)
     }
 
-    /// The flows that were declared with exactly this connection, ports that are not known too.
-    pub(crate) fn sharing(&self, declared: &Connection) -> &[FlowId] {
-        self.by_connection.get(declared).map_or(&[], Sharing::flows)
+    /// The flows that were declared just so.
+    pub(crate) fn sharing(&self, declared: &Selector) -> &[FlowId] {
+        self.by_selector.get(declared).map_or(&[], Sharing::flows)
     }
 
     /// The flows that packets of a connection belong to: those declared with its ports, or else those
     /// that it has joined.
     pub(crate) fn carried_by(&self, connection: &Connection) -> &[FlowId] {
-        match (self.sharing(connection), self.joins.of(connection)) {
+        match (self.sharing(&(*connection).into()), self.joins.of(connection)) {
             ([], Some(declared)) => self.sharing(declared),
             (exactly, _) => exactly,
         }
     }
 
-    /// What a connection that nobody declared with its ports fits: what was declared with one of them
-    /// unknown, or else with both.
-    pub(crate) fn fitting(&self, connection: &Connection) -> Option<Connection> {
-        let is_declared = |way: &Connection| self.by_connection.contains_key(way);
-        if is_declared(connection) {
+    /// What a connection that nobody declared with its ports fits best: what names most of the processes
+    /// that have its ends, and of those what names one of its ports.
+    pub(crate) fn fitting(&self, connection: &Connection) -> Option<Selector> {
+        let is_declared = |selector: &Selector| self.by_selector.contains_key(selector);
+        if is_declared(&(*connection).into()) {
             return None;
         }
         let any = |address: SocketAddr| SocketAddr::new(address.ip(), 0);
@@ -367,27 +371,48 @@ impl Registry {
             Connection { source: any(source), destination },
             Connection { source: any(source), destination: any(destination) },
         ];
-        ways.into_iter().find(is_declared)
+        let back = Connection { source: destination, destination: source };
+        let named = |held: &'_ [ProcessId]| -> Vec<Option<ProcessId>> {
+            held.iter().copied().map(Some).collect()
+        };
+        let (sources, destinations) =
+            (named(self.joins.holders(connection)), named(self.joins.holders(&back)));
+        let nobody = &[None][..];
+        let holders = [
+            (&sources[..], &destinations[..]),
+            (&sources, nobody),
+            (nobody, &destinations),
+            (nobody, nobody),
+        ];
+        let all = holders.into_iter().flat_map(|(sources, destinations)| {
+            let pairs = sources.iter().flat_map(|s| destinations.iter().map(|d| (*s, *d)));
+            pairs.flat_map(|(source, destination)| {
+                ways.map(|connection| Selector { connection, source, destination })
+            })
+        });
+        all.into_iter().find(is_declared)
     }
 
-    /// The connections whose packets belong to a declared one: itself, where its ports are known.
+    /// The connections whose packets belong to what was declared: one, where its ports are known.
     pub(crate) fn carriers<'a>(
         &'a self,
-        declared: &'a Connection,
+        declared: &'a Selector,
     ) -> impl Iterator<Item = Connection> + 'a {
-        let itself = declared.limitable().is_ok().then_some(declared);
+        let itself = declared.is_exact().then_some(&declared.connection);
         itself.into_iter().chain(self.joins.with(declared)).copied()
     }
 
     /// The connections of flows that begin at an address.
     pub(crate) fn leaving(&self, from: IpAddr) -> impl Iterator<Item = &Connection> {
-        let declared = self.by_connection.range(leaving(from)).map(|(connection, _)| connection);
-        declared.filter(|declared| declared.limitable().is_ok()).chain(self.joins.leaving(from))
+        let (least, most) = leaving(from).into_inner();
+        let declared = self.by_selector.range(Selector::range(least, most));
+        let exact = declared.filter(|(selector, _)| selector.is_exact());
+        exact.map(|(selector, _)| &selector.connection).chain(self.joins.leaving(from))
     }
 
-    /// Whether a connection has flows of somebody else than this application.
-    pub(crate) fn is_foreign(&self, connection: &Connection, application: &str) -> bool {
-        self.sharing(connection).iter().any(|id| {
+    /// Whether flows of somebody else than this application were declared just so.
+    pub(crate) fn is_foreign(&self, declared: &Selector, application: &str) -> bool {
+        self.sharing(declared).iter().any(|id| {
             let owner = self.flow(*id).and_then(|flow| self.job(flow.job()?));
             owner.is_some_and(|job| *job.application != *application)
         })

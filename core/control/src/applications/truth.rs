@@ -114,7 +114,7 @@ mod tests {
         };
         let size = Some(Bytes::new(MEGA));
         let ends = (NodeId(0), NodeId(1));
-        let flow = Flow::new(Some((job, "1".into())), connection, ends, size, Time::ZERO);
+        let flow = Flow::new(Some((job, "1".into())), connection.into(), ends, size, Time::ZERO);
         let id = registry.add_flow(flow).expect("there is room");
         (registry, id)
     }

@@ -2,21 +2,23 @@
 //! told and decides, what it wants is noted, and agents and switches are told what has changed. All
 //! that is decided goes this way from [`Controller::decide`] on, whatever was observed.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use model::{
     Cap, Declared, Directive, FlowId, JobId, LinkId, Measured, NodeId, PortWatch, StreamSample,
 };
-use protocol::Connection;
 use protocol::agent::Command;
 use protocol::application::Declaration;
+use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span};
 
 use super::Controller;
 use crate::agents::Everything;
 use crate::applications::declare::Announcement;
 use crate::applications::registry::Flow;
+use crate::applications::selector::Selector;
 use crate::config::Enforcement;
 use crate::desired::{Grant, Intention};
 use crate::fabric::entry::{Does, Key};
@@ -98,8 +100,8 @@ impl Controller {
         if flow.open {
             self.tell(Measured::Closed { flow: id });
         }
-        let declared = flow.connection;
-        self.desired.touch(declared);
+        let declared = flow.selector;
+        self.desired.touch(declared.connection);
         let windows = self.desired.take_windows(id);
         let is_last = self.registry.sharing(&declared).is_empty();
         for connection in self.registry.carriers(&declared).collect::<Vec<_>>() {
@@ -143,6 +145,7 @@ impl Controller {
             self.take_in(directive);
         }
         self.roll();
+        self.identify();
         self.enforce();
         self.tell_agents(out);
         self.switches.write(&self.context, out);
@@ -179,8 +182,8 @@ impl Controller {
     /// The grants of a flow's connections may have changed.
     pub(super) fn touch(&mut self, flow: FlowId) {
         if let Some(known) = self.registry.flow(flow) {
-            self.desired.touch(known.connection);
-            for connection in self.registry.joins.with(&known.connection) {
+            self.desired.touch(known.selector.connection);
+            for connection in self.registry.joins.with(&known.selector) {
                 self.desired.touch(*connection);
             }
         }
@@ -213,7 +216,7 @@ impl Controller {
         let Some(id) = flow else {
             return Vec::from([None]);
         };
-        let declared = self.registry.flow(id).map(|flow| &flow.connection);
+        let declared = self.registry.flow(id).map(|flow| &flow.selector);
         declared.into_iter().flat_map(|of| self.registry.carriers(of)).map(Some).collect()
     }
 
@@ -238,7 +241,7 @@ impl Controller {
             return;
         };
         let at = self.view.start(link);
-        for connection in self.registry.carriers(&flow.connection) {
+        for connection in self.registry.carriers(&flow.selector) {
             match (self.desired.window(link, id), flow.scale) {
                 (Some((cap, _)), Some(shift)) => {
                     let units = cap.rewritten(u16::MAX, shift, SEGMENT);
@@ -276,9 +279,10 @@ impl Controller {
     /// Gives a flow entries of its own, if it is the first of its connection.
     pub(super) fn pin(&mut self, id: FlowId) {
         if let Some(flow) = self.registry.flow(id)
-            && self.registry.sharing(&flow.connection).first() == Some(&id)
+            && flow.selector.is_by_ports()
+            && self.registry.sharing(&flow.selector).first() == Some(&id)
         {
-            let (flow, ends) = ((id, flow.connection), flow.ends);
+            let (flow, ends) = ((id, flow.selector.connection), flow.ends);
             self.rollout.pin(&self.context, &mut self.switches, &self.view, flow, ends);
         }
     }
@@ -288,7 +292,7 @@ impl Controller {
         if let Some(flow) = self.registry.flow(id).filter(|flow| flow.owner.is_none())
             && let Some(at) = self.view.entrance(flow.ends, u64::from(id.0))
         {
-            let key = Key::of_count(&flow.connection);
+            let key = Key::of_count(&flow.selector.connection);
             self.switches.put_own(&self.context, at, key, Does::Count);
         }
     }
@@ -298,9 +302,9 @@ impl Controller {
         let Some(flow) = self.registry.flow(id) else {
             return;
         };
-        self.rollout.unpin(&self.context, &mut self.switches, id, &flow.connection);
+        self.rollout.unpin(&self.context, &mut self.switches, id, &flow.selector.connection);
         if flow.owner.is_none() {
-            let key = Key::of_count(&flow.connection);
+            let key = Key::of_count(&flow.selector.connection);
             self.switches.take_own_everywhere(&self.context, &key);
         }
     }
@@ -344,15 +348,35 @@ impl Controller {
         let flows = self.registry.carried_by(connection);
         let declared = self.registry.joins.of(connection).filter(|_| {
             // Who is declared with its ports has joined nothing any more.
-            self.registry.sharing(connection).is_empty()
+            self.registry.sharing(&(*connection).into()).is_empty()
         });
         let among = declared.map_or(1, |declared| self.registry.joins.counting(declared));
         let mut grant = self.desired.grant(connection, (flows, among), ends);
-        if declared.is_some() && self.context.enforcement == Enforcement::Meters {
-            // One meter holds all that join.
+        if declared.is_some_and(|declared| self.has_one_meter(declared)) {
             grant.rate = self.desired.grant(connection, (&[], 1), ends).rate;
         }
         grant
+    }
+
+    /// Whether one meter holds all that join.
+    pub(super) fn has_one_meter(&self, declared: &Selector) -> bool {
+        self.context.enforcement == Enforcement::Meters && declared.is_by_ports()
+    }
+
+    /// Asks agents for the connections of the processes that flows name.
+    fn identify(&mut self) {
+        for host in self.registry.processes.take_changed() {
+            let Some((channel, agent)) = self.agents.acting_for(host) else {
+                continue;
+            };
+            let processes = self.processes_of(&agent.hosts);
+            self.agents.identify(channel, processes);
+        }
+    }
+
+    fn processes_of(&self, hosts: &[NodeId]) -> Vec<Process> {
+        let all = hosts.iter().flat_map(|host| self.registry.processes.of(*host));
+        all.cloned().collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Tells actuators of the connections whose grant may have changed.
@@ -364,17 +388,14 @@ impl Controller {
             let mut grant = self.grant(&connection);
             if self.context.enforcement == Enforcement::Meters {
                 let rate = grant.rate.take();
-                let first = self.registry.sharing(&connection).first();
+                let first = self.registry.carried_by(&connection).first();
                 let at = self.view.entrance((src, dst), first.map_or(0, |id| u64::from(id.0)));
                 let is_metered = self.switches.hold(&self.context, connection, at, rate);
                 self.counters.directives_unenforced += u64::from(!is_metered);
             }
-            let is_told = if connection.limitable().is_ok() {
-                self.agents.hold(src, connection, grant)
-            } else {
-                // Those that join it are held.
-                self.registry.carriers(&connection).next().is_some()
-            };
+            // Of those that join what was declared without its ports each is held by itself.
+            let is_told =
+                connection.limitable().is_err() || self.agents.hold(src, connection, grant);
             if !is_told && grant.rate.is_some() {
                 self.counters.directives_unenforced += 1;
             }
@@ -402,6 +423,10 @@ impl Controller {
         let statistics = self.decider.watch().and_then(|watch| watch.statistics);
         let every_ns = statistics.unwrap_or(Span::MAX).min(self.context.sample);
         all.commands.push(Command::Sample { every_ns });
+        let processes = self.processes_of(hosts);
+        if !processes.is_empty() {
+            all.commands.push(Command::Identify { processes });
+        }
         for host in hosts {
             for address in self.view.addresses_of(*host) {
                 let leaving = self.registry.leaving(address);

@@ -147,7 +147,7 @@ impl Controller {
         if self.context.enforcement == Enforcement::Meters {
             for (_, flow) in self.registry.flows() {
                 // Meters are set by what was declared.
-                self.desired.touch(flow.connection);
+                self.desired.touch(flow.selector.connection);
             }
             self.desired.touch_pairs();
         }
@@ -228,7 +228,7 @@ impl Controller {
     fn carried(&mut self, sums: &[(Connection, Bytes)]) {
         let mut flows = Vec::new();
         for (connection, bytes) in sums {
-            if let [id] = *self.registry.sharing(connection) {
+            if let [id] = *self.registry.sharing(&(*connection).into()) {
                 flows.push((id, *bytes));
             }
         }

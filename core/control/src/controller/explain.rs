@@ -18,9 +18,9 @@ use crate::agents::Agent;
 use crate::applications::registry::Flow;
 use crate::config::Enforcement;
 use crate::desired::Intention;
-use crate::failures::Failures;
 use crate::fabric::discovery::PROBES;
 use crate::fabric::switches::Switch;
+use crate::failures::Failures;
 use crate::status::{
     AgentStatus, ApplicationStatus, Bottleneck, FlowExplanation, FlowStatus, JobExplanation,
     LinkStatus, Rival, Status, SwitchStatus,
@@ -265,8 +265,8 @@ impl Controller {
             application,
             job,
             flow: name,
-            connection: flow.connection,
-            carriers: self.registry.carriers(&flow.connection).collect(),
+            connection: flow.selector.connection,
+            carriers: self.registry.carriers(&flow.selector).collect(),
             intended_bps: self.desired.intention(id).limit,
             enforced_bps: self.enforced(flow),
             failed: self.failure(id, flow),
@@ -301,19 +301,28 @@ impl Controller {
         self.desired.confirmed(connection).is_some() && self.doubt(agent).is_none()
     }
 
+    /// What limits of a flow are about: its connections, or what one meter holds.
+    fn limited(&self, flow: &Flow) -> Vec<Connection> {
+        if self.has_one_meter(&flow.selector) {
+            return vec![flow.selector.connection];
+        }
+        self.registry.carriers(&flow.selector).collect()
+    }
+
     /// The limit that is confirmed to stand, of all its connections together.
     fn enforced(&self, flow: &Flow) -> Option<Rate> {
-        if self.context.enforcement == Enforcement::Meters {
-            return self.switches.enforced(&flow.connection);
-        }
-        let (_, agent) = self.agents.acting_for(flow.ends.0)?;
-        let held = |connection: Connection| {
-            let is_held = self.is_held(agent, &connection);
-            self.desired.confirmed(&connection).filter(|_| is_held)
+        let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent);
+        let held = |connection: &Connection| match self.context.enforcement {
+            Enforcement::Meters => self.switches.enforced(connection),
+            Enforcement::Pacing => {
+                let is_held = self.is_held(agent?, connection);
+                self.desired.confirmed(connection).filter(|_| is_held)
+            }
         };
-        let mut carriers = self.registry.carriers(&flow.connection).map(held);
-        let first = carriers.next()??;
-        carriers.try_fold(first, |sum, next| Some(sum + next?))
+        let limited = self.limited(flow);
+        let mut limits = limited.iter().map(held);
+        let first = limits.next()??;
+        limits.try_fold(first, |sum, next| Some(sum + next?))
     }
 
     /// What was measured of a flow lately.
@@ -325,13 +334,14 @@ impl Controller {
 
     /// Why something that the policy wants of a flow is not done.
     fn failure(&self, id: FlowId, flow: &Flow) -> Option<String> {
-        let connection = &flow.connection;
-        if let Some((node, failure)) = self.switches.failure(connection) {
+        let limited = self.limited(flow);
+        if let Some((node, failure)) = limited.iter().find_map(|c| self.switches.failure(c)) {
             return Some(format!("switch {}: {failure}", self.view.node_name(node)));
         }
         let failures = self.agents.acting_for(flow.ends.0).map(|(_, agent)| &agent.failures);
-        let of = |f: &Failures, c: &Connection| f.rate(c).or_else(|| f.priority(c)).map(String::from);
-        let mut carriers = self.registry.carriers(connection);
+        let of =
+            |f: &Failures, c: &Connection| f.rate(c).or_else(|| f.priority(c)).map(String::from);
+        let mut carriers = self.registry.carriers(&flow.selector);
         let own = failures.and_then(|failures| carriers.find_map(|carrier| of(failures, &carrier)));
         let at_switches = || {
             self.windows(id, flow).find_map(|(_, standing)| match standing {
@@ -345,7 +355,7 @@ impl Controller {
     /// The caps of a flow's window on its path: in words, and whether they stand.
     fn windows(&self, id: FlowId, flow: &Flow) -> impl Iterator<Item = (String, Standing)> + '_ {
         let scale = flow.scale;
-        let carriers: Vec<Connection> = self.registry.carriers(&flow.connection).collect();
+        let carriers: Vec<Connection> = self.registry.carriers(&flow.selector).collect();
         let (opened, since) = (flow.open, flow.since);
         let path = self.view.path(flow.ends, u64::from(id.0));
         path.into_iter().filter_map(move |link| {
@@ -496,7 +506,7 @@ impl Controller {
         let mut why = match limit {
             _ if pathless => String::from("no path leads from its source to its destination"),
             None => {
-                let carrier = self.registry.carriers(&flow.connection).next();
+                let carrier = self.registry.carriers(&flow.selector).next();
                 let share = carrier.and_then(|carrier| self.grant(&carrier).rate);
                 let share = share.map(|rate| format!("{rate}, its share of its two hosts' rate"));
                 let windows = self.windows(id, flow).map(|(what, _)| what);
@@ -529,7 +539,13 @@ impl Controller {
     }
 
     fn by(&self, id: FlowId, flow: &Flow) -> String {
-        let grant = self.grant(&flow.connection);
+        let grant = match self.limited(flow).first() {
+            Some(connection) => self.grant(connection),
+            None => {
+                let flows = self.registry.sharing(&flow.selector);
+                self.desired.grant(&flow.selector.connection, (flows, 1), || Some(flow.ends))
+            }
+        };
         let mut all: Vec<String> = self
             .windows(id, flow)
             .map(|(what, standing)| match standing {
@@ -567,7 +583,11 @@ impl Controller {
     }
 
     fn by_meter(&self, id: FlowId, flow: &Flow) -> String {
-        if let Some((node, failure)) = self.switches.failure(&flow.connection) {
+        let limited = self.limited(flow);
+        if limited.is_empty() {
+            return format!("nobody yet: {UNSEEN}");
+        }
+        if let Some((node, failure)) = limited.iter().find_map(|c| self.switches.failure(c)) {
             return format!("nobody: switch {} failed: {failure}", self.view.node_name(node));
         }
         let at = self.view.entrance(flow.ends, u64::from(id.0));
@@ -595,7 +615,7 @@ impl Controller {
             Err(doubt) => return format!("nobody: {doubt}"),
         };
         let name = &agent.identity;
-        let carriers = || self.registry.carriers(&flow.connection);
+        let carriers = || self.registry.carriers(&flow.selector);
         if let Some(reason) = carriers().find_map(|c| agent.failures.priority(&c)) {
             return format!("nobody: agent {name} failed: {reason}");
         }
@@ -615,7 +635,7 @@ impl Controller {
             Err(doubt) => return format!("nobody: {doubt}"),
         };
         let name = &agent.identity;
-        let mut carriers = self.registry.carriers(&flow.connection).peekable();
+        let mut carriers = self.registry.carriers(&flow.selector).peekable();
         if carriers.peek().is_none() {
             return format!("nobody yet: {UNSEEN}");
         }
@@ -628,7 +648,7 @@ impl Controller {
         let patience = self.context.patience();
         let is_old = |at: Time| self.context.now.since(at) > patience;
         let is_seen = !agent.capabilities.contains(&Capability::Statistics)
-            || self.registry.sharing(&flow.connection).len() > 1
+            || self.registry.sharing(&flow.selector).len() > 1
             || !is_old(flow.since)
             || flow.reported.is_some_and(|at| !is_old(at));
         if is_seen {

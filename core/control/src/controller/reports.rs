@@ -170,7 +170,7 @@ impl Controller {
         let Some(ends) = self.view.ends(&connection).filter(|(src, dst)| src != dst) else {
             return;
         };
-        let mut flow = Flow::new(None, connection, ends, None, self.context.now);
+        let mut flow = Flow::new(None, connection.into(), ends, None, self.context.now);
         flow.base = Some(Bytes::ZERO);
         if let Some(id) = self.registry.add_flow(flow) {
             self.desired.begin(self.context.now, id);
@@ -197,7 +197,7 @@ impl Controller {
         let Some(flow) = self.registry.flow(id) else {
             return;
         };
-        if self.registry.joins.with(&flow.connection).next().is_some() {
+        if self.registry.joins.with(&flow.selector).next().is_some() {
             // Others carry it still.
             return;
         }
@@ -234,7 +234,11 @@ impl Controller {
                 continue;
             }
             let ends = self.view.ends(&report.connection);
-            self.join(report.connection, self.delivered_before(channel, sampled, ends, report));
+            self.note_holders(report);
+            // What began since the sample before has delivered nothing before; of others nobody knows.
+            let is_new = self.agents.sampled_before(channel, sampled);
+            let before = if is_new { Bytes::ZERO } else { report.delivered_bytes };
+            self.join(report.connection, before);
             let grown = self.note_joined(report);
             // What a connection of several flows delivers can't be told apart.
             if let [id] = *self.registry.carried_by(&report.connection) {
@@ -246,7 +250,7 @@ impl Controller {
                 let sum = pairs.entry(ends).or_default();
                 sum.delivered += report.delivered_bytes;
                 sum.queued += report.unsent_bytes;
-                self.desired.note_carrier(&self.context, ends, report, most);
+                self.desired.note_carrier(&self.context, ends, report, before, most);
             }
         }
         self.agents.note_sample(channel, sampled);
@@ -259,7 +263,7 @@ impl Controller {
     /// What was delivered of a flow up to now, where only what comes in addition is reported.
     fn counted(&self, id: FlowId) -> Sum {
         let flow = self.registry.flow(id);
-        let joins = flow.filter(|flow| flow.connection.limitable().is_err());
+        let joins = flow.filter(|flow| !flow.selector.is_exact());
         Sum { delivered: joins.map_or(Bytes::ZERO, |flow| flow.delivered), ..Sum::default() }
     }
 

@@ -11,9 +11,9 @@ use openflow::{
     Action, Config as SessionConfig, ErrorCode, ErrorMessage, Event, Instruction, Message, Port,
     PortNo, Session, Side,
 };
-use protocol::Connection;
 use protocol::agent::{Commands, ConnectionReport, Report};
 use protocol::application::Declaration;
+use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{
     ChannelId, Config, Controller, Enforcement, HostConfig, Input, Output, PortConfig, Refusal,
@@ -170,8 +170,8 @@ impl Actuator for Failing<'_> {
         self.0.execute(now, operation)
     }
 
-    fn sample(&mut self) -> Result<Vec<ConnectionReport>, Failure> {
-        self.0.sample()
+    fn sample(&mut self, processes: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
+        self.0.sample(processes)
     }
 }
 
@@ -310,7 +310,13 @@ impl Rig {
         let job = job.into();
         let done = self.declare(
             application,
-            Declaration::FlowRequest { job, flow: flow.to_string(), connection, bytes },
+            Declaration::FlowRequest {
+                job,
+                flow: flow.to_string(),
+                connection,
+                processes: Processes::default(),
+                bytes,
+            },
         );
         self.pass(Span::ZERO);
         done

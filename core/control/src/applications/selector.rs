@@ -1,0 +1,132 @@
+//! Which packets are a flow's, as far as its application knows, and the processes that flows name.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use model::NodeId;
+use protocol::{Connection, Process};
+
+/// A process that a flow names, by its number here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ProcessId(u32);
+
+/// What a flow's packets have in common: addresses, the ports that are known, and who has the ends whose
+/// ports are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Selector {
+    /// A port that is not known is 0.
+    pub(crate) connection: Connection,
+    pub(crate) source: Option<ProcessId>,
+    pub(crate) destination: Option<ProcessId>,
+}
+
+impl From<Connection> for Selector {
+    fn from(connection: Connection) -> Self {
+        Self { connection, source: None, destination: None }
+    }
+}
+
+impl Selector {
+    /// Whether it fits one connection only.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.connection.limitable().is_ok()
+    }
+
+    /// Whether switches, which know no processes, can tell what it fits.
+    pub(crate) const fn is_by_ports(&self) -> bool {
+        self.source.is_none() && self.destination.is_none()
+    }
+
+    /// Before all others with connections from `least` on, and after those up to `most`.
+    pub(crate) fn range(least: Connection, most: Connection) -> core::ops::RangeInclusive<Self> {
+        let last = Some(ProcessId(u32::MAX));
+        Self::from(least)..=Self { connection: most, source: last, destination: last }
+    }
+}
+
+/// The processes that flows name.
+#[derive(Default)]
+pub(crate) struct Processes {
+    /// With how many flows name them.
+    numbers: BTreeMap<(NodeId, Process), (ProcessId, usize)>,
+    named: BTreeMap<ProcessId, (NodeId, Process)>,
+    next: u32,
+    /// Hosts whose processes have changed.
+    changed: BTreeSet<NodeId>,
+}
+
+impl Processes {
+    pub(crate) fn number(&self, host: NodeId, process: &Process) -> Option<ProcessId> {
+        self.numbers.get(&(host, process.clone())).map(|(number, _)| *number)
+    }
+
+    /// A flow names a process of a host.
+    pub(crate) fn take(&mut self, host: NodeId, process: &Process) -> ProcessId {
+        let Self { numbers, named, next, changed } = self;
+        let (number, flows) = numbers.entry((host, process.clone())).or_insert_with(|| {
+            // Those of long ago are used again after 2³² others.
+            while named.contains_key(&ProcessId(*next)) {
+                *next = next.wrapping_add(1);
+            }
+            named.insert(ProcessId(*next), (host, process.clone()));
+            changed.insert(host);
+            (ProcessId(*next), 0)
+        });
+        *flows += 1;
+        *number
+    }
+
+    /// A flow that named a process has ended.
+    pub(crate) fn release(&mut self, number: ProcessId) {
+        let Some(key) = self.named.get(&number) else {
+            return;
+        };
+        if let Some((_, flows)) = self.numbers.get_mut(key) {
+            *flows -= 1;
+            if *flows == 0 {
+                self.numbers.remove(key);
+                self.changed.insert(key.0);
+                self.named.remove(&number);
+            }
+        }
+    }
+
+    /// The processes of a host.
+    pub(crate) fn of(&self, host: NodeId) -> impl Iterator<Item = &Process> {
+        let least = (host, Process::Pid(0));
+        let all = self.numbers.range(least..).take_while(move |((at, _), _)| *at == host);
+        all.map(|((_, process), _)| process)
+    }
+
+    /// The hosts whose processes have changed since this was asked last.
+    pub(crate) fn take_changed(&mut self) -> Vec<NodeId> {
+        core::mem::take(&mut self.changed).into_iter().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_while_a_flow_names_it() {
+        let (mut processes, host) = (Processes::default(), NodeId(3));
+        let (pid, group) = (Process::Pid(7), Process::Cgroup("/a".into()));
+        let first = processes.take(host, &pid);
+        assert_eq!(processes.take(host, &pid), first);
+        let other = processes.take(host, &group);
+        assert!(other != first && processes.take(NodeId(4), &pid) != first);
+        assert_eq!(processes.of(host).collect::<Vec<_>>(), [&pid, &group]);
+        assert_eq!(processes.take_changed(), [host, NodeId(4)]);
+        processes.release(first);
+        assert_eq!(
+            (processes.number(host, &pid), processes.take_changed()),
+            (Some(first), Vec::new())
+        );
+        processes.release(first);
+        assert_eq!(
+            (processes.number(host, &pid), processes.take_changed()),
+            (None, Vec::from([host]))
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! Which sockets a process has, and those of a control group.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use protocol::Process;
+
+use crate::Statistics;
+
+/// Open files of a process that are looked at, and groups below a group: who has more gets no more of the
+/// agent's time.
+const MOST_FILES: usize = 65_536;
+const MOST_GROUPS: usize = 4_096;
+
+/// The sockets of a process or of a control group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sockets {
+    /// By their inodes.
+    These(HashSet<u64>),
+    /// Those that were made in groups of these inodes.
+    MadeIn(HashSet<u64>),
+}
+
+impl Sockets {
+    /// The sockets of `process` now, where control groups are mounted at `groups`. Who isn't there, or isn't
+    /// to be seen, has none.
+    pub fn of(process: &Process, groups: Option<&Path>) -> Self {
+        match process {
+            Process::Pid(pid) => Self::These(files(*pid)),
+            Process::Cgroup(path) => {
+                let top = groups.and_then(|groups| below(groups, Path::new(path)));
+                Self::MadeIn(top.map(inodes).unwrap_or_default())
+            }
+        }
+    }
+
+    /// Whether a connection's socket is one of them.
+    pub fn have(&self, connection: &Statistics) -> bool {
+        match self {
+            Self::These(inodes) => connection.inode.is_some_and(|inode| inodes.contains(&inode)),
+            Self::MadeIn(groups) => groups.contains(&connection.cgroup),
+        }
+    }
+}
+
+/// The inodes of a process's sockets.
+fn files(pid: u32) -> HashSet<u64> {
+    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return HashSet::new() };
+    let links = files.take(MOST_FILES).flatten().filter_map(|file| fs::read_link(file.path()).ok());
+    links.filter_map(|link| socket(link.to_str()?)).collect()
+}
+
+fn socket(link: &str) -> Option<u64> {
+    link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+}
+
+/// A path from the root of the groups; nothing leads out of it.
+fn below(groups: &Path, path: &Path) -> Option<PathBuf> {
+    let rest = path.strip_prefix("/").ok()?;
+    let is_plain = rest.components().all(|part| matches!(part, Component::Normal(_)));
+    is_plain.then(|| groups.join(rest))
+}
+
+/// The inodes of a group and of those below it.
+fn inodes(top: PathBuf) -> HashSet<u64> {
+    let (mut found, mut left) = (HashSet::new(), vec![top]);
+    while let Some(group) = left.pop()
+        && found.len() < MOST_GROUPS
+    {
+        let Ok(about) = fs::symlink_metadata(&group) else { continue };
+        if about.is_dir() && found.insert(about.ino()) {
+            let inner = fs::read_dir(&group).into_iter().flatten().flatten();
+            let is_group = |file: &fs::DirEntry| file.file_type().is_ok_and(|kind| kind.is_dir());
+            left.extend(inner.filter(is_group).map(|file| file.path()));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may panic
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sockets_of_this_process_are_found_and_of_none_none() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
+        let link = fs::read_link(format!("/proc/self/fd/{fd}")).unwrap();
+        let inode = super::socket(link.to_str().unwrap()).unwrap();
+        let Sockets::These(found) = Sockets::of(&Process::Pid(std::process::id()), None) else {
+            panic!("a process has files");
+        };
+        assert!(found.contains(&inode), "{found:?}");
+        assert_eq!(Sockets::of(&Process::Pid(0), None), Sockets::These(HashSet::new()));
+    }
+
+    #[test]
+    fn groups_are_those_below_the_root_of_groups_only() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("a/b")).unwrap();
+        fs::create_dir_all(root.path().join("c")).unwrap();
+        let of = |path: &str| match Sockets::of(&Process::Cgroup(path.into()), Some(root.path())) {
+            Sockets::MadeIn(groups) => groups.len(),
+            Sockets::These(_) => panic!("a group has groups"),
+        };
+        assert_eq!([of("/"), of("/a"), of("/a/b"), of("/absent")], [4, 2, 1, 0]);
+        assert_eq!([of("a"), of("/a/../.."), of("/../a"), of("")], [0; 4]);
+    }
+}
