@@ -12,6 +12,8 @@ mod explain;
 mod join;
 mod reports;
 
+pub use explain::Answers;
+
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -34,7 +34,7 @@ pub use config::{
     Config, ConfigError, Enforcement, GRACE, HostConfig, LEASE, Limits, PortConfig, SAMPLE,
     SwitchConfig,
 };
-pub use controller::{Change, Controller};
+pub use controller::{Answers, Change, Controller};
 pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal, note};
 pub use record::Digest;
 pub use replay::{Configure, Replay, replay};

@@ -68,7 +68,7 @@ fn an_agent_that_never_confirms_costs_no_memory() {
                 sequence = told.sequence;
             }
         }
-        most = most.max(rig.controller.status().agents[0].unconfirmed);
+        most = most.max(rig.controller.at(rig.now).status().agents[0].unconfirmed);
     }
     assert!(commands > 4000, "{commands} commands");
     assert!((1..1100).contains(&most), "{most} remembered");
@@ -81,7 +81,7 @@ fn an_agent_that_never_confirms_costs_no_memory() {
     assert_eq!(enforced(&rig), (slow, None));
     rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence })).unwrap();
     assert_eq!(enforced(&rig), (slow, slow));
-    assert_eq!(rig.controller.status().agents[0].unconfirmed, 0);
+    assert_eq!(rig.controller.at(rig.now).status().agents[0].unconfirmed, 0);
 }
 
 /// Phurti, figure 2.3, live: of two jobs across one core link, the smaller goes first.
@@ -111,7 +111,7 @@ fn the_smaller_job_goes_first() {
     rig.declare("hadoop", Declaration::FlowComplete { job: "small".into(), flow: "1".into() })
         .unwrap();
     assert!(rig.paced().is_empty());
-    let job = rig.controller.explain_job("hadoop", "large").unwrap();
+    let job = rig.controller.at(rig.now).explain_job("hadoop", "large").unwrap();
     assert_eq!((job.flows.len(), job.flows[0].flow.enforced_bps), (1, None));
     assert_eq!(job.declared_bytes, Bytes::new(200_000_000));
 }
@@ -157,11 +157,11 @@ fn a_job_that_lies_about_its_size_gains_nothing() {
         // 12 MB are more than 1 MB: the job counts as 24 MB, then, found again, as 72 MB.
         assert_eq!(found, Some(2), "with sizes: {with_sizes}");
         assert_eq!(rig.paced().keys().collect::<Vec<_>>(), [&liar]);
-        let status = &rig.controller.flows(1)[0];
+        let status = &rig.controller.at(rig.now).flows(1)[0];
         let lie = status.contradicted.clone().unwrap();
         assert!(lie.starts_with("declared 1 MB in all, but"), "{lie}");
         assert!(status.bytes.unwrap() > Bytes::new(50_000_000));
-        let applications = rig.controller.status().applications;
+        let applications = rig.controller.at(rig.now).status().applications;
         assert_eq!(applications.iter().map(|a| a.contradicted).collect::<Vec<_>>(), [1, 0]);
         let found = rig.controller.counters().contradictions;
         assert!((2..10).contains(&found), "{found}");
@@ -250,7 +250,7 @@ fn a_pause_of_the_controller_changes_no_limit() {
         };
         let check = |rig: &Rig, second: u64| {
             assert_eq!(rig.paced().len(), 2, "{pause} s, at {second}");
-            for flow in rig.controller.flows(2) {
+            for flow in rig.controller.at(rig.now).flows(2) {
                 assert_eq!(flow.measured_bps, Some(Rate::from_mbps(45)), "{pause} s, at {second}");
             }
         };
@@ -319,7 +319,7 @@ fn limits_end_with_their_lease_and_epochs_with_the_next() {
     assert_eq!(now.paced.len(), 1);
     rig.input(Input::Reported(peer, &Report::Stale { epoch: 2, obeys: 7 })).unwrap();
     assert_eq!(rig.controller.outranked(), Some(("left", 7)));
-    assert!(rig.controller.status().problems[0].contains("a controller of epoch 7"));
+    assert!(rig.controller.at(rig.now).status().problems[0].contains("a controller of epoch 7"));
 }
 
 /// Meters have no timeout: the entry that leads to one has. Within two leases (a switch counts whole
@@ -382,7 +382,7 @@ fn a_switch_obeys_the_later_epoch() {
     rig.replace(config(), 1);
     rig.connect(0);
     assert!(rig.closed[0].contains("a controller of a later epoch"), "{:?}", rig.closed);
-    let problems = rig.controller.status().problems.join("\n");
+    let problems = rig.controller.at(rig.now).status().problems.join("\n");
     assert!(
         problems.contains("switch s0 obeys a controller of a later epoch than 1"),
         "{problems}"
@@ -469,7 +469,7 @@ fn windows_are_capped_at_the_switch() {
     (0..2).for_each(|switch| rig.connect(switch));
     rig.send(0, segment(0, 3, 1000, 2, 0));
     accept(&mut rig, 1000);
-    assert_eq!(rig.controller.flows(9).len(), 1);
+    assert_eq!(rig.controller.at(rig.now).flows(9).len(), 1);
     let notice =
         openflow::sdtcp::Notice { severity: Severity::High, port: PortNo(1), queue_bytes: 90_000 };
     let mut out = Answers::default();
@@ -482,7 +482,7 @@ fn windows_are_capped_at_the_switch() {
     assert_eq!(after.entries_added, before.entries_added + 1);
     // FIN: forgotten.
     rig.send(0, segment(0, 3, 1000, 17, 0));
-    assert_eq!(rig.controller.flows(9).len(), 0);
+    assert_eq!(rig.controller.at(rig.now).flows(9).len(), 0);
 }
 
 /// The policy caps all windows of a port with the first SYN, when no scale is known yet.
@@ -518,7 +518,7 @@ fn a_cap_that_a_switch_refuses_is_not_enforced() {
     accept(&mut rig, 1000);
     let shown = |rig: &Rig| {
         let why = rig.why("app", "job", 1);
-        let problems = rig.controller.status().problems;
+        let problems = rig.controller.at(rig.now).status().problems;
         (why.by, why.flow.failed, problems.into_iter().find(|told| told.contains("10.0.0.1")))
     };
     let (by, failed, problem) = shown(&rig);
@@ -692,7 +692,7 @@ fn what_a_peer_may_ask_for_is_limited() {
     assert_eq!(rig.agents[&agent].paced.len(), 3);
     rig.pass(SECOND * 2);
     assert_eq!(rig.agents[&agent].paced.len(), 0);
-    assert_eq!(rig.controller.status().applications.len(), 1);
+    assert_eq!(rig.controller.at(rig.now).status().applications.len(), 1);
 }
 
 /// Another policy learns all that is declared, and its limits replace the old ones.
@@ -923,7 +923,7 @@ fn a_command_that_fails_is_shown_and_never_confirmed() {
     assert_eq!(by, "nobody: agent h0 failed: the kernel refuses");
     assert!(rig.paced().is_empty());
     let problem = |rig: &Rig| {
-        let problems = rig.controller.status().problems;
+        let problems = rig.controller.at(rig.now).status().problems;
         problems.into_iter().find(|problem| problem.contains("not enforced"))
     };
     assert!(problem(&rig).unwrap().contains("10.0.0.1:7 is not enforced: the kernel refuses"));
@@ -959,5 +959,7 @@ fn what_an_agent_cant_do_is_not_asked_of_it() {
     assert_eq!(why.flow.enforced_bps, None);
     assert_eq!(rig.controller.counters().commands, 1, "samples alone");
     rig.declare("app", Declaration::FlowComplete { job: "job".into(), flow: "1".into() }).unwrap();
-    assert!(rig.controller.status().problems.iter().all(|p| !p.contains("not enforced")));
+    assert!(
+        rig.controller.at(rig.now).status().problems.iter().all(|p| !p.contains("not enforced"))
+    );
 }

@@ -37,7 +37,7 @@ fn shown(rig: &Rig) -> FlowExplanation {
 
 /// What the status says of agents.
 fn problem(rig: &Rig) -> Option<String> {
-    let problems = rig.controller.status().problems;
+    let problems = rig.controller.at(rig.now).status().problems;
     problems.into_iter().find(|problem| problem.contains("agent"))
 }
 
@@ -56,7 +56,7 @@ fn another_policy_lifts_what_the_one_before_had_enforced() {
     let shown = shown(&rig);
     assert_eq!(shown.flow.enforced_bps, None);
     assert_eq!(shown.by, "nobody: there is nothing to enforce");
-    assert_eq!(rig.controller.status().agents[0].paced, 0);
+    assert_eq!(rig.controller.at(rig.now).status().agents[0].paced, 0);
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn what_a_silent_agent_held_is_over_with_its_lease() {
     let why = shown(&rig);
     assert_eq!(why.flow.enforced_bps, None);
     assert!(why.by.starts_with("nobody: agent h0 has confirmed nothing for"), "{}", why.by);
-    assert_eq!(rig.controller.status().agents[0].paced, 0);
-    assert!(problem(&rig).unwrap().starts_with("agent h0 has confirmed nothing for 13 s"));
+    assert_eq!(rig.controller.at(rig.now).status().agents[0].paced, 0);
+    assert!(problem(&rig).unwrap().starts_with("agent h0 has confirmed nothing for 14 s"));
 }
 
 /// What the controller sends is lost on the way; what the agent says arrives.
@@ -102,7 +102,7 @@ fn reports_of_an_agent_that_hears_nothing_keep_nothing_enforced() {
     let why = shown(&rig);
     assert_eq!(why.flow.enforced_bps, None);
     assert!(why.by.starts_with("nobody: agent h0 has confirmed nothing for"), "{}", why.by);
-    assert_eq!(rig.controller.status().agents[0].paced, 0);
+    assert_eq!(rig.controller.at(rig.now).status().agents[0].paced, 0);
 }
 
 /// A lease counts from when the commands were sent that gave it, however late they are answered: of
@@ -114,11 +114,9 @@ fn what_is_confirmed_late_stands_for_a_lease_since_it_was_sent() {
         rig.agents.get_mut(&agent).unwrap().frozen = true;
         rig.pass(SECOND * 9);
         rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence })).unwrap();
-        rig.pass(SECOND * (stands - 9));
-        rig.input(Input::Tick).unwrap();
+        rig.now += SECOND * (stands - 9);
         assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
-        rig.pass(SECOND);
-        rig.input(Input::Tick).unwrap();
+        rig.now += SECOND;
         assert_eq!(shown(&rig).flow.enforced_bps, None);
     }
 }
@@ -204,7 +202,7 @@ fn what_an_agent_said_goes_with_it() {
     rig.input(Input::AgentConnected { channel: other, identity: "h2" }).unwrap();
     rig.input(Input::Reported(other, &hello)).unwrap();
     let told = |rig: &Rig| {
-        let problems = rig.controller.status().problems.into_iter();
+        let problems = rig.controller.at(rig.now).status().problems.into_iter();
         problems.filter(|problem| problem.starts_with("agent")).collect::<Vec<_>>()
     };
     let address = "agent h2: 10.0.0.4 is not h2's";
@@ -262,7 +260,7 @@ fn what_ended_in_a_burst_is_not_enforced_when_it_comes_again() {
             rig.flow("app", job, flow.into(), connection, None).unwrap();
         }
         assert_eq!(rig.paced().len(), held);
-        let shown = rig.controller.flows(usize::MAX);
+        let shown = rig.controller.at(rig.now).flows(usize::MAX);
         assert_eq!(shown.iter().filter(|flow| flow.enforced_bps.is_some()).count(), held);
         rig.declare("app", Declaration::JobComplete { job: job.into() }).unwrap();
     }

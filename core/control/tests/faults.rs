@@ -200,7 +200,8 @@ impl World {
 
     /// Notes what the controller wants now.
     fn want(&mut self) {
-        let flows = self.controller.as_ref().map(|c| c.flows(1000)).unwrap_or_default();
+        let flows =
+            self.controller.as_ref().map(|c| c.at(self.now).flows(1000)).unwrap_or_default();
         let mut now: BTreeMap<Connection, Rate> = BTreeMap::new();
         for flow in flows {
             if let Some(rate) = flow.intended_bps {
@@ -596,8 +597,9 @@ fn history(seed: u64) -> (u64, [u64; 3]) {
     let mut stands: BTreeMap<_, _> =
         world.agents.iter().flat_map(|(agent, _)| agent.paced.clone()).collect();
     let mut links: BTreeMap<String, Rate> = BTreeMap::new();
-    for flow in controller.flows(1000) {
-        let why = controller.explain_flow(&flow.application, &flow.job, &flow.flow).unwrap();
+    let answers = controller.at(world.now);
+    for flow in answers.flows(1000) {
+        let why = answers.explain_flow(&flow.application, &flow.job, &flow.flow).unwrap();
         let real = stands.remove(&flow.connection);
         if flow.failed.is_some() {
             // It may stand as before, though nobody can say how; nothing else was confirmed.
@@ -616,7 +618,7 @@ fn history(seed: u64) -> (u64, [u64; 3]) {
     stands.retain(|connection, _| !world.failed.contains(connection));
     assert_eq!(stands, BTreeMap::new(), "nobody wants these");
     assert!(links.values().all(|sum| *sum <= Rate::from_mbps(100)), "{links:?}");
-    let mut problems = controller.status().problems;
+    let mut problems = answers.status().problems;
     problems.retain(|problem| !problem.contains("is not enforced: the kernel refuses"));
     assert!(problems.is_empty(), "{problems:?}");
     assert!(world.all_reachable());

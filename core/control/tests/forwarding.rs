@@ -63,7 +63,7 @@ fn every_host_reaches_every_other() {
     let shape = Shape::diamond(3);
     let mut rig = up(&shape, true);
     all_arrive(&mut rig, 6);
-    let status = rig.controller.status();
+    let status = rig.controller.at(rig.now).status();
     assert!(status.switches.iter().all(|switch| switch.connected && switch.settled));
     assert_eq!(rig.controller.counters().switch_errors, 0);
 }
@@ -79,7 +79,7 @@ fn ports_are_found() {
         rig.send(host, question(host, 99));
     }
     all_arrive(&mut rig, 4);
-    let status = rig.controller.status();
+    let status = rig.controller.at(rig.now).status();
     let cables = status.links.iter().filter(|link| link.seen == Some(true)).count();
     assert_eq!((cables, status.problems.len()), (2, 0), "{:?}", status.problems);
 }
@@ -96,7 +96,7 @@ fn an_unknown_network_is_found() {
         rig.send(host, question(host, 99));
     }
     all_arrive(&mut rig, 4);
-    let status = rig.controller.status();
+    let status = rig.controller.at(rig.now).status();
     // Four cables between switches and four to hosts, each way.
     assert_eq!((status.switches.len(), status.links.len()), (4, 16));
 }
@@ -151,7 +151,7 @@ fn a_switch_comes_back() {
     let shape = Shape::racks(2);
     let mut rig = up(&shape, true);
     rig.unplug(0);
-    assert!(!rig.controller.status().problems.is_empty());
+    assert!(!rig.controller.at(rig.now).status().problems.is_empty());
     all_arrive(&mut rig, 4);
     rig.plug(0);
     all_arrive(&mut rig, 4);
@@ -160,7 +160,7 @@ fn a_switch_comes_back() {
     rig.swap_switch(1, empty);
     rig.plug(1);
     all_arrive(&mut rig, 4);
-    assert!(rig.controller.status().problems.is_empty());
+    assert!(rig.controller.at(rig.now).status().problems.is_empty());
 }
 
 /// A host can forge a probe: what is declared stays.
@@ -173,7 +173,7 @@ fn forged_probes_change_nothing_that_is_declared() {
     let mut forged = vec![1, 0x80, 0xc2, 0, 0, 0xe, 2, 0, 0, 0, 0, 1, 0x88, 0xcc];
     forged.extend([2, 9, 7, 0, 0, 0, 0, 0, 0, 0, 2, 4, 5, 7, 0, 0, 0, 2, 6, 2, 0, 120, 0, 0]);
     rig.send(0, forged);
-    let problems = rig.controller.status().problems;
+    let problems = rig.controller.at(rig.now).status().problems;
     assert!(problems[0].contains("is declared, but a probe went"), "{problems:?}");
     all_arrive(&mut rig, 4);
 }

@@ -52,7 +52,7 @@ fn messages_of_published_attacks_are_survived() {
             rig.input(Input::SwitchBytes(peer, &bytes)).unwrap();
         }
     }
-    let status = rig.controller.status();
+    let status = rig.controller.at(rig.now).status();
     assert!(status.switches[0].connected, "the session goes on: {:?}", rig.closed);
     // A second hello says nothing; the rest is counted.
     assert_eq!(rig.controller.counters().malformed, 8 * 41);
@@ -221,11 +221,12 @@ proptest! {
                 prop_assert!(!refusal.field.is_empty() && !refusal.reason.is_empty());
             }
         }
-        let _ = (controller.status(), controller.flows(9), controller.explain_job("app", "a"));
+        let answers = controller.at(now);
+        let _ = (answers.status(), answers.flows(9), answers.explain_job("app", "a"));
         // What was declared and is gone leaves nothing behind.
         controller.observe(now, Input::ApplicationGone("app")).unwrap();
         step(&mut controller, now + SECOND * 11, Input::Tick, &mut out).unwrap();
-        prop_assert!(controller.explain_job("app", "a").is_none());
-        prop_assert!(controller.status().applications.is_empty());
+        prop_assert!(controller.at(now).explain_job("app", "a").is_none());
+        prop_assert!(controller.at(now).status().applications.is_empty());
     }
 }

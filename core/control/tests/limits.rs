@@ -38,7 +38,8 @@ fn agents_beyond_the_limit_are_refused_and_the_others_stay() {
         "{:?}",
         rig.closed
     );
-    let known: Vec<_> = rig.controller.status().agents.into_iter().map(|a| a.identity).collect();
+    let known: Vec<_> =
+        rig.controller.at(rig.now).status().agents.into_iter().map(|a| a.identity).collect();
     assert_eq!(known, ["first", "second"]);
     // The end of the connection that was refused takes nothing from anybody.
     rig.input(Input::AgentGone(third)).unwrap();
@@ -60,7 +61,7 @@ fn agents_beyond_the_limit_are_refused_and_the_others_stay() {
 fn switches_beyond_the_limit_are_refused_and_the_others_stay() {
     let mut rig = rig(|config| config.limits.switches = 1);
     let connected = |rig: &Rig| -> Vec<bool> {
-        rig.controller.status().switches.iter().map(|switch| switch.connected).collect()
+        rig.controller.at(rig.now).status().switches.iter().map(|switch| switch.connected).collect()
     };
     rig.plug(0);
     rig.pass(SECOND);

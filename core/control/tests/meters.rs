@@ -56,7 +56,7 @@ fn fails(rig: &Rig, number: u64, because: &str) {
 }
 
 fn problem(rig: &Rig) -> Option<String> {
-    let problems = rig.controller.status().problems;
+    let problems = rig.controller.at(rig.now).status().problems;
     problems.into_iter().find(|problem| problem.contains("not enforced"))
 }
 

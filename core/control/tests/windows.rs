@@ -196,7 +196,7 @@ impl Rig {
 
 /// What the status says of the agent.
 fn problems(rig: &Rig) -> Vec<String> {
-    let problems = rig.controller.status().problems;
+    let problems = rig.controller.at(rig.now).status().problems;
     problems.into_iter().filter(|said| said.starts_with("agent")).collect()
 }
 
@@ -234,7 +234,7 @@ fn each_directive_becomes_its_command_and_stands() {
     assert_eq!(rig.kernel.limit(rig.now, &connection(1)), limit);
     assert_eq!(rig.kernel.class(rig.now, PORT, &connection(1)), Some(2));
     assert_eq!((rig.cap(1), rig.cap(2)), (Some(NARROW), Some(WIDE)));
-    let why = rig.controller.explain_flow("app", "sort", "1").unwrap();
+    let why = rig.controller.at(rig.now).explain_flow("app", "sort", "1").unwrap();
     assert_eq!((why.flow.intended_bps, why.flow.enforced_bps), (limit, limit));
     // What ends: the cap of all ends those of single flows, which are told first.
     let ends = [pace(None), Directive::Prioritize { flow: FLOW, priority: 0 }, window(None, None)];
@@ -384,7 +384,7 @@ fn a_window_that_fails_is_shown_as_that_until_it_stands() {
     rig.decided([Directive::Pace { flow: FLOW, limit }, window(Some(FLOW), Some(NARROW))]);
     assert_eq!((shown(&rig), rig.cap(1)), (vec![problem.to_owned()], None));
     // The rate stands, and the window of all is not that of the connection.
-    let why = rig.controller.explain_flow("app", "sort", "1").unwrap();
+    let why = rig.controller.at(rig.now).explain_flow("app", "sort", "1").unwrap();
     assert_eq!((why.flow.enforced_bps, why.flow.failed.as_deref()), (limit, Some("no room")));
     rig.refuses = false;
     rig.decided([window(None, Some(WIDE))]);
@@ -394,7 +394,7 @@ fn a_window_that_fails_is_shown_as_that_until_it_stands() {
 }
 
 fn by(rig: &Rig) -> String {
-    rig.controller.explain_flow("app", "sort", "1").unwrap().by
+    rig.controller.at(rig.now).explain_flow("app", "sort", "1").unwrap().by
 }
 
 const NARROWED: &str = "a window of 3 kB at s0";
@@ -486,7 +486,7 @@ fn a_switch_that_is_not_connected_caps_nothing() {
     }
     policy.0.lock().unwrap().1 = [window(Some(FLOW), Some(NARROW))].into();
     controller.decide(&mut Vec::new());
-    let why = controller.explain_flow("app", "sort", "1").unwrap();
+    let why = controller.at(Time::ZERO).explain_flow("app", "sort", "1").unwrap();
     assert_eq!(why.by, format!("nobody ({NARROWED}: it is not connected)"));
 }
 

@@ -93,7 +93,8 @@ pub struct StreamReport {
     pub flow: String,
     /// What reached the receiver since the stream began.
     pub delivered_bytes: Bytes,
-    /// What waits at the sender or is on its way.
+    /// What waits in the sending application. What its kernel has of it is left out: the agent there measures
+    /// that, and it is added.
     pub sender_queue_bytes: Bytes,
     /// What arrived and waits to be processed.
     pub receiver_queue_bytes: Bytes,

@@ -274,13 +274,13 @@ impl Client {
     }
 
     /// A controller of another epoch knows nothing but what was just said to it, entries below `said`,
-    /// or was said in a request without an answer.
+    /// or was said in a request without an answer, or by a process before this one.
     fn meet(&mut self, epoch: u64, said: u64) {
-        let doubt = core::mem::take(&mut self.doubt);
+        let may_know = core::mem::take(&mut self.doubt) || self.epoch.is_none();
         if self.epoch != Some(epoch) {
             self.epoch = Some(epoch);
             self.answered = 0;
-            if !doubt {
+            if !may_know {
                 self.entries.retain(|_, entry| thing(entry).is_some());
                 self.said = said;
             }
@@ -383,7 +383,13 @@ impl Client {
     pub fn declare(&mut self, mut declaration: Declaration) {
         match &mut declaration {
             Declaration::JobComplete { job } => {
-                let Some(things) = self.jobs.remove(job) else { return };
+                let Some(things) = self.jobs.remove(job) else {
+                    // The controller may know it from a process before this one, whose name it has.
+                    if self.entries.len() < self.limits.entries {
+                        self.enter(declaration);
+                    }
+                    return;
+                };
                 let was_said = things.get(&Thing::Start).is_some_and(|start| *start < self.said);
                 for number in things.into_values() {
                     self.entries.remove(&number);

@@ -546,3 +546,15 @@ fn the_account_says_what_was_refused_and_dropped_and_why_first() {
     assert_eq!((taken, refused, dropped), (1, 2, 2));
     assert_eq!(fault.unwrap(), "the controller refuses flow: because");
 }
+
+/// A process that takes the place of one that died ends what that one had declared.
+#[test]
+fn a_job_that_the_client_does_not_know_can_be_ended() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.controller.held.take(&start("a"));
+    for said in [complete("a"), start("a")] {
+        world.client.declare(said);
+    }
+    world.settle();
+    assert_eq!((world.client.account().taken, world.client.account().refused), (2, 0));
+}

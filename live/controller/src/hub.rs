@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use control::{ChannelId, Controller};
+use control::{Answers, ChannelId};
 use tokio::sync::{mpsc, oneshot, watch};
 use wire::identity::Identity;
 
@@ -65,18 +65,18 @@ impl Hub {
         self.events.send(event).await.map_err(|_| Ending)
     }
 
-    /// Asks the machine.
+    /// Asks the machine, as of now.
     ///
     /// # Errors
     /// There is no machine any more.
     pub async fn ask<T: Send + 'static>(
         &self,
-        question: impl FnOnce(&Controller) -> T + Send + 'static,
+        question: impl FnOnce(&Answers<'_>) -> T + Send + 'static,
     ) -> Result<T, Ending> {
         let (sender, receiver) = oneshot::channel();
-        let question = move |controller: &Controller| {
+        let question = move |answers: &Answers<'_>| {
             // Who asked may have gone.
-            let _ = sender.send(question(controller));
+            let _ = sender.send(question(answers));
         };
         self.tell(Event::Ask(Box::new(question))).await?;
         receiver.await.map_err(|_| Ending)

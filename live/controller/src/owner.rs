@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use control::{ChannelId, Closing, ConfigError, Controller, Input, Output, Refusal};
+use control::{Answers, ChannelId, Closing, ConfigError, Controller, Input, Output, Refusal};
 use policy::Parameters;
 use protocol::agent::Report;
 use protocol::application::{Declaration, Outcome, Problem, RefusedDeclaration};
@@ -56,7 +56,7 @@ pub enum Event {
     /// The last connection of an application ended.
     ApplicationGone(Arc<str>),
     /// Somebody wants to know something.
-    Ask(Box<dyn FnOnce(&Controller) + Send>),
+    Ask(Box<dyn FnOnce(&Answers<'_>) + Send>),
     /// The configuration was read again.
     Reload(Box<Settings>),
 }
@@ -223,7 +223,7 @@ impl Owner {
             Event::ApplicationGone(application) => {
                 self.input(now, Input::ApplicationGone(&application));
             }
-            Event::Ask(question) => question(&self.controller),
+            Event::Ask(question) => question(&self.controller.at(now)),
             Event::Reload(settings) => self.reload(now, *settings),
         }
     }

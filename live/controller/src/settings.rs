@@ -30,7 +30,7 @@ pub struct Settings {
     pub state: PathBuf,
     /// Logs as JSON instead of text.
     pub log_json: bool,
-    /// What is logged, such as `info` or `watermaster_controller=debug`.
+    /// What is logged, such as `info` or `controller=debug`.
     pub log_level: String,
     /// Where it listens.
     pub listen: Listen,

@@ -9,13 +9,15 @@
 mod hosts;
 
 use std::env;
+use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use hosts::{Rig, lease, options, payload, statistics, within};
-use kernel::{Connection, Error, Lease, Pacer, PacerOptions, State, Stopped, now};
+use kernel::{Connection, Error, Lease, Pacer, PacerOptions, Sockets, State, Stopped, now};
+use protocol::Process;
 use testing::needs::root;
 use testing::wait::{eventually, settled};
 use units::{Bytes, Rate, Span};
@@ -212,7 +214,7 @@ fn pins_that_would_end_with_the_agent_are_refused() {
         return;
     }
     let place = options().pins;
-    std::fs::create_dir(&place).unwrap();
+    fs::create_dir(&place).unwrap();
     let script = "mount -t tmpfs none \"$1\" && mount --make-shared \"$1\" && \
                   unshare --mount --propagation slave \"$2\" --ignored --exact \
                   start_among_borrowed_mounts && umount \"$1\"";
@@ -223,7 +225,7 @@ fn pins_that_would_end_with_the_agent_are_refused() {
         .env(HOLD, place.join("bpf"))
         .output()
         .unwrap();
-    std::fs::remove_dir(&place).unwrap();
+    fs::remove_dir(&place).unwrap();
     let said = String::from_utf8_lossy(&ended.stdout);
     assert!(ended.status.success() && said.contains("1 passed"), "{said}");
 }
@@ -286,6 +288,13 @@ fn statistics_say_what_the_ends_see() {
     assert!(eventually(|| look().delivered.get() >= read), "{read} read, {ours:?}");
     assert_eq!(ours.state, State::Established);
     assert_eq!(u64::from(ours.namespace), rig.inode(0));
+    // Both ends are this process's, in its control group; another process has neither.
+    let groups = kernel::unified_mount().unwrap();
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
+    let has = |process| Sockets::of(&process, Some(&groups)).have(&ours);
+    assert!(has(Process::Pid(std::process::id())) && has(Process::Cgroup(own.into())), "{ours:?}");
+    assert!(!has(Process::Pid(1)) && !has(Process::Cgroup("/no/such/group".into())));
     assert_eq!(ours.segment, Bytes::new(1448));
     assert!(ours.round_trip > Span::ZERO, "{ours:?}");
     assert!(eventually(|| look().in_flight > Bytes::ZERO));

@@ -8,6 +8,7 @@ use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 use units::{Bytes, Rate};
 
+use crate::directory::Taken;
 use crate::socket::{self, Info};
 
 /// Whether a connection goes on.
@@ -25,7 +26,7 @@ pub(crate) struct Flow {
     /// Written by the application.
     handed: u64,
     /// Of that, taken by the socket.
-    taken: u64,
+    taken: Taken,
     /// Of that, read by the receiving application.
     read: u64,
     /// Arrived and not read.
@@ -42,12 +43,12 @@ pub(crate) struct Flow {
 
 impl Flow {
     /// A flow of `size`, or one that is written to.
-    pub(crate) fn new(sender: OwnedFd, size: Option<Bytes>) -> Self {
+    pub(crate) fn new(sender: OwnedFd, size: Option<Bytes>, taken: Taken) -> Self {
         Self {
             sender,
             receiver: None,
             handed: size.map_or(0, Bytes::get),
-            taken: 0,
+            taken,
             read: 0,
             unread: 0,
             closed: size.is_some(),
@@ -79,11 +80,11 @@ impl Flow {
 
     /// Writes to the socket what it takes.
     pub(crate) fn send(&mut self, zeros: &[u8]) -> Result<(), Errno> {
-        while self.taken < self.handed {
-            let rest = usize::try_from(self.handed - self.taken).unwrap_or(usize::MAX);
+        while self.taken.get() < self.handed {
+            let rest = usize::try_from(self.handed - self.taken.get()).unwrap_or(usize::MAX);
             let chunk = zeros.get(..rest).unwrap_or(zeros);
             match send(&self.sender, chunk, SendFlags::NOSIGNAL) {
-                Ok(count) => self.taken += count as u64,
+                Ok(count) => self.taken.add(count as u64),
                 // Wait until it is connected or has room.
                 Err(Errno::AGAIN | Errno::NOTCONN | Errno::INPROGRESS) => return Ok(()),
                 Err(Errno::INTR) => {}

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use model::{Directives, FlowId, Network, NodeId, Observation};
+use model::{Declared, Directives, FlowId, Network, NodeId, Observation, StreamSample};
 use policy::Policy;
 use protocol::Connection;
 use protocol::client;
@@ -76,6 +76,12 @@ impl Northbound {
         Ok(Self { directory, translator: Arc::default(), shared, thread: Some(thread) })
     }
 
+    /// In a world, what waits at a sender is what its kernel has too.
+    fn leave_out_kernel(&self, sample: &mut StreamSample) {
+        let written = sample.sender_queue + sample.delivered;
+        sample.sender_queue = written - self.directory.taken(sample.flow).min(written);
+    }
+
     /// Tells, whenever it is asked, what became of the declarations.
     pub fn account(&self) -> impl Fn() -> Account + use<> {
         let (shared, translator) = (Arc::clone(&self.shared), Arc::clone(&self.translator));
@@ -111,8 +117,12 @@ impl Policy for Northbound {
     fn observe(&mut self, _: Time, network: &Network, seen: &Observation) {
         // The controller has instruments of its own.
         let Observation::Declared(declared) = seen else { return };
+        let mut declared = declared.clone();
+        if let Declared::Streams(samples) = &mut declared {
+            samples.iter_mut().for_each(|sample| self.leave_out_kernel(sample));
+        }
         let names = Known { network, directory: &self.directory };
-        for declaration in lock(&self.translator).translate(declared, &names) {
+        for declaration in lock(&self.translator).translate(&declared, &names) {
             self.shared.declare(declaration);
         }
     }
@@ -229,7 +239,8 @@ mod tests {
         let directory = Directory::default();
         let (source, destination) = ("10.0.0.1:10000", "10.0.0.2:5001");
         let (source, destination) = (source.parse().unwrap(), destination.parse().unwrap());
-        directory.enter(FlowId(0), source, destination);
+        let taken = directory.enter(FlowId(0), source, destination);
+        taken.add(700);
         let mut northbound = Northbound::new("shuffle", address, directory).unwrap();
         let account = northbound.account();
         let (job, flow, [src, dst]) = (JobId(7), FlowId(0), [NodeId(1), NodeId(2)]);
@@ -241,7 +252,8 @@ mod tests {
         speak(&mut northbound, Declared::FlowRequest { job, flow, src, dst, size });
         // Samples that no controller hears are left out.
         until(|| account().client.taken == 4);
-        let sample = StreamSample { flow, delivered: Bytes::new(10), ..StreamSample::default() };
+        let (delivered, sender_queue) = (Bytes::new(10), Bytes::new(900));
+        let sample = StreamSample { flow, delivered, sender_queue, ..StreamSample::default() };
         speak(&mut northbound, Declared::Streams(vec![sample]));
         until(|| account().client.taken == 5);
         speak(&mut northbound, Declared::FlowComplete { job, flow });
@@ -267,6 +279,8 @@ mod tests {
         assert_eq!(said[3], request);
         let Declaration::Streams { job: of, samples } = &said[4] else { panic!("{said:?}") };
         assert_eq!((of, samples[0].delivered_bytes), (&job(), Bytes::new(10)));
+        // 910 were written, and the socket has taken 700 of them.
+        assert_eq!(samples[0].sender_queue_bytes, Bytes::new(210));
         assert_eq!(said[6], Declaration::JobComplete { job: job() });
     }
 

@@ -377,8 +377,8 @@ impl World {
             ready.connect(there).map_err(fail(format!("connect to {there}")))?;
             self.awaited.insert(ready.own, id);
         }
-        self.directory.enter(id, ready.own.into(), there.into());
-        let mut flow = Flow::new(ready.sender, size);
+        let taken = self.directory.enter(id, ready.own.into(), there.into());
+        let mut flow = Flow::new(ready.sender, size, taken);
         // Written at once, or as soon as it is connected.
         flow.send(&self.zeros).map_err(fail(format!("flow {}", id.0)))?;
         self.attend(flow.sender(), Source::Sender(id), EventFlags::OUT | EventFlags::ET)?;

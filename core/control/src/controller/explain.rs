@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt::Write as _;
+use core::ops::Deref;
 
 use model::{FlowId, JobId, LinkId, NodeId, NodeKind};
 use protocol::Connection;
@@ -54,7 +55,29 @@ enum Standing {
     Failed(String),
 }
 
+/// Answers as of a moment. Leases end and measures grow old although nobody has told the controller
+/// anything.
+pub struct Answers<'a> {
+    controller: &'a Controller,
+    now: Time,
+}
+
+impl Deref for Answers<'_> {
+    type Target = Controller;
+
+    fn deref(&self) -> &Controller {
+        self.controller
+    }
+}
+
 impl Controller {
+    /// Answers as of `now`.
+    pub fn at(&self, now: Time) -> Answers<'_> {
+        Answers { controller: self, now: now.max(self.context.now) }
+    }
+}
+
+impl Answers<'_> {
     /// How everything stands.
     pub fn status(&self) -> Status {
         Status {
@@ -157,8 +180,7 @@ impl Controller {
         let patience = self.context.probe_pause() * PROBES;
         let link = self.view.network.topology().link(link);
         let ends = [link.from, link.to].map(|node| self.switches.get(node));
-        let long =
-            |switch: &Switch| switch.ready && self.context.now.since(switch.ready_since) > patience;
+        let long = |switch: &Switch| switch.ready && self.now.since(switch.ready_since) > patience;
         ends.iter().all(|end| end.is_some_and(long))
     }
 
@@ -226,7 +248,7 @@ impl Controller {
         }
         for agent in self.agents.iter() {
             let failures = agent.failures.summary();
-            let contradictions = agent.contradictions.iter(self.context.now).cloned();
+            let contradictions = agent.contradictions.iter(self.now).cloned();
             let all = failures.into_iter().chain(contradictions);
             problems.extend(all.map(|what| format!("agent {}: {what}", agent.identity)));
             problems.extend(self.silence(agent));
@@ -247,7 +269,7 @@ impl Controller {
                 ));
             }
         }
-        problems.extend(self.view.contradictions.iter(self.context.now).cloned());
+        problems.extend(self.view.contradictions.iter(self.now).cloned());
         problems
     }
 
@@ -279,7 +301,7 @@ impl Controller {
 
     /// An agent that has confirmed nothing for longer than its leases last: they may be over.
     fn silence(&self, agent: &Agent) -> Option<String> {
-        let silent = self.context.now.since(agent.renewed.since);
+        let silent = self.now.since(agent.renewed.since);
         // A shorter one may have reached the agent since.
         let lease = agent.renewed.span.min(self.context.lease);
         (agent.greeted && silent > lease).then(|| {
@@ -328,7 +350,7 @@ impl Controller {
     /// What was measured of a flow lately.
     fn measured(&self, flow: &Flow) -> Option<Rate> {
         let fresh = self.context.patience();
-        let is_fresh = flow.reported.is_some_and(|at| self.context.now.since(at) <= fresh);
+        let is_fresh = flow.reported.is_some_and(|at| self.now.since(at) <= fresh);
         flow.gauge.rate.filter(|_| is_fresh)
     }
 
@@ -577,7 +599,7 @@ impl Controller {
     /// new limit takes to show.
     fn excess(&self, id: FlowId, flow: &Flow) -> Option<Rate> {
         let limit = self.enforced(flow)?;
-        let since = self.context.now.since(self.desired.intention(id).since);
+        let since = self.now.since(self.desired.intention(id).since);
         let is_long = since > self.context.patience();
         self.measured(flow).filter(|measured| is_long && measured.fraction(4, 5) > limit)
     }
@@ -646,7 +668,7 @@ impl Controller {
             return format!("nobody yet: agent {name} has not confirmed it");
         }
         let patience = self.context.patience();
-        let is_old = |at: Time| self.context.now.since(at) > patience;
+        let is_old = |at: Time| self.now.since(at) > patience;
         let is_seen = !agent.capabilities.contains(&Capability::Statistics)
             || self.registry.sharing(&flow.selector).len() > 1
             || !is_old(flow.since)

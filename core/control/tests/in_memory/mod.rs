@@ -295,7 +295,7 @@ impl Rig {
         job: &str,
         flow: u64,
     ) -> watermaster_control::FlowExplanation {
-        self.controller.explain_flow(application, job, &flow.to_string()).unwrap()
+        self.controller.at(self.now).explain_flow(application, job, &flow.to_string()).unwrap()
     }
 
     pub fn flow(

@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
-use control::Controller;
 
 use super::answers::{Wrong, may_see_all};
 use crate::hub::{Admission, Hub};
@@ -17,8 +16,7 @@ pub async fn metrics(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Result<Response, Wrong> {
     may_see_all(&admission)?;
-    let (counters, status) =
-        hub.ask(|controller: &Controller| (controller.counters(), controller.status())).await?;
+    let (counters, status) = hub.ask(|answers| (answers.counters(), answers.status())).await?;
     let connections = hub.connections();
     let text = hub
         .measures

@@ -43,7 +43,7 @@ pub async fn status(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Answer {
     may_see_all(&admission)?;
-    let mut status = hub.ask(control::Controller::status).await?;
+    let mut status = hub.ask(|answers| answers.status()).await?;
     let recorder = hub.measures.recorder();
     if let Recording::Stopped(why) = &recorder {
         status.problems.push(format!("the recorder has stopped: {why}"));
@@ -69,7 +69,7 @@ pub async fn flows(
 ) -> Answer {
     may_see_all(&admission)?;
     let most = most.unwrap_or(FLOWS).min(1_000_000);
-    Ok(json(&hub.ask(move |controller| controller.flows(most)).await?))
+    Ok(json(&hub.ask(move |answers| answers.flows(most)).await?))
 }
 
 /// A job in a list.
@@ -93,7 +93,7 @@ pub async fn jobs(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Answer {
     may_see_all(&admission)?;
-    let flows = hub.ask(|controller| controller.flows(usize::MAX)).await?;
+    let flows = hub.ask(|answers| answers.flows(usize::MAX)).await?;
     let mut jobs: BTreeMap<(String, String), JobStatus> = BTreeMap::new();
     for flow in flows {
         let job = jobs.entry((flow.application, flow.job)).or_insert_with_key(|(a, j)| JobStatus {
@@ -124,7 +124,7 @@ pub async fn explain_job(
     Path((application, job)): Path<(String, String)>,
 ) -> Answer {
     may_ask(&admission, &application)?;
-    let found = hub.ask(move |controller| controller.explain_job(&application, &job)).await?;
+    let found = hub.ask(move |answers| answers.explain_job(&application, &job)).await?;
     found.map(|found| json(&found)).ok_or_else(|| unknown("job"))
 }
 
@@ -134,8 +134,7 @@ pub async fn explain_flow(
     Path((application, job, flow)): Path<(String, String, String)>,
 ) -> Answer {
     may_ask(&admission, &application)?;
-    let found =
-        hub.ask(move |controller| controller.explain_flow(&application, &job, &flow)).await?;
+    let found = hub.ask(move |answers| answers.explain_flow(&application, &job, &flow)).await?;
     found.map(|found| json(&found)).ok_or_else(|| unknown("flow"))
 }
 
@@ -146,7 +145,7 @@ fn unknown(what: &str) -> Wrong {
 
 /// Anybody who may connect may ask whether it works; the answer went through the machine.
 pub async fn health(State(hub): State<Arc<Hub>>) -> Answer {
-    let counters = hub.ask(control::Controller::counters).await?;
+    let counters = hub.ask(|answers| answers.counters()).await?;
     hub.measures.asked.fetch_add(1, Ordering::Relaxed);
     Ok(json(&Health { epoch: hub.epoch, declared: counters.declarations }))
 }

@@ -148,7 +148,7 @@ public sealed interface Declaration {
      *
      * @param flow          the flow
      * @param delivered     what reached the receiver since the stream began, payload
-     * @param senderQueue   what waits at the sender or is on its way, payload
+     * @param senderQueue   what waits in the sending application, without what its kernel has, payload
      * @param receiverQueue what arrived and waits to be processed, payload
      */
     record Sample(String flow, long delivered, long senderQueue, long receiverQueue) {
