@@ -166,16 +166,23 @@ public sealed interface Declaration {
      * @param host its address, or a name that the client looks up on its own thread; empty for this machine, by the
      *             address that it uses towards the other end
      * @param port its port; 0 where it isn't known
+     * @param pid  where it isn't, the process that has this end, by its number where the host's agent runs; empty for any
      */
-    record Endpoint(String host, int port) {
-        /** This machine, by a port that isn't known. */
-        public static final Endpoint HERE = new Endpoint("", 0);
+    record Endpoint(String host, int port, OptionalLong pid) {
+        /** This process, by a port that isn't known. */
+        public static final Endpoint HERE = new Endpoint("", 0, Processes.own());
 
         public Endpoint {
             Objects.requireNonNull(host);
             if (port < 0 || port > 0xffff) {
                 throw new IllegalArgumentException("port is " + port);
             }
+            atLeastZero("pid", pid.orElse(0));
+        }
+
+        /** An end that any process may have. */
+        public Endpoint(String host, int port) {
+            this(host, port, OptionalLong.empty());
         }
     }
 

@@ -51,8 +51,8 @@ final class Hosts {
         if (source.equals(destination) || source.isLoopbackAddress() || destination.isLoopbackAddress()) {
             return Optional.empty();
         }
-        Endpoint from = new Endpoint(text(source), said.source().port());
-        Endpoint to = new Endpoint(text(destination), said.destination().port());
+        Endpoint from = new Endpoint(text(source), said.source().port(), said.source().pid());
+        Endpoint to = new Endpoint(text(destination), said.destination().port(), said.destination().pid());
         return Optional.of(new FlowRequest(said.job(), said.flow(), from, to, said.bytes()));
     }
 

@@ -17,6 +17,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 
 /** Declarations as JSON, and a reader of JSON that takes nothing but JSON, of bounded length and depth. */
 final class Json {
@@ -61,6 +62,7 @@ final class Json {
             quote(out, socket(said.source()));
             text(out, "destination", socket(said.destination()));
             out.append('}');
+            processes(out, said.source().pid(), said.destination().pid());
             said.bytes().ifPresent(bytes -> out.append(",\"bytes\":").append(bytes));
         } else if (declaration instanceof FlowComplete said) {
             quote(out, "flow_complete");
@@ -83,6 +85,17 @@ final class Json {
         }
         text(out, "job", declaration.job());
         return out.append('}').toString().getBytes(StandardCharsets.UTF_8);
+    }
+
+    private static void processes(StringBuilder out, OptionalLong source, OptionalLong destination) {
+        if (source.isEmpty() && destination.isEmpty()) {
+            return;
+        }
+        out.append(",\"processes\":{");
+        source.ifPresent(pid -> out.append("\"source\":{\"pid\":").append(pid).append('}'));
+        destination.ifPresent(pid -> out.append(source.isPresent() ? "," : "")
+                .append("\"destination\":{\"pid\":").append(pid).append('}'));
+        out.append('}');
     }
 
     private static String socket(Endpoint end) {

@@ -136,7 +136,8 @@ class ControllerTest {
     }
 
     private static FlowRequest request(String flow) {
-        return new FlowRequest("sort", flow, new Endpoint("10.0.0.1", 13562), new Endpoint("10.0.0.2", 0),
+        return new FlowRequest("sort", flow, new Endpoint("10.0.0.1", 13562),
+                new Endpoint("10.0.0.2", 0, OptionalLong.of(71)),
                 OptionalLong.of(8_000_000));
     }
 

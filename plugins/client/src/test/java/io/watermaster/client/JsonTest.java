@@ -48,6 +48,9 @@ class JsonTest {
                 new FlowRequest("sort-1", "r<-m", four, new Endpoint("10.0.0.2", 0), OptionalLong.of(1000)),
                 "{'type':'flow_request','job':'sort-1','flow':'r<-m','bytes':1000,"
                         + "'connection':{'source':'10.0.0.1:13562','destination':'10.0.0.2:0'}}",
+                new FlowRequest("sort-1", "8", four, new Endpoint("10.0.0.2", 0, OptionalLong.of(71)), OptionalLong.empty()),
+                "{'type':'flow_request','job':'sort-1','flow':'8','processes':{'destination':{'pid':71}},"
+                        + "'connection':{'source':'10.0.0.1:13562','destination':'10.0.0.2:0'}}",
                 new FlowRequest("tt", "7", six, six, OptionalLong.empty()),
                 "{'type':'flow_request','job':'tt','flow':'7',"
                         + "'connection':{'source':'[::1]:0','destination':'[::1]:0'}}",
