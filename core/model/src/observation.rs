@@ -128,7 +128,7 @@ pub enum Measured {
         /// Frame bytes per second.
         rate: Rate,
     },
-    /// The first switch of a flow's path, or the agent of its sender, saw its SYN.
+    /// The first switch of a flow's path saw its SYN.
     Opened {
         /// The flow.
         flow: FlowId,
@@ -137,7 +137,7 @@ pub enum Measured {
         /// Receiving host.
         dst: NodeId,
     },
-    /// The first switch of a flow's path, or the agent of its sender, saw its FIN.
+    /// The first switch of a flow's path saw its FIN.
     Closed {
         /// The flow.
         flow: FlowId,

@@ -69,6 +69,13 @@ pub struct Connection {
 }
 
 impl Connection {
+    /// With addresses of IPv4 that are written as IPv6 (RFC 4291, section 2.5.5.2) as their packets have them.
+    #[must_use]
+    pub fn canonical(self) -> Self {
+        let of = |end: SocketAddr| SocketAddr::new(end.ip().to_canonical(), end.port());
+        Self { source: of(self.source), destination: of(self.destination) }
+    }
+
     /// Whether it can be limited by itself: kernels and switches tell connections apart by two addresses
     /// of one family with their ports.
     ///

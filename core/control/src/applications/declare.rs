@@ -6,7 +6,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use model::{Declared, FlowId, JobId, NodeId, NodeKind, StreamSample, TaskId};
 use protocol::agent::MOST_IDENTIFIED;
@@ -169,8 +169,11 @@ impl Registry {
         host: &str,
     ) -> Result<Announcement, Refusal> {
         check_task("task", task)?;
-        let by_address = || view.host_at(host.parse().ok()?);
-        let found = view.named(host).or_else(by_address);
+        let address = host.parse::<IpAddr>().ok();
+        let by_address = || view.host_at(address?.to_canonical());
+        // Engines call hosts as name servers do.
+        let short = host.split_once('.').map(|(name, _)| name).filter(|_| address.is_none());
+        let found = view.named(host).or_else(by_address).or_else(|| view.named(short?));
         let node = found.filter(|node| view.kind(*node) == Some(NodeKind::Host));
         let node = node.ok_or_else(|| {
             let host = start_of(host);
@@ -227,6 +230,7 @@ impl Registry {
         bytes: Option<Bytes>,
     ) -> Result<Announcement, Refusal> {
         check_name(cx, "flow", flow)?;
+        let connection = connection.canonical();
         let src = end(view, "connection.source", connection.source)?;
         let dst = end(view, "connection.destination", connection.destination)?;
         if src == dst {
@@ -383,9 +387,26 @@ mod tests {
         assert_eq!(error, Some("connection"), "both ends on one host");
         assert!(matches!(declare(flow(1, 2)), Ok(Announcement::Flow(FlowId(0)))));
         assert!(matches!(declare(flow(1, 2)), Ok(Announcement::Known)));
+        // The same as Java calls it.
+        let mut mapped = flow(1, 2);
+        if let Declaration::FlowRequest { connection, .. } = &mut mapped {
+            for end in [&mut connection.source, &mut connection.destination] {
+                if let IpAddr::V4(address) = end.ip() {
+                    end.set_ip(address.to_ipv6_mapped().into());
+                }
+            }
+        }
+        assert!(matches!(declare(mapped), Ok(Announcement::Known)));
+        for host in
+            ["a", "a.example.org", "10.0.0.1", "::ffff:10.0.0.1", "c.example.org", "10.0.0.9"]
+        {
+            let placed = declare(Declaration::TaskHost { job: job(), task: 0, host: host.into() });
+            let known = !(host.starts_with('c') || host.ends_with('9'));
+            assert_eq!(placed.is_ok(), known, "{host}");
+        }
         assert!(declare(flow(2, 2)).is_err_and(|refusal| refusal.busy), "one flow is the limit");
         let known = &registry.applications["app"];
-        assert_eq!((known.refused, known.flows), (4, 1));
+        assert_eq!((known.refused, known.flows), (6, 1));
         assert_eq!(registry.flows().count(), 1);
     }
 }
