@@ -11,6 +11,8 @@ use rustix::process::Pid;
 
 use crate::Error;
 
+/// The group of a lab whose connections its agent governs, within the lab's.
+pub(crate) const TRAFFIC: &str = "traffic";
 /// Longest time for processes to end.
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -15,11 +15,8 @@ use serde_json::Value;
 use wire::client::{Address, Client};
 
 use crate::blueprint::Forwarding;
-use crate::cgroup::Membership;
+use crate::cgroup::{Membership, TRAFFIC};
 use crate::{Enforcement, Error, Governance, Lab, cgroup, configuration, ovs};
-
-/// The group of a lab whose connections its agent governs.
-pub(crate) const TRAFFIC: &str = "traffic";
 
 /// How long a daemon may take to be ready, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use wire::client::Address;
 
 use crate::blueprint::{Blueprint, Forwarding};
-use crate::daemons::TRAFFIC;
+use crate::cgroup::TRAFFIC;
 use crate::journal::{self, Journal, Phase, Process};
 use crate::namespace::{self, Inside, Mark, batch, run};
 use crate::{Error, Switches, Transport, cgroup, configuration, ovs};

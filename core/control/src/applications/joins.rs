@@ -13,7 +13,7 @@ use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Span, Time};
 
-use crate::applications::selector::{ProcessId, Selector};
+use crate::applications::selector::{ProcessId, Selector, leaving};
 use crate::context::Context;
 
 /// A connection that was seen. Times are those of [`Context::awake`].
@@ -63,7 +63,7 @@ impl Joins {
 
     /// The connections that begin at an address.
     pub(crate) fn leaving(&self, from: IpAddr) -> impl Iterator<Item = &Connection> {
-        self.joined.range(super::registry::leaving(from)).map(|(connection, _)| connection)
+        self.joined.range(leaving(from)).map(|(connection, _)| connection)
     }
 
     /// A connection joins; it had `delivered` so much before. Unless `most` have joined

@@ -7,8 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use core::ops::RangeInclusive;
+use core::net::{IpAddr, SocketAddr};
 
 use model::{Declared, FlowId, JobId, NodeId, StreamSample, TaskId};
 use protocol::Connection;
@@ -404,8 +403,7 @@ impl Registry {
 
     /// The connections of flows that begin at an address.
     pub(crate) fn leaving(&self, from: IpAddr) -> impl Iterator<Item = &Connection> {
-        let (least, most) = leaving(from).into_inner();
-        let declared = self.by_selector.range(Selector::range(least, most));
+        let declared = self.by_selector.range(Selector::leaving(from));
         let exact = declared.filter(|(selector, _)| selector.is_exact());
         exact.map(|(selector, _)| &selector.connection).chain(self.joins.leaving(from))
     }
@@ -425,14 +423,6 @@ impl Registry {
             [&job.application, &job.name, flow].map(|name| String::from(&**name))
         })
     }
-}
-
-/// Those of all connections that begin at an address.
-pub(super) fn leaving(from: IpAddr) -> RangeInclusive<Connection> {
-    let least = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
-    let most = SocketAddr::new(IpAddr::V6(Ipv6Addr::from([0xff; 16])), u16::MAX);
-    let first = Connection { source: SocketAddr::new(from, 0), destination: least };
-    first..=Connection { source: SocketAddr::new(from, u16::MAX), destination: most }
 }
 
 fn place<T>(table: &mut Vec<Option<T>>, at: usize, what: T) {

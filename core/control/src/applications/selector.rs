@@ -2,6 +2,8 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::ops::RangeInclusive;
 
 use model::NodeId;
 use protocol::{Connection, Process};
@@ -37,11 +39,20 @@ impl Selector {
         self.source.is_none() && self.destination.is_none()
     }
 
-    /// Before all others with connections from `least` on, and after those up to `most`.
-    pub(crate) fn range(least: Connection, most: Connection) -> core::ops::RangeInclusive<Self> {
-        let last = Some(ProcessId(u32::MAX));
-        Self::from(least)..=Self { connection: most, source: last, destination: last }
+    /// All whose connections begin at an address.
+    pub(crate) fn leaving(from: IpAddr) -> RangeInclusive<Self> {
+        let (first, last) = leaving(from).into_inner();
+        let most = Some(ProcessId(u32::MAX));
+        Self::from(first)..=Self { connection: last, source: most, destination: most }
     }
+}
+
+/// Those of all connections that begin at an address.
+pub(crate) fn leaving(from: IpAddr) -> RangeInclusive<Connection> {
+    let least = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+    let most = SocketAddr::new(IpAddr::V6(Ipv6Addr::from([0xff; 16])), u16::MAX);
+    let first = Connection { source: SocketAddr::new(from, 0), destination: least };
+    first..=Connection { source: SocketAddr::new(from, u16::MAX), destination: most }
 }
 
 /// The processes that flows name.
