@@ -8,9 +8,9 @@ mod in_memory;
 use in_memory::{Rig, SECOND, Shape, address, connection, step};
 use model::Severity;
 use proptest::prelude::*;
-use protocol::Processes;
-use protocol::agent::{Command, Host, Report};
+use protocol::agent::{Capability, Command, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
+use protocol::{Connection, Process, Processes};
 use units::{Bytes, Span, Time};
 use watermaster_control::{ChannelId, Controller, Input};
 
@@ -66,6 +66,28 @@ fn name(flow: u64) -> String {
     if flow == 3 { String::new() } else { flow.to_string() }
 }
 
+fn process() -> impl Strategy<Value = Process> {
+    let path = prop_oneof![Just("/a"), Just("/a/b"), Just("..")];
+    let group = path.prop_map(|path| Process::Cgroup(path.into()));
+    prop_oneof![(0_u32..3).prop_map(Process::Pid), group]
+}
+
+fn processes() -> impl Strategy<Value = Processes> {
+    let end = || prop::option::of(process());
+    (end(), end()).prop_map(|(source, destination)| Processes { source, destination })
+}
+
+/// Some without one port or both.
+fn packets() -> impl Strategy<Value = Connection> {
+    (0_u32..7, 0_u32..7, 0_u16..2, any::<bool>()).prop_map(|(from, to, port, known)| {
+        let mut packets = connection(from, to, port);
+        if !known {
+            packets.destination.set_port(0);
+        }
+        packets
+    })
+}
+
 fn declaration() -> impl Strategy<Value = Declaration> {
     let job = || prop_oneof![Just(String::from("a")), Just(String::from("b")), Just(String::new())];
     let number = || prop_oneof![0_u64..4, Just(u64::MAX)];
@@ -84,16 +106,9 @@ fn declaration() -> impl Strategy<Value = Declaration> {
                 Declaration::Size { job, map, reduces }
             }
         ),
-        (job(), number(), 0_u32..7, 0_u32..7, 0_u16..2, prop::option::of(amount())).prop_map(
-            |(job, flow, from, to, port, bytes)| {
-                let connection = connection(from, to, port);
-                Declaration::FlowRequest {
-                    job,
-                    flow: name(flow),
-                    connection,
-                    processes: Processes::default(),
-                    bytes,
-                }
+        (job(), number(), packets(), processes(), prop::option::of(amount())).prop_map(
+            |(job, flow, connection, processes, bytes)| {
+                Declaration::FlowRequest { job, flow: name(flow), connection, processes, bytes }
             }
         ),
         (job(), number())
@@ -116,37 +131,42 @@ fn declaration() -> impl Strategy<Value = Declaration> {
 }
 
 fn report() -> impl Strategy<Value = Report> {
-    let connection =
-        || (0_u32..7, 0_u32..7, 0_u16..2).prop_map(|(a, b, port)| connection(a, b, port));
     prop_oneof![
         prop::collection::vec(0_u32..9, 0..3).prop_map(|hosts| Report::Hello {
             hosts: hosts
                 .into_iter()
                 .map(|host| Host { name: format!("h{host}"), addresses: vec![address(host)] })
                 .collect(),
-            capabilities: vec![],
+            capabilities: Capability::ALL.to_vec(),
             epoch: 0,
         }),
-        (any::<u64>(), prop::collection::vec((connection(), any::<u64>(), any::<u64>()), 0..3),)
+        (
+            any::<u64>(),
+            prop::collection::vec(
+                (packets(), any::<u64>(), any::<u64>(), prop::collection::vec(process(), 0..3)),
+                0..3
+            ),
+        )
             .prop_map(|(sampled, list)| {
-                let connections = list.into_iter().map(|(connection, delivered, unsent)| {
-                    protocol::agent::ConnectionReport {
-                        connection,
-                        delivered_bytes: Bytes::new(delivered),
-                        unsent_bytes: Bytes::new(unsent),
-                        in_flight_bytes: Bytes::MAX,
-                        rtt_ns: Span::MAX,
-                        retransmissions: u32::MAX,
-                        processes: Vec::new(),
-                    }
-                });
+                let connections =
+                    list.into_iter().map(|(connection, delivered, unsent, processes)| {
+                        protocol::agent::ConnectionReport {
+                            connection,
+                            delivered_bytes: Bytes::new(delivered),
+                            unsent_bytes: Bytes::new(unsent),
+                            in_flight_bytes: Bytes::MAX,
+                            rtt_ns: Span::MAX,
+                            retransmissions: u32::MAX,
+                            processes,
+                        }
+                    });
                 Report::Connections {
                     sampled_ns: Time::from_nanos(sampled),
                     connections: connections.collect(),
                 }
             }),
-        connection().prop_map(|connection| Report::Opened { connection }),
-        connection().prop_map(|connection| Report::Closed { connection }),
+        packets().prop_map(|connection| Report::Opened { connection }),
+        packets().prop_map(|connection| Report::Closed { connection }),
         (0_u32..9).prop_map(|port| Report::Congested {
             node: "s0".into(),
             interface: format!("p{port}"),
@@ -156,7 +176,7 @@ fn report() -> impl Strategy<Value = Report> {
         (any::<u64>(), any::<u64>())
             .prop_map(|(epoch, sequence)| Report::Applied { epoch, sequence }),
         (any::<u64>(), any::<u64>()).prop_map(|(epoch, obeys)| Report::Stale { epoch, obeys }),
-        (0..3_u64, any::<u64>(), connection()).prop_map(|(epoch, sequence, connection)| {
+        (0..3_u64, any::<u64>(), packets()).prop_map(|(epoch, sequence, connection)| {
             let command = Command::Pace { connection, rate_bps: None };
             Report::Failed { epoch, sequence, command, reason: "no".repeat(1_000) }
         }),

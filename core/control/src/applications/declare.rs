@@ -289,7 +289,10 @@ impl Registry {
         let record = Flow::new(Some((job, flow.into())), selector, (src, dst), bytes, cx.now);
         match self.add_flow(record) {
             Some(id) => Ok(Announcement::Flow(id)),
-            None => Err(busy("flow", "too many flows in all; try again later".into())),
+            None => {
+                [source, destination].into_iter().flatten().for_each(|p| self.processes.release(p));
+                Err(busy("flow", "too many flows in all; try again later".into()))
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use model::{Declared, FlowId, Measured, NodeId, StreamSample};
@@ -132,6 +133,7 @@ impl Controller {
     /// The first and last packet of a connection are told by the agent of its sender, or of a switch
     /// that the sender is attached to.
     fn check_seen(&self, channel: ChannelId, connection: &Connection) -> Result<(), Refusal> {
+        check_ports(connection)?;
         let topology = self.view.network.topology();
         let host = self.view.host_at(connection.source.ip());
         let links = host.map(|host| topology.out(host)).into_iter().flatten();
@@ -144,6 +146,7 @@ impl Controller {
 
     /// An agent samples connections of its own hosts only.
     fn check_own(&self, channel: ChannelId, connection: &Connection) -> Result<(), Refusal> {
+        check_ports(connection)?;
         let host = self.view.host_at(connection.source.ip());
         if host.is_some_and(|host| self.agents.acts_for(channel, host)) {
             return Ok(());
@@ -228,7 +231,10 @@ impl Controller {
         for report in reports {
             if let Err(refusal) = self.check_own(channel, &report.connection) {
                 let host = report.connection.source.ip();
-                let what = format!("reports connections of {host}, which is not its host's");
+                let what = match refusal.field {
+                    "connection" => format!("reports a connection of {host} that can be none"),
+                    _ => format!("reports connections of {host}, which is not its host's"),
+                };
                 self.agents.contradict(channel, now, what);
                 refused = Some(refusal);
                 continue;
@@ -346,4 +352,10 @@ impl Controller {
             self.tell(offered);
         }
     }
+}
+
+/// Who sees a connection knows its ports.
+fn check_ports(connection: &Connection) -> Result<(), Refusal> {
+    let refuse = |why| Refusal { field: "connection", reason: String::from(why), busy: false };
+    connection.limitable().map_err(refuse)
 }
