@@ -615,6 +615,29 @@ fn the_agent_of_a_switch_watches_for_the_policies_that_ask() {
     }
 }
 
+/// An application learns a size; what was contradicted it can't make small again.
+#[test]
+fn a_size_can_be_corrected_and_after_a_lie_only_upwards() {
+    let mut rig = rig("sff");
+    let agent = rig.agent("left", &[0, 1, 2]);
+    rig.start("a", "j");
+    let declare = |rig: &mut Rig, size: u64| {
+        rig.flow("a", "j", 1, connection(0, 3, 1), Some(size)).unwrap();
+        rig.why("a", "j", 1).flow.bytes.unwrap().get()
+    };
+    assert_eq!([1_000, 9_000, 5_000].map(|size| declare(&mut rig, size)), [1_000, 9_000, 5_000]);
+    rig.pass(SECOND);
+    for delivered in [0, 200_000] {
+        rig.pass(SECOND);
+        let sample = sampled(rig.now, &[report(connection(0, 3, 1), delivered, 1)]);
+        rig.input(Input::Reported(agent, &sample)).unwrap();
+    }
+    assert_eq!(
+        [5_000, 6_000, 900_000].map(|size| declare(&mut rig, size)),
+        [400_000, 400_000, 900_000]
+    );
+}
+
 #[test]
 fn refusals_name_field_and_remedy() {
     let mut rig = rig("fair");

@@ -433,13 +433,14 @@ impl Client {
     fn hold(&mut self, declaration: Declaration, thing: Thing) {
         let name = job(&declaration);
         let before = self.jobs.get(name).and_then(|things| things.get(&thing)).copied();
-        let is_same = before.and_then(|number| self.entries.get(&number)) == Some(&declaration);
-        if is_same {
+        let held = before.and_then(|number| self.entries.get(&number));
+        if held == Some(&declaration) {
             return;
         }
+        let is_other_flow = held.is_some_and(|held| !corrects(&declaration, held));
         let fault = if thing != Thing::Start && !self.jobs.contains_key(name) {
             Some("its job has not started, or was refused")
-        } else if matches!(thing, Thing::Flow(_)) && before.is_some() {
+        } else if matches!(thing, Thing::Flow(_)) && is_other_flow {
             Some("its flow is open; complete it first")
         } else if before.is_none() && self.entries.len() >= self.limits.entries {
             Some("more declarations than the client holds")
@@ -461,6 +462,17 @@ impl Client {
         self.entries.insert(self.next, declaration);
         self.next += 1;
     }
+}
+
+/// Whether a request is one of before with another size.
+fn corrects(new: &Declaration, old: &Declaration) -> bool {
+    let packets = |declaration: &Declaration| match declaration {
+        Declaration::FlowRequest { connection, processes, .. } => {
+            Some((*connection, processes.clone()))
+        }
+        _ => None,
+    };
+    packets(new) == packets(old)
 }
 
 /// What of its job a declaration says; `None`: that something ends.

@@ -558,3 +558,20 @@ fn a_job_that_the_client_does_not_know_can_be_ended() {
     world.settle();
     assert_eq!((world.client.account().taken, world.client.account().refused), (2, 0));
 }
+
+#[test]
+fn a_size_is_corrected_and_another_connection_is_not() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    let with = |port, size| {
+        let mut said = request("a", 1, port);
+        if let Declaration::FlowRequest { bytes, .. } = &mut said {
+            *bytes = size;
+        }
+        said
+    };
+    for said in [start("a"), with(1, Some(Bytes::new(5))), with(1, None), with(2, None)] {
+        world.client.declare(said);
+    }
+    assert_eq!((world.client.holds().count(), world.client.account().dropped), (2, 1));
+    assert!(world.client.holds().any(|said| *said == with(1, None)));
+}

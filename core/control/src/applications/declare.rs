@@ -29,6 +29,8 @@ pub(crate) enum Announcement {
     Tell(Declared),
     /// A flow has begun.
     Flow(FlowId),
+    /// A flow has another size than was declared before.
+    Resized(FlowId),
     FlowComplete(FlowId),
     JobComplete(JobId),
     /// How streams stand, as the application says.
@@ -254,11 +256,14 @@ impl Registry {
         let known = from.zip(to);
         let known = known.map(|(source, destination)| Selector { connection, source, destination });
         let record = self.job(job).expect("the job was found");
-        if let Some(other) = record.flows.get(flow).and_then(|id| self.flow(*id)) {
-            if known == Some(other.selector)
-                && (other.size == bytes || other.contradicted.is_some())
-            {
-                return Ok(Announcement::Known);
+        let open = record.flows.get(flow).copied();
+        if let Some((id, other)) = open.and_then(|id| Some((id, self.flow_mut(id)?))) {
+            if known == Some(other.selector) {
+                return Ok(if other.resize(bytes) {
+                    Announcement::Resized(id)
+                } else {
+                    Announcement::Known
+                });
             }
             let flow = start_of(flow);
             let reason = format!("\"{flow}\" is in use; complete it first or choose another name");

@@ -116,6 +116,17 @@ impl Flow {
         (self.reported, self.heard) = (Some(cx.now), Some(cx.awake));
     }
 
+    /// It is declared again with a size; whether that is another. What was contradicted once can only grow.
+    pub(crate) fn resize(&mut self, size: Option<Bytes>) -> bool {
+        let counts = |size: Option<Bytes>| size.unwrap_or(Bytes::MAX);
+        let is_contradicted = matches!(self.contradicted, Some(Lie::Size { .. }));
+        if self.size == size || is_contradicted && counts(size) <= counts(self.size) {
+            return false;
+        }
+        self.size = size;
+        true
+    }
+
     /// What was declared and measured otherwise, in words.
     pub(crate) fn lie(&self) -> Option<String> {
         Some(match self.contradicted? {

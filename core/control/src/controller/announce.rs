@@ -53,6 +53,7 @@ impl Controller {
             Announcement::Known => {}
             Announcement::Tell(declared) => self.tell(declared),
             Announcement::Flow(id) => self.begin_flow(id),
+            Announcement::Resized(id) => self.enter_again(id),
             Announcement::FlowComplete(id) => {
                 if let Some(job) = self.registry.flow(id).and_then(Flow::job) {
                     self.tell(Declared::FlowComplete { job, flow: id });

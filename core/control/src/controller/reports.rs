@@ -317,14 +317,21 @@ impl Controller {
             return;
         };
         self.counters.contradictions += 1;
-        self.tell(Declared::FlowComplete { job, flow: id });
+        self.enter_again(id);
+        for declared in self.registry.corrected_sizes(job, src, dst).into_iter().flatten() {
+            self.tell(declared);
+        }
+    }
+
+    /// Has a flow end for the policy, and enter again with the size that it has now.
+    pub(super) fn enter_again(&mut self, id: FlowId) {
+        if let Some(job) = self.registry.flow(id).and_then(Flow::job) {
+            self.tell(Declared::FlowComplete { job, flow: id });
+        }
         // What the policy wanted of the flow that ends, it may not want of the one that enters.
         self.intend(id, |wanted| wanted.limit = None);
         if let Some(request) = self.registry.declared(id) {
             self.tell(request);
-        }
-        for declared in self.registry.corrected_sizes(job, src, dst).into_iter().flatten() {
-            self.tell(declared);
         }
     }
 

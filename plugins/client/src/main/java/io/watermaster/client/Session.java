@@ -505,6 +505,12 @@ final class Session {
         ends.forEach(this::enter);
     }
 
+    /** Whether a flow is one of before with another size. All else replaces what was said before. */
+    private static boolean corrects(Declaration now, Declaration before) {
+        return !(now instanceof FlowRequest one) || before instanceof FlowRequest other
+                && one.source().equals(other.source()) && one.destination().equals(other.destination());
+    }
+
     /** What holds from now on, in place of what held before. */
     private void hold(Declaration declaration, Thing thing) {
         Job job = jobs.get(declaration.job());
@@ -515,7 +521,7 @@ final class Session {
         }
         if (job == null && thing.kind != Kind.START) {
             drop("its job has not started, or was refused");
-        } else if (replaced != null && thing.kind == Kind.FLOW) {
+        } else if (replaced != null && !corrects(declaration, replaced.declaration)) {
             drop("its flow is open; complete it first");
         } else if (!fits(weight(declaration) - (replaced == null ? 0 : weight(replaced.declaration)))) {
             drop("more declarations than the client holds");
