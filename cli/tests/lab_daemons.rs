@@ -458,11 +458,16 @@ fn connections_of_two_processes_are_held_each_to_its_own_rate() {
     assert!(fast.len() == 1 && slow.len() == 1 && fast != slow, "{fast:?} {slow:?}");
 
     // One dies without a word: nothing of its flow is in force, and the other's limit stands.
-    kill(pids[1]);
-    let gone = settled(|| explained("slow"), |shown| shown["flow"]["carriers"] == json!([]));
-    assert_eq!(gone["flow"]["enforced_bps"], Value::Null, "{gone:#}");
-    assert_eq!(gone["by"], "nobody yet: no agent has seen a connection of it yet", "{gone:#}");
+    let dies = |flow: &str, pid| {
+        kill(pid);
+        let gone = settled(|| explained(flow), |shown| shown["flow"]["carriers"] == json!([]));
+        assert_eq!(gone["flow"]["enforced_bps"], Value::Null, "{gone:#}");
+        assert_eq!(gone["by"], "nobody yet: no agent has seen a connection of it yet", "{gone:#}");
+    };
+    dies("slow", pids[1]);
     assert_eq!(goes("fast", 6_000_000), fast);
+    // And the last that there was.
+    dies("fast", pids[0]);
     drop((sender, fetchers));
     done(&["lab", "down", &lab]);
 }

@@ -398,13 +398,15 @@ impl Agent {
         if self.every.is_some_and(|every| self.sampled + every <= now) {
             self.sampled = now;
             let open = actuator.sample(&self.identified);
-            let parts = open.iter().flat_map(|open| open.chunks(REPORT));
-            reports.extend(
-                parts.map(|part| Report::Connections {
+            if let Ok(open) = &open {
+                // That there are none is said too: what was there before is gone.
+                let none = open.is_empty().then_some(&[][..]);
+                let parts = open.chunks(REPORT).chain(none);
+                reports.extend(parts.map(|part| Report::Connections {
                     sampled_ns: now,
                     connections: part.to_vec(),
-                }),
-            );
+                }));
+            }
             done = done.and(open.map(drop));
         }
         done

@@ -36,6 +36,8 @@ pub(crate) struct Agent {
     pub(crate) heard: Time,
     /// When it sampled connections first, by its own clock.
     sampled: Option<Time>,
+    /// When flows of its hosts whose connection is gone were looked for, as [`Context::awake`].
+    swept: Time,
     /// The lease of commands that it has confirmed since: what stands there lasts so long at least.
     pub(crate) renewed: Lease,
     /// The lease of the last commands.
@@ -367,6 +369,16 @@ impl Agents {
     pub(crate) fn sampled_before(&self, channel: ChannelId, sampled: Time) -> bool {
         let first = self.agents.get(&channel).and_then(|agent| agent.sampled);
         first.is_some_and(|first| first < sampled)
+    }
+
+    /// An agent whose hosts' flows were not looked at for a sample: they are now.
+    pub(crate) fn sweep(&mut self, cx: &Context, channel: ChannelId) -> Option<&Agent> {
+        let agent = self.agents.get_mut(&channel)?;
+        if cx.awake.since(agent.swept) < cx.sample {
+            return None;
+        }
+        agent.swept = cx.awake;
+        Some(agent)
     }
 
     /// What an agent says contradicts what is known.

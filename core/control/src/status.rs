@@ -245,6 +245,8 @@ pub struct Counters {
     pub stale: u64,
     /// Declarations that measurement contradicted.
     pub contradictions: u64,
+    /// Flows that ended because their connection was gone, without a word of their application.
+    pub flows_vanished: u64,
     /// Changes of paths after a link failed, returned or was found.
     pub reroutes: u64,
 }

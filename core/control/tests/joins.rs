@@ -319,3 +319,32 @@ fn wrong_processes_are_refused_with_their_field() {
         assert_eq!(done.is_ok(), pid < 256, "{pid}: {done:?}");
     }
 }
+
+/// Of a killed worker nothing is heard but that its connection is missing.
+#[test]
+fn a_flow_whose_connection_is_gone_ends_after_the_grace() {
+    let (mut rig, agent) = rig();
+    rig.flow("app", "job", 1, from(1), None).unwrap();
+    rig.flow("app", "job", 2, from(2), None).unwrap();
+    // Nobody has seen the second yet.
+    sample(&mut rig, agent, vec![standing(from(1), 0, 1)]);
+    for _ in 0..9 {
+        sample(&mut rig, agent, vec![]);
+    }
+    assert_eq!(rig.paced().len(), 2);
+    for _ in 0..3 {
+        sample(&mut rig, agent, vec![]);
+    }
+    assert_eq!(rig.paced(), [(from(2), mbps(2))].into());
+    assert_eq!(rig.controller.counters().flows_vanished, 1);
+    assert!(rig.controller.at(rig.now).explain_flow("app", "job", "1").is_none());
+    // An agent that is new, or silent, knows nothing of what was before.
+    sample(&mut rig, agent, vec![standing(from(2), 0, 1)]);
+    rig.pass(SECOND * 30);
+    rig.input(Input::AgentGone(agent)).unwrap();
+    let agent = rig.agent("h0", &[0]);
+    for _ in 0..20 {
+        sample(&mut rig, agent, vec![]);
+    }
+    assert_eq!(rig.controller.counters().flows_vanished, 1);
+}

@@ -144,6 +144,7 @@ fn counted(c: &Counters, measures: &Measures) -> Vec<(&'static str, &'static str
         ("entries_removed", "Flow entries removed", c.entries_removed),
         ("stale", "Commands that agents called stale", c.stale),
         ("contradictions", "Declarations that measurement contradicted", c.contradictions),
+        ("flows_vanished", "Flows whose connection was gone without a word", c.flows_vanished),
         ("reroutes", "Changes of paths", c.reroutes),
         (
             "recorded_bytes",

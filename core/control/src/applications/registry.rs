@@ -113,6 +113,11 @@ impl Flow {
         self.delivered = (delivered - base).max(self.delivered);
         self.gauge.note(sampled, self.delivered, cx.least());
         self.queued = queued;
+        self.hear(cx);
+    }
+
+    /// Its connection was reported now.
+    pub(crate) fn hear(&mut self, cx: &Context) {
         (self.reported, self.heard) = (Some(cx.now), Some(cx.awake));
     }
 
@@ -417,6 +422,14 @@ impl Registry {
         let declared = self.by_selector.range(Selector::leaving(from));
         let exact = declared.filter(|(selector, _)| selector.is_exact());
         exact.map(|(selector, _)| &selector.connection).chain(self.joins.leaving(from))
+    }
+
+    /// The flows that were declared with both ports and begin at an address.
+    pub(crate) fn known_from(&self, from: IpAddr) -> impl Iterator<Item = (FlowId, &Flow)> {
+        let declared = self.by_selector.range(Selector::leaving(from));
+        let exact = declared.filter(|(selector, _)| selector.is_exact());
+        let flows = exact.flat_map(|(_, sharing)| sharing.flows());
+        flows.filter_map(|id| Some((*id, self.flow(*id)?)))
     }
 
     /// Whether flows of somebody else than this application were declared just so.

@@ -247,10 +247,17 @@ impl Controller {
             self.join(report.connection, before);
             let grown = self.note_joined(report);
             // What a connection of several flows delivers can't be told apart.
-            if let [id] = *self.registry.carried_by(&report.connection) {
+            let carried = self.registry.carried_by(&report.connection);
+            if let [id] = *carried {
                 let sum = flows.entry(id).or_insert_with(|| self.counted(id));
                 sum.delivered += grown.unwrap_or(report.delivered_bytes);
                 sum.queued += report.unsent_bytes + report.in_flight_bytes;
+            } else {
+                for id in carried.to_vec() {
+                    if let Some(flow) = self.registry.flow_mut(id) {
+                        flow.hear(&self.context);
+                    }
+                }
             }
             if let Some(ends) = ends.filter(|(src, dst)| src != dst) {
                 let sum = pairs.entry(ends).or_default();
@@ -263,7 +270,32 @@ impl Controller {
         self.part_silent();
         self.tell_flows(sampled, &flows);
         self.tell_pairs(sampled, &pairs);
+        self.end_vanished(channel);
         refused.map_or(Ok(()), Err)
+    }
+
+    /// Ends the flows whose connection this agent has reported, and not for a grace: whoever had it is gone
+    /// without a word.
+    fn end_vanished(&mut self, channel: ChannelId) {
+        let Some(agent) = self.agents.sweep(&self.context, channel) else {
+            return;
+        };
+        let (awake, grace) = (self.context.awake, self.context.grace);
+        let is_gone = |flow: &Flow| {
+            flow.owner.is_some()
+                && flow.reported.is_some_and(|at| at >= agent.since)
+                && flow.heard.is_some_and(|at| awake.since(at) > grace)
+        };
+        let addresses = agent.hosts.iter().flat_map(|host| self.view.addresses_of(*host));
+        let flows = addresses.flat_map(|address| self.registry.known_from(address));
+        let gone: Vec<FlowId> = flows.filter(|(_, flow)| is_gone(flow)).map(|(id, _)| id).collect();
+        for id in gone {
+            self.counters.flows_vanished += 1;
+            if let Some(job) = self.registry.flow(id).and_then(Flow::job) {
+                self.tell(Declared::FlowComplete { job, flow: id });
+            }
+            self.forget_flow(id);
+        }
     }
 
     /// What was delivered of a flow up to now, where only what comes in addition is reported.
