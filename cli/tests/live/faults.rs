@@ -124,7 +124,7 @@ fn a_check_loads_what_a_start_loads() {
     };
     let tls = "[tls]\nca = \"ca.crt\"\ncertificate = \"c.crt\"\nkey = \"c.key\"\n";
     let twice = "[[switch]]\nname = \"s0\"\ndatapath_id = \"0xaa\"\n";
-    for (more, code, why) in [(tls, 1, "ca.crt: "), (twice, 2, "datapath_id")] {
+    for (more, code, why) in [(tls, 1, "ca.crt: "), (twice, 2, "switch[1].name: the same")] {
         let config = config(&format!("{more}{SMSF}"));
         let checked = tried(&config, &["--check"]);
         let said = String::from_utf8(checked.stderr).unwrap();
