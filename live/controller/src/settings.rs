@@ -62,7 +62,7 @@ pub struct Listen {
 /// What the daemon itself limits; the machine inside has limits of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Connections of all kinds.
+    /// Connections of all kinds over the network, and as many over the Unix socket.
     pub connections: usize,
     /// Connections of one identity.
     pub connections_per_identity: usize,
