@@ -117,37 +117,10 @@ fn examine() -> Vec<Feature> {
             finding,
         ));
     }
-    let disciplines: [(&str, &'static str, &[&str]); 9] = [
+    let disciplines: [(&str, &'static str, &[&str]); 4] = [
         ("htb", "shaping to a rate in the network", &["htb"]),
-        (
-            "tbf",
-            "shaping a whole link",
-            &["tbf", "rate", "10mbit", "burst", "15k", "limit", "100k"],
-        ),
         ("pfifo", "buffers that count packets", &["pfifo", "limit", "100"]),
         ("bfifo", "buffers that count bytes", &["bfifo", "limit", "150000"]),
-        ("netem", "delay and loss", &["netem", "delay", "1ms"]),
-        ("fq", "pacing of flows at the sender", &["fq"]),
-        ("fq_codel", "comparison with queue management", &["fq_codel"]),
-        (
-            "red",
-            "ECN marks at a threshold",
-            &[
-                "red",
-                "limit",
-                "150000",
-                "min",
-                "30000",
-                "max",
-                "90000",
-                "avpkt",
-                "1500",
-                "burst",
-                "40",
-                "bandwidth",
-                "100mbit",
-            ],
-        ),
         ("clsact", "BPF programs on the way in and out", &["clsact"]),
     ];
     for (name, purpose, discipline) in disciplines {

@@ -1,6 +1,7 @@
 //! Reading values out of a document: every refusal says where, which field, what is wrong and what
 //! to do.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -282,6 +283,31 @@ impl<'a> Fields<'a> {
 
     fn below(&self, key: &str) -> String {
         if self.path.is_empty() { shown(key) } else { format!("{}.{}", self.path, shown(key)) }
+    }
+}
+
+/// What may be given once, by where it was.
+pub struct Once<'a, K>(BTreeMap<K, Value<'a>>);
+
+impl<K> Default for Once<'_, K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<'a, K: Ord + Clone> Once<'a, K> {
+    /// What `value` gives, which none before has given.
+    ///
+    /// # Errors
+    /// It is given twice; the message says where it was before.
+    pub fn take(&mut self, given: K, value: &Value<'a>) -> Read<K> {
+        match self.0.insert(given.clone(), value.clone()) {
+            None => Ok(given),
+            Some(before) => Err(value.error(format_args!(
+                "the same is given at {} already; give each its own, or leave one out",
+                before.site()
+            ))),
+        }
     }
 }
 

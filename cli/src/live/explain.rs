@@ -2,8 +2,9 @@
 
 use clap::Args;
 use serde_json::Value;
+use wire::client::ClientError;
 
-use super::{Target, escaped, list, pretty, rate, text};
+use super::{Target, answer, block_on, escaped, failed, list, pretty, rate, text};
 use crate::failure::{Failure, print};
 
 /// Connections of a flow that are shown.
@@ -63,16 +64,21 @@ impl Explain {
             return Err(misused());
         }
         let flows = name.rmatch_indices('/').map(|(at, _)| vec![&name[..at], &name[at + 1..]]);
-        let mut last = misused();
-        for parts in std::iter::once(vec![name]).chain(flows) {
-            let parts: Vec<String> =
-                std::iter::once(application).chain(parts).map(escaped).collect();
-            match self.target.get(&format!("/v1/explain/{}", parts.join("/"))) {
-                Ok(found) => return Ok(found),
-                Err(failure) => last = failure,
+        block_on(async {
+            let mut client = self.target.connect().await?;
+            let mut last = misused();
+            for parts in std::iter::once(vec![name]).chain(flows) {
+                let parts: Vec<String> =
+                    std::iter::once(application).chain(parts).map(escaped).collect();
+                let path = format!("/v1/explain/{}", parts.join("/"));
+                match answer(client.get(&path)).await? {
+                    Ok(found) => return serde_json::from_slice(&found).map_err(Failure::failed),
+                    Err(error @ ClientError::Refused { .. }) => last = failed(error),
+                    Err(error) => return Err(failed(error)),
+                }
             }
-        }
-        Err(last)
+            Err(last)
+        })
     }
 }
 

@@ -10,14 +10,19 @@ pub(crate) mod top;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use rustls::ClientConfig;
 use serde_json::Value;
+use tokio::time::timeout;
 use wire::client::{Address, Client, ClientError};
 use wire::tls;
 
 use crate::failure::Failure;
+
+/// How long a connection, and then a whole answer, may take.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// The controller to query.
 #[derive(Args, Clone)]
@@ -55,7 +60,14 @@ impl Target {
     }
 
     async fn connect(&self) -> Result<Client, Failure> {
-        Client::connect(&self.controller, self.tls()?.as_ref()).await.map_err(failed)
+        let (address, tls) = (&self.controller, self.tls()?);
+        match timeout(ANSWER, Client::connect(address, tls.as_ref())).await {
+            Ok(connected) => connected.map_err(failed),
+            Err(_) => Err(Failure::failed(format_args!(
+                "{address}: no connection within {} s; does the controller run there?",
+                ANSWER.as_secs()
+            ))),
+        }
     }
 
     /// The contents of `path`.
@@ -64,8 +76,18 @@ impl Target {
     }
 }
 
+/// Waits for an answer, but not for ever.
+async fn answer<T>(asked: impl Future<Output = T>) -> Result<T, Failure> {
+    let seconds = ANSWER.as_secs();
+    timeout(ANSWER, asked).await.map_err(|_| {
+        Failure::failed(format_args!(
+            "connected, but no answer within {seconds} s; is the controller stopped or overloaded?"
+        ))
+    })
+}
+
 async fn fetch(client: &mut Client, path: &str) -> Result<Value, Failure> {
-    let body = client.get(path).await.map_err(failed)?;
+    let body = answer(client.get(path)).await?.map_err(failed)?;
     serde_json::from_slice(&body).map_err(Failure::failed)
 }
 

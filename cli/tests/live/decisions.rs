@@ -401,6 +401,10 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
             break;
         }
     }
+    // The sixth flow, which nobody declared, is of no job.
+    let jobs = daemon.get("/v1/jobs").await;
+    let names: Vec<_> = jobs.as_array().unwrap().iter().map(|job| &job["job"]).collect();
+    assert_eq!(names, ["large", "small", "stream"]);
     let end = json!([
         { "type": "flow_complete", "job": "large", "flow": "3" },
         { "type": "job_complete", "job": "large" },

@@ -124,7 +124,7 @@ fn a_check_loads_what_a_start_loads() {
     };
     let tls = "[tls]\nca = \"ca.crt\"\ncertificate = \"c.crt\"\nkey = \"c.key\"\n";
     let twice = "[[switch]]\nname = \"s0\"\ndatapath_id = \"0xaa\"\n";
-    for (more, code, why) in [(tls, 1, "ca.crt: "), (twice, 2, "datapath_id")] {
+    for (more, code, why) in [(tls, 1, "ca.crt: "), (twice, 2, "switch[1].name: the same")] {
         let config = config(&format!("{more}{SMSF}"));
         let checked = tried(&config, &["--check"]);
         let said = String::from_utf8(checked.stderr).unwrap();
@@ -142,6 +142,33 @@ fn a_check_loads_what_a_start_loads() {
     }
     let good = tried(&config(SMSF), &["--check"]);
     assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));
+}
+
+/// A command ends though who listens never says anything.
+#[test]
+fn who_never_answers_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("silent.sock");
+    let _unix = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (unix, http) =
+        (format!("unix:{}", path.display()), format!("http://{}", tcp.local_addr().unwrap()));
+    let commands = [
+        (vec!["status"], &unix),
+        (vec!["explain", "a/b/c"], &unix),
+        (vec!["top", "--json"], &http),
+    ];
+    let begun = commands.map(|(words, address)| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_watermaster"));
+        command.args(words).args(["--controller", address]).stderr(std::process::Stdio::piped());
+        command.spawn().unwrap()
+    });
+    for command in begun {
+        let ended = command.wait_with_output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        assert!(said.contains("connected, but no answer within 5 s"), "{said}");
+    }
 }
 
 #[tokio::test]

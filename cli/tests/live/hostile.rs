@@ -30,6 +30,24 @@ async fn half_a_message_of_any_kind_hinders_nobody() {
     daemon.until("/v1/status", |status| status["connections"].as_u64() == Some(1)).await;
 }
 
+/// The operator's own way in stays open.
+#[tokio::test]
+async fn connections_from_the_network_take_none_of_the_sockets() {
+    let daemon = Daemon::start(&config(&format!("[limits]\nconnections = 2\n{SMSF}")));
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        held.push(TcpStream::connect(&daemon.http).await.unwrap());
+    }
+    daemon.until("/v1/status", |status| status["connections"].as_u64() == Some(3)).await;
+    // The network has no more.
+    let mut third = TcpStream::connect(&daemon.http).await.unwrap();
+    let mut octet = [0];
+    let ended = tokio::time::timeout(PATIENCE, third.read(&mut octet));
+    assert_eq!(ended.await.expect("the connection ends").unwrap_or(0), 0);
+    let status = daemon.command(&["status", "--controller", &daemon.address().to_string()]);
+    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+}
+
 #[tokio::test]
 async fn an_agent_that_talks_nonsense_is_cut_off_alone() {
     let daemon = Daemon::start(&config(&format!("[limits]\nrequest = \"4 KB\"\n{SMSF}")));

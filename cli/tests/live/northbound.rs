@@ -20,6 +20,12 @@ async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
     assert!(first.complete && first.epoch == 1, "{first:?}");
     let mut client = daemon.client().await;
     let job = |job| json!({ "type": "job_start", "job": job });
+    // It is listed as soon as there is something to explain.
+    assert_eq!(declare(&mut client, "a", &job("i")).await.0, StatusCode::OK);
+    let jobs = get(&mut client, "/v1/jobs").await;
+    let idle =
+        json!({ "application": "a", "job": "i", "flows": 0, "limited": 0, "measured_bps": 0 });
+    assert_eq!(jobs, json!([idle]));
     let (small, large) = (flow("i", 1, 4001, 1_000_000), flow("j", 2, 4002, 9_000_000));
     let flows = json!([job("i"), job("j"), small, large]);
     let (status, said) = declare(&mut client, "a", &flows).await;

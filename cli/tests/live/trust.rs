@@ -52,6 +52,41 @@ async fn who_shows_no_certificate_of_the_authority_is_refused() {
     assert!(!refused(&address, shows(&certs, "application-a")).await);
 }
 
+/// Who asks in the wrong way learns what is wrong.
+#[tokio::test]
+async fn a_mismatch_is_named() {
+    let daemon = start();
+    let certs = daemon.path("certs");
+    let other = daemon.path("other");
+    certificates(&other, &["--operator", "me"]);
+    std::fs::copy(certs.join("ca.crt"), other.join("ca.crt")).unwrap();
+    let tcp = Address::Tcp(daemon.http.clone()).to_string();
+    let tls = Address::Tls(daemon.http.clone()).to_string();
+    let asked = |address: &str, folder: Option<&Path>| {
+        let files = folder
+            .map(|folder| ["ca.crt", "operator-me.crt", "operator-me.key"].map(|f| folder.join(f)));
+        let mut words = vec!["status".to_owned(), "--controller".to_owned(), address.to_owned()];
+        for (key, file) in
+            ["--ca", "--certificate", "--key"].into_iter().zip(files.into_iter().flatten())
+        {
+            words.extend([key.to_owned(), file.display().to_string()]);
+        }
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = daemon.command(&words);
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = asked(&tcp, None);
+    let wanted = format!("{tcp}: who listens there does not speak HTTP; try {tls}");
+    assert!(code == Some(1) && said.contains(&wanted), "{said}");
+    let (code, said) = asked(&tls, Some(&other));
+    assert!(code == Some(1) && said.contains("alert"), "{said}");
+    let plain = Daemon::start(&config(SMSF));
+    let (tcp, tls) = (Address::Tcp(plain.http.clone()), Address::Tls(plain.http.clone()));
+    let (code, said) = asked(&tls.to_string(), Some(&certs));
+    let wanted = format!("{tls}: who listens there does not speak TLS; try {tcp}");
+    assert!(code == Some(1) && said.contains(&wanted), "{said}");
+}
+
 async fn refused(address: &Address, config: std::sync::Arc<rustls::ClientConfig>) -> bool {
     // With TLS 1.3 the client learns at its first request that it isn't wanted.
     match Client::connect(address, Some(&config)).await {
@@ -149,6 +184,13 @@ fn certificates_stay_and_keys_are_private() {
     assert_eq!(other.status.code(), Some(2));
     let said = String::from_utf8(other.stderr).unwrap();
     assert!(said.contains("is for other names") && said.contains("--force"), "{said}");
+    // Without the authority's key nothing is signed, and a new authority is not the first advice.
+    let (ca, away) = (folder.path().join("ca.key"), folder.path().join("away"));
+    std::fs::rename(&ca, &away).unwrap();
+    let keyless = run(&["--agent", "h3"]);
+    let said = String::from_utf8(keyless.stderr).unwrap();
+    assert!(keyless.status.code() == Some(2) && said.contains("; bring ca.key back"), "{said}");
+    std::fs::rename(&away, &ca).unwrap();
     assert!(run(&["--agent", "h1", "--force"]).status.success());
     assert_ne!(std::fs::read(&key).unwrap(), before);
 }

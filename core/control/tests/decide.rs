@@ -168,6 +168,37 @@ fn a_job_that_lies_about_its_size_gains_nothing() {
     }
 }
 
+/// A flow that declares too little has the rate that it was given, however often that is found.
+#[test]
+fn a_size_that_is_contradicted_leaves_a_static_rate() {
+    let rates = vec![Rate::from_mbps(4), Rate::from_mbps(3), Rate::from_mbps(2)];
+    let parameters = policy::Parameters::default().with("rates", rates);
+    let policy = policy::by_name("static", &parameters).unwrap();
+    let shape = Shape::racks(3);
+    let mut rig = Rig::new(&shape, shape.config("static", policy, true), 1);
+    let agent = rig.agent("left", &[0, 1, 2]);
+    rig.start("app", "job");
+    let (first, second) = (connection(0, 3, 1000), connection(1, 3, 1001));
+    rig.flow("app", "job", 1, first, Some(1_000_000)).unwrap();
+    rig.flow("app", "job", 2, second, None).unwrap();
+    let rates = [(first, Rate::from_mbps(4)), (second, Rate::from_mbps(3))];
+    rig.input(Input::Reported(agent, &Report::Opened { connection: first })).unwrap();
+    for megabytes in [1, 2, 9, 40] {
+        rig.pass(SECOND);
+        let sample = sampled(rig.now, &[report(first, megabytes * 1_200_000, 1_000)]);
+        rig.input(Input::Reported(agent, &sample)).unwrap();
+        rig.pass(SECOND);
+        assert_eq!(rig.paced(), rates.into());
+    }
+    assert!(rig.controller.counters().contradictions >= 3);
+    // One that begins as another ends is another.
+    let complete = Declaration::FlowComplete { job: "job".into(), flow: "2".into() };
+    let ends = Input::Declared { application: "app", declaration: &complete };
+    rig.controller.observe(rig.now, ends).unwrap();
+    rig.flow("app", "job", 3, second, None).unwrap();
+    assert_eq!(rig.paced()[&second], Rate::from_mbps(2));
+}
+
 /// The lie: a stream without data declares a backlog, to get the larger share of a link. The
 /// detection: its sender's kernel has nothing to send. The effect: the honest stream gets the link.
 #[test]

@@ -3,9 +3,10 @@
 //! Bandwidth Allocation for Stream Analytics", section II-D); priorities are ours.
 
 use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use model::{Declared, Directive, Directives, Network, Observation};
+use model::{Declared, Directive, Directives, FlowId, JobId, Network, Observation};
 use units::{Rate, Time};
 
 use crate::{Descriptor, DirectiveKind, FLOOR, Kind, Parameter, Policy, PolicyError, pace};
@@ -44,7 +45,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
             return Err(PolicyError::OutOfRange { parameter: RATES.name, range });
         }
         let priorities = given.find(LEVELS.name).unwrap_or_default();
-        Ok(Box::new(Static { rates, priorities, requests: 0, decided: Directives::new() }))
+        Ok(Box::new(Static { rates, priorities, ..Static::default() }))
     },
 };
 
@@ -54,22 +55,46 @@ struct Static {
     rates: Vec<Rate>,
     priorities: Vec<u8>,
     requests: usize,
+    /// The place in the lists of each flow.
+    places: BTreeMap<JobId, BTreeMap<FlowId, usize>>,
+    /// Flows that ended since the last decision. One that enters again before the next is the same
+    /// flow with another size.
+    ended: BTreeSet<(JobId, FlowId)>,
     decided: Directives,
 }
 
 impl Policy for Static {
     fn observe(&mut self, _: Time, _: &Network, told: &Observation) {
-        let Observation::Declared(Declared::FlowRequest { flow, .. }) = *told else { return };
-        if let Some(rate) = self.rates.get(self.requests) {
-            self.decided.push(pace(flow, Some(*rate)));
+        match *told {
+            Observation::Declared(Declared::FlowRequest { job, flow, .. }) => {
+                self.ended.remove(&(job, flow));
+                let place = *self.places.entry(job).or_default().entry(flow).or_insert_with(|| {
+                    self.requests = self.requests.saturating_add(1);
+                    self.requests - 1
+                });
+                if let Some(rate) = self.rates.get(place) {
+                    self.decided.push(pace(flow, Some(*rate)));
+                }
+                if let Some(&priority) = self.priorities.get(place) {
+                    self.decided.push(Directive::Prioritize { flow, priority });
+                }
+            }
+            Observation::Declared(Declared::FlowComplete { job, flow }) => {
+                self.ended.insert((job, flow));
+            }
+            Observation::Declared(Declared::JobComplete { job }) => {
+                self.places.remove(&job);
+            }
+            _ => {}
         }
-        if let Some(&priority) = self.priorities.get(self.requests) {
-            self.decided.push(Directive::Prioritize { flow, priority });
-        }
-        self.requests = self.requests.saturating_add(1);
     }
 
     fn decide(&mut self, _: Time, _: &Network, out: &mut Directives) {
         out.append(&mut self.decided);
+        while let Some((job, flow)) = self.ended.pop_first() {
+            if let Some(flows) = self.places.get_mut(&job) {
+                flows.remove(&flow);
+            }
+        }
     }
 }

@@ -35,6 +35,31 @@ fn namespace(settings: &Settings, name: Option<&str>) -> Result<Namespace, Start
     })
 }
 
+/// What is wrong with the control group or the pins that the configuration names.
+fn unfit(settings: &Settings, error: Error) -> StartError {
+    let kernel::PacerOptions { cgroup, pins, .. } = &settings.pacer;
+    let (key, path, remedy) = match (&error, cgroup) {
+        (Error::File { path, .. }, Some(group)) if path == group => {
+            ("cgroup", group, "make it with mkdir, or correct the path")
+        }
+        (Error::NotGroup(_), Some(group)) => {
+            ("cgroup", group, "name a directory of the control groups, version 2")
+        }
+        (Error::File { path, .. }, _) if path.starts_with(pins) => (
+            "pins",
+            pins,
+            "name a directory that this user may make, or one with a BPF file system",
+        ),
+        _ => return error.into(),
+    };
+    StartError::Absent {
+        file: settings.file.clone(),
+        field: format!("{key} = \"{}\"", path.display()),
+        source: Box::new(error),
+        remedy,
+    }
+}
+
 impl Actuator {
     /// Finds everything that the configuration names, and begins to govern the connections that begin.
     ///
@@ -47,16 +72,7 @@ impl Actuator {
         let open = |name: &Option<String>| namespace(settings, name.as_deref());
         let namespaces = names.into_iter().map(open).collect::<Result<_, _>>()?;
         settings.ports.iter().try_for_each(|port| open(&port.namespace).map(drop))?;
-        let cgroup = settings.pacer.cgroup.as_ref();
-        let pacer = Pacer::start(&settings.pacer).map_err(|error| match (error, cgroup) {
-            (source @ Error::File { .. }, Some(group)) if !group.is_dir() => StartError::Absent {
-                file: settings.file.clone(),
-                field: format!("cgroup = \"{}\"", group.display()),
-                source: Box::new(source),
-                remedy: "make it with mkdir, or correct the path",
-            },
-            (error, _) => error.into(),
-        })?;
+        let pacer = Pacer::start(&settings.pacer).map_err(|error| unfit(settings, error))?;
         let (room, limits) = (pacer.room(), settings.pacer.limits);
         if room != limits {
             let why = "an agent that was killed left other `limits`, which end as this one stops";

@@ -43,7 +43,7 @@ pub enum StartError {
     /// The configuration.
     #[error(transparent)]
     Settings(#[from] DocumentError),
-    /// The configuration names what isn't there.
+    /// The configuration names what isn't there, or isn't what it should be.
     #[error("{file}: {field}: {source}; {remedy}")]
     Absent {
         /// The configuration.

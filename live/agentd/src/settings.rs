@@ -1,8 +1,9 @@
 //! The agent's configuration file. `docs/operating.md` explains every key.
 
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use document::fields::{Fields, Value, between};
+use document::fields::{Fields, Once, Value, between};
 use document::topology::buffer;
 use document::{Document, DocumentError};
 use model::Buffer;
@@ -102,9 +103,13 @@ impl Settings {
         let log_json = root.or("log", false, |v| v.choice(&formats))?;
         let pacer = read_pacer(&mut root, &name)?;
         let hosts = root.need("host", "a [[host]] table")?.list(MOST)?;
-        let hosts = hosts.iter().map(read_host).collect::<Read<_>>()?;
+        let (mut names, mut addresses) = (Once::default(), Once::default());
+        let hosts = hosts.iter().map(|value| read_host(value, &mut names, &mut addresses));
+        let hosts = hosts.collect::<Read<_>>()?;
         let ports = root.tables("interface", MOST)?;
-        let ports = ports.iter().map(read_interface).collect::<Read<_>>()?;
+        let mut interfaces = Once::default();
+        let ports = ports.iter().map(|value| read_interface(value, &mut interfaces));
+        let ports = ports.collect::<Read<_>>()?;
         root.done()?;
         let file = file.to_owned();
         Ok(Self { file, name, controller, tls, log_json, pacer, hosts, ports })
@@ -121,11 +126,17 @@ fn read_pacer(root: &mut Fields<'_>, name: &str) -> Read<kernel::PacerOptions> {
     })
 }
 
-fn read_host(value: &Value<'_>) -> Read<Acting> {
+fn read_host<'a>(
+    value: &Value<'a>,
+    names: &mut Once<'a, String>,
+    known: &mut Once<'a, IpAddr>,
+) -> Read<Acting> {
     let mut fields = value.fields()?;
-    let name = fields.need("name", "\"h1\"")?.name()?;
+    let named = fields.need("name", "\"h1\"")?;
+    let name = names.take(named.name()?, &named)?;
     let addresses = fields.need("addresses", "[\"10.0.0.1\"]")?.list(64)?;
-    let addresses = addresses.iter().map(Value::ip).collect::<Read<_>>()?;
+    let addresses = addresses.iter().map(|value| known.take(value.ip()?, value));
+    let addresses = addresses.collect::<Read<_>>()?;
     let namespace = read_namespace(&mut fields)?;
     fields.done()?;
     Ok(Acting { host: Host { name, addresses }, namespace })
@@ -135,7 +146,10 @@ fn read_namespace(fields: &mut Fields<'_>) -> Read<Option<String>> {
     fields.optional("namespace", Value::name)
 }
 
-fn read_interface(value: &Value<'_>) -> Read<Interface> {
+fn read_interface<'a>(
+    value: &Value<'a>,
+    known: &mut Once<'a, (String, String)>,
+) -> Read<Interface> {
     let mut fields = value.fields()?;
     let interface = Interface {
         node: fields.need("node", "\"s1\"")?.name()?,
@@ -150,6 +164,7 @@ fn read_interface(value: &Value<'_>) -> Read<Interface> {
         classes: fields.tables("classes", 64)?.iter().map(read_class).collect::<Read<_>>()?,
     };
     fields.done()?;
+    known.take((interface.node.clone(), interface.interface.clone()), value)?;
     Ok(interface)
 }
 
@@ -169,4 +184,41 @@ fn read_class(value: &Value<'_>) -> Read<(u16, u16)> {
     let number = |text| u16::from_str_radix(text, 16).ok();
     let class = parts.and_then(|(major, minor)| Some((number(major)?, number(minor)?)));
     class.ok_or_else(|| value.error("is no class; write \"1:10\" as tc does"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use super::*;
+
+    #[test]
+    fn nothing_is_given_twice() {
+        let host = |name: &str, address: &str| {
+            format!("[[host]]\nname = \"{name}\"\naddresses = [\"{address}\"]\n")
+        };
+        let interface = |node: &str, name: &str| {
+            format!(
+                "[[interface]]\nnode = \"{node}\"\ninterface = \"{name}\"\nrate = \"1 Gbit/s\"\n\
+                 buffer = \"100 packets\"\n"
+            )
+        };
+        let read = |more: &str| {
+            let start = "name = \"a\"\ncontroller = \"http://127.0.0.1:1\"\n";
+            let text = [start, &host("h1", "10.0.0.1"), &interface("s1", "e1"), more].concat();
+            let read = Settings::read("a.toml", &text, Path::new(""));
+            read.map(drop).map_err(|error| error.to_string())
+        };
+        let good = [host("h2", "10.0.0.2"), interface("s1", "e2"), interface("s2", "e1")];
+        read(&good.concat()).unwrap();
+        for (more, at, before) in [
+            (host("h1", "10.0.0.2"), "12:8: host[1].name", "4:8"),
+            (host("h2", "10.0.0.1"), "13:14: host[1].addresses[0]", "5:14"),
+            (interface("s1", "e1"), "11:1: interface[1]", "6:1"),
+        ] {
+            let said = read(&more).unwrap_err();
+            let wanted = format!("a.toml:{at}: the same is given at a.toml:{before} already; ");
+            assert!(said.starts_with(&wanted), "{said}\n{wanted}");
+        }
+    }
 }

@@ -53,6 +53,8 @@ async fn what_the_configuration_names_must_be_there() {
             "cgroup = \"/sys/fs/cgroup/none\"",
             "mkdir",
         ),
+        ("folder", "", "cgroup = \"/tmp\"", "cgroup = \"/tmp\"", "control groups, version 2"),
+        ("file", "", "cgroup = \"/etc/passwd\"", "cgroup = \"/etc/passwd\"", "control groups"),
         ("interface", interface, "", "interface = \"none0\"", "correct the name"),
     ];
     for (test, host, more, field, remedy) in cases {
@@ -66,6 +68,18 @@ async fn what_the_configuration_names_must_be_there() {
         }
         assert!(!configured.pins.exists(), "{test}: something is left behind");
     }
+}
+
+#[tokio::test]
+async fn pins_need_a_directory() {
+    let Some(configured) = configured("taken", "", "") else { return };
+    let Configured { file, pins, .. } = &configured;
+    fs::write(pins, "a file").unwrap();
+    let error = refused(file).await;
+    fs::remove_file(pins).unwrap();
+    let said = error.to_string();
+    let field = format!("{}: pins = \"{}\": ", file.display(), pins.display());
+    assert!(said.starts_with(&field) && said.contains("; name a directory"), "{said}");
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use control::{Controller, Enforcement, HostConfig, PortConfig, SwitchConfig};
+use control::{Config, Controller, Enforcement, HostConfig, PortConfig, SwitchConfig};
 use document::DocumentError;
 use rustls::ServerConfig;
 use tokio::signal::unix::{SignalKind, signal};
@@ -164,23 +164,51 @@ struct Kept {
 }
 
 impl Kept {
+    /// Each key is either here or put into effect by a reload: a new one is named by the compiler.
     fn of(settings: &Settings) -> Self {
-        let control = &settings.control;
-        let topology = &control.topology;
+        let Settings {
+            file: _,
+            text: _,
+            state,
+            log_json,
+            log_level,
+            listen,
+            tls,
+            parameters: _,
+            bounds: _,
+            recorder,
+            control,
+        } = settings;
+        let Config {
+            topology,
+            hosts,
+            switches,
+            ports,
+            policy_name: _,
+            policy: _,
+            enforcement,
+            lease: _,
+            sample,
+            probe,
+            grace,
+            // No key sets it.
+            discovered: _,
+            limits: _,
+        } = control;
         Self {
-            state: settings.state.clone(),
-            log: (settings.log_json, settings.log_level.clone()),
-            listen: settings.listen.clone(),
-            tls: settings.tls.is_some(),
-            recorder: settings.recorder.clone(),
-            enforcement: control.enforcement,
-            sample: control.sample,
-            probe: control.probe,
-            grace: control.grace,
+            state: state.clone(),
+            log: (*log_json, log_level.clone()),
+            listen: listen.clone(),
+            tls: tls.is_some(),
+            recorder: recorder.clone(),
+            enforcement: *enforcement,
+            sample: *sample,
+            probe: *probe,
+            grace: *grace,
             topology: (topology.nodes().to_vec(), topology.links().to_vec()),
-            hosts: control.hosts.clone(),
-            switches: control.switches.clone(),
-            ports: control.ports.clone(),
+            hosts: hosts.clone(),
+            switches: switches.clone(),
+            ports: ports.clone(),
         }
     }
 

@@ -27,7 +27,8 @@ pub struct Hub {
 
 #[derive(Default)]
 struct Connected {
-    all: usize,
+    /// Over the network, and over the Unix socket.
+    by_way: [usize; 2],
     by_identity: HashMap<Option<Identity>, usize>,
     /// Connections that have spoken for an application.
     applications: HashMap<Arc<str>, usize>,
@@ -110,23 +111,27 @@ impl Hub {
 
     /// Connections now.
     pub fn connections(&self) -> usize {
-        self.connected().all
+        self.connected().by_way.iter().sum()
     }
 
-    /// Room for a connection not yet identified.
-    pub fn admit(self: &Arc<Self>) -> Option<Admission> {
+    /// Room for a connection not yet identified. Those over the Unix socket are counted by themselves:
+    /// whatever peers take, who operates this machine gets in.
+    pub fn admit(self: &Arc<Self>, is_local: bool) -> Option<Admission> {
         let mut connected = self.connected();
-        if connected.all >= self.bounds().connections {
+        let count = &mut connected.by_way[usize::from(is_local)];
+        if *count >= self.bounds().connections {
             return None;
         }
-        connected.all += 1;
-        Some(Admission { hub: Arc::clone(self), identity: None, applications: Mutex::default() })
+        *count += 1;
+        let hub = Arc::clone(self);
+        Some(Admission { hub, is_local, identity: None, applications: Mutex::default() })
     }
 }
 
 /// A connection's place; dropping it gives it back.
 pub struct Admission {
     hub: Arc<Hub>,
+    is_local: bool,
     identity: Option<Option<Identity>>,
     applications: Mutex<Vec<Arc<str>>>,
 }
@@ -171,7 +176,7 @@ impl Drop for Admission {
         let spoken = std::mem::take(&mut self.applications);
         let spoken = spoken.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut connected = self.hub.connected();
-        connected.all -= 1;
+        connected.by_way[usize::from(self.is_local)] -= 1;
         if let Some(identity) = self.identity.take()
             && let Some(count) = connected.by_identity.get_mut(&identity)
         {

@@ -81,6 +81,11 @@ impl Listener {
         }
     }
 
+    /// Whether only this machine reaches it.
+    pub const fn is_local(&self) -> bool {
+        matches!(self, Self::Unix(_))
+    }
+
     /// The next connection, and where it comes from.
     pub async fn accept(&self) -> (Box<dyn Stream>, String) {
         loop {

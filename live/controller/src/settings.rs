@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use control::{Config, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
-use document::fields::{Fields, Value, between};
+use document::fields::{Fields, Once, Value, between};
 use document::{Document, DocumentError, policies, topology};
 use model::{NodeKind, Topology};
 use policy::{Messages, Parameters};
@@ -62,7 +62,7 @@ pub struct Listen {
 /// What the daemon itself limits; the machine inside has limits of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Connections of all kinds.
+    /// Connections of all kinds over the network, and as many over the Unix socket.
     pub connections: usize,
     /// Connections of one identity.
     pub connections_per_identity: usize,
@@ -233,31 +233,47 @@ fn read_policy(value: &Value<'_>) -> Read<(Parameters, Config)> {
 /// `[[host]]`, `[[switch]]` and `[[port]]`: what is known of the nodes and links of the topology.
 fn read_nodes(root: &mut Fields<'_>, topology: Topology, control: &mut Config) -> Read<()> {
     let hosts = topology::names(&topology, |kind| kind == NodeKind::Host);
+    let (mut nodes, mut ips, mut macs) = (Once::default(), Once::default(), Once::default());
     for value in root.tables("host", MOST)? {
         let mut fields = value.fields()?;
-        let node = topology::named(&fields.need("name", "\"h0\"")?, "host", &hosts)?;
+        let name = fields.need("name", "\"h0\"")?;
+        let node = nodes.take(topology::named(&name, "host", &hosts)?, &name)?;
         let addresses = fields.need("addresses", "[\"10.0.0.1\"]")?.list(64)?;
-        let addresses = addresses.iter().map(Value::ip).collect::<Read<_>>()?;
+        let addresses = addresses.iter().map(|v| ips.take(v.ip()?, v));
+        let addresses = addresses.collect::<Read<_>>()?;
         let ethernet = fields.tables("ethernet", 64)?;
-        let ethernet = ethernet.iter().map(read_ethernet).collect::<Read<_>>()?;
+        let ethernet = ethernet.iter().map(|v| macs.take(read_ethernet(v)?, v));
+        let ethernet = ethernet.collect::<Read<_>>()?;
         fields.done()?;
         control.hosts.push(HostConfig { node, addresses, ethernet });
     }
     let switches = topology::names(&topology, |kind| kind == NodeKind::Switch);
+    let mut datapaths = Once::default();
     for value in root.tables("switch", MOST)? {
         let mut fields = value.fields()?;
-        let node = topology::named(&fields.need("name", "\"s0\"")?, "switch", &switches)?;
-        let datapath_id = read_datapath(&fields.need("datapath_id", "\"0x1\"")?)?;
+        let name = fields.need("name", "\"s0\"")?;
+        let node = nodes.take(topology::named(&name, "switch", &switches)?, &name)?;
+        let datapath = fields.need("datapath_id", "\"0x1\"")?;
+        let datapath_id = datapaths.take(read_datapath(&datapath)?, &datapath)?;
         let windows = fields.or("windows", false, Value::flag)?;
         fields.done()?;
         control.switches.push(SwitchConfig { node, datapath_id, windows });
     }
     let names = topology::names(&topology, |_| true);
+    let (mut links, mut numbers) = (Once::default(), Once::default());
+    let mut interfaces = Once::default();
     for value in root.tables("port", MOST)? {
         let mut fields = value.fields()?;
         let (link, _) = topology::port(&mut fields, &topology, &names)?;
-        let port = fields.optional("number", |v| v.integer(1..=0xffff_ff00_u32))?;
-        let interface = fields.or("interface", String::new(), |v| Ok(v.text()?.to_owned()))?;
+        let link = links.take(link, &value)?;
+        let from = topology.link(link).from;
+        let port = fields.optional("number", |v| {
+            Ok(numbers.take((from, v.integer(1..=0xffff_ff00_u32)?), v)?.1)
+        })?;
+        let interface = fields.or("interface", String::new(), |v| match v.text()? {
+            "" => Ok(String::new()),
+            name => Ok(interfaces.take((from, name.to_owned()), v)?.1),
+        })?;
         fields.done()?;
         control.ports.push(PortConfig { link, port, interface });
     }
@@ -361,6 +377,50 @@ mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
     use super::*;
+
+    /// What is given twice is refused where the second stands, and the first is named.
+    #[test]
+    fn nothing_is_given_twice() {
+        const GOOD: &str = "state = \"s\"\nlisten.http = \"127.0.0.1:0\"\npolicy.name = \"tcp\"\n\
+            [topology]\nkind = \"star\"\nhosts = 2\naccess = { capacity = \"1 Gbit/s\", delay = \"1 us\" }\n\
+            [[host]]\nname = \"h0\"\naddresses = [\"10.0.0.1\"]\nethernet = [\"02:00:00:00:00:01\"]\n\
+            [[switch]]\nname = \"s0\"\ndatapath_id = \"0x1\"\n\
+            [[port]]\nfrom = \"s0\"\nto = \"h0\"\nnumber = 1\ninterface = \"e1\"\n";
+        let read = |more: &str| {
+            let read = Settings::read("c.toml", &format!("{GOOD}{more}"), Path::new(""));
+            read.map(drop).map_err(|error| error.to_string())
+        };
+        let more = |key: &str, rest: &str| format!("[[{key}]]\n{rest}\n");
+        read(&more("host", "name = \"h1\"\naddresses = [\"10.0.0.2\"]")).unwrap();
+        for (key, rest, at, before) in [
+            ("host", "name = \"h0\"\naddresses = []", "21:8: host[1].name", "9:8"),
+            (
+                "host",
+                "name = \"h1\"\naddresses = [\"10.0.0.1\"]",
+                "22:14: host[1].addresses[0]",
+                "10:14",
+            ),
+            (
+                "host",
+                "name = \"h1\"\naddresses = []\nethernet = [\"02:00:00:00:00:01\"]",
+                "23:13: host[1].ethernet[0]",
+                "11:13",
+            ),
+            ("switch", "name = \"s0\"\ndatapath_id = \"0x2\"", "21:8: switch[1].name", "13:8"),
+            ("port", "from = \"s0\"\nto = \"h0\"", "20:1: port[1]", "15:1"),
+            ("port", "from = \"s0\"\nto = \"h1\"\nnumber = 1", "23:10: port[1].number", "18:10"),
+            (
+                "port",
+                "from = \"s0\"\nto = \"h1\"\ninterface = \"e1\"",
+                "23:13: port[1].interface",
+                "19:13",
+            ),
+        ] {
+            let said = read(&more(key, rest)).unwrap_err();
+            let wanted = format!("c.toml:{at}: the same is given at c.toml:{before} already; ");
+            assert!(said.starts_with(&wanted), "{said}\n{wanted}");
+        }
+    }
 
     #[test]
     fn a_word_that_is_no_level_is_refused() {

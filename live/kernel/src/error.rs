@@ -33,6 +33,9 @@ pub enum Error {
     /// There is no cgroup v2 hierarchy.
     #[error("no cgroup v2 is mounted; mount -t cgroup2 none /sys/fs/cgroup")]
     NoCgroup,
+    /// What should be a control group isn't one.
+    #[error("no connections can be governed there: {0}")]
+    NotGroup(libbpf_rs::Error),
     /// What an earlier agent left has another layout.
     #[error(
         "{path}: left by another version of the agent ({source}); stop it with that version, or remove the directory"

@@ -303,9 +303,8 @@ fn attach(object: &Object, pins: &Pins, group: &File, identity: u64) -> Result<L
             return Ok(left);
         }
     }
-    let mut link = program_mut(object, "govern")
-        .attach_cgroup(group.as_raw_fd())
-        .map_err(Error::bpf("attach to a control group"))?;
+    let mut link =
+        program_mut(object, "govern").attach_cgroup(group.as_raw_fd()).map_err(Error::NotGroup)?;
     remove_if_there(&path)?;
     link.pin(&path).map_err(Error::bpf("pin a link"))?;
     Ok(link)

@@ -59,6 +59,12 @@ pub enum CertsError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// The authority's key was taken away.
+    #[error(
+        "{}: is there and its key is away; bring ca.key back to sign with it; --force makes another \
+         authority, and all certificates must be made anew then", .0.display()
+    )]
+    Keyless(PathBuf),
     /// A name that no certificate can bear.
     #[error("\"{0}\" is no name; use 1 to 64 letters, digits, -, _ and .")]
     Name(String),
@@ -91,7 +97,11 @@ pub fn make(
     fs::create_dir_all(directory).map_err(at)?;
     let mut done = Vec::new();
     let (ca, ca_key) = (directory.join("ca.crt"), directory.join("ca.key"));
-    if force || !present(&ca, &ca_key)? {
+    let is_there = present(&ca, &ca_key).map_err(|error| match error {
+        CertsError::Exists { file, .. } if file == ca => CertsError::Keyless(file),
+        error => error,
+    });
+    if force || !is_there? {
         let key = new_key(&ca_key)?;
         let made = authority().self_signed(&key);
         let made = made.map_err(|error| CertsError::Certificate { file: ca.clone(), error })?;

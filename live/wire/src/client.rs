@@ -80,8 +80,11 @@ pub enum ClientError {
     /// No connection.
     #[error("can't connect to {0}: {1}; does the controller run there?")]
     Connect(Address, std::io::Error),
+    /// Who listens speaks something else.
+    #[error("{0}: who listens there does not speak {1}; try {2}")]
+    Foreign(Address, &'static str, Address),
     /// The connection failed.
-    #[error("the connection to the controller failed: {0}")]
+    #[error("the connection to the controller failed: {}", with_causes(.0))]
     Http(#[from] hyper::Error),
     /// The connection failed within the answer, or the answer is too long.
     #[error("the answer can't be read: {0}")]
@@ -94,6 +97,13 @@ pub enum ClientError {
         /// What it said.
         said: String,
     },
+}
+
+/// An error with what brought it about, which it doesn't say itself.
+fn with_causes(error: &hyper::Error) -> String {
+    let first: &dyn std::error::Error = error;
+    let all = std::iter::successors(Some(first), |error| error.source());
+    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// What the connection of an agent becomes: lines in both directions.
@@ -125,7 +135,13 @@ pub async fn connect(
                 let stream = TcpStream::connect(host).await.map_err(failed)?;
                 stream.set_nodelay(true).map_err(failed)?;
                 let connector = TlsConnector::from(Arc::clone(config));
-                Box::new(connector.connect(name, stream).await.map_err(failed)?)
+                let stream = connector.connect(name, stream).await;
+                Box::new(stream.map_err(|error| match error.get_ref() {
+                    Some(why) if is_no_tls(why) => {
+                        ClientError::Foreign(address.clone(), "TLS", Address::Tcp(host.clone()))
+                    }
+                    _ => failed(error),
+                })?)
             }
         })
     };
@@ -133,10 +149,15 @@ pub async fn connect(
     timeout(PATIENCE, open).await.map_err(|_| failed(late))?
 }
 
+/// Whether the other end's first words are no TLS.
+fn is_no_tls(why: &(dyn std::error::Error + Send + Sync + 'static)) -> bool {
+    matches!(why.downcast_ref(), Some(rustls::Error::InvalidMessage(_)))
+}
+
 /// One connection, one request after another.
 pub struct Client {
     sender: SendRequest<Full<Bytes>>,
-    host: String,
+    address: Address,
 }
 
 impl Client {
@@ -154,11 +175,17 @@ impl Client {
             // Its failure shows at the next request.
             let _ = connection.with_upgrades().await;
         });
-        let host = match address {
-            Address::Unix(_) => "localhost".to_owned(),
-            Address::Tcp(host) | Address::Tls(host) => host.clone(),
-        };
-        Ok(Self { sender, host })
+        Ok(Self { sender, address: address.clone() })
+    }
+
+    /// What a request that met `error` says.
+    fn failed(&self, error: hyper::Error) -> ClientError {
+        match &self.address {
+            Address::Tcp(host) if error.is_parse() => {
+                ClientError::Foreign(self.address.clone(), "HTTP", Address::Tls(host.clone()))
+            }
+            _ => error.into(),
+        }
     }
 
     /// Whether the other end has closed it, as far as is known.
@@ -173,8 +200,12 @@ impl Client {
         upgrade: bool,
         body: Vec<u8>,
     ) -> Result<Response<hyper::body::Incoming>, ClientError> {
-        self.sender.ready().await?;
-        let mut request = Request::builder().method(method).uri(path).header(HOST, &self.host);
+        self.sender.ready().await.map_err(|error| self.failed(error))?;
+        let host = match &self.address {
+            Address::Unix(_) => "localhost",
+            Address::Tcp(host) | Address::Tls(host) => host,
+        };
+        let mut request = Request::builder().method(method).uri(path).header(HOST, host);
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
@@ -184,7 +215,7 @@ impl Client {
         let request = request
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| ClientError::Answer(error.to_string()))?;
-        Ok(self.sender.send_request(request).await?)
+        self.sender.send_request(request).await.map_err(|error| self.failed(error))
     }
 
     /// Asks; gives the status and what was said.

@@ -197,6 +197,8 @@ pub(crate) struct Registry {
     free_jobs: Vec<JobId>,
     flows: Vec<Option<Flow>>,
     free_flows: Vec<FlowId>,
+    /// Numbers that are free from the next decision on.
+    freed_flows: Vec<FlowId>,
     by_selector: BTreeMap<Selector, Sharing>,
     /// The connections of those that were declared without a port.
     pub(crate) joins: Joins,
@@ -354,8 +356,14 @@ impl Registry {
         for process in [flow.selector.source, flow.selector.destination].into_iter().flatten() {
             self.processes.release(process);
         }
-        self.free_flows.push(id);
+        self.freed_flows.push(id);
         Some(flow)
+    }
+
+    /// The policy has decided: numbers that were freed before may come again. Until then a flow that ends
+    /// and enters again is the same one.
+    pub(crate) fn decided(&mut self) {
+        self.free_flows.append(&mut self.freed_flows);
     }
 
     /// The flows that were declared just so.

@@ -145,6 +145,7 @@ impl Controller {
             self.counters.directives += 1;
             self.take_in(directive);
         }
+        self.registry.decided();
         self.roll();
         self.identify();
         self.enforce();

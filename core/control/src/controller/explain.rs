@@ -273,6 +273,13 @@ impl Answers<'_> {
         problems
     }
 
+    /// The jobs that run, each by its application and its name there.
+    pub fn jobs(&self) -> Vec<(String, String)> {
+        let names = |name: &str| String::from(name);
+        let jobs = self.registry.jobs();
+        jobs.map(|(_, job)| (names(&job.application), names(&job.name))).collect()
+    }
+
     /// At most `most` flows, those with the highest measured rate first.
     pub fn flows(&self, most: usize) -> Vec<FlowStatus> {
         let mut flows: Vec<_> = self.registry.flows().collect();

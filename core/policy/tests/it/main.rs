@@ -6,6 +6,7 @@ mod app_aware;
 mod catalogue;
 mod desk;
 mod figures;
+mod fixed;
 mod guard;
 mod hostile;
 mod order;

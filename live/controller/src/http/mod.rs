@@ -61,7 +61,7 @@ pub async fn serve(listener: Listener, certificates: Option<Certificates>, hub: 
             accepted = listener.accept() => accepted,
             () = hub.stopped() => return,
         };
-        let Some(admission) = hub.admit() else {
+        let Some(admission) = hub.admit(listener.is_local()) else {
             tracing::warn!(from, "connection refused: too many connections");
             continue;
         };

@@ -93,16 +93,16 @@ pub async fn jobs(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Answer {
     may_see_all(&admission)?;
-    let flows = hub.ask(|answers| answers.flows(usize::MAX)).await?;
-    let mut jobs: BTreeMap<(String, String), JobStatus> = BTreeMap::new();
+    let (jobs, flows) = hub.ask(|answers| (answers.jobs(), answers.flows(usize::MAX))).await?;
+    let jobs = jobs.into_iter().map(|name| {
+        let (application, job) = name.clone();
+        let (flows, limited, measured_bps) = (0, 0, Rate::ZERO);
+        (name, JobStatus { application, job, flows, limited, measured_bps })
+    });
+    let mut jobs: BTreeMap<(String, String), JobStatus> = jobs.collect();
     for flow in flows {
-        let job = jobs.entry((flow.application, flow.job)).or_insert_with_key(|(a, j)| JobStatus {
-            application: a.clone(),
-            job: j.clone(),
-            flows: 0,
-            limited: 0,
-            measured_bps: Rate::ZERO,
-        });
+        // One that nobody declared has no job.
+        let Some(job) = jobs.get_mut(&(flow.application, flow.job)) else { continue };
         job.flows += 1;
         job.limited += usize::from(flow.intended_bps.is_some());
         let measured = flow.measured_bps.unwrap_or(Rate::ZERO);
@@ -139,7 +139,7 @@ pub async fn explain_flow(
 }
 
 fn unknown(what: &str) -> Wrong {
-    let reason = "is not known, or has ended; /v1/flows lists what there is";
+    let reason = "is not known, or has ended; /v1/jobs and /v1/flows list what there is";
     Wrong::new(StatusCode::NOT_FOUND, what, reason)
 }
 
