@@ -253,7 +253,8 @@ impl Controller {
                 sum.delivered += grown.unwrap_or(report.delivered_bytes);
                 sum.queued += report.unsent_bytes + report.in_flight_bytes;
             } else {
-                for id in carried.to_vec() {
+                let carried = Vec::from(carried);
+                for id in carried {
                     if let Some(flow) = self.registry.flow_mut(id) {
                         flow.hear(&self.context);
                     }
