@@ -54,6 +54,8 @@ pub(crate) struct Agent {
     applied: u64,
     /// When it must hear something again.
     renew_at: Time,
+    /// When what has failed is tried again.
+    retry_at: Time,
     /// What it was told and shall stand.
     pub(crate) grants: BTreeMap<Connection, Grant>,
     /// The number of the commands that gave a connection its priority, if it isn't 0.
@@ -108,6 +110,11 @@ impl Agent {
             Report::Failed { epoch: of, .. } => *of == epoch && self.unanswered > 0,
             _ => false,
         }
+    }
+
+    /// Whether it samples connections: then what it doesn't tell of isn't there.
+    pub(crate) fn samples(&self) -> bool {
+        self.sampled.is_some()
     }
 
     /// Whether it has confirmed a connection's priority, or that this failed.
@@ -613,8 +620,9 @@ impl Agents {
         unconfirm: impl FnMut(Connection),
     ) -> Option<Commands> {
         let agent = self.agents.get_mut(&channel).filter(|agent| agent.greeted)?;
-        if agent.batch.is_empty() && !agent.complete {
+        if agent.retry_at <= cx.now && !agent.complete {
             agent.retry();
+            agent.retry_at = cx.renewal();
         }
         agent.sequence += 1;
         if agent.complete {

@@ -10,7 +10,6 @@ use core::ops::Deref;
 
 use model::{FlowId, JobId, LinkId, NodeId, NodeKind};
 use protocol::Connection;
-use protocol::agent::Capability;
 use units::{Bytes, Rate, Time};
 
 use super::Controller;
@@ -317,6 +316,20 @@ impl Answers<'_> {
         })
     }
 
+    /// A switch that has confirmed nothing for longer than its entries last.
+    fn silence_of(&self, node: NodeId) -> Option<String> {
+        let silent = self.switches.get(node)?.silence(&self.context, self.now)?;
+        let (name, seconds) = (self.view.node_name(node), silent.as_nanos() / 1_000_000_000);
+        Some(format!("switch {name} has confirmed nothing for {seconds} s: its entries have ended"))
+    }
+
+    /// Whether an agent that samples has sampled a flow's connection lately, or has had no time to.
+    fn is_seen(&self, agent: &Agent, flow: &Flow) -> bool {
+        let patience = self.context.patience();
+        let is_old = |at: Time| self.now.since(at) > patience;
+        !agent.samples() || !is_old(flow.since) || flow.reported.is_some_and(|at| !is_old(at))
+    }
+
     /// Why what an agent confirmed may not stand.
     fn doubt(&self, agent: &Agent) -> Option<String> {
         let is_over = agent.obeys > self.context.epoch;
@@ -342,9 +355,12 @@ impl Answers<'_> {
     fn enforced(&self, flow: &Flow) -> Option<Rate> {
         let agent = self.agents.acting_for(flow.ends.0).map(|(_, agent)| agent);
         let held = |connection: &Connection| match self.context.enforcement {
-            Enforcement::Meters => self.switches.enforced(connection),
+            Enforcement::Meters => {
+                let (node, rate) = self.switches.enforced(connection)?;
+                self.silence_of(node).is_none().then_some(rate)
+            }
             Enforcement::Pacing => {
-                let is_held = self.is_held(agent?, connection);
+                let is_held = self.is_held(agent?, connection) && self.is_seen(agent?, flow);
                 self.desired.confirmed(connection).filter(|_| is_held)
             }
         };
@@ -437,7 +453,7 @@ impl Answers<'_> {
             return Standing::Awaited("the receiver's window scale was not seen".into());
         }
         match self.switches.get(at).and_then(|switch| switch.caps.answer(connection)) {
-            Some(Ok(())) => Standing::Stands,
+            Some(Ok(())) => self.silence_of(at).map_or(Standing::Stands, Standing::Awaited),
             Some(Err(failure)) => Standing::Failed(format!("switch {name}: {failure}")),
             None => Standing::Awaited(format!("switch {name} has not confirmed it")),
         }
@@ -596,6 +612,9 @@ impl Answers<'_> {
         if grant.priority > 0 {
             all.push(self.by_class(flow));
         }
+        if grant.rate.is_none() && self.desired.intention(id).limit.is_some() {
+            all.push("nobody: another flow of its connection has no limit".to_string());
+        }
         if all.is_empty() {
             return "nobody: there is nothing to enforce".to_string();
         }
@@ -624,6 +643,9 @@ impl Answers<'_> {
             return "nobody: the first switch of its path is not connected".to_string();
         };
         let name = self.view.node_name(node);
+        if let Some(silence) = self.silence_of(node) {
+            return format!("nobody: {silence}");
+        }
         match self.enforced(flow) {
             Some(_) => format!("switch {name}, by a meter"),
             None => format!("nobody yet: switch {name} has not confirmed the meter"),
@@ -671,22 +693,18 @@ impl Answers<'_> {
         if let Some(reason) = carriers.find_map(|carrier| agent.failures.rate(&carrier)) {
             return format!("nobody: agent {name} failed: {reason}");
         }
+        if !self.is_seen(agent, flow) {
+            return format!(
+                "nobody: agent {name} has a limit for it, but sees no such connection: declare the right \
+                 ports, or run its process in the agent's control group"
+            );
+        }
         if self.enforced(flow).is_none() {
             return format!("nobody yet: agent {name} has not confirmed it");
         }
-        let patience = self.context.patience();
-        let is_old = |at: Time| self.now.since(at) > patience;
-        let is_seen = !agent.capabilities.contains(&Capability::Statistics)
-            || self.registry.sharing(&flow.selector).len() > 1
-            || !is_old(flow.since)
-            || flow.reported.is_some_and(|at| !is_old(at));
-        if is_seen {
-            format!("agent {name}, by pacing")
-        } else {
-            format!(
-                "agent {name}, by pacing; but it sees no such connection: declare the right ports, or \
-                 run its process in the agent's control group"
-            )
+        match self.registry.sharing(&flow.selector).len() {
+            ..=1 => format!("agent {name}, by pacing"),
+            flows => format!("agent {name}, by pacing its connection, which {flows} flows share"),
         }
     }
 }

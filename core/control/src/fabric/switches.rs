@@ -44,6 +44,10 @@ pub(crate) struct Switch {
     /// Its ports are known, so that it can be given entries.
     pub(crate) ready: bool,
     pub(crate) ready_since: Time,
+    /// Since when all its entries with leases last, and how long; and what will be, once it confirms that
+    /// they were added anew.
+    lease: (Time, Span),
+    renewing: Option<(Time, Span)>,
     /// It obeys a controller of a later epoch.
     pub(crate) obeys_another: bool,
     /// It has the two tables that we need.
@@ -97,6 +101,7 @@ pub(crate) enum Pending {
 pub(crate) struct Changes {
     meters: Batch,
     caps: caps::Entries,
+    renewal: Option<(Time, Span)>,
 }
 
 /// What a switch said.
@@ -308,6 +313,7 @@ impl Switches {
         };
         switch.ready = true;
         switch.ready_since = cx.now;
+        switch.lease = (cx.now, cx.lease);
         switch.old_meters.clear();
         switch.old_meters_end = Some(cx.now + cx.lease + cx.lease);
         let own: Vec<(Key, Does)> = switch.own.iter().map(|(key, d)| (key.clone(), *d)).collect();
@@ -419,7 +425,8 @@ impl Switches {
             let xid = self.send(cx, node, &Message::BarrierRequest);
             if let Some(switch) = self.switches.get_mut(&node) {
                 let (meters, caps) = (switch.meters.take_open(), switch.caps.take_open());
-                let changes = Changes { meters, caps };
+                let renewal = switch.renewing.take();
+                let changes = Changes { meters, caps, renewal };
                 match xid {
                     Some(xid) => _ = switch.pending.insert(xid, Pending::Changes(changes)),
                     None => switch.fail(&changes, None),
@@ -428,9 +435,9 @@ impl Switches {
         }
     }
 
-    /// The rate that a connection is held to, as a switch has confirmed.
-    pub(crate) fn enforced(&self, connection: &Connection) -> Option<Rate> {
-        self.switches.values().find_map(|switch| switch.meters.enforced(connection))
+    /// The rate that a connection is held to, as a switch has confirmed, and at which one.
+    pub(crate) fn enforced(&self, connection: &Connection) -> Option<(NodeId, Rate)> {
+        self.iter().find_map(|(node, switch)| Some((node, switch.meters.enforced(connection)?)))
     }
 
     /// Why a connection isn't metered, and at which switch.
@@ -710,6 +717,11 @@ impl Switches {
         self.renew_at = cx.renewal();
         let (mut capped, mut metered, mut old) = (Vec::new(), Vec::new(), Vec::new());
         for (node, switch) in self.switches.iter_mut().filter(|(_, switch)| switch.ready) {
+            if switch.meters.len() + switch.caps.len() == 0 {
+                switch.lease = (cx.now, cx.lease);
+            } else {
+                switch.renewing = Some((cx.now, cx.lease));
+            }
             capped.extend(switch.caps.iter().map(|(of, does)| (*node, of, does)));
             let meters = switch.meters.connections();
             metered.extend(meters.map(|(of, failure)| (*node, of, failure.is_some())));
@@ -770,6 +782,15 @@ impl Switch {
     pub(crate) fn confirm(&mut self, changes: Changes) {
         self.caps.confirm(&changes.caps);
         self.meters.confirm(changes.meters);
+        self.lease = changes.renewal.unwrap_or(self.lease);
+    }
+
+    /// For how long nothing has been confirmed, where its entries have ended since.
+    pub(crate) fn silence(&self, cx: &Context, now: Time) -> Option<Span> {
+        let (since, span) = self.lease;
+        let silent = now.since(since);
+        // A shorter one may have reached the switch since.
+        (silent > span.min(cx.lease)).then_some(silent)
     }
 
     /// It doesn't answer a barrier, or refuses it.
@@ -782,6 +803,7 @@ impl Switch {
     fn lose(&mut self) {
         self.ready = false;
         self.pending.clear();
+        self.renewing = None;
         self.meters.lose();
         self.caps.lose();
     }
@@ -944,7 +966,8 @@ mod tests {
                     _ => {}
                 }
             }
-            assert_eq!(switches.enforced(&connection), rate, "confirmed over channel {number}");
+            let enforced = switches.enforced(&connection).map(|(_, rate)| rate);
+            assert_eq!(enforced, rate, "confirmed over channel {number}");
             assert_eq!(switches.counters.switch_errors, 0);
         }
         assert!(
