@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Switches};
+use crate::{Engine, Error, Switches};
 
 /// Where labs are recorded. Like the labs, it doesn't survive a reboot.
 const DIRECTORY: &str = "/run/watermaster/lab";
@@ -84,6 +84,9 @@ pub struct Journal {
     pub namespaces: Vec<String>,
     /// The control group of its processes.
     pub cgroup: Option<PathBuf>,
+    /// The engine that runs in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
     /// Its folder, with what its processes write.
     pub folder: PathBuf,
 }
@@ -109,6 +112,7 @@ impl Journal {
             changes: Vec::new(),
             namespaces: Vec::new(),
             cgroup: None,
+            engine: None,
             folder: Path::new(DIRECTORY).join(name),
         })
     }
