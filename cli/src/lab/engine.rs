@@ -30,6 +30,19 @@ impl Engine {
         }
     }
 
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Hadoop => "Hadoop",
+        }
+    }
+
+    /// A command to try first.
+    pub(super) const fn example(self) -> &'static str {
+        match self {
+            Self::Hadoop => "hadoop jar examples teragen 30000 /in",
+        }
+    }
+
     /// What it needs; what isn't on this machine yet is fetched.
     pub(super) fn parts(self) -> Result<Parts, Failure> {
         let Self::Hadoop = self;

@@ -122,6 +122,8 @@ struct Entry {
     /// Where its controller listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     controller: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine: Option<::lab::Engine>,
 }
 
 impl Entry {
@@ -133,8 +135,8 @@ impl Entry {
             Phase::Building if journal.maker.lives() => "being made",
             Phase::Building => "half made",
         };
-        let Journal { name, scenario, switches, namespaces, .. } = journal;
-        Self { name, state, scenario, switches, namespaces, controller: None }
+        let Journal { name, scenario, switches, namespaces, engine, .. } = journal;
+        Self { name, state, scenario, switches, namespaces, controller: None, engine }
     }
 }
 
@@ -188,6 +190,15 @@ impl Up {
             let address = lab.controller();
             text += &format!("controller: watermaster status --controller {address}\n");
             entry.controller = Some(address.to_string());
+        }
+        if let (Some(engine), Some(host)) = (self.engine, scenario.topology.hosts().next()) {
+            let host = &scenario.topology.nodes()[host.index()].name;
+            text += &format!(
+                "{}: watermaster lab shell {} {host} -- {}\n",
+                engine.name(),
+                lab.name(),
+                engine.example()
+            );
         }
         tell(self.json, &entry, &text)
     }

@@ -4,6 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use model::NodeId;
 use serde::{Deserialize, Serialize};
 
 use crate::{Error, Journal, Lab, hadoop};
@@ -75,6 +76,12 @@ impl Lab {
         parts: &Parts,
         tell: &dyn Fn(&str),
     ) -> Result<(), Error> {
+        let names = self.blueprint.topology.hosts().map(|host| self.host_name(host));
+        if let Some(name) = names.into_iter().find(|name| name.contains('_')) {
+            return Err(Error::Engine(format!(
+                "host {name}: Java takes no name with _; rename it"
+            )));
+        }
         self.journal.engine = Some(engine);
         self.journal.write()?;
         let folder = folder(&self.journal.name);
@@ -85,16 +92,17 @@ impl Lab {
         }
     }
 
+    pub(crate) fn host_name(&self, host: NodeId) -> &str {
+        &self.blueprint.topology.nodes()[host.index()].name
+    }
+
     /// Makes the engine's folder anew.
     fn lay(&self, folder: &Path) -> std::io::Result<()> {
         // What a lab left that ended with the machine.
         let _ = std::fs::remove_dir_all(folder);
         std::fs::create_dir_all(folder)?;
         std::os::unix::fs::symlink(folder, self.folder().join(LINK))?;
-        let line = |host| {
-            let name = &self.blueprint.topology.nodes()[model::NodeId::index(host)].name;
-            format!("{} {name}\n", self.blueprint.address(host))
-        };
+        let line = |host| format!("{} {}\n", self.blueprint.address(host), self.host_name(host));
         let hosts: String = self.blueprint.topology.hosts().map(line).collect();
         std::fs::write(folder.join(HOSTS), format!("127.0.0.1 localhost\n{hosts}"))
     }

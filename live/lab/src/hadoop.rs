@@ -108,7 +108,7 @@ pub(crate) fn start(
     let Some(master) = hosts.first().copied() else {
         return Err(Error::Engine("the topology has no host".into()));
     };
-    let workers = if hosts.len() > 2 { hosts[1..].to_vec() } else { hosts };
+    let workers = workers(&hosts).to_vec();
     let mut cluster = Cluster { lab, folder, traffic, master, workers, processes: Vec::new() };
     cluster
         .lay(parts)
@@ -117,15 +117,16 @@ pub(crate) fn start(
     cluster.wait(tell)
 }
 
-impl Cluster<'_> {
-    fn name(&self, host: NodeId) -> &str {
-        &self.lab.blueprint.topology.nodes()[host.index()].name
-    }
+/// Those of the hosts that store and compute.
+fn workers(hosts: &[NodeId]) -> &[NodeId] {
+    if hosts.len() > 2 { &hosts[1..] } else { hosts }
+}
 
+impl Cluster<'_> {
     /// Fills the folder: configuration, commands, and links to what they consist of.
     fn lay(&self, parts: &Parts) -> io::Result<()> {
         let path = |name: &str| self.folder.join(name);
-        for name in [COMMANDS, "plugin", "logs", "data"] {
+        for name in [COMMANDS, "plugin", "logs", "data", "tmp"] {
             fs::create_dir(path(name))?;
         }
         // The servers want a folder of pages each, though it be empty.
@@ -142,7 +143,8 @@ impl Cluster<'_> {
         }
         let folder = self.folder.display().to_string();
         let controller = self.lab.controller().to_string();
-        let sites = sites(&folder, self.name(self.master), self.workers.len(), &controller);
+        let sites =
+            sites(&folder, self.lab.host_name(self.master), self.workers.len(), &controller);
         for (file, properties) in sites {
             fs::write(path("etc").join(file), document(&properties))?;
         }
@@ -156,12 +158,13 @@ impl Cluster<'_> {
 
     /// Starts a command of Hadoop at a host.
     fn spawn(&self, host: NodeId, role: Role, more: &[&str]) -> Result<Process, Error> {
-        let name = self.name(host);
+        let name = self.lab.host_name(host);
         let mut command = engine::at(&self.lab.journal, name);
         command.arg(self.folder.join(COMMANDS).join("hadoop")).arg(role.command()).args(more);
         command.current_dir(self.folder);
         let what = [&[role.command()], more].concat().join(" ");
-        let log = self.folder.join("logs").join(format!("{name}-{}.out", what.replace(' ', "")));
+        let log = format!("{name}-{}{}.out", role.command(), more.concat());
+        let log = self.folder.join("logs").join(log);
         let child = cgroup::spawn(&self.traffic, &command, &log)?;
         Ok(Process { child, what: format!("{what} at {name}"), log })
     }
@@ -169,14 +172,14 @@ impl Cluster<'_> {
     /// Starts all, the masters first: those who don't find them wait some time.
     fn launch(&mut self, tell: &dyn Fn(&str)) -> Result<(), Error> {
         let master = self.master;
-        let names: Vec<&str> = self.workers.iter().map(|host| self.name(*host)).collect();
+        let names: Vec<&str> = self.workers.iter().map(|host| self.lab.host_name(*host)).collect();
         tell(&format!(
             "starting NameNode and ResourceManager at {}, DataNodes and NodeManagers at {}",
-            self.name(master),
+            self.lab.host_name(master),
             names.join(", ")
         ));
         self.processes.push(self.spawn(master, Role::ResourceManager, &[])?);
-        let mut format = self.spawn(master, Role::NameNode, &["-format", "-nonInteractive"])?;
+        let mut format = self.spawn(master, Role::NameNode, &["-format"])?;
         let status = loop {
             self.check()?;
             if let Some(status) = format.ended()? {
@@ -277,9 +280,9 @@ fn sites(
 ) -> [(&'static str, Properties); 5] {
     let own = |value: &str| value.to_owned();
     let classes = format!("{folder}/etc,{folder}/lib/*,{folder}/plugin/*");
-    // Tasks are processes of some seconds; the second option is for a class of the JDK that Hadoop looks into.
-    let java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.net.preferIPv4Stack=true \
-                --add-opens=java.base/java.lang=ALL-UNNAMED";
+    // As in hadoop.sh.
+    let java = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData \
+                -Djava.net.preferIPv4Stack=true --add-opens=java.base/java.lang=ALL-UNNAMED";
     let task = format!("-Xmx200m {java}");
     let core = vec![
         ("fs.defaultFS", format!("hdfs://{master}:9000")),
@@ -358,11 +361,39 @@ fn sites(
     ]
 }
 
-/// A file of Hadoop's configuration.
+/// A file of Hadoop's configuration. What labs are made of has no character that needs another form.
 fn document(properties: &Properties) -> String {
     let mut text = String::from("<configuration>\n");
     for (name, value) in properties {
         let _ = writeln!(text, "<property><name>{name}</name><value>{value}</value></property>");
     }
     text + "</configuration>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_host_works_too_where_there_are_few() {
+        let hosts = [NodeId(1), NodeId(2), NodeId(3)];
+        assert_eq!(workers(&hosts), &hosts[1..]);
+        assert_eq!(workers(&hosts[..2]), &hosts[..2]);
+        assert_eq!(workers(&hosts[..1]), &hosts[..1]);
+    }
+
+    #[test]
+    fn jobs_declare_to_the_controller_of_the_lab() {
+        let files = sites("/var/lib/x", "h0", 3, "unix:/run/c.sock");
+        let (_, mapred) = files.iter().find(|(file, _)| *file == "mapred-site.xml").unwrap();
+        let text = document(mapred);
+        let line = "<property><name>watermaster.controller</name><value>unix:/run/c.sock</value></property>";
+        assert!(text.lines().any(|l| l == line), "{text}");
+        assert_eq!(text.matches("io.watermaster.hadoop.").count(), 3);
+        let (_, core) = &files[0];
+        assert!(
+            document(core).contains("/var/lib/x/data/${env.WATERMASTER_HOST}"),
+            "each host has its own"
+        );
+    }
 }

@@ -37,6 +37,7 @@ version) class=org.apache.hadoop.util.VersionInfo ;;
 esac
 export JAVA_HOME="$engine/java" HADOOP_CONF_DIR="$engine/etc"
 # Classes of the JDK that Hadoop looks into.
-exec "$JAVA_HOME/bin/java" "-Xmx${heap}m" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Djava.net.preferIPv4Stack=true \
+exec "$JAVA_HOME/bin/java" "-Xmx${heap}m" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData \
+    -Djava.io.tmpdir="$engine/tmp" -Djava.net.preferIPv4Stack=true \
     --add-opens=java.base/java.lang=ALL-UNNAMED --add-opens=java.base/java.lang.reflect=ALL-UNNAMED \
     -cp "$engine/etc:$engine/lib/*:$engine/plugin/*" "$class" "$@"
