@@ -18,8 +18,8 @@ use model::NodeId;
 use serde_json::Value;
 
 use crate::daemons::{TRAFFIC, tail};
-use crate::engine::{self, COMMANDS, HOST, Parts};
 use crate::namespace::Inside;
+use crate::place::{self, COMMANDS, HOST, Parts};
 use crate::{Error, Lab, cgroup};
 
 /// All of Hadoop's commands in one script.
@@ -159,7 +159,7 @@ impl Cluster<'_> {
     /// Starts a command of Hadoop at a host.
     fn spawn(&self, host: NodeId, role: Role, more: &[&str]) -> Result<Process, Error> {
         let name = self.lab.host_name(host);
-        let mut command = engine::at(&self.lab.journal, name);
+        let mut command = place::at(&self.lab.journal, name);
         command.arg(self.folder.join(COMMANDS).join("hadoop")).arg(role.command()).args(more);
         command.current_dir(self.folder);
         let what = [&[role.command()], more].concat().join(" ");

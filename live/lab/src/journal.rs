@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FlockOperation;
 use serde::{Deserialize, Serialize};
 
-use crate::{Engine, Error, Switches};
+use crate::{Error, Switches};
 
 /// Where labs are recorded. Like the labs, it doesn't survive a reboot.
 const DIRECTORY: &str = "/run/watermaster/lab";
@@ -24,6 +24,14 @@ pub enum Phase {
     Building,
     /// Ready.
     Up,
+}
+
+/// The engines that a lab can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// Hadoop: HDFS, YARN and MapReduce, with the plug-in that declares its jobs.
+    Hadoop,
 }
 
 /// A process: its number and start time, so that a reused number doesn't match.

@@ -13,7 +13,7 @@ use crate::blueprint::{Blueprint, Forwarding};
 use crate::cgroup::TRAFFIC;
 use crate::journal::{self, Journal, Phase, Process};
 use crate::namespace::{self, Inside, Mark, batch, run};
-use crate::{Error, Switches, Transport, cgroup, configuration, engine, ovs};
+use crate::{Error, Switches, Transport, cgroup, configuration, ovs, place};
 
 /// How to build a lab, apart from its topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -330,7 +330,7 @@ fn remove(journal: &Journal) -> Result<Removed, Error> {
     let delete: Vec<String> =
         removed.namespaces.iter().map(|name| format!("netns delete {name}")).collect();
     batch("ip", None, &delete)?;
-    let engine = journal.engine.map(|_| engine::folder(&journal.name));
+    let engine = journal.engine.map(|_| place::folder(&journal.name));
     for folder in engine.iter().chain([&journal.folder]) {
         match fs::remove_dir_all(folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
