@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins
+.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines
 
 ## help: this list
 help:
@@ -70,9 +70,13 @@ conformance: setup-build-lab-venv
 openapi: setup-build-venv
 	checks/openapi.sh
 
-## plugins: build the engines' plug-ins (Maven, Java 17), test them beside a controller
+## plugins: build the engines' plug-ins (Maven, Java 17), test them beside a controller, install them for Maven
 plugins: setup-java quick
-	WATERMASTER="$(abspath $(QUICK))" mvn -q -B -f plugins/pom.xml verify
+	WATERMASTER="$(abspath $(QUICK))" mvn -q -B -f plugins/pom.xml install
+
+## engines: real engines in a lab under controller and agent; some minutes (root, Maven, Java 17)
+engines:
+	checks/engines.sh
 
 ## bpf: compile the agent's BPF programs
 bpf: setup-bpf

@@ -45,6 +45,11 @@ pub(crate) fn say(message: &str) {
     let _ = writeln!(io::stderr(), "error: {message}");
 }
 
+/// Tells on standard error how far something is. Failures of that are ignored.
+pub(crate) fn note(message: &str) {
+    let _ = writeln!(io::stderr(), "{message}");
+}
+
 /// Writes `text` to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();

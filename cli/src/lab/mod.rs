@@ -2,10 +2,10 @@
 
 mod compare;
 mod delay;
+mod engine;
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command as Program;
 
 use ::lab::{Error, Journal, Lab, Order, Phase, Switches};
 use clap::{Args, Subcommand};
@@ -14,7 +14,7 @@ use experiment::scenario::{Override, Scenario};
 use experiment::table;
 use serde::Serialize;
 
-use crate::failure::{Failure, print};
+use crate::failure::{Failure, note, print};
 use crate::input::prepare;
 use crate::progress::Bar;
 use crate::staging::clean_up_on_interrupt;
@@ -76,7 +76,8 @@ fn tell(json: bool, value: &impl Serialize, text: &str) -> Result<(), Failure> {
 
 /// Build a scenario's topology and keep it
 #[derive(Args)]
-#[command(after_help = "Example:\n  sudo watermaster lab up scenarios/lab/two-shuffles.toml")]
+#[command(after_help = "Examples:\n  sudo watermaster lab up scenarios/lab/two-shuffles.toml\n  \
+                        sudo watermaster lab up scenarios/engines/hadoop.toml --engine hadoop")]
 pub(crate) struct Up {
     /// The scenario file
     scenario: PathBuf,
@@ -97,6 +98,13 @@ pub(crate) struct Up {
     #[arg(long = "set", value_name = "PATH=VALUE")]
     changes: Vec<Override>,
 
+    /// Run an engine in it, under its daemons; what it consists of is fetched by Maven once
+    ///
+    /// The first host of the topology is the master, all others are workers; where there are no more than
+    /// two, both are. `watermaster lab shell NAME HOST` finds the engine's commands, such as hadoop.
+    #[arg(long, value_enum)]
+    engine: Option<engine::Engine>,
+
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -114,6 +122,8 @@ struct Entry {
     /// Where its controller listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     controller: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine: Option<::lab::Engine>,
 }
 
 impl Entry {
@@ -125,8 +135,8 @@ impl Entry {
             Phase::Building if journal.maker.lives() => "being made",
             Phase::Building => "half made",
         };
-        let Journal { name, scenario, switches, namespaces, .. } = journal;
-        Self { name, state, scenario, switches, namespaces, controller: None }
+        let Journal { name, scenario, switches, namespaces, engine, .. } = journal;
+        Self { name, state, scenario, switches, namespaces, controller: None, engine }
     }
 }
 
@@ -142,7 +152,8 @@ impl Up {
             name: self.name.unwrap_or_else(|| scenario.name.clone()),
             switches: scenario.lab.switches,
             segmentation: scenario.lab.segmentation,
-            passing: false,
+            // Until it is whole.
+            passing: true,
             scenario: path.display().to_string(),
             changes: self.changes.iter().map(|c| format!("{}={}", c.path(), c.value())).collect(),
         };
@@ -152,13 +163,20 @@ impl Up {
         clean_up_on_interrupt()?;
         let prepared = prepare(scenario)?;
         let scenario = &prepared.scenario;
-        let mut lab = Lab::up(&scenario.topology, &order).map_err(failed)?;
-        if let Some(first) = prepared.tasks(&labels, None).next()
-            && let Err(error) = bring_to_life(&mut lab, &first)
-        {
-            ::lab::down(lab.name()).map_err(failed)?;
-            return Err(failed(error));
+        if self.engine.is_some() && scenario.lab.daemons.is_none() {
+            return Err(Failure::misused(
+                "--engine needs daemons, which its plug-in declares to; add --set lab.control=daemons",
+            ));
         }
+        let parts = self.engine.map(engine::Engine::parts).transpose()?;
+        let mut lab = Lab::up(&scenario.topology, &order).map_err(failed)?;
+        if let Some(first) = prepared.tasks(&labels, None).next() {
+            bring_to_life(&mut lab, &first).map_err(failed)?;
+        }
+        if let (Some(engine), Some(parts)) = (self.engine, &parts) {
+            lab.run_engine(engine.in_lab(), parts, &note).map_err(failed)?;
+        }
+        lab.keep().map_err(failed)?;
         let Some(journal) = Journal::read(lab.name()).map_err(failed)? else {
             return Err(Failure::failed("the lab was removed meanwhile"));
         };
@@ -172,6 +190,15 @@ impl Up {
             let address = lab.controller();
             text += &format!("controller: watermaster status --controller {address}\n");
             entry.controller = Some(address.to_string());
+        }
+        if let (Some(engine), Some(host)) = (self.engine, scenario.topology.hosts().next()) {
+            let host = &scenario.topology.nodes()[host.index()].name;
+            text += &format!(
+                "{}: watermaster lab shell {} {host} -- {}\n",
+                engine.name(),
+                lab.name(),
+                engine.example()
+            );
         }
         tell(self.json, &entry, &text)
     }
@@ -272,7 +299,7 @@ impl Down {
 /// Enter a node of a lab, or run a command there
 ///
 /// Where daemons govern the lab, they govern the connections of what runs there, and it ends with the
-/// lab.
+/// lab. Where the lab runs an engine, it finds the engine's commands.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  sudo watermaster lab shell demo h0\n  \
                         sudo watermaster lab shell demo s0 -- tc -s qdisc")]
@@ -307,7 +334,7 @@ impl Shell {
         let shell = || vec![std::env::var("SHELL").unwrap_or_else(|_| "/bin/sh".into())];
         let command = if self.command.is_empty() { shell() } else { self.command };
         ::lab::enter(&journal).map_err(failed)?;
-        let error = Program::new("ip").args(["netns", "exec", &namespace]).args(command).exec();
+        let error = ::lab::at(&journal, &self.node).args(command).exec();
         Err(Failure::failed(format_args!("ip netns exec: {error}; install iproute2")))
     }
 }

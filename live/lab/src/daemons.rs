@@ -203,7 +203,7 @@ impl Daemons {
                 return Err(Error::Control(format!(
                     "after {} s {what}\n{}",
                     PATIENCE.as_secs(),
-                    self.tail(daemon)
+                    tail(&self.log(daemon), SHOWN)
                 )));
             }
             sleep(LOOK);
@@ -236,7 +236,7 @@ impl Daemons {
                 let name = daemon.name();
                 return Err(Error::Control(format!(
                     "the {name} has ended ({status})\n{}",
-                    self.tail(daemon)
+                    tail(&self.log(daemon), SHOWN)
                 )));
             }
         }
@@ -278,20 +278,19 @@ impl Daemons {
     pub fn log(&self, daemon: Daemon) -> PathBuf {
         self.folder.join(daemon.name()).with_extension("out")
     }
+}
 
-    /// The end of a daemon's log.
-    fn tail(&self, daemon: Daemon) -> String {
-        let log = self.log(daemon);
-        let text = fs::read_to_string(&log).unwrap_or_default();
-        let mut last = VecDeque::new();
-        for line in text.lines() {
-            if last.len() == SHOWN {
-                last.pop_front();
-            }
-            last.push_back(format!("  {line}\n"));
+/// The last `lines` of a log.
+pub(crate) fn tail(log: &Path, lines: usize) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let mut last = VecDeque::new();
+    for line in text.lines() {
+        if last.len() == lines {
+            last.pop_front();
         }
-        format!("{} ends:\n{}", log.display(), last.into_iter().collect::<String>())
+        last.push_back(format!("  {line}\n"));
     }
+    format!("{} ends:\n{}", log.display(), last.into_iter().collect::<String>())
 }
 
 /// Ends what runs in a group, in order where it listens.

@@ -56,4 +56,7 @@ pub enum Error {
     /// A controller or an agent can't be started or reached.
     #[error("control: {0}")]
     Control(String),
+    /// An engine can't be started, or has failed.
+    #[error("engine: {0}")]
+    Engine(String),
 }

@@ -26,6 +26,14 @@ pub enum Phase {
     Up,
 }
 
+/// The engines that a lab can run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// Hadoop: HDFS, YARN and MapReduce, with the plug-in that declares its jobs.
+    Hadoop,
+}
+
 /// A process: its number and start time, so that a reused number doesn't match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
@@ -84,6 +92,9 @@ pub struct Journal {
     pub namespaces: Vec<String>,
     /// The control group of its processes.
     pub cgroup: Option<PathBuf>,
+    /// The engine that runs in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<Engine>,
     /// Its folder, with what its processes write.
     pub folder: PathBuf,
 }
@@ -109,6 +120,7 @@ impl Journal {
             changes: Vec::new(),
             namespaces: Vec::new(),
             cgroup: None,
+            engine: None,
             folder: Path::new(DIRECTORY).join(name),
         })
     }

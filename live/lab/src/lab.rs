@@ -13,7 +13,7 @@ use crate::blueprint::{Blueprint, Forwarding};
 use crate::cgroup::TRAFFIC;
 use crate::journal::{self, Journal, Phase, Process};
 use crate::namespace::{self, Inside, Mark, batch, run};
-use crate::{Error, Switches, Transport, cgroup, configuration, ovs};
+use crate::{Error, Switches, Transport, cgroup, configuration, ovs, place};
 
 /// How to build a lab, apart from its topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -150,6 +150,15 @@ impl Lab {
     /// Where its controller listens, when daemons govern it.
     pub fn controller(&self) -> Address {
         Address::Unix(self.journal.folder.join(configuration::SOCKET))
+    }
+
+    /// From now on it doesn't end with its maker.
+    ///
+    /// # Errors
+    /// It can't be written down.
+    pub fn keep(&mut self) -> Result<(), Error> {
+        self.journal.passing = false;
+        self.journal.write()
     }
 
     /// The control group of its processes, written down before it is made.
@@ -321,11 +330,14 @@ fn remove(journal: &Journal) -> Result<Removed, Error> {
     let delete: Vec<String> =
         removed.namespaces.iter().map(|name| format!("netns delete {name}")).collect();
     batch("ip", None, &delete)?;
-    match fs::remove_dir_all(&journal.folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            return Err(Error::State(format!("{}: {error}", journal.folder.display())));
+    let engine = journal.engine.map(|_| place::folder(&journal.name));
+    for folder in engine.iter().chain([&journal.folder]) {
+        match fs::remove_dir_all(folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::State(format!("{}: {error}", folder.display())));
+            }
+            _ => {}
         }
-        _ => {}
     }
     journal.remove()?;
     Ok(removed)

@@ -4,6 +4,7 @@
 //!
 //! - [`Lab`]: builds, attaches to and removes a cluster; touches only what it made.
 //! - [`Daemons`]: a controller and an agent that govern a lab.
+//! - [`Engine`]: an engine of the real world in a lab.
 //! - [`Northbound`]: passes declarations of applications on to a controller.
 //! - [`World`]: a lab in which [`engine::drive`] runs the applications of the simulator.
 //!
@@ -16,8 +17,10 @@ mod configuration;
 mod daemons;
 mod delivery;
 mod directory;
+mod engine;
 mod error;
 mod flow;
+mod hadoop;
 mod health;
 mod journal;
 #[allow(clippy::module_inception)]
@@ -26,6 +29,7 @@ mod marking;
 mod namespace;
 mod northbound;
 mod ovs;
+mod place;
 mod probe;
 mod ready;
 mod socket;
@@ -38,8 +42,9 @@ pub use daemons::{Daemon, Daemons};
 pub use directory::Directory;
 pub use error::Error;
 pub use health::Verdict;
-pub use journal::{Journal, Phase, Process};
+pub use journal::{Engine, Journal, Phase, Process};
 pub use lab::{LEVELS, Lab, Order, Removed, abandon, down, enter};
 pub use northbound::{Account, Northbound};
+pub use place::{Parts, at};
 pub use transport::Transport;
 pub use world::{Control, World};
