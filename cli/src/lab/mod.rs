@@ -350,8 +350,13 @@ pub(crate) struct List {
 
 impl List {
     fn execute(self) -> Result<(), Failure> {
-        let labs = Journal::all().map_err(failed)?;
-        let labs: Vec<Entry> = labs.into_iter().map(Entry::of).collect();
+        let mut labs = Vec::new();
+        for journal in Journal::all().map_err(failed)? {
+            match journal {
+                Ok(journal) => labs.push(Entry::of(journal)),
+                Err(error) => note(&error.to_string()),
+            }
+        }
         let line = |lab: &Entry| {
             let count = lab.namespaces.len();
             format!("{:<20} {:<10} {count:>4} namespaces  {}\n", lab.name, lab.state, lab.scenario)

@@ -183,27 +183,23 @@ impl Journal {
             other => other.map_err(|error| fail(error.to_string()))?,
         };
         let journal: Self =
-            serde_json::from_slice(&text).map_err(|error| fail(error.to_string()))?;
+            serde_json::from_slice(&text).map_err(|error| fail(format!("{error}; {OTHER}")))?;
         let prefix = format!("wm-{name}-");
         let own = journal
             .namespaces
             .iter()
             .all(|namespace| namespace.starts_with(&prefix) && check_name(namespace).is_ok());
         if journal.version != VERSION || journal.name != name || !own {
-            return Err(fail(
-                "was not written by this version; see what it names, then remove it \
-                             by hand"
-                    .into(),
-            ));
+            return Err(fail(OTHER.into()));
         }
         Ok(Some(journal))
     }
 
-    /// All of them, by name.
+    /// All of them, by name, and of files that are none why: another version may have written them.
     ///
     /// # Errors
-    /// A file that isn't one.
-    pub fn all() -> Result<Vec<Self>, Error> {
+    /// The folder can't be read.
+    pub fn all() -> Result<Vec<Result<Self, Error>>, Error> {
         let entries = match fs::read_dir(DIRECTORY) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
             other => other.map_err(|error| Error::State(format!("{DIRECTORY}: {error}")))?,
@@ -215,9 +211,13 @@ impl Journal {
         }
         names.sort();
         let each = names.iter().filter_map(|name| Self::read(name).transpose());
-        each.collect()
+        Ok(each.collect())
     }
 }
+
+/// What to do about a file that can't be read.
+const OTHER: &str = "it was not written by this version; have the version that wrote it end the lab, or see \
+                     what it names, then remove it by hand";
 
 fn path(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{name}.json"))

@@ -78,7 +78,7 @@ impl Lab {
         }
         let mut journal = Journal::new(&order.name, order.switches)?;
         let lock = journal::lock()?;
-        for other in Journal::all()? {
+        for other in Journal::all()?.into_iter().flatten() {
             let orphan = !other.maker.lives() && (other.passing || other.phase == Phase::Building);
             if orphan {
                 remove(&other)?;
@@ -301,7 +301,7 @@ pub fn abandon() {
     let (Ok(own), Ok(_lock)) = (Process::own(), journal::lock()) else {
         return;
     };
-    for journal in Journal::all().unwrap_or_default() {
+    for journal in Journal::all().unwrap_or_default().into_iter().flatten() {
         if journal.maker == own && (journal.passing || journal.phase == Phase::Building) {
             // The next lab tries again.
             let _ = remove(&journal);
