@@ -253,7 +253,7 @@ impl Task<'_> {
         let prepared = self.prepared;
         let transport = in_kernel(&self.policy.transport)?;
         let mut lab = self.lab()?;
-        let mut daemons = self.govern(&mut lab, governance)?;
+        let daemons = Rc::new(RefCell::new(self.govern(&mut lab, governance)?));
         // The lab is removed after the daemons have ended.
         let lab = Arc::new(lab);
         let until = prepared.scenario.until;
@@ -261,15 +261,17 @@ impl Task<'_> {
         let mut world =
             lab::World::new(Arc::clone(&lab), &prepared.network, transport, elsewhere, until)?;
         let northbound =
-            Northbound::new(APPLICATION, daemons.address().clone(), world.directory())?;
+            Northbound::new(APPLICATION, daemons.borrow().address().clone(), world.directory())?;
         let account = northbound.account();
+        let companions = Rc::clone(&daemons);
+        world.beside(move || companions.borrow_mut().check());
         world.prepare(self.prepared.traffic.pairs())?;
         // Real delays: none are added.
         let plan = self.plan(Some(Box::new(northbound)), Span::ZERO, Span::ZERO);
         let mut outcome = engine::drive(world, plan, progress)?;
-        daemons.check()?;
-        if prepared.standing.is_none() {
-            daemons.stop()?;
+        daemons.borrow_mut().check()?;
+        if let Some(daemons) = Rc::into_inner(daemons).filter(|_| prepared.standing.is_none()) {
+            daemons.into_inner().stop()?;
         }
         outcome.notes.push(account().line());
         Ok(outcome)

@@ -91,7 +91,12 @@ pub struct World {
     limits: u64,
     least_rtt: Option<Span>,
     notes: Vec<String>,
+    /// Who else must be well.
+    companion: Option<Companion>,
 }
+
+/// Whether those without whom a run makes no sense are well.
+type Companion = Box<dyn FnMut() -> Result<(), Error>>;
 
 struct Host {
     namespace: File,
@@ -183,6 +188,7 @@ impl World {
             limits: 0,
             least_rtt: None,
             notes: Vec::new(),
+            companion: None,
             lab,
             transport,
             control,
@@ -205,6 +211,11 @@ impl World {
     /// The addresses of flows, as they start.
     pub fn directory(&self) -> Directory {
         self.directory.clone()
+    }
+
+    /// Has a run end with the error of `check`, which is asked ten times a second.
+    pub fn beside(&mut self, check: impl FnMut() -> Result<(), Error> + 'static) {
+        self.companion = Some(Box::new(check));
     }
 
     /// The lab that it is in.
@@ -622,6 +633,7 @@ impl engine::World for World {
 
     fn check(&mut self) -> Result<(), Error> {
         self.fault.take().map_or(Ok(()), Err)?;
+        self.companion.as_mut().map_or(Ok(()), |check| check())?;
         self.stock()
     }
 
