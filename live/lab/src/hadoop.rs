@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 use model::NodeId;
 use serde_json::Value;
 
-use crate::daemons::{TRAFFIC, tail};
+use crate::cgroup::TRAFFIC;
+use crate::daemons::tail;
 use crate::namespace::Inside;
 use crate::place::{self, COMMANDS, HOST, Parts};
 use crate::{Error, Lab, cgroup};
