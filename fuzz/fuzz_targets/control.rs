@@ -64,5 +64,6 @@ fuzz_target!(|data: &[u8]| {
             controller.decide(&mut out);
         }
     }
-    let _ = (controller.status(), controller.flows(10));
+    let answers = controller.at(now);
+    let _ = (answers.status(), answers.flows(10));
 });

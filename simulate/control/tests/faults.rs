@@ -66,7 +66,7 @@ struct Wishes {
 impl Wishes {
     /// Notes what is wanted now; what has not been for longer than `patience` is forgotten.
     fn note(&mut self, now: Time, patience: Span, controller: Option<&Controller>) {
-        let flows = controller.iter().flat_map(|controller| controller.flows(usize::MAX));
+        let flows = controller.iter().flat_map(|controller| controller.at(now).flows(usize::MAX));
         let flows: Vec<_> = flows.collect();
         let id = |flow: &FlowStatus| FlowId(flow.flow.parse().unwrap());
         self.failed = flows.iter().filter(|flow| flow.failed.is_some()).map(id).collect();
