@@ -58,7 +58,8 @@ fn plugin(name: &str) -> Result<PathBuf, Failure> {
     let version = env!("CARGO_PKG_VERSION");
     let path = format!(".m2/repository/io/watermaster/{name}/{version}/{name}-{version}.jar");
     let homes = [env::home_dir(), home_before_sudo()];
-    let jars: Vec<PathBuf> = homes.into_iter().flatten().map(|home| home.join(&path)).collect();
+    let mut jars: Vec<PathBuf> = homes.into_iter().flatten().map(|home| home.join(&path)).collect();
+    jars.dedup();
     jars.iter().find(|jar| jar.is_file()).cloned().ok_or_else(|| {
         let places: Vec<String> = jars.iter().map(|jar| jar.display().to_string()).collect();
         Failure::misused(format_args!(

@@ -22,6 +22,8 @@ use crate::{Enforcement, Error, Governance, Lab, cgroup, configuration, ovs};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two polls.
 const LOOK: Duration = Duration::from_millis(20);
+/// Characters of a line that an error shows: Java's class paths have thousands.
+const WIDEST: usize = 300;
 /// Lines of a daemon's log that an error shows.
 const SHOWN: usize = 12;
 
@@ -288,7 +290,8 @@ pub(crate) fn tail(log: &Path, lines: usize) -> String {
         if last.len() == lines {
             last.pop_front();
         }
-        last.push_back(format!("  {line}\n"));
+        let shown: String = line.chars().take(WIDEST).collect();
+        last.push_back(format!("  {shown}\n"));
     }
     format!("{} ends:\n{}", log.display(), last.into_iter().collect::<String>())
 }
