@@ -84,9 +84,12 @@ impl Actuator for Failing<'_> {
     }
 }
 
+fn port(interface: &str) -> Port {
+    Port { node: "s1".into(), interface: interface.into(), classes: 3, switches: true }
+}
+
 fn machine() -> Agent {
-    let (node, interface) = ("s1".into(), "eth0".into());
-    Agent::new(vec![Port { node, interface, classes: 3, switches: true }], true)
+    Agent::new(vec![port("eth0")], true)
 }
 
 impl Host {
@@ -333,10 +336,6 @@ fn what_fails_is_reported_and_the_rest_is_done() {
 
 #[test]
 fn a_priority_that_one_of_two_ports_refuses_is_reported() {
-    let port = |interface: &str| {
-        let (node, interface) = ("h1".into(), interface.into());
-        Port { node, interface, classes: 3, switches: false }
-    };
     let mut host = Host::new();
     host.agent = Agent::new(vec![port("eth0"), port("eth1")], true);
     host.kernel = Kernel::new(2, Capacity { limits: 4, connections: 4 });
@@ -373,6 +372,25 @@ fn what_cant_be_ended_is_reported_too() {
     host.fails = None;
     host.all(s(2), 1, vec![]);
     assert_eq!(host.paced(s(2)), [0; 0], "tried again");
+    // All else, too.
+    let watching = watch(Some(PortWatch::default()));
+    host.all(s(2), 1, vec![window(1, Some(CAP)), class(1, 1), watching]);
+    host.fails = Some(|operation| !matches!(operation, Operation::Renew { .. }));
+    for _ in 0..2 {
+        let answer = host.all(s(2), 1, vec![]);
+        let failed = [window(1, None), class(1, 0), watch(None)].map(|command| Report::Failed {
+            epoch: 1,
+            sequence: host.sequence,
+            command,
+            reason: "no".into(),
+        });
+        assert_eq!(answer, [&failed[..], &[host.applied(1)]].concat());
+    }
+    host.fails = None;
+    assert_eq!(host.all(s(2), 1, vec![]), [host.applied(1)]);
+    let (kernel, only) = (&host.kernel, connection(1));
+    let (cap, class) = (kernel.cap(s(2), PORT, &only), kernel.class(s(2), PORT, &only));
+    assert_eq!((cap, class, kernel.watch(PORT)), (None, None, None));
     // Without a lease nothing is granted and nothing confirmed.
     host.fails = Some(|operation| matches!(operation, Operation::Renew { .. }));
     for complete in [false, true] {
@@ -450,6 +468,18 @@ fn samples_come_no_faster_than_each_millisecond_and_ports_are_watched_no_longer_
     let mut reports = Vec::new();
     host.agent.hear(PORT, &Happening::Opened(connection(1)), &mut reports);
     assert_eq!((host.kernel.watch(PORT), reports), (None, vec![]));
+}
+
+#[test]
+fn it_tells_nothing_of_a_port_that_is_not_watched_beside_one_that_is() {
+    let mut host = Host::new();
+    host.agent = Agent::new(vec![port("eth0"), port("eth1")], true);
+    host.all(s(0), 1, vec![watch(Some(PortWatch::default()))]);
+    let mut reports = Vec::new();
+    for (port, source) in [(PORT, 1), (PortNumber(1), 2)] {
+        host.agent.hear(port, &Happening::Opened(connection(source)), &mut reports);
+    }
+    assert_eq!(reports, [Report::Opened { connection: connection(1) }]);
 }
 
 proptest! {

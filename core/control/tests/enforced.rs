@@ -105,6 +105,15 @@ fn reports_of_an_agent_that_hears_nothing_keep_nothing_enforced() {
     assert_eq!(rig.controller.at(rig.now).status().agents[0].paced, 0);
 }
 
+#[test]
+fn what_an_agent_held_is_doubted_once_it_obeys_another_controller() {
+    let (mut rig, agent) = held();
+    rig.input(Input::Reported(agent, &Report::Stale { epoch: 1, obeys: 2 })).unwrap();
+    let why = shown(&rig);
+    assert_eq!(why.flow.enforced_bps, None);
+    assert_eq!(why.by, "nobody: agent h0 obeys a controller of epoch 2");
+}
+
 /// A lease counts from when the commands were sent that gave it, however late they are answered: of
 /// three renewals that were sent 3.3 s apart the first or the second is answered after 9 s.
 #[test]
@@ -281,6 +290,24 @@ fn a_rate_that_fails_before_all_is_told_anew_is_not_enforced() {
     assert_eq!(shown(&rig).flow.enforced_bps, None);
     rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence: 3 })).unwrap();
     assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(7)));
+}
+
+/// A rate fails and is sent again before the commands that it failed with are confirmed.
+#[test]
+fn a_rate_that_fails_is_told_until_it_was_tried_again() {
+    let (mut rig, agent) = rig();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    let rate_bps = Some(Rate::from_mbps(5));
+    let command = Command::Pace { connection: connection(0, 2, 7), rate_bps };
+    let failed = Report::Failed { epoch: 1, sequence: 2, command, reason: "no".into() };
+    rig.input(Input::Reported(agent, &failed)).unwrap();
+    rig.pass(SECOND * 4);
+    for (sequence, expected) in [(2, (None, Some("no"))), (3, (rate_bps, None))] {
+        rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence })).unwrap();
+        let flow = shown(&rig).flow;
+        assert_eq!((flow.enforced_bps, flow.failed.as_deref()), expected, "{sequence}");
+    }
 }
 
 /// A longer lease is for what is granted from then on.

@@ -3,14 +3,15 @@
 
 mod in_memory;
 
-use in_memory::{Rig, SECOND, Shape, connection, entries, even, metered, step};
+use in_memory::{Rig, SECOND, Shape, connection, entries, even, metered, spec, step};
+use model::{LinkId, NodeId};
 use openflow::switch::Output as Answers;
 use openflow::{
     FlowCommand, FlowMod, List, Message, MeterCommand, MeterFlags, MeterId, MeterMod, TableId,
 };
 use protocol::application::Declaration;
 use units::Rate;
-use watermaster_control::{Input, LEASE};
+use watermaster_control::{Input, LEASE, PortConfig};
 
 /// The first meter of a controller of epoch 1.
 const FIRST: u32 = 0x8000;
@@ -88,7 +89,11 @@ fn make_room(rig: &mut Rig, number: u32) {
 
 /// Entries that lead to meters.
 fn leading(rig: &Rig) -> usize {
-    entries(rig.switch(0)).iter().filter(|(_, priority)| *priority == 800).count()
+    leading_at(rig, 0)
+}
+
+fn leading_at(rig: &Rig, switch: u32) -> usize {
+    entries(rig.switch(switch)).iter().filter(|(_, priority)| *priority == 800).count()
 }
 
 /// What a switch has no room for is told, with the reason, until it has.
@@ -201,6 +206,28 @@ fn an_entry_that_vanishes_is_added_anew() {
     rig.pass(LEASE / 2);
     stands(&rig, 1);
     assert_eq!(leading(&rig), 1);
+}
+
+/// The first host has a second, shorter way in: its meter goes there, and is nowhere else.
+#[test]
+fn a_meter_moves_with_the_first_switch_of_its_path() {
+    const SECOND_PORT: u32 = 9;
+    let shape = Shape::racks(2);
+    let mut config = metered(shape.config("fair", even(), true));
+    let link = LinkId(u32::try_from(config.topology.links().len()).unwrap());
+    config.topology.connect(NodeId(1), NodeId(2), spec(100), spec(100)).unwrap();
+    let (port, interface) = (Some(SECOND_PORT), String::new());
+    config.ports.push(PortConfig { link, port, interface });
+    let mut rig = Rig::new(&shape, config, 1);
+    (0..2).for_each(|switch| rig.connect(switch));
+    rig.start("app", "job");
+    rig.set_port(1, SECOND_PORT, false);
+    flow(&mut rig, 1);
+    for (is_up, by) in [(false, "s0"), (true, "s1"), (false, "s0")] {
+        rig.set_port(1, SECOND_PORT, is_up);
+        assert_eq!(shown(&rig, 1).3, format!("switch {by}, by a meter"));
+        assert_eq!([0, 1].map(|at| leading_at(&rig, at)), [!is_up, is_up].map(usize::from));
+    }
 }
 
 /// A switch that answers nothing has confirmed nothing, whatever was confirmed before.

@@ -417,7 +417,7 @@ fn reports() -> Vec<Report> {
     all.chain(commands().into_iter().map(failed)).collect()
 }
 
-/// The seeds of the fuzz targets are what this test records: `CONTROL_SEEDS=fuzz/seeds` writes them
+/// The seeds of the fuzz targets are what this test records: `FUZZ_SEEDS=$PWD/fuzz/seeds` writes them
 /// anew.
 #[test]
 fn the_fuzz_seeds_are_recordings() {
@@ -425,13 +425,10 @@ fn the_fuzz_seeds_are_recordings() {
     // The first byte says how the target's controller is made.
     let seeds = [("control/smsf.bin", [&[8], &bytes[..]].concat()), ("recording/smsf.bin", bytes)];
     for (name, bytes) in seeds {
-        if let Some(folder) = std::env::var_os("CONTROL_SEEDS") {
+        if let Some(folder) = std::env::var_os("FUZZ_SEEDS") {
             std::fs::write(std::path::Path::new(&folder).join(name), &bytes).unwrap();
         }
         let seed = format!("{}/../../fuzz/seeds/{name}", env!("CARGO_MANIFEST_DIR"));
-        assert!(
-            std::fs::read(&seed).unwrap() == bytes,
-            "{name}: record it anew, CONTROL_SEEDS=DIR"
-        );
+        assert!(std::fs::read(&seed).unwrap() == bytes, "{name}: record it anew, FUZZ_SEEDS=DIR");
     }
 }

@@ -16,8 +16,8 @@ use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::record::{self, Configuration, Content, Record, Records};
 use watermaster_control::{
-    Change, ChannelId, Config, Configure, Controller, HostConfig, Input, Output, PortConfig,
-    SwitchConfig, replay,
+    Change, ChannelId, Config, Configure, Controller, HostConfig, Input, Limits, Output,
+    PortConfig, SwitchConfig, replay,
 };
 
 /// The switch, two hosts, and the watched port that leads to the second.
@@ -372,6 +372,9 @@ fn an_agent_that_reconnects_is_told_its_windows() {
     let windows = [windowed(None, Some(WIDE)), windowed(Some(connection(1)), Some(NARROW))];
     assert_eq!(rig.connect(), [watched(), windows].concat());
     assert_eq!((rig.cap(1), rig.cap(2)), (Some(NARROW), Some(WIDE)));
+    // And that they end.
+    rig.decided([window(None, None)]);
+    assert_eq!((rig.cap(1), rig.cap(2)), (None, None));
 }
 
 #[test]
@@ -437,6 +440,18 @@ fn what_fails_says_nothing_of_what_stands() {
     rig.refuses = true;
     rig.decided([window(None, Some(WIDE))]);
     assert_eq!((rig.cap(1), by(&rig)), (Some(NARROW), format!("{NARROWED} {UNSEEN}")));
+}
+
+/// Two windows fail and one failure is kept: the other window is not shown to stand.
+#[test]
+fn a_window_whose_failure_is_not_kept_is_not_confirmed() {
+    let mut rig = Rig::with_a_flow();
+    let limits = Some(Limits { flows: 1, ..Limits::default() });
+    rig.controller.reconfigure(rig.now, Change { limits, ..Change::default() });
+    rig.refuses = true;
+    rig.decided([window(None, Some(WIDE)), window(Some(FLOW), Some(NARROW))]);
+    assert_eq!(rig.cap(1), None);
+    assert_eq!(by(&rig), format!("nobody ({NARROWED}: agent left has not confirmed it)"));
 }
 
 /// An agent leaves the windows of a connection alone whose SYNs it missed.

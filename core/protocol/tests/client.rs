@@ -505,6 +505,17 @@ fn samples_are_said_once_and_the_last_of_those_that_wait() {
     world.step(Step::Break(false));
     world.settle();
     assert_eq!(world.client.account().taken, 3);
+    // One that waits when the connection breaks, or may have been heard, is over.
+    for fate in [None, Some(Fate::AnswerLost), Some(Fate::Lost)] {
+        world.client.declare(sample("a", &[1]));
+        match fate {
+            Some(fate) => assert!(world.poll(fate)),
+            None => world.step(Step::Break(false)),
+        }
+        assert_eq!(world.client.waiting(), 0);
+        world.settle();
+        assert_eq!(world.client.account().taken, 3, "{fate:?}");
+    }
 }
 
 #[test]
