@@ -117,10 +117,6 @@ pub struct ConnectionReport {
     pub processes: Vec<Process>,
 }
 
-/// Connections are paced no slower: a full segment of Ethernet a second. What waits for its turn in a
-/// kernel is not reached by the end of a lease.
-pub const LEAST_RATE: Rate = Rate::from_bps(12_000);
-
 /// Processes that an agent looks for.
 pub const MOST_IDENTIFIED: usize = 256;
 
@@ -185,7 +181,7 @@ pub enum Command {
     Pace {
         /// The connection.
         connection: Connection,
-        /// Most frame bytes that it may send, in bit/s, at least [`LEAST_RATE`]; nothing lifts the limit.
+        /// Most frame bytes that it may send, in bit/s; nothing lifts the limit. Never zero.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate_bps: Option<Rate>,
     },

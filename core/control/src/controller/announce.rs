@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use model::{
     Cap, Declared, Directive, FlowId, JobId, LinkId, Measured, NodeId, PortWatch, StreamSample,
 };
-use protocol::agent::{Command, LEAST_RATE};
+use protocol::agent::Command;
 use protocol::application::Declaration;
 use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span};
@@ -356,9 +356,6 @@ impl Controller {
         let mut grant = self.desired.grant(connection, (flows, among), ends);
         if declared.is_some_and(|declared| self.has_one_meter(declared)) {
             grant.rate = self.desired.grant(connection, (&[], 1), ends).rate;
-        }
-        if self.context.enforcement == Enforcement::Pacing {
-            grant.rate = grant.rate.map(|rate| rate.max(LEAST_RATE));
         }
         grant
     }
