@@ -6,7 +6,7 @@
 //! - [`Daemons`]: a controller and an agent that govern a lab.
 //! - [`Engine`]: an engine of the real world in a lab.
 //! - [`Northbound`]: passes declarations of applications on to a controller.
-//! - [`World`]: a lab in which [`engine::drive`] runs the applications of the simulator.
+//! - [`World`]: a lab in which [`engine::drive`](::engine::drive) runs the applications of the simulator.
 //!
 //! Rates and link counts are those of frames as scenarios count them: IP packets, without Ethernet.
 #![deny(unsafe_code)]
