@@ -64,7 +64,7 @@ assert (refused.taken, refused.epoch, refused.refused[0].index) == (1, epoch, 1)
 answer = ask(status)
 assert answer.agents and answer.applications and answer.links and answer.switches, answer
 assert {flow.flow for flow in ask(flows, most=10)} == {"1", "2"}
-assert {job.job for job in ask(jobs)} == {"small", "large"}
+assert {job.job for job in ask(jobs)} == {"small", "large", "x"}
 flow = ask(explain_flow, application="generated", job="large", flow="2")
 assert flow.why and flow.bottleneck.rivals[0].job == "small", flow
 assert len(ask(explain_job, application="generated", job="small").flows) == 1
