@@ -66,8 +66,8 @@ impl Joins {
         self.joined.range(leaving(from)).map(|(connection, _)| connection)
     }
 
-    /// A connection joins; it had `delivered` so much before. Unless `most` have joined
-    /// something.
+    /// A connection joins, which had `delivered` so much before; whether it does: there is room for as many as
+    /// an application may have flows.
     pub(crate) fn join(
         &mut self,
         cx: &Context,
