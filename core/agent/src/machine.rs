@@ -7,6 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use model::LEAST_RATE;
 use protocol::agent::{Capability, Command, Commands, Host, MOST_IDENTIFIED, Report};
 use protocol::{Connection, Process};
 use units::{Rate, Span, Time};
@@ -464,8 +465,8 @@ fn check_connection(connection: &Connection) -> Result<(), Failure> {
 /// Kernels keep rates in whole octets a second, of 32 bits of which the highest says that there is none.
 fn check_rate(rate: Rate) -> Result<(), Failure> {
     let octets = rate.bytes_in(Span::from_secs(1)).get();
-    if octets == 0 || octets > MOST_OCTETS {
-        return Err(format!("{rate} can't be held; a kernel takes 8 bit/s to 34.3 Gbit/s"));
+    if rate < LEAST_RATE || octets > MOST_OCTETS {
+        return Err(format!("{rate} can't be held; a kernel takes {LEAST_RATE} to 34.3 Gbit/s"));
     }
     Ok(())
 }

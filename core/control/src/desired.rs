@@ -7,7 +7,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use model::{Cap, FlowId, LinkId, Measured, NodeId};
+use model::{Cap, FlowId, LEAST_RATE, LinkId, Measured, NodeId};
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Rate, Time};
@@ -127,7 +127,7 @@ impl Desired {
             priority = priority.min(intention.priority);
         }
         if among > 1 {
-            rate = rate.map(|rate| rate.fraction(1, among).max(policy::FLOOR));
+            rate = rate.map(|rate| rate.fraction(1, among).max(LEAST_RATE));
         }
         Grant { rate: [rate, share].into_iter().flatten().min(), priority }
     }
@@ -139,7 +139,7 @@ impl Desired {
         pair.connections.get(connection)?.sent?;
         let count = pair.connections.values().filter(|carrier| carrier.counts).count();
         let share = pair.rate?.fraction(1, count.max(1) as u64);
-        Some(share.max(policy::FLOOR))
+        Some(share.max(LEAST_RATE))
     }
 
     /// A limit stands, or a connection is free, as its actuator says.

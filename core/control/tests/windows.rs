@@ -271,8 +271,8 @@ fn the_rate_of_a_pair_is_divided_among_those_that_send() {
     let pace = Directive::Pace { flow: FLOW, limit: rate(5) };
     assert_eq!(rig.decided([pace, pair(20)]), [paced(1, rate(5)), paced(2, rate(10))]);
     // Not even a small share stops a connection.
-    let least = Rate::from_bps(1_000);
-    let pair = Directive::PacePair { src: FROM, dst: TO, rate: least };
+    let least = model::LEAST_RATE;
+    let pair = Directive::PacePair { src: FROM, dst: TO, rate: Rate::from_bps(1_000) };
     assert_eq!(rig.decided([pair]), [paced(1, Some(least)), paced(2, Some(least))]);
 }
 

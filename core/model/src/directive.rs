@@ -7,6 +7,11 @@ use units::{Rate, Span, Time};
 
 use crate::{Cap, FlowId, JobId, LinkId, NodeId, Order};
 
+/// No flow is held below 12 kbit/s, a full segment of Ethernet a second. A flow at zero could never finish
+/// nor tell that it is alive; and a kernel paces no slower: what waits there for its turn is not reached
+/// by the end of a lease.
+pub const LEAST_RATE: Rate = Rate::from_bps(12_000);
+
 /// One intention. It stands until another for the same flow replaces it or the flow ends, as long
 /// as the controller lives: actuators obey under its lease, and when that runs out the flow is plain
 /// TCP again.
@@ -16,7 +21,7 @@ pub enum Directive {
     Pace {
         /// The flow.
         flow: FlowId,
-        /// Most frame bytes per second that the flow may send; `None` lifts the limit. Never zero.
+        /// Most frame bytes per second that the flow may send, [`LEAST_RATE`] or more; `None` lifts the limit.
         limit: Option<Rate>,
     },
     /// Give a flow its place at ports that serve strict priorities.

@@ -18,11 +18,11 @@ use alloc::collections::btree_map::{BTreeMap, Entry};
 use alloc::vec::Vec;
 use core::ops::Bound::{Excluded, Unbounded};
 
-use model::{Directives, FlowId, LinkId, Network, NodeId};
+use model::{Directives, FlowId, LEAST_RATE, LinkId, Network, NodeId};
 use units::{Bytes, Rate};
 
 use crate::flow_map::FlowMap;
-use crate::{FLOOR, Messages, Share, pace};
+use crate::{Messages, Share, pace};
 
 /// The place of a group of flows in the order; the smaller goes first. A group is a job, or a flow
 /// of its own, and its `arrival` is unique: flows of equal rank belong together.
@@ -254,7 +254,7 @@ impl Admission {
         let link = network.topology().links().get(access.index());
         let capacity = link.map_or(Rate::ZERO, |link| link.spec.capacity);
         let parts = self.links[access.index()].parts as u64;
-        self.slow_share.divided(capacity, parts).max(FLOOR)
+        self.slow_share.divided(capacity, parts).max(LEAST_RATE)
     }
 
     /// Makes room for every link of the network.

@@ -16,8 +16,8 @@ use alloc::vec::Vec;
 use core::marker::PhantomData;
 
 use model::{
-    Declared, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId, Observation,
-    StreamSample,
+    Declared, Directives, FlowId, JobId, LEAST_RATE, LinkId, Measured, Network, NodeId,
+    Observation, StreamSample,
 };
 use units::{Rate, Span, Time};
 
@@ -25,9 +25,7 @@ use crate::forecast::{Forecast, Interval, Last, Trend};
 use crate::parameter::LONGEST;
 use crate::roster::Roster;
 use crate::stream_rates::{DivisionRule, FlowNeed, StreamRates, UNLIMITED};
-use crate::{
-    Descriptor, DirectiveKind, FLOOR, Given, Kind, Need, Parameter, Policy, Share, Value, pace,
-};
+use crate::{Descriptor, DirectiveKind, Given, Kind, Need, Parameter, Policy, Share, Value, pace};
 
 /// Decisions cost time, and a world without end must not drown in them.
 const INTERVALS: Kind = Kind::Span(Span::from_millis(1), LONGEST);
@@ -304,7 +302,7 @@ impl<F: Forecast> AppAware<F> {
         let links = network.topology().links().iter().zip(&self.cross);
         let capacities = links.map(|(link, cross)| link.spec.capacity - *cross);
         let rates = self.solver.solve(&self.parameters.rule, capacities, &self.needs);
-        let limit = |rate: u64| (rate != UNLIMITED).then(|| Rate::from_bps(rate).max(FLOOR));
+        let limit = |rate: u64| (rate != UNLIMITED).then(|| Rate::from_bps(rate).max(LEAST_RATE));
         // All rates or none: a part of them might exceed a link together with old ones.
         let hysteresis = self.parameters.hysteresis;
         let pairs = || self.flows.iter().zip(rates);

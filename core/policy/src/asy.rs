@@ -9,11 +9,11 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use model::{Directive, Directives, Measured, Network, NodeId, NodeKind, Observation};
+use model::{Directive, Directives, LEAST_RATE, Measured, Network, NodeId, NodeKind, Observation};
 use units::{Rate, Time};
 
 use crate::renormalise::{Offer, Renormaliser};
-use crate::{Descriptor, DirectiveKind, FLOOR, Kind, Need, Parameter, Policy, Share, Value};
+use crate::{Descriptor, DirectiveKind, Kind, Need, Parameter, Policy, Share, Value};
 
 const USABLE: Parameter = Parameter::new(
     "usable",
@@ -84,7 +84,7 @@ impl Asy {
         let (mut sources, mut destinations) = (self.sources.clone(), self.destinations.clone());
         for Pair { ends: (src, dst), .. } in &self.pairs {
             for end in [&mut sources[src.index()], &mut destinations[dst.index()]] {
-                *end = *end - FLOOR;
+                *end = *end - LEAST_RATE;
             }
         }
         self.offers.clear();
@@ -97,7 +97,8 @@ impl Asy {
         for (pair, &rate) in self.pairs.iter_mut().zip(&self.rates) {
             let (src, dst) = pair.ends;
             let whole = self.sources[src.index()].min(self.destinations[dst.index()]);
-            let rate = FLOOR + if rate < whole.fraction(127, 128) { round(rate) } else { rate };
+            let rate =
+                LEAST_RATE + if rate < whole.fraction(127, 128) { round(rate) } else { rate };
             if pair.given != rate {
                 pair.given = rate;
                 out.push(Directive::PacePair { src, dst, rate });

@@ -8,13 +8,13 @@
 
 use alloc::vec::Vec;
 
-use model::{Directives, FlowId, LinkId, Network, NodeId};
+use model::{Directives, FlowId, LEAST_RATE, LinkId, Network, NodeId};
 use units::{Bytes, Rate, Time};
 
 use crate::filling::Paths;
 use crate::links::Links;
 use crate::lists::{Rows, position};
-use crate::{FLOOR, pace};
+use crate::pace;
 
 /// A division may go over all jobs so many times.
 pub(crate) const STAGES: usize = 2;
@@ -139,7 +139,7 @@ impl Accounts {
         aside: Rate,
         out: &mut Directives,
     ) {
-        let (floor, aside) = (FLOOR.as_bps(), aside.as_bps());
+        let (floor, aside) = (LEAST_RATE.as_bps(), aside.as_bps());
         let most = uses.iter().map(|of| of.ration).max().unwrap_or(0);
         let Self { granted: [one, other], rate: rates, .. } = self;
         let granted = one.iter().zip(&*other).map(|(one, other)| one + other);
@@ -480,7 +480,7 @@ impl Coflow {
     /// than a floor left is full, whatever rounding left of it: nothing is granted on it.
     pub(crate) fn grant(&mut self, now: Time, stage: usize, rule: Rule, links: &mut Links) {
         self.refresh(now, links);
-        let is_full = |left: u64| left < FLOOR.as_bps();
+        let is_full = |left: u64| left < LEAST_RATE.as_bps();
         let is_stuck =
             rule == Rule::Together && self.uses.iter().any(|of| is_full(links.left(of.link)));
         if is_stuck && self.is_idle[stage] {
@@ -506,8 +506,10 @@ impl Coflow {
         match rule {
             Rule::Together if is_stuck => rates.fill(0),
             Rule::Together => filler.pace(&self.paths, |flow| left[flow], rates),
-            Rule::ByRemaining => filler.fill(&self.paths, FLOOR.as_bps(), |flow| left[flow], rates),
-            Rule::Equally => filler.fill(&self.paths, FLOOR.as_bps(), |_| 1.0, rates),
+            Rule::ByRemaining => {
+                filler.fill(&self.paths, LEAST_RATE.as_bps(), |flow| left[flow], rates)
+            }
+            Rule::Equally => filler.fill(&self.paths, LEAST_RATE.as_bps(), |_| 1.0, rates),
         }
         for (of, left) in self.uses.iter_mut().zip(filler.lefts()) {
             of.after[stage] = left;
@@ -541,7 +543,7 @@ impl Coflow {
     pub(crate) fn granted(&self) -> f64 {
         let [one, other] = &self.accounts.granted;
         let granted = one.iter().zip(other).map(|(one, other)| one + other);
-        granted.map(|granted| granted.max(FLOOR.as_bps()) as f64).sum()
+        granted.map(|granted| granted.max(LEAST_RATE.as_bps()) as f64).sum()
     }
 
     /// Appends to `out` the limits that have changed by more than `aside`, which every flow has for

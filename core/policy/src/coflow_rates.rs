@@ -6,7 +6,7 @@
 //! job goes on may wait: thousands end one after another, and what they leave is divided at most
 //! once a [`Discipline::patience`].
 //!
-//! Every flow has at least [`FLOOR`](crate::FLOOR). For that a little of each link is set aside,
+//! Every flow has at least [`LEAST_RATE`](model::LEAST_RATE). For that a little of each link is set aside,
 //! for a number of flows rounded up to a power of two, so that flows that come and go change few
 //! rates. The rest is divided; so all rates together don't exceed a link, unless the floors alone
 //! do.
@@ -24,7 +24,7 @@ use crate::{Policy, Share, pace};
 /// How a policy divides the network. This is all in which the policies differ.
 pub(crate) trait Discipline {
     /// What is set aside on every link for each of its flows.
-    const ASIDE: Rate = crate::FLOOR;
+    const ASIDE: Rate = model::LEAST_RATE;
 
     /// Grants a rate to every flow, out of what is left of the links.
     fn divide(&mut self, now: Time, division: Division<'_, '_>);

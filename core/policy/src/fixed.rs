@@ -6,10 +6,10 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use model::{Declared, Directive, Directives, FlowId, JobId, Network, Observation};
+use model::{Declared, Directive, Directives, FlowId, JobId, LEAST_RATE, Network, Observation};
 use units::{Rate, Time};
 
-use crate::{Descriptor, DirectiveKind, FLOOR, Kind, Parameter, Policy, PolicyError, pace};
+use crate::{Descriptor, DirectiveKind, Kind, Parameter, Policy, PolicyError, pace};
 
 /// Most flows that something is given to.
 const MOST: usize = 100_000;
@@ -18,7 +18,7 @@ const RATES: Parameter = Parameter::optional(
     "rates",
     Kind::List(&Kind::Rate, MOST),
     "none",
-    "the rates of the flows, frame bytes, in order of their requests; at least 1 kbit/s each",
+    "the rates of the flows, frame bytes, in order of their requests; at least 12 kbit/s each",
 )
 .needed_without("levels");
 
@@ -40,8 +40,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     is_max_min: false,
     build: |given| {
         let rates: Vec<Rate> = given.find(RATES.name).unwrap_or_default();
-        if rates.iter().any(|rate| *rate < FLOOR) {
-            let range = "at least 1 kbit/s each";
+        if rates.iter().any(|rate| *rate < LEAST_RATE) {
+            let range = "at least 12 kbit/s each";
             return Err(PolicyError::OutOfRange { parameter: RATES.name, range });
         }
         let priorities = given.find(LEVELS.name).unwrap_or_default();

@@ -83,10 +83,6 @@ pub use watch::Watch;
 use model::{Directive, Directives, FlowId, Network, Observation};
 use units::{Bytes, Rate, Time};
 
-/// No flow is held below 1 kbit/s, a full packet every 12 s. A flow at zero could never finish nor
-/// tell that it is alive; this much takes no link's capacity worth naming.
-pub const FLOOR: Rate = Rate::from_bps(1_000);
-
 /// IP and TCP header of a segment, where a policy that counts payload needs the frame.
 const HEADER: Bytes = Bytes::new(40);
 

@@ -7,7 +7,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use model::{
-    Cap, Declared, Directive, FlowId, JobId, LinkId, Measured, NodeId, PortWatch, StreamSample,
+    Cap, Declared, Directive, FlowId, JobId, LEAST_RATE, LinkId, Measured, NodeId, PortWatch,
+    StreamSample,
 };
 use protocol::agent::Command;
 use protocol::application::Declaration;
@@ -357,6 +358,7 @@ impl Controller {
         if declared.is_some_and(|declared| self.has_one_meter(declared)) {
             grant.rate = self.desired.grant(connection, (&[], 1), ends).rate;
         }
+        grant.rate = grant.rate.map(|rate| rate.max(LEAST_RATE));
         grant
     }
 

@@ -3,14 +3,15 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use model::LEAST_RATE;
 use units::{Bytes, Rate};
 
-use crate::{FLOOR, Share};
+use crate::Share;
 
 /// Divides `planned` among hubs of which each wants at most its `demand` ([`Rate::MAX`]: all it can
 /// get) and otherwise a part in proportion to its `weight`: equations 2 to 4, with equal weights,
 /// repeated until nothing changes, which is the max-min fair division. Rounded down, and never
-/// below [`FLOOR`].
+/// below [`LEAST_RATE`].
 pub fn shares(planned: Rate, hubs: &[(Rate, u64)]) -> Vec<Rate> {
     let mut order: Vec<usize> = (0..hubs.len()).collect();
     order.sort_by(|a, b| {
@@ -18,13 +19,13 @@ pub fn shares(planned: Rate, hubs: &[(Rate, u64)]) -> Vec<Rate> {
         let scaled = |rate: Rate, weight: u64| u128::from(rate.as_bps()) * u128::from(weight);
         scaled(demand, against).cmp(&scaled(other, weight))
     });
-    let mut shares = vec![FLOOR; hubs.len()];
+    let mut shares = vec![LEAST_RATE; hubs.len()];
     let mut left = planned;
     let mut weights = hubs.iter().fold(0u64, |sum, (_, weight)| sum.saturating_add(*weight));
     for hub in order {
         let (demand, weight) = hubs[hub];
         let share = left.fraction(weight, weights).min(left).min(demand);
-        shares[hub] = share.max(FLOOR);
+        shares[hub] = share.max(LEAST_RATE);
         left = left - share;
         weights = weights.saturating_sub(weight);
     }
@@ -71,8 +72,8 @@ impl Yielding {
         if queued > Bytes::ZERO && queued >= self.threshold.of(buffer) {
             // β · q / S, from the octets that β takes of the queue: no rounding but the last.
             let cut = self.cut.of(queued);
-            return planned.fraction((buffer - cut).get(), buffer.get()).max(FLOOR);
+            return planned.fraction((buffer - cut).get(), buffer.get()).max(LEAST_RATE);
         }
-        capacity.min(planned + self.growth.divided(received, 1)).max(FLOOR)
+        capacity.min(planned + self.growth.divided(received, 1)).max(LEAST_RATE)
     }
 }

@@ -152,11 +152,11 @@ impl State {
         let capacity = front.down.capacity;
         let mut state = Self {
             pending: vec![true; ways.len()],
-            speeds: vec![crate::FLOOR; hubs.len()],
+            speeds: vec![model::LEAST_RATE; hubs.len()],
             seen: vec![Seen::default(); hubs.len()],
             real: vec![None; hubs.len()],
             roots: roots(&hubs),
-            planned: (capacity - front.received).max(crate::FLOOR),
+            planned: (capacity - front.received).max(model::LEAST_RATE),
             capacity,
             received: Rate::ZERO,
             dead: Vec::new(),
@@ -223,7 +223,7 @@ impl State {
             if let Some(parent) = hub.parent {
                 let root = self.speeds[self.roots[place] as usize];
                 let part = self.capacity.fraction(1, siblings[parent as usize]);
-                self.speeds[place] = root.min(part).max(crate::FLOOR);
+                self.speeds[place] = root.min(part).max(model::LEAST_RATE);
             }
         }
     }
@@ -290,7 +290,7 @@ impl State {
             seen.assigned += self.speeds[hub].bytes_in(sample.span);
             seen.span += sample.span;
             if seen.assigned >= ENOUGH {
-                let speed = Rate::of(seen.sent.max(PACKET), seen.span).max(crate::FLOOR);
+                let speed = Rate::of(seen.sent.max(PACKET), seen.span).max(model::LEAST_RATE);
                 let assigned = Rate::of(seen.assigned, seen.span);
                 self.real[hub] = Some(Real { speed, assigned });
                 *seen = Seen::default();

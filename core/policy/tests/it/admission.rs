@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::desk::*;
 use model::build::leaf_spine;
-use model::{FlowId, LinkId, Measured, Network, NodeId, Observation};
+use model::{FlowId, LEAST_RATE, LinkId, Measured, Network, NodeId, Observation};
 use proptest::prelude::*;
 use units::{Rate, Time};
-use watermaster_policy::{FLOOR, Messages, Parameters, Share, by_name};
+use watermaster_policy::{Messages, Parameters, Share, by_name};
 
 const LINK: Rate = Rate::from_mbps(100);
 
@@ -238,8 +238,8 @@ impl Bench {
                 if self.messages == Messages::Free || count <= 8 { even } else { even * 7 / 10 };
             let each = rates[0];
             assert!(rates.iter().all(|rate| *rate == each));
-            assert!(each >= FLOOR.max(Rate::from_bps(least)));
-            assert!(each <= FLOOR.max(Rate::from_bps(even)));
+            assert!(each >= LEAST_RATE.max(Rate::from_bps(least)));
+            assert!(each <= LEAST_RATE.max(Rate::from_bps(even)));
         }
     }
 }
@@ -355,6 +355,7 @@ fn a_job_that_completes_leaves_nothing_throttled() {
 #[test]
 fn many_that_wait_are_not_told_of_each_that_comes() {
     const MOST: u32 = 400;
+    const LINK: Rate = Rate::from_mbps(1_000);
     let network = big_switch(2, LINK);
     let at = |number| host(&network, number);
     let mut desk = desk("sff", network.clone(), Messages::Costly);

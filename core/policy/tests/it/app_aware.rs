@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 
 use crate::desk::*;
 use model::{
-    Declared, Directive, Directives, FlowId, Measured, Network, Observation, StreamSample,
+    Declared, Directive, Directives, FlowId, LEAST_RATE, Measured, Network, Observation,
+    StreamSample,
 };
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_policy::{FLOOR, Parameters, Policy, by_name};
+use watermaster_policy::{Parameters, Policy, by_name};
 
 fn sample(flow: u32, delivered: u64, sender: u64, receiver: u64) -> StreamSample {
     StreamSample {
@@ -241,7 +242,7 @@ proptest! {
             let mut loads = BTreeMap::new();
             for (flow, (src, dst)) in (0..).zip(&streams) {
                 let Some(limit) = case.limits.get(&FlowId(flow)).copied().flatten() else { continue };
-                prop_assert!(limit >= FLOOR);
+                prop_assert!(limit >= LEAST_RATE);
                 let (src, dst) = (host(&case.network, *src), host(&case.network, *dst));
                 for link in path(&case.network, flow, src, dst) {
                     *loads.entry(link).or_insert(0) += limit.as_bps();

@@ -6,7 +6,7 @@ use crate::desk::*;
 use units::{Rate, Time};
 use watermaster_policy::{Parameters, Share, find};
 
-/// 1 GB a second: a unit of the figures is 1 GB, so that SLOW flows at 1 kbit/s don't count.
+/// 1 GB a second: a unit of the figures is 1 GB, so that SLOW flows at the least rate don't count.
 const LINK: Rate = Rate::from_mbps(8_000);
 const UNIT: u64 = 1_000_000_000;
 

@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use crate::desk::*;
 use model::{
-    Cap, Declared, Directive, Directives, FlowId, JobId, LinkId, Measured, Network, NodeId,
-    Observation, Request, Sample, Severity, StreamSample, TaskId,
+    Cap, Declared, Directive, Directives, FlowId, JobId, LEAST_RATE, LinkId, Measured, Network,
+    NodeId, Observation, Request, Sample, Severity, StreamSample, TaskId,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_policy::{FLOOR, NAMES, Parameters, Policy, by_name, find};
+use watermaster_policy::{NAMES, Parameters, Policy, by_name, find};
 
 /// The system's allocator, counting what each thread holds.
 struct Counting;
@@ -272,7 +272,7 @@ proptest! {
             for (job, flows) in &present {
                 let is_old = name == "srb" && now.since(submitted[job]) > Span::from_secs(100);
                 // 1 % of a link, by at most 16 flows.
-                let least = if is_old { slowest.fraction(1, 1_600) } else { FLOOR };
+                let least = if is_old { slowest.fraction(1, 1_600) } else { LEAST_RATE };
                 for flow in flows {
                     let rate = desk.limits.get(&FlowId(*flow)).copied().unwrap_or_default();
                     prop_assert!(rate >= least, "{name}: {rate} for {flow}");

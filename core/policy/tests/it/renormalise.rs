@@ -4,11 +4,11 @@
 
 use crate::desk::{big_switch, host, tell};
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome};
-use model::{Directive, Directives, Measured, Network, NodeId};
+use model::{Directive, Directives, LEAST_RATE, Measured, Network, NodeId};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Time};
 use watermaster_policy::renormalise::{Offer, Renormaliser};
-use watermaster_policy::{FLOOR, Parameters, Policy, Share, by_name};
+use watermaster_policy::{Parameters, Policy, Share, by_name};
 
 const MBIT: u64 = 1_000_000;
 
@@ -182,5 +182,5 @@ fn asy_keeps_the_floor() {
     let mut policy = by_name("asy", &Parameters::default()).unwrap();
     let (src, dst) = (host(&network, 0), host(&network, 1));
     let queued = Measured::Queued { src, dst, packets: 1, bytes: Bytes::new(1500) };
-    assert_eq!(told(&mut *policy, &network, queued), [(src, FLOOR.as_bps())]);
+    assert_eq!(told(&mut *policy, &network, queued), [(src, LEAST_RATE.as_bps())]);
 }

@@ -9,8 +9,8 @@ use crate::desk::tell;
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome, Variable};
 use model::build::{Access, racks};
 use model::{
-    Buffer, Declared, Directive, Directives, Gathering, Hub, JobId, LinkSpec, Measured, Network,
-    NodeId, Order, Request, Sample,
+    Buffer, Declared, Directive, Directives, Gathering, Hub, JobId, LEAST_RATE, LinkSpec, Measured,
+    Network, NodeId, Order, Request, Sample,
 };
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
@@ -19,7 +19,7 @@ use watermaster_policy::sicc::joint::{Limits, assign, bound};
 use watermaster_policy::sicc::redirect::{Load, redirect};
 use watermaster_policy::sicc::speed::{Yielding, demand, shares};
 use watermaster_policy::sicc::tree::{merge, most_hubs, swarms};
-use watermaster_policy::{FLOOR, Parameters, Policy, Share, by_name};
+use watermaster_policy::{Parameters, Policy, Share, by_name};
 
 const GIGABIT: Rate = Rate::from_mbps(1_000);
 
@@ -290,7 +290,7 @@ fn the_speeds_of_the_text() {
     let divided = shares(mbps(300), &[(mbps(40), 1), (all, 1), (all, 1)]);
     assert_eq!(divided, [mbps(40), mbps(130), mbps(130)]);
     assert_eq!(shares(mbps(300), &[(all, 1), (all, 2)]), [mbps(100), mbps(200)]);
-    assert_eq!(shares(Rate::ZERO, &[(all, 1)]), [FLOOR], "never zero");
+    assert_eq!(shares(Rate::ZERO, &[(all, 1)]), [LEAST_RATE], "never zero");
     assert!(shares(mbps(1), &[]).is_empty());
     // A hub that uses what it has may want more; another twice what it used; none nothing.
     assert_eq!(demand(mbps(100), mbps(95), mbps(100)), Rate::MAX);

@@ -4,11 +4,11 @@
 
 use crate::desk::*;
 use microlp::{ComparisonOp, OptimizationDirection, Problem, SolveOutcome};
-use model::{FlowId, LinkId, Measured};
+use model::{FlowId, LEAST_RATE, LinkId, Measured};
 use proptest::prelude::*;
 use units::{Rate, Time};
 use watermaster_policy::waterfill::{max_min, together, weighted};
-use watermaster_policy::{FLOOR, Parameters, by_name};
+use watermaster_policy::{Parameters, by_name};
 
 fn bps(rates: &[u64]) -> Vec<Rate> {
     rates.iter().copied().map(Rate::from_bps).collect()
@@ -112,7 +112,7 @@ fn fair_keeps_the_floor() {
     desk.tell(Time::ZERO, job_start(0));
     desk.tell(Time::ZERO, request(0, 0, a, b, 1));
     desk.tick(Time::ZERO);
-    assert_eq!(desk.limits[&FlowId(0)], FLOOR);
+    assert_eq!(desk.limits[&FlowId(0)], LEAST_RATE);
 }
 
 /// The most that the least `rate / weight` of the flows in `growing` can be while the others keep
