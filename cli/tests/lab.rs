@@ -54,6 +54,24 @@ fn a_lab_is_built_entered_listed_and_removed() {
     assert_eq!(again.status.code(), Some(2));
 }
 
+/// Building fails at its first step, as on a machine without `ip`.
+#[test]
+fn a_lab_that_cannot_be_built_ends_with_the_reason() {
+    if !root() {
+        return;
+    }
+    let name = format!("tnone{}", std::process::id());
+    let up = Command::new(env!("CARGO_BIN_EXE_watermaster"))
+        .args(["lab", "up", SCENARIO, "--name", &name])
+        .env("PATH", "/nonexistent")
+        .output()
+        .unwrap();
+    let error = String::from_utf8_lossy(&up.stderr);
+    assert_eq!(up.status.code(), Some(1), "{error}");
+    assert!(error.contains("install util-linux, iproute2"), "{error}");
+    assert_eq!(watermaster(&["lab", "down", &name]).status.code(), Some(2), "nothing is left");
+}
+
 #[test]
 fn what_a_killed_process_left_is_removed_by_down_or_by_the_next() {
     if !root() {

@@ -46,11 +46,16 @@ pub(super) fn page(status: &Value) -> String {
     out += &table(
         &["switch", "datapath", "connection", "tables", "entries", "meters"],
         list(status, "switches").iter().map(|switch| {
+            // Without a number of OpenFlow it never connects, and nothing is asked of it.
+            let datapath = switch["datapath_id"].as_u64();
+            let yes = |key, is: &str, no: &str| {
+                datapath.map_or("-".to_owned(), |_| yes(&switch[key], is, no))
+            };
             vec![
                 text(switch, "name").to_owned(),
-                switch["datapath_id"].as_u64().map_or("-".to_owned(), |id| format!("{id:#x}")),
-                yes(&switch["connected"], "up", "down"),
-                yes(&switch["settled"], "settled", "changing"),
+                datapath.map_or("-".to_owned(), |id| format!("{id:#x}")),
+                yes("connected", "up", "down"),
+                yes("settled", "settled", "changing"),
                 number(&switch["entries"]),
                 number(&switch["meters"]),
             ]

@@ -25,7 +25,9 @@ pub(crate) struct Context {
 const RENEWALS: u64 = 3;
 /// Links are not looked for more often.
 const PAUSE: Span = Span::from_millis(100);
-/// What no report of an agent speaks of for so many samples is gone.
+/// What was reported so many samples ago is what stands: one may be late.
+const LATELY: u64 = 2;
+/// What no report of an agent speaks of for so many samples is gone: two may be lost, and one late.
 const PATIENCE: u64 = 4;
 
 impl Context {
@@ -49,6 +51,11 @@ impl Context {
     pub(crate) fn pass(&mut self, now: Time) {
         self.awake += now.since(self.now).min(self.sample);
         self.now = self.now.max(now);
+    }
+
+    /// What was reported so long ago is what stands.
+    pub(crate) fn lately(&self) -> Span {
+        self.sample * LATELY
     }
 
     /// What no report of an agent speaks of for so long is gone.

@@ -12,6 +12,7 @@ use protocol::Connection;
 use protocol::agent::ConnectionReport;
 use units::{Bytes, Rate, Time};
 
+use crate::carrier::Carrier;
 use crate::context::Context;
 use crate::gauge::Gauge;
 
@@ -38,7 +39,7 @@ struct Pair {
     /// What the policy gives it.
     rate: Option<Rate>,
     /// Its connections, as they were reported last.
-    connections: BTreeMap<Connection, Carrier>,
+    connections: BTreeMap<Connection, Paired>,
     /// What the policy was told of it last.
     offered: Rate,
     /// What its connections deliver.
@@ -47,18 +48,12 @@ struct Pair {
     at: Time,
 }
 
-/// A connection of a pair. Times are those of [`Context::awake`].
-#[derive(Default)]
-struct Carrier {
-    reported: Time,
-    delivered: Bytes,
+/// A connection of a pair.
+struct Paired {
+    carrier: Carrier,
     /// When it was reported first, by the controller's clock, and what it had delivered before.
     since: Time,
     before: Bytes,
-    /// When it last had something to send; never, where it only receives.
-    sent: Option<Time>,
-    /// Whether that was lately, so that it counts where the pair's rate is divided.
-    counts: bool,
 }
 
 /// All of it.
@@ -136,8 +131,8 @@ impl Desired {
         let pair = self.pairs.get(&ends?)?;
         // A connection that never sends needs no share. One that rests keeps its own, in case it
         // sends again.
-        pair.connections.get(connection)?.sent?;
-        let count = pair.connections.values().filter(|carrier| carrier.counts).count();
+        pair.connections.get(connection).filter(|paired| paired.carrier.has_sent())?;
+        let count = pair.connections.values().filter(|paired| paired.carrier.counts()).count();
         let share = pair.rate?.fraction(1, count.max(1) as u64);
         Some(share.max(LEAST_RATE))
     }
@@ -226,8 +221,8 @@ impl Desired {
         of: &Connection,
         declared: Time,
     ) -> Option<Bytes> {
-        let carrier = self.pairs.get(&ends)?.connections.get(of)?;
-        Some(if carrier.since >= declared { carrier.before } else { carrier.delivered })
+        let paired = self.pairs.get(&ends)?.connections.get(of)?;
+        Some(if paired.since >= declared { paired.before } else { paired.carrier.delivered() })
     }
 
     /// Whether a connection of a pair was reported.
@@ -250,17 +245,12 @@ impl Desired {
         if is_new && pair.connections.len() >= most {
             return;
         }
-        let carrier = pair.connections.entry(report.connection).or_insert_with(|| Carrier {
+        let paired = pair.connections.entry(report.connection).or_insert_with(|| Paired {
+            carrier: Carrier::new(cx, before),
             since: cx.now,
             before,
-            ..Carrier::default()
         });
-        let waits = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
-        // When a new one delivered what it has is not known.
-        if waits || !is_new && report.delivered_bytes > carrier.delivered {
-            carrier.sent = Some(cx.awake);
-        }
-        (carrier.reported, carrier.delivered) = (cx.awake, report.delivered_bytes);
+        paired.carrier.note(cx, report);
     }
 
     /// Takes in what all connections of a pair have `delivered`, and whether something `waits` to be
@@ -274,20 +264,18 @@ impl Desired {
         (delivered, waits): (Bytes, bool),
         access: Rate,
     ) -> Option<Measured> {
-        let (now, patience) = (cx.awake, cx.patience());
         let pair = self.pairs.get_mut(&(src, dst))?;
         let before = pair.connections.len();
-        pair.connections.retain(|_, carrier| now.since(carrier.reported) <= patience);
+        pair.connections.retain(|_, paired| !paired.carrier.is_silent(cx));
         let mut changed = pair.connections.len() != before;
-        for carrier in pair.connections.values_mut() {
-            let counts = carrier.sent.is_some_and(|at| now.since(at) <= patience);
-            changed |= core::mem::replace(&mut carrier.counts, counts) != counts;
+        for paired in pair.connections.values_mut() {
+            changed |= paired.carrier.count(cx);
         }
         if changed && pair.rate.is_some() {
             self.changed.extend(pair.connections.keys());
         }
         pair.gauge.note(sampled, delivered, cx.least());
-        pair.at = now;
+        pair.at = cx.awake;
         let carried = pair.gauge.rate.unwrap_or(pair.offered);
         let rate = if waits { access } else { carried.min(access) };
         let change = rate.max(pair.offered) - rate.min(pair.offered);
@@ -309,7 +297,7 @@ impl Desired {
         pair.connections.remove(connection)?;
         self.changed.insert(*connection);
         self.changed.extend(pair.connections.keys());
-        let is_used = pair.connections.values().any(|carrier| carrier.counts);
+        let is_used = pair.connections.values().any(|paired| paired.carrier.counts());
         if is_used { None } else { self.end_pair(ends) }
     }
 

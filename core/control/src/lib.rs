@@ -15,6 +15,7 @@ extern crate alloc;
 mod agents;
 mod applications;
 mod budget;
+mod carrier;
 mod config;
 mod context;
 mod contradictions;

@@ -42,7 +42,7 @@ pub struct SwitchStatus {
     pub datapath_id: Option<u64>,
     /// Whether it is connected.
     pub connected: bool,
-    /// Whether all that was sent has been confirmed by a barrier.
+    /// Whether a barrier has confirmed all entries that forward packets.
     pub settled: bool,
     /// Flow entries that it should have.
     pub entries: usize,
@@ -62,7 +62,7 @@ pub struct AgentStatus {
     pub capabilities: Vec<Capability>,
     /// Connections whose rate it has confirmed.
     pub paced: usize,
-    /// Commands that it has not confirmed yet.
+    /// Rates of connections, and ends of such, that it has not confirmed yet.
     pub unconfirmed: u64,
     /// When it reported last.
     pub heard_ns: Time,

@@ -97,7 +97,7 @@ fn those_that_send_share_the_rate_and_get_it_back() {
     }
     assert_eq!(rig.paced()[&from(1)], mbps(6));
     // It is gone.
-    for second in 5..9 {
+    for second in 5..10 {
         sample(&mut rig, agent, vec![standing(from(1), second * 100, 1_000)]);
     }
     assert_eq!(rig.paced(), [(from(1), mbps(6))].into());

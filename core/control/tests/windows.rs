@@ -268,6 +268,14 @@ fn the_rate_of_a_pair_is_divided_among_those_that_send() {
     let pair = |mbps| Directive::PacePair { src: FROM, dst: TO, rate: Rate::from_mbps(mbps) };
     let rate = |mbps| Some(Rate::from_mbps(mbps));
     assert_eq!(rig.decided([pair(6)]), [paced(1, rate(3)), paced(2, rate(3))]);
+    // Its share is what is wanted of a flow, where the policy wants nothing of the flow itself.
+    let answers = rig.controller.at(rig.now);
+    let flows = answers.flows(9);
+    let wanted: Vec<_> = flows.iter().map(|flow| flow.intended_bps).collect();
+    assert_eq!(wanted, vec![rate(3); flows.len()]);
+    let links = answers.status().links;
+    let most = links.iter().map(|link| link.limited_bps).max();
+    assert_eq!(most, Some(Rate::from_mbps(3 * flows.len() as u64)));
     let pace = Directive::Pace { flow: FLOW, limit: rate(5) };
     assert_eq!(rig.decided([pace, pair(20)]), [paced(1, rate(5)), paced(2, rate(10))]);
     // Not even a small share stops a connection.

@@ -119,6 +119,7 @@ struct packet {
 	struct wm_connection connection; // as the packet is addressed
 	__u32 tcp;			 // where its header starts
 	__u32 options;			 // octets
+	__u32 payload;			 // octets
 	__u16 window;
 	__u8 flags;
 };
@@ -206,6 +207,7 @@ static __always_inline int parse(struct __sk_buff *skb, __u32 at, struct packet 
 	if (length < sizeof(tcp) || packet->tcp + length > end)
 		return MALFORMED;
 	packet->options = length - sizeof(tcp);
+	packet->payload = end - packet->tcp - length;
 	packet->connection.source_port = bpf_ntohs(tcp.source);
 	packet->connection.destination_port = bpf_ntohs(tcp.destination);
 	packet->flags = tcp.flags;
@@ -275,7 +277,8 @@ static __always_inline void reverse(const struct wm_connection *from, struct wm_
 	to->destination_port = from->source_port;
 }
 
-// The flow of a packet, known or not until now, after what its flags say.
+// The flow of a packet, known or not until now, after what its flags say. It is opened by its sender: by a SYN, or where
+// the other end has made the connection, by its first payload. The other direction has a flow of its own.
 static __always_inline struct wm_flow *follow(struct __sk_buff *skb, const struct wm_port *config,
 					      const struct wm_connection *name, const struct packet *packet,
 					      bool from_sender)
@@ -291,10 +294,9 @@ static __always_inline struct wm_flow *follow(struct __sk_buff *skb, const struc
 	}
 	flow->last = now;
 	if (packet->flags & SYN) {
-		bool opens = !(packet->flags & ACK);
 		struct offer offer = {};
 		read_options(skb, packet, &offer);
-		if (opens) { // a new connection, whatever had these numbers before
+		if (!(packet->flags & ACK)) { // a new connection, whatever had these numbers before
 			flow->first = now;
 			flow->octets = flow->packets = 0;
 			flow->flags = 0;
@@ -310,9 +312,14 @@ static __always_inline struct wm_flow *follow(struct __sk_buff *skb, const struc
 				flow->segment = offer.segment ? offer.segment : DEFAULT_SEGMENT;
 			}
 		}
-		if (opens && config->punt)
-			tell(config->port, WM_OPENED, 0, name);
-	} else if (packet->flags & (FIN | RST) && !(flow->flags & WM_CLOSED)) {
+	}
+	bool opens = from_sender && (packet->payload || (packet->flags & (SYN | ACK)) == SYN);
+	if (opens && config->punt && !(flow->flags & (WM_TOLD | WM_CLOSED))) {
+		flow->flags |= WM_TOLD;
+		tell(config->port, WM_OPENED, 0, name);
+	}
+	bool closes = packet->flags & RST || (from_sender && packet->flags & FIN);
+	if (closes && !(flow->flags & WM_CLOSED)) {
 		flow->flags |= WM_CLOSED;
 		if (config->punt)
 			tell(config->port, WM_CLOSED_FLOW, 0, name);

@@ -95,6 +95,7 @@ enum {
 	WM_RECEIVER_SYN = 4,
 	WM_RECEIVER_SCALE = 8,
 	WM_CLOSED = 16,
+	WM_TOLD = 32, /* that it has opened */
 };
 
 /* A flow through a port, in the direction of its data. */

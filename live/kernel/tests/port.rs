@@ -12,7 +12,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use hosts::crafted::{packet, syn};
+use hosts::crafted::{carrying, connection, packet, syn};
 use hosts::{Rig, lease, options, statistics};
 use kernel::{
     Attachment, Connection, Error, Event, Happening, Lease, Namespace, Pacer, PortNumber,
@@ -291,6 +291,41 @@ fn openings_and_endings_are_told_once() {
     drop(stream);
     let told = [(); 2].map(|()| event(&mut switch).happening);
     assert_eq!(told, [Happening::Opened(connection), Happening::Closed(connection)]);
+    assert_eq!(switch.next(Span::from_millis(50)).unwrap(), None);
+}
+
+/// Each direction of a connection is a flow, which its sender opens and closes at the port that it leaves by.
+#[test]
+fn a_direction_opens_by_its_own_syn_or_payload() {
+    if !root() {
+        return;
+    }
+    let mut switch = Switch::new().unwrap();
+    let options = PortOptions { attachment: Attachment::Best, ..PortOptions::default() };
+    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    let mut port = switch.port(number).unwrap();
+    port.punt(true).unwrap();
+    let opening = |from_sender| packet(from_sender, false, |header| syn(header, 1460, None));
+    let with =
+        |payload, from_sender| carrying(payload, from_sender, false, |header| header.ack = true);
+    let ending = |from_sender| packet(from_sender, false, |header| header.fin = true);
+    // Made by the end that is here: the other's segments come in and open nothing.
+    port.pass_out(&opening(true)).unwrap();
+    port.pass_in(&with(b"request", false)).unwrap();
+    port.pass_out(&with(b"answer", true)).unwrap();
+    port.pass_in(&ending(false)).unwrap();
+    port.pass_out(&ending(true)).unwrap();
+    // Made by the other end, which sends from port 80: its acknowledgements open nothing here.
+    let answers = Connection { source: connection().destination, destination: connection().source };
+    port.pass_in(&opening(true)).unwrap();
+    port.pass_out(&with(b"", false)).unwrap();
+    port.pass_out(&with(b"answer", false)).unwrap();
+    port.pass_out(&with(b"more", false)).unwrap();
+    port.pass_in(&packet(true, false, |header| header.rst = true)).unwrap();
+    let told = [(); 4].map(|()| event(&mut switch).happening);
+    let (opened, closed) = (Happening::Opened, Happening::Closed);
+    let expected = [opened(connection()), closed(connection()), opened(answers), closed(answers)];
+    assert_eq!(told, expected);
     assert_eq!(switch.next(Span::from_millis(50)).unwrap(), None);
 }
 

@@ -99,15 +99,17 @@ impl Lab {
         }
         journal.write()?;
         let mut lab = Self { journal, blueprint, _run: None };
-        if let Err(error) = lab.build() {
+        let built = lab.build().and_then(|()| {
+            lab.journal.phase = Phase::Up;
+            lab.journal.write()
+        });
+        if built.is_err() {
             // Report the first fault.
             let _ = remove(&lab.journal);
-            return Err(error);
         }
-        lab.journal.phase = Phase::Up;
-        lab.journal.write()?;
+        // A passing lab takes it when it is dropped.
         drop(lock);
-        Ok(lab)
+        built.map(|()| lab)
     }
 
     /// Attaches to the lab `name`, which was built for `topology`, as the only one.

@@ -239,6 +239,10 @@ impl Registry {
             let reason = "both ends are on one host; leave flows within a host out";
             return Err(refuse("connection", reason.into()));
         }
+        if connection.source.is_ipv4() != connection.destination.is_ipv4() {
+            let reason = "the two addresses are of two families";
+            return Err(refuse("connection", reason.into()));
+        }
         // A port says more than a process.
         let named = |process: &'_ Option<Process>, end: SocketAddr| {
             process.clone().filter(|_| end.port() == 0)

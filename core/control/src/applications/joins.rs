@@ -11,20 +11,16 @@ use core::net::IpAddr;
 
 use protocol::Connection;
 use protocol::agent::ConnectionReport;
-use units::{Bytes, Span, Time};
+use units::{Bytes, Time};
 
 use crate::applications::selector::{ProcessId, Selector, leaving};
+use crate::carrier::Carrier;
 use crate::context::Context;
 
-/// A connection that was seen. Times are those of [`Context::awake`].
+/// A connection that was seen.
 struct Joined {
     to: Selector,
-    reported: Time,
-    delivered: Bytes,
-    /// When it last had something to send.
-    sent: Option<Time>,
-    /// Whether that was lately, so that it counts where the rate is divided.
-    counts: bool,
+    carrier: Carrier,
 }
 
 /// What fits one selector.
@@ -78,8 +74,7 @@ impl Joins {
         if self.joined.len() >= cx.limits.flows {
             return false;
         }
-        let joined = Joined { to, reported: cx.awake, delivered, sent: None, counts: false };
-        self.joined.insert(connection, joined);
+        self.joined.insert(connection, Joined { to, carrier: Carrier::new(cx, delivered) });
         self.groups.entry(to).or_default().connections.insert(connection);
         true
     }
@@ -89,7 +84,7 @@ impl Joins {
         let joined = self.joined.remove(connection)?;
         if let Some(group) = self.groups.get_mut(&joined.to) {
             group.connections.remove(connection);
-            group.counting -= u64::from(joined.counts);
+            group.counting -= u64::from(joined.carrier.counts());
             if group.connections.is_empty() {
                 self.groups.remove(&joined.to);
             }
@@ -105,14 +100,8 @@ impl Joins {
         report: &ConnectionReport,
     ) -> Option<(Bytes, bool)> {
         let joined = self.joined.get_mut(&report.connection)?;
-        let grown = report.delivered_bytes - joined.delivered.min(report.delivered_bytes);
-        let waits = report.unsent_bytes + report.in_flight_bytes > Bytes::ZERO;
-        if waits || grown > Bytes::ZERO {
-            joined.sent = Some(cx.awake);
-        }
-        (joined.reported, joined.delivered) = (cx.awake, report.delivered_bytes);
-        let counts = joined.sent.is_some_and(|at| cx.awake.since(at) <= patience(cx));
-        let changed = core::mem::replace(&mut joined.counts, counts) != counts;
+        let grown = joined.carrier.note(cx, report);
+        let (changed, counts) = (joined.carrier.count(cx), joined.carrier.counts());
         if let Some(group) = self.groups.get_mut(&joined.to).filter(|_| changed) {
             group.counting = if counts { group.counting + 1 } else { group.counting - 1 };
         }
@@ -145,14 +134,8 @@ impl Joins {
             return Vec::new();
         }
         self.swept = cx.awake;
-        self.holders.retain(|_, (_, at)| cx.awake.since(*at) <= patience(cx));
-        let is_silent = |joined: &Joined| cx.awake.since(joined.reported) > patience(cx);
-        let silent = self.joined.iter().filter(|(_, joined)| is_silent(joined));
+        self.holders.retain(|_, (_, at)| cx.awake.since(*at) <= cx.lately());
+        let silent = self.joined.iter().filter(|(_, joined)| joined.carrier.is_silent(cx));
         silent.map(|(connection, _)| *connection).collect()
     }
-}
-
-/// A connection that closes is missing in the next sample; one sample may be late.
-fn patience(cx: &Context) -> Span {
-    cx.sample * 2
 }

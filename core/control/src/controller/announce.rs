@@ -122,7 +122,7 @@ impl Controller {
 
     /// Sets right what an application says of a stream by what was measured lately.
     fn correct(&mut self, sample: &mut StreamSample) {
-        let (awake, fresh) = (self.context.awake, self.context.sample * 2);
+        let (awake, fresh) = (self.context.awake, self.context.lately());
         let limit = self.desired.intention(sample.flow).limit;
         let Some(flow) = self.registry.flow_mut(sample.flow) else {
             return;

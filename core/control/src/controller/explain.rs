@@ -193,7 +193,7 @@ impl Answers<'_> {
             for link in path.iter().filter(|link| matters(**link)) {
                 let load = loads.entry(*link).or_default();
                 load.flows.push(id);
-                let limit = self.desired.intention(id).limit;
+                let limit = self.intended(id, flow);
                 load.unlimited += usize::from(limit.is_none());
                 load.limited = load.limited + limit.unwrap_or(Rate::ZERO);
                 load.measured = load.measured + self.measured(flow).unwrap_or(Rate::ZERO);
@@ -295,7 +295,7 @@ impl Answers<'_> {
             flow: name,
             connection: flow.selector.connection,
             carriers: self.registry.carriers(&flow.selector).collect(),
-            intended_bps: self.desired.intention(id).limit,
+            intended_bps: self.intended(id, flow),
             enforced_bps: self.enforced(flow),
             failed: self.failure(id, flow),
             measured_bps: self.measured(flow),
@@ -303,6 +303,20 @@ impl Answers<'_> {
             delivered_bytes: flow.delivered,
             contradicted: flow.lie(),
         }
+    }
+
+    /// What the policy wants of a flow: its own limit, or that of its hosts' connections, of which those
+    /// that carry it have a share, each divided among the flows that it carries.
+    fn intended(&self, id: FlowId, flow: &Flow) -> Option<Rate> {
+        let share = |connection: Connection| {
+            let share = self.desired.grant(&connection, (&[], 1), || Some(flow.ends)).rate?;
+            let flows = self.registry.carried_by(&connection).len().max(1);
+            Some(share.fraction(1, flows as u64))
+        };
+        let mut shares = self.registry.carriers(&flow.selector).map(share);
+        let first = shares.next().flatten();
+        let share = first.and_then(|first| shares.try_fold(first, |sum, next| Some(sum + next?)));
+        [self.desired.intention(id).limit, share].into_iter().flatten().min()
     }
 
     /// An agent that has confirmed nothing for longer than its leases last: they may be over.
@@ -372,8 +386,8 @@ impl Answers<'_> {
 
     /// What was measured of a flow lately.
     fn measured(&self, flow: &Flow) -> Option<Rate> {
-        let fresh = self.context.patience();
-        let is_fresh = flow.reported.is_some_and(|at| self.now.since(at) <= fresh);
+        let patience = self.context.patience();
+        let is_fresh = flow.reported.is_some_and(|at| self.now.since(at) <= patience);
         flow.gauge.rate.filter(|_| is_fresh)
     }
 
@@ -519,13 +533,13 @@ impl Answers<'_> {
             others.filter_map(|id| Some((*id, self.registry.flow(*id)?))).collect();
         // Without a limit, a flow takes what it gets.
         others.sort_by_key(|(id, flow)| {
-            let limit = self.desired.intention(*id).limit.unwrap_or(Rate::MAX);
+            let limit = self.intended(*id, flow).unwrap_or(Rate::MAX);
             (core::cmp::Reverse((self.measured(flow), limit)), *id)
         });
         let more = others.len().saturating_sub(RIVALS);
         let rivals = others.into_iter().take(RIVALS).map(|(id, flow)| {
             let [application, job, name] = self.registry.name_of(flow);
-            let intended_bps = self.desired.intention(id).limit;
+            let intended_bps = self.intended(id, flow);
             let measured_bps = self.measured(flow);
             Rival { application, job, flow: name, intended_bps, measured_bps }
         });

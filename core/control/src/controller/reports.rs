@@ -309,7 +309,7 @@ impl Controller {
     fn tell_flows(&mut self, sampled: Time, sums: &BTreeMap<FlowId, Sum>) {
         let mut delivered = Vec::new();
         let mut streams = Vec::new();
-        let (awake, fresh) = (self.context.awake, self.context.sample * 2);
+        let (awake, fresh) = (self.context.awake, self.context.lately());
         for (id, sum) in sums {
             let Some(flow) = self.registry.flow_mut(*id) else {
                 continue;

@@ -18,6 +18,16 @@ pub fn connection() -> Connection {
 
 /// A packet of it, from its sender or its receiver.
 pub fn packet(from_sender: bool, v6: bool, change: impl FnOnce(&mut TcpHeader)) -> Vec<u8> {
+    carrying(&[], from_sender, v6, change)
+}
+
+/// The same with a payload.
+pub fn carrying(
+    payload: &[u8],
+    from_sender: bool,
+    v6: bool,
+    change: impl FnOnce(&mut TcpHeader),
+) -> Vec<u8> {
     let (source, destination) = if from_sender { (5000, 80) } else { (80, 5000) };
     let mut header = TcpHeader::new(source, destination, 1, 1);
     change(&mut header);
@@ -30,7 +40,7 @@ pub fn packet(from_sender: bool, v6: bool, change: impl FnOnce(&mut TcpHeader)) 
         ethernet.ipv4(ends[0], ends[1], 64)
     };
     let mut octets = Vec::new();
-    ip.tcp_header(header).write(&mut octets, &[]).unwrap();
+    ip.tcp_header(header).write(&mut octets, payload).unwrap();
     octets
 }
 
