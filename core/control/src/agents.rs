@@ -299,9 +299,8 @@ impl Agents {
         }
         let mut nodes = Vec::new();
         for host in hosts {
-            if host.name.is_empty() || host.name.len() > limits.name_bytes {
-                let most = limits.name_bytes;
-                return refuse("hosts.name", format!("must have 1 to {most} bytes"));
+            if let Some(wrong) = limits.wrong_name(&host.name) {
+                return refuse("hosts.name", wrong);
             }
             let at = || host.addresses.iter().find_map(|address| view.host_at(*address));
             let known = view.named(&host.name).or_else(at);
@@ -541,7 +540,9 @@ impl Agents {
         if let (true, Command::Pace { connection, .. }) = (sequence == agent.completed, command) {
             unconfirm(*connection);
         }
-        agent.failures.failed(command, sequence, reason, cx.limits.flows);
+        // People read it on terminals.
+        let reason = reason.replace(char::is_control, " ");
+        agent.failures.failed(command, sequence, &reason, cx.limits.flows);
         true
     }
 

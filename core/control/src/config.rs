@@ -1,6 +1,7 @@
 //! The configuration of a controller.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -165,6 +166,18 @@ impl Default for Limits {
             packets_per_second: 10_000,
             hosts: 10_000,
         }
+    }
+}
+
+impl Limits {
+    /// Why a text can't be a name: it is empty or too long, or would write elsewhere on the terminal of who
+    /// reads it.
+    pub(crate) fn wrong_name(&self, name: &str) -> Option<String> {
+        let most = self.name_bytes;
+        if name.is_empty() || name.len() > most {
+            return Some(format!("must have 1 to {most} bytes"));
+        }
+        name.contains(char::is_control).then(|| "has control characters".into())
     }
 }
 

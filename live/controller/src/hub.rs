@@ -76,8 +76,10 @@ impl Hub {
     ) -> Result<T, Ending> {
         let (sender, receiver) = oneshot::channel();
         let question = move |answers: &Answers<'_>| {
-            // Who asked may have gone.
-            let _ = sender.send(question(answers));
+            // Who asked may have gone, while it waited or since.
+            if !sender.is_closed() {
+                let _ = sender.send(question(answers));
+            }
         };
         self.tell(Event::Ask(Box::new(question))).await?;
         receiver.await.map_err(|_| Ending)

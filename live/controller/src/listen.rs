@@ -48,8 +48,7 @@ pub async fn tcp(address: SocketAddr) -> Result<Listener, ListenError> {
     listener.map(Listener::Tcp).map_err(|error| ListenError { place: address.to_string(), error })
 }
 
-/// Listens on a path that its owner and group may use. A socket that a dead controller left is
-/// replaced: the lock on the state keeps two from running.
+/// Listens on a path that its owner and group may use. A socket that a dead controller left is replaced.
 ///
 /// # Errors
 /// The path is taken by something else, or can't be made.
@@ -59,6 +58,9 @@ pub fn unix(path: &Path) -> Result<Listener, ListenError> {
         fs::create_dir_all(folder).map_err(wrong)?;
     }
     if fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket()) {
+        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            return Err(wrong(io::ErrorKind::AddrInUse.into()));
+        }
         fs::remove_file(path).map_err(wrong)?;
     }
     let listener = UnixListener::bind(path).map_err(wrong)?;

@@ -71,9 +71,8 @@ impl Registry {
                 let reason = format!("{most} applications are known; try again later");
                 return Err(busy("application", reason));
             }
-            if name.is_empty() || name.len() > limits.name_bytes {
-                let most = limits.name_bytes;
-                return Err(refuse("application", format!("must have 1 to {most} bytes")));
+            if let Some(wrong) = limits.wrong_name(name) {
+                return Err(refuse("application", wrong));
             }
             self.applications.insert(Arc::from(name), Application::default());
         }
@@ -326,11 +325,7 @@ fn end(view: &View, field: &'static str, address: SocketAddr) -> Result<NodeId, 
 }
 
 fn check_name(cx: &Context, field: &'static str, name: &str) -> Result<(), Refusal> {
-    let most = cx.limits.name_bytes;
-    if name.is_empty() || name.len() > most {
-        return Err(refuse(field, format!("must have 1 to {most} bytes")));
-    }
-    Ok(())
+    cx.limits.wrong_name(name).map_or(Ok(()), |wrong| Err(refuse(field, wrong)))
 }
 
 /// The longest path of a control group, in bytes.
@@ -342,7 +337,7 @@ fn check_process(field: &'static str, process: Option<&Process>) -> Result<(), R
     };
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     let whole = path.strip_prefix('/').filter(|rest| rest.split('/').all(is_plain));
-    if whole.is_none() || path.len() > LONGEST_PATH {
+    if whole.is_none() || path.len() > LONGEST_PATH || path.contains(char::is_control) {
         let reason =
             format!("must be a path of up to {LONGEST_PATH} bytes, as /system.slice/x.service");
         return Err(refuse(field, reason));

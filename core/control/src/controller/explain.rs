@@ -1,6 +1,6 @@
 //! Answers to people, read from the rooms: how everything stands, and why a flow has its rate.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -482,7 +482,7 @@ impl Answers<'_> {
     ) -> Option<FlowExplanation> {
         let job = self.registry.find_job(application, job)?;
         let id = *self.registry.job(job)?.flows.get(flow)?;
-        self.explain(id)
+        self.explain([id]).pop()
     }
 
     /// Why the flows of a job have their rates; `None` when there is no such job.
@@ -497,15 +497,45 @@ impl Answers<'_> {
             job: job.into(),
             started_ns: known.started,
             declared_bytes: sizes.sum::<Bytes>().max(requested),
-            flows: flows.take(EXPLAINED).filter_map(|id| self.explain(*id)).collect(),
+            flows: self.explain(flows.take(EXPLAINED).copied()),
         })
     }
 
-    fn explain(&self, id: FlowId) -> Option<FlowExplanation> {
-        let flow = self.registry.flow(id)?;
-        let intention = self.desired.intention(id);
-        let path = self.view.path(flow.ends, u64::from(id.0));
-        let loads = self.loads(|link| path.contains(&link));
+    fn explain(
+        &self,
+        ids: impl IntoIterator<Item = FlowId, IntoIter: Clone>,
+    ) -> Vec<FlowExplanation> {
+        let ids = ids.into_iter();
+        let flows = ids.filter_map(|id| {
+            let flow = self.registry.flow(id)?;
+            Some((id, flow, self.view.path(flow.ends, u64::from(id.0))))
+        });
+        let links: BTreeSet<LinkId> = flows.clone().flat_map(|(_, _, path)| path).collect();
+        // Once for all: there may be many flows, and many of the job.
+        let mut loads = self.loads(|link| links.contains(&link));
+        for load in loads.values_mut() {
+            self.sort(&mut load.flows);
+        }
+        flows.map(|(id, flow, path)| self.explain_one(id, flow, &path, &loads)).collect()
+    }
+
+    /// The heaviest flows first. Without a limit, a flow takes what it gets.
+    fn sort(&self, flows: &mut [FlowId]) {
+        flows.sort_by_cached_key(|id| {
+            let flow = self.registry.flow(*id);
+            let measured = flow.and_then(|flow| self.measured(flow));
+            let limit = flow.and_then(|flow| self.intended(*id, flow)).unwrap_or(Rate::MAX);
+            (core::cmp::Reverse((measured, limit)), *id)
+        });
+    }
+
+    fn explain_one(
+        &self,
+        id: FlowId,
+        flow: &Flow,
+        path: &[LinkId],
+        loads: &BTreeMap<LinkId, Load>,
+    ) -> FlowExplanation {
         // How full a link is, in parts of its capacity; then how many share it.
         let fullness = |link: &&LinkId| {
             let capacity = self.view.network.topology().link(**link).spec.capacity.as_bps();
@@ -516,32 +546,25 @@ impl Answers<'_> {
         };
         let fullest = path.iter().rev().max_by_key(fullness);
         let bottleneck = fullest.map(|link| self.bottleneck(*link, id, &loads[link]));
-        Some(FlowExplanation {
+        FlowExplanation {
             flow: self.flow_status(id, flow),
             declared_ns: flow.since,
-            since_ns: intention.since,
+            since_ns: self.desired.intention(id).since,
             why: self.why(id, flow, path.is_empty(), bottleneck.as_ref()),
             by: self.by(id, flow),
             path: path.iter().map(|link| self.view.link_name(*link)).collect(),
             bottleneck,
-        })
+        }
     }
 
     fn bottleneck(&self, link: LinkId, id: FlowId, load: &Load) -> Bottleneck {
-        let others = load.flows.iter().filter(|other| **other != id);
-        let mut others: Vec<_> =
-            others.filter_map(|id| Some((*id, self.registry.flow(*id)?))).collect();
-        // Without a limit, a flow takes what it gets.
-        others.sort_by_key(|(id, flow)| {
-            let limit = self.intended(*id, flow).unwrap_or(Rate::MAX);
-            (core::cmp::Reverse((self.measured(flow), limit)), *id)
-        });
-        let more = others.len().saturating_sub(RIVALS);
-        let rivals = others.into_iter().take(RIVALS).map(|(id, flow)| {
+        let others = load.flows.iter().filter(|other| **other != id).take(RIVALS);
+        let rivals = others.filter_map(|id| {
+            let flow = self.registry.flow(*id)?;
             let [application, job, name] = self.registry.name_of(flow);
-            let intended_bps = self.intended(id, flow);
+            let intended_bps = self.intended(*id, flow);
             let measured_bps = self.measured(flow);
-            Rival { application, job, flow: name, intended_bps, measured_bps }
+            Some(Rival { application, job, flow: name, intended_bps, measured_bps })
         });
         Bottleneck {
             link: self.view.link_name(link),
@@ -549,7 +572,7 @@ impl Answers<'_> {
             limited_bps: load.limited,
             measured_bps: load.measured,
             rivals: rivals.collect(),
-            more,
+            more: load.flows.len().saturating_sub(1 + RIVALS),
         }
     }
 
