@@ -28,9 +28,9 @@ public final class Trucking {
     private static final String COMBINER = "combiner";
     private static final String SINK = "sink";
     private static final String PIN = "watermaster.pin";
-    /** As good as no bound on what waits for a connection, octets; and the memory for it. */
+    /** As good as no bound on what waits for a connection, octets; and the memory that it waits in. */
     private static final int UNBOUNDED = Integer.MAX_VALUE;
-    private static final String MEMORY = "-XX:MaxDirectMemorySize=2g";
+    private static final String MEMORY = "-Xmx2g";
 
     private Trucking() {}
 
