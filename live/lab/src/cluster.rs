@@ -48,7 +48,7 @@ impl Process {
 
 /// How far an engine is.
 pub(crate) struct Progress {
-    /// For whom waits.
+    /// For who waits; what changes with every step.
     pub(crate) words: String,
     /// Whether all of it works.
     pub(crate) is_whole: bool,
@@ -97,8 +97,7 @@ impl<'a> Cluster<'a> {
                 fs::copy(jar, path(place).join(name))?;
             }
         }
-        let line =
-            |host| format!("{} {}\n", self.lab.blueprint.address(host), self.name(host));
+        let line = |host| format!("{} {}\n", self.lab.blueprint.address(host), self.name(host));
         let hosts: String = hosts.iter().copied().map(line).collect();
         fs::write(path(HOSTS), format!("127.0.0.1 localhost\n{hosts}"))
     }
@@ -193,7 +192,7 @@ impl<'a> Cluster<'a> {
             }
             if last.1.elapsed() > PATIENCE {
                 return Err(Error::Engine(format!(
-                    "for {} s there are {}; see {}",
+                    "nothing has changed for {} s: {}; see {}",
                     PATIENCE.as_secs(),
                     last.0,
                     self.folder.join("logs").display()

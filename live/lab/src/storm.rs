@@ -31,8 +31,8 @@ pub(crate) fn start(cluster: &mut Cluster<'_>, tell: &dyn Fn(&str)) -> Result<()
     // The others don't wait for it for long.
     cluster.wait(tell, |cluster| {
         let is_whole = registered(cluster)?.is_some();
-        let not_yet = if is_whole { "" } else { "no " };
-        Ok(Progress { words: format!("{not_yet}ZooKeeper"), is_whole })
+        let words = if is_whole { "ZooKeeper serves" } else { "ZooKeeper starts" };
+        Ok(Progress { words: words.into(), is_whole })
     })?;
     cluster.start(master, &["storm", "nimbus"])?;
     for host in &workers {
@@ -120,9 +120,9 @@ fn health(cluster: &Cluster<'_>) -> Result<Progress, Error> {
         TcpStream::connect_timeout(&nimbus, ANSWER).is_ok()
     };
     let all = cluster.workers.len();
-    let nimbus = if leads { "Nimbus" } else { "no Nimbus" };
+    let nimbus = if leads { "serves" } else { "starts" };
     Ok(Progress {
-        words: format!("{nimbus}, {supervisors} of {all} Supervisors"),
+        words: format!("Nimbus {nimbus}, {supervisors} of {all} Supervisors"),
         is_whole: leads && supervisors == all,
     })
 }
@@ -135,8 +135,7 @@ fn registered(cluster: &Cluster<'_>) -> Result<Option<String>, Error> {
 
 /// ZooKeeper's command `dump`: its sessions, and what ends with them, a path in each line.
 fn dump(address: Ipv4Addr) -> io::Result<String> {
-    let mut stream =
-        TcpStream::connect_timeout(&SocketAddr::from((address, ZOOKEEPER)), ANSWER)?;
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((address, ZOOKEEPER)), ANSWER)?;
     stream.set_read_timeout(Some(ANSWER))?;
     stream.write_all(b"dump")?;
     let mut answer = String::new();
