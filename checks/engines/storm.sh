@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154
-# Trucking IoT, for checks/engines.sh: the controller knows the topology's streams and their connections, the agent holds
-# them to rates, and tuples arrive.
+# Trucking IoT, for checks/engines.sh: the controller knows the topology's streams and their connections, the agent
+# holds them to rates, and tuples arrive.
 starting=" of 5 Supervisors"
 storm() {
     at h0 storm "$@"
@@ -11,7 +11,7 @@ await() {
     shift
     last=$(($(date +%s) + 900))
     until "$@"; do
-        [ "$(date +%s)" -lt $last ] || fail "$what: $(storm list; tail -n 20 /var/lib/watermaster-lab/"$name"/logs/*.out)"
+        [ "$(date +%s)" -lt $last ] || fail "$what: $(storm list; tail -n 20 "$folder"/engine/logs/*.out)"
         sleep 0.5
     done
 }

@@ -52,7 +52,7 @@ const STORM: Make = Make {
     example: "storm jar examples io.watermaster.examples.Trucking trucking",
     pom: include_str!("../../../plugins/engines/storm/pom.xml"),
     folder: "storm-2.8.3",
-    size: "140 MB",
+    size: "136 MB",
     plugin: "watermaster-storm",
     examples: Some("watermaster-storm-examples"),
 };

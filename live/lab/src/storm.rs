@@ -74,7 +74,7 @@ fn configuration(folder: &Path, master: &str, controller: &str) -> Value {
         "nimbus.thrift.port": NIMBUS,
         "supervisor.slots.ports": SLOTS,
         "storm.log4j2.conf.dir": folder.join("log4j2"),
-        "storm.metricstore.rocksdb.path": folder.join("data/metrics"),
+        "storm.metricstore.rocksdb.location": folder.join("data/metrics"),
         // A start of Java may take minutes on a busy machine, and pauses some seconds. ZooKeeper grants
         // sessions up to 60 s.
         "storm.zookeeper.session.timeout": 60_000,

@@ -29,8 +29,8 @@ record Settings(String name, double rate, int truck, int congestion, int combine
      */
     static Settings read(String... arguments) {
         if (arguments.length == 0 || !arguments[0].matches("[A-Za-z0-9_-]+")) {
-            throw new IllegalArgumentException("say NAME [KEY=VALUE …]; NAME has letters, digits, - and _, KEY is one of "
-                    + String.join(", ", KEYS));
+            throw new IllegalArgumentException("say NAME [KEY=VALUE …]; NAME has letters, digits, - and _, KEY is one"
+                    + " of " + String.join(", ", KEYS));
         }
         Map<String, String> given = new LinkedHashMap<>();
         for (String argument : Arrays.asList(arguments).subList(1, arguments.length)) {
