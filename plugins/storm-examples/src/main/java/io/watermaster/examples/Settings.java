@@ -36,7 +36,8 @@ record Settings(String name, double rate, int truck, int congestion, int combine
         for (String argument : Arrays.asList(arguments).subList(1, arguments.length)) {
             String[] parts = argument.split("=", 2);
             if (parts.length < 2 || !KEYS.contains(parts[0])) {
-                throw new IllegalArgumentException(argument + ": write KEY=VALUE; KEY is one of " + String.join(", ", KEYS));
+                throw new IllegalArgumentException(
+                        argument + ": write KEY=VALUE; KEY is one of " + String.join(", ", KEYS));
             }
             given.put(parts[0], parts[1]);
         }

@@ -85,10 +85,9 @@ final class Sink extends BaseRichBolt {
             // The nearest rank.
             worst = number(sorted[(int) Math.ceil(0.99 * sorted.length) - 1] / SECOND);
         }
-        return String.format(
-                "{\"time_s\": %s, \"tuples\": %d, \"throughput_tps\": %s, \"latency_mean_s\": %s, \"latency_p99_s\": %s}",
-                number(time.toNanos() / SECOND), sorted.length, number(sorted.length / (period.toNanos() / SECOND)), mean,
-                worst);
+        double rate = sorted.length / (period.toNanos() / SECOND);
+        return String.format("{\"time_s\": %s, \"tuples\": %d, \"throughput_tps\": %s, \"latency_mean_s\": %s,"
+                + " \"latency_p99_s\": %s}", number(time.toNanos() / SECOND), sorted.length, number(rate), mean, worst);
     }
 
     private static String number(double value) {

@@ -15,8 +15,9 @@ import org.apache.storm.utils.NimbusClient;
 import org.apache.storm.utils.Utils;
 
 /**
- * Trucking IoT of "On SDN-Enabled Online and Dynamic Bandwidth Allocation for Stream Analytics", section VI-A: combiners
- * join the status of trucks with the congestion of roads, two streams of unlike tuples, and a sink takes the results.
+ * Trucking IoT of "On SDN-Enabled Online and Dynamic Bandwidth Allocation for Stream Analytics", section VI-A:
+ * combiners join the status of trucks with the congestion of roads, two streams of unlike tuples, and a sink takes the
+ * results.
  *
  * <p>Each of its tasks has a worker of its own, so that a connection is a pair of tasks. Both sources are on the first
  * host, whose link they share; the sink is on the last, and a combiner on each host between. What the text leaves open
