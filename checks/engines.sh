@@ -1,6 +1,6 @@
 #!/bin/sh
-# Real engines in a lab, under controller and agent: Hadoop's daemons come up by one command, two sorts run there at once,
-# the controller knows their sizes, flows and connections, the agent holds them to rates, and nothing is left of it all.
+# Real engines in a lab, under controller and agent: each comes up by one command and does what its script in
+# checks/engines says, and nothing is left of it, nor of a start that is killed. checks/engines.sh [ENGINE…]
 # Needs root and Java; under sudo, the user's own toolchain builds. WATERMASTER=FILE takes a program that is built.
 set -eu
 cd "$(dirname "$0")/.."
@@ -8,6 +8,13 @@ if [ "$(id -u)" != 0 ]; then
     echo "engines: skipped: network namespaces and BPF need root; run sudo make engines"
     exit
 fi
+[ $# != 0 ] || set -- hadoop storm
+for engine in "$@"; do
+    [ -f "checks/engines/$engine.sh" ] || {
+        echo "engines: there is no $engine; name hadoop or storm, or none for all" >&2
+        exit 2
+    }
+done
 user=${SUDO_USER:-root}
 PATH=$PATH:$(getent passwd "$user" | cut -d: -f6)/.cargo/bin
 export PATH
@@ -21,7 +28,6 @@ if [ -z "${WATERMASTER-}" ]; then
     WATERMASTER=${CARGO_TARGET_DIR:-target}/quick/watermaster
 fi
 as_user mvn -q -B -f plugins/pom.xml install -DskipTests
-scenario=scenarios/engines/hadoop.toml
 name=engines$$
 folder=/run/watermaster/lab/$name
 work=$(mktemp -d)
@@ -32,19 +38,27 @@ fail() {
     echo "engines: $1" >&2
     exit 1
 }
-# Slow links, so that fetches take seconds.
+# Slow links, so that what crosses them takes seconds.
 up() {
-    "$WATERMASTER" lab up "$scenario" --engine hadoop --name "$name" --set "topology.access.capacity=3 Mbit/s"
+    "$WATERMASTER" lab up "scenarios/engines/$engine.toml" --engine "$engine" --name "$name" \
+        --set "topology.access.capacity=3 Mbit/s"
 }
-hadoop() {
-    "$WATERMASTER" lab shell "$name" h0 -- hadoop "$@"
+# HOST COMMAND…
+at() {
+    host=$1
+    shift
+    "$WATERMASTER" lab shell "$name" "$host" -- "$@"
 }
-# JOB of a client's log, once it has one
-job() {
-    sed -n 's/.*Running job: \(job_[0-9_]*\).*/\1/p' "$1"
-}
+# APPLICATION/JOB
 explain() {
-    "$WATERMASTER" explain "mapreduce/$1" --controller "unix:$folder/controller.sock" 2>&1 || true
+    "$WATERMASTER" explain "$1" --controller "unix:$folder/controller.sock" 2>&1 || true
+}
+# FILE…, of what explain said again and again
+rates() {
+    grep -h "enforced [0-9]" "$@" | sort | uniq -c | sort -rn | head -n 5 >"$work/held"
+    [ -s "$work/held" ] || fail "no flow was held to a rate"
+    echo "engines: rates that flows were held to, as often as they were seen:"
+    cat "$work/held"
 }
 # Nothing of the lab is left.
 gone() {
@@ -61,50 +75,26 @@ gone() {
     done
 }
 
-begin=$(date +%s)
-up
-echo "engines: two sorts of 30 MB at once"
-# A sort first reads so many records, which slow links would make long.
-few=-Dmapreduce.terasort.partitions.sample=3000
-hadoop jar examples teragen 300000 /in >"$work/teragen" 2>&1 || fail "teragen has failed: $(tail -n 20 "$work/teragen")"
-hadoop jar examples terasort "$few" /in /first >"$work/first" 2>&1 &
-first=$!
-hadoop jar examples terasort "$few" /in /second >"$work/second" 2>&1 &
-second=$!
-while kill -0 $first 2>/dev/null || kill -0 $second 2>/dev/null; do
-    for sort in first second; do
-        of=$(job "$work/$sort")
-        [ -z "$of" ] || explain "$of" >>"$work/$sort.explained"
+for engine in "$@"; do
+    begin=$(date +%s)
+    # What up tells while daemons start, and `try`, which fails where something is wrong.
+    # shellcheck source=/dev/null
+    . "checks/engines/$engine.sh"
+    echo "engines: $engine"
+    up
+    try
+    "$WATERMASTER" lab down "$name"
+    gone
+    echo "engines: a start of $engine that is killed"
+    up >"$work/up" 2>&1 &
+    killed=$!
+    until grep -q "$starting" "$work/up"; do
+        kill -0 $killed 2>/dev/null || fail "up has failed: $(cat "$work/up")"
+        sleep 0.1
     done
-    sleep 0.3
+    kill -9 $killed
+    ! grep -q fetching "$work/up" || fail "what was fetched was fetched again"
+    "$WATERMASTER" lab down "$name"
+    gone
+    echo "engines: $engine: $(($(date +%s) - begin)) s"
 done
-for sort in first second; do
-    wait "$([ $sort = first ] && echo $first || echo $second)" || fail "a sort has failed: $(tail -n 20 "$work/$sort")"
-    of=$(job "$work/$sort")
-    echo "engines: $of"
-    # 300,000 records of 100 octets, each with a length before its key and its value.
-    grep -q "^mapreduce/$of: 312[0-9]* bytes declared" "$work/$sort.explained" || fail "$of: sizes were not declared"
-    grep -q "^flow mapreduce/$of/m_" "$work/$sort.explained" || fail "$of: no fetch was declared"
-    grep -q "^  over 10\..*:13562 -> 10\." "$work/$sort.explained" || fail "$of: no fetch was found among the connections"
-    explain "$of" | grep -q "not known" || fail "$of is still known"
-done
-grep -h "enforced [0-9]" "$work"/*.explained | sort | uniq -c | sort -rn | head -n 5 >"$work/held"
-[ -s "$work/held" ] || fail "no fetch was held to a rate"
-echo "engines: rates that fetches were held to, as often as they were seen:"
-cat "$work/held"
-hadoop fs -cat /second/_SUCCESS >/dev/null 2>&1 || fail "the second sort left no result"
-"$WATERMASTER" lab down "$name"
-gone
-
-echo "engines: a start that is killed"
-up >"$work/up" 2>&1 &
-killed=$!
-until grep -q "DataNodes," "$work/up"; do
-    kill -0 $killed 2>/dev/null || fail "up has failed: $(cat "$work/up")"
-    sleep 0.1
-done
-kill -9 $killed
-! grep -q fetching "$work/up" || fail "what was fetched was fetched again"
-"$WATERMASTER" lab down "$name"
-gone
-echo "engines: $(($(date +%s) - begin)) s"

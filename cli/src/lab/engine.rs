@@ -10,10 +10,6 @@ use clap::ValueEnum;
 
 use crate::failure::{Failure, note};
 
-/// What Hadoop consists of, for Maven.
-const POM: &str = include_str!("../../../plugins/engines/hadoop/pom.xml");
-/// Its folder among the engines, by the version that the pom has.
-const HADOOP: &str = "hadoop-3.4.2";
 /// Lines of Maven's output that an error shows.
 const SHOWN: usize = 6;
 
@@ -21,40 +17,83 @@ const SHOWN: usize = 6;
 pub(super) enum Engine {
     /// Hadoop 3.4.2: HDFS, YARN and MapReduce, with Watermaster's plug-in
     Hadoop,
+    /// Storm 2.8.3, with Watermaster's plug-in
+    Storm,
 }
 
+/// What an engine is called, and is made of.
+struct Make {
+    name: &'static str,
+    /// A command to try first.
+    example: &'static str,
+    /// What it consists of, for Maven.
+    pom: &'static str,
+    /// Its folder among the engines, by the version that the pom has.
+    folder: &'static str,
+    /// How much is fetched.
+    size: &'static str,
+    /// Our jars for it.
+    plugin: &'static str,
+    examples: Option<&'static str>,
+}
+
+const HADOOP: Make = Make {
+    name: "Hadoop",
+    example: "hadoop jar examples teragen 30000 /in",
+    pom: include_str!("../../../plugins/engines/hadoop/pom.xml"),
+    folder: "hadoop-3.4.2",
+    size: "93 MB",
+    plugin: "watermaster-hadoop",
+    examples: None,
+};
+
+const STORM: Make = Make {
+    name: "Storm",
+    example: "storm jar examples io.watermaster.examples.Trucking trucking",
+    pom: include_str!("../../../plugins/engines/storm/pom.xml"),
+    folder: "storm-2.8.3",
+    size: "136 MB",
+    plugin: "watermaster-storm",
+    examples: Some("watermaster-storm-examples"),
+};
+
 impl Engine {
+    const fn make(self) -> &'static Make {
+        match self {
+            Self::Hadoop => &HADOOP,
+            Self::Storm => &STORM,
+        }
+    }
+
     pub(super) const fn in_lab(self) -> ::lab::Engine {
         match self {
             Self::Hadoop => ::lab::Engine::Hadoop,
+            Self::Storm => ::lab::Engine::Storm,
         }
     }
 
     pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Hadoop => "Hadoop",
-        }
+        self.make().name
     }
 
     /// A command to try first.
     pub(super) const fn example(self) -> &'static str {
-        match self {
-            Self::Hadoop => "hadoop jar examples teragen 30000 /in",
-        }
+        self.make().example
     }
 
     /// What it needs; what isn't on this machine yet is fetched.
     pub(super) fn parts(self) -> Result<Parts, Failure> {
-        let Self::Hadoop = self;
-        let plugin = plugin("watermaster-hadoop")?;
+        let make = self.make();
+        let plugin = jar(make.plugin)?;
+        let examples = make.examples.map(jar).transpose()?;
         let java = java()?;
-        let libraries = libraries(HADOOP, POM, "93 MB")?;
-        Ok(Parts { libraries, plugin, java })
+        let libraries = libraries(make)?;
+        Ok(Parts { libraries, plugin, examples, java })
     }
 }
 
-/// A plug-in's jar, in the local Maven repository.
-fn plugin(name: &str) -> Result<PathBuf, Failure> {
+/// A jar of ours, in the local Maven repository.
+fn jar(name: &str) -> Result<PathBuf, Failure> {
     let version = env!("CARGO_PKG_VERSION");
     let path = format!(".m2/repository/io/watermaster/{name}/{version}/{name}-{version}.jar");
     let homes = [env::home_dir(), home_before_sudo()];
@@ -63,7 +102,7 @@ fn plugin(name: &str) -> Result<PathBuf, Failure> {
     jars.iter().find(|jar| jar.is_file()).cloned().ok_or_else(|| {
         let places: Vec<String> = jars.iter().map(|jar| jar.display().to_string()).collect();
         Failure::misused(format_args!(
-            "there is no plug-in {}; run make plugins in Watermaster's sources, which makes it",
+            "there is no {}; run make plugins in Watermaster's sources, which makes it",
             places.join(" or ")
         ))
     })
@@ -96,8 +135,9 @@ fn find(program: &str) -> Option<PathBuf> {
     env::split_paths(&paths).map(|path| path.join(program)).find(|file| file.is_file())
 }
 
-/// The folder of jars for a pom, which are fetched unless they are there already.
-fn libraries(name: &str, pom: &str, size: &str) -> Result<PathBuf, Failure> {
+/// The folder of an engine's jars, which are fetched unless they are there already.
+fn libraries(make: &Make) -> Result<PathBuf, Failure> {
+    let Make { pom, folder: name, size, .. } = *make;
     let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = caches.or_else(|| env::home_dir().map(|home| home.join(".cache")));
     let Some(caches) = caches else {
@@ -161,7 +201,10 @@ mod tests {
 
     #[test]
     fn the_folder_has_the_version_of_the_pom() {
-        let version = HADOOP.strip_prefix("hadoop-").unwrap();
-        assert!(POM.contains(&format!("<hadoop.version>{version}</hadoop.version>")));
+        for make in [&HADOOP, &STORM] {
+            let (name, version) = make.folder.split_once('-').unwrap();
+            let line = format!("<{name}.version>{version}</{name}.version>");
+            assert!(make.pom.contains(&line), "{line}");
+        }
     }
 }

@@ -1,16 +1,10 @@
 //! Starting an engine in a lab.
 
-use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::Path;
-
 use model::NodeId;
 
-use crate::place::{self, HOSTS, Parts};
-use crate::{Engine, Error, Lab, hadoop};
-
-/// The link to an engine's folder in its lab's.
-const LINK: &str = "engine";
+use crate::cluster::Cluster;
+use crate::place::Parts;
+use crate::{Engine, Error, Lab, hadoop, storm};
 
 impl Lab {
     /// Starts an engine, which the daemons govern that were started before. `tell` hears how far it is.
@@ -32,26 +26,14 @@ impl Lab {
         }
         self.journal.engine = Some(engine);
         self.journal.write()?;
-        let folder = place::folder(&self.journal.name);
-        self.lay(&folder)
-            .map_err(|error| Error::Engine(format!("{}: {error}", folder.display())))?;
+        let mut cluster = Cluster::new(self, parts)?;
         match engine {
-            Engine::Hadoop => hadoop::start(self, &folder, parts, tell),
+            Engine::Hadoop => hadoop::start(&mut cluster, tell),
+            Engine::Storm => storm::start(&mut cluster, tell),
         }
     }
 
     pub(crate) fn host_name(&self, host: NodeId) -> &str {
         &self.blueprint.topology.nodes()[host.index()].name
-    }
-
-    /// Makes the engine's folder anew.
-    fn lay(&self, folder: &Path) -> std::io::Result<()> {
-        // What a lab left that ended with the machine.
-        let _ = fs::remove_dir_all(folder);
-        fs::create_dir_all(folder)?;
-        symlink(folder, self.folder().join(LINK))?;
-        let line = |host| format!("{} {}\n", self.blueprint.address(host), self.host_name(host));
-        let hosts: String = self.blueprint.topology.hosts().map(line).collect();
-        fs::write(folder.join(HOSTS), format!("127.0.0.1 localhost\n{hosts}"))
     }
 }

@@ -1,261 +1,83 @@
-//! Hadoop in a lab: the real daemons of HDFS and YARN, each a process at its host, among those whose
-//! connections the lab's agent governs.
-//!
-//! The first host is the master; all others are workers, and so is the first where there are no more than
-//! two. Everything is sized for a small machine.
+//! Hadoop in a lab: the real daemons of HDFS and YARN.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-use std::os::unix::fs::{PermissionsExt as _, symlink};
-use std::path::{Path, PathBuf};
-use std::process::Child;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
-use model::NodeId;
 use serde_json::Value;
 
-use crate::cgroup::TRAFFIC;
-use crate::daemons::tail;
-use crate::namespace::Inside;
-use crate::place::{self, COMMANDS, HOST, Parts};
-use crate::{Error, Lab, cgroup};
+use crate::Error;
+use crate::cluster::{ANSWER, Cluster, Progress};
+use crate::place::HOST;
 
 /// All of Hadoop's commands in one script.
 const SCRIPT: &str = include_str!("hadoop.sh");
 const NAMES: [&str; 4] = ["hadoop", "hdfs", "yarn", "mapred"];
-/// How long nothing may change until all works: a start of Java may take minutes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(900);
-/// Time between two looks.
-const LOOK: Duration = Duration::from_millis(500);
-/// How long one answer may take.
-const ANSWER: Duration = Duration::from_secs(30);
-/// Lines of a log that an error shows: Java tells why it ends, then how it got there.
-const SHOWN: usize = 30;
 /// Ports of the masters' web servers.
 const HDFS: u16 = 9870;
 const YARN: u16 = 8088;
 
-/// A kind of daemon, by its command.
-#[derive(Clone, Copy, Debug)]
-enum Role {
-    NameNode,
-    ResourceManager,
-    DataNode,
-    NodeManager,
+/// Starts all daemons, the masters first: those who don't find them wait some time. Returns when they work
+/// together.
+pub(crate) fn start(cluster: &mut Cluster<'_>, tell: &dyn Fn(&str)) -> Result<(), Error> {
+    cluster.fill(|cluster| lay(cluster))?;
+    tell(&format!(
+        "starting NameNode and ResourceManager at {}, DataNodes and NodeManagers at {}",
+        cluster.name(cluster.master),
+        cluster.worker_names().join(", ")
+    ));
+    let (master, workers) = (cluster.master, cluster.workers.clone());
+    cluster.start(master, &["hadoop", "resourcemanager"])?;
+    cluster.finish(master, &["hadoop", "namenode", "-format"])?;
+    cluster.start(master, &["hadoop", "namenode"])?;
+    for daemon in ["nodemanager", "datanode"] {
+        for host in &workers {
+            cluster.start(*host, &["hadoop", daemon])?;
+        }
+    }
+    cluster.wait(tell, health)
 }
 
-impl Role {
-    const fn command(self) -> &'static str {
-        match self {
-            Self::NameNode => "namenode",
-            Self::ResourceManager => "resourcemanager",
-            Self::DataNode => "datanode",
-            Self::NodeManager => "nodemanager",
-        }
+/// Commands and configuration.
+fn lay(cluster: &Cluster<'_>) -> io::Result<()> {
+    let folder = &cluster.folder;
+    // The servers want a folder of pages each, though it be empty.
+    for server in ["hdfs", "datanode"] {
+        fs::create_dir_all(folder.join("etc/webapps").join(server))?;
     }
+    cluster.provide(&NAMES, SCRIPT)?;
+    let controller = cluster.lab.controller().to_string();
+    let master = cluster.name(cluster.master);
+    let path = folder.display().to_string();
+    for (file, properties) in sites(&path, master, cluster.workers.len(), &controller) {
+        fs::write(folder.join("etc").join(file), document(&properties))?;
+    }
+    let log = "log4j.rootLogger=INFO,console\n\
+               log4j.appender.console=org.apache.log4j.ConsoleAppender\n\
+               log4j.appender.console.target=System.err\n\
+               log4j.appender.console.layout=org.apache.log4j.PatternLayout\n\
+               log4j.appender.console.layout.ConversionPattern=%d{HH:mm:ss} %p %c{2}: %m%n\n";
+    fs::write(folder.join("etc/log4j.properties"), log)
 }
 
-/// A process and where it logs.
-struct Process {
-    child: Child,
-    what: String,
-    log: PathBuf,
-}
-
-impl Process {
-    /// How it ended, if it did.
-    fn ended(&mut self) -> Result<Option<std::process::ExitStatus>, Error> {
-        self.child.try_wait().map_err(|error| Error::Engine(format!("{}: {error}", self.what)))
-    }
-
-    fn fault(&self, why: &str) -> Error {
-        Error::Engine(format!("{} {why}\n{}", self.what, tail(&self.log, SHOWN)))
-    }
-}
-
-/// The cluster while it comes to life.
-struct Cluster<'a> {
-    lab: &'a Lab,
-    folder: &'a Path,
-    traffic: PathBuf,
-    master: NodeId,
-    workers: Vec<NodeId>,
-    processes: Vec<Process>,
-}
-
-/// How much of a cluster works.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Health {
-    /// HDFS can be written to.
-    writable: bool,
-    /// DataNodes that live.
-    data: u64,
-    /// NodeManagers that run.
-    nodes: u64,
-}
-
-/// Starts all daemons; returns when they work together.
-pub(crate) fn start(
-    lab: &mut Lab,
-    folder: &Path,
-    parts: &Parts,
-    tell: &dyn Fn(&str),
-) -> Result<(), Error> {
-    let traffic = lab.group()?.join(TRAFFIC);
-    let hosts: Vec<NodeId> = lab.blueprint.topology.hosts().collect();
-    let Some(master) = hosts.first().copied() else {
-        return Err(Error::Engine("the topology has no host".into()));
-    };
-    let workers = workers(&hosts).to_vec();
-    let mut cluster = Cluster { lab, folder, traffic, master, workers, processes: Vec::new() };
-    cluster
-        .lay(parts)
-        .map_err(|error| Error::Engine(format!("{} can't be filled: {error}", folder.display())))?;
-    cluster.launch(tell)?;
-    cluster.wait(tell)
-}
-
-/// Those of the hosts that store and compute.
-fn workers(hosts: &[NodeId]) -> &[NodeId] {
-    if hosts.len() > 2 { &hosts[1..] } else { hosts }
-}
-
-impl Cluster<'_> {
-    /// Fills the folder: configuration, commands, and links to what they consist of.
-    fn lay(&self, parts: &Parts) -> io::Result<()> {
-        let path = |name: &str| self.folder.join(name);
-        for name in [COMMANDS, "plugin", "logs", "data", "tmp"] {
-            fs::create_dir(path(name))?;
-        }
-        // The servers want a folder of pages each, though it be empty.
-        for server in ["hdfs", "datanode"] {
-            fs::create_dir_all(path("etc/webapps").join(server))?;
-        }
-        symlink(&parts.libraries, path("lib"))?;
-        symlink(&parts.java, path("java"))?;
-        fs::copy(&parts.plugin, path("plugin/watermaster-hadoop.jar"))?;
-        for name in NAMES {
-            let file = path(COMMANDS).join(name);
-            fs::write(&file, SCRIPT)?;
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
-        }
-        let folder = self.folder.display().to_string();
-        let controller = self.lab.controller().to_string();
-        let sites =
-            sites(&folder, self.lab.host_name(self.master), self.workers.len(), &controller);
-        for (file, properties) in sites {
-            fs::write(path("etc").join(file), document(&properties))?;
-        }
-        let log = "log4j.rootLogger=INFO,console\n\
-                   log4j.appender.console=org.apache.log4j.ConsoleAppender\n\
-                   log4j.appender.console.target=System.err\n\
-                   log4j.appender.console.layout=org.apache.log4j.PatternLayout\n\
-                   log4j.appender.console.layout.ConversionPattern=%d{HH:mm:ss} %p %c{2}: %m%n\n";
-        fs::write(path("etc/log4j.properties"), log)
-    }
-
-    /// Starts a command of Hadoop at a host.
-    fn spawn(&self, host: NodeId, role: Role, more: &[&str]) -> Result<Process, Error> {
-        let name = self.lab.host_name(host);
-        let mut command = place::at(&self.lab.journal, name);
-        command.arg(self.folder.join(COMMANDS).join("hadoop")).arg(role.command()).args(more);
-        command.current_dir(self.folder);
-        let what = [&[role.command()], more].concat().join(" ");
-        let log = format!("{name}-{}{}.out", role.command(), more.concat());
-        let log = self.folder.join("logs").join(log);
-        let child = cgroup::spawn(&self.traffic, &command, &log)?;
-        Ok(Process { child, what: format!("{what} at {name}"), log })
-    }
-
-    /// Starts all, the masters first: those who don't find them wait some time.
-    fn launch(&mut self, tell: &dyn Fn(&str)) -> Result<(), Error> {
-        let master = self.master;
-        let names: Vec<&str> = self.workers.iter().map(|host| self.lab.host_name(*host)).collect();
-        tell(&format!(
-            "starting NameNode and ResourceManager at {}, DataNodes and NodeManagers at {}",
-            self.lab.host_name(master),
-            names.join(", ")
-        ));
-        self.processes.push(self.spawn(master, Role::ResourceManager, &[])?);
-        let mut format = self.spawn(master, Role::NameNode, &["-format"])?;
-        let status = loop {
-            self.check()?;
-            if let Some(status) = format.ended()? {
-                break status;
-            }
-            sleep(LOOK);
-        };
-        if !status.success() {
-            return Err(format.fault("has failed"));
-        }
-        self.processes.push(self.spawn(master, Role::NameNode, &[])?);
-        for role in [Role::NodeManager, Role::DataNode] {
-            for host in self.workers.clone() {
-                self.processes.push(self.spawn(host, role, &[])?);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether all that were started still run.
-    fn check(&mut self) -> Result<(), Error> {
-        for process in &mut self.processes {
-            if let Some(status) = process.ended()? {
-                return Err(process.fault(&format!("has ended ({status})")));
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits until all works.
-    fn wait(&mut self, tell: &dyn Fn(&str)) -> Result<(), Error> {
-        let all = self.workers.len() as u64;
-        let mut last = (Health::default(), Instant::now());
-        loop {
-            self.check()?;
-            let now = self.health()?;
-            if now != last.0 {
-                let lock = if now.writable { "" } else { ", safe mode" };
-                tell(&format!(
-                    "{} of {all} DataNodes{lock}, {} of {all} NodeManagers",
-                    now.data, now.nodes
-                ));
-                last = (now, Instant::now());
-            }
-            if now == (Health { writable: true, data: all, nodes: all }) {
-                return Ok(());
-            }
-            if last.1.elapsed() > PATIENCE {
-                let what = format!(
-                    "after {} s there are {} of {all} DataNodes and {} of {all} NodeManagers; see {}",
-                    PATIENCE.as_secs(),
-                    now.data,
-                    now.nodes,
-                    self.folder.join("logs").display()
-                );
-                return Err(Error::Engine(what));
-            }
-            sleep(LOOK);
-        }
-    }
-
-    /// What the masters say; who doesn't answer yet knows nobody.
-    fn health(&self) -> Result<Health, Error> {
-        let _inside = Inside::enter(&self.lab.namespace(self.master))?;
-        let address = self.lab.blueprint.address(self.master);
-        let state = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState";
-        let state = get(address, HDFS, state).unwrap_or_default();
-        let state = &state["beans"][0];
-        let nodes = get(address, YARN, "/ws/v1/cluster/nodes?states=RUNNING").unwrap_or_default();
-        Ok(Health {
-            writable: state["FSState"] == "Operational",
-            data: state["NumLiveDataNodes"].as_u64().unwrap_or_default(),
-            nodes: nodes["nodes"]["node"].as_array().map_or(0, |nodes| nodes.len() as u64),
-        })
-    }
+/// What the masters say; who doesn't answer yet knows nobody.
+fn health(cluster: &Cluster<'_>) -> Result<Progress, Error> {
+    let _inside = cluster.enter_master()?;
+    let address = cluster.lab.blueprint.address(cluster.master);
+    let state = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState";
+    let state = get(address, HDFS, state).unwrap_or_default();
+    let state = &state["beans"][0];
+    let is_writable = state["FSState"] == "Operational";
+    let data = state["NumLiveDataNodes"].as_u64().unwrap_or_default();
+    let nodes = get(address, YARN, "/ws/v1/cluster/nodes?states=RUNNING").unwrap_or_default();
+    let nodes = nodes["nodes"]["node"].as_array().map_or(0, |nodes| nodes.len() as u64);
+    let all = cluster.workers.len() as u64;
+    let lock = if is_writable { "" } else { ", safe mode" };
+    Ok(Progress {
+        words: format!("{data} of {all} DataNodes{lock}, {nodes} of {all} NodeManagers"),
+        is_whole: is_writable && data == all && nodes == all,
+    })
 }
 
 /// Asks a server of Hadoop for JSON.
@@ -374,14 +196,6 @@ fn document(properties: &Properties) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_first_host_works_too_where_there_are_few() {
-        let hosts = [NodeId(1), NodeId(2), NodeId(3)];
-        assert_eq!(workers(&hosts), &hosts[1..]);
-        assert_eq!(workers(&hosts[..2]), &hosts[..2]);
-        assert_eq!(workers(&hosts[..1]), &hosts[..1]);
-    }
 
     #[test]
     fn jobs_declare_to_the_controller_of_the_lab() {

@@ -32,6 +32,8 @@ pub enum Phase {
 pub enum Engine {
     /// Hadoop: HDFS, YARN and MapReduce, with the plug-in that declares its jobs.
     Hadoop,
+    /// Storm: with the plug-in that pins and declares its topologies.
+    Storm,
 }
 
 /// A process: its number and start time, so that a reused number doesn't match.

@@ -13,6 +13,7 @@
 
 mod blueprint;
 mod cgroup;
+mod cluster;
 mod configuration;
 mod daemons;
 mod delivery;
@@ -33,6 +34,7 @@ mod place;
 mod probe;
 mod ready;
 mod socket;
+mod storm;
 mod transport;
 mod world;
 

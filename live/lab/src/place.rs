@@ -25,6 +25,8 @@ pub struct Parts {
     pub libraries: PathBuf,
     /// The jar of the plug-in.
     pub plugin: PathBuf,
+    /// The jar of our own applications, where there are such.
+    pub examples: Option<PathBuf>,
     /// The home of Java.
     pub java: PathBuf,
 }
