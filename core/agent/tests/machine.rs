@@ -295,6 +295,9 @@ fn whichever_command_fails_it_is_reported() {
 fn what_fails_is_reported_and_the_rest_is_done() {
     let mut host = Host::new();
     let unknown = Connection { source: ([10, 0, 0, 1], 0).into(), ..connection(1) };
+    let unlocated = Command::Prioritize { connection: unknown, priority: 1 };
+    let (node, interface) = ("s1".into(), "eth0".into());
+    let unheard = Command::Window { node, interface, connection: Some(unknown), cap: Some(CAP) };
     let unknown = Command::Pace { connection: unknown, rate_bps: Some(RATE) };
     let (node, interface) = ("s1".into(), "eth7".into());
     let nowhere = Command::Window { node, interface, connection: None, cap: Some(CAP) };
@@ -303,7 +306,7 @@ fn what_fails_is_reported_and_the_rest_is_done() {
     let full = pace(5, Some(RATE));
     let at_once = queue(Thresholds { recovery: Span::ZERO, ..THRESHOLDS });
     let [still, fast] = [7, 40_000_000_000].map(|bps| pace(1, Some(Rate::from_bps(bps))));
-    let refused = [unknown, nowhere, falling, deep, at_once, still, fast];
+    let refused = [unknown, unlocated, unheard, nowhere, falling, deep, at_once, still, fast];
     let commands: Vec<_> = refused
         .iter()
         .cloned()
@@ -320,7 +323,7 @@ fn what_fails_is_reported_and_the_rest_is_done() {
         .collect();
     let commands: Vec<_> = failed.iter().map(|(command, _)| command.clone()).collect();
     assert_eq!(commands, [&refused[..], &[full]].concat());
-    let parts = ["port", "eth7", "rise", "rise", "rise", "held", "held", "full"];
+    let parts = ["port", "port", "port", "eth7", "rise", "rise", "rise", "held", "held", "full"];
     for ((_, reason), part) in failed.iter().zip(parts) {
         assert!(reason.contains(part), "{reason}");
     }

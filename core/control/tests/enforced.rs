@@ -161,6 +161,7 @@ fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
     let why = shown(&rig);
     assert_eq!(why.flow.measured_bps, None);
     assert!(why.by.contains("sees no such connection"), "{}", why.by);
+    assert_eq!(why.flow.enforced_bps, None);
 }
 
 /// One connection that isn't the agent's doesn't silence it.

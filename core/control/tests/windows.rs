@@ -386,6 +386,46 @@ fn an_agent_that_reconnects_is_told_its_windows() {
 }
 
 #[test]
+fn an_agent_that_reconnects_is_told_its_classes() {
+    let mut rig = Rig::with_a_flow();
+    rig.decided([Directive::Prioritize { flow: FLOW, priority: 2 }]);
+    rig.told(Input::AgentGone(rig.channel));
+    rig.kernel.abandon();
+    rig.agent = machine().after(rig.kernel.leases().clone(), rig.kernel.granted());
+    assert_eq!(rig.kernel.class(rig.now, PORT, &connection(1)), None);
+    rig.connect();
+    assert_eq!(rig.kernel.class(rig.now, PORT, &connection(1)), Some(2));
+}
+
+/// A flow whose port nobody knew has its window as soon as its connection is seen.
+#[test]
+fn a_connection_that_joins_has_its_flows_window() {
+    let mut rig = Rig::with_a_flow();
+    let declaration = Declaration::FlowRequest {
+        job: "sort".into(),
+        flow: "2".into(),
+        connection: connection(0),
+        processes: Processes::default(),
+        bytes: None,
+    };
+    rig.told(Input::Declared { application: "app", declaration: &declaration });
+    assert_eq!(rig.decided([window(Some(FlowId(1)), Some(NARROW))]), []);
+    let connections = vec![ConnectionReport {
+        connection: connection(7),
+        delivered_bytes: Bytes::ZERO,
+        unsent_bytes: Bytes::new(1_000),
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::ZERO,
+        retransmissions: 0,
+        processes: Vec::new(),
+    }];
+    let report = Report::Connections { sampled_ns: rig.now, connections };
+    let commands = [windowed(Some(connection(7)), Some(NARROW))];
+    assert_eq!(rig.told(Input::Reported(rig.channel, &report)), commands);
+    assert_eq!((rig.cap(7), rig.cap(1)), (Some(NARROW), None));
+}
+
+#[test]
 fn a_window_that_fails_is_shown_as_that_until_it_stands() {
     let mut rig = Rig::with_a_flow();
     let problem = "agent left: a window at s0 eth0 is not enforced: no room";

@@ -134,3 +134,19 @@ pub async fn identify(
     let identity = Identity::of_certificate(shown).map_err(|error| error.to_string())?;
     Ok((Box::new(stream), Some(identity)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_is_replaced_only_where_nobody_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("controller.sock");
+        let first = unix(&path).unwrap();
+        let refused = unix(&path).err().map(|error| error.to_string()).unwrap();
+        assert!(refused.contains("is another controller running there?"), "{refused}");
+        drop(first);
+        assert!(unix(&path).is_ok(), "a dead controller's");
+    }
+}

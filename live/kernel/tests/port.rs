@@ -276,6 +276,25 @@ fn a_connection_whose_opening_was_missed_is_left_alone() {
     assert_eq!((counters.rewritten, flow().unwrap().scale), (0, None), "{counters:?}");
 }
 
+/// Buffers may be larger than what is counted; packets beyond that find no room.
+#[test]
+fn a_queue_counts_4095_packets_at_most() {
+    if !root() {
+        return;
+    }
+    let mut switch = Switch::new().unwrap();
+    let options = PortOptions { attachment: Attachment::Best, ..PortOptions::default() };
+    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    let mut port = switch.port(number).unwrap();
+    let buffer = Buffer::Unlimited;
+    port.watch(Some(Watch { buffer, ..watch(Rate::from_bps(1_000)) })).unwrap();
+    let frame = packet(true, false, |_| {});
+    for _ in 0..4_200 {
+        port.pass_out(&frame).unwrap();
+    }
+    assert_eq!((port.queue().unwrap().packets, port.counters().unwrap().over), (4_095, 105));
+}
+
 #[test]
 fn openings_and_endings_are_told_once() {
     if !root() {
