@@ -1,19 +1,26 @@
-package io.watermaster.storm;
+package io.watermaster.client;
 
-import io.watermaster.client.Declaration;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BooleanSupplier;
 import java.util.function.Consumer;
 
-/** Stands for a client, and keeps what the hooks declare. */
-final class Declared implements Consumer<Declaration> {
+/** Stands for a client in tests of plug-ins, and keeps what their hooks declare. */
+public final class Declared implements Consumer<Declaration>, AutoCloseable {
     private final List<Declaration> all = new CopyOnWriteArrayList<>();
     private final boolean isBroken;
+    private final Consumer<Consumer<Declaration>> place;
 
     /** One that is broken throws at everything. */
-    Declared(boolean isBroken) {
+    public Declared(boolean isBroken) {
+        this(isBroken, stand -> {});
+    }
+
+    /** One that is put into the place of a process's client, until it is closed. */
+    public Declared(boolean isBroken, Consumer<Consumer<Declaration>> place) {
         this.isBroken = isBroken;
+        this.place = place;
+        place.accept(this);
     }
 
     @Override
@@ -24,16 +31,21 @@ final class Declared implements Consumer<Declaration> {
         }
     }
 
-    List<Declaration> all() {
+    public List<Declaration> all() {
         return List.copyOf(all);
     }
 
-    <T extends Declaration> List<T> of(Class<T> kind) {
+    public <T extends Declaration> List<T> of(Class<T> kind) {
         return all.stream().filter(kind::isInstance).map(kind::cast).toList();
     }
 
+    @Override
+    public void close() {
+        place.accept(null);
+    }
+
     /** Waits for a condition; fails where it isn't fulfilled within a minute. */
-    static void until(String what, BooleanSupplier condition) throws InterruptedException {
+    public static void until(String what, BooleanSupplier condition) throws InterruptedException {
         long end = System.nanoTime() + 60_000_000_000L;
         while (!condition.getAsBoolean()) {
             if (System.nanoTime() > end) {
