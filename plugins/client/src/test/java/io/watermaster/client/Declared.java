@@ -44,9 +44,9 @@ public final class Declared implements Consumer<Declaration>, AutoCloseable {
         place.accept(null);
     }
 
-    /** Waits for a condition; fails where it isn't fulfilled within a minute. */
+    /** Waits for a condition; fails where it isn't fulfilled within five minutes. */
     public static void until(String what, BooleanSupplier condition) throws InterruptedException {
-        long end = System.nanoTime() + 60_000_000_000L;
+        long end = System.nanoTime() + 300_000_000_000L;
         while (!condition.getAsBoolean()) {
             if (System.nanoTime() > end) {
                 throw new AssertionError("never: " + what);

@@ -2,10 +2,10 @@ package io.watermaster.spark;
 
 import static io.watermaster.client.Declared.until;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.watermaster.client.Controller;
 import io.watermaster.client.Declaration;
 import io.watermaster.client.Declaration.FlowComplete;
 import io.watermaster.client.Declaration.FlowRequest;
@@ -15,13 +15,10 @@ import io.watermaster.client.Declaration.Portion;
 import io.watermaster.client.Declaration.Size;
 import io.watermaster.client.Declaration.TaskHost;
 import io.watermaster.client.Declared;
-import java.io.IOException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -31,47 +28,65 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.spark.HashPartitioner;
 import org.apache.spark.ShuffleDependency;
-import org.apache.spark.SparkConf;
 import org.apache.spark.api.java.JavaFutureAction;
 import org.apache.spark.api.java.JavaPairRDD;
 import org.apache.spark.api.java.JavaSparkContext;
-import org.apache.spark.api.plugin.DriverPlugin;
-import org.apache.spark.api.plugin.ExecutorPlugin;
-import org.apache.spark.api.plugin.SparkPlugin;
 import org.apache.spark.executor.TaskMetrics;
 import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.storage.BlockManagerId;
+import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import scala.Tuple2;
 
-/** Applications of Spark with executors of their own, which are processes on this machine. */
+/** Shuffles of an application whose executors are processes of their own. */
 class ClusterTest {
-    private static final int MAPS = 6;
-    private static final int REDUCES = 3;
     private static final int FIRST_REDUCE = 1_000_000_000;
+
+    private static Declared declared;
+    private static JavaSparkContext context;
 
     @TempDir
     Path folder;
+    /** The jobs that the next two shuffles are. */
+    private String first;
+    private String second;
 
-    /** The plug-in with a driver that declares to the test. */
-    public static final class Plugin implements SparkPlugin {
-        private static Declared declared;
-
-        @Override
-        public DriverPlugin driverPlugin() {
-            return new DeclaringPlugin(declared).driverPlugin();
-        }
-
-        @Override
-        public ExecutorPlugin executorPlugin() {
-            return new DeclaringPlugin().executorPlugin();
-        }
+    @BeforeAll
+    static void start() throws Exception {
+        declared = new Declared(false);
+        StandIn.declared = declared;
+        context = new JavaSparkContext(Words.configuration().set("spark.plugins", StandIn.class.getName())
+                .set("spark.watermaster.controller", "unix:/the/test/itself"));
     }
 
-    /** What the engine itself counts. */
+    @AfterAll
+    static void end() {
+        context.close();
+    }
+
+    @BeforeEach
+    void prepare() throws InterruptedException {
+        // The driver is the third.
+        until("both executors are there", () -> context.sc().getExecutorMemoryStatus().size() == 3);
+        int number = context.sc().newShuffleId();
+        first = context.sc().applicationId() + "-shuffle-" + (number + 1);
+        second = context.sc().applicationId() + "-shuffle-" + (number + 2);
+    }
+
+    /** What was declared of a job. */
+    private static List<Declaration> of(String job) {
+        return declared.all().stream().filter(said -> said.job().equals(job)).toList();
+    }
+
+    private static <T extends Declaration> List<T> of(String job, Class<T> kind) {
+        return of(job).stream().filter(kind::isInstance).map(kind::cast).toList();
+    }
+
+    /** What the engine itself counts, by tasks as they are declared. */
     private static final class Counted extends SparkListener {
         private final Map<Integer, Long> written = new ConcurrentHashMap<>();
         private final Map<Integer, Long> fetched = new ConcurrentHashMap<>();
@@ -79,264 +94,150 @@ class ClusterTest {
 
         @Override
         public void onTaskEnd(SparkListenerTaskEnd event) {
-            int task = event.taskInfo().partitionId() + (event.stageId() == 0 ? 0 : FIRST_REDUCE);
             TaskMetrics metrics = event.taskMetrics();
-            written.put(task, metrics.shuffleWriteMetrics().bytesWritten());
+            long octets = metrics.shuffleWriteMetrics().bytesWritten();
+            int task = event.taskInfo().partitionId() + (octets > 0 ? 0 : FIRST_REDUCE);
+            written.put(task, octets);
             fetched.put(task, metrics.shuffleReadMetrics().remoteBytesRead());
             executors.put(task, event.taskInfo().executorId());
         }
     }
 
-    @BeforeAll
-    static void giveExecutorsAHome() throws IOException {
-        Files.createDirectories(Path.of(System.getenv("SPARK_HOME"), "jars"));
-    }
-
-    private static SparkConf configuration() {
-        return new SparkConf(false).setAppName("test").setMaster("local-cluster[2,1,512]")
-                .set("spark.executor.memory", "512m")
-                .set("spark.executor.extraClassPath", System.getProperty("java.class.path"))
-                .set("spark.ui.enabled", "false")
-                // Executors of a host fetch from each other as others do.
-                .set("spark.shuffle.readHostLocalDisk", "false")
-                .set("spark.plugins", DeclaringPlugin.class.getName())
-                .set("spark.shuffle.manager", DeclaringShuffleManager.class.getName())
-                .set("spark.watermaster.name", "test");
-    }
-
-    /** A cluster of two executors that declares to a test. */
-    private static JavaSparkContext cluster(Declared declared) throws InterruptedException {
-        Plugin.declared = declared;
-        return ready(configuration().set("spark.plugins", Plugin.class.getName())
-                .set("spark.watermaster.controller", "unix:/the/test/itself"));
-    }
-
-    private static JavaSparkContext ready(SparkConf configuration) throws InterruptedException {
-        JavaSparkContext context = new JavaSparkContext(configuration);
-        until("both executors are there", () -> context.sc().getExecutorMemoryStatus().size() == 3);
-        return context;
-    }
-
-    private static JavaPairRDD<Integer, String> words(JavaSparkContext context) {
-        return context.parallelize(IntStream.range(0, MAPS).boxed().toList(), MAPS).flatMapToPair(map -> IntStream
-                .range(0, 300 * (map + 1)).mapToObj(i -> new Tuple2<>(i % 50, map + " " + Integer.toHexString(i * 7919)))
-                .iterator());
-    }
-
-    private static final long WORDS = 300L * MAPS * (MAPS + 1) / 2;
-
-    private static String job(JavaSparkContext context, int shuffle) {
-        return context.sc().applicationId() + "-shuffle-" + shuffle;
-    }
-
-    private static long sum(List<Integer> counts) {
-        return counts.stream().mapToLong(Integer::longValue).sum();
-    }
-
-    private static int count(Iterator<?> all) {
-        int count = 0;
-        for (; all.hasNext(); all.next()) {
-            count++;
-        }
-        return count;
-    }
-
-    private static <T extends Declaration> long number(Declared declared, Class<T> kind, String job) {
-        return declared.of(kind).stream().filter(said -> said.job().equals(job)).count();
-    }
-
     @Test
     void aShuffleIsDeclaredAsTheEngineCountsIt() throws Exception {
-        Declared declared = new Declared(false);
         Counted counted = new Counted();
-        try (JavaSparkContext context = cluster(declared)) {
-            context.sc().addSparkListener(counted);
-            String job = job(context, 0);
-            assertEquals(WORDS, sum(words(context).groupByKey(REDUCES).map(group -> count(group._2().iterator()))
-                    .collect()));
-            until("it has ended", () -> declared.all().contains(new JobComplete(job)));
-            until("all was counted", () -> counted.executors.size() == MAPS + REDUCES);
+        context.sc().addSparkListener(counted);
+        List<Integer> counts = Words.of(context).groupByKey(Words.REDUCES)
+                .map(group -> Words.count(group._2().iterator())).collect();
+        assertEquals(Words.ALL, Words.sum(counts));
+        until("it has ended", () -> !of(first, JobComplete.class).isEmpty());
+        until("all was counted", () -> counted.executors.size() == Words.MAPS + Words.REDUCES);
+        context.sc().removeSparkListener(counted);
 
-            List<Declaration> all = declared.all();
-            assertEquals(new JobStart(job), all.get(0));
-            assertEquals(new JobComplete(job), all.get(all.size() - 1));
-            Map<Integer, Map<Integer, Long>> sizes = new HashMap<>();
-            for (Size size : declared.of(Size.class)) {
-                sizes.put(size.map(), size.reduces().stream().collect(
-                        Collectors.toMap(Portion::task, Portion::bytes)));
-            }
-            assertEquals(MAPS, declared.of(Size.class).size());
-            assertEquals(MAPS, sizes.size());
-            sizes.forEach((map, portions) -> assertEquals(counted.written.get(map),
-                    portions.values().stream().mapToLong(Long::longValue).sum()));
-            assertEquals(counted.executors.keySet(),
-                    declared.of(TaskHost.class).stream().map(TaskHost::task).collect(Collectors.toSet()));
-
-            Map<String, BlockManagerId> executors = new HashMap<>();
-            context.sc().env().blockManager().master().getMemoryStatus().keysIterator()
-                    .foreach(executor -> executors.put(executor.executorId(), executor));
-            Set<Long> processes = declared.of(FlowRequest.class).stream()
-                    .map(flow -> flow.destination().pid().orElseThrow()).collect(Collectors.toSet());
-            assertEquals(2, processes.size(), "each executor has its own");
-            assertTrue(processes.stream().noneMatch(pid -> pid == ProcessHandle.current().pid()));
-            for (int reduce = 0; reduce < REDUCES; reduce++) {
-                int task = FIRST_REDUCE + reduce;
-                String at = counted.executors.get(task);
-                long exact = sizes.entrySet().stream()
-                        .filter(size -> !counted.executors.get(size.getKey()).equals(at))
-                        .mapToLong(size -> size.getValue().getOrDefault(task, 0L)).sum();
-                assertEquals(counted.fetched.get(task), exact);
-                String name = "-reduce_" + reduce + "-";
-                List<FlowRequest> flows = declared.of(FlowRequest.class).stream()
-                        .filter(flow -> flow.flow().contains(name)).toList();
-                assertEquals(1, flows.size(), "there is one other executor");
-                FlowRequest flow = flows.get(0);
-                // The engine rounds what it keeps of sizes, by up to a tenth.
-                long bytes = flow.bytes().orElseThrow();
-                assertTrue(bytes >= exact && bytes <= exact * 1.1 + MAPS, bytes + " for " + exact);
-                String from = flow.flow().substring("executor_".length(), flow.flow().indexOf('-'));
-                assertNotEquals(at, from);
-                assertEquals(executors.get(from).host(), flow.source().host());
-                assertEquals(executors.get(from).port(), flow.source().port());
-                assertEquals(executors.get(at).host(), flow.destination().host());
-                assertEquals(0, flow.destination().port());
-                assertTrue(all.indexOf(new FlowComplete(job, flow.flow())) > all.indexOf(flow));
-            }
-            assertEquals(REDUCES, declared.of(FlowRequest.class).size());
-            assertEquals(REDUCES, declared.of(FlowComplete.class).size());
+        List<Declaration> all = of(first);
+        assertEquals(new JobStart(first), all.get(0));
+        assertEquals(new JobComplete(first), all.get(all.size() - 1));
+        Map<Integer, Map<Integer, Long>> sizes = new HashMap<>();
+        for (Size size : of(first, Size.class)) {
+            Map<Integer, Long> portions =
+                    size.reduces().stream().collect(Collectors.toMap(Portion::task, Portion::bytes));
+            assertEquals(null, sizes.put(size.map(), portions));
+            assertEquals(counted.written.get(size.map()), portions.values().stream().mapToLong(Long::longValue).sum());
         }
+        assertEquals(Words.MAPS, sizes.size());
+        assertEquals(counted.executors.keySet(),
+                of(first, TaskHost.class).stream().map(TaskHost::task).collect(Collectors.toSet()));
+
+        Map<String, BlockManagerId> executors = new HashMap<>();
+        context.sc().env().blockManager().master().getMemoryStatus().keysIterator()
+                .foreach(executor -> executors.put(executor.executorId(), executor));
+        for (int reduce = 0; reduce < Words.REDUCES; reduce++) {
+            int task = FIRST_REDUCE + reduce;
+            String at = counted.executors.get(task);
+            long exact = sizes.entrySet().stream()
+                    .filter(size -> !counted.executors.get(size.getKey()).equals(at))
+                    .mapToLong(size -> size.getValue().getOrDefault(task, 0L)).sum();
+            assertEquals(counted.fetched.get(task), exact);
+            String part = "-reduce_" + reduce + "-";
+            List<FlowRequest> flows =
+                    of(first, FlowRequest.class).stream().filter(flow -> flow.flow().contains(part)).toList();
+            assertEquals(1, flows.size(), "there is one other executor");
+            FlowRequest flow = flows.get(0);
+            // The engine rounds what it keeps of sizes, by up to a tenth.
+            long bytes = flow.bytes().orElseThrow();
+            assertTrue(bytes >= exact && bytes <= exact * 1.1 + Words.MAPS, bytes + " for " + exact);
+            String from = flow.flow().substring("executor_".length(), flow.flow().indexOf('-'));
+            assertNotEquals(at, from);
+            assertEquals(executors.get(from).host(), flow.source().host());
+            assertEquals(executors.get(from).port(), flow.source().port());
+            assertEquals(executors.get(at).host(), flow.destination().host());
+            assertEquals(0, flow.destination().port());
+            assertTrue(all.indexOf(new FlowComplete(first, flow.flow())) > all.indexOf(flow));
+        }
+        assertEquals(Words.REDUCES, of(first, FlowRequest.class).size());
+        assertEquals(Words.REDUCES, of(first, FlowComplete.class).size());
+        Set<Long> processes = of(first, FlowRequest.class).stream()
+                .map(flow -> flow.destination().pid().orElse(-1)).collect(Collectors.toSet());
+        assertFalse(processes.contains(ProcessHandle.current().pid()));
     }
 
-    /** A shuffle has ended although the job of Spark goes on, and is another when it is read again. */
+    /** A shuffle has ended although the job of Spark goes on, and starts again when it is read again. */
     @Test
     void aShuffleEndsWithTheStageThatReadsIt() throws Exception {
-        Declared declared = new Declared(false);
-        try (JavaSparkContext context = cluster(declared)) {
-            String first = job(context, 0);
-            String second = job(context, 1);
-            String gate = folder.resolve("gate").toString();
-            JavaPairRDD<Integer, Integer> counts = words(context).groupByKey(REDUCES)
-                    .mapToPair(group -> new Tuple2<>(group._1() % 5, count(group._2().iterator())));
-            JavaPairRDD<Integer, Iterable<Integer>> again = counts.groupByKey(REDUCES);
-            JavaFutureAction<List<Integer>> action = again.mapPartitions(groups -> {
-                until("the gate is open", () -> Files.exists(Path.of(gate)));
-                return List.of(count(groups)).iterator();
-            }).collectAsync();
-            until("the first has ended", () -> declared.all().contains(new JobComplete(first)));
-            until("the second is read", () -> declared.of(TaskHost.class).stream()
-                    .anyMatch(host -> host.job().equals(second) && host.task() >= FIRST_REDUCE));
-            assertTrue(!declared.all().contains(new JobComplete(second)), "it is being read");
-            Files.createFile(Path.of(gate));
-            assertEquals(5, sum(action.get(1, TimeUnit.MINUTES)));
-            until("the second has ended", () -> declared.all().contains(new JobComplete(second)));
-            assertEquals(1, number(declared, JobStart.class, first));
-            assertEquals(1, number(declared, JobComplete.class, first));
+        // The engine numbers the shuffle that it comes to first, from the end.
+        String outer = first;
+        String inner = second;
+        String gate = folder.resolve("gate").toString();
+        JavaPairRDD<Integer, Iterable<Integer>> twice = Words.of(context).groupByKey(Words.REDUCES)
+                .mapToPair(group -> new Tuple2<>(group._1() % 5, 1)).groupByKey(Words.REDUCES);
+        JavaFutureAction<List<Integer>> action = twice.mapPartitions(groups -> {
+            Words.waitFor(gate);
+            return List.of(Words.count(groups)).iterator();
+        }).collectAsync();
+        until("the inner has ended", () -> !of(inner, JobComplete.class).isEmpty());
+        until("the outer is read",
+                () -> of(outer, TaskHost.class).stream().anyMatch(host -> host.task() >= FIRST_REDUCE));
+        assertEquals(List.of(), of(outer, JobComplete.class));
+        Files.createFile(Path.of(gate));
+        assertEquals(5, Words.sum(action.get(5, TimeUnit.MINUTES)));
+        until("the outer has ended", () -> of(outer, JobComplete.class).size() == 1);
+        assertEquals(1, of(inner, JobStart.class).size());
+        assertEquals(1, of(inner, JobComplete.class).size());
 
-            // Its maps don't run again. What is told before the driver knows of the job starts nothing.
-            until("it is read again", () -> {
-                assertEquals(5, again.count());
-                return number(declared, JobStart.class, second) > 1;
-            });
-            until("it has ended again", () -> number(declared, JobComplete.class, second) == number(declared,
-                    JobStart.class, second));
-            assertEquals(REDUCES, number(declared, Size.class, second));
-            assertEquals(1, number(declared, JobStart.class, first), "nobody has read it again");
-        }
+        // Its maps don't run again. What is told before the driver hears of the job starts nothing.
+        until("it is read again", () -> {
+            assertEquals(5, twice.count());
+            return of(outer, JobStart.class).size() > 1;
+        });
+        until("it has ended again",
+                () -> of(outer, JobComplete.class).size() == of(outer, JobStart.class).size());
+        assertEquals(Words.REDUCES, of(outer, Size.class).size());
+        assertEquals(1, of(inner, JobStart.class).size(), "nobody has read it again");
     }
 
-    /** SQL runs the maps as one job, then decides how another reads them. */
+    /** SQL runs maps as a job, and then decides how another reads what they wrote. */
     @Test
     void aShuffleThatNoStageHasReadYetGoesOn() throws Exception {
-        Declared declared = new Declared(false);
-        try (JavaSparkContext context = cluster(declared)) {
-            String job = job(context, 0);
-            JavaPairRDD<Integer, String> shuffled = words(context).partitionBy(new HashPartitioner(REDUCES));
-            ShuffleDependency<?, ?, ?> shuffle = (ShuffleDependency<?, ?, ?>) shuffled.rdd().dependencies().apply(0);
-            JavaFutureAction<?> maps = null;
-            assertEquals(null, maps);
-            context.sc().submitMapStage(shuffle).get();
-            until("all sizes are known", () -> declared.of(Size.class).size() == MAPS);
-            // Events come in order: when this job's shuffle has ended, the end of the one before was heard.
-            words(context).groupByKey(1).count();
-            until("another has ended", () -> declared.all().contains(new JobComplete(job(context, 1))));
-            assertTrue(!declared.all().contains(new JobComplete(job)));
-            assertEquals(WORDS, shuffled.count());
-            until("it has ended", () -> declared.all().contains(new JobComplete(job)));
-            assertEquals(1, number(declared, JobStart.class, job));
-        }
+        JavaPairRDD<Integer, String> shuffled = Words.of(context).partitionBy(new HashPartitioner(Words.REDUCES));
+        ShuffleDependency<?, ?, ?> shuffle = (ShuffleDependency<?, ?, ?>) shuffled.rdd().dependencies().apply(0);
+        context.sc().submitMapStage(shuffle);
+        until("all sizes are known", () -> of(first, Size.class).size() == Words.MAPS);
+        // Events come in order: when this shuffle has ended, the end of the job before has been heard.
+        Words.of(context).groupByKey(1).count();
+        until("another has ended", () -> of(second, JobComplete.class).size() == 1);
+        assertEquals(List.of(), of(first, JobComplete.class));
+        assertEquals(Words.ALL, shuffled.count());
+        until("it has ended", () -> of(first, JobComplete.class).size() == 1);
+        assertEquals(1, of(first, JobStart.class).size());
     }
 
     @Test
-    void whatALostExecutorFetchesEndsAndItsMapsAreDeclaredAgain() throws Exception {
-        Declared declared = new Declared(false);
-        try (JavaSparkContext context = cluster(declared)) {
-            String job = job(context, 0);
-            String victim = folder.resolve("victim").toString();
-            String gate = folder.resolve("gate").toString();
-            JavaFutureAction<List<Integer>> action = words(context).partitionBy(new HashPartitioner(1))
-                    .mapPartitions(records -> {
-                        try {
-                            Files.createFile(Path.of(victim));
-                            // One block is there, others are not.
-                            records.next();
-                            until("the gate is open", () -> Files.exists(Path.of(gate)));
-                            Runtime.getRuntime().halt(1);
-                        } catch (FileAlreadyExistsException isAnother) {
-                            // It goes on.
-                        }
-                        return List.of(count(records)).iterator();
-                    }).collectAsync();
-            until("it fetches", () -> declared.of(FlowRequest.class).size() == 1);
-            FlowComplete end = new FlowComplete(job, declared.of(FlowRequest.class).get(0).flow());
-            assertTrue(!declared.all().contains(end));
-            Files.createFile(Path.of(gate));
-            assertEquals(WORDS, sum(action.get(2, TimeUnit.MINUTES)));
-            until("it has ended", () -> declared.all().contains(new JobComplete(job)));
-            List<Declaration> all = declared.all();
-            assertTrue(all.contains(end));
-            assertEquals(1, number(declared, JobStart.class, job));
-            assertTrue(declared.of(Size.class).size() > MAPS, "those of the lost executor");
-            assertEquals(IntStream.range(0, MAPS).boxed().collect(Collectors.toSet()),
-                    declared.of(Size.class).stream().map(Size::map).collect(Collectors.toSet()));
-        }
-    }
-
-    @Test
-    void anApplicationGoesOnWhateverBecomesOfItsDeclarations() throws Exception {
-        Declared broken = new Declared(true);
-        try (JavaSparkContext context = cluster(broken)) {
-            assertEquals(50, words(context).groupByKey(REDUCES).count());
-            until("it was tried", () -> broken.all().size() > MAPS);
-        }
-        List<SparkConf> others = new ArrayList<>();
-        others.add(configuration());
-        others.add(configuration().set("spark.watermaster.controller", "nonsense"));
-        others.add(configuration().set("spark.watermaster.controller", "unix:/no/controller"));
-        // Without the plug-in nothing is told, without the manager there is nothing to tell.
-        others.add(configuration().remove("spark.plugins"));
-        others.add(configuration().remove("spark.shuffle.manager"));
-        others.add(configuration().setMaster("local[2]").set("spark.watermaster.controller", "unix:/no/controller"));
-        for (SparkConf other : others) {
-            try (JavaSparkContext context = new JavaSparkContext(other)) {
-                assertEquals(50, words(context).groupByKey(REDUCES).count());
-            }
-        }
-    }
-
-    @Test
-    void aControllerIsTold() throws Exception {
-        try (Controller controller = new Controller(folder, "");
-                JavaSparkContext context =
-                        ready(configuration().set("spark.watermaster.controller", controller.socket()))) {
-            String gate = folder.resolve("gate").toString();
-            JavaFutureAction<List<Integer>> action = words(context).groupByKey(REDUCES).mapPartitions(groups -> {
-                until("the gate is open", () -> Files.exists(Path.of(gate)));
-                return List.of(count(groups)).iterator();
-            }).collectAsync();
-            until("the job is there", () -> controller.ask("/v1/jobs").toString().contains(job(context, 0)));
-            Files.createFile(Path.of(gate));
-            assertEquals(50, sum(action.get(1, TimeUnit.MINUTES)));
-            until("it has ended", () -> !controller.ask("/v1/jobs").toString().contains(job(context, 0)));
-        }
+    void theFetchesOfALostExecutorEndAndItsMapsAreDeclaredAgain() throws Exception {
+        String victim = folder.resolve("victim").toString();
+        String gate = folder.resolve("gate").toString();
+        JavaFutureAction<List<Integer>> action = Words.of(context).partitionBy(new HashPartitioner(1))
+                .mapPartitions(records -> {
+                    try {
+                        Files.createFile(Path.of(victim));
+                        // At most one block is looked at.
+                        records.next();
+                        Words.waitFor(gate);
+                        Runtime.getRuntime().halt(1);
+                    } catch (FileAlreadyExistsException isAnother) {
+                        // It goes on.
+                    }
+                    return List.of(Words.count(records)).iterator();
+                }).collectAsync();
+        until("it fetches", () -> of(first, FlowRequest.class).size() == 1);
+        String flow = of(first, FlowRequest.class).get(0).flow();
+        assertEquals(List.of(), of(first, FlowComplete.class));
+        Files.createFile(Path.of(gate));
+        assertEquals(Words.ALL, Words.sum(action.get(5, TimeUnit.MINUTES)));
+        until("it has ended", () -> of(first, JobComplete.class).size() == 1);
+        assertEquals(new FlowComplete(first, flow), of(first, FlowComplete.class).get(0));
+        assertEquals(1, of(first, JobStart.class).size());
+        assertTrue(of(first, Size.class).size() > Words.MAPS, "those of the lost executor twice");
+        assertEquals(IntStream.range(0, Words.MAPS).boxed().collect(Collectors.toSet()),
+                of(first, Size.class).stream().map(Size::map).collect(Collectors.toSet()));
     }
 }
