@@ -18,6 +18,8 @@ import org.apache.spark.api.plugin.SparkPlugin;
  * engine makes one in the driver and one in each executor.
  */
 public final class DeclaringPlugin implements SparkPlugin {
+    private static final String MANAGER = "spark.shuffle.manager";
+
     private final Consumer<Declaration> other;
 
     /** Made by the engine. */
@@ -41,43 +43,45 @@ public final class DeclaringPlugin implements SparkPlugin {
     }
 
     private static final class Driver implements DriverPlugin {
-        private Consumer<Declaration> declare;
+        private final Consumer<Declaration> other;
         private Client client;
+        private Shuffles shuffles;
 
-        Driver(Consumer<Declaration> declare) {
-            this.declare = declare;
+        Driver(Consumer<Declaration> other) {
+            this.other = other;
         }
 
         @Override
         public Map<String, String> init(SparkContext context, PluginContext plugin) {
             Watermaster.quietly(() -> {
-                if (declare == null) {
-                    // A driver without executors moves nothing.
-                    boolean isCluster = !context.isLocal();
-                    client = Client.start(Watermaster.PREFIX,
-                            key -> isCluster ? plugin.conf().get(key, null) : null, Watermaster.LOG::warn);
-                    declare = client::declare;
-                }
-                Shuffles shuffles = new Shuffles(context, declare);
+                // Without executors nothing is moved.
+                boolean isCluster = !context.isLocal();
+                client = Client.start(Watermaster.PREFIX,
+                        key -> isCluster && other == null ? plugin.conf().get(key, null) : null, Watermaster.LOG::warn);
+                shuffles = new Shuffles(context, other == null ? client::declare : other);
                 context.addSparkListener(shuffles);
                 Watermaster.shuffles = shuffles;
+                String manager = plugin.conf().get(MANAGER, "sort");
+                if (Watermaster.isOn(plugin.conf()) && !manager.equals(DeclaringShuffleManager.class.getName())) {
+                    Watermaster.LOG.warn("Watermaster: {} is \"{}\"; write {}; nothing is declared", MANAGER, manager,
+                            DeclaringShuffleManager.class.getName());
+                }
             });
             return Map.of();
         }
 
         @Override
         public Object receive(Object message) {
-            Watermaster.quietly(() -> Watermaster.shuffles.hear((Batch) message));
+            Watermaster.quietly(() -> shuffles.hear((Batch) message));
             return null;
         }
 
         @Override
         public void shutdown() {
             Watermaster.quietly(() -> {
-                Watermaster.shuffles.end();
-                if (client != null) {
-                    client.close(Duration.ofSeconds(10));
-                }
+                Watermaster.shuffles = null;
+                shuffles.end();
+                client.close(Duration.ofSeconds(10));
             });
         }
     }
@@ -86,7 +90,7 @@ public final class DeclaringPlugin implements SparkPlugin {
         @Override
         public void init(PluginContext context, Map<String, String> more) {
             Watermaster.quietly(() -> {
-                if (context.conf().contains(Watermaster.PREFIX + "controller")) {
+                if (Watermaster.isOn(context.conf())) {
                     Watermaster.outbox = new Outbox(context);
                 }
             });
@@ -97,6 +101,7 @@ public final class DeclaringPlugin implements SparkPlugin {
             Watermaster.quietly(() -> {
                 if (Watermaster.outbox != null) {
                     Watermaster.outbox.close();
+                    Watermaster.outbox = null;
                 }
             });
         }

@@ -98,8 +98,9 @@ public final class DeclaringShuffleManager extends SortShuffleManager {
     @Override
     public boolean unregisterShuffle(int shuffle) {
         Watermaster.quietly(() -> {
-            if (Watermaster.shuffles != null) {
-                Watermaster.shuffles.remove(shuffle);
+            Shuffles shuffles = Watermaster.shuffles;
+            if (shuffles != null) {
+                shuffles.remove(shuffle);
             }
         });
         return super.unregisterShuffle(shuffle);

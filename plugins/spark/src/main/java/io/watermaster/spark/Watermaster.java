@@ -1,6 +1,7 @@
 package io.watermaster.spark;
 
 import io.watermaster.client.Hooks;
+import org.apache.spark.SparkConf;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -17,6 +18,11 @@ final class Watermaster {
     static volatile Shuffles shuffles;
 
     private Watermaster() {}
+
+    /** Whether a configuration names a controller. */
+    static boolean isOn(SparkConf configuration) {
+        return configuration.contains(PREFIX + "controller");
+    }
 
     /** Runs a hook that must not fail the engine; the first that goes wrong is logged. */
     static void quietly(Hooks.Hook hook) {
