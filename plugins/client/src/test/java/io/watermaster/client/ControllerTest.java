@@ -104,7 +104,8 @@ class ControllerTest {
     @Test
     void anApplicationShowsItsCertificate() throws Exception {
         assumeTrue(Controller.PROGRAM != null, "WATERMASTER names no controller");
-        Process certs = new ProcessBuilder(Controller.PROGRAM, "certs", "--directory", folder.resolve("certs").toString(),
+        Process certs = new ProcessBuilder(Controller.PROGRAM, "certs",
+                "--directory", folder.resolve("certs").toString(),
                 "--controller", "main=127.0.0.1", "--application", "test", "--application", "other")
                         .redirectOutput(ProcessBuilder.Redirect.DISCARD).start();
         assertEquals(0, certs.waitFor());

@@ -59,12 +59,15 @@ public final class DeclaringShuffleManager extends SortShuffleManager {
     public <K, C> ShuffleReader<K, C> getReader(ShuffleHandle handle, int firstMap, int endMap, int first, int end,
             TaskContext task, ShuffleReadMetricsReporter metrics) {
         Outbox outbox = Watermaster.outbox;
-        @SuppressWarnings("unchecked") // as the engine does it
-        BaseShuffleHandle<K, ?, C> base = (BaseShuffleHandle<K, ?, C>) handle;
-        // Where outputs are merged, the engine finds out itself what there is.
-        if (outbox != null && !base.dependency().isShuffleMergeFinalizedMarked()) {
+        if (outbox != null) {
             List<ShuffleReader<K, C>> declaring = new ArrayList<>();
             Watermaster.quietly(() -> {
+                @SuppressWarnings("unchecked") // as the engine does it
+                BaseShuffleHandle<K, ?, C> base = (BaseShuffleHandle<K, ?, C>) handle;
+                if (base.dependency().isShuffleMergeFinalizedMarked()) {
+                    // Where outputs are merged, the engine finds out itself what there is.
+                    return;
+                }
                 if (firstMap == 0 && endMap == ALL_MAPS) {
                     outbox.put(new Reads(handle.shuffleId(), first, end, here().host()));
                 }

@@ -17,7 +17,7 @@ final class Outbox {
     private final PluginContext driver;
     private List<Message> waiting = new ArrayList<>();
     private int taken;
-    private long dropped;
+    private boolean wasFull;
     private boolean isClosed;
 
     Outbox(PluginContext driver) {
@@ -33,7 +33,8 @@ final class Outbox {
             waiting.add(message);
             taken += message.weight();
             notify();
-        } else if (!isClosed && dropped++ == 0) {
+        } else if (!isClosed && !wasFull) {
+            wasFull = true;
             Watermaster.LOG.warn("Watermaster: the driver is slow; what doesn't fit is not declared");
         }
     }

@@ -152,7 +152,7 @@ final class Shuffles extends SparkListener {
         Map<Integer, List<Integer>> reads = new HashMap<>();
         for (StageInfo stage : stages) {
             List<Integer> shuffles = new ArrayList<>();
-            stage.parentIds().foreach(parent -> shuffles.add(writes.get(parent)));
+            stage.parentIds().foreach(parent -> writes.containsKey(parent) && shuffles.add(writes.get(parent)));
             reads.put(stage.stageId(), shuffles);
         }
         jobs.put(event.jobId(), reads);
