@@ -1,7 +1,7 @@
 package io.watermaster.client;
 
 import static io.watermaster.client.Stub.response;
-import static io.watermaster.client.Stub.until;
+import static io.watermaster.client.Declared.until;
 import static java.nio.charset.StandardCharsets.UTF_8;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;

@@ -22,7 +22,6 @@ import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
-import java.util.function.BooleanSupplier;
 
 /** A controller for tests: it takes all, unless the next thing in its script does otherwise. */
 final class Stub implements AutoCloseable {
@@ -191,16 +190,5 @@ final class Stub implements AutoCloseable {
     public void close() throws IOException {
         listener.close();
         cut();
-    }
-
-    /** Waits for a condition; fails where it isn't fulfilled within half a minute. */
-    static void until(String what, BooleanSupplier condition) throws InterruptedException {
-        long end = System.nanoTime() + 30_000_000_000L;
-        while (!condition.getAsBoolean()) {
-            if (System.nanoTime() > end) {
-                throw new AssertionError("never: " + what);
-            }
-            Thread.sleep(2);
-        }
     }
 }

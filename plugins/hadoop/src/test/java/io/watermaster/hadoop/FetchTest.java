@@ -12,6 +12,7 @@ import io.watermaster.client.Declaration.Endpoint;
 import io.watermaster.client.Declaration.FlowComplete;
 import io.watermaster.client.Declaration.FlowRequest;
 import io.watermaster.client.Declaration.JobJoin;
+import io.watermaster.client.Declared;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
@@ -167,7 +168,7 @@ class FetchTest {
             serve(map(map), 100 * (map + 1));
         }
         HttpServer server = listen();
-        try (Declared declared = new Declared(false)) {
+        try (Declared declared = new Declared(false, Watermaster::replace)) {
             int port = server.getAddress().getPort();
             DeclaringShuffle<Text, IntWritable> shuffle = new DeclaringShuffle<>();
             shuffle.init(context("http://127.0.0.1:" + port, maps));
@@ -206,7 +207,7 @@ class FetchTest {
 
     @Test
     void aFetchThatFailsHasEndedTooAndFailsAsBefore() throws Exception {
-        try (Declared declared = new Declared(false)) {
+        try (Declared declared = new Declared(false, Watermaster::replace)) {
             MapOutput<Text, IntWritable> output = reserve(100);
             IOException failure = new IOException("cut");
             InputStream cut = new InputStream() {
@@ -231,7 +232,7 @@ class FetchTest {
         serve(map(0), 5);
         byte[] octets = outputs.get(map(0).toString());
         for (String host : List.of("local", "192.0.2.1:13562", "192.0.2.1:none", ":", "a:70000")) {
-            try (Declared broken = new Declared(true)) {
+            try (Declared broken = new Declared(true, Watermaster::replace)) {
                 MapOutput<Text, IntWritable> output = reserve(lengths.get(map(0).toString()));
                 shuffle(output, new MapHost(host, ""), new ByteArrayInputStream(octets), octets.length);
                 output.commit();

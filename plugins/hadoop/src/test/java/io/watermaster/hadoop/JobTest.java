@@ -7,6 +7,7 @@ import io.watermaster.client.Declaration;
 import io.watermaster.client.Declaration.JobJoin;
 import io.watermaster.client.Declaration.Portion;
 import io.watermaster.client.Declaration.Size;
+import io.watermaster.client.Declared;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -113,7 +114,7 @@ class JobTest {
     @Test
     void eachMapDeclaresWhatEachReduceFetchesFromIt() throws Exception {
         run("plain", new Configuration());
-        try (Declared declared = new Declared(false)) {
+        try (Declared declared = new Declared(false, Watermaster::replace)) {
             expected = declared;
             Job job = run("declared", hooks());
             assertEquals(output("plain"), output("declared"));
@@ -142,7 +143,7 @@ class JobTest {
     @Test
     void aJobGoesOnWhateverBecomesOfItsDeclarations() throws Exception {
         run("plain", new Configuration());
-        try (Declared broken = new Declared(true)) {
+        try (Declared broken = new Declared(true, Watermaster::replace)) {
             run("broken", hooks());
             assertTrue(broken.all().size() >= MAPS + REDUCES, "it was tried");
         }

@@ -1,6 +1,6 @@
 package io.watermaster.hadoop;
 
-import static io.watermaster.hadoop.Declared.until;
+import static io.watermaster.client.Declared.until;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -8,6 +8,7 @@ import io.watermaster.client.Declaration;
 import io.watermaster.client.Declaration.JobComplete;
 import io.watermaster.client.Declaration.JobStart;
 import io.watermaster.client.Declaration.TaskHost;
+import io.watermaster.client.Declared;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
@@ -111,7 +112,7 @@ class MasterTest {
 
     @Test
     void aJobIsDeclaredFromItsStartToItsEnd() throws Exception {
-        try (Declared declared = new Declared(false)) {
+        try (Declared declared = new Declared(false, Watermaster::replace)) {
             Master master = new Master(2, 2, true, "declared", 1);
             master.waitForState(master.start(false), JobState.SUCCEEDED);
             master.waitForState(Service.STATE.STOPPED);
@@ -128,7 +129,7 @@ class MasterTest {
     /** Of several attempts the last counts, until one has succeeded. */
     @Test
     void theHostOfATaskIsThatOfTheAttemptThatCounts() throws Exception {
-        try (Declared declared = new Declared(false)) {
+        try (Declared declared = new Declared(false, Watermaster::replace)) {
             Master master = new Master(1, 0, false, "speculated", 1);
             Job job = master.start(false);
             Task task = job.getTasks().values().iterator().next();
@@ -149,7 +150,7 @@ class MasterTest {
     @Test
     void theEngineGoesOnSpeculating() throws Exception {
         for (boolean speculates : new boolean[] {true, false}) {
-            try (Declared declared = new Declared(false)) {
+            try (Declared declared = new Declared(false, Watermaster::replace)) {
                 Master master = new Master(1, 1, false, "speculating", 1);
                 Job job = master.start(speculates);
                 until("the map is placed", () -> declared.all().contains(new TaskHost(JOB, 0, "m0-0")));
@@ -168,7 +169,7 @@ class MasterTest {
 
     @Test
     void aMasterAfterOneThatCrashedEndsWhatThatDeclared() throws Exception {
-        try (Declared declared = new Declared(false)) {
+        try (Declared declared = new Declared(false, Watermaster::replace)) {
             Master master = new Master(1, 0, true, "again", 2);
             master.waitForState(master.start(false), JobState.SUCCEEDED);
             master.waitForState(Service.STATE.STOPPED);
@@ -178,7 +179,7 @@ class MasterTest {
 
     @Test
     void aJobGoesOnWhateverBecomesOfItsDeclarations() throws Exception {
-        try (Declared broken = new Declared(true)) {
+        try (Declared broken = new Declared(true, Watermaster::replace)) {
             Master master = new Master(2, 1, true, "broken", 1);
             master.waitForState(master.start(false), JobState.SUCCEEDED);
             master.waitForState(Service.STATE.STOPPED);

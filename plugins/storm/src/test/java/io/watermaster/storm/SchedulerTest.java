@@ -7,6 +7,7 @@ import io.watermaster.client.Declaration;
 import io.watermaster.client.Declaration.JobComplete;
 import io.watermaster.client.Declaration.JobStart;
 import io.watermaster.client.Declaration.TaskHost;
+import io.watermaster.client.Declared;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;

@@ -1,6 +1,6 @@
 package io.watermaster.storm;
 
-import static io.watermaster.storm.Declared.until;
+import static io.watermaster.client.Declared.until;
 import static io.watermaster.storm.PairsTest.counted;
 import static io.watermaster.storm.PairsTest.tuple;
 import static org.junit.jupiter.api.Assertions.assertEquals;
@@ -15,6 +15,7 @@ import io.watermaster.client.Declaration.JobComplete;
 import io.watermaster.client.Declaration.JobJoin;
 import io.watermaster.client.Declaration.Sample;
 import io.watermaster.client.Declaration.Streams;
+import io.watermaster.client.Declared;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.util.ArrayList;
