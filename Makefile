@@ -74,9 +74,9 @@ openapi: setup-build-venv
 plugins: setup-java quick
 	WATERMASTER="$(abspath $(QUICK))" mvn -q -B -f plugins/pom.xml install
 
-## engines: real engines in a lab under controller and agent; some minutes (root, Maven, Java 17)
+## engines: real engines in a lab under controller and agent, minutes each (root; ENGINES=storm: only that)
 engines:
-	checks/engines.sh
+	checks/engines.sh $(ENGINES)
 
 ## bpf: compile the agent's BPF programs
 bpf: setup-bpf

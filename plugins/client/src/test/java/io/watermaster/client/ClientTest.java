@@ -100,6 +100,8 @@ class ClientTest {
             stub.epoch = 2;
             client.declare(new JobStart("b"));
             until("all was said again", () -> stub.started().equals(List.of("a", "b", "a", "b")));
+            // The answer has arrived, too.
+            untilTaken(client, 2);
             stub.cut();
             client.declare(new JobStart("c"));
             untilTaken(client, 3);

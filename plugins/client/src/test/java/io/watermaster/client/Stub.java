@@ -129,6 +129,9 @@ final class Stub implements AutoCloseable {
             }
             byte[] body = in.readNBytes(length);
             List<?> declarations = length == 0 ? List.of() : (List<?>) Json.read(body);
+            if (!connections.contains(connection)) {
+                return; // it was cut while this was on its way
+            }
             requests.add(new Request(line, declarations));
             Misdeed misdeed = script.poll();
             if (misdeed != null) {
@@ -181,7 +184,9 @@ final class Stub implements AutoCloseable {
 
     /** Closes all connections; new ones are taken. */
     void cut() throws IOException {
-        for (Closeable connection : connections) {
+        List<Closeable> all = List.copyOf(connections);
+        connections.clear();
+        for (Closeable connection : all) {
             connection.close();
         }
     }
