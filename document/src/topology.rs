@@ -273,9 +273,9 @@ fn custom(fields: &mut Fields<'_>) -> Read<Topology> {
         let one_way = fields.or("one_way", false, Value::flag)?;
         fields.done()?;
         let added = if one_way {
-            topology.add_link(from, to, spec).map(|_| ())
+            topology.add_link(from, to, spec).map(drop)
         } else {
-            topology.connect(from, to, spec, spec)
+            topology.connect(from, to, spec, spec).map(drop)
         };
         added.map_err(|error| value.error(error))?;
     }

@@ -7,6 +7,7 @@
     reason = "serves tests, which may panic and print"
 )]
 
+pub mod allocation;
 pub mod needs;
 pub mod network;
 #[cfg(feature = "openflow")]

@@ -68,9 +68,14 @@ impl Context {
         self.sample / 2
     }
 
+    /// How long a lease may go without renewal.
+    pub(crate) fn renewal_pause(&self) -> Span {
+        self.lease / RENEWALS
+    }
+
     /// When a lease that is given now must be renewed.
     pub(crate) fn renewal(&self) -> Time {
-        self.now + self.lease / RENEWALS
+        self.now + self.renewal_pause()
     }
 
     /// Within this time a probe has crossed a link, or there is none.

@@ -147,6 +147,11 @@ impl Controller {
         rooms.into_iter().flatten().min()
     }
 
+    /// How long leases may go without renewal: a turn that takes longer keeps agents waiting.
+    pub fn renewal_pause(&self) -> Span {
+        self.context.renewal_pause()
+    }
+
     /// Changes what may change while it runs, and forgets nothing.
     pub fn reconfigure(&mut self, now: Time, change: Change) {
         self.context.pass(now);

@@ -40,6 +40,8 @@ struct Pair {
     rate: Option<Rate>,
     /// Its connections, as they were reported last.
     connections: BTreeMap<Connection, Paired>,
+    /// How many of them count.
+    counting: u64,
     /// What the policy was told of it last.
     offered: Rate,
     /// What its connections deliver.
@@ -63,11 +65,15 @@ pub(crate) struct Desired {
     intentions: Vec<Intention>,
     /// Caps of windows at links: of one flow, or of all.
     windows: BTreeMap<(LinkId, Option<FlowId>), Cap>,
+    /// The links where a flow has a cap of its own.
+    capping: BTreeSet<(FlowId, LinkId)>,
     pairs: BTreeMap<(NodeId, NodeId), Pair>,
     /// Limits that are confirmed to stand.
     confirmed: BTreeMap<Connection, Rate>,
     /// Connections whose grant may have changed.
     changed: BTreeSet<Connection>,
+    /// Pairs whose rate is divided anew at the end of the turn, for all their connections at once.
+    divided: BTreeSet<(NodeId, NodeId)>,
 }
 
 impl Desired {
@@ -96,10 +102,15 @@ impl Desired {
     }
 
     pub(crate) fn touch_pairs(&mut self) {
-        self.changed.extend(self.pairs.values().flat_map(|pair| pair.connections.keys()));
+        self.divided.extend(self.pairs.keys());
     }
 
+    /// The connections whose grant may have changed since this was asked.
     pub(crate) fn take_changed(&mut self) -> BTreeSet<Connection> {
+        for ends in core::mem::take(&mut self.divided) {
+            let pair = self.pairs.get(&ends);
+            self.changed.extend(pair.into_iter().flat_map(|pair| pair.connections.keys()));
+        }
         core::mem::take(&mut self.changed)
     }
 
@@ -129,12 +140,11 @@ impl Desired {
 
     fn pair_share(&self, connection: &Connection, ends: Option<(NodeId, NodeId)>) -> Option<Rate> {
         let pair = self.pairs.get(&ends?)?;
+        let rate = pair.rate?;
         // A connection that never sends needs no share. One that rests keeps its own, in case it
         // sends again.
         pair.connections.get(connection).filter(|paired| paired.carrier.has_sent())?;
-        let count = pair.connections.values().filter(|paired| paired.carrier.counts()).count();
-        let share = pair.rate?.fraction(1, count.max(1) as u64);
-        Some(share.max(LEAST_RATE))
+        Some(rate.fraction(1, pair.counting.max(1)).max(LEAST_RATE))
     }
 
     /// A limit stands, or a connection is free, as its actuator says.
@@ -154,6 +164,12 @@ impl Desired {
             Some(cap) => self.windows.insert((link, flow), cap),
             None => self.windows.remove(&(link, flow)),
         };
+        if let Some(flow) = flow {
+            match cap {
+                Some(_) => self.capping.insert((flow, link)),
+                None => self.capping.remove(&(flow, link)),
+            };
+        }
     }
 
     /// The caps at a link: that of all flows first.
@@ -173,21 +189,22 @@ impl Desired {
 
     /// The links where a flow has a cap of its own.
     pub(crate) fn links_capping(&self, of: FlowId) -> impl Iterator<Item = LinkId> + '_ {
-        let own = self.windows.keys().filter(move |(_, flow)| *flow == Some(of));
-        own.map(|(link, _)| *link)
+        let own = self.capping.range((of, LinkId(0))..=(of, LinkId(u32::MAX)));
+        own.map(|(_, link)| *link)
     }
 
     /// Takes out the caps of a flow: the links where it had one.
     pub(crate) fn take_windows(&mut self, of: FlowId) -> Vec<LinkId> {
         let links: Vec<LinkId> = self.links_capping(of).collect();
         for link in &links {
-            self.windows.remove(&(*link, Some(of)));
+            self.set_window(*link, Some(of), None);
         }
         links
     }
 
     /// Takes out all caps.
     pub(crate) fn take_all_windows(&mut self) -> Vec<(LinkId, Option<FlowId>)> {
+        self.capping.clear();
         core::mem::take(&mut self.windows).into_keys().collect()
     }
 
@@ -195,22 +212,19 @@ impl Desired {
     pub(crate) fn give_pair(&mut self, ends: (NodeId, NodeId), rate: Rate) {
         let pair = self.pairs.entry(ends).or_default();
         pair.rate = Some(rate);
-        self.changed.extend(pair.connections.keys());
+        self.divided.insert(ends);
     }
 
     /// Forgets all pairs.
     pub(crate) fn clear_pairs(&mut self) {
-        self.touch_pairs();
-        self.pairs.clear();
+        let pairs = core::mem::take(&mut self.pairs).into_values();
+        self.changed.extend(pairs.flat_map(|pair| pair.connections.into_keys()));
     }
 
-    /// The connections of pairs that begin at a host's address.
-    pub(crate) fn paired_from(
-        &self,
-        address: core::net::IpAddr,
-    ) -> impl Iterator<Item = &Connection> {
-        let all = self.pairs.values().flat_map(|pair| pair.connections.keys());
-        all.filter(move |connection| connection.source.ip() == address)
+    /// The connections of pairs that begin at a host.
+    pub(crate) fn paired_from(&self, host: NodeId) -> impl Iterator<Item = &Connection> {
+        let all = self.pairs.range((host, NodeId(0))..=(host, NodeId(u32::MAX)));
+        all.flat_map(|(_, pair)| pair.connections.keys())
     }
 
     /// What a connection that was reported had delivered before a flow that was declared at `declared`:
@@ -268,11 +282,13 @@ impl Desired {
         let before = pair.connections.len();
         pair.connections.retain(|_, paired| !paired.carrier.is_silent(cx));
         let mut changed = pair.connections.len() != before;
+        pair.counting = 0;
         for paired in pair.connections.values_mut() {
             changed |= paired.carrier.count(cx);
+            pair.counting += u64::from(paired.carrier.counts());
         }
-        if changed && pair.rate.is_some() {
-            self.changed.extend(pair.connections.keys());
+        if changed {
+            self.divided.extend(pair.rate.map(|_| (src, dst)));
         }
         pair.gauge.note(sampled, delivered, cx.least());
         pair.at = cx.awake;
@@ -294,11 +310,13 @@ impl Desired {
         connection: &Connection,
     ) -> Option<Measured> {
         let pair = self.pairs.get_mut(&ends)?;
-        pair.connections.remove(connection)?;
+        let left = pair.connections.remove(connection)?;
         self.changed.insert(*connection);
-        self.changed.extend(pair.connections.keys());
-        let is_used = pair.connections.values().any(|paired| paired.carrier.counts());
-        if is_used { None } else { self.end_pair(ends) }
+        if left.carrier.counts() {
+            pair.counting -= 1;
+            self.divided.extend(pair.rate.map(|_| ends));
+        }
+        if pair.counting > 0 { None } else { self.end_pair(ends) }
     }
 
     /// Ends pairs that no report has spoken of for long.
@@ -385,6 +403,7 @@ mod tests {
         assert_eq!(share(&desired, 1), Some(Rate::from_mbps(50)));
         desired.take_changed();
         assert_eq!(desired.leave_pair(ENDS, &connection(1)), None);
+        assert_eq!(desired.changed.len(), 1, "the others are looked for when the turn ends");
         assert_eq!(share(&desired, 2), Some(access));
         assert_eq!(desired.take_changed().len(), 2, "both hear of it");
         let rate = Rate::ZERO;

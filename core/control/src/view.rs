@@ -2,11 +2,11 @@
 //! the model on the other. Declared and discovered become one topology; where they contradict each
 //! other, what is declared wins and the contradiction is told.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
 use model::{Buffer, LinkId, LinkSpec, Network, NodeId, NodeKind};
 use protocol::Connection;
@@ -20,6 +20,8 @@ pub(crate) struct View {
     pub(crate) network: Network,
     names: BTreeMap<String, NodeId>,
     addresses: BTreeMap<IpAddr, NodeId>,
+    /// The same, by host.
+    addressed: BTreeSet<(NodeId, IpAddr)>,
     ethernet: BTreeMap<[u8; 6], NodeId>,
     datapaths: BTreeMap<u64, NodeId>,
     /// The link that leaves a switch by a port.
@@ -102,6 +104,7 @@ impl View {
         let mut view = Self {
             network: Network::new(topology),
             names,
+            addressed: addresses.iter().map(|(address, host)| (*host, *address)).collect(),
             addresses,
             ethernet,
             datapaths,
@@ -211,7 +214,9 @@ impl View {
     }
 
     pub(crate) fn addresses_of(&self, node: NodeId) -> impl Iterator<Item = IpAddr> + '_ {
-        self.addresses().filter(move |(_, of)| *of == node).map(|(address, _)| address)
+        let least = (node, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let all = self.addressed.range(least..).take_while(move |(of, _)| *of == node);
+        all.map(|(_, address)| *address)
     }
 
     /// All Ethernet addresses and whose they are.
@@ -239,7 +244,7 @@ impl View {
     }
 
     fn add_node(&mut self, name: String, kind: NodeKind) -> Option<NodeId> {
-        let node = self.change(|topology| topology.add_node(name.clone(), kind).ok())?;
+        let node = self.network.add_node(name.clone(), kind).ok()?;
         self.names.insert(name, node);
         Some(node)
     }
@@ -251,11 +256,8 @@ impl View {
         to: (NodeId, Option<u32>),
         spec: LinkSpec,
     ) -> Option<LinkId> {
-        let (there, back) = self.change(|topology| {
-            let there = topology.add_link(from.0, to.0, spec).ok()?;
-            let back = LinkSpec { buffer: Buffer::Unlimited, ..spec };
-            Some((there, topology.add_link(to.0, from.0, back).ok()?))
-        })?;
+        let back = LinkSpec { buffer: Buffer::Unlimited, ..spec };
+        let (there, back) = self.network.connect(from.0, to.0, spec, back).ok()?;
         self.links.resize_with(back.index() + 1, LinkView::default);
         self.links[there.index()].back = Some(back);
         self.links[back.index()].back = Some(there);
@@ -264,20 +266,6 @@ impl View {
             self.set_port(back, port);
         }
         Some(there)
-    }
-
-    /// Grows the topology. The network is made anew, with the links that were down.
-    fn change<T>(&mut self, change: impl FnOnce(&mut model::Topology) -> Option<T>) -> Option<T> {
-        let mut topology = self.network.topology().clone();
-        let changed = change(&mut topology)?;
-        let mut network = Network::new(topology);
-        for link in (0u32..).zip(&self.links).map(|(number, _)| LinkId(number)) {
-            if !self.network.is_up(link) {
-                network.set_up(link, false);
-            }
-        }
-        self.network = network;
-        Some(changed)
     }
 
     /// A link leaves by this port.
@@ -289,6 +277,11 @@ impl View {
             self.ports.remove(&(from, old));
         }
         self.ports.insert((from, port), link);
+    }
+
+    /// How many links were discovered. They come after all that are declared.
+    pub(crate) fn discovered(&self) -> usize {
+        self.links.len() - self.links.partition_point(|link| link.declared)
     }
 
     /// No link leaves by this port any more.
@@ -310,7 +303,9 @@ impl View {
 
     /// An address is a host's. One that is another host's stays there; whether it is this host's.
     pub(crate) fn set_address(&mut self, address: IpAddr, host: NodeId) -> bool {
-        *self.addresses.entry(address).or_insert(host) == host
+        let owner = *self.addresses.entry(address).or_insert(host);
+        self.addressed.insert((owner, address));
+        owner == host
     }
 
     /// An Ethernet address is a host's.

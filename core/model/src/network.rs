@@ -1,10 +1,11 @@
 //! A topology in operation: shortest paths, equal-cost choice, failed links.
 
 use alloc::collections::VecDeque;
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::{LinkId, NodeId, NodeKind, Topology};
+use crate::{LinkId, LinkSpec, NodeId, NodeKind, Topology, TopologyError};
 
 /// Hops to where no path leads.
 const FAR: u16 = u16::MAX;
@@ -18,14 +19,15 @@ const FAR: u16 = u16::MAX;
 pub struct Network {
     topology: Topology,
     up: Vec<bool>,
-    anchors: Vec<Anchor>,
+    /// By [`NodeId`]; `None` where no link leads.
+    anchors: Vec<Option<Anchor>>,
     routers: Vec<Router>,
     /// Hops between routers, `distance[to · routers + from]`.
     distance: Vec<u16>,
 }
 
 /// Where a node touches the graph of routers. A host with a single cable is a leaf behind its
-/// switch; every other node is a router itself. Routes are kept between routers only.
+/// switch; every other node with links is a router itself. Routes are kept between routers only.
 #[derive(Clone, Copy, Debug)]
 struct Anchor {
     router: u32,
@@ -45,30 +47,83 @@ impl Network {
     /// The network of `topology` with every link up.
     pub fn new(topology: Topology) -> Self {
         let up = vec![true; topology.links().len()];
+        Self::with(topology, up)
+    }
+
+    fn with(topology: Topology, up: Vec<bool>) -> Self {
         let cables = cables(&topology);
-        let mut anchors = vec![Anchor { router: 0, cable: None }; topology.nodes().len()];
+        let mut linked = vec![false; topology.nodes().len()];
+        for link in topology.links() {
+            (linked[link.from.index()], linked[link.to.index()]) = (true, true);
+        }
+        let mut anchors: Vec<Option<Anchor>> = vec![None; topology.nodes().len()];
         let mut routers: Vec<Router> = Vec::new();
-        for (number, (node, cable)) in (0u32..).zip(topology.nodes().iter().zip(&cables)) {
-            if cable.is_none() {
-                anchors[number as usize].router = position(routers.len());
+        for (number, node) in (0u32..).zip(topology.nodes()) {
+            let at = number as usize;
+            if linked[at] && cables[at].is_none() {
+                anchors[at] = Some(Anchor { router: position(routers.len()), cable: None });
                 let forwards = node.kind == NodeKind::Switch;
                 routers.push(Router { node: NodeId(number), forwards, out: Vec::new() });
             }
         }
         for (number, cable) in cables.iter().enumerate() {
             if let Some((uplink, _)) = cable {
-                let router = anchors[topology.link(*uplink).to.index()].router;
-                anchors[number] = Anchor { router, cable: *cable };
+                let switch = anchors[topology.link(*uplink).to.index()];
+                anchors[number] = switch.map(|switch| Anchor { cable: *cable, ..switch });
             }
         }
         for router in &mut routers {
             let links = topology.out(router.node).iter().map(|&id| (id, topology.link(id).to));
             let between = links.filter(|(_, to)| cables[to.index()].is_none());
-            router.out = between.map(|(id, to)| (id, anchors[to.index()].router)).collect();
+            let anchored = between.filter_map(|(id, to)| Some((id, anchors[to.index()]?.router)));
+            router.out = anchored.collect();
         }
         let mut network = Self { topology, up, anchors, routers, distance: Vec::new() };
         network.measure();
         network
+    }
+
+    /// Adds a node. No path leads there before a cable does.
+    ///
+    /// # Errors
+    /// As [`Topology::add_node`].
+    pub fn add_node(&mut self, name: String, kind: NodeKind) -> Result<NodeId, TopologyError> {
+        let node = self.topology.add_node(name, kind)?;
+        self.anchors.push(None);
+        Ok(node)
+    }
+
+    /// Adds a cable as [`Topology::connect`] does; both its links are up. The first cable of a host leaves
+    /// all other paths as they are and costs next to nothing; after any other all routes are made anew.
+    ///
+    /// # Errors
+    /// As [`Topology::connect`].
+    pub fn connect(
+        &mut self,
+        a: NodeId,
+        b: NodeId,
+        there: LinkSpec,
+        back: LinkSpec,
+    ) -> Result<(LinkId, LinkId), TopologyError> {
+        let (there, back) = self.topology.connect(a, b, there, back)?;
+        self.up.extend([true, true]);
+        if !self.hang(a, b, (there, back)) && !self.hang(b, a, (back, there)) {
+            let topology = core::mem::take(&mut self.topology);
+            *self = Self::with(topology, core::mem::take(&mut self.up));
+        }
+        Ok((there, back))
+    }
+
+    /// Makes a host a leaf behind a switch by its first cable, if that is what they are.
+    fn hang(&mut self, host: NodeId, switch: NodeId, cable: (LinkId, LinkId)) -> bool {
+        let is = |node: NodeId, kind| self.topology.nodes()[node.index()].kind == kind;
+        let first = self.anchors[host.index()].is_none() && is(host, NodeKind::Host);
+        let known = self.anchors[switch.index()].filter(|_| is(switch, NodeKind::Switch));
+        let Some(router) = known.filter(|_| first) else {
+            return false;
+        };
+        self.anchors[host.index()] = Some(Anchor { cable: Some(cable), ..router });
+        true
     }
 
     /// The topology, failed links included.
@@ -104,7 +159,7 @@ impl Network {
     }
 
     fn walk(&self, src: NodeId, dst: NodeId, key: u64, path: &mut Vec<LinkId>) -> Option<()> {
-        let (from, to) = (*self.anchors.get(src.index())?, *self.anchors.get(dst.index())?);
+        let (from, to) = ((*self.anchors.get(src.index())?)?, (*self.anchors.get(dst.index())?)?);
         if src == dst {
             return None;
         }

@@ -165,7 +165,7 @@ impl Topology {
         Ok(id)
     }
 
-    /// Adds a cable: a link each way, `there` from `a` to `b` and `back` from `b` to `a`.
+    /// Adds a cable, or nothing: a link each way, `there` from `a` to `b` and `back` from `b` to `a`.
     ///
     /// # Errors
     /// As [`Topology::add_link`].
@@ -175,10 +175,14 @@ impl Topology {
         b: NodeId,
         there: LinkSpec,
         back: LinkSpec,
-    ) -> Result<(), TopologyError> {
-        self.add_link(a, b, there)?;
-        self.add_link(b, a, back)?;
-        Ok(())
+    ) -> Result<(LinkId, LinkId), TopologyError> {
+        let first = self.add_link(a, b, there)?;
+        let second = self.add_link(b, a, back);
+        if second.is_err() {
+            self.links.pop();
+            self.out[a.index()].pop();
+        }
+        Ok((first, second?))
     }
 
     /// All nodes; a [`NodeId`] is a position here.

@@ -137,6 +137,17 @@ fn hosts_never_forward() {
     }
 }
 
+#[test]
+fn a_cable_that_cannot_be_is_left_out_in_both_directions() {
+    let mut network = Network::new(star(2, &ACCESS).unwrap());
+    let [h0, h1] = ["h0", "h1"].map(|name| named(&network, name));
+    let none = LinkSpec { capacity: Rate::ZERO, ..SPEC };
+    let before = network.topology().links().len();
+    assert!(network.connect(h0, h1, SPEC, none).is_err());
+    assert_eq!(network.topology().links().len(), before);
+    assert_eq!(network.topology().out(h0).len(), 1);
+}
+
 /// Phurti, figure 5.2: N1→S1 is shared by flows 1 and 2; flow 3 comes back over the same cable.
 #[test]
 fn interference_is_by_direction() {
@@ -175,6 +186,44 @@ fn hops(network: &Network, src: NodeId, dst: NodeId) -> Option<usize> {
 }
 
 proptest! {
+    /// Hosts and switches that come one by one, and cables between them, make the same network as all
+    /// at once.
+    #[test]
+    fn a_network_that_grows_is_the_same_as_one_made_anew(
+        hosts in prop::collection::vec(prop::bool::weighted(0.6), 2..10),
+        cables in prop::collection::vec((0..10usize, 0..10usize), 0..12),
+        down in prop::collection::vec(0..24u32, 0..4),
+        key in any::<u64>(),
+    ) {
+        let mut network = Network::new(Topology::new());
+        let mut nodes = Vec::new();
+        let (mut left, mut failures) = (hosts.iter().enumerate(), down.iter().copied());
+        for (a, b) in cables {
+            // Some nodes come when others have cables already.
+            while nodes.len() <= a.max(b).min(hosts.len() - 1) {
+                let (number, host) = left.next().unwrap();
+                let kind = if *host { NodeKind::Host } else { NodeKind::Switch };
+                nodes.push(network.add_node(format!("n{number}"), kind).unwrap());
+            }
+            let (a, b) = (nodes[a % nodes.len()], nodes[b % nodes.len()]);
+            if a != b {
+                let (there, back) = network.connect(a, b, SPEC, SPEC).unwrap();
+                prop_assert!(network.is_up(there) && network.is_up(back));
+                prop_assert_eq!(network.topology().link(back).from, b);
+            }
+            if let Some(link) = failures.next() {
+                network.set_up(LinkId(link), false);
+            }
+        }
+        let mut anew = Network::new(network.topology().clone());
+        for link in (0u32..).take(network.topology().links().len()).map(LinkId) {
+            anew.set_up(link, network.is_up(link));
+        }
+        for (src, dst) in nodes.iter().flat_map(|src| nodes.iter().map(move |dst| (*src, *dst))) {
+            prop_assert_eq!(path(&network, src, dst, key), path(&anew, src, dst, key));
+        }
+    }
+
     #[test]
     fn paths_are_valid_and_shortest(
         hosts in prop::collection::vec(prop::bool::weighted(0.4), 2..10),

@@ -152,7 +152,7 @@ impl Admission {
         self.flows.remove(id).and_then(|flow| flow.limit)
     }
 
-    /// Gives the flows of a group another rank: all of them, unless it is new.
+    /// Gives the flows of a group another rank: all of them.
     pub(crate) fn rerank(&mut self, flows: impl Iterator<Item = FlowId>, rank: Rank) {
         for id in flows {
             let Some(flow) = self.flows.get_mut(id) else {

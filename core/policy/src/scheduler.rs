@@ -1,8 +1,9 @@
 //! Northbound messages to admission: what `fifo`, `sff` and `smsf` do alike (Phurti, chapters 4, 5).
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use model::{Declared, Directives, FlowId, Measured, Network, Observation};
+use model::{Declared, Directives, FlowId, JobId, Measured, Network, Observation};
 use units::{Bytes, Time};
 
 use crate::admission::{Admission, Rank};
@@ -38,6 +39,8 @@ pub(crate) trait Ranking {
 pub(crate) struct Scheduler<S> {
     roster: Roster<Member<S>>,
     admission: Admission,
+    /// Jobs whose flows must be ranked anew before anything is decided: once, however often a rank changes.
+    reranked: BTreeMap<JobId, Rank>,
     guard: Option<(Guard, Alarm)>,
     /// Counts jobs and flows as they come.
     arrivals: u64,
@@ -57,6 +60,7 @@ impl<S: Ranking> Scheduler<S> {
         Self {
             roster: Roster::default(),
             admission: Admission::new(slow_share, messages),
+            reranked: BTreeMap::new(),
             guard: guard.map(|guard| (guard, Alarm::new(&guard))),
             arrivals: 0,
             released: Vec::new(),
@@ -72,6 +76,7 @@ impl<S: Ranking> Scheduler<S> {
                 self.roster.start(job, || Member { submitted: now, ranking: S::new(arrival) });
             }
             Declared::JobComplete { job } => {
+                self.reranked.remove(&job);
                 for flow in self.roster.complete(job).iter() {
                     // Nobody will decide about this flow again, so it isn't left throttled.
                     if self.admission.exit(flow).is_some() {
@@ -86,8 +91,7 @@ impl<S: Ranking> Scheduler<S> {
                 self.arrivals += 1;
                 let ranking = &mut entry.record.ranking;
                 if let Some(rank) = ranking.learn(network, declared) {
-                    let others = entry.flows.iter().filter(|other| *other != flow);
-                    self.admission.rerank(others, rank);
+                    self.reranked.insert(job, rank);
                 }
                 let rank = ranking.rank(arrival, size);
                 self.admission.enter(network, flow, (src, dst), rank);
@@ -102,10 +106,19 @@ impl<S: Ranking> Scheduler<S> {
                 if let Some(entry) = self.roster.get_mut(job)
                     && let Some(rank) = entry.record.ranking.learn(network, declared)
                 {
-                    self.admission.rerank(entry.flows.iter(), rank);
+                    self.reranked.insert(job, rank);
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Gives the flows of jobs whose rank has changed that rank.
+    fn rerank(&mut self) {
+        for (job, rank) in core::mem::take(&mut self.reranked) {
+            if let Some(entry) = self.roster.get_mut(job) {
+                self.admission.rerank(entry.flows.iter(), rank);
+            }
         }
     }
 
@@ -134,6 +147,7 @@ impl<S: Ranking> Policy for Scheduler<S> {
 
     fn decide(&mut self, now: Time, network: &Network, out: &mut Directives) {
         out.extend(self.released.drain(..).map(|flow| pace(flow, None)));
+        self.rerank();
         self.admission.settle(network, out);
         let ticked = core::mem::take(&mut self.ticked);
         let Some((guard, mut alarm)) = self.guard.take() else {

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control::{Counters, Status};
 use prometheus_client::encoding::text::encode;
@@ -15,11 +15,18 @@ use prometheus_client::registry::{Registry, Unit};
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 
+/// A long turn is a problem for so long after its end.
+const OVER: Duration = Duration::from_secs(600);
+
 /// What is measured while the daemon runs.
 #[derive(Debug)]
 pub struct Measures {
     /// From a request at the machine to all that follows from it handed to the sockets.
     declare: Histogram,
+    /// Turns that kept renewals of leases waiting.
+    long_turns: AtomicU64,
+    /// The end of the last of them, and how long it took.
+    last_long: Mutex<Option<(Instant, Duration)>>,
     recorder: Mutex<Recording>,
     /// Octets recorded.
     pub recorded_bytes: AtomicU64,
@@ -54,6 +61,8 @@ impl Default for Measures {
         let buckets = (0..16_i32).map(|power| 1e-5 * 2_f64.powi(power));
         Self {
             declare: Histogram::new(buckets),
+            long_turns: AtomicU64::new(0),
+            last_long: Mutex::new(None),
             recorder: Mutex::new(Recording::Off),
             recorded_bytes: AtomicU64::new(0),
             asked: AtomicU64::new(0),
@@ -65,6 +74,28 @@ impl Measures {
     /// The machine took so long over a request with declarations.
     pub fn declared(&self, took: Duration) {
         self.declare.observe(took.as_secs_f64());
+    }
+
+    /// A turn of the machine ended `now` and `took` so long; whether that is longer than the `most` that
+    /// leases may go without renewal.
+    pub fn turned(&self, now: Instant, took: Duration, most: Duration) -> bool {
+        let is_long = took > most;
+        if is_long {
+            self.long_turns.fetch_add(1, Ordering::Relaxed);
+            *self.last_long.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, took));
+        }
+        is_long
+    }
+
+    /// The last turn that was too long, if that was lately.
+    pub fn long_turn(&self, now: Instant) -> Option<String> {
+        let (at, took) = (*self.last_long.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let since = Some(now.saturating_duration_since(at)).filter(|since| *since <= OVER)?;
+        Some(format!(
+            "the controller was busy for {:.1} s with one turn, {} s ago: no lease was renewed meanwhile",
+            took.as_secs_f64(),
+            since.as_secs()
+        ))
     }
 
     /// Recording has begun or had to stop.
@@ -147,6 +178,11 @@ fn counted(c: &Counters, measures: &Measures) -> Vec<(&'static str, &'static str
         ("flows_vanished", "Flows whose connection was gone without a word", c.flows_vanished),
         ("reroutes", "Changes of paths", c.reroutes),
         (
+            "long_turns",
+            "Turns of the controller that kept renewals of leases waiting",
+            measures.long_turns.load(Ordering::Relaxed),
+        ),
+        (
             "recorded_bytes",
             "Octets of inputs recorded",
             measures.recorded_bytes.load(Ordering::Relaxed),
@@ -174,4 +210,24 @@ fn stands(
         ("problems", "Things that are not as they should be", count(status.problems.len())),
         ("recorder_stopped", "Whether recording had to stop", u64::from(stopped)),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_keeps_renewals_waiting_is_counted_and_told_for_a_while() {
+        let (measures, now) = (Measures::default(), Instant::now());
+        let seconds = Duration::from_secs;
+        assert!(!measures.turned(now, seconds(3), seconds(3)));
+        assert_eq!(measures.long_turn(now), None);
+        assert!(measures.turned(now, seconds(8), seconds(3)));
+        assert!(!measures.turned(now, seconds(1), seconds(3)));
+        let told = "the controller was busy for 8.0 s with one turn, 20 s ago: no lease was renewed meanwhile";
+        assert_eq!(measures.long_turn(now + seconds(20)).as_deref(), Some(told));
+        assert_eq!(measures.long_turn(now + seconds(601)), None);
+        let text = measures.encode(&Counters::default(), &Status::default(), 0).expect("a text");
+        assert!(text.contains("watermaster_long_turns_total 1\n"), "{text}");
+    }
 }

@@ -21,7 +21,7 @@ use protocol::agent::Report;
 use protocol::application::{Declaration, Outcome, Problem, RefusedDeclaration};
 use tokio::sync::{mpsc, oneshot};
 use units::Time;
-use wire::clock::Clock;
+use wire::clock::{Clock, duration};
 use wire::lines;
 
 use crate::metrics::Measures;
@@ -132,13 +132,13 @@ impl Owner {
                     for event in batch.drain(..) {
                         self.handle(event);
                         if turn.elapsed() > TURN {
-                            self.end_turn();
+                            self.end_turn(turn);
                             turn = Instant::now();
                         }
                     }
-                    self.end_turn();
+                    self.end_turn(turn);
                 }
-                () = due => self.end_turn(),
+                () = due => self.end_turn(Instant::now()),
                 // No turn: what is recorded must not change what is decided.
                 () = digest_due => {}
             }
@@ -151,8 +151,8 @@ impl Owner {
         }
     }
 
-    /// Tells everybody what follows from the events of the turn.
-    fn end_turn(&mut self) {
+    /// Tells everybody what follows from the events of the turn that `began` then.
+    fn end_turn(&mut self, began: Instant) {
         loop {
             let now = self.clock.now();
             if let Some(recorder) = &mut self.recorder {
@@ -173,6 +173,11 @@ impl Owner {
             self.measures.declared(start.elapsed());
             // Who asked may have gone; what was declared stands.
             let _ = asked.send(answer);
+        }
+        let (now, most) = (Instant::now(), duration(self.controller.renewal_pause()));
+        let took = now - began;
+        if self.measures.turned(now, took, most) {
+            tracing::warn!(?took, "a turn took long; no lease was renewed meanwhile");
         }
     }
 
@@ -206,7 +211,7 @@ impl Owner {
                 }
                 if matches!(report, Report::Congested { .. }) {
                     // A queue that fills doesn't wait for the others of its turn.
-                    self.end_turn();
+                    self.end_turn(start);
                     let decided_ns = start.elapsed().as_nanos();
                     tracing::debug!(target: "delay", decided_ns, "congestion answered");
                 }

@@ -36,6 +36,8 @@ struct Group {
 pub(crate) struct Joins {
     joined: BTreeMap<Connection, Joined>,
     groups: BTreeMap<Selector, Group>,
+    /// What is divided anew at the end of the turn, for all of a group at once.
+    divided: BTreeSet<Selector>,
     /// Who has the source of a connection, of the processes that flows name; and when that was said last.
     holders: BTreeMap<Connection, (Vec<ProcessId>, Time)>,
     swept: Time,
@@ -55,6 +57,19 @@ impl Joins {
     /// Among how many connections the rate is divided.
     pub(crate) fn counting(&self, declared: &Selector) -> u64 {
         self.groups.get(declared).map_or(1, |group| group.counting.max(1))
+    }
+
+    /// The rate of what was declared is divided anew.
+    pub(crate) fn divide(&mut self, declared: &Selector) {
+        self.divided.insert(*declared);
+    }
+
+    /// The connections of all whose rate is divided anew since this was asked.
+    pub(crate) fn take_divided(&mut self) -> impl Iterator<Item = &Connection> {
+        let divided = core::mem::take(&mut self.divided).into_iter();
+        divided
+            .filter_map(|declared| self.groups.get(&declared))
+            .flat_map(|group| &group.connections)
     }
 
     /// The connections that begin at an address.
@@ -84,7 +99,10 @@ impl Joins {
         let joined = self.joined.remove(connection)?;
         if let Some(group) = self.groups.get_mut(&joined.to) {
             group.connections.remove(connection);
-            group.counting -= u64::from(joined.carrier.counts());
+            if joined.carrier.counts() {
+                group.counting -= 1;
+                self.divided.insert(joined.to);
+            }
             if group.connections.is_empty() {
                 self.groups.remove(&joined.to);
             }
@@ -92,20 +110,17 @@ impl Joins {
         Some(joined.to)
     }
 
-    /// Notes how a connection that has joined stands: what it has delivered since the last time, and
-    /// whether the rate is divided otherwise now.
-    pub(crate) fn note(
-        &mut self,
-        cx: &Context,
-        report: &ConnectionReport,
-    ) -> Option<(Bytes, bool)> {
+    /// Notes how a connection stands, and what it has delivered since the last time; `None` where it has
+    /// not joined. The rate is divided anew where it begins or ceases to count.
+    pub(crate) fn note(&mut self, cx: &Context, report: &ConnectionReport) -> Option<Bytes> {
         let joined = self.joined.get_mut(&report.connection)?;
         let grown = joined.carrier.note(cx, report);
         let (changed, counts) = (joined.carrier.count(cx), joined.carrier.counts());
         if let Some(group) = self.groups.get_mut(&joined.to).filter(|_| changed) {
             group.counting = if counts { group.counting + 1 } else { group.counting - 1 };
+            self.divided.insert(joined.to);
         }
-        Some((grown, changed))
+        Some(grown)
     }
 
     /// Who has an end of a connection, of the processes that flows name; whether that is new.

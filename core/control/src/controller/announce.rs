@@ -185,10 +185,9 @@ impl Controller {
     /// The grants of a flow's connections may have changed.
     pub(super) fn touch(&mut self, flow: FlowId) {
         if let Some(known) = self.registry.flow(flow) {
-            self.desired.touch(known.selector.connection);
-            for connection in self.registry.joins.with(&known.selector) {
-                self.desired.touch(*connection);
-            }
+            let declared = known.selector;
+            self.desired.touch(declared.connection);
+            self.registry.joins.divide(&declared);
         }
     }
 
@@ -216,11 +215,10 @@ impl Controller {
 
     /// What a cap of a flow's window, or of all, is about: the flow's connections, or all.
     fn capped(&self, flow: Option<FlowId>) -> Vec<Option<Connection>> {
-        let Some(id) = flow else {
-            return Vec::from([None]);
-        };
-        let declared = self.registry.flow(id).map(|flow| &flow.selector);
-        declared.into_iter().flat_map(|of| self.registry.carriers(of)).map(Some).collect()
+        flow.map_or_else(
+            || Vec::from([None]),
+            |id| self.carriers(id).into_iter().map(Some).collect(),
+        )
     }
 
     /// Caps windows at a switch that can; whether it can.
@@ -233,41 +231,47 @@ impl Controller {
             None => self.flows_over(link),
         };
         for flow in flows {
-            self.cap_flow_at_switch(link, flow);
+            self.cap_flow_at_switch(link, flow, &self.carriers(flow));
         }
         true
     }
 
-    /// Has a switch cap the window of a flow as is wanted where a link begins.
-    fn cap_flow_at_switch(&mut self, link: LinkId, id: FlowId) {
+    /// Has a switch cap the window of a flow, over these connections, as is wanted where a link begins.
+    fn cap_flow_at_switch(&mut self, link: LinkId, id: FlowId, over: &[Connection]) {
         let Some(flow) = self.registry.flow(id) else {
             return;
         };
         let at = self.view.start(link);
-        for connection in self.registry.carriers(&flow.selector) {
+        for connection in over {
             match (self.desired.window(link, id), flow.scale) {
                 (Some((cap, _)), Some(shift)) => {
                     let units = cap.rewritten(u16::MAX, shift, SEGMENT);
                     let does = Does::Cap { bytes: Bytes::new(u64::from(units) << shift), shift };
-                    self.switches.cap(&self.context, at, connection, does);
+                    self.switches.cap(&self.context, at, *connection, does);
                 }
                 // Without its scale the header can't be written: it waits for that.
                 (Some(_), None) => {}
-                (None, _) => self.switches.uncap(&self.context, at, &connection),
+                (None, _) => self.switches.uncap(&self.context, at, connection),
             }
         }
     }
 
-    /// The scale of a flow's window is known: switches on its path can cap it.
-    pub(super) fn cap_scaled(&mut self, id: FlowId) {
+    /// The scale of a flow's window over these connections is known: switches on its path can cap it.
+    pub(super) fn cap_scaled(&mut self, id: FlowId, over: &[Connection]) {
         let Some(flow) = self.registry.flow(id) else {
             return;
         };
         for link in self.view.path(flow.ends, u64::from(id.0)) {
             if self.switches.caps_windows(self.view.start(link)) {
-                self.cap_flow_at_switch(link, id);
+                self.cap_flow_at_switch(link, id, over);
             }
         }
+    }
+
+    /// The connections of a flow.
+    pub(super) fn carriers(&self, id: FlowId) -> Vec<Connection> {
+        let declared = self.registry.flow(id).map(|flow| &flow.selector);
+        declared.into_iter().flat_map(|of| self.registry.carriers(of)).collect()
     }
 
     /// The flows whose path a link is on.
@@ -385,7 +389,9 @@ impl Controller {
 
     /// Tells actuators of the connections whose grant may have changed.
     fn enforce(&mut self) {
-        for connection in self.desired.take_changed() {
+        let mut changed = self.desired.take_changed();
+        changed.extend(self.registry.joins.take_divided());
+        for connection in changed {
             let Some((src, dst)) = self.view.ends(&connection) else {
                 continue;
             };
@@ -432,16 +438,15 @@ impl Controller {
             all.commands.push(Command::Identify { processes });
         }
         for host in hosts {
-            for address in self.view.addresses_of(*host) {
-                let leaving = self.registry.leaving(address);
-                for connection in leaving.chain(self.desired.paired_from(address)) {
-                    let mut grant = self.grant(connection);
-                    if self.context.enforcement == Enforcement::Meters {
-                        grant.rate = None;
-                    }
-                    if grant != Grant::default() {
-                        all.grants.insert(*connection, grant);
-                    }
+            let addresses = self.view.addresses_of(*host);
+            let leaving = addresses.flat_map(|address| self.registry.leaving(address));
+            for connection in leaving.chain(self.desired.paired_from(*host)) {
+                let mut grant = self.grant(connection);
+                if self.context.enforcement == Enforcement::Meters {
+                    grant.rate = None;
+                }
+                if grant != Grant::default() {
+                    all.grants.insert(*connection, grant);
                 }
             }
             for link in self.view.network.topology().out(*host) {

@@ -211,11 +211,12 @@ impl Controller {
         let is = |flag: u16| segment.flags & flag != 0;
         if is(tcp_flags::SYN) && is(tcp_flags::ACK) {
             let data = Connection { source: destination, destination: source };
+            let scale = Some(segment.scale.unwrap_or(0));
             for id in self.registry.carried_by(&data).to_vec() {
-                if let Some(flow) = self.registry.flow_mut(id) {
-                    flow.scale = Some(segment.scale.unwrap_or(0));
-                }
-                self.cap_scaled(id);
+                let flow = self.registry.flow_mut(id);
+                let before = flow.and_then(|flow| core::mem::replace(&mut flow.scale, scale));
+                let over = if before == scale { Vec::from([data]) } else { self.carriers(id) };
+                self.cap_scaled(id, &over);
             }
         } else if is(tcp_flags::SYN) {
             self.opened(segment.connection);

@@ -30,7 +30,7 @@ impl Controller {
         let before = known.unwrap_or(before);
         if self.registry.joins.join(&self.context, connection, declared, before) {
             self.cap_joined(&declared, connection, true);
-            self.touch_joined(&declared);
+            self.desired.touch(connection);
         }
     }
 
@@ -42,7 +42,6 @@ impl Controller {
         self.cap_joined(&declared, *connection, false);
         self.switches.uncap_everywhere(&self.context, connection);
         self.desired.touch(*connection);
-        self.touch_joined(&declared);
         true
     }
 
@@ -51,18 +50,6 @@ impl Controller {
         for connection in self.registry.joins.silent(&self.context) {
             self.part(&connection);
         }
-    }
-
-    /// What a connection that has joined has delivered since it was reported last; `None` where it has
-    /// not.
-    pub(super) fn note_joined(&mut self, report: &ConnectionReport) -> Option<Bytes> {
-        let (grown, is_divided_anew) = self.registry.joins.note(&self.context, report)?;
-        if is_divided_anew
-            && let Some(declared) = self.registry.joins.of(&report.connection).copied()
-        {
-            self.touch_joined(&declared);
-        }
-        Some(grown)
     }
 
     /// Notes who has the source of a connection. What comes back over it may belong to other flows then.
@@ -90,15 +77,101 @@ impl Controller {
                 self.agents.cap_window(&self.view, link, Some(connection), cap);
             }
             if joins {
-                self.cap_scaled(flow);
+                self.cap_scaled(flow, &[connection]);
             }
         }
     }
+}
 
-    /// The rate of what was declared is divided anew.
-    fn touch_joined(&mut self, declared: &Selector) {
-        for connection in self.registry.joins.with(declared) {
-            self.desired.touch(*connection);
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use model::Buffer;
+    use protocol::Processes;
+    use protocol::agent::{Capability, Host, Report};
+    use protocol::application::Declaration;
+    use testing::network::{host, hosts, link};
+    use units::Span;
+
+    use super::*;
+    use crate::config::{Config, HostConfig};
+    use crate::message::{ChannelId, Input};
+
+    const AGENT: ChannelId = ChannelId(1);
+
+    fn connection(port: u16) -> Connection {
+        Connection {
+            source: ([10, 0, 0, 1], port).into(),
+            destination: ([10, 0, 0, 2], 5000).into(),
+        }
+    }
+
+    /// A flow whose port nobody knew, and an agent that sees so many connections of it, which all send.
+    fn joined_by(connections: u16) -> Controller {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
+        let mut config = Config::new("tcp", policy);
+        config.topology = hosts(2, link(100, 10, Buffer::Unlimited));
+        for (name, address) in [("h0", 1), ("h1", 2)] {
+            let (node, addresses) =
+                (host(&config.topology, name), vec![[10, 0, 0, address].into()]);
+            config.hosts.push(HostConfig { node, addresses, ethernet: vec![] });
+        }
+        let mut controller = Controller::new(config, 1, Time::ZERO).expect("a configuration");
+        let hosts = vec![Host { name: "h0".into(), addresses: vec![] }];
+        let hello = Report::Hello { hosts, capabilities: Capability::ALL.to_vec(), epoch: 0 };
+        let start = Declaration::JobStart { job: "job".into() };
+        let request = Declaration::FlowRequest {
+            job: "job".into(),
+            flow: "1".into(),
+            connection: connection(0),
+            processes: Processes::default(),
+            bytes: None,
+        };
+        let (application, seen) = ("app", sampled(1..=connections));
+        for input in [
+            Input::AgentConnected { channel: AGENT, identity: "a" },
+            Input::Reported(AGENT, &hello),
+            Input::Declared { application, declaration: &start },
+            Input::Declared { application, declaration: &request },
+            Input::Reported(AGENT, &seen),
+        ] {
+            controller.observe(Time::ZERO, input).expect("it is taken");
+        }
+        controller.decide(&mut Vec::new());
+        controller
+    }
+
+    fn sampled(ports: impl IntoIterator<Item = u16>) -> Report {
+        let sends = |port| ConnectionReport {
+            connection: connection(port),
+            delivered_bytes: Bytes::ZERO,
+            unsent_bytes: Bytes::new(1),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            retransmissions: 0,
+            processes: vec![],
+        };
+        let connections = ports.into_iter().map(sends).collect();
+        Report::Connections { sampled_ns: Time::ZERO, connections }
+    }
+
+    /// Who comes or goes touches itself only; the others are gone through once, when the turn ends.
+    #[test]
+    fn of_those_that_share_a_rate_each_is_touched_once_a_turn() {
+        for connections in [100, 200] {
+            let mut controller = joined_by(connections);
+            for port in 1..=10 {
+                let closed = Report::Closed { connection: connection(port) };
+                let begun = sampled([1_000 + port]);
+                for report in [closed, begun] {
+                    let input = Input::Reported(AGENT, &report);
+                    controller.observe(Time::ZERO, input).expect("it is taken");
+                }
+            }
+            assert_eq!(controller.desired.take_changed().len(), 20);
+            let divided = controller.registry.joins.take_divided().count();
+            assert_eq!(divided, usize::from(connections));
         }
     }
 }

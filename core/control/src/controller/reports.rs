@@ -245,7 +245,7 @@ impl Controller {
             let is_new = self.agents.sampled_before(channel, sampled);
             let before = if is_new { Bytes::ZERO } else { report.delivered_bytes };
             self.join(report.connection, before);
-            let grown = self.note_joined(report);
+            let grown = self.registry.joins.note(&self.context, report);
             // What a connection of several flows delivers can't be told apart.
             let carried = self.registry.carried_by(&report.connection);
             if let [id] = *carried {

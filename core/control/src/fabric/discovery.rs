@@ -151,8 +151,7 @@ impl Discovery<'_> {
     fn connect(&mut self, from: (NodeId, u32), to: (NodeId, Option<u32>)) {
         // Cables that come and go must not fill the memory.
         let most = self.cx.limits.hosts * 8;
-        let discovered = self.view.links.iter().filter(|link| !link.declared).count();
-        if discovered >= most {
+        if self.view.discovered() >= most {
             self.view
                 .contradictions
                 .note(self.cx.now, format!("more than {most} links were discovered"));

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use axum::Extension;
 use axum::extract::{Path, Query, State};
@@ -44,6 +45,7 @@ pub async fn status(
 ) -> Answer {
     may_see_all(&admission)?;
     let mut status = hub.ask(|answers| answers.status()).await?;
+    status.problems.extend(hub.measures.long_turn(Instant::now()));
     let recorder = hub.measures.recorder();
     if let Recording::Stopped(why) = &recorder {
         status.problems.push(format!("the recorder has stopped: {why}"));
