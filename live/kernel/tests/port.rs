@@ -285,7 +285,7 @@ fn a_queue_counts_4095_packets_at_most() {
     let mut switch = Switch::new().unwrap();
     let options = PortOptions { attachment: Attachment::Best, ..PortOptions::default() };
     let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
-    let mut port = switch.port(number).unwrap();
+    let port = switch.port(number).unwrap();
     let buffer = Buffer::Unlimited;
     port.watch(Some(Watch { buffer, ..watch(Rate::from_bps(1_000)) })).unwrap();
     let frame = packet(true, false, |_| {});
@@ -322,7 +322,7 @@ fn a_direction_opens_by_its_own_syn_or_payload() {
     let mut switch = Switch::new().unwrap();
     let options = PortOptions { attachment: Attachment::Best, ..PortOptions::default() };
     let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
-    let mut port = switch.port(number).unwrap();
+    let port = switch.port(number).unwrap();
     port.punt(true).unwrap();
     let opening = |from_sender| packet(from_sender, false, |header| syn(header, 1460, None));
     let with =
