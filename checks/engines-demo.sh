@@ -5,13 +5,13 @@
 # simulator's values and the text's. Nothing is left at the end. Needs root and Java.
 set -eu
 cd "$(dirname "$0")/.."
+begin=$(date +%s)
 # shellcheck source=checks/engines-lab.sh
 . checks/engines-lab.sh
 # Seconds of a topology that are looked at, after as many that aren't, while its tasks begin.
 window=25
 # Links of the sorts: what both send through a port takes half a minute.
 slow="topology.access.capacity=6 Mbit/s"
-begin=$(date +%s)
 
 say() {
     echo "$me: $(($(date +%s) - begin)) s: $1"
@@ -28,10 +28,10 @@ start() {
 # POLICY, in the place of tcp
 change() {
     sed -i "/^\[policy\]/,/^\[control\]/s/\"tcp\"/\"$1\"/" "$folder/controller.toml"
-    for group in /sys/fs/cgroup/*watermaster-"$name"-*/controller /sys/fs/cgroup/*/*watermaster-"$name"-*/controller; do
-        [ ! -e "$group" ] || xargs kill -HUP <"$group/cgroup.procs"
-    done
-    until "$WATERMASTER" status --controller "unix:$folder/controller.sock" | grep -q "$1"; do
+    xargs -a "$(find /sys/fs/cgroup -path "*/watermaster-$name-*/controller/cgroup.procs")" kill -HUP
+    last=$(($(date +%s) + 30))
+    until "$WATERMASTER" status --controller "unix:$folder/controller.sock" | grep -q "policy $1"; do
+        [ "$(date +%s)" -lt $last ] || fail "the policy is still tcp: $(tail -n 20 "$folder/controller.out")"
         sleep 0.1
     done
 }

@@ -1,6 +1,7 @@
 # shellcheck shell=sh
-# What scripts that run real engines in a lab share: functions, and that the lab is removed when they
-# end. They source it. Under sudo, the user's own toolchain builds. WATERMASTER=FILE takes a program that is built.
+# For scripts that run real engines in a lab, which source it: what they share. The program and the plug-ins are built,
+# under sudo by the user's own toolchain, and the lab goes when the script ends. WATERMASTER=FILE takes a program that
+# is built.
 me=$(basename "$0" .sh)
 if [ "$(id -u)" != 0 ]; then
     echo "$me: skipped: network namespaces and BPF need root; run sudo make $me"

@@ -27,33 +27,40 @@ def sort(policy, size):
     return (finish - start) / 1000
 
 
-def table(title, policy, rows):
-    """Prints rows of a name, a unit, an engine's two values, the simulator's two and the text's gain."""
+def table(title, engine, policy, rows):
+    """Prints rows of a name, a unit, the engine's two values, the simulator's two and the text's change."""
+
+    def line(name, columns):
+        print((f"{name:22}" + "".join(f"{column:>16}" for column in columns)).rstrip())
+
     print(f"\n{title}")
-    print(f"{'':22}{'tcp':>10}{policy:>11}{'gain':>9}{'simulator':>12}{policy:>11}{'gain':>9}{'text':>9}")
-    for name, unit, engine, simulator, text in rows:
-        values = [f"{value:.1f} {unit}" for value in (*engine, *simulator)]
-        gains = [f"{100 * (after / before - 1):+.1f} %" for before, after in (engine, simulator)]
-        print(f"{name:22}{values[0]:>10}{values[1]:>11}{gains[0]:>9}{values[2]:>12}{values[3]:>11}{gains[1]:>9}{text:>9}")
+    line("", (f"{engine}: tcp", policy, "change", "simulator: tcp", policy, "change", "text"))
+    for name, unit, *worlds, text in rows:
+        columns = []
+        for before, after in worlds:
+            columns += f"{before:.1f} {unit}", f"{after:.1f} {unit}", f"{100 * (after / before - 1):+.1f} %"
+        line(name, (*columns, text))
 
 
 world = simulated("storm")
 tcp, aware = storm("tcp"), storm("app-aware")
 table(
-    f"Trucking IoT on Storm, from {tcp['time_s'] / 2:.0f} s to {tcp['time_s']:.0f} s (simulator: 60 s)",
+    f"Trucking IoT on Storm, from {tcp['time_s'] / 2:.0f} s to {tcp['time_s']:.0f} s (simulator: 60 s in all)",
+    "Storm",
     "app-aware",
     [
         (name, unit, (tcp[metric], aware[metric]), (world["tcp"][metric], world["app-aware"][metric]), text)
         for name, unit, metric, text in (
             ("throughput", "1/s", "throughput_tps", "+30.9 %"),
             ("mean latency", "s", "latency_mean_s", "-5.7 %"),
-            ("99th percentile of it", "s", "latency_p99_s", ""),
+            ("99th percentile", "s", "latency_p99_s", ""),
         )
     ],
 )
 world = simulated("hadoop")
 table(
     "Two sorts on Hadoop, from start to finish (simulator: their shuffles alone)",
+    "Hadoop",
     "smsf",
     [
         (
