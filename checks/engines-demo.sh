@@ -9,7 +9,7 @@ begin=$(date +%s)
 # shellcheck source=checks/engines-lab.sh
 . checks/engines-lab.sh
 # Seconds of a topology that are looked at, after as many that aren't, while its tasks begin.
-window=25
+window=20
 # Links of the sorts: what both send through a port takes half a minute.
 slow="topology.access.capacity=6 Mbit/s"
 
@@ -67,13 +67,16 @@ sorts() {
     sleep 1
     terasort "$1" small &
     small=$!
-    for sort in large small; do
-        wait "$([ $sort = large ] && echo $large || echo $small)" ||
-            fail "a sort has failed: $(tail -n 20 "$work/$1-$sort")"
-        of=$(job "$work/$1-$sort")
-        at h0 yarn application -status "application${of#job}" >"$work/hadoop-$1-$sort" 2>/dev/null ||
-            fail "$of isn't known any more"
+    wait $large || fail "a sort has failed: $(tail -n 20 "$work/$1-large")"
+    wait $small || fail "a sort has failed: $(tail -n 20 "$work/$1-small")"
+}
+# Start and end of each sort, as the resource manager knows them
+finished() {
+    for log in tcp-large tcp-small smsf-large smsf-small; do
+        of=$(job "$work/$log")
+        at h0 yarn application -status "application${of#job}" >"$work/hadoop-$log" 2>/dev/null &
     done
+    wait
 }
 
 echo "$me: some 6 minutes, and up to 9 more where engines are fetched; nothing else should run meanwhile"
@@ -93,6 +96,7 @@ wait $large
 sorts tcp
 change smsf
 sorts smsf
+finished
 "$WATERMASTER" lab down "$name"
 gone
 checks/engines_table.py "$work"

@@ -31,7 +31,8 @@ def table(title, engine, policy, rows):
     """Prints rows of a name, a unit, the engine's two values, the simulator's two and the text's change."""
 
     def line(name, columns):
-        print((f"{name:22}" + "".join(f"{column:>16}" for column in columns)).rstrip())
+        padded = (f"{column:>{width}}" for column, width in zip(columns, (12, 11, 9, 16, 11, 9, 9)))
+        print((f"{name:20}" + "".join(padded)).rstrip())
 
     print(f"\n{title}")
     line("", (f"{engine}: tcp", policy, "change", "simulator: tcp", policy, "change", "text"))
