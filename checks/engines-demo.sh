@@ -9,7 +9,7 @@ begin=$(date +%s)
 # shellcheck source=checks/engines-lab.sh
 . checks/engines-lab.sh
 # Seconds of a topology that are looked at, after as many that aren't, while its tasks begin.
-window=20
+window=25
 # Links of the sorts: what both send through a port takes half a minute.
 slow="topology.access.capacity=6 Mbit/s"
 
@@ -79,7 +79,7 @@ finished() {
     wait
 }
 
-echo "$me: some 6 minutes, and up to 9 more where engines are fetched; nothing else should run meanwhile"
+echo "$me: 6 to 8 minutes, and up to 9 more where engines are fetched; nothing else should run meanwhile"
 say "Storm starts, on links of 10 Mbit/s: half a minute"
 start storm
 trucking tcp
