@@ -43,7 +43,8 @@ measured() {
 trucking() {
     results=$work/storm-$1
     say "Trucking IoT under $1: half a minute to start, then $window s that aren't looked at, and $window s that are"
-    storm jar examples io.watermaster.examples.Trucking trucking every=$window results="$results" >"$work/submit" 2>&1 ||
+    storm jar examples io.watermaster.examples.Trucking trucking every=$window results="$results" \
+        >"$work/submit" 2>&1 ||
         fail "the topology was refused: $(tail -n 20 "$work/submit")"
     topology=$(storm list | grep -o 'trucking-[0-9]*-[0-9]*') || fail "the topology isn't listed"
     await "no tuples arrive" measured
