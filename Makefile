@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines
+.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo
 
 ## help: this list
 help:
@@ -77,6 +77,10 @@ plugins: setup-java quick
 ## engines: real engines in a lab under controller and agent, minutes each (root; ENGINES=storm: only that)
 engines:
 	checks/engines.sh $(ENGINES)
+
+## engines-demo: what policies gain for Storm and Hadoop in a lab, beside the simulator and the texts; 8 minutes (root)
+engines-demo:
+	checks/engines-demo.sh
 
 ## bpf: compile the agent's BPF programs
 bpf: setup-bpf
