@@ -141,7 +141,7 @@ impl Rig {
         let to = listener.local_addr().unwrap();
         let sender = self.namespace(0).visit(|| Ok(TcpStream::connect(to).unwrap())).unwrap();
         let (receiver, _) = listener.accept().unwrap();
-        Stream::between(sender, receiver)
+        Stream::between(self.host(0), sender, receiver)
     }
 }
 
@@ -173,6 +173,8 @@ fn sweep() {
 
 /// Data that flows from its making until it is dropped.
 pub struct Stream {
+    /// The sender's namespace.
+    host: String,
     pub connection: Connection,
     pub received: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
@@ -181,7 +183,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    fn between(sender: TcpStream, receiver: TcpStream) -> Self {
+    fn between(host: String, sender: TcpStream, receiver: TcpStream) -> Self {
         let connection = Connection {
             source: sender.local_addr().unwrap(),
             destination: sender.peer_addr().unwrap(),
@@ -206,7 +208,7 @@ impl Stream {
                 }
             }
         }));
-        Self { connection, received, stop, sender, threads }
+        Self { host, connection, received, stop, sender, threads }
     }
 
     /// The sender itself asks for no more (`SO_MAX_PACING_RATE`).
@@ -231,14 +233,21 @@ impl Stream {
     pub fn settles(&self, wanted: Rate, percent: u64) {
         let second = || self.goodput(Duration::from_secs(1));
         let got = settled(second, |got| within(*got, wanted, percent));
-        assert!(within(got, wanted, percent), "{got} instead of {wanted}");
+        assert!(within(got, wanted, percent), "{got} instead of {wanted}: {}", self.seen());
+    }
+
+    /// What the kernel says of the namespace's connections.
+    fn seen(&self) -> String {
+        let ss = ["netns", "exec", &self.host, "ss", "-tinH"];
+        let output = Command::new("ip").args(ss).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Waits until more than `wanted` comes through, which nothing holds.
     #[track_caller]
     pub fn exceeds(&self, wanted: Rate) {
         let got = settled(|| self.goodput(Duration::from_millis(300)), |got| *got > wanted);
-        assert!(got > wanted, "{got}, not more than {wanted}");
+        assert!(got > wanted, "{got}, not more than {wanted}: {}", self.seen());
     }
 
     /// What the application at the other end received in a while, payload.
