@@ -374,10 +374,17 @@ impl Registry {
     /// The flows that packets of a connection belong to: those declared with its ports, or else those
     /// that it has joined.
     pub(crate) fn carried_by(&self, connection: &Connection) -> &[FlowId] {
-        match (self.sharing(&(*connection).into()), self.joins.of(connection)) {
-            ([], Some(declared)) => self.sharing(declared),
-            (exactly, _) => exactly,
+        self.carrying(connection).0
+    }
+
+    /// The same, and what the connection has joined, where it wasn't declared with its ports.
+    pub(crate) fn carrying(&self, connection: &Connection) -> (&[FlowId], Option<&Selector>) {
+        let exactly = self.sharing(&(*connection).into());
+        if !exactly.is_empty() {
+            return (exactly, None);
         }
+        let joined = self.joins.of(connection);
+        (joined.map_or(&[], |declared| self.sharing(declared)), joined)
     }
 
     /// What a connection that nobody declared with its ports fits best: what names most of the processes

@@ -352,14 +352,10 @@ impl Controller {
     /// What a connection should be held to; one that was declared without its ports, all that join it.
     pub(super) fn grant(&self, connection: &Connection) -> Grant {
         let ends = || self.view.ends(connection);
-        let flows = self.registry.carried_by(connection);
-        let declared = self.registry.joins.of(connection).filter(|_| {
-            // Who is declared with its ports has joined nothing any more.
-            self.registry.sharing(&(*connection).into()).is_empty()
-        });
-        let among = declared.map_or(1, |declared| self.registry.joins.counting(declared));
+        let (flows, joined) = self.registry.carrying(connection);
+        let among = joined.map_or(1, |declared| self.registry.joins.counting(declared));
         let mut grant = self.desired.grant(connection, (flows, among), ends);
-        if declared.is_some_and(|declared| self.has_one_meter(declared)) {
+        if joined.is_some_and(|declared| self.has_one_meter(declared)) {
             grant.rate = self.desired.grant(connection, (&[], 1), ends).rate;
         }
         grant.rate = grant.rate.map(|rate| rate.max(LEAST_RATE));
