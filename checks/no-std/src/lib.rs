@@ -61,7 +61,7 @@ pub extern "C" fn watermaster_decide() -> usize {
     let mut out = Vec::new();
     for name in policy::NAMES {
         if let Ok(mut policy) = policy::by_name(name, &policy::Parameters::default()) {
-            let observation = Declared::JobStart { job: JobId(0) }.into();
+            let observation = Declared::JobStart { job: JobId(0), application: "".into() }.into();
             policy.observe(Time::ZERO, &network, &observation);
             policy.decide(Time::ZERO, &network, &mut out);
         }

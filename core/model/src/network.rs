@@ -5,6 +5,8 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use units::Rate;
+
 use crate::{LinkId, LinkSpec, NodeId, NodeKind, Topology, TopologyError};
 
 /// Hops to where no path leads.
@@ -144,6 +146,12 @@ impl Network {
             *state = up;
             self.measure();
         }
+    }
+
+    /// Gives a link another capacity, at least 1 bit/s. Paths stay as they are; a link that doesn't exist
+    /// is left alone.
+    pub fn set_capacity(&mut self, link: LinkId, capacity: Rate) {
+        self.topology.set_capacity(link, capacity);
     }
 
     /// `GET_PATH`: appends to `path` the links from `src` to `dst` for the flow of this `key`.

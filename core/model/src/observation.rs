@@ -27,6 +27,8 @@ pub enum Declared {
     JobStart {
         /// The job.
         job: JobId,
+        /// The application that it is of, by its name.
+        application: Arc<str>,
     },
     /// `JOB_COMPLETE`: a job unregisters; what it still had in the network is forgotten.
     JobComplete {
@@ -101,6 +103,8 @@ pub enum Measured {
         /// Whether it carries traffic now.
         up: bool,
     },
+    /// Links have another capacity for the policy; the [`Network`](crate::Network) already shows it.
+    Capacity(Vec<LinkId>),
     /// Packets joined the queue of a host's packets for one other host.
     Queued {
         /// Sending host.

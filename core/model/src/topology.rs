@@ -185,6 +185,13 @@ impl Topology {
         Ok((first, second?))
     }
 
+    /// Gives a link another capacity, above zero. A link that doesn't exist is left alone.
+    pub(crate) fn set_capacity(&mut self, link: LinkId, capacity: Rate) {
+        if let Some(link) = self.links.get_mut(link.index()) {
+            link.spec.capacity = capacity.max(Rate::from_bps(1));
+        }
+    }
+
     /// All nodes; a [`NodeId`] is a position here.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

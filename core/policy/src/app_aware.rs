@@ -191,7 +191,7 @@ impl<F: Forecast> AppAware<F> {
 
     fn declare(&mut self, now: Time, network: &Network, declared: &Declared) {
         match *declared {
-            Declared::JobStart { job } => self.roster.start(job, || ()),
+            Declared::JobStart { job, .. } => self.roster.start(job, || ()),
             Declared::JobComplete { job } => self.complete(job),
             Declared::FlowRequest { job, flow, src, dst, .. } => {
                 if self.roster.enter(network, job, flow, (src, dst)).is_none() {

@@ -4,8 +4,9 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
 use crate::{
-    Descriptor, Parameters, Policy, PolicyError, app_aware, asy, bssf, dclas, fair, fifo, fixed,
-    one_all, sab, sdtcp, sdtcp_hold, sebf, sff, sicc, smsf, srb, srpt, sw, sw_ictcp, syn, tcp,
+    Descriptor, Parameters, Policy, PolicyError, app_aware, arbiter, asy, bssf, dclas, fair, fifo,
+    fixed, one_all, sab, sdtcp, sdtcp_hold, sebf, sff, sicc, smsf, srb, srpt, sw, sw_ictcp, syn,
+    tcp,
 };
 
 /// Every policy, in the order in which they are listed.
@@ -33,6 +34,7 @@ pub const POLICIES: &[&Descriptor] = &[
     &sicc::DESCRIPTOR,
     &sicc::JOINT,
     &fixed::DESCRIPTOR,
+    &arbiter::DESCRIPTOR,
 ];
 
 /// The name of every policy.

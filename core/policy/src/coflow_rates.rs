@@ -108,7 +108,7 @@ impl<D: Discipline> CoflowRates<D> {
 
     fn declare(&mut self, now: Time, network: &Network, said: &Declared) {
         match *said {
-            Declared::JobStart { job } => {
+            Declared::JobStart { job, .. } => {
                 self.arrivals += 1;
                 self.roster.start(job, || Coflow::new(self.arrivals, now));
             }
@@ -159,6 +159,11 @@ impl<D: Discipline> CoflowRates<D> {
                 for entry in self.roster.jobs_mut() {
                     entry.record.reroute(now, network, &mut self.links);
                 }
+                self.divide_at(now);
+            }
+            Measured::Capacity(links) => {
+                self.links.cover(network);
+                self.links.resize(network, links);
                 self.divide_at(now);
             }
             Measured::Delivered(flows) => {

@@ -18,14 +18,17 @@
 //! - [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
 //!   `spines`. `asy` gives rates to pairs of hosts: [`renormalise`] finds them.
 //! - `sdtcp`, `sdtcp_hold`, `sab` set windows at switches: `connections` is the table of what is open.
+//! - `arbiter` divides links among objectives, each of which has one of these for itself.
 //! - `sw`, `sw_ictcp` keep a window of queries: `sliding`. [`sicc`] gathers requests through hubs.
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
+mod account;
 mod admission;
 mod app_aware;
+mod arbiter;
 mod asy;
 mod bssf;
 mod catalogue;
@@ -45,6 +48,7 @@ mod guard;
 mod links;
 mod lists;
 pub mod matching;
+mod objective;
 mod one_all;
 pub mod order;
 mod ordered;
@@ -74,8 +78,10 @@ mod traffic;
 mod watch;
 pub mod waterfill;
 
+pub use account::{Account, Holding, Part};
 pub use catalogue::{NAMES, POLICIES, by_name, find};
 pub use descriptor::{Descriptor, DirectiveKind, Need};
+pub use objective::{Aim, Objective};
 pub use parameter::{Given, Kind, Messages, Parameter, Parameters, PolicyError, Typed, Value};
 pub use share::Share;
 pub use watch::Watch;
@@ -106,6 +112,12 @@ pub trait Policy {
     /// It may be the time of the last observation: then the policy decides once about all that happens
     /// at that time.
     fn deadline(&self) -> Option<Time> {
+        None
+    }
+
+    /// Under which objective a flow is, and what that has of its links; `None` where there are none.
+    fn account(&self, flow: FlowId) -> Option<Account> {
+        let _ = flow;
         None
     }
 }

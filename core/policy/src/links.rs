@@ -45,6 +45,16 @@ impl Links {
         }
     }
 
+    /// Takes in the capacities of links that have others now.
+    pub(crate) fn resize(&mut self, network: &Network, links: &[LinkId]) {
+        for link in links {
+            let spec = network.topology().links().get(link.index()).map(|link| link.spec);
+            if let (Some(known), Some(spec)) = (self.table.get_mut(link.index()), spec) {
+                known.capacity = spec.capacity.as_bps();
+            }
+        }
+    }
+
     /// A flow enters the network.
     pub(crate) fn enter(&mut self, path: &[LinkId]) {
         for link in path {

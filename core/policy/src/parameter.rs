@@ -7,7 +7,7 @@ use core::fmt;
 
 use units::{Bytes, Rate, Span};
 
-use crate::Share;
+use crate::{Objective, Share};
 
 /// Longest time that a parameter may name: a thousand hours.
 pub const LONGEST: Span = Span::from_secs(3_600_000);
@@ -266,6 +266,7 @@ pub struct Parameters {
     values: BTreeMap<&'static str, Value>,
     segment: Bytes,
     messages: Messages,
+    objectives: Vec<Objective>,
 }
 
 impl Default for Parameters {
@@ -280,7 +281,8 @@ impl Parameters {
 
     /// No values, for hosts whose full segment carries `segment`.
     pub const fn new(segment: Bytes) -> Self {
-        Self { values: BTreeMap::new(), segment, messages: Messages::Free }
+        let messages = Messages::Free;
+        Self { values: BTreeMap::new(), segment, messages, objectives: Vec::new() }
     }
 
     /// The same where a message costs this.
@@ -300,6 +302,18 @@ impl Parameters {
     /// Gives `value` to the parameter `name`.
     pub fn set(&mut self, name: &'static str, value: Value) {
         self.values.insert(name, value);
+    }
+
+    /// The same with these objectives. Of several that name an application the first counts.
+    #[must_use]
+    pub fn under(mut self, objectives: Vec<Objective>) -> Self {
+        self.objectives = objectives;
+        self
+    }
+
+    /// The objectives; only `arbiter` has some.
+    pub fn objectives(&self) -> &[Objective] {
+        &self.objectives
     }
 
     /// The value given for the parameter `name`.
@@ -352,6 +366,11 @@ impl Given<'_> {
         let default = &parameter.expect("a parameter of the policy").default;
         let value = self.given.get(name).or(default.as_ref())?;
         Some(T::of(value).expect("a parameter of this type"))
+    }
+
+    /// The objectives.
+    pub fn objectives(&self) -> &[Objective] {
+        &self.given.objectives
     }
 
     /// Payload of a full segment of the hosts.

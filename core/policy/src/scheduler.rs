@@ -71,7 +71,7 @@ impl<S: Ranking> Scheduler<S> {
     fn declare(&mut self, now: Time, network: &Network, declared: &Declared) {
         let arrival = self.arrivals;
         match *declared {
-            Declared::JobStart { job } => {
+            Declared::JobStart { job, .. } => {
                 self.arrivals += 1;
                 self.roster.start(job, || Member { submitted: now, ranking: S::new(arrival) });
             }

@@ -21,7 +21,11 @@ fn jobs_whose_rank_changes_with_every_flow_are_ranked_once_a_turn() {
         let mut policy = by_name("smsf", &Parameters::default()).unwrap();
         let mut out = Directives::new();
         for job in [0, 1].map(JobId) {
-            policy.observe(Time::ZERO, &network, &Declared::JobStart { job }.into());
+            policy.observe(
+                Time::ZERO,
+                &network,
+                &Declared::JobStart { job, application: "".into() }.into(),
+            );
         }
         // In the second turn some transmit already, and others wait.
         for turn in [0..flows / 2, flows / 2..flows] {

@@ -42,7 +42,7 @@ impl Translator {
     /// What is to be declared: usually one declaration; for samples one a job.
     pub fn translate(&mut self, declared: &Declared, names: &impl Names) -> Vec<Declaration> {
         let said = match declared {
-            Declared::JobStart { job } => Some(Declaration::JobStart { job: name(*job) }),
+            Declared::JobStart { job, .. } => Some(Declaration::JobStart { job: name(*job) }),
             Declared::JobComplete { job } => {
                 for flow in self.jobs.remove(job).unwrap_or_default() {
                     self.flows.remove(&flow);

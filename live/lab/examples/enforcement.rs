@@ -109,9 +109,10 @@ fn row(rate: Rate, switches: Switches, enforcement: Enforcement) -> Result<Strin
     let (src, dst, size) = (hosts[0], hosts[1], Bytes::MAX);
     let flow = world.start(&network, src, dst, size)?;
     let job = JobId(0);
-    for declared in
-        [Declared::JobStart { job }, Declared::FlowRequest { job, flow, src, dst, size }]
-    {
+    for declared in [
+        Declared::JobStart { job, application: "".into() },
+        Declared::FlowRequest { job, flow, src, dst, size },
+    ] {
         northbound.observe(Time::ZERO, &network, &declared.into());
     }
     pass(&mut world, SETTLE)?;

@@ -245,7 +245,7 @@ mod tests {
         let account = northbound.account();
         let (job, flow, [src, dst]) = (JobId(7), FlowId(0), [NodeId(1), NodeId(2)]);
         let size = Bytes::new(1000);
-        speak(&mut northbound, Declared::JobStart { job });
+        speak(&mut northbound, Declared::JobStart { job, application: "".into() });
         speak(&mut northbound, Declared::TaskHost { job, task: TaskId(3), host: src });
         let reduces = vec![(TaskId(4), size)];
         speak(&mut northbound, Declared::Size { job, map: TaskId(3), reduces });
@@ -291,7 +291,7 @@ mod tests {
         let next = || hear.recv_timeout(Duration::from_secs(10)).unwrap().1;
         let start = |job| Declaration::JobStart { job: format!("{job}") };
         for job in [1, 2] {
-            speak(&mut northbound, Declared::JobStart { job: JobId(job) });
+            speak(&mut northbound, Declared::JobStart { job: JobId(job), application: "".into() });
         }
         let mut said = next();
         while said.len() < 2 {
@@ -300,7 +300,7 @@ mod tests {
         }
         assert_eq!(said, [start(1), start(2)]);
         speak(&mut northbound, Declared::JobComplete { job: JobId(1) });
-        speak(&mut northbound, Declared::JobStart { job: JobId(3) });
+        speak(&mut northbound, Declared::JobStart { job: JobId(3), application: "".into() });
         // Though nothing more is said, the one that has lost the connection hears all again.
         while said != [start(2), start(3)] {
             said = next();
@@ -314,7 +314,7 @@ mod tests {
         for (address, why) in [(address, "answers 403"), (gone, "No such file")] {
             let mut northbound = Northbound::new("a", address, Directory::default()).unwrap();
             let account = northbound.account();
-            speak(&mut northbound, Declared::JobStart { job: JobId(1) });
+            speak(&mut northbound, Declared::JobStart { job: JobId(1), application: "".into() });
             drop(northbound);
             let account = account();
             assert_eq!((account.client.taken, account.waiting), (0, 1));

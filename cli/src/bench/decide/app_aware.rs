@@ -23,7 +23,7 @@ fn case(name: &str, interval: Span) -> Result<Decision, Failure> {
     let capacity = Rate::from_mbps(100);
     let mut bench = Bench::star(name, HOSTS, capacity)?;
     let mut samples = Vec::new();
-    bench.declare(Declared::JobStart { job: JobId(0) });
+    bench.declare(Declared::JobStart { job: JobId(0), application: "".into() });
     for (src, number) in (0..HOSTS).flat_map(|host| (0..EACH).map(move |number| (host, number))) {
         let flow = FlowId(u32::try_from(samples.len()).unwrap_or(u32::MAX));
         // Every host receives as many streams as it sends, from hosts far and near.

@@ -28,7 +28,7 @@ fn case(name: &str) -> Result<Decision, Failure> {
         bench.request(flow % JOBS, flow, ends, size)
     };
     for job in (0..JOBS).map(JobId) {
-        bench.declare(Declared::JobStart { job });
+        bench.declare(Declared::JobStart { job, application: "".into() });
     }
     for flow in 0..FLOWS {
         let request = next(&bench, flow);

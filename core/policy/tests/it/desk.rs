@@ -57,7 +57,11 @@ pub fn path(network: &Network, flow: u32, src: NodeId, dst: NodeId) -> Vec<LinkI
 }
 
 pub fn job_start(job: u32) -> Observation {
-    Declared::JobStart { job: JobId(job) }.into()
+    Declared::JobStart { job: JobId(job), application: "".into() }.into()
+}
+
+pub fn job_of(application: &str, job: u32) -> Observation {
+    Declared::JobStart { job: JobId(job), application: application.into() }.into()
 }
 
 pub fn job_complete(job: u32) -> Observation {

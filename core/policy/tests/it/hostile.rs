@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 use units::{Bytes, Rate, Span, Time};
-use watermaster_policy::{NAMES, Parameters, Policy, by_name, find};
+use watermaster_policy::{Aim, NAMES, Objective, Parameters, Policy, Share, by_name, find};
 
 /// The system's allocator, counting what each thread holds.
 struct Counting;
@@ -46,6 +46,23 @@ static ALLOCATOR: Counting = Counting;
 
 const JOBS: u32 = 4;
 
+/// The defaults; an arbiter has objectives of some of the applications.
+fn parameters(policy: &str) -> Parameters {
+    let parameters = Parameters::default();
+    if policy != "arbiter" {
+        return parameters;
+    }
+    let (most, span) = (Share::literal(500_000), Span::from_millis(50));
+    let objective = |name: &str, policy, aim| {
+        let (policy, parameters) = (find(policy).unwrap(), Parameters::default());
+        Objective { name: name.into(), applications: vec![name.into()], policy, parameters, aim }
+    };
+    parameters.under(vec![
+        objective("a", "app-aware-fast", Aim::Latency { target: span, most }),
+        objective("b", "smsf", Aim::Deadline { within: span * 200, most }),
+    ])
+}
+
 /// Any message at all, with few enough numbers that they collide; jobs and flows from `base` on.
 fn message(base: u32) -> impl Strategy<Value = Observation> {
     let job = move || (base..=base + JOBS).prop_map(JobId);
@@ -54,7 +71,9 @@ fn message(base: u32) -> impl Strategy<Value = Observation> {
     let node = || prop_oneof![9 => 0..7u32, 1 => Just(u32::MAX)].prop_map(NodeId);
     let bytes = || prop_oneof![3 => 0..100u64, 1 => Just(u64::MAX)].prop_map(Bytes::new);
     prop_oneof![
-        2 => job().prop_map(|job| Declared::JobStart { job }.into()),
+        2 => (job(), prop::sample::select(vec!["a", "b", "c"])).prop_map(|(job, application)| {
+            Declared::JobStart { job, application: application.into() }.into()
+        }),
         1 => job().prop_map(|job| Declared::JobComplete { job }.into()),
         2 => (job(), task(), node())
             .prop_map(|(job, task, host)| Declared::TaskHost { job, task, host }.into()),
@@ -182,7 +201,7 @@ proptest! {
         messages in prop::collection::vec(prop_oneof![2 => message(0), 1 => pairs()], 0..200),
     ) {
         let policy = find(name).unwrap();
-        let make = || policy.build(&Parameters::default()).unwrap();
+        let make = || policy.build(&parameters(name)).unwrap();
         let said = play(&mut *make(), network.clone(), &messages, Time::ZERO);
         let none = |d: &Directive| matches!(d,
             Directive::Pace { limit: Some(Rate::ZERO), .. }
@@ -287,7 +306,7 @@ proptest! {
 #[test]
 fn no_memory_is_kept_for_jobs_that_completed() {
     for name in NAMES {
-        let mut policy = by_name(name, &Parameters::default()).unwrap();
+        let mut policy = by_name(name, &parameters(name)).unwrap();
         for round in 0..4 {
             let base = round * 100;
             let messages = prop::collection::vec(message(base), 1000);

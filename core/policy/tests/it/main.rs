@@ -3,6 +3,7 @@
 
 mod admission;
 mod app_aware;
+mod arbiter;
 mod catalogue;
 mod desk;
 mod figures;

@@ -1,0 +1,135 @@
+//! What the arbiter knows of a flow, and what it could use.
+
+use alloc::vec::Vec;
+
+use model::FlowId;
+use model::{LinkId, Network, NodeId, StreamSample};
+use units::{Bytes, Rate, Span, Time};
+
+/// What waits of a stream is to be gone in so long.
+const HORIZON: Span = Span::from_secs(1);
+/// A flow that carries less than this part of its limit, by numerator and denominator, is held by
+/// something else.
+const BUSY: (u64, u64) = (1, 2);
+
+/// A flow in the network.
+#[derive(Debug)]
+pub(super) struct Flow {
+    /// The position of its objective.
+    pub(super) room: usize,
+    pub(super) ends: (NodeId, NodeId),
+    /// Empty when no path leads from end to end.
+    pub(super) path: Vec<LinkId>,
+    /// When its job is to have ended.
+    pub(super) deadline: Time,
+    /// Payload.
+    pub(super) size: Bytes,
+    /// What its own policy holds it to, and what was told.
+    pub(super) limit: Option<Rate>,
+    pub(super) told: Option<Rate>,
+    /// When the limit was told, and the payload sent until then by limits and measurements.
+    accounted: Time,
+    sent: Bytes,
+    /// The last measurement of what was delivered, and the payload rate since the one before.
+    delivered: Option<(Time, Bytes)>,
+    rate: Option<Rate>,
+    /// What waits at the sender of a stream.
+    queue: Option<Bytes>,
+}
+
+impl Flow {
+    pub(super) fn new(
+        now: Time,
+        room: usize,
+        ends: (NodeId, NodeId),
+        size: Bytes,
+        deadline: Time,
+    ) -> Self {
+        Self {
+            room,
+            ends,
+            path: Vec::new(),
+            deadline,
+            size,
+            limit: None,
+            told: None,
+            accounted: now,
+            sent: Bytes::ZERO,
+            delivered: None,
+            rate: None,
+            queue: None,
+        }
+    }
+
+    /// Takes the way that the network has for it now.
+    pub(super) fn route(&mut self, network: &Network, id: FlowId) {
+        self.path.clear();
+        network.path(self.ends.0, self.ends.1, u64::from(id.0), &mut self.path);
+    }
+
+    /// So much was delivered since it began.
+    pub(super) fn measure(&mut self, now: Time, delivered: Bytes) {
+        if let Some((then, before)) = self.delivered {
+            let passed = now.since(then);
+            if passed == Span::ZERO {
+                return;
+            }
+            self.rate = Some(Rate::of(delivered - before, passed));
+        }
+        self.delivered = Some((now, delivered));
+        (self.accounted, self.sent) = (now, delivered);
+    }
+
+    /// How it stands as a stream.
+    pub(super) fn sample(&mut self, now: Time, sample: &StreamSample) {
+        self.measure(now, sample.delivered);
+        self.queue = Some(sample.sender_queue);
+    }
+
+    /// Payload that was delivered, as far as it is known. A flow that nothing holds may have sent
+    /// anything.
+    fn sent(&self, now: Time) -> Bytes {
+        let told = self.told.unwrap_or(Rate::ZERO);
+        self.sent + told.bytes_in(now.since(self.accounted))
+    }
+
+    /// It is held to another limit.
+    pub(super) fn tell(&mut self, now: Time, limit: Option<Rate>) {
+        (self.sent, self.accounted) = (self.sent(now), now);
+        self.told = limit;
+    }
+
+    /// Payload that waits at its sender; none of a flow without end that isn't sampled. A flow that
+    /// should have ended has a little left.
+    pub(super) fn waiting(&self, now: Time) -> Bytes {
+        match self.queue {
+            Some(queue) => queue,
+            None if self.size == Bytes::MAX => Bytes::ZERO,
+            None => (self.size - self.sent(now)).max(Bytes::new(self.size.get() / 1024)),
+        }
+    }
+
+    /// Payload rate that it was measured to have lately, of a flow without end.
+    pub(super) fn carried(&self) -> Rate {
+        self.rate.filter(|_| self.size == Bytes::MAX).unwrap_or(Rate::ZERO)
+    }
+
+    /// Payload rate that lets its job end in time, which isn't over.
+    pub(super) fn need(&self, now: Time, least: Span) -> Rate {
+        Rate::of(self.waiting(now), self.deadline.since(now).max(least))
+    }
+
+    /// Payload rate that it could use; [`Rate::MAX`] where nothing shows that it is less.
+    pub(super) fn demand(&self) -> Rate {
+        let Some(rate) = self.rate else {
+            return Rate::MAX;
+        };
+        if let Some(queue) = self.queue {
+            return rate.fraction(5, 4) + Rate::of(queue, HORIZON);
+        }
+        match self.told {
+            Some(told) if rate < told.fraction(BUSY.0, BUSY.1) => rate.fraction(3, 2),
+            _ => Rate::MAX,
+        }
+    }
+}

@@ -1,0 +1,730 @@
+//! `arbiter`: several applications at once. Each objective has a policy of its own, which sees a network
+//! whose links have the capacity that the objective is given; one division says how much that is.
+//!
+//! Links are divided per objective, never per flow: who floods divides its own part. `parts` divides
+//! one link; here it is said what each objective wants of it. Where an objective has a link for
+//! itself, its policy decides as if it were alone. Where it doesn't, its flows are held to its part in
+//! sum: each to what its policy says, those of which it says nothing max-min fairly.
+//!
+//! Parts are given anew when an objective comes to a link where it had none, at once; and else once an
+//! interval. They stand while none changes by more than the slack; a limit stands while what the flow
+//! may have is within the slack of it.
+
+mod flow;
+mod parts;
+mod room;
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use model::{
+    Declared, Directive, Directives, FlowId, LEAST_RATE, LinkId, Measured, Network, Observation,
+    StreamSample,
+};
+use units::{Bytes, Rate, Span, Time};
+
+use self::flow::Flow;
+use self::room::Room;
+use crate::flow_map::FlowMap;
+use crate::lists::position;
+use crate::parameter::LONGEST;
+use crate::roster::Roster;
+use crate::waterfill::max_min;
+use crate::{
+    Account, Aim, Descriptor, DirectiveKind, Given, Holding, Kind, Objective, Parameter,
+    Parameters, Part, Policy, PolicyError, Share, Value, pace, tcp,
+};
+
+const INTERVAL: Parameter = Parameter::new(
+    "interval",
+    Kind::Span(Span::from_millis(1), LONGEST),
+    Value::Span(Span::from_millis(200)),
+    "time between two divisions of the links among objectives",
+);
+
+const SLACK: Parameter = Parameter::new(
+    "slack",
+    Kind::Share,
+    Value::Share(Share::literal(100_000)),
+    "parts and limits stand while they differ by less than this part of them; at most 0.5",
+);
+
+/// What `arbiter` is.
+pub const DESCRIPTOR: Descriptor = Descriptor {
+    name: "arbiter",
+    summary: "objectives of several applications: who yields, and a policy for each",
+    source: "ours",
+    parameters: &[INTERVAL, SLACK],
+    needs: &[],
+    directives: &[DirectiveKind::Pace, DirectiveKind::Prioritize],
+    is_max_min: false,
+    build: |given| Ok(Box::new(Arbiter::new(given)?)),
+};
+
+/// The objective of applications that no other names.
+const REST: &str = "other applications";
+/// What objectives leave to each other depends on what they have of other links: so often it is looked
+/// at again.
+const PASSES: usize = 3;
+
+struct Arbiter {
+    interval: Span,
+    slack: Share,
+    /// Octets of a full segment, and those of its payload.
+    frame: (u64, u64),
+    objectives: Vec<Objective>,
+    /// By objective; the last is that of applications that no other names.
+    rooms: Vec<Room>,
+    roster: Roster<Member>,
+    flows: FlowMap<Flow>,
+    /// What each link carries besides, bit/s.
+    cross: Vec<u64>,
+    /// Flows that have entered and need a priority.
+    fresh: Vec<FlowId>,
+    /// Flows that were limited when their job completed.
+    released: Vec<FlowId>,
+    /// When limits are to be looked at because something changed.
+    due: Option<Time>,
+    /// When links are to be divided.
+    review: Option<Time>,
+    /// When the last review was.
+    reviewed: Time,
+    ticked: bool,
+    scratch: Scratch,
+}
+
+/// A job.
+#[derive(Debug)]
+struct Member {
+    room: usize,
+    deadline: Time,
+}
+
+/// What a division needs and the next may use again.
+#[derive(Default)]
+struct Scratch {
+    said: Directives,
+    wants: Vec<parts::Want>,
+    parts: Vec<u64>,
+}
+
+impl Arbiter {
+    fn new(given: &Given<'_>) -> Result<Self, PolicyError> {
+        let slack: Share = given.get(SLACK.name);
+        if slack > Share::literal(500_000) {
+            return Err(PolicyError::OutOfRange { parameter: SLACK.name, range: "at most 0.5" });
+        }
+        let objectives = given.objectives().to_vec();
+        let rest = Objective {
+            name: REST.to_string(),
+            applications: vec![String::from("*")],
+            policy: &tcp::DESCRIPTOR,
+            parameters: Parameters::default(),
+            aim: Aim::Weight(1),
+        };
+        // Classes only where they tell some apart.
+        let is = |kind: fn(&Aim) -> bool| objectives.iter().any(|objective| kind(&objective.aim));
+        let urgent = u8::from(is(|aim| matches!(aim, Aim::Latency { .. })));
+        let class = |aim: &Aim| match aim {
+            Aim::Latency { .. } => 0,
+            Aim::Weight(_) | Aim::Deadline { .. } => urgent,
+            Aim::Background => urgent + 1,
+        };
+        let mut rooms = Vec::new();
+        for objective in objectives.iter().chain([&rest]) {
+            objective.check()?;
+            let parameters = objective.parameters.clone().at_cost(given.messages());
+            let policy = objective.policy.build(&parameters)?;
+            rooms.push(Room::new(objective, policy, class(&objective.aim)));
+        }
+        let segment = given.segment();
+        Ok(Self {
+            interval: given.get(INTERVAL.name),
+            slack,
+            frame: ((segment + crate::HEADER).get(), segment.get().max(1)),
+            objectives,
+            rooms,
+            roster: Roster::default(),
+            flows: FlowMap::default(),
+            cross: Vec::new(),
+            fresh: Vec::new(),
+            released: Vec::new(),
+            due: None,
+            review: None,
+            reviewed: Time::ZERO,
+            ticked: false,
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// Frame bits of so much payload.
+    fn bits(&self, payload: Bytes) -> u64 {
+        let bits =
+            u128::from(payload.get()) * 8 * u128::from(self.frame.0) / u128::from(self.frame.1);
+        u64::try_from(bits).unwrap_or(u64::MAX)
+    }
+
+    /// Frame rate of a payload rate; the largest is the largest.
+    fn framed(&self, payload: Rate) -> u64 {
+        if payload == Rate::MAX {
+            return u64::MAX;
+        }
+        payload.fraction(self.frame.0, self.frame.1).as_bps()
+    }
+
+    fn capacity(&self, network: &Network, link: usize) -> u64 {
+        let capacity = network.topology().links()[link].spec.capacity.as_bps();
+        let cross = self.cross.get(link).copied().unwrap_or(0);
+        capacity.saturating_sub(cross).max(1)
+    }
+
+    /// Links are divided at `time`, or sooner.
+    fn review_at(&mut self, time: Time) {
+        self.review = Some(self.review.map_or(time, |review| review.min(time)));
+    }
+
+    fn declare(&mut self, now: Time, network: &Network, declared: &Declared) {
+        let job = match declared {
+            Declared::JobStart { job, application } => {
+                let named = self.objectives.iter().position(|own| own.names(application));
+                let room = named.unwrap_or(self.objectives.len());
+                let deadline = match self.rooms[room].aim {
+                    Aim::Deadline { within, .. } => now + within,
+                    _ => Time::NEVER,
+                };
+                self.roster.start(*job, || Member { room, deadline });
+                job
+            }
+            Declared::Streams(samples) => return self.sample(now, samples, Declared::Streams),
+            Declared::JobComplete { job }
+            | Declared::TaskHost { job, .. }
+            | Declared::Size { job, .. }
+            | Declared::FlowRequest { job, .. }
+            | Declared::FlowComplete { job, .. } => job,
+            Declared::Gather(_) => return,
+        };
+        let Some(&Member { room, .. }) = self.roster.get_mut(*job).map(|entry| &entry.record)
+        else {
+            return;
+        };
+        match *declared {
+            Declared::FlowRequest { job, flow, src, dst, size } => {
+                if let Some(entry) = self.roster.enter(network, job, flow, (src, dst)) {
+                    let deadline = entry.record.deadline;
+                    let mut record = Flow::new(now, room, (src, dst), size, deadline);
+                    record.route(network, flow);
+                    self.enter(now, flow, record);
+                }
+            }
+            Declared::FlowComplete { job, flow } => {
+                if self.roster.leave(job, flow) {
+                    self.leave(now, flow);
+                }
+            }
+            Declared::JobComplete { job } => {
+                for flow in self.roster.complete(job).iter() {
+                    // Nobody will decide about it again, so it isn't left throttled.
+                    if self.leave(now, flow).is_some() {
+                        self.released.push(flow);
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.rooms[room].observe(now, &declared.clone().into());
+    }
+
+    fn enter(&mut self, now: Time, id: FlowId, flow: Flow) {
+        self.stake(now, &flow, true);
+        let room = &mut self.rooms[flow.room];
+        room.flows.insert(id);
+        room.is_moved = true;
+        if room.class > 0 {
+            self.fresh.push(id);
+        }
+        self.due = Some(now);
+        self.flows.insert(id, flow);
+    }
+
+    /// Forgets a flow; the limit that it was held to.
+    fn leave(&mut self, now: Time, id: FlowId) -> Option<Rate> {
+        let flow = self.flows.remove(id)?;
+        self.stake(now, &flow, false);
+        let room = &mut self.rooms[flow.room];
+        room.flows.remove(id);
+        room.is_moved = true;
+        self.due = Some(now);
+        flow.told
+    }
+
+    /// A flow comes to its links, or goes.
+    fn stake(&mut self, now: Time, flow: &Flow, comes: bool) {
+        let bits = if flow.size == Bytes::MAX { 0 } else { self.bits(flow.size) };
+        let mut review = None;
+        for link in &flow.path {
+            let stake = &mut self.rooms[flow.room].stakes[link.index()];
+            if comes {
+                stake.flows += 1;
+                stake.enter(bits);
+                if stake.given.is_none() {
+                    review = Some(now);
+                }
+            } else {
+                stake.flows = stake.flows.saturating_sub(1);
+                stake.leave(bits);
+                // What it had stands a while, for the next may come soon.
+                review = review.or(Some(now + self.interval));
+            }
+        }
+        if let Some(time) = review {
+            self.review_at(time);
+        }
+    }
+
+    /// Each objective is told of its own streams.
+    fn sample<T: Into<Observation>>(
+        &mut self,
+        now: Time,
+        samples: &[StreamSample],
+        kind: impl Fn(Vec<StreamSample>) -> T,
+    ) {
+        for sample in samples {
+            if let Some(flow) = self.flows.get_mut(sample.flow) {
+                flow.sample(now, sample);
+            }
+        }
+        self.pass_on(now, samples, |sample| sample.flow, kind);
+    }
+
+    /// Tells each objective what is said of its flows.
+    fn pass_on<S: Clone, T: Into<Observation>>(
+        &mut self,
+        now: Time,
+        said: &[S],
+        flow: impl Fn(&S) -> FlowId,
+        kind: impl Fn(Vec<S>) -> T,
+    ) {
+        let mut shares = vec![Vec::new(); self.rooms.len()];
+        for one in said {
+            if let Some(known) = self.flows.get(flow(one)) {
+                shares[known.room].push(one.clone());
+            }
+        }
+        for (room, share) in self.rooms.iter_mut().zip(shares) {
+            if !share.is_empty() {
+                room.observe(now, &kind(share).into());
+            }
+        }
+    }
+
+    fn measure(&mut self, now: Time, network: &Network, measured: &Measured) {
+        match measured {
+            Measured::Streams(samples) => self.sample(now, samples, Measured::Streams),
+            Measured::Delivered(flows) => {
+                for (id, delivered) in flows {
+                    if let Some(flow) = self.flows.get_mut(*id) {
+                        flow.measure(now, *delivered);
+                    }
+                }
+                self.pass_on(now, flows, |(flow, _)| *flow, Measured::Delivered);
+            }
+            Measured::Carried { flows } => {
+                let kind = |flows| Measured::Carried { flows };
+                self.pass_on(now, flows, |(flow, _)| *flow, kind);
+            }
+            Measured::CrossTraffic(links) => {
+                // The capacities that objectives are given are without it.
+                self.cross.clear();
+                self.cross.resize(network.topology().links().len(), 0);
+                for (link, rate) in links {
+                    if let Some(cross) = self.cross.get_mut(link.index()) {
+                        *cross = rate.as_bps();
+                    }
+                }
+                self.review_at(now);
+            }
+            Measured::LinkState { link, .. } => {
+                let ids: Vec<FlowId> = self.flows.iter().map(|(id, _)| id).collect();
+                for id in ids {
+                    self.reroute(now, network, id);
+                }
+                for room in &mut self.rooms {
+                    room.follow(network, *link);
+                    room.observe(now, &measured.clone().into());
+                    room.is_moved = true;
+                }
+                self.due = Some(now);
+            }
+            _ => {
+                for room in &mut self.rooms {
+                    room.observe(now, &measured.clone().into());
+                }
+            }
+        }
+    }
+
+    fn reroute(&mut self, now: Time, network: &Network, id: FlowId) {
+        let Some(mut flow) = self.flows.remove(id) else {
+            return;
+        };
+        self.stake(now, &flow, false);
+        flow.route(network, id);
+        self.stake(now, &flow, true);
+        self.flows.insert(id, flow);
+    }
+
+    /// Divides all links among objectives.
+    fn divide(&mut self, now: Time, network: &Network) {
+        let passed = now.since(self.reviewed);
+        let is_full = passed >= self.interval;
+        if is_full {
+            self.reviewed = now;
+        }
+        self.reckon(now, network, is_full.then_some(passed));
+        let capacities: Vec<u64> = (0..network.topology().links().len())
+            .map(|link| self.capacity(network, link))
+            .collect();
+        for room in &mut self.rooms {
+            for (stake, capacity) in room.stakes.iter_mut().zip(&capacities) {
+                stake.draft = *capacity;
+            }
+        }
+        for _ in 0..PASSES {
+            self.bound();
+            for (link, capacity) in capacities.iter().enumerate() {
+                self.share(link, *capacity);
+            }
+        }
+        let mut is_contended = false;
+        for (link, capacity) in capacities.iter().enumerate() {
+            is_contended |= self.adopt(link, *capacity);
+        }
+        for room in &mut self.rooms {
+            room.tell(now);
+        }
+        let next = now + self.interval;
+        self.review = (is_contended && next > now).then_some(next);
+    }
+
+    /// What objectives need of links before others.
+    fn reckon(&mut self, now: Time, network: &Network, passed: Option<Span>) {
+        let links = network.topology().links().len();
+        let mut sums = vec![(0u64, 0u64); links];
+        for number in 0..self.rooms.len() {
+            let aim = self.rooms[number].aim;
+            let (Aim::Latency { most, .. } | Aim::Deadline { most, .. }) = aim else {
+                continue;
+            };
+            sums.fill((0, 0));
+            for id in self.rooms[number].flows.iter() {
+                let Some(flow) = self.flows.get(id) else {
+                    continue;
+                };
+                let (need, more) = self.needed(now, &aim, flow);
+                for link in &flow.path {
+                    let sum = &mut sums[link.index()];
+                    *sum = (sum.0.saturating_add(need), sum.1.saturating_add(more));
+                }
+            }
+            for (link, (need, more)) in sums.iter().enumerate() {
+                let most = most.divided(Rate::from_bps(self.capacity(network, link)), 1).as_bps();
+                let stake = &mut self.rooms[number].stakes[link];
+                if let Some(passed) = passed {
+                    stake.pass(passed, self.interval);
+                }
+                let need = match aim {
+                    Aim::Latency { target, .. } => stake.latency(target, *need),
+                    _ => *need,
+                };
+                (stake.need, stake.asks) = (need.min(most), need.saturating_add(*more));
+            }
+        }
+    }
+
+    /// What a flow needs before flows of later turns, and what it could use besides. What waits for a
+    /// latency of flows with an end is in its stakes.
+    fn needed(&self, now: Time, aim: &Aim, flow: &Flow) -> (u64, u64) {
+        match aim {
+            Aim::Latency { target, .. } if flow.size == Bytes::MAX => {
+                let waiting = self.framed(Rate::of(flow.waiting(now), *target));
+                (self.framed(flow.carried()).saturating_add(waiting), 0)
+            }
+            Aim::Latency { .. } => (0, 0),
+            // It is too late, or never ends.
+            _ if flow.deadline <= now || flow.size == Bytes::MAX => (0, self.framed(flow.demand())),
+            _ => {
+                let need = self.framed(flow.need(now, self.interval));
+                (need.saturating_add(need / 10), 0)
+            }
+        }
+    }
+
+    /// What objectives could use of links: what their flows could, given what the objective has of their
+    /// other links.
+    fn bound(&mut self) {
+        for room in &mut self.rooms {
+            for stake in &mut room.stakes {
+                stake.demand = 0;
+            }
+        }
+        for (_, flow) in self.flows.iter() {
+            let demand = self.framed(flow.demand()).max(LEAST_RATE.as_bps());
+            let stakes = &mut self.rooms[flow.room].stakes;
+            // The least part on its path, and the least of the others.
+            let (mut least, mut second, mut at) = (u64::MAX, u64::MAX, None);
+            for link in &flow.path {
+                let bound = stakes[link.index()].draft;
+                if bound < least {
+                    (second, least, at) = (least, bound, Some(*link));
+                } else {
+                    second = second.min(bound);
+                }
+            }
+            for link in &flow.path {
+                let bound = if at == Some(*link) { second } else { least };
+                let stake = &mut stakes[link.index()];
+                stake.demand = stake.demand.saturating_add(demand.min(bound));
+            }
+        }
+    }
+
+    /// Divides a link among the objectives that have flows there, or need it.
+    fn share(&mut self, link: usize, capacity: u64) {
+        let Scratch { wants, parts, .. } = &mut self.scratch;
+        wants.clear();
+        wants.extend(self.rooms.iter().filter(|room| room.is_at(link)).map(|room| room.want(link)));
+        if wants.is_empty() {
+            return;
+        }
+        parts::divide(capacity, wants, parts);
+        let present = self.rooms.iter_mut().filter(|room| room.is_at(link));
+        for (room, part) in present.zip(&*parts) {
+            room.stakes[link].draft = *part;
+        }
+    }
+
+    /// Gives what was drafted for a link, all of it, unless all that changes is within the slack; whether
+    /// several have a part.
+    fn adopt(&mut self, link: usize, capacity: u64) -> bool {
+        let slack = self.slack;
+        let stands = |room: &Room| {
+            let stake = &room.stakes[link];
+            match stake.given {
+                Some(given) if room.is_at(link) => {
+                    let within = slack.divided(Rate::from_bps(given), 1).as_bps();
+                    stake.draft.abs_diff(given) <= within
+                }
+                given => given.is_none() && !room.is_at(link),
+            }
+        };
+        let sum = |room: &Room| room.stakes[link].given.unwrap_or(0);
+        let given = self.rooms.iter().map(sum).fold(0, u64::saturating_add);
+        if given > capacity || !self.rooms.iter().all(stands) {
+            for room in &mut self.rooms {
+                let given = room.is_at(link).then_some(room.stakes[link].draft);
+                room.give(LinkId(position(link)), given, capacity);
+            }
+        }
+        self.rooms.iter().filter(|room| room.stakes[link].given.is_some()).count() > 1
+    }
+
+    /// Whether several objectives have a part in a link.
+    fn is_contended(&self, link: LinkId) -> bool {
+        let has_part = |room: &&Room| room.stakes[link.index()].given.is_some();
+        self.rooms.iter().filter(has_part).nth(1).is_some()
+    }
+
+    /// Tells the limits of an objective's flows that have changed.
+    fn hold(&mut self, now: Time, number: usize, out: &mut Directives) {
+        let ids: Vec<FlowId> = self.rooms[number].flows.iter().collect();
+        let flows: Vec<&Flow> = ids.iter().filter_map(|id| self.flows.get(*id)).collect();
+        let is_shared: Vec<bool> = flows
+            .iter()
+            .map(|flow| flow.path.iter().any(|link| self.is_contended(*link)))
+            .collect();
+        let rates = if is_shared.contains(&true) {
+            let (capacities, paths) = self.lay_out(number, &flows);
+            rates(&capacities, &paths, &flows, |rate| self.framed(rate))
+        } else {
+            Vec::new()
+        };
+        let mut targets = Vec::with_capacity(flows.len());
+        for (place, flow) in flows.iter().enumerate() {
+            targets.push(if is_shared[place] {
+                Some(self.target(flow, rates[place]))
+            } else {
+                flow.limit
+            });
+        }
+        for (id, target) in ids.into_iter().zip(targets) {
+            if let Some(flow) = self.flows.get_mut(id)
+                && flow.told != target
+            {
+                flow.tell(now, target);
+                out.push(pace(id, target));
+            }
+        }
+    }
+
+    /// What a flow is held to that may have `rate`: what its own policy says, if that is no more; what it
+    /// was told, as long as that is within the slack; else the middle of that.
+    fn target(&self, flow: &Flow, rate: Rate) -> Rate {
+        if let Some(limit) = flow.limit
+            && limit <= rate
+        {
+            return limit.max(LEAST_RATE);
+        }
+        let slack = self.slack.divided(rate, 1);
+        let stands = |told: &Rate| *told <= rate && *told >= rate - slack;
+        let middle = rate - slack.fraction(1, 2);
+        flow.told.filter(stands).unwrap_or(middle).max(LEAST_RATE)
+    }
+
+    /// The links of flows, numbered from 0, with what the objective has of each, and the paths over
+    /// them.
+    fn lay_out(&self, number: usize, flows: &[&Flow]) -> (Vec<Rate>, Vec<Vec<LinkId>>) {
+        let stakes = &self.rooms[number].stakes;
+        let mut places: BTreeMap<LinkId, u32> = BTreeMap::new();
+        let mut capacities = Vec::new();
+        let mut place = |link: &LinkId| {
+            LinkId(*places.entry(*link).or_insert_with(|| {
+                let given = stakes[link.index()].given;
+                capacities.push(given.map_or(Rate::MAX, Rate::from_bps));
+                position(capacities.len() - 1)
+            }))
+        };
+        let paths = flows.iter().map(|flow| flow.path.iter().map(&mut place).collect()).collect();
+        (capacities, paths)
+    }
+}
+
+/// What each flow may have: max-min fairly no more than its own policy says and than it could use, and what
+/// is left then no more than its own policy says.
+fn rates(
+    capacities: &[Rate],
+    paths: &[Vec<LinkId>],
+    flows: &[&Flow],
+    framed: impl Fn(Rate) -> u64,
+) -> Vec<Rate> {
+    let own = |flow: &Flow| flow.limit.unwrap_or(Rate::MAX);
+    let wanted = |flow: &Flow| own(flow).min(Rate::from_bps(framed(flow.demand())));
+    let firsts = capped(capacities, paths, flows.iter().map(|flow| wanted(flow)));
+    let mut lefts = capacities.to_vec();
+    for (path, rate) in paths.iter().zip(&firsts) {
+        for link in path {
+            lefts[link.index()] = lefts[link.index()] - *rate;
+        }
+    }
+    let room = flows.iter().zip(&firsts).map(|(flow, rate)| own(flow) - *rate);
+    let seconds = capped(&lefts, paths, room);
+    firsts.iter().zip(seconds).map(|(first, second)| *first + second).collect()
+}
+
+/// Max-min fair rates of flows, none above its cap: that is a link for itself alone.
+fn capped(
+    capacities: &[Rate],
+    paths: &[Vec<LinkId>],
+    caps: impl Iterator<Item = Rate>,
+) -> Vec<Rate> {
+    let mut capacities = capacities.to_vec();
+    let mut paths = paths.to_vec();
+    for (path, cap) in paths.iter_mut().zip(caps) {
+        if cap < Rate::MAX {
+            path.push(LinkId(position(capacities.len())));
+            capacities.push(cap);
+        }
+    }
+    let paths: Vec<&[LinkId]> = paths.iter().map(Vec::as_slice).collect();
+    max_min(&capacities, &paths)
+}
+
+impl Policy for Arbiter {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
+        for room in &mut self.rooms {
+            room.cover(network);
+        }
+        match observation {
+            Observation::Declared(declared) => self.declare(now, network, declared),
+            Observation::Measured(measured) => self.measure(now, network, measured),
+            Observation::Tick => self.ticked = true,
+        }
+    }
+
+    fn decide(&mut self, now: Time, network: &Network, out: &mut Directives) {
+        out.extend(self.released.drain(..).map(|flow| pace(flow, None)));
+        for id in core::mem::take(&mut self.fresh) {
+            if let Some(flow) = self.flows.get(id) {
+                let priority = self.rooms[flow.room].class;
+                out.push(Directive::Prioritize { flow: id, priority });
+            }
+        }
+        let ticked = core::mem::take(&mut self.ticked);
+        if ticked && self.review.is_some_and(|review| review <= now) {
+            self.divide(now, network);
+        }
+        let mut said = core::mem::take(&mut self.scratch.said);
+        for (number, room) in self.rooms.iter_mut().enumerate() {
+            if ticked && room.policy.deadline().is_some_and(|deadline| deadline <= now) {
+                room.observe(now, &Observation::Tick);
+            }
+            room.decide(now, &mut said);
+            for directive in said.drain(..) {
+                let Directive::Pace { flow, limit } = directive else {
+                    continue;
+                };
+                if let Some(flow) = self.flows.get_mut(flow).filter(|flow| flow.room == number) {
+                    flow.limit = limit;
+                    room.is_moved = true;
+                }
+            }
+        }
+        self.scratch.said = said;
+        let is_moved = |room: &Room| room.is_moved;
+        if ticked {
+            self.due = None;
+            for number in 0..self.rooms.len() {
+                if core::mem::take(&mut self.rooms[number].is_moved) {
+                    self.hold(now, number, out);
+                }
+            }
+        } else if self.rooms.iter().any(is_moved) {
+            self.due = Some(now);
+        }
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let rooms = self.rooms.iter().filter_map(|room| room.policy.deadline());
+        rooms.chain(self.due).chain(self.review).min()
+    }
+
+    fn account(&self, flow: FlowId) -> Option<Account> {
+        let known = self.flows.get(flow)?;
+        let part = |link: &LinkId| {
+            let having = self.rooms.iter().filter_map(|room| {
+                let stake = &room.stakes[link.index()];
+                let want = Rate::from_bps(room.want(link.index()).demand);
+                Some((room, Rate::from_bps(stake.given?), want))
+            });
+            Part {
+                link: *link,
+                given: having
+                    .map(|(room, given, want)| Holding {
+                        objective: room.name.clone(),
+                        aim: room.aim,
+                        rate: given,
+                        wants: want,
+                    })
+                    .collect(),
+            }
+        };
+        let room = &self.rooms[known.room];
+        Some(Account {
+            objective: room.name.clone(),
+            aim: room.aim,
+            parts: known.path.iter().map(part).collect(),
+        })
+    }
+}
