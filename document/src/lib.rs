@@ -7,6 +7,7 @@ mod document;
 mod error;
 pub mod fields;
 mod file;
+mod objectives;
 pub mod policies;
 mod setting;
 pub mod topology;

@@ -1,10 +1,10 @@
-//! A policy and its parameters, as [`policy::POLICIES`] describes them.
+//! A policy and its parameters, as [`policy::POLICIES`] describes them; `arbiter` has objectives besides.
 
 use policy::{Descriptor, Kind, Parameters, Share, Value as Content};
 use units::Bytes;
 
-use crate::DocumentError;
 use crate::fields::{Fields, Value, between, unknown};
+use crate::{DocumentError, objectives};
 
 type Read<T> = Result<T, DocumentError>;
 
@@ -29,6 +29,9 @@ pub fn read(fields: &mut Fields<'_>, segment: Bytes) -> Read<(&'static Descripto
         if parameter.needed_without.is_some_and(is_missing) {
             fields.need(parameter.name, &parameter.kind.example().to_string())?;
         }
+    }
+    if policy == policy::ARBITER {
+        parameters = parameters.under(objectives::read(fields, segment)?);
     }
     // The policy itself knows what its parameters may be together.
     if let Err(error) = policy.build(&parameters) {
@@ -59,7 +62,7 @@ fn content(value: &Value<'_>, kind: &Kind) -> Read<Content> {
 
 /// A share of a whole as a fraction, to parts per million.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the range is checked first
-fn share(value: &Value<'_>) -> Read<Share> {
+pub(crate) fn share(value: &Value<'_>) -> Read<Share> {
     let fraction = value.number(1e-6..=1.0)?;
     Share::from_ppm((fraction * 1e6).round() as u32).map_err(|error| value.error(error))
 }

@@ -147,6 +147,8 @@ impl Task<'_> {
             World::Fluid => self.fluid(progress),
             World::Lab => self.in_lab(progress),
         }?;
+        let applications = self.prepared.traffic.applications().map(str::to_owned).collect();
+        let outcome = Outcome { applications, ..outcome };
         Ok(Run { policy: self.policy.label.clone(), outcome })
     }
 

@@ -16,7 +16,9 @@ pub use explain::Answers;
 
 use alloc::boxed::Box;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::iter;
 
 use model::{Declared, FlowId, JobId, Measured, Observation};
 use policy::Policy;
@@ -244,10 +246,10 @@ impl Controller {
         self.desired.clear_pairs();
         let jobs: Vec<JobId> = self.registry.jobs().map(|(id, _)| id).collect();
         for id in jobs {
-            self.tell(Declared::JobStart { job: id });
             let Some(job) = self.registry.job(id) else {
                 continue;
             };
+            let start = Declared::JobStart { job: id, application: Arc::clone(&job.application) };
             let hosts = job.hosts.iter();
             let hosts = hosts.map(|(&task, &host)| Declared::TaskHost { job: id, task, host });
             let sizes = job.sizes.iter();
@@ -256,7 +258,7 @@ impl Controller {
                 map,
                 reduces: portions.clone(),
             });
-            let declared: Vec<Declared> = hosts.chain(sizes).collect();
+            let declared: Vec<Declared> = iter::once(start).chain(hosts).chain(sizes).collect();
             for declared in declared {
                 self.tell(declared);
             }

@@ -179,7 +179,13 @@ impl Rig {
             dst: TO,
             size: Bytes::MAX,
         };
-        assert_eq!(observed, [Declared::JobStart { job: JobId(0) }.into(), request.into()]);
+        assert_eq!(
+            observed,
+            [
+                Declared::JobStart { job: JobId(0), application: "app".into() }.into(),
+                request.into()
+            ]
+        );
         rig
     }
 

@@ -37,6 +37,12 @@ pub const POLICIES: &[&Descriptor] = &[
     &arbiter::DESCRIPTOR,
 ];
 
+/// The policy that decides nothing.
+pub const PLAIN: &Descriptor = &tcp::DESCRIPTOR;
+
+/// The policy that divides links among objectives.
+pub const ARBITER: &Descriptor = &arbiter::DESCRIPTOR;
+
 /// The name of every policy.
 pub const NAMES: [&str; POLICIES.len()] = {
     let mut names = [""; POLICIES.len()];

@@ -79,7 +79,7 @@ mod watch;
 pub mod waterfill;
 
 pub use account::{Account, Holding, Part};
-pub use catalogue::{NAMES, POLICIES, by_name, find};
+pub use catalogue::{ARBITER, NAMES, PLAIN, POLICIES, by_name, find};
 pub use descriptor::{Descriptor, DirectiveKind, Need};
 pub use objective::{Aim, Objective};
 pub use parameter::{Given, Kind, Messages, Parameter, Parameters, PolicyError, Typed, Value};

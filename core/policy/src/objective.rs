@@ -81,8 +81,11 @@ impl Objective {
         self.applications.iter().any(|pattern| matches(pattern, application))
     }
 
-    /// Checks what [`Parameters`] can't: that the policy speaks of its flows only, and bounds.
-    pub(crate) fn check(&self) -> Result<(), PolicyError> {
+    /// Whether it can be an objective.
+    ///
+    /// # Errors
+    /// Its policy speaks of more than the rates of its own flows; a number is out of bounds.
+    pub fn check(&self) -> Result<(), PolicyError> {
         if self.policy.directives.iter().any(|kind| *kind != DirectiveKind::Pace) {
             let range =
                 "one that says rates of flows only: others decide about whole ports or hosts";

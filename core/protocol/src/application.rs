@@ -73,6 +73,21 @@ pub enum Declaration {
     },
 }
 
+impl Declaration {
+    /// The job that it is about.
+    pub fn job(&self) -> &str {
+        match self {
+            Self::JobStart { job }
+            | Self::JobComplete { job }
+            | Self::TaskHost { job, .. }
+            | Self::Size { job, .. }
+            | Self::FlowRequest { job, .. }
+            | Self::FlowComplete { job, .. }
+            | Self::Streams { job, .. } => job,
+        }
+    }
+}
+
 /// What one reduce task will fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -371,10 +371,10 @@ impl Client {
         self.account.note(why);
         self.account.refused += 1;
         if thing == Thing::Start {
-            for number in self.jobs.remove(job(&entry)).unwrap_or_default().into_values() {
+            for number in self.jobs.remove(entry.job()).unwrap_or_default().into_values() {
                 self.account.refused += u64::from(self.entries.remove(&number).is_some());
             }
-        } else if let Some(things) = self.jobs.get_mut(job(&entry)) {
+        } else if let Some(things) = self.jobs.get_mut(entry.job()) {
             things.remove(&thing);
         }
     }
@@ -431,7 +431,7 @@ impl Client {
 
     /// What holds from now on, in place of what held before.
     fn hold(&mut self, declaration: Declaration, thing: Thing) {
-        let name = job(&declaration);
+        let name = declaration.job();
         let before = self.jobs.get(name).and_then(|things| things.get(&thing)).copied();
         let held = before.and_then(|number| self.entries.get(&number));
         if held == Some(&declaration) {
@@ -487,18 +487,6 @@ fn thing(declaration: &Declaration) -> Option<Thing> {
     }
 }
 
-fn job(declaration: &Declaration) -> &str {
-    match declaration {
-        Declaration::JobStart { job }
-        | Declaration::JobComplete { job }
-        | Declaration::TaskHost { job, .. }
-        | Declaration::Size { job, .. }
-        | Declaration::FlowRequest { job, .. }
-        | Declaration::FlowComplete { job, .. }
-        | Declaration::Streams { job, .. } => job,
-    }
-}
-
 /// Most octets that a declaration takes in JSON, with a comma.
 fn most_octets(declaration: &Declaration) -> usize {
     // JSON escapes an octet of a text into at most six.
@@ -514,5 +502,5 @@ fn most_octets(declaration: &Declaration) -> usize {
         }
         _ => 0,
     };
-    320 + text(job(declaration)) + more
+    320 + text(declaration.job()) + more
 }

@@ -28,12 +28,61 @@ pub type Metrics = BTreeMap<String, f64>;
 /// Measures `run` on its `topology`, and compares it with the `baseline` policy's run of the same
 /// jobs, if given.
 pub fn measure(topology: &Topology, run: &Outcome, baseline: Option<&Outcome>) -> Metrics {
+    let mut metrics = measured(topology, run, baseline, |_| true);
+    for (number, application) in (0u32..).zip(&run.applications) {
+        let (run, baseline) = (of(run, number), baseline.map(|run| of(run, number)));
+        let own = measured(topology, &run, baseline.as_ref(), is_of_applications);
+        let own = own.into_iter().map(|(name, value)| (format!("{application}/{name}"), value));
+        metrics.extend(own);
+    }
+    metrics
+}
+
+fn measured(
+    topology: &Topology,
+    run: &Outcome,
+    baseline: Option<&Outcome>,
+    counts: impl Fn(&str) -> bool,
+) -> Metrics {
     let view = View::new(topology, run, baseline);
-    let measured = TABLE.iter().filter_map(|(name, metric)| {
+    let measured = TABLE.iter().filter(|(name, _)| counts(name)).filter_map(|(name, metric)| {
         let value = metric(&view).filter(|value| value.is_finite())?;
         Some(((*name).to_owned(), value))
     });
     measured.collect()
+}
+
+/// Whether a metric is told of each application too, as `APPLICATION/METRIC`: of its jobs, flows and
+/// completions.
+fn is_of_applications(name: &str) -> bool {
+    let told = ["jct_", "fct_", "jobs_c", "flows_count", "goodput_", "throughput_tps", "latency_"];
+    told.iter().any(|start| name.starts_with(start))
+}
+
+/// What a run was to one of its applications.
+fn of(run: &Outcome, application: u32) -> Outcome {
+    Outcome {
+        flows: run.flows.iter().filter(|f| f.application == application).cloned().collect(),
+        jobs: run.jobs.iter().filter(|j| j.application == application).cloned().collect(),
+        completions: (run.completions.iter())
+            .filter(|all| all.application == application)
+            .cloned()
+            .collect(),
+        end: run.end,
+        ..Outcome::default()
+    }
+}
+
+/// The metric of all that `name` is, if it may be one of an application among `applications`.
+pub fn metric_of<'a>(name: &'a str, applications: &[&str]) -> &'a str {
+    match name.split_once('/') {
+        Some((application, metric))
+            if applications.contains(&application) && is_of_applications(metric) =>
+        {
+            metric
+        }
+        _ => name,
+    }
 }
 
 /// The names of all metrics, related ones together.

@@ -203,12 +203,15 @@ impl Scenario {
             captures.iter().map(|v| read_capture(v, &topology)).collect::<Result<_, _>>()?;
         let monitors = root.tables("monitor", Self::MOST_CAPTURES)?;
         let monitors = monitor::read_monitors(&monitors, &topology)?;
+        let applications: Vec<&str> = workload.applications().collect();
         let figures = root.or("figure", Vec::new(), figure::read)?;
-        let mut published =
-            root.or("published", Vec::new(), |v| published::read(v, &policies, &figures))?;
+        let mut published = root.or("published", Vec::new(), |v| {
+            published::read(v, &policies, &applications, &figures)
+        })?;
         published.retain(|published| published::applies(published, &figures, &document));
         let measures = root.tables("measures", metrics::names().count())?;
-        let measures = measures.iter().map(published::metric_name).collect::<Result<_, _>>()?;
+        let measures = measures.iter().map(|v| published::metric_name(v, &applications));
+        let measures = measures.collect::<Result<_, _>>()?;
         root.done()?;
         Ok(Self {
             name,

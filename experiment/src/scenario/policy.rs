@@ -76,8 +76,10 @@ pub(super) fn check_needs(
     world: World,
 ) -> Result<(), DocumentError> {
     for spec in policies {
-        let Descriptor { name, needs, .. } = spec.policy;
-        for need in *needs {
+        let under = spec.parameters.objectives().iter().map(|objective| objective.policy);
+        let needs = under.chain([spec.policy]);
+        let needs = needs.flat_map(|policy| policy.needs.iter().map(|need| (policy.name, *need)));
+        for (name, need) in needs {
             let remedy = match need {
                 Need::Handshakes if !spec.transport.handshake => {
                     "write handshake = true into [transport]"
@@ -95,6 +97,7 @@ pub(super) fn check_needs(
             };
             return Err(value.error(format_args!("{name} needs {need}; {remedy}")));
         }
+        let name = spec.policy.name;
         if workload.is_gather() && !spec.policy.says(DirectiveKind::Gather) {
             let gathering = policy::POLICIES.iter().filter(|p| p.says(DirectiveKind::Gather));
             let names: Vec<&str> = gathering.map(|policy| policy.name).collect();

@@ -14,6 +14,7 @@ const MOST: usize = 1024;
 pub(super) fn read(
     value: &Value<'_>,
     policies: &[PolicySpec],
+    applications: &[&str],
     figures: &[Figure],
 ) -> Result<Vec<Published>, DocumentError> {
     const ANY: std::ops::RangeInclusive<f64> = -1e18..=1e18;
@@ -48,7 +49,7 @@ pub(super) fn read(
         let published = Published {
             figure: figure.map(|figure| figure.number.clone()).unwrap_or_default(),
             policy: policy.to_owned(),
-            metric: metric_name(&metric)?,
+            metric: metric_name(&metric, applications)?,
             against,
             at,
             value: fields.need("value", "1.5")?.number(ANY)?,
@@ -102,9 +103,15 @@ pub(super) fn applies(published: &Published, figures: &[Figure], document: &Docu
 }
 
 /// The name of a metric that exists.
-pub(super) fn metric_name(value: &Value<'_>) -> Result<String, DocumentError> {
+/// The name of a metric, of all or of one of the applications.
+pub(super) fn metric_name(
+    value: &Value<'_>,
+    applications: &[&str],
+) -> Result<String, DocumentError> {
     let names: Vec<_> = metrics::names().collect();
-    one_of(value, value.text()?, &names).map(str::to_owned)
+    let name = value.text()?;
+    one_of(value, metrics::metric_of(name, applications), &names)?;
+    Ok(name.to_owned())
 }
 
 fn one_of<'a>(value: &Value<'_>, text: &'a str, names: &[&str]) -> Result<&'a str, DocumentError> {

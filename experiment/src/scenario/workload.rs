@@ -1,12 +1,13 @@
 //! `[workload]`: what moves, read here and made by the workload crate.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use document::DocumentError;
 use document::fields::{Fields, Value};
 use document::topology::{self, Names, named};
-use engine::{Application, Jobs, Streams};
-use model::{Job, Network, NodeId, NodeKind, Topology};
+use engine::{Application, Jobs, Several, Streams, World};
+use model::{Job, JobId, Network, NodeId, NodeKind, Topology};
 use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
 use workload::stream::{Stream, StreamRun};
@@ -24,9 +25,16 @@ type Read<T> = Result<T, DocumentError>;
 /// A description counts at most this many flows.
 const MOST_COUNTED: usize = 1_000_000;
 
-/// What moves in a scenario: a recipe, of which [`Workload::prepare`] makes the jobs.
+/// What moves in a scenario, of one application or of several at once: recipes, of which
+/// [`Workload::prepare`] makes the jobs.
 #[derive(Clone, Debug)]
-pub struct Workload {
+pub struct Workload(Vec<Part>);
+
+/// What one application moves.
+#[derive(Clone, Debug)]
+struct Part {
+    /// The name of the application; `None` of one alone that nobody named.
+    application: Option<String>,
     recipe: Recipe,
     /// The containers in which the jobs of a shuffle run; `None`: jobs are only flows.
     cluster: Option<Cluster>,
@@ -74,7 +82,16 @@ enum Sizes {
 
 /// Jobs that are ready to be run, any number of times.
 #[derive(Clone, Debug)]
-pub struct Traffic(Source);
+pub struct Traffic(Vec<Moving>);
+
+/// What an application does.
+#[derive(Clone, Debug)]
+struct Moving {
+    application: Option<Arc<str>>,
+    /// The number of its first job.
+    first: JobId,
+    source: Source,
+}
 
 #[derive(Clone, Debug)]
 enum Source {
@@ -103,29 +120,85 @@ enum Source {
 impl Traffic {
     /// What runs on the hosts of a world whose flows can grow.
     pub fn in_streams<W: Streams + 'static>(&self) -> Box<dyn Application<W> + '_> {
-        match &self.0 {
-            Source::Gather { gather, hosts, seed } => gather.application(hosts, *seed),
-            Source::Stream { stream, seed } => match StreamRun::new(stream, *seed) {
-                Ok(run) => Box::new(run),
-                // `Workload::prepare` has made one, so this can't fail.
-                Err(_) => Box::new(Jobs::new(self.jobs())),
-            },
-            Source::Cluster(running) => running.clone(),
-            _ => Box::new(Jobs::new(self.jobs())),
-        }
+        self.together(Moving::in_streams)
     }
 
     /// What runs on the hosts of the fluid world.
     pub fn in_fluid(&self) -> Box<dyn Application<fluid::World> + '_> {
-        match &self.0 {
-            Source::Cluster(running) => running.clone(),
-            _ => Box::new(Jobs::new(self.jobs())),
+        self.together(Moving::in_fluid)
+    }
+
+    fn together<'a, W: World + 'a>(
+        &'a self,
+        run: impl Fn(&'a Moving) -> Box<dyn Application<W> + 'a>,
+    ) -> Box<dyn Application<W> + 'a> {
+        match &self.0[..] {
+            [only] if only.application.is_none() => run(only),
+            all => {
+                let named = all.iter().map(|one| (one.name(), run(one)));
+                Box::new(Several::new(named.collect()))
+            }
         }
+    }
+
+    /// The names of the applications; none if there is one without a name.
+    pub fn applications(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|one| one.application.as_deref())
     }
 
     /// Its size, on one line.
     pub fn describe(&self) -> String {
-        match &self.0 {
+        let describe = |one: &Moving| match &one.application {
+            None => one.describe(),
+            Some(name) => format!("{name}: {}", one.describe()),
+        };
+        self.0.iter().map(describe).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Sender and receiver of each flow known before the run, by arrival of their jobs.
+    /// Applications that decide as they run have none.
+    pub fn pairs(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
+        let jobs = self.0.iter().flat_map(Moving::jobs);
+        jobs.flat_map(|job| job.flows).map(|flow| (flow.src, flow.dst))
+    }
+
+    /// The part that a run has done, from 0 to about 1.
+    pub(crate) fn done(&self, progress: &Progress) -> f64 {
+        match &self.0[..] {
+            [only] => only.done(progress),
+            // Progress is the time that has passed.
+            _ => 0.0,
+        }
+    }
+}
+
+impl Moving {
+    fn name(&self) -> Arc<str> {
+        self.application.clone().unwrap_or_default()
+    }
+
+    fn in_streams<W: Streams + 'static>(&self) -> Box<dyn Application<W> + '_> {
+        match &self.source {
+            Source::Gather { gather, hosts, seed } => gather.application(hosts, *seed),
+            Source::Stream { stream, seed } => match StreamRun::new(stream, *seed) {
+                Ok(run) => Box::new(run.numbered(self.first)),
+                // `Workload::prepare` has made one, so this can't fail.
+                Err(_) => Box::new(Jobs::new(self.jobs())),
+            },
+            Source::Cluster(running) => Box::new((**running).clone().numbered(self.first)),
+            _ => Box::new(Jobs::new(self.jobs())),
+        }
+    }
+
+    fn in_fluid(&self) -> Box<dyn Application<fluid::World> + '_> {
+        match &self.source {
+            Source::Cluster(running) => Box::new((**running).clone().numbered(self.first)),
+            _ => Box::new(Jobs::new(self.jobs())),
+        }
+    }
+
+    fn describe(&self) -> String {
+        match &self.source {
             Source::Gather { gather, .. } => {
                 let (fronts, objects) = (gather.fronts.len(), gather.objects);
                 let requests = fronts * gather.requests as usize;
@@ -138,7 +211,7 @@ impl Traffic {
             }
             Source::Jobs { .. } | Source::Flows { .. } => {}
         }
-        if let Source::Stream { stream, .. } = &self.0 {
+        if let Source::Stream { stream, .. } = &self.source {
             let instances: usize = stream.operators.iter().map(|o| o.hosts.len()).sum();
             return format!("{} operators, {instances} instances", stream.operators.len());
         }
@@ -158,15 +231,9 @@ impl Traffic {
         format!("{at_least}{jobs} jobs, {flows} flows, {payload}")
     }
 
-    /// Sender and receiver of each flow known before the run, by arrival of their jobs.
-    /// Applications that decide as they run have none.
-    pub fn pairs(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
-        self.jobs().flat_map(|job| job.flows).map(|flow| (flow.src, flow.dst))
-    }
-
     /// The jobs by arrival.
     fn jobs(&self) -> Box<dyn Iterator<Item = Job> + '_> {
-        match &self.0 {
+        let jobs: Box<dyn Iterator<Item = Job>> = match &self.source {
             Source::Jobs { jobs, .. } => Box::new(jobs.iter().cloned()),
             // `Workload::prepare` has drawn from it, so this can't fail.
             Source::Flows { poisson, hosts, seed } => {
@@ -176,12 +243,13 @@ impl Traffic {
             Source::Gather { .. } | Source::Stream { .. } | Source::Cluster(_) => {
                 Box::new(std::iter::empty())
             }
-        }
+        };
+        let first = self.first.0;
+        Box::new(jobs.map(move |job| Job { id: JobId(first + job.id.0), ..job }))
     }
 
-    /// The part that a run has done, from 0 to about 1.
-    pub(crate) fn done(&self, progress: &Progress) -> f64 {
-        match &self.0 {
+    fn done(&self, progress: &Progress) -> f64 {
+        match &self.source {
             Source::Jobs { total, .. } => {
                 progress.delivered.get() as f64 / total.get().max(1) as f64
             }
@@ -205,16 +273,35 @@ impl Traffic {
     }
 }
 
+/// Most applications of a scenario.
+const MOST_APPLICATIONS: usize = 64;
+/// Jobs of an application are numbered from a multiple of this on.
+const JOBS: u32 = 1 << 24;
+
 impl Workload {
+    fn has(&self, is: impl Fn(&Recipe) -> bool) -> bool {
+        self.0.iter().any(|part| is(&part.recipe))
+    }
+
     /// Whether it makes fan-out requests, which need the packet world and a policy that says how to
     /// gather.
-    pub(super) const fn is_gather(&self) -> bool {
-        matches!(self.recipe, Recipe::Gather(_))
+    pub(super) fn is_gather(&self) -> bool {
+        self.has(|recipe| matches!(recipe, Recipe::Gather(_)))
     }
 
     /// Whether it makes streams, whose queues are sampled.
-    pub(super) const fn is_stream(&self) -> bool {
-        matches!(self.recipe, Recipe::Stream(_))
+    pub(super) fn is_stream(&self) -> bool {
+        self.has(|recipe| matches!(recipe, Recipe::Stream(_)))
+    }
+
+    /// Whether it needs the packet world or the lab.
+    pub(super) fn needs_packets(&self) -> bool {
+        self.is_stream() || self.is_gather()
+    }
+
+    /// The names of the applications; none if there is one without a name.
+    pub(super) fn applications(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|part| part.application.as_deref())
     }
 
     /// Makes the jobs for `network`, drawing from streams of `seed`; reads the traces that it
@@ -223,6 +310,18 @@ impl Workload {
     /// # Errors
     /// A trace that can't be read; parameters that don't go together.
     pub fn prepare(&self, network: &Network, seed: u64) -> Result<Traffic, DocumentError> {
+        let parts = (0u32..).zip(&self.0).map(|(number, part)| {
+            // Each draws for itself.
+            let source = part.prepare(network, seed.wrapping_add(number.into()))?;
+            let application = part.application.as_deref().map(Arc::from);
+            Ok(Moving { application, first: JobId(number * JOBS), source })
+        });
+        Ok(Traffic(parts.collect::<Read<_>>()?))
+    }
+}
+
+impl Part {
+    fn prepare(&self, network: &Network, seed: u64) -> Read<Source> {
         self.make(network, seed).map_err(|error| match error {
             Error::Trace(error) => DocumentError::whole(error),
             Error::Parameter(ParameterError { parameter, message }) => {
@@ -233,12 +332,7 @@ impl Workload {
         })
     }
 
-    /// Whether it needs the packet world or the lab.
-    pub(super) const fn needs_packets(&self) -> bool {
-        self.is_stream() || self.is_gather()
-    }
-
-    fn make(&self, network: &Network, seed: u64) -> Result<Traffic, Error> {
+    fn make(&self, network: &Network, seed: u64) -> Result<Source, Error> {
         let hosts = &self.hosts;
         if let Some(cluster) = &self.cluster
             && let Some((mut drafts, tasks)) = self.drafts(seed)?
@@ -252,11 +346,11 @@ impl Workload {
                 }
             }
             let running = cluster.run(&tasks, &drafts, hosts, seed)?;
-            return Ok(Traffic(Source::Cluster(Box::new(running))));
+            return Ok(Source::Cluster(Box::new(running)));
         }
         let mut jobs = match &self.recipe {
             Recipe::Stream(recipe) => {
-                return Ok(Traffic(Source::Stream { stream: recipe.make()?, seed }));
+                return Ok(Source::Stream { stream: recipe.make()?, seed });
             }
             Recipe::Jobs(jobs) => jobs.clone(),
             Recipe::Shuffle(shuffle) => shuffle.jobs(hosts, seed)?,
@@ -275,7 +369,7 @@ impl Workload {
             Recipe::Gather(gather) => {
                 gather.check(hosts)?;
                 let (gather, hosts) = (gather.clone(), hosts.clone());
-                return Ok(Traffic(Source::Gather { gather, hosts, seed }));
+                return Ok(Source::Gather { gather, hosts, seed });
             }
             Recipe::Poisson { sizes, pattern, load, capacity, duration } => {
                 let sizes = match sizes {
@@ -286,14 +380,14 @@ impl Workload {
                 let (pattern, load, capacity, duration) = (*pattern, *load, *capacity, *duration);
                 let poisson = Poisson { sizes, pattern, load, capacity, duration };
                 poisson.flows(hosts, seed)?;
-                return Ok(Traffic(Source::Flows { poisson, hosts: hosts.clone(), seed }));
+                return Ok(Source::Flows { poisson, hosts: hosts.clone(), seed });
             }
         };
         if let Some(load) = self.load {
             load::calibrate(network, &mut jobs, load)?;
         }
         let total = jobs.iter().map(Job::size).sum();
-        Ok(Traffic(Source::Jobs { jobs, total }))
+        Ok(Source::Jobs { jobs, total })
     }
 
     /// The jobs of a shuffle before they are placed; `None` of another recipe.
@@ -344,11 +438,40 @@ pub(super) struct Context<'a> {
     pub(super) ends: bool,
 }
 
+/// `[workload]`, or `[[workload]]` for each of several applications at once.
 pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
+    if !value.is_list() {
+        return Ok(Workload(vec![read_part(value, context, false)?]));
+    }
+    let members = value.list(MOST_APPLICATIONS)?;
+    let mut parts: Vec<Part> = Vec::new();
+    for member in &members {
+        let part = read_part(member, context, true)?;
+        if members.len() > 1 && matches!(part.recipe, Recipe::Gather(_)) {
+            return Err(member.error("gathers, for which one policy serves all; let it be alone"));
+        }
+        if parts.iter().any(|other| other.application == part.application) {
+            let what = "there are two applications of this name; give each its own";
+            return Err(member.error(what));
+        }
+        parts.push(part);
+    }
+    if parts.is_empty() {
+        return Err(value.error("is empty; add a [[workload]] with its application and kind"));
+    }
+    Ok(Workload(parts))
+}
+
+fn read_part(value: &Value<'_>, context: &Context<'_>, is_named: bool) -> Read<Part> {
     let names = topology::names(context.topology, |kind| kind == NodeKind::Host);
     let hosts: Vec<NodeId> = context.topology.hosts().collect();
     let mut sites = vec![("", value.site())];
     let mut fields = value.fields()?;
+    let application = if is_named {
+        Some(fields.need("application", "\"sort\"")?.label()?)
+    } else {
+        fields.optional("application", Value::label)?
+    };
     let kind = fields.need("kind", "\"shuffle\"")?.choice(KINDS)?;
     let mut stretch = None;
     let mut running = None;
@@ -388,7 +511,7 @@ pub(super) fn read(value: &Value<'_>, context: &Context<'_>) -> Read<Workload> {
     };
     sites.append(&mut fields.sites());
     fields.done()?;
-    Ok(Workload { recipe, cluster: running, hosts, load: stretch, sites })
+    Ok(Part { application, recipe, cluster: running, hosts, load: stretch, sites })
 }
 
 /// Jobs of the generator, or of the trace that `[workload.trace]` names. Every key is read in

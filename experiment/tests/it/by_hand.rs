@@ -44,6 +44,7 @@ pub fn job(
 ) -> JobRecord {
     JobRecord {
         id: JobId(id),
+        application: 0,
         class,
         arrival: ms(arrival),
         size: Bytes::new(size),
@@ -56,6 +57,7 @@ pub fn flow(id: u32, job: u32, size: u64, start: u64, end: Option<u64>) -> FlowR
     FlowRecord {
         id: FlowId(id),
         job: JobId(job),
+        application: 0,
         src: NodeId(1),
         dst: NodeId(2),
         size: Bytes::new(size),

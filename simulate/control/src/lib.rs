@@ -16,11 +16,12 @@ mod channels;
 mod host;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ::agent::Lapse;
 use control::{ChannelId, Config, Controller, HostConfig, Input, Output, Refusal};
 use engine::random::Stream;
-use model::{Directive, Directives, FlowId, Network, NodeId, Observation};
+use model::{Declared, Directive, Directives, FlowId, Network, NodeId, Observation};
 use policy::Policy;
 use protocol::agent::{self, Commands, Report};
 use protocol::application::{Declaration, Outcome};
@@ -34,7 +35,7 @@ use crate::channels::{Channels, part};
 use crate::host::{Change, Host};
 
 /// Name of the one application that stands for all.
-const APPLICATION: &str = "world";
+const APPLICATION: &str = "workload";
 /// The channel of the applications; agents have others.
 const NORTHBOUND: ChannelId = ChannelId(0);
 /// Longest wait before reconnecting to a controller.
@@ -96,6 +97,8 @@ pub struct SimulatedController<'a> {
     agents: Vec<Host>,
     translator: Translator,
     applications: Client,
+    /// The application of each job, where it has a name.
+    names: BTreeMap<String, Arc<str>>,
     /// The connection of the applications, counted up.
     connection: u64,
     /// Whether the applications can't reach a controller though there may be one.
@@ -146,6 +149,7 @@ impl<'a> SimulatedController<'a> {
             hosts: Vec::new(),
             agents: Vec::new(),
             translator: Translator::default(),
+            names: BTreeMap::new(),
             // One client here stands for any number of applications.
             applications: Client::new(Limits { entries: usize::MAX, ..Limits::default() }),
             connection: 0,
@@ -286,7 +290,10 @@ impl<'a> SimulatedController<'a> {
                 } else {
                     self.cut_off = true;
                     self.lose_applications(now);
-                    self.input(now, Input::ApplicationGone(APPLICATION));
+                    let names: BTreeSet<Arc<str>> = self.names.values().cloned().collect();
+                    for name in names {
+                        self.input(now, Input::ApplicationGone(&name));
+                    }
                     self.at(whole, Event::ApplicationsReturn);
                 }
                 self.again(now, self.faults.cut, Event::Cut);
@@ -412,7 +419,9 @@ impl<'a> SimulatedController<'a> {
     fn take(&mut self, now: Time, said: &[Declaration]) -> Answer {
         let mut outcome = Outcome { epoch: self.epoch, ..Outcome::default() };
         for (index, declaration) in (0..).zip(said) {
-            let input = Input::Declared { application: APPLICATION, declaration };
+            let named = self.names.get(declaration.job());
+            let application = named.map_or(APPLICATION, |name| &**name).to_owned();
+            let input = Input::Declared { application: &application, declaration };
             if !control::note(&mut outcome, index, self.try_input(now, input)) {
                 break;
             }
@@ -491,6 +500,9 @@ impl Policy for SimulatedController<'_> {
         self.run(now, network);
         match observation {
             Observation::Declared(declared) => {
+                if let Declared::JobStart { job, application } = declared {
+                    self.names.insert(job.0.to_string(), Arc::clone(application));
+                }
                 for said in self.translator.translate(declared, &Hosts(&self.hosts)) {
                     self.applications.declare(said);
                 }

@@ -1,8 +1,11 @@
 //! Simulated applications: their traffic, and their messages to the controller.
 
+use std::sync::Arc;
+
 use model::{Directive, FlowId, JobClass, JobId, LinkId, Network, NodeId, Observation};
 use units::{Bytes, Rate, Span, Time};
 
+use crate::Completions;
 use crate::agenda::{Act, Agenda};
 use crate::outcome::{FlowRecord, JobRecord, Outcome};
 use crate::world::{FlowState, Streams, World};
@@ -93,6 +96,21 @@ pub struct Actions<'d, W> {
     pub(crate) progress: &'d mut Progress,
     pub(crate) control_delay: Span,
     pub(crate) is_controlled: bool,
+    pub(crate) speaker: Speaker,
+}
+
+/// The application that acts, of several.
+#[derive(Clone, Debug)]
+pub(crate) struct Speaker {
+    number: u32,
+    count: u32,
+    /// `None`: it has no name.
+    name: Option<Arc<str>>,
+}
+
+impl Speaker {
+    /// The only one.
+    pub(crate) const ONLY: Self = Self { number: 0, count: 1, name: None };
 }
 
 impl<W: World> Actions<'_, W> {
@@ -106,15 +124,29 @@ impl<W: World> Actions<'_, W> {
         self.network
     }
 
+    /// From now on the application of this number, of so many, acts.
+    pub(crate) fn speak_for(&mut self, number: usize, count: usize, name: &Arc<str>) {
+        let short = |number| u32::try_from(number).unwrap_or(u32::MAX);
+        let (number, count) = (short(number), short(count));
+        self.speaker = Speaker { number, count, name: Some(Arc::clone(name)) };
+    }
+
+    /// The name of the application that acts.
+    pub fn application(&self) -> Arc<str> {
+        self.speaker.name.clone().unwrap_or_else(|| Arc::from("workload"))
+    }
+
     /// Has [`Application::due`] called with `token` after `wait`.
     pub fn later(&mut self, wait: Span, token: u64) {
+        let token = token * u64::from(self.speaker.count) + u64::from(self.speaker.number);
         self.agenda.enter(self.world.now() + wait, Act::Due { token });
     }
 
     /// Adds a job to the results; returns its position.
     pub fn begin_job(&mut self, id: JobId, class: Option<JobClass>, size: Bytes) -> usize {
         let arrival = self.world.now();
-        self.outcome.jobs.push(JobRecord { id, class, arrival, size, end: None });
+        let application = self.speaker.number;
+        self.outcome.jobs.push(JobRecord { id, application, class, arrival, size, end: None });
         self.outcome.jobs.len() - 1
     }
 
@@ -143,6 +175,7 @@ impl<W: World> Actions<'_, W> {
         self.outcome.flows.push(FlowRecord {
             id,
             job,
+            application: self.speaker.number,
             src,
             dst,
             size,
@@ -180,6 +213,14 @@ impl<W: World> Actions<'_, W> {
     /// The record of a flow.
     pub fn flow(&self, flow: FlowId) -> &FlowRecord {
         &self.outcome.flows[flow.index()]
+    }
+
+    /// Counts completions of a kind from now on; their position in the results.
+    pub fn count(&mut self, kind: &'static str, since: Time) -> usize {
+        let mut counted = Completions::new(kind, since);
+        counted.application = self.speaker.number;
+        self.outcome.completions.push(counted);
+        self.outcome.completions.len() - 1
     }
 
     /// The results so far, for the application to add its own.

@@ -11,6 +11,8 @@ const BINS: u64 = 64;
 pub struct Completions {
     /// What was completed, in the plural, such as `tuples`.
     pub what: &'static str,
+    /// The application that it is of, by its position in [`Outcome::applications`](crate::Outcome::applications).
+    pub application: u32,
     /// Start of counting.
     pub since: Time,
     count: u64,

@@ -8,7 +8,7 @@ use policy::Policy;
 use units::{Span, Time};
 
 use crate::agenda::{Act, Agenda};
-use crate::application::{Actions, Application, Progress, note_background};
+use crate::application::{Actions, Application, Progress, Speaker, note_background};
 use crate::limits::Limits;
 use crate::outcome::{FlowRecord, Outcome, QueueRecord};
 use crate::rates::Rates;
@@ -89,6 +89,7 @@ macro_rules! application {
                 progress: &mut $driver.progress,
                 control_delay: $driver.control_delay,
                 is_controlled: $driver.policy.is_some(),
+                speaker: Speaker::ONLY,
             },
         )
     };

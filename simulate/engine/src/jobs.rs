@@ -43,6 +43,8 @@ impl<'a> Jobs<'a> {
         let (src, dst, size) = (flow.src, flow.dst, flow.size);
         let id = actions.outcome().jobs[job].id;
         let flow = actions.start(id, src, dst, size)?;
+        // Other applications have flows too.
+        self.owners.resize(flow.index(), usize::MAX);
         self.owners.push(job);
         actions.tell(Declared::FlowRequest { job: id, flow, src, dst, size });
         Ok(())
@@ -107,7 +109,8 @@ impl<W: World> Application<W> for Jobs<'_> {
 /// much its reduce tasks will fetch.
 fn announce<W: World>(job: &Job, actions: &mut Actions<'_, W>) {
     let id = job.id;
-    actions.tell(Declared::JobStart { job: id });
+    let application = actions.application();
+    actions.tell(Declared::JobStart { job: id, application });
     let mut by_map: Vec<&Flow> = job.flows.iter().collect();
     by_map.sort_by_key(|flow| flow.from);
     // Flows of a task mostly follow each other, in this order or in the other.

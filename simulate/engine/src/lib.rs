@@ -12,6 +12,7 @@ mod outcome;
 mod queue;
 pub mod random;
 mod rates;
+mod several;
 mod world;
 
 pub use application::{Actions, Application, Progress};
@@ -22,4 +23,5 @@ pub use outcome::{
     FlowRecord, HostQueueRecord, JobRecord, LinkRecord, Outcome, QueueRecord, RateRecord,
 };
 pub use queue::{EventQueue, Slot};
+pub use several::Several;
 pub use world::{FlowState, LimitedFlow, Notice, Streams, World};

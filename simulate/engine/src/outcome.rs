@@ -8,6 +8,8 @@ use crate::Completions;
 /// Everything measured in one run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
+    /// The names of the applications; empty if there is one without a name.
+    pub applications: Vec<String>,
     /// One record per flow, by [`FlowId`].
     pub flows: Vec<FlowRecord>,
     /// One record per job, by arrival.
@@ -45,6 +47,8 @@ pub struct FlowRecord {
     pub id: FlowId,
     /// Its job.
     pub job: JobId,
+    /// The application that it is of, by its position in [`Outcome::applications`].
+    pub application: u32,
     /// Sending host.
     pub src: NodeId,
     /// Receiving host.
@@ -81,6 +85,8 @@ impl FlowRecord {
 pub struct JobRecord {
     /// The job.
     pub id: JobId,
+    /// The application that it is of, by its position in [`Outcome::applications`].
+    pub application: u32,
     /// Size class, where the workload has classes.
     pub class: Option<JobClass>,
     /// When it arrived.

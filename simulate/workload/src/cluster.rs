@@ -112,6 +112,7 @@ impl Cluster {
             free,
             arrived: 0,
             running: 0,
+            first: 0,
             timers: Vec::new(),
             owners: Vec::new(),
         })
@@ -130,6 +131,8 @@ pub struct Running {
     arrived: usize,
     /// Jobs that have a master.
     running: u32,
+    /// The number of the first job.
+    first: u32,
     /// What the timer of each token is for.
     timers: Vec<Timer>,
     /// Job and reduce of each flow.
@@ -187,6 +190,13 @@ impl Running {
         self.jobs.iter().map(|job| job.draft.shuffle).sum()
     }
 
+    /// The same, its jobs numbered from `first` on.
+    #[must_use]
+    pub fn numbered(mut self, first: JobId) -> Self {
+        self.first = first.0;
+        self
+    }
+
     /// How many jobs there are, and how many tasks.
     pub fn tasks(&self) -> (usize, usize) {
         let tasks = self.jobs.iter().map(|job| job.maps.len() + job.reduces.len());
@@ -240,7 +250,7 @@ impl Running {
             };
             job.state.mapping.push(host);
             let host = self.hosts[host];
-            actions.tell(Declared::TaskHost { job: id(number), task: task(map), host });
+            actions.tell(Declared::TaskHost { job: id(self.first, number), task: task(map), host });
             self.timer(span, Timer::MapEnds { job: number, map }, actions);
         }
     }
@@ -269,7 +279,7 @@ impl Running {
                 fetched: 0,
             });
             let (task, host) = (task(job.maps.len() + reduce), self.hosts[host]);
-            actions.tell(Declared::TaskHost { job: id(number), task, host });
+            actions.tell(Declared::TaskHost { job: id(self.first, number), task, host });
             let started = Timer::ReduceStarts { job: number, reduce };
             self.timer(self.cluster.startup, started, actions);
         }
@@ -297,10 +307,18 @@ impl Running {
                 continue;
             }
             let (src, dst) = (self.hosts[host], self.hosts[state.host]);
-            let flow = actions.start(id(number), src, dst, size)?;
+            let flow = actions.start(id(self.first, number), src, dst, size)?;
+            // Other applications have flows too.
+            self.owners.resize(flow.index(), (usize::MAX, usize::MAX));
             self.owners.push((number, reduce));
             state.fetching += 1;
-            actions.tell(Declared::FlowRequest { job: id(number), flow, src, dst, size });
+            actions.tell(Declared::FlowRequest {
+                job: id(self.first, number),
+                flow,
+                src,
+                dst,
+                size,
+            });
         }
         if state.fetched == job.maps.len() {
             let span = job.reduces[reduce];
@@ -322,7 +340,7 @@ impl Running {
             let sizes = job.plan.sizes.iter().enumerate();
             let reduces = sizes.map(|(reduce, parts)| (task(job.maps.len() + reduce), parts[map]));
             let reduces = reduces.collect();
-            actions.tell(Declared::Size { job: id(number), map: task(map), reduces });
+            actions.tell(Declared::Size { job: id(self.first, number), map: task(map), reduces });
         }
         for reduce in 0..job.state.reducing.len() {
             self.jobs[number].state.reducing[reduce].waiting.push_back(map);
@@ -347,7 +365,7 @@ impl Running {
                 self.running -= 1;
             }
             actions.end_job(job.state.record);
-            actions.tell(Declared::JobComplete { job: id(number) });
+            actions.tell(Declared::JobComplete { job: id(self.first, number) });
         }
         self.schedule(actions);
     }
@@ -368,10 +386,11 @@ impl<W: World> Application<W> for Running {
         let Some(job) = self.jobs.get_mut(self.arrived) else {
             return Ok(());
         };
-        let number = id(self.arrived);
+        let number = id(self.first, self.arrived);
         job.state.record = actions.begin_job(number, job.draft.class, job.draft.shuffle);
         self.arrived += 1;
-        actions.tell(Declared::JobStart { job: number });
+        let application = actions.application();
+        actions.tell(Declared::JobStart { job: number, application });
         self.schedule(actions);
         Ok(())
     }
@@ -394,7 +413,7 @@ impl<W: World> Application<W> for Running {
 
     fn ended(&mut self, flow: FlowId, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
         let (number, reduce) = self.owners[flow.index()];
-        actions.tell(Declared::FlowComplete { job: id(number), flow });
+        actions.tell(Declared::FlowComplete { job: id(self.first, number), flow });
         let state = &mut self.jobs[number].state.reducing[reduce];
         state.fetching -= 1;
         state.fetched += 1;
@@ -403,8 +422,8 @@ impl<W: World> Application<W> for Running {
 }
 
 /// Jobs are numbered by arrival, of which there are fewer than 2³².
-fn id(job: usize) -> JobId {
-    JobId(u32::try_from(job).unwrap_or(u32::MAX))
+fn id(first: u32, job: usize) -> JobId {
+    JobId(first.saturating_add(u32::try_from(job).unwrap_or(u32::MAX)))
 }
 
 /// Reduces are numbered after the maps; a job has fewer than 2³² tasks.

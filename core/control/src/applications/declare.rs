@@ -158,7 +158,9 @@ impl Registry {
         let Some(job) = self.add_job(cx.now, application, job) else {
             return Err(busy("job", "too many jobs in all; try again later".into()));
         };
-        Ok(Announcement::Tell(Declared::JobStart { job }))
+        let application = self.job(job).map(|known| Arc::clone(&known.application));
+        let application = application.unwrap_or_default();
+        Ok(Announcement::Tell(Declared::JobStart { job, application }))
     }
 
     fn place_task(

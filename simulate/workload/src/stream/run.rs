@@ -1,6 +1,6 @@
 //! A topology as an application of a world: connections, turns, samples.
 
-use engine::{Actions, Application, Completions, Streams};
+use engine::{Actions, Application, Streams};
 use model::{Declared, JobId};
 use units::{Bytes, Time};
 
@@ -9,13 +9,12 @@ use super::channel::Channel;
 use super::instance::{From, Instance, Output};
 use crate::ParameterError;
 
-/// The one job that all connections belong to.
-const JOB: JobId = JobId(0);
-
 /// A topology that runs.
 #[derive(Debug)]
 pub struct StreamRun<'a> {
     stream: &'a Stream,
+    /// The one job that all connections belong to.
+    job: JobId,
     /// Operator by operator.
     instances: Vec<Instance>,
     channels: Vec<Channel>,
@@ -42,6 +41,7 @@ impl<'a> StreamRun<'a> {
         }
         let mut run = Self {
             stream,
+            job: JobId(0),
             instances,
             channels: Vec::new(),
             ends: Vec::new(),
@@ -69,6 +69,13 @@ impl<'a> StreamRun<'a> {
             }
         }
         Ok(run)
+    }
+
+    /// The same, its job with this number.
+    #[must_use]
+    pub fn numbered(mut self, job: JobId) -> Self {
+        self.job = job;
+        self
     }
 
     fn turn<W: Streams>(&mut self, actions: &mut Actions<'_, W>) {
@@ -121,20 +128,19 @@ impl<W: Streams> Application<W> for StreamRun<'_> {
 
     fn arrive(&mut self, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
         self.begun = true;
-        self.done = actions.outcome().completions.len();
-        let done = Completions::new("tuples", actions.now());
-        actions.outcome().completions.push(done);
-        actions.tell(Declared::JobStart { job: JOB });
+        self.done = actions.count("tuples", actions.now());
+        let (job, application) = (self.job, actions.application());
+        actions.tell(Declared::JobStart { job, application });
         for (channel, &(src, dst)) in self.channels.iter_mut().zip(&self.ends) {
             if src == dst {
                 continue;
             }
-            let flow = actions.open(JOB, src, dst)?;
+            let flow = actions.open(job, src, dst)?;
             if self.stream.receive_queue.is_some() {
                 actions.pause_reading(flow);
             }
             channel.flow = Some(flow);
-            actions.tell(Declared::FlowRequest { job: JOB, flow, src, dst, size: Bytes::MAX });
+            actions.tell(Declared::FlowRequest { job, flow, src, dst, size: Bytes::MAX });
         }
         self.turn(actions);
         Ok(())
