@@ -128,6 +128,13 @@ fn default(parameter: &Parameter) -> String {
     }
 }
 
+/// Objectives as `docs/objectives.md` explains them.
+const OBJECTIVES: &str = "\
+    objective = [\n    \
+    { name = \"stream\", applications = [\"storm-*\"], policy = { name = \"app-aware-fast\" }, latency = \"100 ms\" },\n    \
+    { name = \"sort\", policy = { name = \"srb\" }, weight = 3 },\n    \
+    { name = \"backup\", background = true },\n]\n";
+
 /// The policy with its parameters as they are by default, as TOML.
 fn example(policy: &Descriptor) -> String {
     let mut text = format!("name = \"{}\"\n", policy.name);
@@ -138,6 +145,9 @@ fn example(policy: &Descriptor) -> String {
             None => continue,
         };
         let _ = writeln!(text, "{name} = {value}");
+    }
+    if policy == policy::ARBITER {
+        text += OBJECTIVES;
     }
     text
 }
@@ -195,6 +205,9 @@ fn markdown() -> String {
         let _ = writeln!(text, "- Needs: {}", needs(policy));
         let _ = writeln!(text, "- Decides: {}", decides(policy));
         let _ = writeln!(text, "- Live: {}", live(policy));
+        if *policy == policy::ARBITER {
+            text += "- Objectives: [objectives.md](objectives.md)\n";
+        }
         if policy.parameters.is_empty() {
             continue;
         }

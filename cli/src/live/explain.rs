@@ -123,6 +123,23 @@ fn flow(explanation: &Value) -> String {
     out += &format!("  by:   {}\n", text(explanation, "by"));
     let path: Vec<&str> = list(explanation, "path").iter().filter_map(Value::as_str).collect();
     out += &format!("  path: {}\n", path.join(", "));
+    let objective = &explanation["objective"];
+    if !objective.is_null() {
+        out += &format!("  objective: {}, {}\n", text(objective, "name"), text(objective, "aim"));
+        for link in list(objective, "shared") {
+            out += &format!("    {}:\n", text(link, "link"));
+            for part in list(link, "parts") {
+                let yields = if part["yields"] == true { ", yields" } else { "" };
+                out += &format!(
+                    "      {} ({}): given {}, could use {}{yields}\n",
+                    text(part, "objective"),
+                    text(part, "aim"),
+                    rate(part, "given_bps"),
+                    rate(part, "wants_bps")
+                );
+            }
+        }
+    }
     if let Some(said) = flow["contradicted"].as_str() {
         out += &format!("  contradicted: {said}\n");
     }

@@ -70,6 +70,10 @@ impl Policy for Tap {
     fn deadline(&self) -> Option<Time> {
         self.inner.deadline()
     }
+
+    fn account(&self, flow: FlowId) -> Option<policy::Account> {
+        self.inner.account(flow)
+    }
 }
 
 /// A policy that decides nothing.
@@ -294,6 +298,10 @@ fn driven(seam: &Seam, policy: Box<dyn Policy + Send>) -> Option<String> {
 const STATIC: &str =
     "rates = [\"10 Mbit/s\", \"20 Mbit/s\", \"30 Mbit/s\"]\nlevels = [2, 1, 0, 2]\n";
 
+/// Two applications under objectives of their own: one yields to the other.
+const OBJECTIVES: &str = "objective = [{ name = \"a\", policy = { name = \"app-aware\", interval = \"20 ms\" } }, \
+                          { name = \"b\", policy = { name = \"srb\" }, latency = \"1 s\" }]\n";
+
 /// What the agent says of a congested queue.
 const QUEUE: Bytes = Bytes::new(60_000);
 
@@ -307,6 +315,7 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
     let parameters = match name {
         "app-aware" | "app-aware-fast" => "interval = \"20 ms\"\n",
         "static" => STATIC,
+        "arbiter" => OBJECTIVES,
         _ => "",
     };
     let port = "[[port]]\nfrom = \"s0\"\nto = \"h2\"\ninterface = \"eth0\"\n";
@@ -333,7 +342,6 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
     };
     let begin = json!([
         { "type": "job_start", "job": "large" },
-        { "type": "job_start", "job": "small" },
         { "type": "job_start", "job": "stream" },
         { "type": "task_host", "job": "large", "task": 0, "host": "h0" },
         { "type": "task_host", "job": "large", "task": 1, "host": "h2" },
@@ -342,9 +350,13 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
         request("stream", 2, None),
         request("large", 3, Some(50_000_000)),
         request("large", 4, Some(40_000_000)),
-        request("small", 5, Some(3_000_000)),
     ]);
     assert!(declare(&mut client, "a", &begin).await.0.is_success());
+    let other = json!([
+        { "type": "job_start", "job": "small" },
+        request("small", 5, Some(3_000_000)),
+    ]);
+    assert!(declare(&mut client, "b", &other).await.0.is_success());
     for flow in 1..=6 {
         agent.say(&Report::Opened { connection: connection(flow) }).await;
     }
@@ -384,9 +396,10 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
         };
         let said = json!([
             { "type": "streams", "job": "stream", "samples": [sample(1), sample(2)] },
-            request("small", 10 + round, Some(round * 1_000_000)),
         ]);
         assert!(declare(&mut client, "a", &said).await.0.is_success());
+        let said = json!([request("small", 10 + round, Some(round * 1_000_000))]);
+        assert!(declare(&mut client, "b", &said).await.0.is_success());
         // Commands of another epoch than this one were refused: it changes nothing, and is counted.
         agent.say(&Report::Stale { epoch: 0, obeys: 0 }).await;
         let metrics = loop {
@@ -404,7 +417,7 @@ async fn recording(policy: &Descriptor) -> Vec<Record> {
     // The sixth flow, which nobody declared, is of no job.
     let jobs = daemon.get("/v1/jobs").await;
     let names: Vec<_> = jobs.as_array().unwrap().iter().map(|job| &job["job"]).collect();
-    assert_eq!(names, ["large", "small", "stream"]);
+    assert_eq!(names, ["large", "stream", "small"]);
     let end = json!([
         { "type": "flow_complete", "job": "large", "flow": "3" },
         { "type": "job_complete", "job": "large" },

@@ -3,8 +3,8 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 
-use model::{Directives, Network, Observation};
-use policy::{Policy, Watch};
+use model::{Directives, FlowId, Network, Observation};
+use policy::{Account, Policy, Watch};
 use units::Time;
 
 /// The policy and its name.
@@ -33,6 +33,11 @@ impl Decider {
         let mut directives = Directives::new();
         self.policy.decide(now, network, &mut directives);
         directives
+    }
+
+    /// The objective of a flow, and what it has of the links of its path.
+    pub(crate) fn account(&self, flow: FlowId) -> Option<Account> {
+        self.policy.account(flow)
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {

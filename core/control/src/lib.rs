@@ -41,5 +41,6 @@ pub use record::Digest;
 pub use replay::{Configure, Replay, replay};
 pub use status::{
     AgentStatus, ApplicationStatus, Bottleneck, Counters, FlowExplanation, FlowStatus,
-    JobExplanation, LinkStatus, Rival, Status, SwitchStatus,
+    JobExplanation, LinkStatus, ObjectivePart, ObjectiveStatus, Rival, SharedLink, Status,
+    SwitchStatus,
 };

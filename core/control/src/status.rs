@@ -158,6 +158,46 @@ pub struct FlowExplanation {
     pub path: Vec<String>,
     /// The link of its path that has the least left.
     pub bottleneck: Option<Bottleneck>,
+    /// The objective that it is under; nothing where the policy knows none.
+    pub objective: Option<ObjectiveStatus>,
+}
+
+/// The objective of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ObjectiveStatus {
+    /// Its name.
+    pub name: String,
+    /// What it asks for, such as `weight 3` or `latency 50 ms`.
+    pub aim: String,
+    /// The links of the path that several objectives divide.
+    pub shared: Vec<SharedLink>,
+}
+
+/// A link that several objectives divide.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SharedLink {
+    /// The link, as `from -> to`.
+    pub link: String,
+    /// What each objective has of it.
+    pub parts: Vec<ObjectivePart>,
+}
+
+/// What an objective has of a link.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ObjectivePart {
+    /// The objective.
+    pub objective: String,
+    /// What it asks for.
+    pub aim: String,
+    /// What it is given, frame bytes.
+    pub given_bps: Rate,
+    /// What it could use, as far as the link carries it, frame bytes.
+    pub wants_bps: Rate,
+    /// Whether it is given less than it could use.
+    pub yields: bool,
 }
 
 /// A link and who else is on it.

@@ -11,7 +11,7 @@ use crate::{Actions, Application, World};
 /// Runs jobs and sends their messages to the policy as Phurti, section 5.1, has Hadoop do.
 pub struct Jobs<'a> {
     jobs: Peekable<Box<dyn Iterator<Item = Job> + 'a>>,
-    /// Flows of each job that have not ended.
+    /// Flows of each job that have not ended, by its position in the results.
     remaining: Vec<usize>,
     /// Position of each flow's job in the results.
     owners: Vec<usize>,
@@ -43,7 +43,7 @@ impl<'a> Jobs<'a> {
         let (src, dst, size) = (flow.src, flow.dst, flow.size);
         let id = actions.outcome().jobs[job].id;
         let flow = actions.start(id, src, dst, size)?;
-        // Other applications have flows too.
+        // Other applications have flows too, and jobs.
         self.owners.resize(flow.index(), usize::MAX);
         self.owners.push(job);
         actions.tell(Declared::FlowRequest { job: id, flow, src, dst, size });
@@ -64,6 +64,7 @@ impl<W: World> Application<W> for Jobs<'_> {
         if job.flows.is_empty() {
             actions.end_job(position);
         }
+        self.remaining.resize(position, 0);
         self.remaining.push(job.flows.len());
         if actions.is_controlled() {
             announce(&job, actions);

@@ -23,7 +23,7 @@ use crate::fabric::switches::Switch;
 use crate::failures::Failures;
 use crate::status::{
     AgentStatus, ApplicationStatus, Bottleneck, FlowExplanation, FlowStatus, JobExplanation,
-    LinkStatus, Rival, Status, SwitchStatus,
+    LinkStatus, ObjectivePart, ObjectiveStatus, Rival, SharedLink, Status, SwitchStatus,
 };
 
 /// Rivals that an explanation names.
@@ -554,7 +554,29 @@ impl Answers<'_> {
             by: self.by(id, flow),
             path: path.iter().map(|link| self.view.link_name(*link)).collect(),
             bottleneck,
+            objective: self.objective(id),
         }
+    }
+
+    /// The objective of a flow, and who yields to whom on its way.
+    fn objective(&self, id: FlowId) -> Option<ObjectiveStatus> {
+        let account = self.decider.account(id)?;
+        let shared = account.parts.iter().filter(|part| part.given.len() > 1).map(|part| {
+            let capacity = self.view.network.topology().link(part.link).spec.capacity;
+            let parts = part.given.iter().map(|holding| {
+                let (given, wants) = (holding.rate, holding.wants.min(capacity));
+                ObjectivePart {
+                    objective: holding.objective.clone(),
+                    aim: holding.aim.to_string(),
+                    given_bps: given,
+                    wants_bps: wants,
+                    yields: given < wants,
+                }
+            });
+            SharedLink { link: self.view.link_name(part.link), parts: parts.collect() }
+        });
+        let (name, aim) = (account.objective.clone(), account.aim.to_string());
+        Some(ObjectiveStatus { name, aim, shared: shared.collect() })
     }
 
     fn bottleneck(&self, link: LinkId, id: FlowId, load: &Load) -> Bottleneck {

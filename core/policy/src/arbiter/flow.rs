@@ -12,6 +12,9 @@ const HORIZON: Span = Span::from_secs(1);
 /// something else.
 const BUSY: (u64, u64) = (1, 2);
 
+/// So much of a limit is filled at least.
+const FILLED: (u64, u64) = (15, 16);
+
 /// A flow in the network.
 #[derive(Debug)]
 pub(super) struct Flow {
@@ -27,7 +30,9 @@ pub(super) struct Flow {
     /// What its own policy holds it to, and what was told.
     pub(super) limit: Option<Rate>,
     pub(super) told: Option<Rate>,
-    /// When the limit was told, and the payload sent until then by limits and measurements.
+    /// The payload rate that this is, when it was told, and the payload sent until then by limits and
+    /// measurements.
+    carries: Rate,
     accounted: Time,
     sent: Bytes,
     /// The last measurement of what was delivered, and the payload rate since the one before.
@@ -53,6 +58,7 @@ impl Flow {
             size,
             limit: None,
             told: None,
+            carries: Rate::ZERO,
             accounted: now,
             sent: Bytes::ZERO,
             delivered: None,
@@ -89,14 +95,14 @@ impl Flow {
     /// Payload that was delivered, as far as it is known. A flow that nothing holds may have sent
     /// anything.
     fn sent(&self, now: Time) -> Bytes {
-        let told = self.told.unwrap_or(Rate::ZERO);
-        self.sent + told.bytes_in(now.since(self.accounted))
+        self.sent + self.carries.bytes_in(now.since(self.accounted))
     }
 
-    /// It is held to another limit.
-    pub(super) fn tell(&mut self, now: Time, limit: Option<Rate>) {
+    /// It is held to another limit, which has room for so much payload. Transports don't fill it: what is
+    /// reckoned too high would be missing in the end.
+    pub(super) fn tell(&mut self, now: Time, limit: Option<Rate>, carries: Rate) {
         (self.sent, self.accounted) = (self.sent(now), now);
-        self.told = limit;
+        (self.told, self.carries) = (limit, carries.fraction(FILLED.0, FILLED.1));
     }
 
     /// Payload that waits at its sender; none of a flow without end that isn't sampled. A flow that
@@ -114,9 +120,12 @@ impl Flow {
         self.rate.filter(|_| self.size == Bytes::MAX).unwrap_or(Rate::ZERO)
     }
 
-    /// Payload rate that lets its job end in time, which isn't over.
-    pub(super) fn need(&self, now: Time, least: Span) -> Rate {
-        Rate::of(self.waiting(now), self.deadline.since(now).max(least))
+    /// Payload rate that lets its job end in time, which isn't over: a tenth of the time `within` is left
+    /// for what goes wrong, and after that half of what there is.
+    pub(super) fn need(&self, now: Time, within: Span, least: Span) -> Rate {
+        let left = self.deadline.since(now).as_nanos();
+        let margin = (within / 10).as_nanos().min(left / 2);
+        Rate::of(self.waiting(now), Span::from_nanos(left - margin).max(least))
     }
 
     /// Payload rate that it could use; [`Rate::MAX`] where nothing shows that it is less.

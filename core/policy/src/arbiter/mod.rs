@@ -6,6 +6,9 @@
 //! itself, its policy decides as if it were alone. Where it doesn't, its flows are held to its part in
 //! sum: each to what its policy says, those of which it says nothing max-min fairly.
 //!
+//! Where ports serve strict priorities a latency's flows may go beyond its part, for others yield to
+//! them packet by packet. Where they don't, its part has room for what must be delivered at once.
+//!
 //! Parts are given anew when an objective comes to a link where it had none, at once; and else once an
 //! interval. They stand while none changes by more than the slack; a limit stands while what the flow
 //! may have is within the slack of it.
@@ -52,12 +55,19 @@ const SLACK: Parameter = Parameter::new(
     "parts and limits stand while they differ by less than this part of them; at most 0.5",
 );
 
+const PRIORITIES: Parameter = Parameter::new(
+    "priorities",
+    Kind::Flag,
+    Value::Flag(false),
+    "ports serve strict priorities: others have what a latency doesn't carry, not only what it doesn't need",
+);
+
 /// What `arbiter` is.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "arbiter",
     summary: "objectives of several applications: who yields, and a policy for each",
     source: "ours",
-    parameters: &[INTERVAL, SLACK],
+    parameters: &[INTERVAL, SLACK, PRIORITIES],
     needs: &[],
     directives: &[DirectiveKind::Pace, DirectiveKind::Prioritize],
     is_max_min: false,
@@ -69,10 +79,13 @@ const REST: &str = "other applications";
 /// What objectives leave to each other depends on what they have of other links: so often it is looked
 /// at again.
 const PASSES: usize = 3;
+/// Needs have head-room of this part of them, as a divisor.
+const HEADROOM: u64 = 4;
 
 struct Arbiter {
     interval: Span,
     slack: Share,
+    priorities: bool,
     /// Octets of a full segment, and those of its payload.
     frame: (u64, u64),
     objectives: Vec<Objective>,
@@ -144,6 +157,7 @@ impl Arbiter {
         Ok(Self {
             interval: given.get(INTERVAL.name),
             slack,
+            priorities: given.get(PRIORITIES.name),
             frame: ((segment + crate::HEADER).get(), segment.get().max(1)),
             objectives,
             rooms,
@@ -436,9 +450,11 @@ impl Arbiter {
                     stake.pass(passed, self.interval);
                 }
                 let need = match aim {
+                    Aim::Latency { .. } if self.priorities => stake.carries(*need),
                     Aim::Latency { target, .. } => stake.latency(target, *need),
                     _ => *need,
                 };
+                let need = need.saturating_add(need / HEADROOM);
                 (stake.need, stake.asks) = (need.min(most), need.saturating_add(*more));
             }
         }
@@ -450,15 +466,18 @@ impl Arbiter {
         match aim {
             Aim::Latency { target, .. } if flow.size == Bytes::MAX => {
                 let waiting = self.framed(Rate::of(flow.waiting(now), *target));
+                let waiting = if self.priorities { 0 } else { waiting };
                 (self.framed(flow.carried()).saturating_add(waiting), 0)
             }
             Aim::Latency { .. } => (0, 0),
             // It is too late, or never ends.
-            _ if flow.deadline <= now || flow.size == Bytes::MAX => (0, self.framed(flow.demand())),
-            _ => {
-                let need = self.framed(flow.need(now, self.interval));
-                (need.saturating_add(need / 10), 0)
+            Aim::Deadline { .. } if flow.deadline <= now || flow.size == Bytes::MAX => {
+                (0, self.framed(flow.demand()))
             }
+            Aim::Deadline { within, .. } => {
+                (self.framed(flow.need(now, *within, self.interval)), 0)
+            }
+            Aim::Weight(_) | Aim::Background => (0, 0),
         }
     }
 
@@ -523,12 +542,26 @@ impl Arbiter {
         let sum = |room: &Room| room.stakes[link].given.unwrap_or(0);
         let given = self.rooms.iter().map(sum).fold(0, u64::saturating_add);
         if given > capacity || !self.rooms.iter().all(stands) {
-            for room in &mut self.rooms {
+            for number in 0..self.rooms.len() {
+                let first = self.first(&self.rooms[number].aim, capacity);
+                let room = &mut self.rooms[number];
                 let given = room.is_at(link).then_some(room.stakes[link].draft);
-                room.give(LinkId(position(link)), given, capacity);
+                let seen = given.map_or(capacity, |given| given.max(first));
+                room.give(LinkId(position(link)), given, seen);
             }
         }
         self.rooms.iter().filter(|room| room.stakes[link].given.is_some()).count() > 1
+    }
+
+    /// What an objective may have of a link for a while though it is given less: others yield to it
+    /// packet by packet.
+    fn first(&self, aim: &Aim, capacity: u64) -> u64 {
+        match aim {
+            Aim::Latency { most, .. } if self.priorities => {
+                most.divided(Rate::from_bps(capacity), 1).as_bps()
+            }
+            _ => 0,
+        }
     }
 
     /// Whether several objectives have a part in a link.
@@ -538,7 +571,7 @@ impl Arbiter {
     }
 
     /// Tells the limits of an objective's flows that have changed.
-    fn hold(&mut self, now: Time, number: usize, out: &mut Directives) {
+    fn hold(&mut self, now: Time, network: &Network, number: usize, out: &mut Directives) {
         let ids: Vec<FlowId> = self.rooms[number].flows.iter().collect();
         let flows: Vec<&Flow> = ids.iter().filter_map(|id| self.flows.get(*id)).collect();
         let is_shared: Vec<bool> = flows
@@ -546,7 +579,7 @@ impl Arbiter {
             .map(|flow| flow.path.iter().any(|link| self.is_contended(*link)))
             .collect();
         let rates = if is_shared.contains(&true) {
-            let (capacities, paths) = self.lay_out(number, &flows);
+            let (capacities, paths) = self.lay_out(network, number, &flows);
             rates(&capacities, &paths, &flows, |rate| self.framed(rate))
         } else {
             Vec::new()
@@ -563,7 +596,8 @@ impl Arbiter {
             if let Some(flow) = self.flows.get_mut(id)
                 && flow.told != target
             {
-                flow.tell(now, target);
+                let carries = target.map(|rate| rate.fraction(self.frame.1, self.frame.0));
+                flow.tell(now, target, carries.unwrap_or(Rate::ZERO));
                 out.push(pace(id, target));
             }
         }
@@ -585,14 +619,21 @@ impl Arbiter {
 
     /// The links of flows, numbered from 0, with what the objective has of each, and the paths over
     /// them.
-    fn lay_out(&self, number: usize, flows: &[&Flow]) -> (Vec<Rate>, Vec<Vec<LinkId>>) {
-        let stakes = &self.rooms[number].stakes;
+    fn lay_out(
+        &self,
+        network: &Network,
+        number: usize,
+        flows: &[&Flow],
+    ) -> (Vec<Rate>, Vec<Vec<LinkId>>) {
+        let Room { stakes, aim, .. } = &self.rooms[number];
+        let first = |link: &LinkId| self.first(aim, self.capacity(network, link.index()));
         let mut places: BTreeMap<LinkId, u32> = BTreeMap::new();
         let mut capacities = Vec::new();
         let mut place = |link: &LinkId| {
             LinkId(*places.entry(*link).or_insert_with(|| {
                 let given = stakes[link.index()].given;
-                capacities.push(given.map_or(Rate::MAX, Rate::from_bps));
+                let given = given.map_or(u64::MAX, |given| given.max(first(link)));
+                capacities.push(Rate::from_bps(given));
                 position(capacities.len() - 1)
             }))
         };
@@ -687,7 +728,7 @@ impl Policy for Arbiter {
             self.due = None;
             for number in 0..self.rooms.len() {
                 if core::mem::take(&mut self.rooms[number].is_moved) {
-                    self.hold(now, number, out);
+                    self.hold(now, network, number, out);
                 }
             }
         } else if self.rooms.iter().any(is_moved) {

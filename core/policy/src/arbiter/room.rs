@@ -42,6 +42,8 @@ pub(super) struct Stake {
     pub(super) flows: u32,
     /// What it is given, bit/s; `None`: it has no part in the link.
     pub(super) given: Option<u64>,
+    /// What the policy sees of it then.
+    seen: Option<u64>,
     /// The same while links are divided.
     pub(super) draft: u64,
     /// Bit/s that it needs before later turns, and that it asks for although it has a turn.
@@ -50,11 +52,12 @@ pub(super) struct Stake {
     /// Bit/s that it could use.
     pub(super) demand: u64,
     /// Of a latency: what waits of flows with an end, the most of it lately, what entered since the
-    /// last review, and the highest rate of that lately.
+    /// last review, and the rate of that lately: the highest, and the mean.
     waiting: u64,
     peak: u64,
     entered: u64,
     lately: u64,
+    mean: u64,
 }
 
 impl Stake {
@@ -78,17 +81,25 @@ impl Stake {
         self.peak = fade(self.peak).max(self.waiting);
         let nanos = u128::from(passed.as_nanos().max(1));
         let rate = u128::from(core::mem::take(&mut self.entered)) * 1_000_000_000 / nanos;
-        self.lately = fade(self.lately).max(u64::try_from(rate).unwrap_or(u64::MAX));
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        self.lately = fade(self.lately).max(rate);
+        let gap = self.mean.abs_diff(rate).div_ceil(FADES);
+        self.mean = if rate > self.mean { self.mean + gap } else { self.mean - gap };
     }
 
-    /// What a latency needs: what it carries, and what lets it deliver within `target` what waits of
-    /// flows with an end, and `streams` besides, with a quarter of head-room.
+    /// What a latency needs of a link that serves priorities: what it carries of flows with an end, and
+    /// `streams`.
+    pub(super) fn carries(&self, streams: u64) -> u64 {
+        self.mean.saturating_add(streams)
+    }
+
+    /// What it needs else: what it carries, or what lets it deliver within `target` what waits of flows
+    /// with an end, and `streams`.
     pub(super) fn latency(&self, target: Span, streams: u64) -> u64 {
         let nanos = u128::from(target.as_nanos().max(1));
         let waiting = u128::from(self.peak) * 1_000_000_000 / nanos;
         let waiting = u64::try_from(waiting).unwrap_or(u64::MAX);
-        let need = self.lately.max(waiting).saturating_add(streams);
-        need.saturating_add(need / 4)
+        self.lately.max(waiting).saturating_add(streams)
     }
 }
 
@@ -116,8 +127,8 @@ impl Room {
             let mut own = network.clone();
             self.stakes.resize(size(network).1, Stake::default());
             for (number, stake) in (0u32..).zip(&self.stakes) {
-                if let Some(given) = stake.given {
-                    own.set_capacity(LinkId(number), Rate::from_bps(given));
+                if let Some(seen) = stake.seen {
+                    own.set_capacity(LinkId(number), Rate::from_bps(seen));
                 }
             }
             self.network = Some(own);
@@ -144,10 +155,11 @@ impl Room {
         }
     }
 
-    /// It is given another part of a link, or none, and then sees all of it.
-    pub(super) fn give(&mut self, link: LinkId, given: Option<u64>, capacity: u64) {
-        self.stakes[link.index()].given = given;
-        let seen = Rate::from_bps(given.unwrap_or(capacity).max(1));
+    /// It is given another part of a link, or none, and its policy sees a link of so much.
+    pub(super) fn give(&mut self, link: LinkId, given: Option<u64>, seen: u64) {
+        let stake = &mut self.stakes[link.index()];
+        (stake.given, stake.seen) = (given, given.map(|_| seen));
+        let seen = Rate::from_bps(seen.max(1));
         if let Some(own) = &mut self.network
             && own.topology().link(link).spec.capacity != seen
         {
