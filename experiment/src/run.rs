@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use document::DocumentError;
 use engine::{Monitor, Outcome, Plan, Progress};
-use lab::Northbound;
+use lab::Speakers;
 use model::{LinkId, Network};
 use packet::{Capture, Protocol, Setup, Transport};
 use policy::{Messages, Policy, PolicyError};
@@ -20,8 +20,6 @@ use crate::scenario::{PolicySpec, Scenario, Simulated, Traffic, World};
 
 /// Sampling period of achieved rates.
 const LOOK: Span = Span::from_millis(20);
-/// Name of a lab run's application at its controller.
-const APPLICATION: &str = "lab";
 
 /// Why a run stops before its end.
 #[derive(Debug, thiserror::Error)]
@@ -264,9 +262,11 @@ impl Task<'_> {
         let elsewhere = lab::Control::Elsewhere;
         let mut world =
             lab::World::new(Arc::clone(&lab), &prepared.network, transport, elsewhere, until)?;
+        let names: Vec<&str> = prepared.traffic.applications().collect();
+        let names = if names.is_empty() { vec![engine::UNNAMED] } else { names };
         let northbound =
-            Northbound::new(APPLICATION, daemons.borrow().address().clone(), world.directory())?;
-        let account = northbound.account();
+            Speakers::new(names.into_iter(), daemons.borrow().address(), &world.directory())?;
+        let accounts = northbound.accounts();
         let companions = Rc::clone(&daemons);
         world.beside(move || companions.borrow_mut().check());
         world.prepare(self.prepared.traffic.pairs())?;
@@ -277,7 +277,11 @@ impl Task<'_> {
         if let Some(daemons) = Rc::into_inner(daemons).filter(|_| prepared.standing.is_none()) {
             daemons.into_inner().stop()?;
         }
-        outcome.notes.push(account().line());
+        let lines = accounts().into_iter().map(|(name, account)| match &*name {
+            engine::UNNAMED => account.line(),
+            name => format!("{name}: {}", account.line()),
+        });
+        outcome.notes.extend(lines);
         Ok(outcome)
     }
 

@@ -6,6 +6,7 @@ mod bound;
 mod by_hand;
 mod gather;
 mod metrics;
+mod objectives;
 mod phurti;
 mod report;
 mod reproduce;

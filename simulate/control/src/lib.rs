@@ -34,8 +34,6 @@ use crate::applications::{Hosts, flow};
 use crate::channels::{Channels, part};
 use crate::host::{Change, Host};
 
-/// Name of the one application that stands for all.
-const APPLICATION: &str = "workload";
 /// The channel of the applications; agents have others.
 const NORTHBOUND: ChannelId = ChannelId(0);
 /// Longest wait before reconnecting to a controller.
@@ -420,7 +418,7 @@ impl<'a> SimulatedController<'a> {
         let mut outcome = Outcome { epoch: self.epoch, ..Outcome::default() };
         for (index, declaration) in (0..).zip(said) {
             let named = self.names.get(declaration.job());
-            let application = named.map_or(APPLICATION, |name| &**name).to_owned();
+            let application = named.map_or(engine::UNNAMED, |name| &**name).to_owned();
             let input = Input::Declared { application: &application, declaration };
             if !control::note(&mut outcome, index, self.try_input(now, input)) {
                 break;

@@ -10,6 +10,9 @@ use crate::agenda::{Act, Agenda};
 use crate::outcome::{FlowRecord, JobRecord, Outcome};
 use crate::world::{FlowState, Streams, World};
 
+/// What an application that runs alone is called where it has no name.
+pub const UNNAMED: &str = "workload";
+
 /// How far a run has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
@@ -133,7 +136,7 @@ impl<W: World> Actions<'_, W> {
 
     /// The name of the application that acts.
     pub fn application(&self) -> Arc<str> {
-        self.speaker.name.clone().unwrap_or_else(|| Arc::from("workload"))
+        self.speaker.name.clone().unwrap_or_else(|| Arc::from(UNNAMED))
     }
 
     /// Has [`Application::due`] called with `token` after `wait`.

@@ -15,7 +15,7 @@ mod rates;
 mod several;
 mod world;
 
-pub use application::{Actions, Application, Progress};
+pub use application::{Actions, Application, Progress, UNNAMED};
 pub use completions::Completions;
 pub use drive::{Monitor, Plan, drive};
 pub use jobs::Jobs;
