@@ -3,7 +3,7 @@
 use document::Setting;
 use serde::Serialize;
 
-use crate::metrics::is_change;
+use crate::metrics::{Unit, human, is_change};
 
 /// On which sides of a published value our value may lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,17 @@ pub enum Bound {
     AtLeast,
     /// Below it, or above by no more than the tolerance.
     AtMost,
+}
+
+impl Bound {
+    /// `at least` or `at most`, as in scenarios and the JSON; `None` on both sides.
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Both => None,
+            Self::AtLeast => Some("at least"),
+            Self::AtMost => Some("at most"),
+        }
+    }
 }
 
 /// A published value: one metric of one policy.
@@ -56,6 +67,14 @@ impl Published {
             Some(other) => format!("{} against {other}", self.metric),
             None => self.metric.clone(),
         }
+    }
+
+    /// For people, with bound and tolerance: `at least −20.0 % ± 5.0 %`.
+    pub fn shown(&self) -> String {
+        let key = self.key();
+        let bound = self.bound.name().map(|name| format!("{name} ")).unwrap_or_default();
+        let tolerance = Unit::of(&key).show(self.tolerance);
+        format!("{bound}{} ± {tolerance}", human(&key, self.value))
     }
 }
 
