@@ -80,6 +80,7 @@ fn only_other_policies_are_compared_with_the_baseline() {
 #[test]
 fn verdict_of_one_figure() {
     let change = |value, tolerance| figure("smsf", "jct_mean_change_ratio", value, tolerance);
+    let bound = |figure, bound| Published { bound, ..figure };
     let cases = [
         (change(-0.2, 0.05), Some(-0.25), Verdict::Holds),
         (change(-0.2, 0.05), Some(-0.15), Verdict::Holds),
@@ -88,6 +89,14 @@ fn verdict_of_one_figure() {
         (change(-0.2, 0.05), Some(0.01), Verdict::Differs),
         (change(-0.2, 0.05), Some(0.0), Verdict::Differs),
         (change(-0.2, 0.05), None, Verdict::Differs),
+        // A bound at no effect says that there is one; with a tolerance, or on both sides, it doesn't.
+        (bound(change(0.0, 0.0), Bound::AtLeast), Some(0.0), Verdict::Differs),
+        (bound(change(0.0, 0.0), Bound::AtMost), Some(0.0), Verdict::Differs),
+        (bound(change(0.0, 0.0), Bound::AtLeast), Some(0.001), Verdict::Holds),
+        (bound(change(0.0, 0.01), Bound::AtLeast), Some(0.0), Verdict::Holds),
+        (bound(change(-0.2, 0.0), Bound::AtLeast), Some(0.0), Verdict::Holds),
+        (change(0.0, 0.0), Some(0.0), Verdict::Holds),
+        (bound(figure("smsf", "drops_count", 0.0, 0.0), Bound::AtMost), Some(0.0), Verdict::Holds),
         (figure("smsf", "jobs_improved_ratio", 0.95, 0.02), Some(0.6), Verdict::DirectionHolds),
         (figure("smsf", "jobs_improved_ratio", 0.95, 0.02), Some(0.4), Verdict::Differs),
         // A level has no direction, wherever the baseline lies.
