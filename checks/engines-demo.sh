@@ -51,14 +51,31 @@ trucking() {
     storm kill trucking -w 0 >"$work/kill" 2>&1 || fail "the topology can't be killed: $(cat "$work/kill")"
     await "the topology is still known" forgotten
 }
-# RECORDS NAME: a part of one block for each worker
+# Of a job's tasks that ask for the same seat no two share a worker: maps that make a sort's records, and so those that
+# read them; and its reduces. Otherwise the scheduler places two behind one port at times, which then decides.
+# SORT
+seat() {
+    [ "$1" = large ] && echo seat-1 || echo seat-2
+}
+# RECORDS SORT: a part of one block at each worker
 generate() {
-    hadoop jar examples teragen -Ddfs.blocksize=32m -Dmapreduce.job.maps=3 "$1" "/$2" >"$work/$2" 2>&1 ||
+    hadoop jar examples teragen -Ddfs.blocksize=32m -Dmapreduce.job.maps=3 \
+        "-Dmapreduce.map.resource.$(seat "$2")=1" "$1" "/$2" >"$work/$2" 2>&1 ||
         fail "teragen has failed: $(tail -n 20 "$work/$2")"
 }
 # POLICY SORT
 terasort() {
-    hadoop jar examples terasort -Dmapreduce.terasort.partitions.sample=3000 "/$2" "/$2-$1" >"$work/$1-$2" 2>&1
+    hadoop jar examples terasort -Dmapreduce.terasort.partitions.sample=3000 \
+        "-Dmapreduce.reduce.resource.$(seat "$2")=1" "/$2" "/$2-$1" >"$work/$1-$2" 2>&1
+}
+# KIND LOG: each worker had one task of the kind of the log's job
+spread() {
+    of=$(job "$work/$2")
+    for host in h1 h2 h3; do
+        tasks=$(grep -rlE "attempt${of#job}_$1_[0-9]+_0" --include=syslog \
+            "$folder/engine/logs/$host-containers/application${of#job}" | wc -l)
+        [ "$tasks" = 1 ] || fail "$2: $host had $tasks tasks of the kind $1"
+    done
 }
 # POLICY
 sorts() {

@@ -36,9 +36,9 @@ try() {
     done
     wait $sort || fail "the sort has failed: $(tail -n 20 "$work/sort.log")"
     wait $count || fail "the count has failed: $(tail -n 20 "$work/count.log")"
-    # 200,000 records of 100 octets, each with what tells that and how long key and value are.
-    grep -q "^spark/$sorts-shuffle-0: 20[0-9]* bytes declared" "$work/sort.explained" ||
-        fail "the sort's sizes were not declared"
+    # 200,000 records of 100 octets, each with 6 that Spark writes with a key and a value.
+    grep -q "^spark/$sorts-shuffle-0: 21[0-9]* bytes declared" "$work/sort.explained" ||
+        fail "the sort's sizes were not declared: $(grep -m 1 declared "$work/sort.explained" || tail -n 5 "$work/sort.explained")"
     grep -q "^spark/$counts-shuffle-0: [1-9][0-9]* bytes declared" "$work/count.explained" ||
         fail "the count's sizes were not declared"
     for job in sort count; do

@@ -108,7 +108,13 @@ fn sites(
         ("yarn.nodemanager.log-dirs", format!("{folder}/logs/${{env.{HOST}}}-containers")),
         ("yarn.nodemanager.aux-services", own("mapreduce_shuffle")),
         ("yarn.nodemanager.env-whitelist", format!("JAVA_HOME,HADOOP_CONF_DIR,{HOST}")),
-        ("yarn.nodemanager.resource.memory-mb", own("1536")),
+        ("yarn.nodemanager.resource.memory-mb", own("3072")),
+        // Containers start when they can, not a second later.
+        ("yarn.resourcemanager.nodemanagers.heartbeat-interval-ms", own("250")),
+        // One of each at every worker, for tasks that ask for it: of a job's that do, no two share a worker.
+        ("yarn.resource-types", own("seat-1,seat-2")),
+        ("yarn.nodemanager.resource-type.seat-1", own("1")),
+        ("yarn.nodemanager.resource-type.seat-2", own("1")),
         ("yarn.nodemanager.vmem-check-enabled", own("false")),
         ("yarn.nodemanager.pmem-check-enabled", own("false")),
         // A disk that is filled by others is no reason to refuse work.
@@ -122,6 +128,11 @@ fn sites(
     let scheduler = vec![
         ("yarn.scheduler.capacity.root.queues", own("default")),
         ("yarn.scheduler.capacity.root.default.capacity", own("100")),
+        // It looks at seats, not at memory alone.
+        (
+            "yarn.scheduler.capacity.resource-calculator",
+            own("org.apache.hadoop.yarn.util.resource.DominantResourceCalculator"),
+        ),
         // Masters of several jobs at once.
         ("yarn.scheduler.capacity.maximum-am-resource-percent", own("0.5")),
         // One container a heartbeat: tasks spread over the hosts.
@@ -132,6 +143,8 @@ fn sites(
         ("mapreduce.application.classpath", classes),
         ("yarn.app.mapreduce.am.resource.mb", own("512")),
         ("yarn.app.mapreduce.am.command-opts", format!("-Xmx256m {java}")),
+        ("yarn.app.mapreduce.am.scheduler.heartbeat.interval-ms", own("250")),
+        ("mapreduce.client.completion.pollinterval", own("500")),
         ("mapreduce.map.memory.mb", own("512")),
         ("mapreduce.map.java.opts", task.clone()),
         ("mapreduce.reduce.memory.mb", own("512")),

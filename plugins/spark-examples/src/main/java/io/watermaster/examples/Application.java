@@ -58,7 +58,7 @@ final class Application {
             return;
         }
         SparkConf configuration = new SparkConf().setAppName(name)
-                // Records as they are, with two octets each for a key and a value.
+                // Records as they are, with few octets around them.
                 .set("spark.serializer", "org.apache.spark.serializer.KryoSerializer");
         try (JavaSparkContext context = new JavaSparkContext(configuration)) {
             System.out.println(run(name, context, settings, work));
