@@ -65,7 +65,8 @@ fn health(cluster: &Cluster<'_>) -> Result<Progress, Error> {
     let state = &state["beans"][0];
     let is_writable = state["FSState"] == "Operational";
     let data = state["NumLiveDataNodes"].as_u64().unwrap_or_default();
-    let nodes = cluster.ask_master(YARN, "/ws/v1/cluster/nodes?states=RUNNING")?.unwrap_or_default();
+    let nodes =
+        cluster.ask_master(YARN, "/ws/v1/cluster/nodes?states=RUNNING")?.unwrap_or_default();
     let nodes = nodes["nodes"]["node"].as_array().map_or(0, |nodes| nodes.len() as u64);
     let all = cluster.workers.len() as u64;
     let lock = if is_writable { "" } else { ", safe mode" };
