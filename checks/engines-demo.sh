@@ -41,7 +41,7 @@ trucking() {
     storm kill trucking -w 0 >"$work/kill" 2>&1 || fail "the topology can't be killed: $(cat "$work/kill")"
     await "the topology is still known" forgotten
 }
-echo "$me: 6 to 8 minutes, and up to 9 more where engines are fetched; nothing else should run meanwhile"
+echo "$me: 6 minutes on two idle cores, and up to 9 more where engines are fetched; nothing else should run meanwhile"
 say "Storm starts, on links of 10 Mbit/s: half a minute"
 start storm
 trucking tcp
@@ -53,11 +53,11 @@ say "Hadoop starts, on links of 6 Mbit/s, and makes what it will sort: a minute"
 start hadoop --set "$slow"
 prepare
 for policy in tcp smsf; do
-    change $policy
+    change "$policy"
     say "sorts of 60 MB and, 1 s later, of 30 MB under $policy: a minute"
-    sorts $policy
+    sorts "$policy"
     for sort in large small; do
-        jct $policy-$sort >"$work/hadoop-$policy-$sort"
+        jct "$policy-$sort" >"$work/hadoop-$policy-$sort"
     done
 done
 "$WATERMASTER" lab down "$name"

@@ -44,13 +44,16 @@ at() {
 explain() {
     "$WATERMASTER" explain "$1" --controller "unix:$folder/controller.sock" 2>&1 || true
 }
-# POLICY, which the controller takes from its configuration when it reads that again
+# POLICY [LINE…], which the controller takes from its configuration when it reads that again
 change() {
-    sed -i "/^\[policy\]/,/^\[control\]/s/^name = .*/name = \"$1\"/" "$folder/controller.toml"
+    policy=$1
+    shift
+    printf '%s\n' "name = \"$policy\"" "$@" >"$work/policy"
+    sed -i -e '/^\[policy\]/,/^\[control\]/{//!d}' -e "/^\[policy\]/r $work/policy" "$folder/controller.toml"
     xargs -a "$(find /sys/fs/cgroup -path "*/watermaster-$name-*/controller/cgroup.procs")" kill -HUP
     last=$(($(date +%s) + 30))
-    until "$WATERMASTER" status --controller "unix:$folder/controller.sock" | grep -q "policy $1\b"; do
-        [ "$(date +%s)" -lt $last ] || fail "the policy isn't $1: $(tail -n 20 "$folder/controller.out")"
+    until "$WATERMASTER" status --controller "unix:$folder/controller.sock" | grep -q "policy $policy\b"; do
+        [ "$(date +%s)" -lt $last ] || fail "the policy isn't $policy: $(tail -n 20 "$folder/controller.out")"
         sleep 0.1
     done
 }

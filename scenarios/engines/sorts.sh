@@ -23,7 +23,8 @@ esac
 . "checks/engines/$engine.sh"
 scenario=scenarios/engines/sorts.toml
 policies="tcp fifo smsf srb"
-# of checks/engines/hadoop.sh
+# Of checks/engines/hadoop.sh.
+# shellcheck disable=SC2034
 workers="h1 h2 h3 h4 h5"
 results=out/engines/sorts-$engine.jsonl
 mkdir -p out/engines
@@ -38,7 +39,11 @@ while [ "$repeat" -le "$repeats" ]; do
     order=$(python3 -c 'import random, sys; print(*random.Random(sys.argv[1]).sample(sys.argv[2:], len(sys.argv) - 2))' \
         "$seed-$repeat" $policies)
     for policy in $order; do
-        change "$policy"
+        case $policy in
+        # As in the scenario.
+        smsf) change smsf "beta = 0.05" ;;
+        *) change "$policy" ;;
+        esac
         echo "$me: $engine, repeat $repeat of $repeats, $policy"
         sorts "$policy-$repeat" "$((1000 * seed + repeat))"
         printf '{"repeat": %d, "policy": "%s", "large_s": %s, "small_s": %s}\n' "$repeat" "$policy" \
