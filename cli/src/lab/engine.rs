@@ -17,6 +17,8 @@ const SHOWN: usize = 6;
 pub(super) enum Engine {
     /// Hadoop 3.4.2: HDFS, YARN and MapReduce, with Watermaster's plug-in
     Hadoop,
+    /// Spark 4.2.0: a standalone cluster, with Watermaster's plug-in
+    Spark,
     /// Storm 2.8.3, with Watermaster's plug-in
     Storm,
 }
@@ -47,6 +49,16 @@ const HADOOP: Make = Make {
     examples: None,
 };
 
+const SPARK: Make = Make {
+    name: "Spark",
+    example: "spark-submit --class io.watermaster.examples.TeraSort examples",
+    pom: include_str!("../../../plugins/engines/spark/pom.xml"),
+    folder: "spark-4.2.0",
+    size: "220 MB",
+    plugin: "watermaster-spark",
+    examples: Some("watermaster-spark-examples"),
+};
+
 const STORM: Make = Make {
     name: "Storm",
     example: "storm jar examples io.watermaster.examples.Trucking trucking",
@@ -61,6 +73,7 @@ impl Engine {
     const fn make(self) -> &'static Make {
         match self {
             Self::Hadoop => &HADOOP,
+            Self::Spark => &SPARK,
             Self::Storm => &STORM,
         }
     }
@@ -68,6 +81,7 @@ impl Engine {
     pub(super) const fn in_lab(self) -> ::lab::Engine {
         match self {
             Self::Hadoop => ::lab::Engine::Hadoop,
+            Self::Spark => ::lab::Engine::Spark,
             Self::Storm => ::lab::Engine::Storm,
         }
     }
@@ -201,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_folder_has_the_version_of_the_pom() {
-        for make in [&HADOOP, &STORM] {
+        for make in [&HADOOP, &SPARK, &STORM] {
             let (name, version) = make.folder.split_once('-').unwrap();
             let line = format!("<{name}.version>{version}</{name}.version>");
             assert!(make.pom.contains(&line), "{line}");

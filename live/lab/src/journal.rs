@@ -32,6 +32,8 @@ pub enum Phase {
 pub enum Engine {
     /// Hadoop: HDFS, YARN and MapReduce, with the plug-in that declares its jobs.
     Hadoop,
+    /// Spark: a standalone cluster, with the plug-in that declares its shuffles.
+    Spark,
     /// Storm: with the plug-in that pins and declares its topologies.
     Storm,
 }

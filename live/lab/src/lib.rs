@@ -34,6 +34,7 @@ mod place;
 mod probe;
 mod ready;
 mod socket;
+mod spark;
 mod storm;
 mod transport;
 mod world;
