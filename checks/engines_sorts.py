@@ -49,7 +49,8 @@ def main(runs, simulated):
         times = {}
         for run in runs:
             times.setdefault(run["policy"], {})[run["repeat"]] = run[f"{size}_s"]
-        for policy, of in times.items():
+        for policy in (policy for policy in simulated if policy in times):
+            of = times[policy]
             changes = [of[repeat] / times[BASELINE][repeat] - 1 for repeat in of]
             alone, before = (simulated[name][f"jct_mean_{size}_s"] for name in (policy, BASELINE))
             change, same = interval(changes, "%", 100, "+"), f"{100 * (alone / before - 1):+.1f} %"

@@ -11,7 +11,7 @@ application() {
 }
 # Until LOG says that an application is ready, which runs as PID: its name
 ready() {
-    until grep -q "is ready$" "$1"; do
+    until grep -qs "is ready$" "$1"; do
         kill -0 "$2" 2>/dev/null || fail "an application has failed: $(tail -n 20 "$1")"
         sleep 0.1
     done
