@@ -251,7 +251,9 @@ mod tests {
             while !matches!(controller.hear().await.unwrap(), Report::Connections { .. }) {}
             drop(controller);
             let mut controller = Controller::accept(&listener).await;
-            for sequence in 2..40 {
+            for sequence in 2..7 {
+                // Samples would come in between.
+                tokio::time::sleep(Duration::from_millis(5)).await;
                 controller.tell(&commands(sequence, false, vec![])).await;
                 let answer = controller.hear().await;
                 assert_eq!(answer, Some(Report::Applied { epoch: 1, sequence }));
