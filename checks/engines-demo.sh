@@ -41,7 +41,7 @@ trucking() {
     storm kill trucking -w 0 >"$work/kill" 2>&1 || fail "the topology can't be killed: $(cat "$work/kill")"
     await "the topology is still known" forgotten
 }
-echo "$me: 6 minutes on two idle cores, and up to 9 more where engines are fetched; nothing else should run meanwhile"
+echo "$me: 7 to 9 minutes, and up to 9 more where engines are fetched; nothing else should run meanwhile"
 say "Storm starts, on links of 10 Mbit/s: half a minute"
 start storm
 trucking tcp
