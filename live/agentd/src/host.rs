@@ -57,6 +57,10 @@ impl Host {
     /// Ends when there is something to attend to. May be cancelled.
     pub async fn ready(&self) {
         let due = self.agent.deadline().map_or(IDLE, |at| at.since(kernel::now()));
+        if due == Span::ZERO {
+            // A timer would take its time, and begin anew whenever something else comes first.
+            return;
+        }
         let patience = due.min(if self.looks { LOOK } else { IDLE });
         let told = async {
             match &self.events {
@@ -135,7 +139,7 @@ mod tests {
 
     use protocol::Process;
     use protocol::agent::Command;
-    use testing::wait::PATIENCE;
+    use testing::wait::{PATIENCE, eventually};
     use tokio::time::timeout;
 
     use super::*;
@@ -165,6 +169,17 @@ mod tests {
         let lease_ends = kernel::now() + Span::from_secs(60);
         assert_eq!(host.agent.identified(), processes);
         assert!(host.agent.deadline().unwrap() < lease_ends, "the next sample");
+        // However busy the connection is, what is due comes to its turn.
+        let due = host.agent.deadline().unwrap();
+        assert!(eventually(|| kernel::now() > due));
+        let is_ready = async {
+            tokio::select! {
+                biased;
+                () = host.ready() => true,
+                () = async {} => false,
+            }
+        };
+        assert!(is_ready.await);
         host.disconnected();
         assert_eq!(host.agent.identified(), []);
         assert!(host.agent.deadline().unwrap() > lease_ends, "only the lease");
