@@ -2,7 +2,8 @@
 //! governs: their folder, their start, and the wait until they work together.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
@@ -10,6 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use model::NodeId;
+use serde_json::Value;
 
 use crate::cgroup::TRAFFIC;
 use crate::daemons::tail;
@@ -201,6 +203,18 @@ impl<'a> Cluster<'a> {
             sleep(LOOK);
         }
     }
+}
+
+/// Asks a server of HTTP for JSON.
+pub(crate) fn ask(address: Ipv4Addr, port: u16, path: &str) -> io::Result<Value> {
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((address, port)), ANSWER)?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    // Version 1.0: the answer ends with the connection, in one piece.
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    Ok(serde_json::from_str(body)?)
 }
 
 /// Those of the hosts that store and compute.

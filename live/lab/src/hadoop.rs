@@ -2,13 +2,10 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-
-use serde_json::Value;
+use std::io;
 
 use crate::Error;
-use crate::cluster::{ANSWER, Cluster, Progress};
+use crate::cluster::{Cluster, Progress, ask};
 use crate::place::HOST;
 
 /// All of Hadoop's commands in one script.
@@ -66,11 +63,11 @@ fn health(cluster: &Cluster<'_>) -> Result<Progress, Error> {
     let _inside = cluster.enter_master()?;
     let address = cluster.lab.blueprint.address(cluster.master);
     let state = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState";
-    let state = get(address, HDFS, state).unwrap_or_default();
+    let state = ask(address, HDFS, state).unwrap_or_default();
     let state = &state["beans"][0];
     let is_writable = state["FSState"] == "Operational";
     let data = state["NumLiveDataNodes"].as_u64().unwrap_or_default();
-    let nodes = get(address, YARN, "/ws/v1/cluster/nodes?states=RUNNING").unwrap_or_default();
+    let nodes = ask(address, YARN, "/ws/v1/cluster/nodes?states=RUNNING").unwrap_or_default();
     let nodes = nodes["nodes"]["node"].as_array().map_or(0, |nodes| nodes.len() as u64);
     let all = cluster.workers.len() as u64;
     let lock = if is_writable { "" } else { ", safe mode" };
@@ -78,18 +75,6 @@ fn health(cluster: &Cluster<'_>) -> Result<Progress, Error> {
         words: format!("{data} of {all} DataNodes{lock}, {nodes} of {all} NodeManagers"),
         is_whole: is_writable && data == all && nodes == all,
     })
-}
-
-/// Asks a server of Hadoop for JSON.
-fn get(address: Ipv4Addr, port: u16, path: &str) -> io::Result<Value> {
-    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((address, port)), ANSWER)?;
-    stream.set_read_timeout(Some(ANSWER))?;
-    // Version 1.0: the answer ends with the connection, in one piece.
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-    Ok(serde_json::from_str(body)?)
 }
 
 type Properties = Vec<(&'static str, String)>;

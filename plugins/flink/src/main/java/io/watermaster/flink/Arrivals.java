@@ -3,9 +3,8 @@ package io.watermaster.flink;
 import java.net.InetSocketAddress;
 import java.nio.ByteBuffer;
 import java.util.Map;
-import java.util.OptionalLong;
+import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.AtomicLong;
 import org.apache.flink.runtime.io.network.partition.consumer.InputChannelID;
 import org.apache.flink.shaded.netty4.io.netty.buffer.ByteBuf;
 import org.apache.flink.shaded.netty4.io.netty.channel.Channel;
@@ -17,23 +16,41 @@ import org.apache.flink.shaded.netty4.io.netty.channel.ChannelInboundHandlerAdap
  * several jobs share a connection, and its messages alone say whose they are.
  *
  * <p>A message begins with its length (4 octets), a number that all have (4) and its kind (1). In one with data the
- * input channel that it is for (16) comes next.
+ * input channel that it is for (16) comes next, then three numbers (4 each), and how many full buffers wait behind it at
+ * its sender (4).
  */
 final class Arrivals extends ChannelInboundHandlerAdapter {
     private static final int MAGIC = 0xBADC0FFE;
     private static final byte DATA = 0;
     private static final int HEAD = 9;
-    private static final int HEAD_OF_DATA = HEAD + 16;
+    private static final int BACKLOG = HEAD + 16 + 3 * 4;
+    private static final int HEAD_OF_DATA = BACKLOG + 4;
 
     private final Channel channel;
-    private final Map<InputChannelID, AtomicLong> octets = new ConcurrentHashMap<>();
+    private final Map<InputChannelID, Arrived> receivers = new ConcurrentHashMap<>();
     /** The head that is being read, up to its position. */
     private final ByteBuffer head = ByteBuffer.allocate(HEAD_OF_DATA);
     /** How much is to come of the message that is being read after its head, and where it is counted. */
     private long rest;
-    private AtomicLong counter;
+    private Arrived receiver;
     /** Whether it is no longer known where messages begin. */
     private volatile boolean isLost;
+
+    /** What has arrived for an input channel. The connection's thread alone writes it. */
+    static final class Arrived {
+        private volatile long octets;
+        private volatile int backlog;
+
+        /** Octets of messages with data. */
+        long octets() {
+            return octets;
+        }
+
+        /** Full buffers that waited at the sender behind the last of them. */
+        int backlog() {
+            return backlog;
+        }
+    }
 
     Arrivals(Channel channel) {
         this.channel = channel;
@@ -54,18 +71,17 @@ final class Arrivals extends ChannelInboundHandlerAdapter {
     }
 
     /** Begins to count what is for an input channel. */
-    void expect(InputChannelID receiver) {
-        octets.putIfAbsent(receiver, new AtomicLong());
+    void expect(InputChannelID channel) {
+        receivers.putIfAbsent(channel, new Arrived());
     }
 
-    /** What has arrived for an input channel, octets; empty where it isn't known. */
-    OptionalLong of(InputChannelID receiver) {
-        AtomicLong count = octets.get(receiver);
-        return isLost || count == null ? OptionalLong.empty() : OptionalLong.of(count.get());
+    /** What has arrived for an input channel that is expected; empty where that isn't known. */
+    Optional<Arrived> of(InputChannelID channel) {
+        return isLost ? Optional.empty() : Optional.ofNullable(receivers.get(channel));
     }
 
-    void forget(InputChannelID receiver) {
-        octets.remove(receiver);
+    void forget(InputChannelID channel) {
+        receivers.remove(channel);
     }
 
     @Override
@@ -86,9 +102,7 @@ final class Arrivals extends ChannelInboundHandlerAdapter {
                 look();
             } else {
                 int part = (int) Math.min(rest, end - at);
-                if (counter != null) {
-                    counter.addAndGet(part);
-                }
+                add(part);
                 rest -= part;
                 at += part;
             }
@@ -103,20 +117,27 @@ final class Arrivals extends ChannelInboundHandlerAdapter {
             if (isLost) {
                 Watermaster.LOG.warn("Watermaster: another version of Flink; what streams deliver isn't declared");
             } else if (!isData) {
-                go(HEAD, null);
+                begin(HEAD, null);
             }
         } else if (head.position() == HEAD_OF_DATA) {
-            counter = octets.get(new InputChannelID(head.getLong(HEAD), head.getLong(HEAD + 8)));
-            if (counter != null) {
-                counter.addAndGet(HEAD_OF_DATA);
-            }
-            go(HEAD_OF_DATA, counter);
+            begin(HEAD_OF_DATA, receivers.get(new InputChannelID(head.getLong(HEAD), head.getLong(HEAD + 8))));
         }
     }
 
-    private void go(int length, AtomicLong to) {
+    /** The head has been read. */
+    private void begin(int length, Arrived of) {
+        receiver = of;
+        add(length);
+        if (receiver != null) {
+            receiver.backlog = Math.max(0, head.getInt(BACKLOG));
+        }
         rest = head.getInt(0) - length;
-        counter = to;
         head.clear();
+    }
+
+    private void add(int length) {
+        if (receiver != null) {
+            receiver.octets += length;
+        }
     }
 }

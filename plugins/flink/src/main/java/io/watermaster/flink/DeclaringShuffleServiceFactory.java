@@ -37,9 +37,10 @@ import org.apache.flink.runtime.taskmanager.NettyShuffleEnvironmentConfiguration
  * <ul>
  * <li>delivered: octets of the engine's messages with data of the job that have arrived, exact (after decryption, where
  * the engine encrypts); the receiving machine's kernel may hold some more
- * <li>the sender's queue: full buffers of the sender's that wait for the connection, to the buffer (32 KiB unless
- * {@code taskmanager.memory.segment-size} says otherwise), as of the last message; not what the sender's kernel holds,
- * and not what waits in sources that the engine slows down because its buffers are full
+ * <li>the sender's queue: buffers of the sender's that waited behind the last message that has arrived, as if each were
+ * full (32 KiB unless {@code taskmanager.memory.segment-size} says otherwise); not what the sender's kernel holds, nor
+ * what waits in sources that the engine slows down because its buffers are full. Where the receiver has no room, no
+ * message tells of what has come to wait since
  * <li>the receiver's queue: octets of buffers that have arrived and that no task has taken yet, exact; not what tasks
  * keep in their state
  * </ul>

@@ -9,11 +9,11 @@ import io.watermaster.client.Declaration.JobJoin;
 import io.watermaster.client.Declaration.Sample;
 import io.watermaster.client.Declaration.Streams;
 import io.watermaster.client.Declaration.TaskHost;
+import io.watermaster.flink.Arrivals.Arrived;
 import java.net.InetSocketAddress;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -71,7 +71,11 @@ final class Flows implements AutoCloseable {
             declare.accept(new JobJoin(job));
         }
         tasks.get(job).add(group);
-        declare.accept(new TaskHost(job, task(owner.getExecutionAttemptID()), variables.get(ScopeFormat.SCOPE_HOST)));
+        String host = variables.get(ScopeFormat.SCOPE_HOST);
+        // A cluster in one process has none.
+        if (!host.isEmpty()) {
+            declare.accept(new TaskHost(job, task(owner.getExecutionAttemptID()), host));
+        }
     }
 
     /** The subtasks of a vertex have numbers that follow each other, from one that its id gives by chance. */
@@ -127,20 +131,19 @@ final class Flows implements AutoCloseable {
 
     /** What is done every second. */
     synchronized void look() {
+        // The last samples of those that have ended are the exact ones.
         Map<String, List<Sample>> samples = new HashMap<>();
-        for (Iterator<Map.Entry<Key, Flow>> all = flows.entrySet().iterator(); all.hasNext();) {
-            Map.Entry<Key, Flow> entry = all.next();
-            String job = entry.getKey().job;
-            Flow flow = entry.getValue();
-            if (flow.channels.isEmpty() || !flow.arrivals.isOpen()) {
-                all.remove();
-                declare.accept(new FlowComplete(job, flow.name));
-            } else {
-                flow.sample(buffer).ifPresent(sample ->
-                        samples.computeIfAbsent(job, none -> new ArrayList<>()).add(sample));
-            }
-        }
+        flows.forEach((key, flow) -> flow.sample(buffer).ifPresent(
+                sample -> samples.computeIfAbsent(key.job, none -> new ArrayList<>()).add(sample)));
         samples.forEach((job, all) -> declare.accept(new Streams(job, all)));
+        flows.entrySet().removeIf(entry -> {
+            Flow flow = entry.getValue();
+            boolean isOver = flow.channels.isEmpty() || !flow.arrivals.isOpen();
+            if (isOver) {
+                declare.accept(new FlowComplete(entry.getKey().job, flow.name));
+            }
+            return isOver;
+        });
         tasks.values().forEach(groups -> groups.removeIf(AbstractMetricGroup::isClosed));
         tasks.entrySet().removeIf(entry -> {
             boolean isOver = entry.getValue().isEmpty();
@@ -173,20 +176,20 @@ final class Flows implements AutoCloseable {
 
         void end(RemoteInputChannel channel) {
             if (channels.remove(channel)) {
-                ended += arrivals.of(channel.getInputChannelId()).orElse(0);
+                ended += arrivals.of(channel.getInputChannelId()).map(Arrived::octets).orElse(0L);
                 arrivals.forget(channel.getInputChannelId());
             }
         }
 
         /** How it stands; empty where that isn't known. */
         Optional<Sample> sample(int buffer) {
-            List<OptionalLong> arrived =
-                    channels.stream().map(channel -> arrivals.of(channel.getInputChannelId())).toList();
-            if (arrived.stream().anyMatch(OptionalLong::isEmpty)) {
+            List<Arrived> arrived = channels.stream().map(RemoteInputChannel::getInputChannelId).map(arrivals::of)
+                    .flatMap(Optional::stream).toList();
+            if (arrived.size() < channels.size()) {
                 return Optional.empty();
             }
-            long delivered = ended + arrived.stream().mapToLong(OptionalLong::getAsLong).sum();
-            long buffers = channels.stream().mapToLong(channel -> Math.max(0, channel.getSenderBacklog())).sum();
+            long delivered = ended + arrived.stream().mapToLong(Arrived::octets).sum();
+            long buffers = arrived.stream().mapToLong(Arrived::backlog).sum();
             long received = channels.stream().mapToLong(RemoteInputChannel::unsynchronizedGetSizeOfQueuedBuffers).sum();
             return Optional.of(new Sample(name, delivered, buffers * buffer, received));
         }
