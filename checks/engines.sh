@@ -4,10 +4,10 @@
 # Needs root and Java.
 set -eu
 cd "$(dirname "$0")/.."
-[ $# != 0 ] || set -- hadoop storm
+[ $# != 0 ] || set -- flink hadoop storm
 for engine in "$@"; do
     [ -f "checks/engines/$engine.sh" ] || {
-        echo "engines: there is no $engine; name hadoop or storm, or none for all" >&2
+        echo "engines: there is no $engine; name flink, hadoop or storm, or none for all" >&2
         exit 2
     }
 done

@@ -119,8 +119,8 @@ class ClusterTest {
                 .allMatch(sample -> sample.receiverQueue() >= 4 * BUFFER
                         && sample.delivered() - sample.receiverQueue() < 2 * BUFFER));
         until("more waits behind it", () -> {
-            // With what a reader takes, the next message comes.
-            work.allow(50);
+            // For what is taken the next message comes.
+            work.allow(1);
             return samples(job).values().stream().allMatch(sample -> sample.senderQueue() >= 2 * BUFFER);
         });
         assertTrue(work.read() < MANY / 2);

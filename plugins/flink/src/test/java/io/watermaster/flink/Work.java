@@ -5,6 +5,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.flink.api.common.functions.FlatMapFunction;
 import org.apache.flink.api.common.functions.MapFunction;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.runtime.minicluster.MiniCluster;
@@ -13,6 +14,7 @@ import org.apache.flink.runtime.minicluster.RpcServiceSharing;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 import org.apache.flink.streaming.api.graph.StreamGraph;
+import org.apache.flink.util.Collector;
 
 /**
  * A job of two tasks that send to two others: all four in two TaskManagers, so that half of what they send goes from
@@ -27,7 +29,7 @@ final class Work {
     private final long records;
     /** Records that readers may take. */
     private final Semaphore gate = new Semaphore(0);
-    /** Nor does any go on after its last record before this one is. */
+    /** Writers have no end before it is open. */
     final CountDownLatch end = new CountDownLatch(1);
     private final AtomicLong read = new AtomicLong();
 
@@ -67,17 +69,36 @@ final class Work {
     String submit(MiniCluster cluster) throws Exception {
         StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment();
         environment.setParallelism(TASKS);
-        environment.fromSequence(1, records).map(number -> new byte[SIZE]).rebalance()
+        // A part of the numbers for each task, whose first half it sends.
+        environment.fromSequence(0, TASKS * records - 1).flatMap(new Writer(name)).returns(byte[].class).rebalance()
                 .map(new Reader(name)).sinkTo(new DiscardingSink<>());
         StreamGraph graph = environment.getStreamGraph();
         graph.setJobName(name);
         return cluster.submitJob(graph.getJobGraph()).get().getJobID().toHexString();
     }
 
+    private static final class Writer implements FlatMapFunction<Long, byte[]> {
+        private static final long serialVersionUID = 1;
+        private final String name;
+
+        Writer(String name) {
+            this.name = name;
+        }
+
+        @Override
+        public void flatMap(Long number, Collector<byte[]> out) throws Exception {
+            Work work = ALL.get(name);
+            if (number % work.records < work.records / TASKS) {
+                out.collect(new byte[SIZE]);
+            } else {
+                work.end.await();
+            }
+        }
+    }
+
     private static final class Reader implements MapFunction<byte[], Integer> {
         private static final long serialVersionUID = 1;
         private final String name;
-        private long mine;
 
         Reader(String name) {
             this.name = name;
@@ -88,9 +109,6 @@ final class Work {
             Work work = ALL.get(name);
             work.gate.acquire();
             work.read.incrementAndGet();
-            if (++mine == work.records / TASKS) {
-                work.end.await();
-            }
             return record.length;
         }
     }
