@@ -33,7 +33,8 @@ run | list | cancel | stop | info | savepoint)
     ;;
 *) usage ;;
 esac
-export JAVA_HOME="$engine/java" FLINK_CONF_DIR="$engine/conf"
+# There are no plug-ins of Flink's own kind; it would look for them where it is started.
+export JAVA_HOME="$engine/java" FLINK_CONF_DIR="$engine/conf" FLINK_PLUGINS_DIR="$engine/conf"
 # Classes of the JDK that Flink looks into.
 for package in java.lang java.lang.reflect java.io java.net java.nio java.text java.time java.util \
     java.util.concurrent java.util.concurrent.atomic java.util.concurrent.locks sun.nio.ch; do
