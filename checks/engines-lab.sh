@@ -57,6 +57,16 @@ change() {
         sleep 0.1
     done
 }
+# Until COMMAND… succeeds, for a quarter of an hour; WHAT is missing otherwise
+await() {
+    what=$1
+    shift
+    last=$(($(date +%s) + 900))
+    until "$@"; do
+        [ "$(date +%s)" -lt $last ] || fail "$what: $(at h0 "$engine" list; tail -n 20 "$folder"/engine/logs/*.out)"
+        sleep 0.5
+    done
+}
 # Nothing of the lab is left.
 gone() {
     [ -z "$(find /run/netns -name "wm-$name-*")" ] || fail "namespaces are left"

@@ -4,10 +4,10 @@
 # Needs root and Java.
 set -eu
 cd "$(dirname "$0")/.."
-[ $# != 0 ] || set -- hadoop spark storm
+[ $# != 0 ] || set -- flink hadoop spark storm
 for engine in "$@"; do
     [ -f "checks/engines/$engine.sh" ] || {
-        echo "engines: there is no $engine; name hadoop, spark or storm, or none for all" >&2
+        echo "engines: there is no $engine; name flink, hadoop, spark or storm, or none for all" >&2
         exit 2
     }
 done

@@ -77,6 +77,7 @@ fn tell(json: bool, value: &impl Serialize, text: &str) -> Result<(), Failure> {
 /// Build a scenario's topology and keep it
 #[derive(Args)]
 #[command(after_help = "Examples:\n  sudo watermaster lab up scenarios/lab/two-shuffles.toml\n  \
+                        sudo watermaster lab up scenarios/engines/flink.toml --engine flink\n  \
                         sudo watermaster lab up scenarios/engines/hadoop.toml --engine hadoop\n  \
                         sudo watermaster lab up scenarios/engines/spark.toml --engine spark\n  \
                         sudo watermaster lab up scenarios/engines/storm.toml --engine storm")]

@@ -137,7 +137,7 @@ impl<'a> Cluster<'a> {
     /// Asks a web server at the master for JSON; `None` where it has no answer yet.
     pub(crate) fn ask_master(&self, port: u16, path: &str) -> Result<Option<Value>, Error> {
         let _inside = self.enter_master()?;
-        Ok(get(self.lab.blueprint.address(self.master), port, path).ok())
+        Ok(ask(self.lab.blueprint.address(self.master), port, path).ok())
     }
 
     /// Starts one of the commands at a host, which runs as long as the lab.
@@ -211,7 +211,8 @@ impl<'a> Cluster<'a> {
     }
 }
 
-fn get(address: Ipv4Addr, port: u16, path: &str) -> io::Result<Value> {
+/// Asks a server of HTTP for JSON.
+pub(crate) fn ask(address: Ipv4Addr, port: u16, path: &str) -> io::Result<Value> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from((address, port)), ANSWER)?;
     stream.set_read_timeout(Some(ANSWER))?;
     // Version 1.0: the answer ends with the connection, in one piece.

@@ -20,6 +20,7 @@ mod delivery;
 mod directory;
 mod engine;
 mod error;
+mod flink;
 mod flow;
 mod hadoop;
 mod health;
