@@ -212,7 +212,7 @@ impl<'a> Cluster<'a> {
 }
 
 /// Asks a server of HTTP for JSON.
-pub(crate) fn ask(address: Ipv4Addr, port: u16, path: &str) -> io::Result<Value> {
+fn ask(address: Ipv4Addr, port: u16, path: &str) -> io::Result<Value> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from((address, port)), ANSWER)?;
     stream.set_read_timeout(Some(ANSWER))?;
     // Version 1.0: the answer ends with the connection, in one piece.

@@ -8,7 +8,7 @@ use model::NodeId;
 use serde_json::{Value, json};
 
 use crate::Error;
-use crate::cluster::{Cluster, Progress, ask};
+use crate::cluster::{Cluster, Progress};
 
 /// All of Flink's commands in one script.
 const SCRIPT: &str = include_str!("flink.sh");
@@ -100,9 +100,7 @@ fn configuration(folder: &Path, master: &str, controller: &str) -> Value {
 
 /// Who is there.
 fn health(cluster: &Cluster<'_>, all: usize) -> Result<Progress, Error> {
-    let _inside = cluster.enter_master()?;
-    let address = cluster.lab.blueprint.address(cluster.master);
-    let answer = ask(address, REST, "/taskmanagers").ok();
+    let answer = cluster.ask_master(REST, "/taskmanagers")?;
     let there = answer.as_ref().and_then(|answer| Some(answer["taskmanagers"].as_array()?.len()));
     let serves = if there.is_some() { "serves" } else { "starts" };
     let there = there.unwrap_or_default();
