@@ -35,13 +35,16 @@ for engine in "$@"; do
     "$WATERMASTER" lab down "$name"
     gone
     echo "engines: a start of $engine that is killed"
-    up --set "$slow" >"$work/up" 2>&1 &
+    # As `up`, but without a shell between, which would be killed in its place.
+    (exec "$WATERMASTER" lab up "scenarios/engines/$engine.toml" --engine "$engine" --name "$name" --set "$slow") \
+        >"$work/up" 2>&1 &
     killed=$!
     until grep -q "$starting" "$work/up"; do
         kill -0 $killed 2>/dev/null || fail "up has failed: $(cat "$work/up")"
         sleep 0.1
     done
     kill -9 $killed
+    wait $killed || true
     ! grep -q fetching "$work/up" || fail "what was fetched was fetched again"
     "$WATERMASTER" lab down "$name"
     gone

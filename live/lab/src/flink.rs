@@ -80,12 +80,9 @@ fn configuration(folder: &Path, master: &str, controller: &str) -> Value {
         "taskmanager.memory.jvm-metaspace.size": "128m",
         "taskmanager.memory.jvm-overhead.min": "64m",
         "taskmanager.memory.jvm-overhead.max": "64m",
-        // What a link doesn't carry waits there, as long as there is room: up to 80 MB in each of three
-        // exchanges of a task. Full queues look alike whatever is behind them.
-        "taskmanager.memory.network.min": "256m",
-        "taskmanager.memory.network.max": "256m",
-        "taskmanager.network.memory.floating-buffers-per-gate": 2500,
-        "taskmanager.network.memory.max-buffers-per-channel": 2500,
+        // Flink gives each exchange 10 buffers of it, whatever there is.
+        "taskmanager.memory.network.min": "32m",
+        "taskmanager.memory.network.max": "32m",
         // A start of Java may take minutes on a busy machine, and pauses some seconds.
         "heartbeat.timeout": "5 min",
         "pekko.ask.timeout": "5 min",

@@ -16,7 +16,7 @@ jobmanager)
 taskmanager)
     class=org.apache.flink.runtime.taskexecutor.TaskManagerRunner heap=256 level=info
     # What it has for networks and frameworks outside of the heap.
-    more=-XX:MaxDirectMemorySize=384m
+    more=-XX:MaxDirectMemorySize=128m
     # A host's name is something that tasks can ask for: its TaskManagers have one of it each.
     set -- --configDir "$engine/conf" -D "taskmanager.host=$WATERMASTER_HOST" -D "taskmanager.data.port=$2" \
         -D "taskmanager.resource-id=$WATERMASTER_HOST:$2" \

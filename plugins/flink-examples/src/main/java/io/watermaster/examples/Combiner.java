@@ -6,8 +6,8 @@ import org.apache.flink.streaming.api.functions.co.RichCoFlatMapFunction;
 import org.apache.flink.util.Collector;
 
 /** Combines the tuples of two streams, of which the first drives, see {@link Join}. */
-final class Combiner extends
-        RichCoFlatMapFunction<Tuple3<Integer, Long, byte[]>, Tuple3<Integer, Long, byte[]>, Tuple3<Integer, Long, byte[]>> {
+final class Combiner extends RichCoFlatMapFunction<
+        Tuple3<Integer, Long, byte[]>, Tuple3<Integer, Long, byte[]>, Tuple3<Integer, Long, byte[]>> {
     private static final long serialVersionUID = 1;
 
     private final byte[] payload;

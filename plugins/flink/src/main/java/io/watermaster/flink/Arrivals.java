@@ -16,8 +16,8 @@ import org.apache.flink.shaded.netty4.io.netty.channel.ChannelInboundHandlerAdap
  * several jobs share a connection, and its messages alone say whose they are.
  *
  * <p>A message begins with its length (4 octets), a number that all have (4) and its kind (1). In one with data the
- * input channel that it is for (16) comes next, then three numbers (4 each), and how many full buffers wait behind it at
- * its sender (4).
+ * input channel that it is for (16) comes next, then three numbers (4 each), and how many full buffers wait behind it
+ * at its sender (4).
  */
 final class Arrivals extends ChannelInboundHandlerAdapter {
     private static final int MAGIC = 0xBADC0FFE;

@@ -9,7 +9,6 @@ import io.watermaster.client.Declared;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
-import org.apache.flink.api.common.JobID;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -28,14 +27,9 @@ class ApplicationTest {
             Work work = new Work("any", RECORDS);
             work.allow(RECORDS);
             work.end.countDown();
-            await(cluster, work.submit(cluster));
+            Work.await(cluster, work.submit(cluster));
             assertEquals(RECORDS, work.read());
         }
-    }
-
-    private static void await(MiniCluster cluster, String job) throws Exception {
-        cluster.requestJobResult(JobID.fromHexString(job)).get()
-                .toJobExecutionResult(ApplicationTest.class.getClassLoader());
     }
 
     @Test
@@ -60,7 +54,7 @@ class ApplicationTest {
             until("the job is there", () -> jobs(controller).equals(List.of(job)));
             work.allow(RECORDS);
             work.end.countDown();
-            await(cluster, job);
+            Work.await(cluster, job);
             until("it has ended", () -> jobs(controller).isEmpty());
         }
     }

@@ -20,7 +20,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.stream.Collectors;
-import org.apache.flink.api.common.JobID;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -67,10 +66,6 @@ class ClusterTest {
         return samples(job).values().stream().mapToLong(Sample::delivered).sum();
     }
 
-    private static void await(String job) throws Exception {
-        cluster.requestJobResult(JobID.fromHexString(job)).get().toJobExecutionResult(ClusterTest.class.getClassLoader());
-    }
-
     /** Whether no less was declared than the engine counted, and little more: heads of messages. */
     private static boolean isExact(String job) {
         long counted = Counted.received(job);
@@ -102,7 +97,7 @@ class ClusterTest {
         assertEquals(2 * Work.TASKS, of(job, TaskHost.class).stream().map(TaskHost::task).distinct().count());
         assertTrue(of(job, TaskHost.class).stream().noneMatch(task -> task.host().isEmpty()));
         work.end.countDown();
-        await(job);
+        Work.await(cluster, job);
         // The JobManager's, and a part of each TaskManager's.
         until("all have ended it", () -> of(job, JobComplete.class).size() == 1 + Work.TASKS);
         assertEquals(1, of(job, JobStart.class).size());
@@ -134,7 +129,7 @@ class ClusterTest {
         until("nothing waits", () -> samples(job).values().stream()
                 .allMatch(sample -> sample.senderQueue() == 0 && sample.receiverQueue() == 0));
         work.end.countDown();
-        await(job);
+        Work.await(cluster, job);
     }
 
     /** The engine has one connection for all jobs. */
@@ -150,11 +145,11 @@ class ClusterTest {
         until("all was declared", () -> isExact(first) && isExact(second));
         assertEquals(samples(first).keySet(), samples(second).keySet(), "the same connections");
         small.end.countDown();
-        await(first);
+        Work.await(cluster, first);
         until("one has ended", () -> of(first, FlowComplete.class).size() == 2);
         assertEquals(List.of(), of(second, FlowComplete.class));
         large.end.countDown();
-        await(second);
+        Work.await(cluster, second);
         until("both have ended", () -> of(second, FlowComplete.class).size() == 2);
     }
 }

@@ -5,6 +5,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicLong;
+import org.apache.flink.api.common.JobID;
 import org.apache.flink.api.common.functions.FlatMapFunction;
 import org.apache.flink.api.common.functions.MapFunction;
 import org.apache.flink.configuration.Configuration;
@@ -60,7 +61,8 @@ final class Work {
         configuration.setString("watermaster.name", "flink");
         more.forEach(configuration::setString);
         MiniCluster cluster = new MiniCluster(new MiniClusterConfiguration.Builder().setConfiguration(configuration)
-                .setRpcServiceSharing(RpcServiceSharing.DEDICATED).setNumTaskManagers(TASKS).setNumSlotsPerTaskManager(slots).build());
+                .setRpcServiceSharing(RpcServiceSharing.DEDICATED).setNumTaskManagers(TASKS)
+                .setNumSlotsPerTaskManager(slots).build());
         cluster.start();
         return cluster;
     }
@@ -75,6 +77,11 @@ final class Work {
         StreamGraph graph = environment.getStreamGraph();
         graph.setJobName(name);
         return cluster.submitJob(graph.getJobGraph()).get().getJobID().toHexString();
+    }
+
+    /** Waits until a job has ended; it must not have failed. */
+    static void await(MiniCluster cluster, String job) throws Exception {
+        cluster.requestJobResult(JobID.fromHexString(job)).get().toJobExecutionResult(Work.class.getClassLoader());
     }
 
     private static final class Writer implements FlatMapFunction<Long, byte[]> {
