@@ -25,16 +25,6 @@ start() {
     "$WATERMASTER" run "scenarios/engines/$engine.toml" --json "$@" >"$work/$engine.json"
     up --policy tcp "$@" >"$work/up" || fail "$engine hasn't started"
 }
-# POLICY, in the place of tcp
-change() {
-    sed -i "/^\[policy\]/,/^\[control\]/s/\"tcp\"/\"$1\"/" "$folder/controller.toml"
-    xargs -a "$(find /sys/fs/cgroup -path "*/watermaster-$name-*/controller/cgroup.procs")" kill -HUP
-    last=$(($(date +%s) + 30))
-    until "$WATERMASTER" status --controller "unix:$folder/controller.sock" | grep -q "policy $1"; do
-        [ "$(date +%s)" -lt $last ] || fail "the policy is still tcp: $(tail -n 20 "$folder/controller.out")"
-        sleep 0.1
-    done
-}
 # Tuples of the second window
 measured() {
     [ -e "$results" ] && [ "$(wc -l <"$results")" -ge 2 ]
@@ -51,36 +41,7 @@ trucking() {
     storm kill trucking -w 0 >"$work/kill" 2>&1 || fail "the topology can't be killed: $(cat "$work/kill")"
     await "the topology is still known" forgotten
 }
-# RECORDS NAME: a part of one block for each worker
-generate() {
-    hadoop jar examples teragen -Ddfs.blocksize=32m -Dmapreduce.job.maps=3 "$1" "/$2" >"$work/$2" 2>&1 ||
-        fail "teragen has failed: $(tail -n 20 "$work/$2")"
-}
-# POLICY SORT
-terasort() {
-    hadoop jar examples terasort -Dmapreduce.terasort.partitions.sample=3000 "/$2" "/$2-$1" >"$work/$1-$2" 2>&1
-}
-# POLICY
-sorts() {
-    say "sorts of 60 MB and, 1 s later, of 30 MB under $1: some 80 s"
-    terasort "$1" large &
-    large=$!
-    sleep 1
-    terasort "$1" small &
-    small=$!
-    wait $large || fail "a sort has failed: $(tail -n 20 "$work/$1-large")"
-    wait $small || fail "a sort has failed: $(tail -n 20 "$work/$1-small")"
-}
-# Start and end of each sort, as the resource manager knows them
-finished() {
-    for log in tcp-large tcp-small smsf-large smsf-small; do
-        of=$(job "$work/$log")
-        at h0 yarn application -status "application${of#job}" >"$work/hadoop-$log" 2>/dev/null &
-    done
-    wait
-}
-
-echo "$me: 6 to 8 minutes, and up to 9 more where engines are fetched; nothing else should run meanwhile"
+echo "$me: 7 to 9 minutes, and up to 9 more where engines are fetched; nothing else should run meanwhile"
 say "Storm starts, on links of 10 Mbit/s: half a minute"
 start storm
 trucking tcp
@@ -90,14 +51,15 @@ trucking app-aware
 gone
 say "Hadoop starts, on links of 6 Mbit/s, and makes what it will sort: a minute"
 start hadoop --set "$slow"
-generate 600000 large &
-large=$!
-generate 300000 small
-wait $large
-sorts tcp
-change smsf
-sorts smsf
-finished
+prepare
+for policy in tcp smsf; do
+    change "$policy"
+    say "sorts of 60 MB and, 1 s later, of 30 MB under $policy: a minute"
+    sorts "$policy"
+    for sort in large small; do
+        jct "$policy-$sort" >"$work/hadoop-$policy-$sort"
+    done
+done
 "$WATERMASTER" lab down "$name"
 gone
 checks/engines_table.py "$work"

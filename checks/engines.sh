@@ -4,10 +4,10 @@
 # Needs root and Java.
 set -eu
 cd "$(dirname "$0")/.."
-[ $# != 0 ] || set -- hadoop storm
+[ $# != 0 ] || set -- flink hadoop spark storm
 for engine in "$@"; do
     [ -f "checks/engines/$engine.sh" ] || {
-        echo "engines: there is no $engine; name hadoop or storm, or none for all" >&2
+        echo "engines: there is no $engine; name flink, hadoop, spark or storm, or none for all" >&2
         exit 2
     }
 done
@@ -35,13 +35,16 @@ for engine in "$@"; do
     "$WATERMASTER" lab down "$name"
     gone
     echo "engines: a start of $engine that is killed"
-    up --set "$slow" >"$work/up" 2>&1 &
+    # As `up`, but without a shell between, which would be killed in its place.
+    (exec "$WATERMASTER" lab up "scenarios/engines/$engine.toml" --engine "$engine" --name "$name" --set "$slow") \
+        >"$work/up" 2>&1 &
     killed=$!
     until grep -q "$starting" "$work/up"; do
         kill -0 $killed 2>/dev/null || fail "up has failed: $(cat "$work/up")"
         sleep 0.1
     done
     kill -9 $killed
+    wait $killed || true
     ! grep -q fetching "$work/up" || fail "what was fetched was fetched again"
     "$WATERMASTER" lab down "$name"
     gone

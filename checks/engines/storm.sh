@@ -5,16 +5,6 @@ starting=" of 5 Supervisors"
 storm() {
     at h0 storm "$@"
 }
-# Until COMMAND… succeeds, for a quarter of an hour; WHAT is missing otherwise
-await() {
-    what=$1
-    shift
-    last=$(($(date +%s) + 900))
-    until "$@"; do
-        [ "$(date +%s)" -lt $last ] || fail "$what: $(storm list; tail -n 20 "$folder"/engine/logs/*.out)"
-        sleep 0.5
-    done
-}
 flows() {
     explain "storm/$topology" >"$work/now"
     cat "$work/now" >>"$work/explained"

@@ -147,7 +147,8 @@ fn examine() -> Vec<Feature> {
         ("ovs-vswitchd", "OpenFlow switches in virtual clusters", "install openvswitch-switch"),
         ("tshark", "looking at captures", "install tshark"),
         ("valgrind", "instructions per hop in make bench", "install valgrind"),
-        ("clang", "compiling BPF programs", "install clang"),
+        // The version that live/kernel/bpf/build.sh compiles with.
+        ("clang-19", "compiling BPF programs", "install clang-19"),
     ];
     for (name, purpose, remedy) in tools {
         features.push(feature(name, purpose, remedy, version(name)));

@@ -480,6 +480,19 @@ fn doctor_names_purpose_and_remedy_of_what_is_missing() {
     }
 }
 
+/// The compiler that is looked for is the one that compiles the BPF programs.
+#[test]
+fn doctor_finds_the_compiler_of_the_bpf_programs() {
+    let build = include_str!("../../live/kernel/bpf/build.sh");
+    let version = build.lines().find_map(|line| line.strip_prefix("version=")).unwrap();
+    let clang = format!("clang-{version}");
+    let report = json(&command(&["doctor", "--json"]).output().unwrap());
+    let features = report["features"].as_array().unwrap();
+    let found = features.iter().find(|feature| feature["name"] == clang.as_str()).unwrap();
+    let there = Command::new(&clang).arg("--version").output().is_ok();
+    assert_eq!(found["available"], there, "{found}");
+}
+
 #[test]
 fn bench_decide_gives_an_object_for_each_case() {
     let output = command(&["bench", "decide", "--runs", "3", "--json"]).output().unwrap();

@@ -3,7 +3,7 @@
 use document::Setting;
 use serde::Serialize;
 
-use crate::metrics::is_change;
+use crate::metrics::{Unit, human, is_change};
 
 /// On which sides of a published value our value may lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,6 +15,17 @@ pub enum Bound {
     AtLeast,
     /// Below it, or above by no more than the tolerance.
     AtMost,
+}
+
+impl Bound {
+    /// `at least` or `at most`, as in scenarios and the JSON; `None` on both sides.
+    pub const fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Both => None,
+            Self::AtLeast => Some("at least"),
+            Self::AtMost => Some("at most"),
+        }
+    }
 }
 
 /// A published value: one metric of one policy.
@@ -57,6 +68,14 @@ impl Published {
             None => self.metric.clone(),
         }
     }
+
+    /// For people, with bound and tolerance: `at least −20.0 % ± 5.0 %`.
+    pub fn shown(&self) -> String {
+        let key = self.key();
+        let bound = self.bound.name().map(|name| format!("{name} ")).unwrap_or_default();
+        let tolerance = Unit::of(&key).show(self.tolerance);
+        format!("{bound}{} ± {tolerance}", human(&key, self.value))
+    }
 }
 
 /// The verdict on our value beside the published one.
@@ -92,7 +111,8 @@ impl Verdict {
 ///
 /// The direction is the side of the *point of no effect* on which a value lies: zero for a change
 /// against another policy, one half for `jobs_improved_ratio`. A value on the point itself has no
-/// direction, and neither has a policy's own value, which is compared with no other.
+/// direction, and neither has a policy's own value, which is compared with no other. A bound on the
+/// point itself, without a tolerance, says that there is an effect: ours on the point differs.
 pub fn judge(published: &Published, ours: Option<f64>) -> Verdict {
     let Some(ours) = ours else {
         return Verdict::Differs;
@@ -104,15 +124,19 @@ pub fn judge(published: &Published, ours: Option<f64>) -> Verdict {
         Bound::AtLeast => published.value - ours,
         Bound::AtMost => ours - published.value,
     };
-    if off <= published.tolerance + slack {
-        return Verdict::Holds;
-    }
     let neutral = match published.metric.as_str() {
         _ if published.against.is_some() => Some(0.0),
         name if is_change(name) => Some(0.0),
         "jobs_improved_ratio" => Some(0.5),
         _ => None,
     };
+    let says_effect = published.bound != Bound::Both && published.tolerance == 0.0;
+    if says_effect && neutral == Some(published.value) && neutral == Some(ours) {
+        return Verdict::Differs;
+    }
+    if off <= published.tolerance + slack {
+        return Verdict::Holds;
+    }
     match neutral {
         Some(neutral) if (ours - neutral) * (published.value - neutral) > 0.0 => {
             Verdict::DirectionHolds

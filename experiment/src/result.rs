@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use engine::Outcome;
 use model::Topology;
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::metrics::{self, Metrics};
@@ -67,8 +68,9 @@ pub struct PolicyResult {
     /// Achieved rates, if recorded; of all repeated runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<FlowRate>,
-    /// What is published; as JSON only the figures themselves.
-    #[serde(serialize_with = "values")]
+    /// What is published; as JSON the figures under `published`, under `bounds` the side of those
+    /// that have one.
+    #[serde(flatten, serialize_with = "values_and_bounds")]
     pub published: BTreeMap<String, Published>,
     /// The worst of [`PolicyResult::verdicts`].
     pub verdict: Verdict,
@@ -77,11 +79,19 @@ pub struct PolicyResult {
     pub verdicts: BTreeMap<String, Verdict>,
 }
 
-fn values<S: Serializer>(
+fn values_and_bounds<S: Serializer>(
     published: &BTreeMap<String, Published>,
-    serializer: S,
+    to: S,
 ) -> Result<S::Ok, S::Error> {
-    serializer.collect_map(published.iter().map(|(name, figure)| (name, figure.value)))
+    let values: BTreeMap<_, _> = published.iter().map(|(name, p)| (name, p.value)).collect();
+    let bounds = published.iter().filter_map(|(name, p)| Some((name, p.bound.name()?)));
+    let bounds: BTreeMap<_, _> = bounds.collect();
+    let mut keys = to.serialize_map(None)?;
+    keys.serialize_entry("published", &values)?;
+    if !bounds.is_empty() {
+        keys.serialize_entry("bounds", &bounds)?;
+    }
+    keys.end()
 }
 
 impl PolicyResult {

@@ -5,6 +5,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use comfy_table::{ContentLineStyle, LineStyle, TableStyle};
 
 use crate::metrics::{Unit, human, names};
+use crate::published::Published;
 use crate::rates;
 use crate::result::{PolicyResult, RunResult};
 
@@ -75,7 +76,7 @@ pub fn across(columns: &[(String, &RunResult)], policy: &str, shown: &[&str]) ->
         .collect();
     let known = |name: &str| {
         let figure = results.iter().flatten().find_map(|r| r.published.get(name));
-        figure.map(|figure| published(name, figure.value, figure.tolerance))
+        figure.map(Published::shown)
     };
     let every: Vec<_> = names().collect();
     let rows = if shown.is_empty() { &every[..] } else { shown };
@@ -105,19 +106,13 @@ fn beside_published(result: &RunResult, width: Option<u16>) -> String {
                 Cell::new(printable(&r.policy)),
                 Cell::new(printable(name)),
                 right(measured(r, name)),
-                right(published(name, figure.value, figure.tolerance)),
+                right(figure.shown()),
                 Cell::new(r.verdicts.get(name).map_or("", |verdict| verdict.name())),
                 Cell::new(printable(&figure.source)),
             ]);
         }
     }
     finished(&table)
-}
-
-/// A published figure with its tolerance: `−20.0 % ± 5.0 %`.
-pub(crate) fn published(name: &str, value: f64, tolerance: f64) -> String {
-    let tolerance = Unit::of(name).show(tolerance);
-    format!("{} ± {tolerance}", human(name, value))
 }
 
 /// The policy's value, with its interval if runs were repeated: `36.4 s ± 1.20 s`.

@@ -1,5 +1,7 @@
 //! What a machine must have for a test. Each test asks first, and ends where the answer is no.
 
+use std::io::Write as _;
+use std::panic::Location;
 use std::process::Command;
 
 /// Whether this is root. Otherwise says why the test is skipped; where the environment has
@@ -23,6 +25,7 @@ pub fn open_vswitch() -> bool {
 #[track_caller]
 pub fn skipped(why: &str) -> bool {
     assert!(std::env::var_os("CONFORMANCE").is_none(), "{why}");
-    eprintln!("skipped: {why}");
+    // Not by `eprintln`, which only shows where a test fails.
+    let _ = writeln!(std::io::stderr(), "skipped: {}: {why}", Location::caller().file());
     false
 }

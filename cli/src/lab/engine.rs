@@ -15,8 +15,12 @@ const SHOWN: usize = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Engine {
+    /// Flink 2.3.0, with Watermaster's plug-in
+    Flink,
     /// Hadoop 3.4.2: HDFS, YARN and MapReduce, with Watermaster's plug-in
     Hadoop,
+    /// Spark 4.2.0: a standalone cluster, with Watermaster's plug-in
+    Spark,
     /// Storm 2.8.3, with Watermaster's plug-in
     Storm,
 }
@@ -37,6 +41,16 @@ struct Make {
     examples: Option<&'static str>,
 }
 
+const FLINK: Make = Make {
+    name: "Flink",
+    example: "flink run -d -c io.watermaster.examples.Trucking examples trucking",
+    pom: include_str!("../../../plugins/engines/flink/pom.xml"),
+    folder: "flink-2.3.0",
+    size: "81 MB",
+    plugin: "watermaster-flink",
+    examples: Some("watermaster-flink-examples"),
+};
+
 const HADOOP: Make = Make {
     name: "Hadoop",
     example: "hadoop jar examples teragen 30000 /in",
@@ -45,6 +59,16 @@ const HADOOP: Make = Make {
     size: "93 MB",
     plugin: "watermaster-hadoop",
     examples: None,
+};
+
+const SPARK: Make = Make {
+    name: "Spark",
+    example: "spark-submit --class io.watermaster.examples.TeraSort examples",
+    pom: include_str!("../../../plugins/engines/spark/pom.xml"),
+    folder: "spark-4.2.0",
+    size: "220 MB",
+    plugin: "watermaster-spark",
+    examples: Some("watermaster-spark-examples"),
 };
 
 const STORM: Make = Make {
@@ -60,14 +84,18 @@ const STORM: Make = Make {
 impl Engine {
     const fn make(self) -> &'static Make {
         match self {
+            Self::Flink => &FLINK,
             Self::Hadoop => &HADOOP,
+            Self::Spark => &SPARK,
             Self::Storm => &STORM,
         }
     }
 
     pub(super) const fn in_lab(self) -> ::lab::Engine {
         match self {
+            Self::Flink => ::lab::Engine::Flink,
             Self::Hadoop => ::lab::Engine::Hadoop,
+            Self::Spark => ::lab::Engine::Spark,
             Self::Storm => ::lab::Engine::Storm,
         }
     }
@@ -201,7 +229,7 @@ mod tests {
 
     #[test]
     fn the_folder_has_the_version_of_the_pom() {
-        for make in [&HADOOP, &STORM] {
+        for make in [&FLINK, &HADOOP, &SPARK, &STORM] {
             let (name, version) = make.folder.split_once('-').unwrap();
             let line = format!("<{name}.version>{version}</{name}.version>");
             assert!(make.pom.contains(&line), "{line}");

@@ -77,7 +77,9 @@ fn tell(json: bool, value: &impl Serialize, text: &str) -> Result<(), Failure> {
 /// Build a scenario's topology and keep it
 #[derive(Args)]
 #[command(after_help = "Examples:\n  sudo watermaster lab up scenarios/lab/two-shuffles.toml\n  \
+                        sudo watermaster lab up scenarios/engines/flink.toml --engine flink\n  \
                         sudo watermaster lab up scenarios/engines/hadoop.toml --engine hadoop\n  \
+                        sudo watermaster lab up scenarios/engines/spark.toml --engine spark\n  \
                         sudo watermaster lab up scenarios/engines/storm.toml --engine storm")]
 pub(crate) struct Up {
     /// The scenario file
@@ -102,8 +104,8 @@ pub(crate) struct Up {
     /// Run an engine in it, under its daemons; what it consists of is fetched by Maven once
     ///
     /// The first host of the topology is the master, all others are workers; where there are no more than
-    /// two, both are. `watermaster lab shell NAME HOST` finds the engine's commands, such as hadoop or
-    /// storm.
+    /// two, both are. `watermaster lab shell NAME HOST` finds the engine's commands, such as hadoop,
+    /// spark-submit or storm.
     #[arg(long, value_enum)]
     engine: Option<engine::Engine>,
 

@@ -348,6 +348,26 @@ fn a_priority_that_one_of_two_ports_refuses_is_reported() {
     assert_eq!(host.kernel.class(s(0), PortNumber(1), &connection(1)), Some(2), "the other");
 }
 
+#[test]
+fn a_port_is_found_by_its_node_and_its_interface() {
+    let mut host = Host::new();
+    let of = |node: &str| Port { node: node.into(), ..port("eth0") };
+    host.agent = Agent::new(vec![of("s1"), of("s2")], true);
+    host.kernel = Kernel::new(2, Capacity { limits: 4, connections: 4 });
+    let told = |node: &str| {
+        let (node, interface) = (node.to_owned(), "eth0".to_owned());
+        Command::Window { node, interface, connection: None, cap: Some(CAP) }
+    };
+    assert_eq!(host.all(s(0), 1, vec![told("s2")]), [host.applied(1)]);
+    let caps = [0, 1].map(|port| host.kernel.cap(s(0), PortNumber(port), &connection(1)));
+    assert_eq!(caps, [None, Some(CAP)]);
+    let answer = host.told(s(0), 1, false, vec![told("s3")]).unwrap();
+    assert!(
+        matches!(&answer[0], Report::Failed { reason, .. } if reason.contains("eth0 of s3")),
+        "{answer:?}"
+    );
+}
+
 /// What no kernel can do is refused by the machine, whatever executes its operations.
 #[test]
 fn an_actuator_is_asked_for_nothing_impossible() {
@@ -459,6 +479,16 @@ fn it_tells_of_watched_ports_and_samples_while_somebody_listens() {
     assert_eq!(host.kernel.watch(PORT), None);
     let all = host.agent.capabilities();
     assert_eq!(all, Capability::ALL);
+}
+
+#[test]
+fn nobody_is_looked_for_when_the_controller_is_gone() {
+    let mut host = Host::new();
+    let processes = vec![Process::Pid(7)];
+    host.all(s(0), 1, vec![Command::Identify { processes: processes.clone() }]);
+    assert_eq!(host.agent.identified(), processes);
+    host.agent.disconnected();
+    assert_eq!(host.agent.identified(), []);
 }
 
 #[test]

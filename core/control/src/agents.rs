@@ -36,6 +36,8 @@ pub(crate) struct Agent {
     pub(crate) heard: Time,
     /// When it sampled connections first, by its own clock.
     sampled: Option<Time>,
+    /// When its last sample came.
+    pub(crate) sampled_at: Time,
     /// When flows of its hosts whose connection is gone were looked for, as [`Context::awake`].
     swept: Time,
     /// The lease of commands that it has confirmed since: what stands there lasts so long at least.
@@ -164,17 +166,21 @@ impl Agent {
         self.batch.push(command);
     }
 
-    /// Has rates and priorities that could not be set sent again: there may be room now.
+    /// Has what failed sent again: there may be room now.
     fn retry(&mut self) {
-        let failed: Vec<Connection> = self.failures.to_retry().take(RETRIED).copied().collect();
-        for connection in failed {
-            let Grant { rate, priority } =
-                self.grants.get(&connection).copied().unwrap_or_default();
-            self.send(Command::Pace { connection, rate_bps: rate });
-            if self.failures.priority(&connection).is_some() {
-                self.note_class(connection, priority, self.sequence + 1);
-                self.send(Command::Prioritize { connection, priority });
+        for mut command in self.failures.to_retry(RETRIED) {
+            match &mut command {
+                Command::Pace { connection, rate_bps } => {
+                    *rate_bps = self.grants.get(connection).and_then(|grant| grant.rate);
+                }
+                Command::Prioritize { connection, priority } => {
+                    *priority = self.grants.get(connection).map_or(0, |grant| grant.priority);
+                    let (connection, priority) = (*connection, *priority);
+                    self.note_class(connection, priority, self.sequence + 1);
+                }
+                _ => {}
             }
+            self.send(command);
         }
     }
 
@@ -365,9 +371,10 @@ impl Agents {
     }
 
     /// An agent has sampled all its connections.
-    pub(crate) fn note_sample(&mut self, channel: ChannelId, sampled: Time) {
+    pub(crate) fn note_sample(&mut self, cx: &Context, channel: ChannelId, sampled: Time) {
         if let Some(agent) = self.agents.get_mut(&channel) {
             agent.sampled.get_or_insert(sampled);
+            agent.sampled_at = cx.now;
         }
     }
 

@@ -177,7 +177,8 @@ impl Limits {
         if name.is_empty() || name.len() > most {
             return Some(format!("must have 1 to {most} bytes"));
         }
-        name.contains(char::is_control).then(|| "has control characters".into())
+        let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        name.contains(|c: char| c.is_control() || turns(c)).then(|| "has control characters".into())
     }
 }
 

@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use protocol::Connection;
 use protocol::agent::Command;
@@ -48,7 +49,8 @@ impl Thing {
 }
 
 struct Failure {
-    /// The number of the commands that it failed with.
+    command: Command,
+    /// The number of the commands that it failed with; 0: it was never sent.
     sequence: u64,
     reason: String,
     /// The number of the last commands, sent after those that failed, with one for the same thing. Once
@@ -60,6 +62,9 @@ struct Failure {
 #[derive(Default)]
 pub(crate) struct Failures {
     things: BTreeMap<Thing, Failure>,
+    /// The last number that each thing was sent with and that is not confirmed; of rates and priorities
+    /// the grants tell what is meant.
+    latest: BTreeMap<Thing, u64>,
     /// The number of the last commands of which more failed than are kept.
     pub(crate) dropped: u64,
 }
@@ -67,11 +72,16 @@ pub(crate) struct Failures {
 impl Failures {
     /// A command is sent with this number.
     pub(crate) fn sent(&mut self, command: &Command, sequence: u64) {
-        if self.things.is_empty() {
+        let is_granted = matches!(command, Command::Pace { .. } | Command::Prioritize { .. });
+        if self.things.is_empty() && is_granted {
             return;
         }
-        if let Some(failure) = self.things.get_mut(&Thing::of(command)) {
+        let thing = Thing::of(command);
+        if let Some(failure) = self.things.get_mut(&thing) {
             failure.retried = Some(sequence);
+        }
+        if !is_granted {
+            self.latest.insert(thing, sequence);
         }
     }
 
@@ -83,9 +93,11 @@ impl Failures {
             return;
         }
         let before = self.things.get(&thing).and_then(|failure| failure.retried);
-        let retried = before.filter(|later| *later > sequence);
+        let latest = before.max(self.latest.get(&thing).copied());
+        let retried = latest.filter(|later| *later > sequence);
         let reason = reason.chars().take(REASON).collect();
-        self.things.insert(thing, Failure { sequence, reason, retried });
+        let command = command.clone();
+        self.things.insert(thing, Failure { command, sequence, reason, retried });
     }
 
     /// A command is not needed any more.
@@ -96,6 +108,7 @@ impl Failures {
     /// Commands up to this number were carried out, but for those that failed.
     pub(crate) fn applied(&mut self, sequence: u64) {
         self.things.retain(|_, failure| failure.retried.is_none_or(|number| number > sequence));
+        self.latest.retain(|_, number| *number > sequence);
     }
 
     /// Whether the rate that a connection was given with commands of this number was not set, or may
@@ -133,16 +146,16 @@ impl Failures {
         self.things.get(thing).map(|failure| failure.reason.as_str())
     }
 
-    /// Connections whose rate or priority failed and was not tried again since, but those that
-    /// always fail.
-    pub(crate) fn to_retry(&self) -> impl Iterator<Item = &Connection> {
-        let failed = self.things.iter().filter(|(_, f)| f.sequence > 0 && f.retried.is_none());
-        failed.filter_map(|(thing, _)| match thing {
-            Thing::Rate(connection) | Thing::Priority(connection) => {
-                connection.limitable().is_ok().then_some(connection)
-            }
-            _ => None,
-        })
+    /// Commands that failed and none for the same thing was sent since: at most so many, those first that
+    /// failed longest ago. What always fails is not among them. Of a rate or a priority another may be meant.
+    pub(crate) fn to_retry(&self, most: usize) -> Vec<Command> {
+        let is_open = |failure: &&Failure| {
+            let can_stand = failure.command.connection().is_none_or(|of| of.limitable().is_ok());
+            failure.sequence > 0 && failure.retried.is_none() && can_stand
+        };
+        let mut failed: Vec<&Failure> = self.things.values().filter(is_open).collect();
+        failed.sort_by_key(|failure| failure.sequence);
+        failed.into_iter().take(most).map(|failure| failure.command.clone()).collect()
     }
 
     /// Connections whose rate was not set. What stands of them instead is as before.
@@ -166,8 +179,6 @@ impl Failures {
 
 #[cfg(test)]
 mod tests {
-    use alloc::vec::Vec;
-
     use units::Rate;
 
     use super::*;
@@ -197,11 +208,34 @@ mod tests {
             let connection = Connection { source, destination };
             let command = Command::Pace { connection, rate_bps: Some(Rate::from_mbps(1)) };
             failures.failed(&command, 1, "no", 10);
-            connection
+            command
         };
         let full = fail("10.0.0.1:1");
         fail("10.0.0.1:0");
         fail("[fd00::1]:1");
-        assert_eq!(Vec::from_iter(failures.to_retry()), [&full]);
+        assert_eq!(failures.to_retry(10), [full]);
+    }
+
+    #[test]
+    fn what_failed_longest_ago_is_tried_first() {
+        let mut failures = Failures::default();
+        let watch = |number: u64| Command::Watch {
+            node: format!("s{number}"),
+            interface: "eth0".into(),
+            watch: None,
+        };
+        for (number, sequence) in [(1, 7), (2, 5), (3, 6), (4, 8)] {
+            failures.failed(&watch(number), sequence, "no", 10);
+        }
+        failures.sent(&watch(2), 9);
+        assert_eq!(failures.to_retry(2), [3, 1].map(watch));
+        failures.failed(&watch(2), 9, "no", 10);
+        assert_eq!(failures.to_retry(10), [3, 1, 4, 2].map(watch));
+        // Another was on its way when it failed.
+        failures.sent(&watch(5), 11);
+        failures.failed(&watch(5), 10, "no", 10);
+        assert_eq!(failures.to_retry(10).len(), 4);
+        failures.applied(11);
+        assert_eq!(failures.to_retry(10).len(), 4);
     }
 }

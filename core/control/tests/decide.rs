@@ -676,6 +676,7 @@ fn refusals_name_field_and_remedy() {
     let start = |job: &str| Declaration::JobStart { job: job.into() };
     assert_eq!(text(rig.declare("a", start(""))), "job: must have 1 to 256 bytes");
     assert_eq!(text(rig.declare("a", start("j\n\u{1b}[2J"))), "job: has control characters");
+    assert_eq!(text(rig.declare("a", start("j\u{202e}"))), "job: has control characters");
     let complete = Declaration::JobComplete { job: "x".into() };
     assert_eq!(
         text(rig.declare("a", complete)),

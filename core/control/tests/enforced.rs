@@ -4,6 +4,7 @@
 mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, address, connection};
+use protocol::Connection;
 use protocol::agent::{Command, ConnectionReport, Host, Report};
 use protocol::application::Declaration;
 use units::{Bytes, Rate, Span};
@@ -157,11 +158,61 @@ fn measures_grow_old_and_a_connection_that_nobody_has_is_told() {
     let why = shown(&rig);
     let undone = "; but 6400 kbit/s were measured: something undoes it";
     assert!(why.by.ends_with(undone), "{}", why.by);
+    // Who doesn't sample says nothing of what stands.
     rig.pass(SECOND * 9);
     let why = shown(&rig);
-    assert_eq!(why.flow.measured_bps, None);
+    assert_eq!((why.flow.measured_bps, why.flow.enforced_bps), (None, Some(Rate::from_mbps(5))));
+    let nothing = Report::Connections { sampled_ns: rig.now, connections: vec![] };
+    rig.input(Input::Reported(agent, &nothing)).unwrap();
+    let why = shown(&rig);
     assert!(why.by.contains("sees no such connection"), "{}", why.by);
     assert_eq!(why.flow.enforced_bps, None);
+}
+
+/// Loopback, or the network that agent and controller speak over.
+#[test]
+fn connections_of_addresses_that_no_host_has_are_nobodys_fault() {
+    let (mut rig, agent) = held();
+    for source in ["127.0.0.1:5", "[::1]:5", "192.168.7.7:5", "10.0.0.1:7"] {
+        rig.pass(SECOND);
+        let Connection { destination, .. } = connection(0, 2, 7);
+        let report = ConnectionReport {
+            connection: Connection { source: source.parse().unwrap(), destination },
+            delivered_bytes: Bytes::new(9),
+            unsent_bytes: Bytes::ZERO,
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            retransmissions: 0,
+            processes: Vec::new(),
+        };
+        let report = Report::Connections { sampled_ns: rig.now, connections: vec![report] };
+        rig.input(Input::Reported(agent, &report)).unwrap();
+    }
+    assert_eq!((problem(&rig), rig.controller.counters().reports_refused), (None, 0));
+}
+
+#[test]
+fn a_limit_counts_once_a_sample_has_its_connection() {
+    let (mut rig, agent) = held();
+    let sample = |rig: &mut Rig, connections| {
+        rig.pass(SECOND);
+        let report = Report::Connections { sampled_ns: rig.now, connections };
+        rig.input(Input::Reported(agent, &report)).unwrap();
+        (shown(rig).flow.enforced_bps, shown(rig).by)
+    };
+    let (enforced, by) = sample(&mut rig, vec![]);
+    assert_eq!((enforced, &*by), (None, "nobody yet: agent h0 has not seen its connection"));
+    let report = ConnectionReport {
+        connection: connection(0, 2, 7),
+        delivered_bytes: Bytes::new(9),
+        unsent_bytes: Bytes::ZERO,
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::ZERO,
+        retransmissions: 0,
+        processes: Vec::new(),
+    };
+    let (enforced, by) = sample(&mut rig, vec![report]);
+    assert_eq!((enforced, &*by), (Some(Rate::from_mbps(5)), "agent h0, by pacing"));
 }
 
 /// One connection that isn't the agent's doesn't silence it.
@@ -192,7 +243,13 @@ fn foreign_connections_in_a_report_are_left_out_and_told() {
 fn what_an_agent_said_goes_with_it() {
     let (mut rig, _) = held();
     let wrong = rig.agent("h1", &[1]);
-    for from in 2..1_500 {
+    let host = |of: u32| Host { name: format!("learnt-{of}"), addresses: vec![address(of)] };
+    let hosts = (10..1_500).map(host).collect();
+    let hello = Report::Hello { hosts, capabilities: vec![], epoch: 0 };
+    let owner = rig.peer();
+    rig.input(Input::AgentConnected { channel: owner, identity: "owner" }).unwrap();
+    rig.input(Input::Reported(owner, &hello)).unwrap();
+    for from in 10..1_500 {
         let reports = [ConnectionReport {
             connection: connection(from, 0, 7),
             delivered_bytes: Bytes::ZERO,
@@ -213,7 +270,7 @@ fn what_an_agent_said_goes_with_it() {
     rig.input(Input::Reported(other, &hello)).unwrap();
     let told = |rig: &Rig| {
         let problems = rig.controller.at(rig.now).status().problems.into_iter();
-        problems.filter(|problem| problem.starts_with("agent")).collect::<Vec<_>>()
+        problems.filter(|problem| problem.starts_with("agent h")).collect::<Vec<_>>()
     };
     let address = "agent h2: 10.0.0.4 is not h2's";
     assert_eq!(told(&rig).len(), 17);

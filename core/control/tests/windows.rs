@@ -450,6 +450,23 @@ fn a_window_that_fails_is_shown_as_that_until_it_stands() {
     assert_eq!(shown(&rig), [""; 0]);
 }
 
+/// A policy doesn't say again what it has said.
+#[test]
+fn a_window_that_failed_is_tried_again_with_each_renewal() {
+    let mut rig = Rig::with_a_flow();
+    rig.refuses = true;
+    rig.decided([window(Some(FLOW), Some(NARROW))]);
+    for (refuses, cap) in [(true, None), (false, Some(NARROW))] {
+        rig.refuses = refuses;
+        // A third of a lease, when it is renewed.
+        rig.now += Span::from_secs(4);
+        rig.told(Input::Tick);
+        assert_eq!((rig.cap(1), problems(&rig).is_empty()), (cap, cap.is_some()));
+    }
+    rig.now += Span::from_secs(4);
+    assert_eq!(rig.told(Input::Tick), [], "what stands is not told again");
+}
+
 fn by(rig: &Rig) -> String {
     rig.controller.at(rig.now).explain_flow("app", "sort", "1").unwrap().by
 }

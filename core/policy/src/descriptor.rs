@@ -122,7 +122,7 @@ impl DirectiveKind {
     pub const fn live_actuator(self) -> Option<&'static str> {
         match self {
             Self::Pace => Some("agents that pace, or meters at switches"),
-            Self::Prioritize => Some("agents that mark classes"),
+            Self::Prioritize => Some("agents that serve by priority"),
             Self::Window => Some("agents or switches that rewrite windows"),
             Self::PacePair => Some("agents that pace"),
             Self::Space | Self::Grant | Self::Gather => None,

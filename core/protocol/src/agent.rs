@@ -239,6 +239,15 @@ impl Command {
         }
     }
 
+    /// The connection that it is about; `None`: a port, or the whole host.
+    pub const fn connection(&self) -> Option<&Connection> {
+        match self {
+            Self::Pace { connection, .. } | Self::Prioritize { connection, .. } => Some(connection),
+            Self::Window { connection, .. } => connection.as_ref(),
+            Self::Watch { .. } | Self::Sample { .. } | Self::Identify { .. } => None,
+        }
+    }
+
     /// Whether it only ends what stands.
     pub const fn ends(&self) -> bool {
         match self {

@@ -1,5 +1,8 @@
 //! The JSON form is a promise to programs in other languages: it is spelt out here.
 
+use std::net::SocketAddr;
+
+use watermaster_protocol::Connection;
 use watermaster_protocol::agent::{Capability, Command, Commands, Report};
 use watermaster_protocol::application::{Declaration, Outcome, Refused};
 
@@ -83,5 +86,28 @@ fn what_is_unknown_is_refused() {
         r#"{"type":"flow_complete","job":"a"}"#,
     ] {
         assert!(serde_json::from_str::<Declaration>(json).is_err(), "{json}");
+    }
+}
+
+/// Tables are walked by ranges of socket addresses.
+#[test]
+fn connections_are_ordered_as_their_addresses_are() {
+    let ends = [
+        "0.0.0.0:0",
+        "10.0.0.1:1",
+        "10.0.0.1:65535",
+        "10.0.0.2:0",
+        "255.255.255.255:65535",
+        "[::]:0",
+        "[::ffff:10.0.0.1]:1",
+        "[fd00::1]:80",
+        "[fd00::1%3]:80",
+        "[fd00::2]:1",
+    ]
+    .map(|end| end.parse::<SocketAddr>().unwrap());
+    let all = || ends.into_iter().flat_map(|a| ends.map(|b| (a, b)));
+    for (a, b) in all().flat_map(|a| all().map(move |b| (a, b))) {
+        let of = |(source, destination)| Connection { source, destination };
+        assert_eq!(of(a).cmp(&of(b)), a.cmp(&b), "{a:?} {b:?}");
     }
 }

@@ -24,7 +24,7 @@ use crate::files::{WriteError, write_whole};
 use crate::metrics::{self, Metrics, Sample, Unit, transmit};
 use crate::published::Verdict;
 use crate::result::{PolicyResult, Run, RunResult};
-use crate::table::{DEFAULT_METRICS, measured, published};
+use crate::table::{DEFAULT_METRICS, measured};
 
 pub use results::{render as render_results, write as write_results};
 
@@ -143,7 +143,7 @@ fn beside_published(result: &RunResult) -> String {
                 escape(&r.policy),
                 escape(name),
                 measured(r, name),
-                published(name, figure.value, figure.tolerance),
+                figure.shown(),
                 verdict.name(),
                 escape(&about.collect::<Vec<_>>().join(". ")),
             )

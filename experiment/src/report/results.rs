@@ -85,7 +85,7 @@ fn table<'a>(rows: impl Iterator<Item = (String, &'a Measure)>) -> String {
                  <td class=\"verdict {}\">{}</td><td>{}</td></tr>\n",
                 escape(&name),
                 escape(&measure.ours_shown()),
-                escape(&measure.published_shown()),
+                escape(&measure.published.shown()),
                 class(measure.verdict),
                 measure.verdict.name(),
                 escape(&measure.published.source),

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use document::Setting;
+use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::plan::{FigurePlan, PanelPlan, Plan, PointPlan};
@@ -54,14 +55,19 @@ pub struct Measure {
     #[serde(skip)]
     pub interval: Option<f64>,
     /// What the text gives.
-    #[serde(serialize_with = "value_alone")]
+    #[serde(flatten, serialize_with = "value_and_bound")]
     pub published: Published,
     /// The verdict.
     pub verdict: Verdict,
 }
 
-fn value_alone<S: Serializer>(published: &Published, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(published.value)
+fn value_and_bound<S: Serializer>(published: &Published, to: S) -> Result<S::Ok, S::Error> {
+    let mut keys = to.serialize_map(None)?;
+    keys.serialize_entry("published", &published.value)?;
+    if let Some(bound) = published.bound.name() {
+        keys.serialize_entry("bound", bound)?;
+    }
+    keys.end()
 }
 
 /// One scenario of a figure.

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::judged::{FigureResult, Measure, Reproduction};
 use crate::files::{WriteError, write_whole};
 use crate::metrics::{Unit, human};
-use crate::published::{Bound, Verdict};
+use crate::published::Verdict;
 
 impl Measure {
     /// Our value for people, with its interval.
@@ -16,18 +16,6 @@ impl Measure {
             Some(half) => format!("{ours} ± {}", Unit::of(&key).show(half)),
             None => ours,
         }
-    }
-
-    /// The published value for people, with its bound and tolerance.
-    pub fn published_shown(&self) -> String {
-        let key = self.published.key();
-        let bound = match self.published.bound {
-            Bound::Both => "",
-            Bound::AtLeast => "at least ",
-            Bound::AtMost => "at most ",
-        };
-        let tolerance = Unit::of(&key).show(self.published.tolerance);
-        format!("{bound}{} ± {tolerance}", human(&key, self.published.value))
     }
 }
 
@@ -116,7 +104,7 @@ fn section(figure: &FigureResult) -> String {
 }
 
 fn cells(measure: &Measure) -> String {
-    let (published, ours) = (measure.published_shown(), measure.ours_shown());
+    let (published, ours) = (measure.published.shown(), measure.ours_shown());
     let name = cell(&measure.name);
     format!("{name} | {published} | {ours} | {} |", measure.verdict.name())
 }

@@ -22,7 +22,7 @@ impl Reproduction {
                     table.add_row([
                         Cell::new(printable(&measure.name)),
                         right(measure.ours_shown()),
-                        right(measure.published_shown()),
+                        right(measure.published.shown()),
                         Cell::new(measure.verdict.name()),
                     ]);
                 }

@@ -8,8 +8,9 @@ use engine::{FlowRecord, Outcome, QueueRecord};
 use model::{JobClass, Topology, build};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
+use watermaster_experiment::Verdict;
 use watermaster_experiment::metrics::{
-    Sample, Summary, distributions, human, measure, names, transmit,
+    Sample, Summary, Unit, distributions, human, measure, names, transmit,
 };
 
 /// The page's rows of metrics start with a name in code style.
@@ -177,6 +178,59 @@ fn every_metric_is_explained_and_every_explained_one_exists() {
         .filter(|name| !name.starts_with('_')) // the table of endings
         .collect();
     assert_eq!(explained, names().chain(distributions()).collect());
+}
+
+/// The cells of the page's rows that begin so, without the code style.
+fn rows(start: &str) -> impl Iterator<Item = Vec<String>> {
+    let rows = PAGE.lines().filter(move |line| line.starts_with(start));
+    rows.map(|row| {
+        let cells = row.trim_matches('|').split('|');
+        cells.map(|cell| cell.trim().replace('`', "")).collect()
+    })
+}
+
+#[test]
+fn the_page_gives_each_name_the_unit_that_the_program_shows() {
+    for cells in rows("| `").filter(|cells| !cells[0].starts_with('_')) {
+        let unit = match Unit::of(&cells[0]) {
+            Unit::Seconds => "s",
+            Unit::BitsPerSecond => "bit/s",
+            Unit::PerSecond => "1/s",
+            Unit::Ratio | Unit::Count => "",
+            Unit::Packets => "packets",
+        };
+        assert_eq!(cells[1], unit, "{}", cells[0]);
+    }
+    // The endings: each with values that are shown as there.
+    let endings: Vec<_> = rows("| `_").collect();
+    let shown = [
+        ("_s", "x_s", vec![36.4, 0.0123]),
+        ("_bps", "x_bps", vec![94.3e6]),
+        ("_tps", "x_tps", vec![50.3]),
+        ("_ratio", "x_change_ratio", vec![-0.2]),
+        ("_count", "x_count", vec![12.0]),
+        ("_packets", "x_packets", vec![100.0]),
+    ];
+    assert_eq!(endings.len(), shown.len());
+    for (cells, (ending, name, values)) in endings.iter().zip(shown) {
+        assert_eq!(cells[0], ending);
+        for value in values {
+            let shown = human(name, value);
+            assert!(cells[2].contains(&shown), "{shown} is not in {}", cells[2]);
+        }
+    }
+    for name in names().chain(distributions()) {
+        assert!(endings.iter().any(|cells| name.ends_with(&cells[0])), "{name} has no unit");
+    }
+}
+
+#[test]
+fn the_page_has_every_verdict() {
+    let verdicts = [Verdict::Holds, Verdict::DirectionHolds, Verdict::Differs, Verdict::None];
+    for verdict in verdicts {
+        let count = rows(&format!("| {} |", verdict.name())).count();
+        assert_eq!(count, 1, "{}", verdict.name());
+    }
 }
 
 #[test]

@@ -158,6 +158,11 @@ fn a_figure_is_judged_at_its_points_and_as_a_whole() {
         (&json[1]["measures"][1]["published"], &json[1]["verdict"]),
         (&5.0.into(), &"differs".into())
     );
+    let bounds = json[1]["measures"].as_array().unwrap().iter().map(|measure| &measure["bound"]);
+    let none = serde_json::Value::Null;
+    assert_eq!(bounds.collect::<Vec<_>>(), [&none, &none, &"at most".into()]);
+    let text = reproduction.text();
+    assert!(text.contains("at most 1.00 s ± 0 s   holds"), "{text}");
 
     let markdown = reproduction.markdown("watermaster reproduce");
     assert!(

@@ -50,6 +50,27 @@ fn json_has_exactly_the_documented_keys() {
 }
 
 #[test]
+fn json_and_table_tell_the_bound() {
+    let published = [
+        Published { bound: Bound::AtLeast, ..figure("smsf", "jct_mean_s", 4.0, 0.5) },
+        Published { bound: Bound::AtMost, ..figure("smsf", "jct_p95_s", 20.0, 1.0) },
+        figure("smsf", "jct_p50_s", 3.0, 0.5),
+    ];
+    let result = result(&published);
+    let json: Value = serde_json::from_str(&result.to_json().unwrap()).unwrap();
+    let smsf = &json["results"][1];
+    assert_eq!(smsf["bounds"], json!({"jct_mean_s": "at least", "jct_p95_s": "at most"}));
+    assert_eq!(smsf["published"]["jct_p50_s"], 3.0);
+    let text = table::render(&result, &["jct_mean_s"], None);
+    for shown in ["at least 4.00 s ± 500 ms   holds", "at most 20.0 s ± 1.00 s   holds"] {
+        assert!(text.contains(shown), "no {shown} in\n{text}");
+    }
+    let columns = [("here".to_owned(), &result)];
+    let text = table::across(&columns, "smsf", &["jct_mean_s"]);
+    assert!(text.contains(" at least 4.00 s ± 500 ms"), "{text}");
+}
+
+#[test]
 fn only_other_policies_are_compared_with_the_baseline() {
     let result = result(&[]);
     assert!(!result.results[0].metrics.contains_key("jct_mean_change_ratio"));
@@ -59,6 +80,7 @@ fn only_other_policies_are_compared_with_the_baseline() {
 #[test]
 fn verdict_of_one_figure() {
     let change = |value, tolerance| figure("smsf", "jct_mean_change_ratio", value, tolerance);
+    let bound = |figure, bound| Published { bound, ..figure };
     let cases = [
         (change(-0.2, 0.05), Some(-0.25), Verdict::Holds),
         (change(-0.2, 0.05), Some(-0.15), Verdict::Holds),
@@ -67,6 +89,14 @@ fn verdict_of_one_figure() {
         (change(-0.2, 0.05), Some(0.01), Verdict::Differs),
         (change(-0.2, 0.05), Some(0.0), Verdict::Differs),
         (change(-0.2, 0.05), None, Verdict::Differs),
+        // A bound at no effect says that there is one; with a tolerance, or on both sides, it doesn't.
+        (bound(change(0.0, 0.0), Bound::AtLeast), Some(0.0), Verdict::Differs),
+        (bound(change(0.0, 0.0), Bound::AtMost), Some(0.0), Verdict::Differs),
+        (bound(change(0.0, 0.0), Bound::AtLeast), Some(0.001), Verdict::Holds),
+        (bound(change(0.0, 0.01), Bound::AtLeast), Some(0.0), Verdict::Holds),
+        (bound(change(-0.2, 0.0), Bound::AtLeast), Some(0.0), Verdict::Holds),
+        (change(0.0, 0.0), Some(0.0), Verdict::Holds),
+        (bound(figure("smsf", "drops_count", 0.0, 0.0), Bound::AtMost), Some(0.0), Verdict::Holds),
         (figure("smsf", "jobs_improved_ratio", 0.95, 0.02), Some(0.6), Verdict::DirectionHolds),
         (figure("smsf", "jobs_improved_ratio", 0.95, 0.02), Some(0.4), Verdict::Differs),
         // A level has no direction, wherever the baseline lies.

@@ -255,3 +255,109 @@ impl agent::Actuator for Actuator {
         Ok(reports.collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use agent::Actuator as _;
+    use kernel::{Connection, now};
+    use model::{Cap, PortWatch};
+    use testing::wait::{eventually, settled};
+    use units::{Bytes, Rate};
+
+    use super::*;
+    use crate::rig::{LEASE, Rig, fill};
+
+    const PORT: PortNumber = PortNumber(0);
+
+    fn attached(rig: &Rig) -> Actuator {
+        let settings = rig.settings("http://127.0.0.1:1");
+        let mut actuator = Actuator::start(&settings).unwrap();
+        actuator.attach(&settings).unwrap();
+        actuator
+    }
+
+    #[test]
+    fn limits_and_windows_have_one_lease_and_are_swept_out_together() {
+        let Some(rig) = Rig::new() else { return };
+        let mut actuator = attached(&rig);
+        let source = |port| ([10, 0, 0, 1], port).into();
+        let only = Connection { source: source(1), destination: source(2) };
+        let cap = Some(Cap { bytes: Bytes::new(3_000), floor_segments: 2 });
+        let grant = |actuator: &mut Actuator, at, epoch| {
+            let granted = [
+                Operation::Renew { epoch, lease: LEASE },
+                Operation::Pace { connection: only, rate: Some(Rate::from_mbps(5)) },
+                Operation::Cap { port: PORT, connection: Some(only), cap },
+            ];
+            granted.iter().for_each(|operation| actuator.execute(at, operation).unwrap());
+            at + LEASE
+        };
+        // Each part has it, and finds that it has ended.
+        let end = grant(&mut actuator, now(), 1);
+        let ended = |actuator: &mut Actuator, at| {
+            let windows = actuator.switch.as_mut().unwrap().sweep(at).unwrap();
+            (actuator.pacer.sweep(at).unwrap(), windows)
+        };
+        assert_eq!(ended(&mut actuator, end), (1, 1));
+        // Unless all was swept out already.
+        let end = grant(&mut actuator, end, 2);
+        actuator.execute(end, &Operation::Sweep).unwrap();
+        assert_eq!(ended(&mut actuator, end), (0, 0));
+        assert_eq!(actuator.pacer.limits().unwrap(), []);
+        actuator.stop();
+    }
+
+    #[test]
+    fn a_port_tells_what_opens_while_it_is_watched() {
+        let Some(rig) = Rig::new() else { return };
+        let mut actuator = attached(&rig);
+        let watch = |actuator: &mut Actuator, watch| {
+            actuator.execute(now(), &Operation::Watch { port: PORT, watch }).unwrap();
+        };
+        let mut opened = Vec::new();
+        let mut tells = |actuator: &mut Actuator, connection| {
+            eventually(|| {
+                while let Some(event) = actuator.next() {
+                    if let Happening::Opened(connection) = event.happening {
+                        opened.push(connection);
+                    }
+                }
+                opened.contains(&connection)
+            })
+        };
+        watch(&mut actuator, Some(PortWatch::default()));
+        let (first, ..) = rig.connect();
+        assert!(tells(&mut actuator, first), "{first:?} opened");
+        watch(&mut actuator, None);
+        let (second, ..) = rig.connect();
+        watch(&mut actuator, Some(PortWatch::default()));
+        let (third, ..) = rig.connect();
+        assert!(tells(&mut actuator, third), "{third:?} opened");
+        assert!(!opened.contains(&second), "nobody watched");
+        actuator.stop();
+    }
+
+    #[test]
+    fn a_sample_tells_delivered_and_waiting_octets_apart() {
+        let Some(rig) = Rig::new() else { return };
+        let mut actuator = attached(&rig);
+        let (connection, mut sender, receiver) = rig.connect();
+        let written = fill(&mut sender);
+        let own = [Process::Pid(std::process::id())];
+        // The receiver's end has taken some, and no more until somebody reads.
+        let look = || {
+            let reports = actuator.sample(&own).unwrap();
+            reports.into_iter().find(|report| report.connection == connection).unwrap()
+        };
+        let rests = settled(look, |report| report.in_flight_bytes == Bytes::ZERO);
+        let (delivered, unsent) = (rests.delivered_bytes.get(), rests.unsent_bytes.get());
+        // What was delivered is what the other end finds. The kernel counts the SYN with it.
+        let there = receiver.peek(&mut vec![0; written.try_into().unwrap()]).unwrap() as u64;
+        assert_eq!((delivered - 1, unsent), (there, written - there), "{rests:?}");
+        assert!(there > 0 && unsent > there, "{rests:?}");
+        assert_eq!(rests.processes, own);
+        actuator.stop();
+    }
+}

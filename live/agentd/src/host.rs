@@ -57,6 +57,10 @@ impl Host {
     /// Ends when there is something to attend to. May be cancelled.
     pub async fn ready(&self) {
         let due = self.agent.deadline().map_or(IDLE, |at| at.since(kernel::now()));
+        if due == Span::ZERO {
+            // A timer would take its time, and begin anew whenever something else comes first.
+            return;
+        }
         let patience = due.min(if self.looks { LOOK } else { IDLE });
         let told = async {
             match &self.events {
@@ -126,5 +130,59 @@ impl Host {
     /// Lets all connections go.
     pub fn stop(self) {
         self.actuator.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use protocol::Process;
+    use protocol::agent::Command;
+    use testing::wait::{PATIENCE, eventually};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::rig::{Rig, commands, watch};
+
+    #[tokio::test]
+    async fn it_tells_what_opens_and_drops_wishes_with_the_controller() {
+        let Some(rig) = Rig::new() else { return };
+        let mut host = Host::start(&rig.settings("http://127.0.0.1:1")).unwrap();
+        let processes = vec![Process::Pid(1)];
+        let identify = Command::Identify { processes: processes.clone() };
+        let sample = Command::Sample { every_ns: Span::from_secs(1) };
+        let mut reports = Vec::new();
+        let wishes = commands(1, true, vec![sample, identify, watch()]);
+        host.obey(&wishes, &mut reports).unwrap();
+        assert_eq!(reports, [Report::Applied { epoch: 1, sequence: 1 }]);
+        let (connection, ..) = rig.connect();
+        let told = async {
+            while !reports.contains(&Report::Opened { connection }) {
+                host.ready().await;
+                host.attend(&mut reports);
+            }
+        };
+        timeout(PATIENCE, told).await.expect("nothing was told");
+        let sampled = |report: &Report| matches!(report, Report::Connections { .. });
+        assert!(reports.iter().any(sampled), "the first sample was due");
+        let lease_ends = kernel::now() + Span::from_secs(60);
+        assert_eq!(host.agent.identified(), processes);
+        assert!(host.agent.deadline().unwrap() < lease_ends, "the next sample");
+        // However busy the connection is, what is due comes to its turn.
+        let due = host.agent.deadline().unwrap();
+        assert!(eventually(|| kernel::now() > due));
+        let is_ready = async {
+            tokio::select! {
+                biased;
+                () = host.ready() => true,
+                () = async {} => false,
+            }
+        };
+        assert!(is_ready.await);
+        host.disconnected();
+        assert_eq!(host.agent.identified(), []);
+        assert!(host.agent.deadline().unwrap() > lease_ends, "only the lease");
+        host.stop();
     }
 }

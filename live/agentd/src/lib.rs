@@ -9,6 +9,8 @@ mod actuator;
 mod delay;
 mod host;
 mod outgoing;
+#[cfg(test)]
+mod rig;
 pub mod settings;
 
 use std::path::Path;
@@ -149,5 +151,118 @@ async fn once(settings: &Settings, config: Option<&Arc<ClientConfig>>, host: &mu
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use protocol::agent::{Command, Report};
+    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
+    use tokio::net::{TcpListener, TcpStream};
+    use units::Span;
+
+    use super::*;
+    use crate::rig::{Rig, commands};
+
+    /// The controller's end of a connection.
+    struct Controller {
+        lines: Lines<BufReader<ReadHalf<TcpStream>>>,
+        writer: WriteHalf<TcpStream>,
+    }
+
+    impl Controller {
+        async fn accept(listener: &TcpListener) -> Self {
+            let (stream, _) = listener.accept().await.unwrap();
+            let (reader, mut writer) = tokio::io::split(stream);
+            let mut reader = BufReader::new(reader);
+            let mut line = String::new();
+            while line != "\r\n" {
+                line.clear();
+                assert_ne!(reader.read_line(&mut line).await.unwrap(), 0, "no request");
+            }
+            let answer = format!(
+                "HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: {}\r\n\r\n",
+                wire::EXCHANGE
+            );
+            writer.write_all(answer.as_bytes()).await.unwrap();
+            let mut controller = Self { lines: Lines::new(reader, LINE), writer };
+            let first = controller.hear().await;
+            assert!(matches!(first, Some(Report::Hello { .. })), "{first:?}");
+            controller
+        }
+
+        /// The next report; `None` at the end of the connection.
+        async fn hear(&mut self) -> Option<Report> {
+            loop {
+                match self.lines.next().await {
+                    Ok(Some(Some(report))) => return Some(report),
+                    Ok(Some(None)) => {}
+                    Ok(None) | Err(wire::lines::LineError::Io(_)) => return None,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+        }
+
+        async fn tell(&mut self, commands: &Commands) {
+            let mut line = Vec::new();
+            wire::lines::append(commands, &mut line).unwrap();
+            self.writer.write_all(&line).await.unwrap();
+        }
+    }
+
+    async fn listening(rig: &Rig) -> (TcpListener, Settings) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let settings = rig.settings(&format!("http://{}", listener.local_addr().unwrap()));
+        (listener, settings)
+    }
+
+    #[tokio::test]
+    async fn a_lapse_ends_the_connection() {
+        let Some(rig) = Rig::new() else { return };
+        let (listener, settings) = listening(&rig).await;
+        let mut host = Host::start(&settings).unwrap();
+        let controller = async {
+            let mut controller = Controller::accept(&listener).await;
+            // It takes for granted what no agent has heard; then says all, to one that goes on.
+            controller.tell(&commands(1, false, vec![])).await;
+            controller.tell(&commands(2, true, vec![])).await;
+            controller.hear().await
+        };
+        tokio::select! {
+            why = once(&settings, None, &mut host) => {
+                assert_eq!(why, agent::Lapse::Ended.to_string());
+            }
+            heard = controller => panic!("it goes on: {heard:?}"),
+        }
+        host.stop();
+    }
+
+    #[tokio::test]
+    async fn what_one_connection_wished_for_no_other_is_told() {
+        let Some(rig) = Rig::new() else { return };
+        let (listener, settings) = listening(&rig).await;
+        let mut host = Host::start(&settings).unwrap();
+        let controller = async {
+            let mut controller = Controller::accept(&listener).await;
+            let sample = Command::Sample { every_ns: Span::from_millis(1) };
+            controller.tell(&commands(1, true, vec![sample])).await;
+            while !matches!(controller.hear().await.unwrap(), Report::Connections { .. }) {}
+            drop(controller);
+            let mut controller = Controller::accept(&listener).await;
+            for sequence in 2..7 {
+                // Samples would come in between.
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                controller.tell(&commands(sequence, false, vec![])).await;
+                let answer = controller.hear().await;
+                assert_eq!(answer, Some(Report::Applied { epoch: 1, sequence }));
+            }
+        };
+        tokio::select! {
+            () = converse(&settings, None, &mut host) => {}
+            () = controller => {}
+        }
+        host.stop();
     }
 }

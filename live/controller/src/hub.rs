@@ -16,7 +16,7 @@ use crate::settings::Bounds;
 pub struct Hub {
     events: mpsc::Sender<Event>,
     bounds: RwLock<Bounds>,
-    peers: AtomicU64,
+    channels: AtomicU64,
     connected: Mutex<Connected>,
     /// What is measured of the daemon.
     pub measures: Arc<Measures>,
@@ -50,7 +50,7 @@ impl Hub {
         Self {
             events,
             bounds: RwLock::new(bounds),
-            peers: AtomicU64::new(1),
+            channels: AtomicU64::new(1),
             connected: Mutex::default(),
             measures,
             epoch,
@@ -86,8 +86,8 @@ impl Hub {
     }
 
     /// A number that no connection had before.
-    pub fn peer(&self) -> ChannelId {
-        ChannelId(self.peers.fetch_add(1, Ordering::Relaxed))
+    pub fn channel(&self) -> ChannelId {
+        ChannelId(self.channels.fetch_add(1, Ordering::Relaxed))
     }
 
     /// What the daemon limits.

@@ -185,29 +185,29 @@ impl Owner {
         let start = Instant::now();
         let now = self.clock.now();
         match event {
-            Event::SwitchConnected(peer, outlet) => {
-                self.switches.insert(peer, outlet);
-                self.input(now, Input::SwitchConnected(peer));
+            Event::SwitchConnected(channel, outlet) => {
+                self.switches.insert(channel, outlet);
+                self.input(now, Input::SwitchConnected(channel));
             }
-            Event::SwitchBytes(peer, bytes) => {
-                if self.switches.contains_key(&peer) {
-                    self.input(now, Input::SwitchBytes(peer, &bytes));
+            Event::SwitchBytes(channel, bytes) => {
+                if self.switches.contains_key(&channel) {
+                    self.input(now, Input::SwitchBytes(channel, &bytes));
                 }
             }
-            Event::SwitchGone(peer) => {
-                if self.switches.remove(&peer).is_some() {
-                    self.input(now, Input::SwitchGone(peer));
+            Event::SwitchGone(channel) => {
+                if self.switches.remove(&channel).is_some() {
+                    self.input(now, Input::SwitchGone(channel));
                 }
             }
-            Event::AgentConnected(peer, identity, outlet) => {
-                self.agents.insert(peer, outlet);
-                self.input(now, Input::AgentConnected { channel: peer, identity: &identity });
+            Event::AgentConnected(channel, identity, outlet) => {
+                self.agents.insert(channel, outlet);
+                self.input(now, Input::AgentConnected { channel, identity: &identity });
             }
-            Event::Reported(peer, report) => {
-                if self.agents.contains_key(&peer)
-                    && let Some(refusal) = self.input(now, Input::Reported(peer, &report))
+            Event::Reported(channel, report) => {
+                if self.agents.contains_key(&channel)
+                    && let Some(refusal) = self.input(now, Input::Reported(channel, &report))
                 {
-                    tracing::debug!(peer = peer.0, %refusal, "report refused");
+                    tracing::debug!(channel = channel.0, %refusal, "report refused");
                 }
                 if matches!(report, Report::Congested { .. }) {
                     // A queue that fills doesn't wait for the others of its turn.
@@ -216,9 +216,9 @@ impl Owner {
                     tracing::debug!(target: "delay", decided_ns, "congestion answered");
                 }
             }
-            Event::AgentGone(peer) => {
-                if self.agents.remove(&peer).is_some() {
-                    self.input(now, Input::AgentGone(peer));
+            Event::AgentGone(channel) => {
+                if self.agents.remove(&channel).is_some() {
+                    self.input(now, Input::AgentGone(channel));
                 }
             }
             Event::Declared(application, declarations, answer) => {
@@ -287,28 +287,28 @@ impl Owner {
         let mut gone = Vec::new();
         for output in out.drain(..) {
             match output {
-                Output::Switch(peer, bytes) => {
-                    if self.switches.get(&peer).is_some_and(|outlet| !outlet.send(bytes)) {
-                        self.switches.remove(&peer);
-                        gone.push(Input::SwitchGone(peer));
+                Output::Switch(channel, bytes) => {
+                    if self.switches.get(&channel).is_some_and(|outlet| !outlet.send(bytes)) {
+                        self.switches.remove(&channel);
+                        gone.push(Input::SwitchGone(channel));
                     }
                 }
-                Output::CloseSwitch(peer, why) => {
-                    closing("switch", peer, &why);
-                    self.switches.remove(&peer);
+                Output::CloseSwitch(channel, why) => {
+                    closing("switch", channel, &why);
+                    self.switches.remove(&channel);
                 }
-                Output::Agent(peer, commands) => {
-                    let Some(outlet) = self.agents.get(&peer) else { continue };
+                Output::Agent(channel, commands) => {
+                    let Some(outlet) = self.agents.get(&channel) else { continue };
                     let mut line = Vec::new();
                     let sent = lines::append(&commands, &mut line).is_ok() && outlet.send(line);
                     if !sent {
-                        self.agents.remove(&peer);
-                        gone.push(Input::AgentGone(peer));
+                        self.agents.remove(&channel);
+                        gone.push(Input::AgentGone(channel));
                     }
                 }
-                Output::CloseAgent(peer, why) => {
-                    closing("agent", peer, &why);
-                    self.agents.remove(&peer);
+                Output::CloseAgent(channel, why) => {
+                    closing("agent", channel, &why);
+                    self.agents.remove(&channel);
                 }
             }
         }
@@ -341,6 +341,6 @@ async fn gather(events: &mut mpsc::Receiver<Event>, batch: &mut Vec<Event>) {
     }
 }
 
-fn closing(kind: &str, peer: ChannelId, why: &Closing) {
-    tracing::warn!(kind, peer = peer.0, reason = %why, "connection closed by the controller");
+fn closing(kind: &str, channel: ChannelId, why: &Closing) {
+    tracing::warn!(kind, channel = channel.0, reason = %why, "connection closed by the controller");
 }

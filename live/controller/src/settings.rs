@@ -312,7 +312,15 @@ fn read_control(value: &Value<'_>, control: &mut Config) -> Read<()> {
     })?;
     control.lease = fields
         .or("lease", control.lease, |v| between(v, Span::from_secs(1), Span::from_secs(3_600)))?;
-    control.sample = fields.or("sample", control.sample, span)?;
+    let lease = control.lease;
+    control.sample = fields.or("sample", control.sample, |v| {
+        let sample = span(v)?;
+        if sample > lease {
+            // What stands is told by samples.
+            return Err(v.error(format!("is longer than the lease, {lease}; sample more often")));
+        }
+        Ok(sample)
+    })?;
     control.probe = fields.or("probe", control.probe, span)?;
     control.grace = fields.or("grace", control.grace, span)?;
     fields.done()

@@ -49,10 +49,10 @@ async fn connection(
     if !admission.identify(identity) {
         return Err("too many connections of this switch".to_owned());
     }
-    let peer = hub.peer();
+    let channel = hub.channel();
     let (outlet, drain) = outlet();
     let (mut reader, writer) = tokio::io::split(stream);
-    if hub.tell(Event::SwitchConnected(peer, outlet)).await.is_err() {
+    if hub.tell(Event::SwitchConnected(channel, outlet)).await.is_err() {
         return Ok(());
     }
     let receive = async {
@@ -64,7 +64,7 @@ async fn connection(
                 Err(error) => return Err(error.to_string()),
             };
             let bytes = chunk.get(..read).unwrap_or_default().to_vec();
-            if hub.tell(Event::SwitchBytes(peer, bytes)).await.is_err() {
+            if hub.tell(Event::SwitchBytes(channel, bytes)).await.is_err() {
                 return Ok(());
             }
         }
@@ -75,6 +75,6 @@ async fn connection(
         () = hub.stopped() => Ok(()),
     };
     // There may be no machine any more to tell.
-    let _ = hub.tell(Event::SwitchGone(peer)).await;
+    let _ = hub.tell(Event::SwitchGone(channel)).await;
     ended
 }

@@ -326,6 +326,12 @@ fn sockets_of_either_family_are_known_by_what_their_packets_say() {
         let rate = Rate::from_mbps(40);
         pacer.renew(now(), lease(LONG)).unwrap();
         pacer.pace(&connection, Some(rate)).unwrap();
+        // Exactly, as the headers of the families differ by less than a goodput can tell.
+        let second = Span::from_secs(1);
+        let octets = rate.bytes_in(second).get() * segment / 1500;
+        let told = Some(Rate::of(Bytes::new(octets), second));
+        let held = settled(|| statistics(&pacer, &connection).pacing, |held| *held == told);
+        assert_eq!(held, told, "{connection:?}");
         stream.settles(rate.fraction(segment, 1500), 3);
         pacer.pace(&connection, None).unwrap();
         stream.exceeds(FAST);

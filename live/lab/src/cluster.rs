@@ -2,7 +2,8 @@
 //! governs: their folder, their start, and the wait until they work together.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
@@ -10,6 +11,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use model::NodeId;
+use serde_json::Value;
 
 use crate::cgroup::TRAFFIC;
 use crate::daemons::tail;
@@ -132,6 +134,12 @@ impl<'a> Cluster<'a> {
         Inside::enter(&self.lab.namespace(self.master))
     }
 
+    /// Asks a web server at the master for JSON; `None` where it has no answer yet.
+    pub(crate) fn ask_master(&self, port: u16, path: &str) -> Result<Option<Value>, Error> {
+        let _inside = self.enter_master()?;
+        Ok(ask(self.lab.blueprint.address(self.master), port, path).ok())
+    }
+
     /// Starts one of the commands at a host, which runs as long as the lab.
     pub(crate) fn start(&mut self, host: NodeId, command: &[&str]) -> Result<(), Error> {
         let process = self.spawn(host, command)?;
@@ -201,6 +209,18 @@ impl<'a> Cluster<'a> {
             sleep(LOOK);
         }
     }
+}
+
+/// Asks a server of HTTP for JSON.
+fn ask(address: Ipv4Addr, port: u16, path: &str) -> io::Result<Value> {
+    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((address, port)), ANSWER)?;
+    stream.set_read_timeout(Some(ANSWER))?;
+    // Version 1.0: the answer ends with the connection, in one piece.
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    Ok(serde_json::from_str(body)?)
 }
 
 /// Those of the hosts that store and compute.

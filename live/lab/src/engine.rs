@@ -4,7 +4,7 @@ use model::NodeId;
 
 use crate::cluster::Cluster;
 use crate::place::Parts;
-use crate::{Engine, Error, Lab, hadoop, storm};
+use crate::{Engine, Error, Lab, flink, hadoop, spark, storm};
 
 impl Lab {
     /// Starts an engine, which the daemons govern that were started before. `tell` hears how far it is.
@@ -28,7 +28,9 @@ impl Lab {
         self.journal.write()?;
         let mut cluster = Cluster::new(self, parts)?;
         match engine {
+            Engine::Flink => flink::start(&mut cluster, tell),
             Engine::Hadoop => hadoop::start(&mut cluster, tell),
+            Engine::Spark => spark::start(&mut cluster, tell),
             Engine::Storm => storm::start(&mut cluster, tell),
         }
     }

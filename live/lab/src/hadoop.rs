@@ -2,13 +2,10 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
-
-use serde_json::Value;
+use std::io;
 
 use crate::Error;
-use crate::cluster::{ANSWER, Cluster, Progress};
+use crate::cluster::{Cluster, Progress};
 use crate::place::HOST;
 
 /// All of Hadoop's commands in one script.
@@ -63,14 +60,13 @@ fn lay(cluster: &Cluster<'_>) -> io::Result<()> {
 
 /// What the masters say; who doesn't answer yet knows nobody.
 fn health(cluster: &Cluster<'_>) -> Result<Progress, Error> {
-    let _inside = cluster.enter_master()?;
-    let address = cluster.lab.blueprint.address(cluster.master);
     let state = "/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState";
-    let state = get(address, HDFS, state).unwrap_or_default();
+    let state = cluster.ask_master(HDFS, state)?.unwrap_or_default();
     let state = &state["beans"][0];
     let is_writable = state["FSState"] == "Operational";
     let data = state["NumLiveDataNodes"].as_u64().unwrap_or_default();
-    let nodes = get(address, YARN, "/ws/v1/cluster/nodes?states=RUNNING").unwrap_or_default();
+    let nodes =
+        cluster.ask_master(YARN, "/ws/v1/cluster/nodes?states=RUNNING")?.unwrap_or_default();
     let nodes = nodes["nodes"]["node"].as_array().map_or(0, |nodes| nodes.len() as u64);
     let all = cluster.workers.len() as u64;
     let lock = if is_writable { "" } else { ", safe mode" };
@@ -78,18 +74,6 @@ fn health(cluster: &Cluster<'_>) -> Result<Progress, Error> {
         words: format!("{data} of {all} DataNodes{lock}, {nodes} of {all} NodeManagers"),
         is_whole: is_writable && data == all && nodes == all,
     })
-}
-
-/// Asks a server of Hadoop for JSON.
-fn get(address: Ipv4Addr, port: u16, path: &str) -> io::Result<Value> {
-    let mut stream = TcpStream::connect_timeout(&SocketAddr::from((address, port)), ANSWER)?;
-    stream.set_read_timeout(Some(ANSWER))?;
-    // Version 1.0: the answer ends with the connection, in one piece.
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\nAccept: application/json\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
-    Ok(serde_json::from_str(body)?)
 }
 
 type Properties = Vec<(&'static str, String)>;
@@ -125,7 +109,13 @@ fn sites(
         ("yarn.nodemanager.log-dirs", format!("{folder}/logs/${{env.{HOST}}}-containers")),
         ("yarn.nodemanager.aux-services", own("mapreduce_shuffle")),
         ("yarn.nodemanager.env-whitelist", format!("JAVA_HOME,HADOOP_CONF_DIR,{HOST}")),
-        ("yarn.nodemanager.resource.memory-mb", own("1536")),
+        ("yarn.nodemanager.resource.memory-mb", own("3072")),
+        // Containers start when they can, not a second later.
+        ("yarn.resourcemanager.nodemanagers.heartbeat-interval-ms", own("250")),
+        // One of each at every worker, for tasks that ask for it: of a job's that do, no two share a worker.
+        ("yarn.resource-types", own("seat-1,seat-2")),
+        ("yarn.nodemanager.resource-type.seat-1", own("1")),
+        ("yarn.nodemanager.resource-type.seat-2", own("1")),
         ("yarn.nodemanager.vmem-check-enabled", own("false")),
         ("yarn.nodemanager.pmem-check-enabled", own("false")),
         // A disk that is filled by others is no reason to refuse work.
@@ -139,6 +129,11 @@ fn sites(
     let scheduler = vec![
         ("yarn.scheduler.capacity.root.queues", own("default")),
         ("yarn.scheduler.capacity.root.default.capacity", own("100")),
+        // It looks at seats, not at memory alone.
+        (
+            "yarn.scheduler.capacity.resource-calculator",
+            own("org.apache.hadoop.yarn.util.resource.DominantResourceCalculator"),
+        ),
         // Masters of several jobs at once.
         ("yarn.scheduler.capacity.maximum-am-resource-percent", own("0.5")),
         // One container a heartbeat: tasks spread over the hosts.
@@ -149,6 +144,8 @@ fn sites(
         ("mapreduce.application.classpath", classes),
         ("yarn.app.mapreduce.am.resource.mb", own("512")),
         ("yarn.app.mapreduce.am.command-opts", format!("-Xmx256m {java}")),
+        ("yarn.app.mapreduce.am.scheduler.heartbeat.interval-ms", own("250")),
+        ("mapreduce.client.completion.pollinterval", own("500")),
         ("mapreduce.map.memory.mb", own("512")),
         ("mapreduce.map.java.opts", task.clone()),
         ("mapreduce.reduce.memory.mb", own("512")),

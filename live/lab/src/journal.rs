@@ -30,8 +30,12 @@ pub enum Phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Engine {
+    /// Flink: with the plug-in that declares its jobs.
+    Flink,
     /// Hadoop: HDFS, YARN and MapReduce, with the plug-in that declares its jobs.
     Hadoop,
+    /// Spark: a standalone cluster, with the plug-in that declares its shuffles.
+    Spark,
     /// Storm: with the plug-in that pins and declares its topologies.
     Storm,
 }

@@ -191,11 +191,12 @@ mod tests {
                     let length = text.len();
                     let answer =
                         format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n{text}");
-                    // A client that has gone asks again.
-                    let _ = reader.get_mut().write_all(answer.as_bytes());
+                    // Before the answer: who has it may look at once.
                     if !said.is_empty() && heard.send((first, said)).is_err() {
                         return;
                     }
+                    // A client that has gone asks again.
+                    let _ = reader.get_mut().write_all(answer.as_bytes());
                 }
             }
         });

@@ -83,6 +83,10 @@ fn configuration(folder: &Path, master: &str, controller: &str) -> Value {
         "nimbus.task.launch.secs": 900,
         "supervisor.worker.start.timeout.secs": 900,
         "supervisor.worker.timeout.secs": 300,
+        // What is asked for begins when it can, not up to ten seconds later.
+        "nimbus.monitor.freq.secs": 2,
+        "supervisor.monitor.frequency.secs": 1,
+        "task.refresh.poll.secs": 2,
         "worker.childopts": format!("-Xmx256m {java}"),
         "topology.worker.logwriter.childopts": format!("-Xmx16m {java}"),
         "watermaster.controller": controller,

@@ -337,11 +337,10 @@ impl Answers<'_> {
         Some(format!("switch {name} has confirmed nothing for {seconds} s: its entries have ended"))
     }
 
-    /// Whether an agent that samples has sampled a flow's connection lately, or has had no time to.
+    /// Whether an agent that samples has sampled a flow's connection lately before its last sample.
     fn is_seen(&self, agent: &Agent, flow: &Flow) -> bool {
-        let patience = self.context.patience();
-        let is_old = |at: Time| self.now.since(at) > patience;
-        !agent.samples() || !is_old(flow.since) || flow.reported.is_some_and(|at| !is_old(at))
+        let seen = |at: Time| agent.sampled_at.since(at) <= self.context.patience();
+        !agent.samples() || flow.reported.is_some_and(seen)
     }
 
     /// Why what an agent confirmed may not stand.
@@ -753,6 +752,9 @@ impl Answers<'_> {
             return format!("nobody: agent {name} failed: {reason}");
         }
         if !self.is_seen(agent, flow) {
+            if agent.sampled_at.since(flow.since) <= self.context.patience() {
+                return format!("nobody yet: agent {name} has not seen its connection");
+            }
             return format!(
                 "nobody: agent {name} has a limit for it, but sees no such connection: declare the right \
                  ports, or run its process in the agent's control group"

@@ -229,6 +229,10 @@ impl Controller {
         let mut pairs: BTreeMap<(NodeId, NodeId), Sum> = BTreeMap::new();
         let mut refused = None;
         for report in reports {
+            // Loopback, a container, another network: no host of ours has the address.
+            if self.view.host_at(report.connection.source.ip()).is_none() {
+                continue;
+            }
             if let Err(refusal) = self.check_own(channel, &report.connection) {
                 let host = report.connection.source.ip();
                 let what = match refusal.field {
@@ -267,7 +271,7 @@ impl Controller {
                 self.desired.note_carrier(&self.context, ends, report, before, most);
             }
         }
-        self.agents.note_sample(channel, sampled);
+        self.agents.note_sample(&self.context, channel, sampled);
         self.part_silent();
         self.tell_flows(sampled, &flows);
         self.tell_pairs(sampled, &pairs);

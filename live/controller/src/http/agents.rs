@@ -64,10 +64,10 @@ pub async fn exchange(
 }
 
 async fn converse(upgraded: Upgraded, agent: &str, hub: &Hub) -> Result<(), String> {
-    let peer = hub.peer();
+    let channel = hub.channel();
     let (outlet, drain) = outlet();
     let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
-    if hub.tell(Event::AgentConnected(peer, agent.to_owned(), outlet)).await.is_err() {
+    if hub.tell(Event::AgentConnected(channel, agent.to_owned(), outlet)).await.is_err() {
         return Ok(());
     }
     let receive = async {
@@ -79,7 +79,7 @@ async fn converse(upgraded: Upgraded, agent: &str, hub: &Hub) -> Result<(), Stri
                 None => return Err("the agent closed it".to_owned()),
                 Some(None) => {}
                 Some(Some(report)) => {
-                    if hub.tell(Event::Reported(peer, report)).await.is_err() {
+                    if hub.tell(Event::Reported(channel, report)).await.is_err() {
                         return Ok(());
                     }
                 }
@@ -91,6 +91,6 @@ async fn converse(upgraded: Upgraded, agent: &str, hub: &Hub) -> Result<(), Stri
         sent = drain.run(writer) => sent.map_err(|error| error.to_string()),
     };
     // There may be no machine any more to tell.
-    let _ = hub.tell(Event::AgentGone(peer)).await;
+    let _ = hub.tell(Event::AgentGone(channel)).await;
     ended
 }

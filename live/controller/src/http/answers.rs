@@ -72,6 +72,7 @@ pub fn may_act(admission: &Admission, role: Role, name: &str) -> Result<(), Wron
         None => Ok(()),
         Some(identity) if identity.role == role && identity.name == name => Ok(()),
         Some(identity) => {
+            tracing::warn!(%identity, asked = %format_args!("{role} {name}"), "refused");
             let reason = format!("you are {identity}; show a certificate of {role} {name}");
             Err(Wrong::new(StatusCode::FORBIDDEN, role.name(), reason))
         }

@@ -1,8 +1,6 @@
 package io.watermaster.examples;
 
-import java.util.ArrayDeque;
 import java.util.Map;
-import java.util.Queue;
 import org.apache.storm.task.OutputCollector;
 import org.apache.storm.task.TopologyContext;
 import org.apache.storm.topology.OutputFieldsDeclarer;
@@ -11,20 +9,14 @@ import org.apache.storm.tuple.Fields;
 import org.apache.storm.tuple.Tuple;
 import org.apache.storm.tuple.Values;
 
-/**
- * Combines each tuple of one stream with the most up-to-date one of the other (section VI-A): it waits until the other
- * has come to its time, so that none older can follow.
- */
+/** Combines the tuples of two streams, see {@link Join}. */
 final class Combiner extends BaseRichBolt {
     private static final long serialVersionUID = 1;
 
     private final String driving;
     private final byte[] payload;
     private transient OutputCollector out;
-    /** Births of tuples of the driving stream that wait. */
-    private transient Queue<Long> waiting;
-    /** The birth of the last tuple of the other stream. */
-    private transient long reached;
+    private transient Join join;
 
     /** Emits a tuple of so many octets for each of the component {@code driving}. */
     Combiner(String driving, int size) {
@@ -40,20 +32,12 @@ final class Combiner extends BaseRichBolt {
     @Override
     public void prepare(Map<String, Object> configuration, TopologyContext context, OutputCollector collector) {
         out = collector;
-        waiting = new ArrayDeque<>();
-        reached = Long.MIN_VALUE;
+        join = new Join();
     }
 
     @Override
     public void execute(Tuple tuple) {
-        long birth = tuple.getLongByField("birth");
-        if (tuple.getSourceComponent().equals(driving)) {
-            waiting.add(birth);
-        } else {
-            reached = birth;
-        }
-        while (!waiting.isEmpty() && waiting.peek() <= reached) {
-            out.emit(new Values(waiting.remove(), payload));
-        }
+        join.take(tuple.getSourceComponent().equals(driving), tuple.getLongByField("birth"),
+                birth -> out.emit(new Values(birth, payload)));
     }
 }

@@ -3,13 +3,10 @@ package io.watermaster.examples;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import java.lang.reflect.Proxy;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Locale;
 import java.util.Map;
 import java.util.function.BiFunction;
-import java.util.stream.LongStream;
 import org.apache.storm.task.IOutputCollector;
 import org.apache.storm.task.OutputCollector;
 import org.apache.storm.tuple.Tuple;
@@ -51,22 +48,5 @@ class BoltsTest {
         combiner.execute(tuple("truck", 12));
         combiner.execute(tuple("truck", 13));
         assertEquals(List.of(10L, 12L), emitted);
-    }
-
-    @Test
-    void aLineHasWhatCameSinceTheLast() {
-        Locale before = Locale.getDefault();
-        Locale.setDefault(Locale.GERMANY);
-        try {
-            List<Long> hundred = LongStream.rangeClosed(1, 100).map(ms -> ms * 1_000_000).boxed().toList();
-            assertEquals("{\"time_s\": 12.500000, \"tuples\": 100, \"throughput_tps\": 50.000000,"
-                    + " \"latency_mean_s\": 0.050500, \"latency_p99_s\": 0.099000}",
-                    Sink.line(Duration.ofMillis(12_500), Duration.ofSeconds(2), hundred));
-            assertEquals("{\"time_s\": 5.000000, \"tuples\": 0, \"throughput_tps\": 0.000000,"
-                    + " \"latency_mean_s\": null, \"latency_p99_s\": null}",
-                    Sink.line(Duration.ofSeconds(5), Duration.ofSeconds(5), List.of()));
-        } finally {
-            Locale.setDefault(before);
-        }
     }
 }

@@ -1,0 +1,2 @@
+/** Applications for a real Spark, which measure themselves. */
+package io.watermaster.examples;
