@@ -777,6 +777,63 @@ fn a_policy_is_changed_while_flows_run() {
     assert!(rig.agents[&agent].paced.is_empty());
 }
 
+/// A request service with a latency before a sort of weight 1.
+fn under_objectives() -> Box<dyn policy::Policy + Send> {
+    let objective = |name: &str, policy, aim| {
+        let (applications, policy) = (vec![format!("{name}-*")], policy::find(policy).unwrap());
+        let (name, parameters) = (name.into(), policy::Parameters::default());
+        policy::Objective { name, applications, policy, parameters, aim }
+    };
+    let most = policy::Share::from_ppm(500_000).unwrap();
+    let latency = policy::Aim::Latency { target: Span::from_millis(100), most };
+    let objectives =
+        vec![objective("web", "tcp", latency), objective("sort", "srb", policy::Aim::Weight(1))];
+    let parameters = policy::Parameters::default().under(objectives);
+    policy::by_name("arbiter", &parameters).unwrap()
+}
+
+/// Who yields to whom is in the explanation of each flow; a policy that comes later learns whose jobs
+/// there are already.
+#[test]
+fn an_explanation_names_the_objective_and_who_yields() {
+    let mut rig = rig("tcp");
+    let agent = rig.agent("left", &[0, 1, 2]);
+    for (application, job, from, bytes) in
+        [("sort-1", "large", 0, Some(500_000_000)), ("web-1", "answer", 1, Some(250_000))]
+    {
+        rig.start(application, job);
+        rig.flow(application, job, 1, connection(from, 3 + from, 1), bytes).unwrap();
+    }
+    assert_eq!(rig.why("sort-1", "large", 1).objective, None, "tcp knows none");
+    let policy = Some(("arbiter".into(), under_objectives()));
+    rig.controller.reconfigure(rig.now, Change { policy, ..Change::default() });
+    let mut out = Vec::new();
+    rig.controller.decide(&mut out);
+    rig.carry(out);
+    rig.pass(Span::ZERO);
+    // 250 kB within 100 ms are 20 Mbit/s; a quarter of that is head-room, and headers are counted.
+    let objective = rig.why("sort-1", "large", 1).objective.unwrap();
+    assert_eq!((&*objective.name, &*objective.aim), ("sort", "weight 1"));
+    let [shared] = &objective.shared[..] else { panic!("{objective:?}") };
+    assert_eq!(shared.link, "s0 -> s1");
+    let [web, sort] = &shared.parts[..] else { panic!("{shared:?}") };
+    assert_eq!((&*web.objective, &*web.aim, web.yields), ("web", "latency 100 ms", false));
+    assert_eq!((&*sort.objective, sort.yields), ("sort", true));
+    assert!((Rate::from_mbps(25)..Rate::from_mbps(27)).contains(&web.wants_bps), "{web:?}");
+    assert!(web.given_bps >= web.wants_bps, "{web:?}");
+    assert_eq!(sort.wants_bps, Rate::from_mbps(100));
+    assert_eq!(web.given_bps + sort.given_bps, Rate::from_mbps(100));
+    let held = rig.agents[&agent].paced[&connection(0, 3, 1)];
+    assert!(held <= sort.given_bps && held >= sort.given_bps.fraction(9, 10), "{held}");
+    let other = rig.why("web-1", "answer", 1).objective.unwrap();
+    assert_eq!((&*other.name, &other.shared), ("web", &objective.shared));
+    // The answer is there, and a while later the sort has the link for itself.
+    rig.declare("web-1", Declaration::JobComplete { job: "answer".into() }).unwrap();
+    rig.pass(SECOND * 30);
+    let objective = rig.why("sort-1", "large", 1).objective.unwrap();
+    assert_eq!((&*objective.name, &*objective.shared), ("sort", &[][..]));
+}
+
 /// Several flows over one connection: the sum of their rates.
 #[test]
 fn a_connection_of_several_flows_gets_their_sum() {

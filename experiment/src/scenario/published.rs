@@ -102,8 +102,7 @@ pub(super) fn applies(published: &Published, figures: &[Figure], document: &Docu
     key.and_then(|key| document.setting(key)).is_some_and(|here| here == *at)
 }
 
-/// The name of a metric that exists.
-/// The name of a metric, of all or of one of the applications.
+/// The name of a metric that exists, of all or of one of the applications.
 pub(super) fn metric_name(
     value: &Value<'_>,
     applications: &[&str],

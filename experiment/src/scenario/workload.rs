@@ -311,8 +311,8 @@ impl Workload {
     /// A trace that can't be read; parameters that don't go together.
     pub fn prepare(&self, network: &Network, seed: u64) -> Result<Traffic, DocumentError> {
         let parts = (0u32..).zip(&self.0).map(|(number, part)| {
-            // Each draws for itself.
-            let source = part.prepare(network, seed.wrapping_add(number.into()))?;
+            // Each draws for itself, also where seeds follow each other.
+            let source = part.prepare(network, seed ^ (u64::from(number) << 32))?;
             let application = part.application.as_deref().map(Arc::from);
             Ok(Moving { application, first: JobId(number * JOBS), source })
         });

@@ -2,8 +2,7 @@
 
 use alloc::vec::Vec;
 
-use model::FlowId;
-use model::{LinkId, Network, NodeId, StreamSample};
+use model::{FlowId, LinkId, Network, NodeId, StreamSample};
 use units::{Bytes, Rate, Span, Time};
 
 /// What waits of a stream is to be gone in so long.
@@ -67,10 +66,11 @@ impl Flow {
         }
     }
 
-    /// Takes the way that the network has for it now.
-    pub(super) fn route(&mut self, network: &Network, id: FlowId) {
-        self.path.clear();
-        network.path(self.ends.0, self.ends.1, u64::from(id.0), &mut self.path);
+    /// The way that the network has for it now.
+    pub(super) fn way(&self, network: &Network, id: FlowId) -> Vec<LinkId> {
+        let mut path = Vec::new();
+        network.path(self.ends.0, self.ends.1, u64::from(id.0), &mut path);
+        path
     }
 
     /// So much was delivered since it began.

@@ -200,7 +200,8 @@ impl Arbiter {
         self.review = Some(self.review.map_or(time, |review| review.min(time)));
     }
 
-    fn declare(&mut self, now: Time, network: &Network, declared: &Declared) {
+    /// Takes in what an application declares; the objective that it is under is to hear it too.
+    fn declare(&mut self, now: Time, network: &Network, declared: &Declared) -> Option<usize> {
         let job = match declared {
             Declared::JobStart { job, application } => {
                 let named = self.objectives.iter().position(|own| own.names(application));
@@ -212,24 +213,25 @@ impl Arbiter {
                 self.roster.start(*job, || Member { room, deadline });
                 job
             }
-            Declared::Streams(samples) => return self.sample(now, samples, Declared::Streams),
+            Declared::Streams(samples) => {
+                self.sample(now, samples, Declared::Streams);
+                return None;
+            }
             Declared::JobComplete { job }
             | Declared::TaskHost { job, .. }
             | Declared::Size { job, .. }
             | Declared::FlowRequest { job, .. }
             | Declared::FlowComplete { job, .. } => job,
-            Declared::Gather(_) => return,
+            // Policies of requests are under no objective.
+            Declared::Gather(_) => return None,
         };
-        let Some(&Member { room, .. }) = self.roster.get_mut(*job).map(|entry| &entry.record)
-        else {
-            return;
-        };
+        let room = self.roster.get_mut(*job)?.record.room;
         match *declared {
             Declared::FlowRequest { job, flow, src, dst, size } => {
                 if let Some(entry) = self.roster.enter(network, job, flow, (src, dst)) {
                     let deadline = entry.record.deadline;
                     let mut record = Flow::new(now, room, (src, dst), size, deadline);
-                    record.route(network, flow);
+                    record.path = record.way(network, flow);
                     self.enter(now, flow, record);
                 }
             }
@@ -248,7 +250,7 @@ impl Arbiter {
             }
             _ => {}
         }
-        self.rooms[room].observe(now, &declared.clone().into());
+        Some(room)
     }
 
     fn enter(&mut self, now: Time, id: FlowId, flow: Flow) {
@@ -256,7 +258,7 @@ impl Arbiter {
         let room = &mut self.rooms[flow.room];
         room.flows.insert(id);
         room.is_moved = true;
-        if room.class > 0 {
+        if self.priorities && room.class > 0 {
             self.fresh.push(id);
         }
         self.due = Some(now);
@@ -334,7 +336,8 @@ impl Arbiter {
         }
     }
 
-    fn measure(&mut self, now: Time, network: &Network, measured: &Measured) {
+    /// Takes in what was measured; whether every objective is to hear it as it is.
+    fn measure(&mut self, now: Time, network: &Network, measured: &Measured) -> bool {
         match measured {
             Measured::Streams(samples) => self.sample(now, samples, Measured::Streams),
             Measured::Delivered(flows) => {
@@ -367,26 +370,27 @@ impl Arbiter {
                 }
                 for room in &mut self.rooms {
                     room.follow(network, *link);
-                    room.observe(now, &measured.clone().into());
                     room.is_moved = true;
                 }
                 self.due = Some(now);
+                return true;
             }
-            _ => {
-                for room in &mut self.rooms {
-                    room.observe(now, &measured.clone().into());
-                }
-            }
+            _ => return true,
         }
+        false
     }
 
+    /// Moves a flow to the way that the network has for it now.
     fn reroute(&mut self, now: Time, network: &Network, id: FlowId) {
         let Some(mut flow) = self.flows.remove(id) else {
             return;
         };
-        self.stake(now, &flow, false);
-        flow.route(network, id);
-        self.stake(now, &flow, true);
+        let path = flow.way(network, id);
+        if path != flow.path {
+            self.stake(now, &flow, false);
+            flow.path = path;
+            self.stake(now, &flow, true);
+        }
         self.flows.insert(id, flow);
     }
 
@@ -580,7 +584,7 @@ impl Arbiter {
             .collect();
         let rates = if is_shared.contains(&true) {
             let (capacities, paths) = self.lay_out(network, number, &flows);
-            rates(&capacities, &paths, &flows, |rate| self.framed(rate))
+            rates(capacities, &paths, &flows, |rate| self.framed(rate))
         } else {
             Vec::new()
         };
@@ -618,7 +622,7 @@ impl Arbiter {
     }
 
     /// The links of flows, numbered from 0, with what the objective has of each, and the paths over
-    /// them.
+    /// them. At the end of each path is a link of the flow's own, numbered after the others.
     fn lay_out(
         &self,
         network: &Network,
@@ -637,49 +641,41 @@ impl Arbiter {
                 position(capacities.len() - 1)
             }))
         };
-        let paths = flows.iter().map(|flow| flow.path.iter().map(&mut place).collect()).collect();
+        let paths = flows.iter().map(|flow| flow.path.iter().map(&mut place).collect());
+        let mut paths: Vec<Vec<LinkId>> = paths.collect();
+        for (path, own) in paths.iter_mut().zip(position(capacities.len())..) {
+            path.push(LinkId(own));
+        }
         (capacities, paths)
     }
 }
 
 /// What each flow may have: max-min fairly no more than its own policy says and than it could use, and what
-/// is left then no more than its own policy says.
+/// is left then no more than its own policy says. Each path ends with a link of the flow's own.
 fn rates(
-    capacities: &[Rate],
+    mut capacities: Vec<Rate>,
     paths: &[Vec<LinkId>],
     flows: &[&Flow],
     framed: impl Fn(Rate) -> u64,
 ) -> Vec<Rate> {
-    let own = |flow: &Flow| flow.limit.unwrap_or(Rate::MAX);
-    let wanted = |flow: &Flow| own(flow).min(Rate::from_bps(framed(flow.demand())));
-    let firsts = capped(capacities, paths, flows.iter().map(|flow| wanted(flow)));
-    let mut lefts = capacities.to_vec();
-    for (path, rate) in paths.iter().zip(&firsts) {
-        for link in path {
-            lefts[link.index()] = lefts[link.index()] - *rate;
-        }
-    }
-    let room = flows.iter().zip(&firsts).map(|(flow, rate)| own(flow) - *rate);
-    let seconds = capped(&lefts, paths, room);
-    firsts.iter().zip(seconds).map(|(first, second)| *first + second).collect()
-}
-
-/// Max-min fair rates of flows, none above its cap: that is a link for itself alone.
-fn capped(
-    capacities: &[Rate],
-    paths: &[Vec<LinkId>],
-    caps: impl Iterator<Item = Rate>,
-) -> Vec<Rate> {
-    let mut capacities = capacities.to_vec();
-    let mut paths = paths.to_vec();
-    for (path, cap) in paths.iter_mut().zip(caps) {
-        if cap < Rate::MAX {
-            path.push(LinkId(position(capacities.len())));
-            capacities.push(cap);
-        }
-    }
     let paths: Vec<&[LinkId]> = paths.iter().map(Vec::as_slice).collect();
-    max_min(&capacities, &paths)
+    let most = |flow: &Flow| flow.limit.unwrap_or(Rate::MAX);
+    let wanted = |flow: &&Flow| most(flow).min(Rate::from_bps(framed(flow.demand())));
+    capacities.extend(flows.iter().map(wanted));
+    let mut rates = max_min(&capacities, &paths);
+    for ((path, rate), flow) in paths.iter().zip(&rates).zip(flows) {
+        for link in *path {
+            capacities[link.index()] = capacities[link.index()] - *rate;
+        }
+        if let Some(own) = path.last() {
+            capacities[own.index()] = most(flow) - *rate;
+        }
+    }
+    let more = max_min(&capacities, &paths);
+    for (rate, more) in rates.iter_mut().zip(more) {
+        *rate = *rate + more;
+    }
+    rates
 }
 
 impl Policy for Arbiter {
@@ -688,8 +684,18 @@ impl Policy for Arbiter {
             room.cover(network);
         }
         match observation {
-            Observation::Declared(declared) => self.declare(now, network, declared),
-            Observation::Measured(measured) => self.measure(now, network, measured),
+            Observation::Declared(declared) => {
+                if let Some(room) = self.declare(now, network, declared) {
+                    self.rooms[room].observe(now, observation);
+                }
+            }
+            Observation::Measured(measured) => {
+                if self.measure(now, network, measured) {
+                    for room in &mut self.rooms {
+                        room.observe(now, observation);
+                    }
+                }
+            }
             Observation::Tick => self.ticked = true,
         }
     }

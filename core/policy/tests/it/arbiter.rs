@@ -499,4 +499,41 @@ proptest! {
             prop_assert!(sum >= part * SLACK - 200_000.0, "{sum} of {part}");
         }
     }
+
+    /// Neither do they delay what a latency or a deadline needs, whatever weight they have.
+    #[test]
+    fn no_flood_delays_what_is_due(
+        (aim, bytes, within) in prop_oneof![
+            (5_000..40_000u64).prop_map(|bytes| (latency(100), bytes, Span::from_millis(100))),
+            (100_000..4_000_000u64).prop_map(|bytes| (deadline(10), bytes, Span::from_secs(10))),
+        ],
+        weight in 1..=Aim::MOST,
+        flood in 1..120u32,
+        policies in (0..3usize, 0..3usize),
+        comes_first in any::<bool>(),
+    ) {
+        let (network, left, right) = racks();
+        let policy = |choice: usize| ["tcp", "fair", "srb"][choice];
+        let objectives = vec![
+            objective("own", policy(policies.0), aim),
+            objective("flood", policy(policies.1), Aim::Weight(weight)),
+        ];
+        let mut bench = Bench::new(network, objectives);
+        bench.settle(Time::ZERO, job_of("flood", 1));
+        let floods = (1..=flood).map(|flow| {
+            request(1, flow, left[flow as usize % 3], right[flow as usize / 3 % 3], 1 << 40)
+        });
+        let (before, after) = floods.partition::<Vec<_>, _>(|_| comes_first);
+        for request in before {
+            bench.settle(Time::ZERO, request);
+        }
+        bench.settle(Time::ZERO, job_of("own", 0));
+        bench.settle(Time::ZERO, request(0, 0, left[0], right[0], bytes));
+        for request in after {
+            bench.settle(Time::ZERO, request);
+        }
+        let needed = Rate::of(Bytes::new(bytes), within).as_bps();
+        let has = bench.sum([0]);
+        prop_assert!(has >= needed, "{has} of {needed}");
+    }
 }
