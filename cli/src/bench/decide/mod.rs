@@ -59,7 +59,7 @@ struct Case {
 /// Decides once; returns the time that it took, µs.
 type Decision = Box<dyn FnMut() -> f64>;
 
-const CASES: [Case; 13] = [
+const CASES: [Case; 14] = [
     Case { name: "app-aware-10000-flows", goal_us: Some(1000.0), make: app_aware::published },
     Case { name: "app-aware-fast-10000-flows", goal_us: Some(1000.0), make: app_aware::fast },
     Case { name: "sdtcp-1500-flows", goal_us: Some(5.0), make: windows::sdtcp },
@@ -70,6 +70,7 @@ const CASES: [Case; 13] = [
     Case { name: "asy-4096-hosts", goal_us: Some(5000.0), make: matrix::asy },
     Case { name: "smsf-10000-flows", goal_us: None, make: orders::smsf },
     Case { name: "fair-10000-flows", goal_us: None, make: orders::fair },
+    Case { name: "arbiter-10000-flows", goal_us: None, make: orders::arbiter },
     Case { name: "control-smsf-10000-flows", goal_us: Some(5000.0), make: control::smsf },
     Case { name: "control-app-aware-10000-flows", goal_us: Some(5000.0), make: control::app_aware },
     Case { name: "control-1000-packets-in", goal_us: None, make: control::packets },

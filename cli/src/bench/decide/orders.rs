@@ -2,6 +2,7 @@
 //! of 200 jobs between 1,000 hosts.
 
 use model::{Declared, FlowId, JobId};
+use policy::{Aim, Objective, Parameters, Share};
 use units::{Bytes, Rate, Span};
 
 use super::{Bench, Decision, Dice, timed_us};
@@ -10,6 +11,7 @@ use crate::failure::Failure;
 const HOSTS: u32 = 1000;
 const JOBS: u32 = 200;
 const FLOWS: u32 = 10_000;
+const APPLICATIONS: [&str; 4] = ["web", "report", "sort", "backup"];
 
 pub(super) fn smsf() -> Result<Decision, Failure> {
     case("smsf")
@@ -19,16 +21,38 @@ pub(super) fn fair() -> Result<Decision, Failure> {
     case("fair")
 }
 
+/// Four objectives, whose policies decide nothing: what the arbiter itself takes.
+pub(super) fn arbiter() -> Result<Decision, Failure> {
+    let most = Share::literal(500_000);
+    let aims = [
+        Aim::Latency { target: Span::from_millis(100), most },
+        Aim::Deadline { within: Span::from_secs(100), most },
+        Aim::Weight(3),
+        Aim::Background,
+    ];
+    let objectives = APPLICATIONS.iter().zip(aims).map(|(name, aim)| {
+        let (name, policy) = ((*name).to_owned(), policy::PLAIN);
+        let (applications, parameters) = (vec![name.clone()], Parameters::default());
+        Objective { name, applications, policy, parameters, aim }
+    });
+    case_under("arbiter", &Parameters::default().under(objectives.collect()))
+}
+
 fn case(name: &str) -> Result<Decision, Failure> {
+    case_under(name, &Parameters::default())
+}
+
+fn case_under(name: &str, parameters: &Parameters) -> Result<Decision, Failure> {
     let mut bench = Bench::star(name, HOSTS, Rate::from_mbps(1000))?;
+    bench.policy = policy::by_name(name, parameters).map_err(Failure::failed)?;
     let mut dice = Dice(1);
     let mut next = move |bench: &Bench, flow: u32| {
         let ends = (dice.roll(HOSTS), dice.roll(HOSTS));
         let size = Bytes::new(1_000_000 + u64::from(dice.roll(100_000_000)));
         bench.request(flow % JOBS, flow, ends, size)
     };
-    for job in (0..JOBS).map(JobId) {
-        bench.declare(Declared::JobStart { job, application: "".into() });
+    for (job, application) in (0..JOBS).map(JobId).zip(APPLICATIONS.iter().cycle()) {
+        bench.declare(Declared::JobStart { job, application: (*application).into() });
     }
     for flow in 0..FLOWS {
         let request = next(&bench, flow);

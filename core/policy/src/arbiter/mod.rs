@@ -422,6 +422,8 @@ impl Arbiter {
         }
         for room in &mut self.rooms {
             room.tell(now);
+            // What its flows could use may have changed though its parts haven't.
+            room.is_moved |= is_full;
         }
         let next = now + self.interval;
         self.review = (is_contended && next > now).then_some(next);
