@@ -18,21 +18,42 @@ use crate::filling::{Filler, Paths};
 /// for each flow is left. A link without an entry in `capacities` doesn't limit; a flow that no
 /// link limits gets [`Rate::MAX`].
 pub fn max_min(capacities: &[Rate], flows: &[&[LinkId]]) -> Vec<Rate> {
+    max_min_below(capacities, &paths(capacities.len(), flows), &[])
+}
+
+/// The same over paths whose links all have a capacity, none above its cap; flows beyond `caps` have
+/// none.
+pub(crate) fn max_min_below(capacities: &[Rate], paths: &Paths, caps: &[Rate]) -> Vec<Rate> {
     let mut links: Vec<Filling> =
         capacities.iter().map(|capacity| Filling { left: capacity.as_bps(), growing: 0 }).collect();
-    let paths = paths(capacities.len(), flows);
     for (link, filling) in links.iter_mut().enumerate() {
         filling.growing = paths.members.of(link).len() as u64;
     }
-
-    let mut rates = vec![None; flows.len()];
     let mut queue: BinaryHeap<Reverse<(Filling, usize)>> = (links.iter().copied().enumerate())
         .filter(|(_, filling)| filling.growing > 0)
         .map(|(link, filling)| Reverse((filling, link)))
         .collect();
+    let mut bounded: Vec<usize> = (0..caps.len()).filter(|flow| caps[*flow] < Rate::MAX).collect();
+    bounded.sort_unstable_by_key(|flow| caps[*flow]);
+    let mut bounded = bounded.into_iter().peekable();
+
+    let mut rates = vec![None; paths.links.len()];
+    let mut stop = |flow: usize, rate: Rate, links: &mut [Filling]| {
+        if rates[flow].is_none() {
+            rates[flow] = Some(rate);
+            for used in paths.links.of(flow) {
+                let filling = &mut links[*used as usize];
+                filling.left -= rate.as_bps();
+                filling.growing -= 1;
+            }
+        }
+    };
     // A link's level only rises while flows stop elsewhere, so that an entry that has gone stale
     // comes up too early, never too late.
     while let Some(Reverse((queued, link))) = queue.pop() {
+        while let Some(flow) = bounded.next_if(|flow| queued.reaches(caps[*flow])) {
+            stop(flow, caps[flow], &mut links);
+        }
         if links[link].growing == 0 {
             continue;
         }
@@ -40,19 +61,13 @@ pub fn max_min(capacities: &[Rate], flows: &[&[LinkId]]) -> Vec<Rate> {
             queue.push(Reverse((links[link], link)));
             continue;
         }
-        let rate = queued.left / queued.growing;
+        let rate = Rate::from_bps(queued.left / queued.growing);
         for &flow in paths.members.of(link) {
-            let flow = flow as usize;
-            if rates[flow].is_some() {
-                continue;
-            }
-            rates[flow] = Some(Rate::from_bps(rate));
-            for used in paths.links.of(flow) {
-                let filling = &mut links[*used as usize];
-                filling.left -= rate;
-                filling.growing -= 1;
-            }
+            stop(flow as usize, rate, &mut links);
         }
+    }
+    for flow in bounded {
+        stop(flow, caps[flow], &mut links);
     }
     rates.into_iter().map(|rate| rate.unwrap_or(Rate::MAX)).collect()
 }
@@ -102,6 +117,13 @@ fn paths(links: usize, flows: &[&[LinkId]]) -> Paths {
 struct Filling {
     left: u64,
     growing: u64,
+}
+
+impl Filling {
+    /// Whether its level is no lower than `rate`.
+    fn reaches(&self, rate: Rate) -> bool {
+        u128::from(rate.as_bps()) * u128::from(self.growing) <= u128::from(self.left)
+    }
 }
 
 impl Ord for Filling {

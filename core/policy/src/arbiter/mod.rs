@@ -16,9 +16,9 @@
 mod flow;
 mod parts;
 mod room;
+mod shares;
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -35,7 +35,6 @@ use crate::flow_map::FlowMap;
 use crate::lists::position;
 use crate::parameter::LONGEST;
 use crate::roster::Roster;
-use crate::waterfill::max_min;
 use crate::{
     Account, Aim, Descriptor, DirectiveKind, Given, Holding, Kind, Objective, Parameter,
     Parameters, Part, Policy, PolicyError, Share, Value, pace, tcp,
@@ -95,6 +94,10 @@ struct Arbiter {
     flows: FlowMap<Flow>,
     /// What each link carries besides, bit/s.
     cross: Vec<u64>,
+    /// Links that several objectives have a part in.
+    contended: Vec<bool>,
+    /// Links that an objective has come to, or that have another capacity.
+    changed: Vec<bool>,
     /// Flows that have entered and need a priority.
     fresh: Vec<FlowId>,
     /// Flows that were limited when their job completed.
@@ -103,7 +106,7 @@ struct Arbiter {
     due: Option<Time>,
     /// When links are to be divided.
     review: Option<Time>,
-    /// When the last review was.
+    /// When all were last.
     reviewed: Time,
     ticked: bool,
     scratch: Scratch,
@@ -164,6 +167,8 @@ impl Arbiter {
             roster: Roster::default(),
             flows: FlowMap::default(),
             cross: Vec::new(),
+            contended: Vec::new(),
+            changed: Vec::new(),
             fresh: Vec::new(),
             released: Vec::new(),
             due: None,
@@ -286,6 +291,7 @@ impl Arbiter {
                 stake.flows += 1;
                 stake.enter(bits);
                 if stake.given.is_none() {
+                    self.changed[link.index()] = true;
                     review = Some(now);
                 }
             } else {
@@ -361,6 +367,7 @@ impl Arbiter {
                         *cross = rate.as_bps();
                     }
                 }
+                self.changed.fill(true);
                 self.review_at(now);
             }
             Measured::LinkState { link, .. } => {
@@ -394,31 +401,32 @@ impl Arbiter {
         self.flows.insert(id, flow);
     }
 
-    /// Divides all links among objectives.
+    /// Divides links among objectives: once an interval all of them, in between those that have changed.
     fn divide(&mut self, now: Time, network: &Network) {
         let passed = now.since(self.reviewed);
         let is_full = passed >= self.interval;
+        let links = network.topology().links().len();
         if is_full {
             self.reviewed = now;
         }
+        let divided = (0..links).filter(|link| is_full || self.changed[*link]);
+        let divided: Vec<(usize, u64)> =
+            divided.map(|link| (link, self.capacity(network, link))).collect();
+        self.changed.fill(false);
         self.reckon(now, network, is_full.then_some(passed));
-        let capacities: Vec<u64> = (0..network.topology().links().len())
-            .map(|link| self.capacity(network, link))
-            .collect();
         for room in &mut self.rooms {
-            for (stake, capacity) in room.stakes.iter_mut().zip(&capacities) {
-                stake.draft = *capacity;
+            for (link, capacity) in &divided {
+                room.stakes[*link].draft = *capacity;
             }
         }
-        for _ in 0..PASSES {
+        for _ in 0..if is_full { PASSES } else { 1 } {
             self.bound();
-            for (link, capacity) in capacities.iter().enumerate() {
-                self.share(link, *capacity);
+            for (link, capacity) in &divided {
+                self.share(*link, *capacity);
             }
         }
-        let mut is_contended = false;
-        for (link, capacity) in capacities.iter().enumerate() {
-            is_contended |= self.adopt(link, *capacity);
+        for (link, capacity) in &divided {
+            self.contended[*link] = self.adopt(*link, *capacity);
         }
         for room in &mut self.rooms {
             room.tell(now);
@@ -426,7 +434,7 @@ impl Arbiter {
             room.is_moved |= is_full;
         }
         let next = now + self.interval;
-        self.review = (is_contended && next > now).then_some(next);
+        self.review = (self.contended.contains(&true) && next > now).then_some(next);
     }
 
     /// What objectives need of links before others.
@@ -570,23 +578,22 @@ impl Arbiter {
         }
     }
 
-    /// Whether several objectives have a part in a link.
-    fn is_contended(&self, link: LinkId) -> bool {
-        let has_part = |room: &&Room| room.stakes[link.index()].given.is_some();
-        self.rooms.iter().filter(has_part).nth(1).is_some()
-    }
-
     /// Tells the limits of an objective's flows that have changed.
     fn hold(&mut self, now: Time, network: &Network, number: usize, out: &mut Directives) {
         let ids: Vec<FlowId> = self.rooms[number].flows.iter().collect();
         let flows: Vec<&Flow> = ids.iter().filter_map(|id| self.flows.get(*id)).collect();
         let is_shared: Vec<bool> = flows
             .iter()
-            .map(|flow| flow.path.iter().any(|link| self.is_contended(*link)))
+            .map(|flow| flow.path.iter().any(|link| self.contended[link.index()]))
             .collect();
         let rates = if is_shared.contains(&true) {
-            let (capacities, paths) = self.lay_out(network, number, &flows);
-            rates(capacities, &paths, &flows, |rate| self.framed(rate))
+            let Room { stakes, aim, .. } = &self.rooms[number];
+            let given = |link: LinkId| {
+                let first = self.first(aim, self.capacity(network, link.index()));
+                stakes[link.index()].given.map_or(Rate::MAX, |given| Rate::from_bps(given.max(first)))
+            };
+            let framed = |rate| Rate::from_bps(self.framed(rate));
+            shares::divide(&flows, stakes.len(), given, framed)
         } else {
             Vec::new()
         };
@@ -622,66 +629,13 @@ impl Arbiter {
         let middle = rate - slack.fraction(1, 2);
         flow.told.filter(stands).unwrap_or(middle).max(LEAST_RATE)
     }
-
-    /// The links of flows, numbered from 0, with what the objective has of each, and the paths over
-    /// them. At the end of each path is a link of the flow's own, numbered after the others.
-    fn lay_out(
-        &self,
-        network: &Network,
-        number: usize,
-        flows: &[&Flow],
-    ) -> (Vec<Rate>, Vec<Vec<LinkId>>) {
-        let Room { stakes, aim, .. } = &self.rooms[number];
-        let first = |link: &LinkId| self.first(aim, self.capacity(network, link.index()));
-        let mut places: BTreeMap<LinkId, u32> = BTreeMap::new();
-        let mut capacities = Vec::new();
-        let mut place = |link: &LinkId| {
-            LinkId(*places.entry(*link).or_insert_with(|| {
-                let given = stakes[link.index()].given;
-                let given = given.map_or(u64::MAX, |given| given.max(first(link)));
-                capacities.push(Rate::from_bps(given));
-                position(capacities.len() - 1)
-            }))
-        };
-        let paths = flows.iter().map(|flow| flow.path.iter().map(&mut place).collect());
-        let mut paths: Vec<Vec<LinkId>> = paths.collect();
-        for (path, own) in paths.iter_mut().zip(position(capacities.len())..) {
-            path.push(LinkId(own));
-        }
-        (capacities, paths)
-    }
-}
-
-/// What each flow may have: max-min fairly no more than its own policy says and than it could use, and what
-/// is left then no more than its own policy says. Each path ends with a link of the flow's own.
-fn rates(
-    mut capacities: Vec<Rate>,
-    paths: &[Vec<LinkId>],
-    flows: &[&Flow],
-    framed: impl Fn(Rate) -> u64,
-) -> Vec<Rate> {
-    let paths: Vec<&[LinkId]> = paths.iter().map(Vec::as_slice).collect();
-    let most = |flow: &Flow| flow.limit.unwrap_or(Rate::MAX);
-    let wanted = |flow: &&Flow| most(flow).min(Rate::from_bps(framed(flow.demand())));
-    capacities.extend(flows.iter().map(wanted));
-    let mut rates = max_min(&capacities, &paths);
-    for ((path, rate), flow) in paths.iter().zip(&rates).zip(flows) {
-        for link in *path {
-            capacities[link.index()] = capacities[link.index()] - *rate;
-        }
-        if let Some(own) = path.last() {
-            capacities[own.index()] = most(flow) - *rate;
-        }
-    }
-    let more = max_min(&capacities, &paths);
-    for (rate, more) in rates.iter_mut().zip(more) {
-        *rate = *rate + more;
-    }
-    rates
 }
 
 impl Policy for Arbiter {
     fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
+        let links = network.topology().links().len();
+        self.contended.resize(links, false);
+        self.changed.resize(links, false);
         for room in &mut self.rooms {
             room.cover(network);
         }

@@ -125,7 +125,11 @@ impl Room {
         };
         if self.network.as_ref().map(size) != Some(size(network)) {
             let mut own = network.clone();
-            self.stakes.resize(size(network).1, Stake::default());
+            let links = network.topology().links().iter();
+            self.stakes.extend(links.skip(self.stakes.len()).map(|link| {
+                let draft = link.spec.capacity.as_bps();
+                Stake { draft, ..Stake::default() }
+            }));
             for (number, stake) in (0u32..).zip(&self.stakes) {
                 if let Some(seen) = stake.seen {
                     own.set_capacity(LinkId(number), Rate::from_bps(seen));
