@@ -65,6 +65,47 @@ async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
     assert!(explained.contains("intended 1.00 Mbit/s"), "{explained}");
 }
 
+/// Two applications under objectives: `explain` says who yields to whom, and by how much.
+#[tokio::test]
+async fn an_explanation_names_the_objective_and_who_yields() {
+    let daemon = Daemon::start(&config(
+        "[policy]\nname = \"arbiter\"\n\
+         [[policy.objective]]\nname = \"web\"\nlatency = \"100 ms\"\n\
+         [[policy.objective]]\nname = \"sort\"\napplications = [\"sort-*\"]\npolicy = { name = \"srb\" }\n",
+    ));
+    let mut client = daemon.client().await;
+    for (application, number, port, bytes) in
+        [("sort-7", 1, 4001, 900_000_000), ("web", 2, 4002, 250_000)]
+    {
+        let said = json!([{ "type": "job_start", "job": "j" }, flow("j", number, port, bytes)]);
+        assert_eq!(declare(&mut client, application, &said).await.0, StatusCode::OK);
+    }
+    let shared = |why: &Value| why["objective"]["shared"].as_array().map_or(0, Vec::len);
+    let why = daemon.until("/v1/explain/sort-7/j/1", |why| shared(why) == 2).await;
+    assert_eq!(why["objective"]["name"], "sort", "{why:#}");
+    let parts = &why["objective"]["shared"][0]["parts"];
+    assert_eq!(
+        (&parts[0]["yields"], &parts[1]["yields"]),
+        (&json!(false), &json!(true)),
+        "{why:#}"
+    );
+    let explained = daemon.command(&[
+        "explain",
+        "sort-7/j/1",
+        "--controller",
+        &format!("unix:{}", daemon.path("controller.sock").display()),
+    ]);
+    let explained = String::from_utf8(explained.stdout).unwrap();
+    for line in [
+        "objective: sort, weight 1",
+        "h0 -> s0:",
+        "web (latency 100 ms): given",
+        "could use 100 Mbit/s, yields",
+    ] {
+        assert!(explained.contains(line), "{line}: {explained}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_wrong_is_said_with_field_and_remedy() {
     let daemon =

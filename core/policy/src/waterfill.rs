@@ -147,3 +147,43 @@ impl PartialEq for Filling {
 }
 
 impl Eq for Filling {}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::lists::position;
+
+    proptest! {
+        /// A cap is a link for the flow itself.
+        #[test]
+        fn a_cap_is_a_link_of_its_own(
+            capacities in prop::collection::vec(0..1_000u64, 1..6),
+            flows in prop::collection::vec(
+                (prop::collection::btree_set(0..6u32, 0..4), prop_oneof![0..500u64, Just(u64::MAX)]),
+                0..12,
+            ),
+        ) {
+            let mut capacities: Vec<Rate> = capacities.into_iter().map(Rate::from_bps).collect();
+            let links = capacities.len();
+            let caps: Vec<Rate> = flows.iter().map(|(_, cap)| Rate::from_bps(*cap)).collect();
+            let mut over: Vec<Vec<LinkId>> = flows
+                .iter()
+                .map(|(path, _)| path.iter().map(|link| LinkId(link % position(links))).collect())
+                .collect();
+            for path in &mut over {
+                path.sort_unstable();
+                path.dedup();
+            }
+            let slices: Vec<&[LinkId]> = over.iter().map(Vec::as_slice).collect();
+            let below = max_min_below(&capacities, &paths(links, &slices), &caps);
+            for (own, (path, cap)) in (position(links)..).zip(over.iter_mut().zip(&caps)) {
+                path.push(LinkId(own));
+                capacities.push(*cap);
+            }
+            let slices: Vec<&[LinkId]> = over.iter().map(Vec::as_slice).collect();
+            prop_assert_eq!(below, max_min(&capacities, &slices));
+        }
+    }
+}

@@ -1,8 +1,10 @@
 //! Several applications at once: who floods takes nothing from who doesn't.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
+use watermaster_experiment::metrics::Metrics;
 use watermaster_experiment::result::PolicyResult;
 use watermaster_experiment::run::Prepared;
 use watermaster_experiment::scenario::{Override, Scenario};
@@ -95,23 +97,48 @@ fn what_applications_cannot_be_is_refused() {
     assert!(error.contains("unknown"), "{error}");
 }
 
-/// The committed scenario: under objectives everyone meets what was promised, and under no policy that
-/// serves all alike.
+/// A scenario of the folder `objectives`, and what each policy of `labels` (all: none) measured.
+fn committed(name: &str, overrides: &[&str], labels: &[&str]) -> BTreeMap<String, Metrics> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios/objectives");
+    let overrides: Vec<Override> = overrides.iter().map(|over| over.parse().unwrap()).collect();
+    let scenario = Scenario::load(&folder.join(name), &overrides).unwrap();
+    let prepared = Prepared::new(scenario).unwrap();
+    let mut chosen: Vec<String> = prepared.scenario.labels().map(str::to_owned).collect();
+    chosen.retain(|label| labels.is_empty() || labels.contains(&label.as_str()));
+    let measured = prepared.tasks(&chosen, None).map(|task| {
+        let run = task.run(&mut |_| {}).unwrap();
+        (task.policy.label.clone(), prepared.result(&[run]).results.remove(0).metrics)
+    });
+    measured.collect()
+}
+
+/// Under objectives everyone meets what was promised, and under no policy that serves all alike.
 #[test]
 fn everyone_meets_their_objective() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../scenarios/objectives/three-applications.toml");
-    let prepared = Prepared::new(Scenario::load(&path, &[]).unwrap()).unwrap();
-    let labels: Vec<String> = prepared.scenario.labels().map(str::to_owned).collect();
-    for task in prepared.tasks(&labels, None) {
-        let label = task.policy.label.clone();
-        let run = task.run(&mut |_| {}).unwrap();
-        let metrics = &prepared.result(&[run]).results[0].metrics;
+    for (label, metrics) in committed("three-applications.toml", &[], &[]) {
         let is_met = metrics["clicks/latency_p99_s"] <= 0.1
             && metrics["web/fct_p99_s"] <= 0.25
-            && metrics["report/jct_mean_s"] <= 35.0
-            && metrics["sort/jobs_completed_ratio"] == 1.0
-            && metrics["backup/goodput_bps"] >= 1e6;
+            && metrics["report/jct_mean_s"] <= 35.0;
         assert_eq!(is_met, label == "objectives", "{label}: {metrics:?}");
+        if is_met {
+            assert_eq!(metrics["sort/jobs_completed_ratio"], 1.0);
+            assert!(metrics["backup/goodput_bps"] >= 1e6, "what others leave is used");
+        }
     }
+}
+
+/// However many flows a flood has, the sort takes the same time and tuples arrive in time, but for those
+/// that meet flows before their first directive (`docs/objectives.md`): the 99th of 100.
+#[test]
+fn a_flood_takes_nothing_from_objectives() {
+    let run = |senders: u32, label| {
+        let senders = format!("workload.2.senders={senders}");
+        committed("flood.toml", &[&senders], &[label]).remove(label).unwrap()
+    };
+    let [few, many] = [6, 450].map(|senders| run(senders, "objectives"));
+    let (before, after) = (few["sort/jct_mean_s"], many["sort/jct_mean_s"]);
+    assert!(after <= 30.0 && (after / before - 1.0).abs() < 0.02, "{before} {after}");
+    assert!(few["clicks/latency_p99_s"] <= 0.1, "{few:?}");
+    assert!(many["clicks/latency_p95_s"] <= 0.1, "{many:?}");
+    assert_eq!(run(450, "tcp")["sort/jobs_completed_ratio"], 0.0);
 }

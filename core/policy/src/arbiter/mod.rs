@@ -590,7 +590,8 @@ impl Arbiter {
             let Room { stakes, aim, .. } = &self.rooms[number];
             let given = |link: LinkId| {
                 let first = self.first(aim, self.capacity(network, link.index()));
-                stakes[link.index()].given.map_or(Rate::MAX, |given| Rate::from_bps(given.max(first)))
+                let given = stakes[link.index()].given;
+                given.map_or(Rate::MAX, |given| Rate::from_bps(given.max(first)))
             };
             let framed = |rate| Rate::from_bps(self.framed(rate));
             shares::divide(&flows, stakes.len(), given, framed)
