@@ -1,13 +1,13 @@
 //! Several applications at once: who floods takes nothing from who doesn't.
+#![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use watermaster_experiment::metrics::Metrics;
-use watermaster_experiment::result::PolicyResult;
-use watermaster_experiment::run::Prepared;
 use watermaster_experiment::scenario::{Override, Scenario};
+use watermaster_experiment::{PolicyResult, Prepared};
 
 /// A job of `steady` and one of `flood` with so many flows, over a cable of 20 Mbit/s.
 fn scenario(flows: usize, more: &str) -> String {

@@ -240,10 +240,8 @@ impl Arbiter {
                     self.enter(now, flow, record);
                 }
             }
-            Declared::FlowComplete { job, flow } => {
-                if self.roster.leave(job, flow) {
-                    self.leave(now, flow);
-                }
+            Declared::FlowComplete { job, flow } if self.roster.leave(job, flow) => {
+                self.leave(now, flow);
             }
             Declared::JobComplete { job } => {
                 for flow in self.roster.complete(job).iter() {
