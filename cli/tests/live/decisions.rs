@@ -299,7 +299,8 @@ const STATIC: &str =
     "rates = [\"10 Mbit/s\", \"20 Mbit/s\", \"30 Mbit/s\"]\nlevels = [2, 1, 0, 2]\n";
 
 /// Two applications under objectives of their own: one yields to the other.
-const OBJECTIVES: &str = "objective = [{ name = \"a\", policy = { name = \"app-aware\", interval = \"20 ms\" } }, \
+const OBJECTIVES: &str = "priorities = true\n\
+                          objective = [{ name = \"a\", policy = { name = \"app-aware\", interval = \"20 ms\" } }, \
                           { name = \"b\", policy = { name = \"srb\" }, latency = \"1 s\" }]\n";
 
 /// What the agent says of a congested queue.
