@@ -8,6 +8,8 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use policy::Share;
+
 use crate::document::{Document, Item, Node, Place, Table};
 use crate::{DocumentError, Setting, shown, written};
 
@@ -142,6 +144,13 @@ impl<'a> Value<'a> {
             Node::Bool(flag) => Ok(flag),
             _ => Err(self.wrong_kind("true or false")),
         }
+    }
+
+    /// A share of a whole as a fraction, to parts per million.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the range is checked first
+    pub fn share(&self) -> Read<Share> {
+        let fraction = self.number(1e-6..=1.0)?;
+        Share::from_ppm((fraction * 1e6).round() as u32).map_err(|error| self.error(error))
     }
 
     /// A single value of any kind.

@@ -1,10 +1,10 @@
 //! Objectives of the policy `arbiter`: `[[policy.objective]]`.
 
 use policy::{Aim, Descriptor, Objective, Parameters, Share};
-use units::{Bytes, Span};
+use units::Span;
 
+use crate::DocumentError;
 use crate::fields::{Fields, Once, Value};
-use crate::{DocumentError, policies};
 
 type Read<T> = Result<T, DocumentError>;
 
@@ -12,8 +12,11 @@ type Read<T> = Result<T, DocumentError>;
 const MOST: usize = 1_000;
 const LONGEST: usize = 256;
 
-/// The list `objective`, for hosts whose full segment carries `segment`.
-pub(crate) fn read(fields: &mut Fields<'_>, segment: Bytes) -> Read<Vec<Objective>> {
+/// The list `objective`, whose policies `read_policy` reads.
+pub(crate) fn read(
+    fields: &mut Fields<'_>,
+    read_policy: impl Fn(&mut Fields<'_>) -> Read<(&'static Descriptor, Parameters)>,
+) -> Read<Vec<Objective>> {
     let list = fields.need("objective", "[{ name = \"storm\", latency = \"50 ms\" }]")?;
     let mut names = Once::default();
     let mut objectives = Vec::new();
@@ -23,12 +26,13 @@ pub(crate) fn read(fields: &mut Fields<'_>, segment: Bytes) -> Read<Vec<Objectiv
         let name = names.take(named.label()?, &named)?;
         let applications = fields.tables("applications", MOST)?;
         let applications = applications.iter().map(pattern).collect::<Read<Vec<_>>>()?;
-        let (policy, parameters) = fields.or("policy", plain(segment), |v| {
-            let mut fields = v.fields()?;
-            let read = policies::read(&mut fields, segment)?;
-            fields.done()?;
-            Ok(read)
-        })?;
+        let (policy, parameters) =
+            fields.or("policy", (policy::PLAIN, Parameters::default()), |v| {
+                let mut fields = v.fields()?;
+                let read = read_policy(&mut fields)?;
+                fields.done()?;
+                Ok(read)
+            })?;
         let aim = aim(&mut fields)?;
         let applications = if applications.is_empty() { vec![name.clone()] } else { applications };
         let objective = Objective { name, applications, policy, parameters, aim };
@@ -40,10 +44,6 @@ pub(crate) fn read(fields: &mut Fields<'_>, segment: Bytes) -> Read<Vec<Objectiv
         objectives.push(objective);
     }
     Ok(objectives)
-}
-
-fn plain(segment: Bytes) -> (&'static Descriptor, Parameters) {
-    (policy::PLAIN, Parameters::new(segment))
 }
 
 fn pattern(value: &Value<'_>) -> Read<String> {
@@ -59,7 +59,7 @@ fn aim(fields: &mut Fields<'_>) -> Read<Aim> {
     let latency = fields.optional("latency", Value::quantity::<Span>)?;
     let deadline = fields.optional("deadline", Value::quantity::<Span>)?;
     let background = fields.or("background", false, Value::flag)?;
-    let most = fields.optional("most", policies::share)?;
+    let most = fields.optional("most", Value::share)?;
     let given = [weight.is_some(), latency.is_some(), deadline.is_some(), background];
     if given.iter().filter(|given| **given).count() > 1 {
         return Err(fields.error("give only one of weight, latency, deadline and background"));
@@ -81,7 +81,7 @@ mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
     use super::*;
-    use crate::Document;
+    use crate::{Document, policies};
 
     fn read(text: &str) -> Read<Vec<Objective>> {
         let document = Document::read("f", text, &[])?;

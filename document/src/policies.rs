@@ -1,6 +1,6 @@
 //! A policy and its parameters, as [`policy::POLICIES`] describes them; `arbiter` has objectives besides.
 
-use policy::{Descriptor, Kind, Parameters, Share, Value as Content};
+use policy::{Descriptor, Kind, Parameters, Value as Content};
 use units::Bytes;
 
 use crate::fields::{Fields, Value, between, unknown};
@@ -31,7 +31,7 @@ pub fn read(fields: &mut Fields<'_>, segment: Bytes) -> Read<(&'static Descripto
         }
     }
     if policy == policy::ARBITER {
-        parameters = parameters.under(objectives::read(fields, segment)?);
+        parameters = parameters.under(objectives::read(fields, |fields| read(fields, segment))?);
     }
     // The policy itself knows what its parameters may be together.
     if let Err(error) = policy.build(&parameters) {
@@ -43,7 +43,7 @@ pub fn read(fields: &mut Fields<'_>, segment: Bytes) -> Read<(&'static Descripto
 
 fn content(value: &Value<'_>, kind: &Kind) -> Read<Content> {
     Ok(match *kind {
-        Kind::Share => Content::Share(share(value)?),
+        Kind::Share => Content::Share(value.share()?),
         Kind::Span(least, most) => Content::Span(between(value, least, most)?),
         Kind::Bytes(least, most) => Content::Bytes(between(value, least, most)?),
         Kind::Rate => Content::Rate(value.quantity()?),
@@ -58,11 +58,4 @@ fn content(value: &Value<'_>, kind: &Kind) -> Read<Content> {
             Content::List(members.iter().map(|v| content(v, kind)).collect::<Read<_>>()?)
         }
     })
-}
-
-/// A share of a whole as a fraction, to parts per million.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the range is checked first
-pub(crate) fn share(value: &Value<'_>) -> Read<Share> {
-    let fraction = value.number(1e-6..=1.0)?;
-    Share::from_ppm((fraction * 1e6).round() as u32).map_err(|error| value.error(error))
 }
