@@ -140,6 +140,36 @@ pub struct FlowStatus {
     pub contradicted: Option<String>,
 }
 
+/// The flows of an application.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ApplicationFlows {
+    /// The epoch of the controller that answers. Another has other versions.
+    pub epoch: u64,
+    /// Another one when a flow has come or gone, or something else is wanted of one.
+    pub version: u64,
+    /// The flows by their jobs and names.
+    pub flows: Vec<FlowStatus>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// A job in a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JobStatus {
+    /// Its application.
+    pub application: String,
+    /// Its name there.
+    pub job: String,
+    /// Flows that it has now.
+    pub flows: usize,
+    /// Those for which the policy wants a rate.
+    pub limited: usize,
+    /// What was measured of them, payload.
+    pub measured_bps: Rate,
+}
+
 /// Why a flow has its rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

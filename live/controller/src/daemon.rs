@@ -83,10 +83,12 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
     let kept = Kept::of(&settings);
     let (listen, tls, bounds) = (settings.listen.clone(), settings.tls.is_some(), settings.bounds);
     let policy = settings.control.policy_name.clone();
-    let owner = Owner::new(settings, state.epoch, clock, recorder, Arc::clone(&measures))?;
+    let (changing, changes) = watch::channel(0);
+    let owner =
+        Owner::new(settings, state.epoch, clock, recorder, Arc::clone(&measures), changing)?;
     let owner = tokio::spawn(owner.run(events));
     let (stop, stopped) = watch::channel(false);
-    let hub = Arc::new(Hub::new(sender, bounds, measures, state.epoch, stopped));
+    let hub = Arc::new(Hub::new(sender, bounds, measures, state.epoch, changes, stopped));
 
     let mut tasks = Vec::new();
     let unix = listen::unix(&listen.socket)?;
