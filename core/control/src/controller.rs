@@ -232,6 +232,7 @@ impl Controller {
             self.end_silent_pairs();
         }
         self.agents.renew(now);
+        self.forget_untold();
         // Last, for the policy has then been told all that has come up before.
         if self.decider.deadline().is_some_and(|deadline| deadline <= now) {
             self.tell(Observation::Tick);

@@ -137,6 +137,9 @@ impl Host {
 mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
+    use std::io::Write as _;
+    use std::net::TcpStream;
+
     use protocol::Process;
     use protocol::agent::Command;
     use testing::wait::{PATIENCE, eventually};
@@ -144,6 +147,36 @@ mod tests {
 
     use super::*;
     use crate::rig::{Rig, commands, watch};
+
+    #[tokio::test]
+    async fn a_controller_that_begins_hears_of_connections_that_go_on() {
+        let Some(rig) = Rig::new() else { return };
+        let mut host = Host::start(&rig.settings("http://127.0.0.1:1")).unwrap();
+        let mut reports = Vec::new();
+        host.obey(&commands(1, true, vec![watch()]), &mut reports).unwrap();
+        let (first, mut sender, _receiver) = rig.connect();
+        let told = async |host: &mut Host, connection, sender: &mut TcpStream| {
+            let mut reports = Vec::new();
+            while !reports.contains(&Report::Opened { connection }) {
+                sender.write_all(&[1]).unwrap();
+                host.ready().await;
+                host.attend(&mut reports);
+            }
+        };
+        let patience = timeout(PATIENCE, told(&mut host, first, &mut sender)).await;
+        patience.expect("the first controller hears nothing");
+        host.disconnected();
+        let (second, mut other, _other_receiver) = rig.connect();
+        host.attend(&mut Vec::new());
+        let all = Commands { epoch: 2, ..commands(1, true, vec![watch()]) };
+        host.obey(&all, &mut Vec::new()).unwrap();
+        for (connection, sender) in [(first, &mut sender), (second, &mut other)] {
+            let patience = timeout(PATIENCE, told(&mut host, connection, sender)).await;
+            patience
+                .unwrap_or_else(|_| panic!("the second controller never hears of {connection:?}"));
+        }
+        host.stop();
+    }
 
     #[tokio::test]
     async fn it_tells_what_opens_and_drops_wishes_with_the_controller() {

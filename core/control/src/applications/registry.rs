@@ -18,6 +18,7 @@ use crate::applications::selector::{ProcessId, Processes, Selector};
 use crate::budget::Budget;
 use crate::context::Context;
 use crate::gauge::Gauge;
+use crate::message::ChannelId;
 
 /// An application.
 #[derive(Default)]
@@ -76,6 +77,8 @@ pub(crate) struct Flow {
     pub(crate) scale: Option<u8>,
     /// Its SYN or FIN was told to the policy.
     pub(crate) open: bool,
+    /// The agent that told of it last, where nobody declared it.
+    pub(crate) told_by: Option<ChannelId>,
 }
 
 impl Flow {
@@ -102,6 +105,7 @@ impl Flow {
             declared: None,
             scale: None,
             open: false,
+            told_by: None,
         }
     }
 

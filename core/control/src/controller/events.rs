@@ -219,7 +219,7 @@ impl Controller {
                 self.cap_scaled(id, &over);
             }
         } else if is(tcp_flags::SYN) {
-            self.opened(segment.connection);
+            self.opened(segment.connection, None);
         } else if is(tcp_flags::FIN) {
             self.closed(&segment.connection);
         }
