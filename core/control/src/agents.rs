@@ -344,9 +344,12 @@ impl Agents {
                 continue;
             };
             for address in &host.addresses {
-                if !view.set_address(*address, node) {
+                if !view.learn_address(*address, node, limits) {
                     // As long as it is connected.
-                    contradictions.note(Time::NEVER, format!("{address} is not {}'s", host.name));
+                    contradictions.note(
+                        Time::NEVER,
+                        format!("{address} is not {}'s, or there are too many", host.name),
+                    );
                 }
             }
             let old = self.acting.insert(node, channel);

@@ -190,6 +190,20 @@ pub struct FlowExplanation {
     pub bottleneck: Option<Bottleneck>,
 }
 
+impl FlowExplanation {
+    /// The same for the flow's application alone: of others it learns how many they are, not who they are or what
+    /// they have.
+    #[must_use]
+    pub fn without_others(mut self) -> Self {
+        if let Some(bottleneck) = &mut self.bottleneck {
+            let all = bottleneck.rivals.len();
+            bottleneck.rivals.retain(|rival| rival.application == self.flow.application);
+            bottleneck.more += all - bottleneck.rivals.len();
+        }
+        self
+    }
+}
+
 /// A link and who else is on it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -12,8 +12,12 @@ use model::{Buffer, LinkId, LinkSpec, Network, NodeId, NodeKind};
 use protocol::Connection;
 use units::{Rate, Time};
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Limits};
 use crate::contradictions::Contradictions;
+
+/// Addresses that may be learnt, for each host that may be, and of one host.
+const ADDRESSES: usize = 16;
+const ADDRESSES_OF_ONE: usize = 1_023;
 
 /// The network and its names.
 pub(crate) struct View {
@@ -31,6 +35,10 @@ pub(crate) struct View {
     pub(crate) links: Vec<LinkView>,
     /// Hosts that were learnt.
     pub(crate) learnt: usize,
+    /// Switches that were learnt.
+    learnt_switches: usize,
+    /// Addresses that were learnt, of all hosts.
+    learnt_addresses: usize,
     /// Of what was seen in the network.
     pub(crate) contradictions: Contradictions<1000>,
 }
@@ -112,6 +120,8 @@ impl View {
             interfaces: BTreeMap::new(),
             links,
             learnt: 0,
+            learnt_switches: 0,
+            learnt_addresses: 0,
             contradictions: Contradictions::default(),
         };
         for (i, port) in config.ports.iter().enumerate() {
@@ -225,10 +235,14 @@ impl View {
     }
 
     /// The switch of this number; one that isn't declared is added.
-    pub(crate) fn add_switch(&mut self, datapath_id: u64) -> Option<NodeId> {
+    pub(crate) fn add_switch(&mut self, datapath_id: u64, most: usize) -> Option<NodeId> {
         if let Some(node) = self.switch_of(datapath_id) {
             return Some(node);
         }
+        if self.learnt_switches >= most {
+            return None;
+        }
+        self.learnt_switches += 1;
         let node = self.add_node(format!("s-{datapath_id:x}"), NodeKind::Switch)?;
         self.datapaths.insert(datapath_id, node);
         Some(node)
@@ -301,11 +315,21 @@ impl View {
         }
     }
 
-    /// An address is a host's. One that is another host's stays there; whether it is this host's.
-    pub(crate) fn set_address(&mut self, address: IpAddr, host: NodeId) -> bool {
-        let owner = *self.addresses.entry(address).or_insert(host);
-        self.addressed.insert((owner, address));
-        owner == host
+    /// An address is a host's, which a report or a packet says. One that is another host's stays there, and
+    /// there is room for so many of each of as many hosts as may be learnt; whether it is this host's.
+    pub(crate) fn learn_address(&mut self, address: IpAddr, host: NodeId, limits: &Limits) -> bool {
+        if let Some(owner) = self.addresses.get(&address) {
+            return *owner == host;
+        }
+        if self.learnt_addresses >= limits.hosts.saturating_mul(ADDRESSES)
+            || self.addresses_of(host).nth(ADDRESSES_OF_ONE).is_some()
+        {
+            return false;
+        }
+        self.learnt_addresses += 1;
+        self.addresses.insert(address, host);
+        self.addressed.insert((host, address));
+        true
     }
 
     /// An Ethernet address is a host's.

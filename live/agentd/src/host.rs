@@ -9,7 +9,7 @@ use std::time::Duration;
 use agent::{Agent, Lapse};
 use protocol::agent::{Commands, Report};
 use tokio::io::unix::AsyncFd;
-use units::Span;
+use units::{Span, Time};
 
 use crate::StartError;
 use crate::actuator::Actuator;
@@ -17,8 +17,8 @@ use crate::settings::Settings;
 
 /// How often the kernel is asked whether it has capped a window, while that is followed.
 const LOOK: Span = Span::from_micros(200);
-/// When nothing is due, it is asked again so much later.
-const IDLE: Span = Span::from_secs(60);
+/// How often it is looked whether all that is governed is still there.
+const IDLE: Span = Span::from_secs(1);
 
 /// An agent at work.
 pub struct Host {
@@ -27,6 +27,9 @@ pub struct Host {
     /// Readable when ports tell something.
     events: Option<AsyncFd<OwnedFd>>,
     looks: bool,
+    /// When it was last looked whether all is there, and what isn't.
+    checked: Time,
+    lost: Option<kernel::Error>,
 }
 
 impl Host {
@@ -41,7 +44,10 @@ impl Host {
             Ok((actuator.machine()?, actuator.readable()?))
         };
         match prepare() {
-            Ok((agent, events)) => Ok(Self { agent, actuator, events, looks: false }),
+            Ok((agent, events)) => {
+                let (checked, lost) = (kernel::now(), None);
+                Ok(Self { agent, actuator, events, looks: false, checked, lost })
+            }
             Err(error) => {
                 actuator.withdraw();
                 Err(error)
@@ -89,22 +95,38 @@ impl Host {
             tracing::warn!(error, "connections can't be sampled, or what has ended not swept out");
         }
         self.looks = self.actuator.look();
+        let now = kernel::now();
+        if now.since(self.checked) >= IDLE {
+            self.checked = now;
+            self.lost = self.actuator.stands().err();
+        }
+    }
+
+    /// Whether something that is governed isn't there any more.
+    pub const fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// What that is.
+    pub fn lost(&mut self) -> Option<kernel::Error> {
+        self.lost.take()
     }
 
     /// Does what is due while `other` takes its time. Nobody listens: what would be told is old by
-    /// the time somebody does.
-    pub async fn meanwhile<T>(&mut self, other: impl Future<Output = T>) -> T {
+    /// the time somebody does. `None` where something that is governed is gone before.
+    pub async fn meanwhile<T>(&mut self, other: impl Future<Output = T>) -> Option<T> {
         let mut other = pin!(other);
         let mut untold = Vec::new();
-        loop {
+        while !self.is_lost() {
             tokio::select! {
-                ended = &mut other => return ended,
+                ended = &mut other => return Some(ended),
                 () = self.ready() => {
                     self.attend(&mut untold);
                     untold.clear();
                 }
             }
         }
+        None
     }
 
     /// Carries out commands, and adds the answers.

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use agent::PortNumber;
+use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, TC_EGRESS, TC_INGRESS, TcAttachPoint,
     TcHook, TcHookBuilder,
@@ -139,7 +140,7 @@ pub struct Counters {
 }
 
 enum Attached {
-    Links { _leaving: Link, _returning: Link },
+    Links { leaving: Link, _returning: Link },
     Filters { index: i32 },
 }
 
@@ -234,6 +235,26 @@ impl Port {
             Attached::Links { .. } => Attachment::Tcx,
             Attached::Filters { .. } => Attachment::Clsact,
         }
+    }
+
+    /// Whether the interface is still there.
+    ///
+    /// # Errors
+    /// [`Error::Gone`]: it was removed, though one of its name may be there; what the kernel says.
+    pub fn stands(&self) -> Result<(), Error> {
+        let is_there = match &self.attached {
+            Attached::Links { leaving, .. } => {
+                let info = leaving.info().map_err(Error::bpf("look at a link"))?;
+                // The kernel ends the link with the interface.
+                !matches!(info.info, LinkTypeInfo::Tcx(found) if found.ifindex == 0)
+            }
+            Attached::Filters { index } => {
+                let found = self.namespace.visit(|| index_of(&self.interface, &self.namespace));
+                found.is_ok_and(|found| found == *index)
+            }
+        };
+        let gone = || Error::Gone(format!("interface {}", self.interface));
+        if is_there { Ok(()) } else { Err(gone()) }
     }
 
     /// Watches the queue, or stops. The agent has checked the thresholds.
@@ -565,7 +586,7 @@ fn by_links(object: &Object, index: i32) -> Result<Attached, Error> {
     let attach = |name| {
         raw::attach_tcx(&program_mut(object, name), index).map_err(Error::bpf("attach by tcx"))
     };
-    Ok(Attached::Links { _leaving: attach("leaving")?, _returning: attach("returning")? })
+    Ok(Attached::Links { leaving: attach("leaving")?, _returning: attach("returning")? })
 }
 
 fn by_filters(object: &Object, index: i32) -> Result<Attached, Error> {

@@ -9,7 +9,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
-use control::Status;
+use control::{FlowExplanation, Status};
 use protocol::application::Health;
 use serde::{Deserialize, Serialize};
 use tokio::time::{sleep_until, timeout_at};
@@ -145,7 +145,11 @@ pub async fn explain_job(
     Path((application, job)): Path<(String, String)>,
 ) -> Answer {
     may_ask(&admission, &application)?;
-    let found = hub.ask(move |answers| answers.explain_job(&application, &job)).await?;
+    let mut found = hub.ask(move |answers| answers.explain_job(&application, &job)).await?;
+    if let (Some(job), Err(_)) = (&mut found, may_see_all(&admission)) {
+        let flows = std::mem::take(&mut job.flows).into_iter();
+        job.flows = flows.map(FlowExplanation::without_others).collect();
+    }
     found.map(|found| json(&found)).ok_or_else(|| unknown("job"))
 }
 
@@ -155,7 +159,10 @@ pub async fn explain_flow(
     Path((application, job, flow)): Path<(String, String, String)>,
 ) -> Answer {
     may_ask(&admission, &application)?;
-    let found = hub.ask(move |answers| answers.explain_flow(&application, &job, &flow)).await?;
+    let mut found = hub.ask(move |answers| answers.explain_flow(&application, &job, &flow)).await?;
+    if may_see_all(&admission).is_err() {
+        found = found.map(FlowExplanation::without_others);
+    }
     found.map(|found| json(&found)).ok_or_else(|| unknown("flow"))
 }
 
