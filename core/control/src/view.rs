@@ -372,3 +372,31 @@ fn pair(topology: &model::Topology, links: &mut [LinkView]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use policy::Parameters;
+
+    use super::*;
+
+    #[test]
+    fn what_peers_teach_is_bounded() {
+        let policy = policy::by_name("tcp", &Parameters::default()).expect("it is known");
+        let mut view = View::new(&mut Config::new("tcp", policy)).expect("a view");
+        let first = view.add_switch(1, 2);
+        assert!(first.is_some() && view.add_switch(2, 2).is_some());
+        assert_eq!((view.add_switch(3, 2), view.add_switch(1, 2)), (None, first));
+        // Two hosts that may be learnt have 32 addresses between them, and one host no more than 1024.
+        let address = |number: u32| IpAddr::from(number.to_be_bytes());
+        for (hosts, room) in [(2, 32), (1_000, 1_024)] {
+            let policy = policy::by_name("tcp", &Parameters::default()).expect("it is known");
+            let mut view = View::new(&mut Config::new("tcp", policy)).expect("a view");
+            let limits = Limits { hosts, ..Limits::default() };
+            let host = view.add_host("h").expect("there is room");
+            let taken = (0..2_000).filter(|last| view.learn_address(address(*last), host, &limits));
+            assert_eq!(taken.count(), room);
+            assert!(view.learn_address(address(0), host, &limits), "it is known");
+            assert_eq!(view.host_at(address(1_999)), None);
+        }
+    }
+}
