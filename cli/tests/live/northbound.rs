@@ -224,13 +224,13 @@ async fn an_application_that_floods_is_slowed_down_and_hinders_nobody() {
     let address = daemon.address();
     let flood = tokio::spawn(async move {
         let mut client = wire::client::Client::connect(&address, None).await.unwrap();
-        let mut refused = 0;
-        for number in 0..2_000 {
-            let job = json!({ "type": "job_start", "job": format!("j{number}") });
-            let (status, _) = declare(&mut client, "flood", &job).await;
-            refused += usize::from(status == StatusCode::TOO_MANY_REQUESTS);
+        for round in 0..20 {
+            // All of a request is looked at in the same moment, however long that takes.
+            let job = |number| json!({ "type": "job_start", "job": format!("j{round}-{number}") });
+            let jobs: Vec<Value> = (0..1_000).map(job).collect();
+            let (status, said) = declare(&mut client, "flood", &json!(jobs)).await;
+            assert_eq!(status, StatusCode::TOO_MANY_REQUESTS, "{said}");
         }
-        refused
     });
     let mut client = daemon.client().await;
     for number in 0..50 {
@@ -238,5 +238,5 @@ async fn an_application_that_floods_is_slowed_down_and_hinders_nobody() {
         let (status, said) = declare(&mut client, "calm", &job).await;
         assert_eq!(status, StatusCode::OK, "{said}");
     }
-    assert!(flood.await.unwrap() > 500, "the flood is refused");
+    flood.await.unwrap();
 }
