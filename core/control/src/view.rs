@@ -23,7 +23,8 @@ const ADDRESSES_OF_ONE: usize = 1_023;
 pub(crate) struct View {
     pub(crate) network: Network,
     names: BTreeMap<String, NodeId>,
-    addresses: BTreeMap<IpAddr, NodeId>,
+    /// By the address's number.
+    addresses: BTreeMap<u128, NodeId>,
     /// The same, by host.
     addressed: BTreeSet<(NodeId, IpAddr)>,
     ethernet: BTreeMap<[u8; 6], NodeId>,
@@ -74,14 +75,15 @@ impl View {
             }
         }
         let kind = |node: NodeId| topology.nodes().get(node.index()).map(|node| node.kind);
-        let mut addresses = BTreeMap::new();
+        let (mut addresses, mut addressed) = (BTreeMap::new(), BTreeSet::new());
         let mut ethernet = BTreeMap::new();
         for (i, host) in config.hosts.iter().enumerate() {
             if kind(host.node) != Some(NodeKind::Host) {
                 return error(format!("hosts[{i}].node"), "is no host of the topology; name one");
             }
             for address in &host.addresses {
-                if addresses.insert(*address, host.node).is_some() {
+                addressed.insert((host.node, *address));
+                if addresses.insert(number(*address), host.node).is_some() {
                     let reason = format!("{address} belongs to two hosts; give each its own");
                     return error(format!("hosts[{i}].addresses"), &reason);
                 }
@@ -112,7 +114,7 @@ impl View {
         let mut view = Self {
             network: Network::new(topology),
             names,
-            addressed: addresses.iter().map(|(address, host)| (*host, *address)).collect(),
+            addressed,
             addresses,
             ethernet,
             datapaths,
@@ -195,7 +197,7 @@ impl View {
     }
 
     pub(crate) fn host_at(&self, address: IpAddr) -> Option<NodeId> {
-        self.addresses.get(&address).copied()
+        self.addresses.get(&number(address)).copied()
     }
 
     pub(crate) fn host_with(&self, ethernet: [u8; 6]) -> Option<NodeId> {
@@ -220,7 +222,7 @@ impl View {
 
     /// All addresses and whose they are.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = (IpAddr, NodeId)> + '_ {
-        self.addresses.iter().map(|(address, node)| (*address, *node))
+        self.addressed.iter().map(|(node, address)| (*address, *node))
     }
 
     pub(crate) fn addresses_of(&self, node: NodeId) -> impl Iterator<Item = IpAddr> + '_ {
@@ -318,8 +320,8 @@ impl View {
     /// An address is a host's, which a report or a packet says. One that is another host's stays there, and
     /// there is room for so many of each of as many hosts as may be learnt; whether it is this host's.
     pub(crate) fn learn_address(&mut self, address: IpAddr, host: NodeId, limits: &Limits) -> bool {
-        if let Some(owner) = self.addresses.get(&address) {
-            return *owner == host;
+        if let Some(owner) = self.host_at(address) {
+            return owner == host;
         }
         if self.learnt_addresses >= limits.hosts.saturating_mul(ADDRESSES)
             || self.addresses_of(host).nth(ADDRESSES_OF_ONE).is_some()
@@ -327,7 +329,7 @@ impl View {
             return false;
         }
         self.learnt_addresses += 1;
-        self.addresses.insert(address, host);
+        self.addresses.insert(number(address), host);
         self.addressed.insert((host, address));
         true
     }
@@ -370,6 +372,14 @@ fn pair(topology: &model::Topology, links: &mut [LinkView]) {
             links[here.index()].back = Some(there);
             links[there.index()].back = Some(here);
         }
+    }
+}
+
+/// An address of either family; numbers are compared faster than addresses are.
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
     }
 }
 
