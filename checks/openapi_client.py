@@ -7,7 +7,8 @@ import sys
 import attrs
 from watermaster_client import Client
 from watermaster_client.api.default import (
-    declare, description, exchange, explain_flow, explain_job, flows, health, jobs, leave, metrics, status,
+    declare, description, exchange, explain_flow, explain_job, flows, flows_of, health, jobs, jobs_of, leave, metrics,
+    status,
 )
 from watermaster_client.models import (
     Connection, FlowComplete, FlowRequest, JobComplete, JobStart, Portion, Size, StreamReport, Streams, TaskHost,
@@ -65,6 +66,10 @@ answer = ask(status)
 assert answer.agents and answer.applications and answer.links and answer.switches, answer
 assert {flow.flow for flow in ask(flows, most=10)} == {"1", "2"}
 assert {job.job for job in ask(jobs)} == {"small", "large", "x"}
+assert {job.job for job in ask(jobs_of, application="generated")} == {"small", "large", "x"}
+own = ask(flows_of, application="generated")
+assert len(own.flows) == 2 and own.epoch == epoch, own
+assert ask(flows_of, application="generated", after=own.version + 1, wait=30, most=1).more == 1
 flow = ask(explain_flow, application="generated", job="large", flow="2")
 assert flow.why and flow.bottleneck.rivals[0].job == "small", flow
 assert len(ask(explain_job, application="generated", job="small").flows) == 1

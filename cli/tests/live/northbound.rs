@@ -107,6 +107,51 @@ async fn an_explanation_names_the_objective_and_who_yields() {
 }
 
 #[tokio::test]
+async fn an_application_follows_what_is_wanted_of_its_own_flows() {
+    let daemon = Daemon::start(&config("[policy]\nname = \"sff\"\n"));
+    let mut client = daemon.client().await;
+    let job = |job| json!({ "type": "job_start", "job": job });
+    let large = flow("j", 2, 4002, 9_000_000);
+    for (application, said) in [("a", json!([job("j"), large])), ("b", job("k"))] {
+        assert_eq!(declare(&mut client, application, &said).await.0, StatusCode::OK);
+    }
+    let names = get(&mut client, "/v1/applications/a/jobs").await;
+    assert_eq!((&names[0]["job"], &names[1]), (&json!("j"), &Value::Null), "its own alone");
+    let before = get(&mut client, "/v1/applications/a/flows").await;
+    assert_eq!(before["flows"][0]["intended_bps"], Value::Null, "it is alone: {before}");
+    // Who has this version hears nothing until something else is wanted: here by another application.
+    let mut follower = daemon.client().await;
+    let follows = async {
+        let mut version = before["version"].clone();
+        loop {
+            let path = format!("/v1/applications/a/flows?after={version}&wait=30");
+            let answer = get(&mut follower, &path).await;
+            assert_ne!(answer["version"], version, "thirty seconds were not enough");
+            if !answer["flows"][0]["intended_bps"].is_null() {
+                break answer;
+            }
+            version = answer["version"].clone();
+        }
+    };
+    let yields = async {
+        let small = flow("k", 1, 4001, 1_000_000);
+        declare(&mut client, "b", &small).await
+    };
+    let (follows, yields) = tokio::join!(follows, yields);
+    assert_eq!(yields.0, StatusCode::OK);
+    assert_eq!(follows["flows"][0]["intended_bps"], json!(1_000_000), "{follows}");
+    assert_eq!(follows["flows"].as_array().unwrap().len(), 1, "its own alone: {follows}");
+    // Nobody waits where nothing is waited for, or the version is an old one.
+    for asks in ["after=0&wait=30".to_owned(), format!("after={}", follows["version"])] {
+        let path = format!("/v1/applications/a/flows?most=0&{asks}");
+        let answer = get(&mut follower, &path).await;
+        assert_eq!((&answer["flows"], &answer["more"]), (&json!([]), &json!(1)), "{answer}");
+    }
+    let nobody = get(&mut follower, "/v1/applications/nobody/flows").await;
+    assert_eq!((&nobody["version"], &nobody["flows"]), (&json!(0), &json!([])));
+}
+
+#[tokio::test]
 async fn what_is_wrong_is_said_with_field_and_remedy() {
     let daemon =
         Daemon::start(&config(&format!("[limits]\nrequest = \"4 KB\"\ndeclarations = 10\n{SMSF}")));
@@ -196,7 +241,7 @@ async fn the_description_is_of_what_is_served() {
     let description = get(&mut client, "/v1/openapi.json").await;
     assert_eq!(description["openapi"], "3.1.0");
     let paths = description["paths"].as_object().unwrap();
-    assert_eq!(paths.len(), 11);
+    assert_eq!(paths.len(), 13);
     for (path, methods) in paths {
         let path = path
             .replace("{application}", "a")
@@ -220,13 +265,13 @@ async fn an_application_that_floods_is_slowed_down_and_hinders_nobody() {
     let address = daemon.address();
     let flood = tokio::spawn(async move {
         let mut client = wire::client::Client::connect(&address, None).await.unwrap();
-        let mut refused = 0;
-        for number in 0..2_000 {
-            let job = json!({ "type": "job_start", "job": format!("j{number}") });
-            let (status, _) = declare(&mut client, "flood", &job).await;
-            refused += usize::from(status == StatusCode::TOO_MANY_REQUESTS);
+        for round in 0..20 {
+            // All of a request is looked at in the same moment, however long that takes.
+            let job = |number| json!({ "type": "job_start", "job": format!("j{round}-{number}") });
+            let jobs: Vec<Value> = (0..1_000).map(job).collect();
+            let (status, said) = declare(&mut client, "flood", &json!(jobs)).await;
+            assert_eq!(status, StatusCode::TOO_MANY_REQUESTS, "{said}");
         }
-        refused
     });
     let mut client = daemon.client().await;
     for number in 0..50 {
@@ -234,5 +279,5 @@ async fn an_application_that_floods_is_slowed_down_and_hinders_nobody() {
         let (status, said) = declare(&mut client, "calm", &job).await;
         assert_eq!(status, StatusCode::OK, "{said}");
     }
-    assert!(flood.await.unwrap() > 500, "the flood is refused");
+    flood.await.unwrap();
 }

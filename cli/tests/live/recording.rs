@@ -263,3 +263,32 @@ async fn a_recording_that_cannot_go_on_stops_and_nothing_else() {
     let metrics = String::from_utf8(metrics.to_vec()).unwrap();
     assert!(metrics.contains("watermaster_recorder_stopped 1"), "{metrics}");
 }
+
+/// A service manager starts it again and again: that must not cost the recordings.
+#[tokio::test]
+async fn a_start_that_fails_removes_no_recording_and_leaves_no_socket() {
+    let mut daemon = Daemon::start(&recorder());
+    declare(&mut daemon.client().await, "a", &json!({ "type": "job_start", "job": "j" })).await;
+    daemon.signal("-TERM");
+    daemon.wait();
+    let names = || -> Vec<_> {
+        let files = std::fs::read_dir(daemon.path("records")).unwrap();
+        files.map(|file| file.unwrap().file_name()).collect()
+    };
+    let before = names();
+    assert_eq!(before.len(), 1, "{before:?}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let one = recorder()
+        .replace("http = \"127.0.0.1:0\"", &format!("http = \"{}\"", taken.local_addr().unwrap()))
+        .replace("[policy]", "files = 1\n[policy]");
+    std::fs::write(daemon.path("controller.toml"), one).unwrap();
+    let ended = daemon.command(&[
+        "controller",
+        "--config",
+        daemon.path("controller.toml").to_str().unwrap(),
+    ]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(stderr(&ended).contains("is another controller running there?"), "{}", stderr(&ended));
+    assert_eq!(names(), before);
+    assert!(!daemon.path("controller.sock").exists());
+}

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use hyper::{Method, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 use wire::client::{Address, Client};
 
-use crate::daemon::{Daemon, SMSF, certificates, config, declare, shows};
+use crate::daemon::{Daemon, SMSF, certificates, config, declare, get, shows};
 
 fn start() -> Daemon {
     let folder = std::sync::Arc::new(tempfile::tempdir().unwrap());
@@ -121,6 +121,51 @@ async fn each_may_do_what_its_certificate_says() {
     let mut me = Client::connect(&address, Some(&shows(&certs, "operator-me"))).await.unwrap();
     assert!(me.get("/v1/status").await.is_ok());
     assert_eq!(declare(&mut me, "a", &job).await.0, StatusCode::FORBIDDEN);
+}
+
+/// Of those that it shares a link with a tenant learns how many they are, and no more.
+#[tokio::test]
+async fn an_application_is_told_of_its_own_flows_alone() {
+    let daemon = start();
+    let address = Address::Tls(daemon.http.clone());
+    let certs = daemon.path("certs");
+    let mut clients = Vec::new();
+    for (name, port) in [("a", 4001), ("b", 4002)] {
+        let shown = shows(&certs, &format!("application-{name}"));
+        let mut client = Client::connect(&address, Some(&shown)).await.unwrap();
+        let all = [1, 2].map(|flow| {
+            let source = format!("10.0.0.1:{}", port + 10 * flow);
+            let connection = json!({ "source": source, "destination": "10.0.0.2:80" });
+            json!({ "type": "flow_request", "job": name, "flow": flow.to_string(), "bytes": 1000 * flow,
+                    "connection": connection })
+        });
+        let said = json!([{ "type": "job_start", "job": name }, all[0], all[1]]);
+        assert_eq!(declare(&mut client, name, &said).await.0, StatusCode::OK);
+        clients.push(client);
+    }
+    let shown = shows(&certs, "operator-me");
+    let mut operator = Client::connect(&address, Some(&shown)).await.unwrap();
+    let names = |explained: &Value| -> Vec<String> {
+        let rivals = explained["bottleneck"]["rivals"].as_array().unwrap().iter();
+        rivals.map(|rival| rival["application"].as_str().unwrap().to_owned()).collect()
+    };
+    let seen = get(&mut operator, "/v1/explain/a/a/1").await;
+    assert_eq!((names(&seen).len(), &seen["bottleneck"]["more"]), (3, &json!(0)), "{seen}");
+    let own = get(&mut clients[0], "/v1/explain/a/a/1").await;
+    let job = get(&mut clients[0], "/v1/explain/a/a").await;
+    let following = get(&mut clients[0], "/v1/applications/a/flows").await;
+    for (said, flow) in [(&own, &own), (&job, &job["flows"][0])] {
+        assert_eq!(
+            (names(flow), &flow["bottleneck"]["more"]),
+            (vec!["a".into()], &json!(2)),
+            "{said}"
+        );
+    }
+    assert_eq!(following["flows"].as_array().unwrap().len(), 2);
+    for path in ["/v1/applications/b/flows", "/v1/applications/b/jobs"] {
+        let (status, _) = clients[0].ask(Method::GET, path, Vec::new()).await.unwrap();
+        assert_eq!(status, StatusCode::FORBIDDEN, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ pub enum Operation {
         /// The cap; `None` removes it.
         cap: Option<Cap>,
     },
-    /// Watch a port, or stop.
+    /// Watch a port, or stop. Who begins to watch is told of what is open too, of each when it sends again.
     Watch {
         /// The port.
         port: PortNumber,
@@ -87,7 +87,7 @@ pub enum Happening {
         /// What was in the virtual queue, frame bytes.
         queue: Bytes,
     },
-    /// A SYN was seen.
+    /// A SYN was seen, or payload of a connection that went on when somebody began to watch.
     Opened(Connection),
     /// A FIN or RST was seen.
     Closed(Connection),

@@ -65,6 +65,8 @@ pub(crate) struct Agent {
     /// Caps, and the number of the commands that they came with.
     windows: BTreeMap<(LinkId, Option<Connection>), (Cap, u64)>,
     batch: Vec<Command>,
+    /// Whether it has told of connections that opened.
+    tells: bool,
     /// The next commands are all there are.
     complete: bool,
     /// What it has not confirmed: number, connection, rate. Bounded; what is replaced goes.
@@ -94,6 +96,7 @@ pub(crate) struct Everything {
     pub(crate) commands: Vec<Command>,
 }
 
+const SECOND: Span = Span::from_secs(1);
 /// Failed commands that are tried again with one renewal.
 const RETRIED: usize = 64;
 /// Unconfirmed commands beyond which those that newer ones replaced are forgotten; a multiple of the
@@ -223,6 +226,8 @@ pub(crate) struct Agents {
     /// When each agent must hear something again. Whatever it is told renews its lease, so that
     /// renewals of many agents don't fall on one moment.
     renewals: BTreeSet<(Time, ChannelId)>,
+    /// Agents that had told of connections and are gone, by when what they told is forgotten.
+    gone: BTreeMap<Time, BTreeSet<ChannelId>>,
 }
 
 impl Agents {
@@ -246,12 +251,23 @@ impl Agents {
 
     /// Forgets an agent. What it was told stands until its lease ends; nobody confirms it any more,
     /// which `unconfirm` hears.
-    pub(crate) fn remove(&mut self, channel: ChannelId, mut unconfirm: impl FnMut(Connection)) {
+    pub(crate) fn remove(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        mut unconfirm: impl FnMut(Connection),
+    ) {
         self.addressed.remove(&channel);
         let Some(agent) = self.agents.remove(&channel) else {
             return;
         };
         self.renewals.remove(&(agent.renew_at, channel));
+        if agent.tells {
+            // Many may go at once: what they told is looked for once a second.
+            let at = (cx.now + cx.grace).as_nanos().div_ceil(SECOND.as_nanos());
+            let at = Time::ZERO + SECOND * at;
+            self.gone.entry(at).or_default().insert(channel);
+        }
         for host in &agent.hosts {
             if self.acting.get(host) == Some(&channel) {
                 self.acting.remove(host);
@@ -328,9 +344,12 @@ impl Agents {
                 continue;
             };
             for address in &host.addresses {
-                if !view.set_address(*address, node) {
+                if !view.learn_address(*address, node, limits) {
                     // As long as it is connected.
-                    contradictions.note(Time::NEVER, format!("{address} is not {}'s", host.name));
+                    contradictions.note(
+                        Time::NEVER,
+                        format!("{address} is not {}'s, or there are too many", host.name),
+                    );
                 }
             }
             let old = self.acting.insert(node, channel);
@@ -555,7 +574,25 @@ impl Agents {
 
     /// When the first lease must be renewed.
     pub(crate) fn deadline(&self) -> Option<Time> {
-        self.renewals.first().map(|(at, _)| *at)
+        let renewal = self.renewals.first().map(|(at, _)| *at);
+        let gone = self.gone.first_key_value().map(|(at, _)| *at);
+        [renewal, gone].into_iter().flatten().min()
+    }
+
+    /// An agent has told of a connection that opened.
+    pub(crate) fn note_teller(&mut self, channel: ChannelId) {
+        if let Some(agent) = self.agents.get_mut(&channel) {
+            agent.tells = true;
+        }
+    }
+
+    /// The agents that are gone for so long that what they told of is forgotten.
+    pub(crate) fn take_gone(&mut self, cx: &Context) -> BTreeSet<ChannelId> {
+        let mut all = BTreeSet::new();
+        while let Some(entry) = self.gone.first_entry().filter(|entry| *entry.key() <= cx.now) {
+            all.extend(entry.remove());
+        }
+        all
     }
 
     /// Addresses the agents whose lease must be renewed.
@@ -725,7 +762,7 @@ mod tests {
         assert!(greet(&mut agents, &mut view, &cx, ChannelId(2), "b").is_err());
         let replaced = greet(&mut agents, &mut view, &cx, ChannelId(3), "a").expect("the same");
         assert_eq!(replaced, [CHANNEL]);
-        agents.remove(CHANNEL, |_| {});
+        agents.remove(&cx, CHANNEL, |_| {});
         assert!(agents.acts_for(ChannelId(3), host), "the old one takes nothing with it");
     }
 
@@ -737,7 +774,7 @@ mod tests {
         agents.take_commands(&cx, CHANNEL, |_| {});
         agents.hold(host, connection(2), Grant::default());
         let mut lost = BTreeSet::new();
-        agents.remove(CHANNEL, |connection| {
+        agents.remove(&cx, CHANNEL, |connection| {
             lost.insert(connection);
         });
         assert_eq!(lost.len(), 2, "what it has let go is not certain either");

@@ -187,6 +187,12 @@ impl Controller {
         }
     }
 
+    /// The turn in which something changed for an application last: a flow came or went, or something else is
+    /// wanted of one.
+    pub fn changed(&self) -> u64 {
+        self.registry.changed(None)
+    }
+
     /// An agent that says to obey a later epoch than this controller's, and that epoch: then this one
     /// should end, or begin again with a higher epoch.
     pub fn outranked(&self) -> Option<(&str, u64)> {
@@ -228,6 +234,7 @@ impl Controller {
             self.end_silent_pairs();
         }
         self.agents.renew(now);
+        self.forget_untold();
         // Last, for the policy has then been told all that has come up before.
         if self.decider.deadline().is_some_and(|deadline| deadline <= now) {
             self.tell(Observation::Tick);

@@ -140,6 +140,36 @@ pub struct FlowStatus {
     pub contradicted: Option<String>,
 }
 
+/// The flows of an application.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ApplicationFlows {
+    /// The epoch of the controller that answers. Another has other versions.
+    pub epoch: u64,
+    /// Another one when a flow has come or gone, or something else is wanted of one.
+    pub version: u64,
+    /// The flows by their jobs and names.
+    pub flows: Vec<FlowStatus>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// A job in a list.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JobStatus {
+    /// Its application.
+    pub application: String,
+    /// Its name there.
+    pub job: String,
+    /// Flows that it has now.
+    pub flows: usize,
+    /// Those for which the policy wants a rate.
+    pub limited: usize,
+    /// What was measured of them, payload.
+    pub measured_bps: Rate,
+}
+
 /// Why a flow has its rate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -198,6 +228,25 @@ pub struct ObjectivePart {
     pub wants_bps: Rate,
     /// Whether it is given less than it could use.
     pub yields: bool,
+}
+
+impl FlowExplanation {
+    /// The same for the flow's application alone: of others it learns how many they are, not who they are or what
+    /// they have.
+    #[must_use]
+    pub fn without_others(mut self) -> Self {
+        if let Some(bottleneck) = &mut self.bottleneck {
+            let all = bottleneck.rivals.len();
+            bottleneck.rivals.retain(|rival| rival.application == self.flow.application);
+            bottleneck.more += all - bottleneck.rivals.len();
+        }
+        if let Some(ObjectiveStatus { name, shared, .. }) = &mut self.objective {
+            for link in shared {
+                link.parts.retain(|part| part.objective == *name);
+            }
+        }
+        self
+    }
 }
 
 /// A link and who else is on it.

@@ -12,14 +12,19 @@ use model::{Buffer, LinkId, LinkSpec, Network, NodeId, NodeKind};
 use protocol::Connection;
 use units::{Rate, Time};
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Limits};
 use crate::contradictions::Contradictions;
+
+/// Addresses that may be learnt, for each host that may be, and of one host.
+const ADDRESSES: usize = 16;
+const ADDRESSES_OF_ONE: usize = 1_023;
 
 /// The network and its names.
 pub(crate) struct View {
     pub(crate) network: Network,
     names: BTreeMap<String, NodeId>,
-    addresses: BTreeMap<IpAddr, NodeId>,
+    /// By the address's number.
+    addresses: BTreeMap<u128, NodeId>,
     /// The same, by host.
     addressed: BTreeSet<(NodeId, IpAddr)>,
     ethernet: BTreeMap<[u8; 6], NodeId>,
@@ -31,6 +36,10 @@ pub(crate) struct View {
     pub(crate) links: Vec<LinkView>,
     /// Hosts that were learnt.
     pub(crate) learnt: usize,
+    /// Switches that were learnt.
+    learnt_switches: usize,
+    /// Addresses that were learnt, of all hosts.
+    learnt_addresses: usize,
     /// Of what was seen in the network.
     pub(crate) contradictions: Contradictions<1000>,
 }
@@ -66,14 +75,15 @@ impl View {
             }
         }
         let kind = |node: NodeId| topology.nodes().get(node.index()).map(|node| node.kind);
-        let mut addresses = BTreeMap::new();
+        let (mut addresses, mut addressed) = (BTreeMap::new(), BTreeSet::new());
         let mut ethernet = BTreeMap::new();
         for (i, host) in config.hosts.iter().enumerate() {
             if kind(host.node) != Some(NodeKind::Host) {
                 return error(format!("hosts[{i}].node"), "is no host of the topology; name one");
             }
             for address in &host.addresses {
-                if addresses.insert(*address, host.node).is_some() {
+                addressed.insert((host.node, *address));
+                if addresses.insert(number(*address), host.node).is_some() {
                     let reason = format!("{address} belongs to two hosts; give each its own");
                     return error(format!("hosts[{i}].addresses"), &reason);
                 }
@@ -104,7 +114,7 @@ impl View {
         let mut view = Self {
             network: Network::new(topology),
             names,
-            addressed: addresses.iter().map(|(address, host)| (*host, *address)).collect(),
+            addressed,
             addresses,
             ethernet,
             datapaths,
@@ -112,6 +122,8 @@ impl View {
             interfaces: BTreeMap::new(),
             links,
             learnt: 0,
+            learnt_switches: 0,
+            learnt_addresses: 0,
             contradictions: Contradictions::default(),
         };
         for (i, port) in config.ports.iter().enumerate() {
@@ -185,7 +197,7 @@ impl View {
     }
 
     pub(crate) fn host_at(&self, address: IpAddr) -> Option<NodeId> {
-        self.addresses.get(&address).copied()
+        self.addresses.get(&number(address)).copied()
     }
 
     pub(crate) fn host_with(&self, ethernet: [u8; 6]) -> Option<NodeId> {
@@ -210,7 +222,7 @@ impl View {
 
     /// All addresses and whose they are.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = (IpAddr, NodeId)> + '_ {
-        self.addresses.iter().map(|(address, node)| (*address, *node))
+        self.addressed.iter().map(|(node, address)| (*address, *node))
     }
 
     pub(crate) fn addresses_of(&self, node: NodeId) -> impl Iterator<Item = IpAddr> + '_ {
@@ -225,10 +237,14 @@ impl View {
     }
 
     /// The switch of this number; one that isn't declared is added.
-    pub(crate) fn add_switch(&mut self, datapath_id: u64) -> Option<NodeId> {
+    pub(crate) fn add_switch(&mut self, datapath_id: u64, most: usize) -> Option<NodeId> {
         if let Some(node) = self.switch_of(datapath_id) {
             return Some(node);
         }
+        if self.learnt_switches >= most {
+            return None;
+        }
+        self.learnt_switches += 1;
         let node = self.add_node(format!("s-{datapath_id:x}"), NodeKind::Switch)?;
         self.datapaths.insert(datapath_id, node);
         Some(node)
@@ -301,11 +317,21 @@ impl View {
         }
     }
 
-    /// An address is a host's. One that is another host's stays there; whether it is this host's.
-    pub(crate) fn set_address(&mut self, address: IpAddr, host: NodeId) -> bool {
-        let owner = *self.addresses.entry(address).or_insert(host);
-        self.addressed.insert((owner, address));
-        owner == host
+    /// An address is a host's, which a report or a packet says. One that is another host's stays there, and
+    /// there is room for so many of each of as many hosts as may be learnt; whether it is this host's.
+    pub(crate) fn learn_address(&mut self, address: IpAddr, host: NodeId, limits: &Limits) -> bool {
+        if let Some(owner) = self.host_at(address) {
+            return owner == host;
+        }
+        if self.learnt_addresses >= limits.hosts.saturating_mul(ADDRESSES)
+            || self.addresses_of(host).nth(ADDRESSES_OF_ONE).is_some()
+        {
+            return false;
+        }
+        self.learnt_addresses += 1;
+        self.addresses.insert(number(address), host);
+        self.addressed.insert((host, address));
+        true
     }
 
     /// An Ethernet address is a host's.
@@ -345,6 +371,42 @@ fn pair(topology: &model::Topology, links: &mut [LinkView]) {
             let there = waiting.remove(0);
             links[here.index()].back = Some(there);
             links[there.index()].back = Some(here);
+        }
+    }
+}
+
+/// An address of either family; numbers are compared faster than addresses are.
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(address) => address.to_bits(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use policy::Parameters;
+
+    use super::*;
+
+    #[test]
+    fn what_peers_teach_is_bounded() {
+        let policy = policy::by_name("tcp", &Parameters::default()).expect("it is known");
+        let mut view = View::new(&mut Config::new("tcp", policy)).expect("a view");
+        let first = view.add_switch(1, 2);
+        assert!(first.is_some() && view.add_switch(2, 2).is_some());
+        assert_eq!((view.add_switch(3, 2), view.add_switch(1, 2)), (None, first));
+        // Two hosts that may be learnt have 32 addresses between them, and one host no more than 1024.
+        let address = |number: u32| IpAddr::from(number.to_be_bytes());
+        for (hosts, room) in [(2, 32), (1_000, 1_024)] {
+            let policy = policy::by_name("tcp", &Parameters::default()).expect("it is known");
+            let mut view = View::new(&mut Config::new("tcp", policy)).expect("a view");
+            let limits = Limits { hosts, ..Limits::default() };
+            let host = view.add_host("h").expect("there is room");
+            let taken = (0..2_000).filter(|last| view.learn_address(address(*last), host, &limits));
+            assert_eq!(taken.count(), room);
+            assert!(view.learn_address(address(0), host, &limits), "it is known");
+            assert_eq!(view.host_at(address(1_999)), None);
         }
     }
 }

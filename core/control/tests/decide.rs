@@ -825,6 +825,9 @@ fn an_explanation_names_the_objective_and_who_yields() {
     assert_eq!(web.given_bps + sort.given_bps, Rate::from_mbps(100));
     let held = rig.agents[&agent].paced[&connection(0, 3, 1)];
     assert!(held <= sort.given_bps && held >= sort.given_bps.fraction(9, 10), "{held}");
+    // To itself an application is told of its own objective.
+    let own = rig.why("sort-1", "large", 1).without_others().objective.unwrap();
+    assert_eq!(own.shared[0].parts, [sort.clone()]);
     let other = rig.why("web-1", "answer", 1).objective.unwrap();
     assert_eq!((&*other.name, &other.shared), ("web", &objective.shared));
     // The answer is there, and a while later the sort has the link for itself.

@@ -641,3 +641,31 @@ fn a_change_of_policy_is_decided_at_once_and_so_it_is_replayed() {
     replay(records, &mut Named, tell).unwrap();
     assert_eq!(replayed, [false, true].into_iter().zip(recorded).collect::<Vec<_>>());
 }
+
+/// An agent that comes back tells of what goes on, when that sends again; of what ended meanwhile it says nothing.
+#[test]
+fn what_an_agent_told_is_forgotten_a_grace_after_it_has_gone() {
+    let mut rig = Rig::with_a_flow();
+    let opened = |port| Report::Opened { connection: connection(port) };
+    let flows = |rig: &Rig| rig.controller.at(rig.now).flows(9).len();
+    for port in [1, 7, 8] {
+        rig.told(Input::Reported(rig.channel, &opened(port)));
+    }
+    assert_eq!(flows(&rig), 3);
+    rig.told(Input::AgentGone(rig.channel));
+    rig.now += Span::from_secs(5);
+    rig.connect();
+    rig.policy.0.lock().unwrap().0.clear();
+    rig.told(Input::Reported(rig.channel, &opened(8)));
+    let due = rig.controller.deadline().unwrap();
+    assert!(due <= rig.now + Span::from_secs(6), "{due:?}");
+    rig.now += Span::from_secs(4);
+    rig.told(Input::Tick);
+    assert_eq!(flows(&rig), 3, "not before the grace has passed");
+    rig.now += Span::from_secs(2);
+    rig.told(Input::Tick);
+    let observed = rig.policy.0.lock().unwrap().0.clone();
+    // The one that it told of again never stopped, and one that is declared has its application.
+    assert_eq!(observed, [Measured::Closed { flow: FlowId(1) }.into()]);
+    assert_eq!(flows(&rig), 2);
+}

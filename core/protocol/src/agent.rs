@@ -35,7 +35,7 @@ pub enum Report {
         /// The connections.
         connections: Vec<ConnectionReport>,
     },
-    /// The first packet of a connection was seen.
+    /// The first packet of a connection was seen, or the first since the watch began.
     Opened {
         /// The connection.
         connection: Connection,

@@ -136,6 +136,15 @@ impl Actuator {
         Ok(agent::Agent::new(ports.collect(), true).after(self.pacer.leases(), limits))
     }
 
+    /// Whether all that is governed is still there.
+    ///
+    /// # Errors
+    /// A control group or an interface isn't, or what the kernel says.
+    pub fn stands(&self) -> Result<(), Error> {
+        self.pacer.stands()?;
+        self.switch.as_ref().map_or(Ok(()), Switch::stands)
+    }
+
     /// What is readable when ports tell something. Within a runtime.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::time::Duration;
 use agent::{Agent, Lapse};
 use protocol::agent::{Commands, Report};
 use tokio::io::unix::AsyncFd;
-use units::Span;
+use units::{Span, Time};
 
 use crate::StartError;
 use crate::actuator::Actuator;
@@ -17,8 +17,8 @@ use crate::settings::Settings;
 
 /// How often the kernel is asked whether it has capped a window, while that is followed.
 const LOOK: Span = Span::from_micros(200);
-/// When nothing is due, it is asked again so much later.
-const IDLE: Span = Span::from_secs(60);
+/// How often it is looked whether all that is governed is still there.
+const IDLE: Span = Span::from_secs(1);
 
 /// An agent at work.
 pub struct Host {
@@ -27,6 +27,9 @@ pub struct Host {
     /// Readable when ports tell something.
     events: Option<AsyncFd<OwnedFd>>,
     looks: bool,
+    /// When it was last looked whether all is there, and what isn't.
+    checked: Time,
+    lost: Option<kernel::Error>,
 }
 
 impl Host {
@@ -41,7 +44,10 @@ impl Host {
             Ok((actuator.machine()?, actuator.readable()?))
         };
         match prepare() {
-            Ok((agent, events)) => Ok(Self { agent, actuator, events, looks: false }),
+            Ok((agent, events)) => {
+                let (checked, lost) = (kernel::now(), None);
+                Ok(Self { agent, actuator, events, looks: false, checked, lost })
+            }
             Err(error) => {
                 actuator.withdraw();
                 Err(error)
@@ -89,22 +95,38 @@ impl Host {
             tracing::warn!(error, "connections can't be sampled, or what has ended not swept out");
         }
         self.looks = self.actuator.look();
+        let now = kernel::now();
+        if now.since(self.checked) >= IDLE {
+            self.checked = now;
+            self.lost = self.actuator.stands().err();
+        }
+    }
+
+    /// Whether something that is governed isn't there any more.
+    pub const fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// What that is.
+    pub fn lost(&mut self) -> Option<kernel::Error> {
+        self.lost.take()
     }
 
     /// Does what is due while `other` takes its time. Nobody listens: what would be told is old by
-    /// the time somebody does.
-    pub async fn meanwhile<T>(&mut self, other: impl Future<Output = T>) -> T {
+    /// the time somebody does. `None` where something that is governed is gone before.
+    pub async fn meanwhile<T>(&mut self, other: impl Future<Output = T>) -> Option<T> {
         let mut other = pin!(other);
         let mut untold = Vec::new();
-        loop {
+        while !self.is_lost() {
             tokio::select! {
-                ended = &mut other => return ended,
+                ended = &mut other => return Some(ended),
                 () = self.ready() => {
                     self.attend(&mut untold);
                     untold.clear();
                 }
             }
         }
+        None
     }
 
     /// Carries out commands, and adds the answers.
@@ -137,6 +159,9 @@ impl Host {
 mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
+    use std::io::Write as _;
+    use std::net::TcpStream;
+
     use protocol::Process;
     use protocol::agent::Command;
     use testing::wait::{PATIENCE, eventually};
@@ -144,6 +169,36 @@ mod tests {
 
     use super::*;
     use crate::rig::{Rig, commands, watch};
+
+    #[tokio::test]
+    async fn a_controller_that_begins_hears_of_connections_that_go_on() {
+        let Some(rig) = Rig::new() else { return };
+        let mut host = Host::start(&rig.settings("http://127.0.0.1:1")).unwrap();
+        let mut reports = Vec::new();
+        host.obey(&commands(1, true, vec![watch()]), &mut reports).unwrap();
+        let (first, mut sender, _receiver) = rig.connect();
+        let told = async |host: &mut Host, connection, sender: &mut TcpStream| {
+            let mut reports = Vec::new();
+            while !reports.contains(&Report::Opened { connection }) {
+                sender.write_all(&[1]).unwrap();
+                host.ready().await;
+                host.attend(&mut reports);
+            }
+        };
+        let patience = timeout(PATIENCE, told(&mut host, first, &mut sender)).await;
+        patience.expect("the first controller hears nothing");
+        host.disconnected();
+        let (second, mut other, _other_receiver) = rig.connect();
+        host.attend(&mut Vec::new());
+        let all = Commands { epoch: 2, ..commands(1, true, vec![watch()]) };
+        host.obey(&all, &mut Vec::new()).unwrap();
+        for (connection, sender) in [(first, &mut sender), (second, &mut other)] {
+            let patience = timeout(PATIENCE, told(&mut host, connection, sender)).await;
+            patience
+                .unwrap_or_else(|_| panic!("the second controller never hears of {connection:?}"));
+        }
+        host.stop();
+    }
 
     #[tokio::test]
     async fn it_tells_what_opens_and_drops_wishes_with_the_controller() {

@@ -36,10 +36,12 @@ use settings::Settings;
 const LINE: usize = 64 << 20;
 /// A controller that says nothing for so long is taken for dead: it renews leases more often.
 const SILENCE: Duration = Duration::from_secs(30);
+/// Why a connection ends where nothing is left to do.
+const GONE: &str = "something that is governed is gone";
 /// Between two attempts to connect, the first and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
-/// Why an agent could not start.
+/// Why an agent could not start, or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration.
@@ -71,7 +73,8 @@ pub enum StartError {
 /// Runs an agent until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// It can't start.
+/// It can't start; or an interface or the control group that it governs is removed: nothing that it was told of
+/// that would act any more, and the next agent finds what has taken its place.
 pub async fn run(path: &Path) -> Result<(), StartError> {
     let settings = Settings::load(path)?;
     let mut terminate = signal(SignalKind::terminate())?;
@@ -80,7 +83,10 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
     let mut host = Host::start(&settings)?;
     tracing::info!(agent = settings.name, controller = %settings.controller, "agent ready");
     tokio::select! {
-        () = converse(&settings, config.as_ref(), &mut host) => {}
+        lost = converse(&settings, config.as_ref(), &mut host) => {
+            host.stop();
+            return Err(lost.into());
+        }
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
@@ -88,8 +94,12 @@ pub async fn run(path: &Path) -> Result<(), StartError> {
     Ok(())
 }
 
-/// Connects again and again.
-async fn converse(settings: &Settings, config: Option<&Arc<ClientConfig>>, host: &mut Host) {
+/// Connects again and again, until something is gone that it governs.
+async fn converse(
+    settings: &Settings,
+    config: Option<&Arc<ClientConfig>>,
+    host: &mut Host,
+) -> kernel::Error {
     let (least, most) = BACKOFF;
     let mut pause = least;
     loop {
@@ -103,6 +113,9 @@ async fn converse(settings: &Settings, config: Option<&Arc<ClientConfig>>, host:
         let share = rand::rng().random_range(0.5..1.5);
         tracing::warn!(reason = why, "no controller; leases run out");
         host.meanwhile(tokio::time::sleep(pause.mul_f64(share))).await;
+        if let Some(lost) = host.lost() {
+            return lost;
+        }
         pause = (pause * 2).min(most);
     }
 }
@@ -110,14 +123,16 @@ async fn converse(settings: &Settings, config: Option<&Arc<ClientConfig>>, host:
 /// One connection; why it ended.
 async fn once(settings: &Settings, config: Option<&Arc<ClientConfig>>, host: &mut Host) -> String {
     let client = match host.meanwhile(Client::connect(&settings.controller, config)).await {
-        Ok(client) => client,
-        Err(error) => return error.to_string(),
+        Some(Ok(client)) => client,
+        Some(Err(error)) => return error.to_string(),
+        None => return GONE.to_owned(),
     };
     let path = format!("/v1/agents/{}/exchange", settings.name);
     let stream = match host.meanwhile(timeout(SILENCE, client.exchange(&path))).await {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return error.to_string(),
-        Err(_) => return "the controller does not answer".to_owned(),
+        Some(Ok(Ok(stream))) => stream,
+        Some(Ok(Err(error))) => return error.to_string(),
+        Some(Err(_)) => return "the controller does not answer".to_owned(),
+        None => return GONE.to_owned(),
     };
     tracing::info!("connected");
     let (reader, writer) = tokio::io::split(stream);
@@ -144,7 +159,12 @@ async fn once(settings: &Settings, config: Option<&Arc<ClientConfig>>, host: &mu
                     Err(_) => return "the controller is silent".to_owned(),
                 }
             }
-            () = host.ready() => host.attend(&mut reports),
+            () = host.ready() => {
+                host.attend(&mut reports);
+                if host.is_lost() {
+                    return GONE.to_owned();
+                }
+            }
             sent = outgoing.send() => {
                 if let Err(error) = sent {
                     return error.to_string();
@@ -159,6 +179,7 @@ mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
     use protocol::agent::{Command, Report};
+    use testing::wait::PATIENCE;
     use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
     use tokio::net::{TcpListener, TcpStream};
     use units::Span;
@@ -239,6 +260,37 @@ mod tests {
         host.stop();
     }
 
+    /// Until then it would say that all is carried out, at what nothing passes any more.
+    #[tokio::test]
+    async fn an_agent_ends_when_what_it_governs_is_replaced() {
+        let Some(rig) = Rig::new() else { return };
+        let group = kernel::unified_mount().unwrap().join(&rig.name);
+        let add = || {
+            let name = &rig.name;
+            rig.ip(&["-n", name, "link", "add", "port", "type", "veth", "peer", "name", "other"]);
+        };
+        std::fs::create_dir(&group).unwrap();
+        add();
+        let (_listener, mut settings) = listening(&rig).await;
+        settings.pacer.cgroup = Some(group.clone());
+        "port".clone_into(&mut settings.ports[0].interface);
+        for replaced in ["control group", "interface"] {
+            let mut host = Host::start(&settings).unwrap();
+            if replaced == "interface" {
+                rig.ip(&["-n", &rig.name, "link", "delete", "port"]);
+                add();
+            } else {
+                std::fs::remove_dir(&group).unwrap();
+                std::fs::create_dir(&group).unwrap();
+            }
+            let ended = timeout(PATIENCE, converse(&settings, None, &mut host)).await;
+            let said = ended.expect("it goes on").to_string();
+            host.stop();
+            assert!(said.contains(&format!("{replaced} ")) && said.contains(" is gone"), "{said}");
+        }
+        std::fs::remove_dir(&group).unwrap();
+    }
+
     #[tokio::test]
     async fn what_one_connection_wished_for_no_other_is_told() {
         let Some(rig) = Rig::new() else { return };
@@ -260,7 +312,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = converse(&settings, None, &mut host) => {}
+            lost = converse(&settings, None, &mut host) => panic!("{lost}"),
             () = controller => {}
         }
         host.stop();

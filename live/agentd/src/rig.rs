@@ -18,7 +18,7 @@ pub const LEASE: Span = Span::from_secs(600);
 
 /// A namespace with nothing but `lo`, which is a port of the node `s1`.
 pub struct Rig {
-    name: String,
+    pub name: String,
 }
 
 impl Rig {
@@ -37,7 +37,8 @@ impl Rig {
         Some(rig)
     }
 
-    fn ip(&self, arguments: &[&str]) {
+    /// Runs `ip`.
+    pub fn ip(&self, arguments: &[&str]) {
         let done = Command::new("ip").args(arguments).status().unwrap();
         assert!(done.success(), "ip {arguments:?}");
     }

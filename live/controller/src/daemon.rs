@@ -1,5 +1,6 @@
 //! The daemon as a whole: start, reload, end.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -14,6 +15,7 @@ use wire::tls;
 
 use crate::epoch::{State, StateError};
 use crate::hub::Hub;
+use crate::listen::{ListenError, Listener};
 use crate::metrics::Measures;
 use crate::owner::{Event, Owner, WAITING};
 use crate::recorder::{self, Recorder};
@@ -40,7 +42,7 @@ pub enum StartError {
     Recorder(#[from] recorder::RecorderError),
     /// An address or a socket that can't be listened on.
     #[error(transparent)]
-    Listen(#[from] listen::ListenError),
+    Listen(#[from] ListenError),
     /// A thread or a signal that the system doesn't give.
     #[error("the system refuses: {0}")]
     System(#[from] std::io::Error),
@@ -73,6 +75,13 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
     let certificates = settings.tls.as_ref().map(tls::server).transpose()?;
     let certificates = Arc::new(RwLock::new(certificates.map(Arc::new)));
     let state = State::open(&settings.state)?;
+    let (listen, tls, bounds) = (settings.listen.clone(), settings.tls.is_some(), settings.bounds);
+    let http = bound(listen.http).await?;
+    let openflow = bound(listen.openflow).await?;
+    let openflow_tls = bound(listen.openflow_tls).await?;
+    let unix = listen::unix(&listen.socket)?;
+    let socket = Socket(listen.socket);
+    // Only now, for it removes old recordings: a start that fails leaves them alone.
     let clock = Clock::start();
     let measures = Arc::new(Measures::default());
     let recorder = settings.recorder.as_ref();
@@ -81,27 +90,22 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
         .transpose()?;
     let (sender, events) = mpsc::channel(WAITING);
     let kept = Kept::of(&settings);
-    let (listen, tls, bounds) = (settings.listen.clone(), settings.tls.is_some(), settings.bounds);
     let policy = settings.control.policy_name.clone();
-    let owner = Owner::new(settings, state.epoch, clock, recorder, Arc::clone(&measures))?;
+    let (changing, changes) = watch::channel(0);
+    let owner =
+        Owner::new(settings, state.epoch, clock, recorder, Arc::clone(&measures), changing)?;
     let owner = tokio::spawn(owner.run(events));
     let (stop, stopped) = watch::channel(false);
-    let hub = Arc::new(Hub::new(sender, bounds, measures, state.epoch, stopped));
+    let hub = Arc::new(Hub::new(sender, bounds, measures, state.epoch, changes, stopped));
 
-    let mut tasks = Vec::new();
-    let unix = listen::unix(&listen.socket)?;
-    tasks.push(tokio::spawn(http::serve(unix, None, Arc::clone(&hub))));
-    if let Some(address) = listen.http {
+    let mut tasks = vec![tokio::spawn(http::serve(unix, None, Arc::clone(&hub)))];
+    if let Some(listener) = http {
         let certificates = tls.then(|| Arc::clone(&certificates));
-        let listener = listen::tcp(address).await?;
         tracing::info!(address = listener.place(), tls, "HTTP");
         tasks.push(tokio::spawn(http::serve(listener, certificates, Arc::clone(&hub))));
     }
-    for (address, tls) in
-        [(listen.openflow, None), (listen.openflow_tls, Some(Arc::clone(&certificates)))]
-    {
-        let Some(address) = address else { continue };
-        let listener = listen::tcp(address).await?;
+    for (listener, tls) in [(openflow, None), (openflow_tls, Some(Arc::clone(&certificates)))] {
+        let Some(listener) = listener else { continue };
         tracing::info!(address = listener.place(), tls = tls.is_some(), "OpenFlow");
         tasks.push(tokio::spawn(switches::serve(listener, tls, Arc::clone(&hub))));
     }
@@ -109,7 +113,7 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
         version = env!("CARGO_PKG_VERSION"),
         epoch = state.epoch,
         policy,
-        socket = %listen.socket.display(),
+        socket = %socket.0.display(),
         "controller ready"
     );
     ready();
@@ -139,11 +143,28 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
         task.abort();
     }
     drop(hub);
-    let _ = std::fs::remove_file(&listen.socket);
+    drop(socket);
     if tokio::time::timeout(std::time::Duration::from_secs(5), owner).await.is_err() {
         tracing::warn!("a connection outlives the daemon's patience; cut off");
     }
     Ok(())
+}
+
+/// Listens on an address, where one is wanted.
+async fn bound(address: Option<SocketAddr>) -> Result<Option<Listener>, ListenError> {
+    match address {
+        Some(address) => listen::tcp(address).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+/// The path that is listened on; removed when dropped.
+struct Socket(PathBuf);
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// What can't change while the daemon runs.

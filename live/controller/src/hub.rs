@@ -22,6 +22,7 @@ pub struct Hub {
     pub measures: Arc<Measures>,
     /// The controller's epoch.
     pub epoch: u64,
+    changes: watch::Receiver<u64>,
     stopped: watch::Receiver<bool>,
 }
 
@@ -45,6 +46,7 @@ impl Hub {
         bounds: Bounds,
         measures: Arc<Measures>,
         epoch: u64,
+        changes: watch::Receiver<u64>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
         Self {
@@ -54,6 +56,7 @@ impl Hub {
             connected: Mutex::default(),
             measures,
             epoch,
+            changes,
             stopped,
         }
     }
@@ -98,6 +101,11 @@ impl Hub {
     /// Other limits, for what comes from now on.
     pub fn set_bounds(&self, bounds: Bounds) {
         *self.bounds.write().unwrap_or_else(PoisonError::into_inner) = bounds;
+    }
+
+    /// Changes when something changes for an application.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.clone()
     }
 
     /// Ends with the daemon.

@@ -19,7 +19,7 @@ use control::{Answers, ChannelId, Closing, ConfigError, Controller, Input, Outpu
 use policy::Parameters;
 use protocol::agent::Report;
 use protocol::application::{Declaration, Outcome, Problem, RefusedDeclaration};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use units::Time;
 use wire::clock::{Clock, duration};
 use wire::lines;
@@ -77,6 +77,8 @@ pub struct Owner {
     clock: Clock,
     recorder: Option<Recorder>,
     measures: Arc<Measures>,
+    /// The turn in which something changed for an application last.
+    changes: watch::Sender<u64>,
     switches: HashMap<ChannelId, Outlet>,
     agents: HashMap<ChannelId, Outlet>,
     out: Vec<Output>,
@@ -95,6 +97,7 @@ impl Owner {
         clock: Clock,
         recorder: Option<Recorder>,
         measures: Arc<Measures>,
+        changes: watch::Sender<u64>,
     ) -> Result<Self, ConfigError> {
         let policy = (settings.control.policy_name.clone(), settings.parameters);
         Ok(Self {
@@ -104,6 +107,7 @@ impl Owner {
             clock,
             recorder,
             measures,
+            changes,
             switches: HashMap::new(),
             agents: HashMap::new(),
             out: Vec::new(),
@@ -169,6 +173,7 @@ impl Owner {
                 break;
             }
         }
+        self.tell_followers();
         for (asked, start, answer) in self.answers.drain(..) {
             self.measures.declared(start.elapsed());
             // Who asked may have gone; what was declared stands.
@@ -271,6 +276,13 @@ impl Owner {
             recorder.decided(&out);
         }
         self.send(now, out);
+        self.tell_followers();
+    }
+
+    /// Wakes who waits for what changes for an application.
+    fn tell_followers(&self) {
+        let changed = self.controller.changed();
+        self.changes.send_if_modified(|known| std::mem::replace(known, changed) != changed);
     }
 
     /// Hands one input to the machine; gives back a refusal.

@@ -300,6 +300,7 @@ static __always_inline struct wm_flow *follow(struct __sk_buff *skb, const struc
 			flow->first = now;
 			flow->octets = flow->packets = 0;
 			flow->flags = 0;
+			flow->told = 0;
 			flow->segment = 0;
 		}
 		if (!offer.broken) {
@@ -314,8 +315,9 @@ static __always_inline struct wm_flow *follow(struct __sk_buff *skb, const struc
 		}
 	}
 	bool opens = from_sender && (packet->payload || (packet->flags & (SYN | ACK)) == SYN);
-	if (opens && config->punt && !(flow->flags & (WM_TOLD | WM_CLOSED))) {
-		flow->flags |= WM_TOLD;
+	// Under another watch somebody else may listen: it is told again, when it sends again.
+	if (opens && config->punt && flow->told != config->punt && !(flow->flags & WM_CLOSED)) {
+		flow->told = config->punt;
 		tell(config->port, WM_OPENED, 0, name);
 	}
 	bool closes = packet->flags & RST || (from_sender && packet->flags & FIN);

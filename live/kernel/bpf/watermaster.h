@@ -72,7 +72,7 @@ struct wm_port {
 	__u32 link_header; /* octets before the IP header */
 	__u32 segment; /* most payload of a packet on this interface */
 	__u32 port; /* the number in events */
-	__u32 punt; /* whether SYN and FIN are events */
+	__u32 punt; /* number of the watch that openings and endings are told to; 0: to nobody */
 	__u32 unused;
 };
 
@@ -95,7 +95,6 @@ enum {
 	WM_RECEIVER_SYN = 4,
 	WM_RECEIVER_SCALE = 8,
 	WM_CLOSED = 16,
-	WM_TOLD = 32, /* that it has opened */
 };
 
 /* A flow through a port, in the direction of its data. */
@@ -104,10 +103,10 @@ struct wm_flow {
 	__u64 last;
 	__u64 octets; /* frames */
 	__u64 packets;
-	__u32 flags;
+	__u32 told; /* the watch that was told of its opening */
 	__u16 segment; /* most payload that the receiver takes */
 	__u8 scale; /* of the receiver's window */
-	__u8 unused;
+	__u8 flags;
 };
 
 enum {

@@ -52,6 +52,9 @@ pub enum Error {
     /// There is no such interface in the namespace.
     #[error("no interface {0} in {1}")]
     NoInterface(String, String),
+    /// What was governed isn't there any more.
+    #[error("{0} is gone, or another has taken its place")]
+    Gone(String),
     /// A command of a controller that another has replaced.
     #[error("epoch {given} is over: {standing} stands")]
     Stale {

@@ -24,11 +24,11 @@ pub(crate) const OPENED: u32 = 4;
 pub(crate) const CLOSED_FLOW: u32 = 5;
 
 /// The flags of a flow: whose SYN was seen, whose SYN had a window scale, whether it has ended.
-pub(crate) const SENDER_SYN: u32 = 1;
-pub(crate) const SENDER_SCALE: u32 = 2;
-pub(crate) const RECEIVER_SYN: u32 = 4;
-pub(crate) const RECEIVER_SCALE: u32 = 8;
-pub(crate) const CLOSED: u32 = 16;
+pub(crate) const SENDER_SYN: u8 = 1;
+pub(crate) const SENDER_SCALE: u8 = 2;
+pub(crate) const RECEIVER_SYN: u8 = 4;
+pub(crate) const RECEIVER_SCALE: u8 = 8;
+pub(crate) const CLOSED: u8 = 16;
 
 /// Reads fields one after another; what is missing reads as zero, which sizes checked before exclude.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);

@@ -77,6 +77,8 @@ pub struct Pacer {
     object: Object,
     pins: Pins,
     leases: Leases,
+    /// The control group, and its number.
+    group: (PathBuf, u64),
     // Kept attached by its pin, and by this while there is none.
     _link: Link,
 }
@@ -97,13 +99,29 @@ impl Pacer {
         let identity = directory.metadata().map_err(Error::file(&group))?.ino();
         let pins = Pins::at(&options.pins, &options.name)?;
         match govern(&pins, &directory, identity, options.limits) {
-            Ok((object, leases, link)) => Ok(Self { object, pins, leases, _link: link }),
+            Ok((object, leases, link)) => {
+                let group = (group, identity);
+                Ok(Self { object, pins, leases, group, _link: link })
+            }
             Err(error) => {
                 // The first error is the one that tells.
                 let _ = pins.undo();
                 Err(error)
             }
         }
+    }
+
+    /// Whether the control group is still there.
+    ///
+    /// # Errors
+    /// [`Error::Gone`]: it was removed, though one of its path may be there.
+    pub fn stands(&self) -> Result<(), Error> {
+        let (path, identity) = &self.group;
+        let found = fs::metadata(path).map(|found| found.ino());
+        if found.is_ok_and(|found| found == *identity) {
+            return Ok(());
+        }
+        Err(Error::Gone(format!("control group {}", path.display())))
     }
 
     /// Takes over the connections of a namespace that were there before, and applies at once what

@@ -4,6 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use agent::PortNumber;
+use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, ProgramInput, TC_EGRESS, TC_INGRESS, TcAttachPoint,
     TcHook, TcHookBuilder,
@@ -139,7 +140,7 @@ pub struct Counters {
 }
 
 enum Attached {
-    Links { _leaving: Link, _returning: Link },
+    Links { leaving: Link, _returning: Link },
     Filters { index: i32 },
 }
 
@@ -152,7 +153,9 @@ pub struct Port {
     namespace: Namespace,
     options: PortOptions,
     watch: Option<Watch>,
-    punt: bool,
+    /// Whom openings and endings are told to, and the number of those who were before.
+    punt: Option<u32>,
+    punted: u32,
     leases: Arc<Leases>,
 }
 
@@ -191,7 +194,7 @@ impl Port {
         }
         let object = PORT.load(object)?;
         // Before a packet can come.
-        configure(&object, number, options, None, false)?;
+        configure(&object, number, options, None, None)?;
         let attached = namespace.visit(|| {
             let index = index_of(interface, &namespace)?;
             match options.attachment {
@@ -210,7 +213,8 @@ impl Port {
             namespace,
             options: options.clone(),
             watch: None,
-            punt: false,
+            punt: None,
+            punted: 0,
             leases,
         })
     }
@@ -233,6 +237,26 @@ impl Port {
         }
     }
 
+    /// Whether the interface is still there.
+    ///
+    /// # Errors
+    /// [`Error::Gone`]: it was removed, though one of its name may be there; what the kernel says.
+    pub fn stands(&self) -> Result<(), Error> {
+        let is_there = match &self.attached {
+            Attached::Links { leaving, .. } => {
+                let info = leaving.info().map_err(Error::bpf("look at a link"))?;
+                // The kernel ends the link with the interface.
+                !matches!(info.info, LinkTypeInfo::Tcx(found) if found.ifindex == 0)
+            }
+            Attached::Filters { index } => {
+                let found = self.namespace.visit(|| index_of(&self.interface, &self.namespace));
+                found.is_ok_and(|found| found == *index)
+            }
+        };
+        let gone = || Error::Gone(format!("interface {}", self.interface));
+        if is_there { Ok(()) } else { Err(gone()) }
+    }
+
     /// Watches the queue, or stops. The agent has checked the thresholds.
     ///
     /// # Errors
@@ -249,12 +273,14 @@ impl Port {
         self.configure()
     }
 
-    /// Whether SYN and FIN are told as events.
+    /// Whether openings and endings are told as events. Who asks anew is told of all that is open, of each when
+    /// its sender has something to send again.
     ///
     /// # Errors
     /// What the kernel says.
     pub fn punt(&mut self, punt: bool) -> Result<(), Error> {
-        self.punt = punt;
+        self.punted = self.punted.checked_add(1).unwrap_or(1);
+        self.punt = punt.then_some(self.punted);
         self.configure()
     }
 
@@ -344,9 +370,9 @@ impl Port {
             let mut fields = Fields(&value);
             let [first, last] = [fields.u64(), fields.u64()].map(Time::from_nanos);
             let [carried, packets] = [fields.u64(), fields.u64()];
-            let flags = fields.u32();
-            let has = |all: u32| flags & all == all;
-            let (_segment, scale) = (fields.u16(), fields.u8());
+            let (_told, _segment, scale) = (fields.u32(), fields.u16(), fields.u8());
+            let flags = fields.u8();
+            let has = |all: u8| flags & all == all;
             found.push(Flow {
                 connection: Fields(&key).connection(),
                 first,
@@ -496,7 +522,7 @@ fn configure(
     number: PortNumber,
     options: &PortOptions,
     watch: Option<Watch>,
-    punt: bool,
+    punt: Option<u32>,
 ) -> Result<(), Error> {
     let value = match watch {
         None => Value::default().u64(0).u64(0).u64(0).u32(0).u32(0).u32(0).u32(0).u32(u32::MAX),
@@ -528,7 +554,7 @@ fn configure(
         .u32(if options.ethernet { 14 } else { 0 })
         .u32(u32::try_from(options.segment.get()).unwrap_or(u32::MAX))
         .u32(number.0)
-        .u32(punt.into())
+        .u32(punt.unwrap_or(0))
         .u32(0);
     put(object, "port", &0u32.to_ne_bytes(), Some(value))
 }
@@ -560,7 +586,7 @@ fn by_links(object: &Object, index: i32) -> Result<Attached, Error> {
     let attach = |name| {
         raw::attach_tcx(&program_mut(object, name), index).map_err(Error::bpf("attach by tcx"))
     };
-    Ok(Attached::Links { _leaving: attach("leaving")?, _returning: attach("returning")? })
+    Ok(Attached::Links { leaving: attach("leaving")?, _returning: attach("returning")? })
 }
 
 fn by_filters(object: &Object, index: i32) -> Result<Attached, Error> {

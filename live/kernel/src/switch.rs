@@ -103,6 +103,14 @@ impl Switch {
         self.leases.renew(now, lease, || self.remove_ended(now))
     }
 
+    /// Whether the interfaces of all ports are still there.
+    ///
+    /// # Errors
+    /// [`Error::Gone`], or what the kernel says.
+    pub fn stands(&self) -> Result<(), Error> {
+        self.ports.iter().flatten().try_for_each(Port::stands)
+    }
+
     /// Removes the windows and classes whose lease is over at `now`; returns how many.
     ///
     /// # Errors

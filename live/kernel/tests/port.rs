@@ -313,6 +313,37 @@ fn openings_and_endings_are_told_once() {
     assert_eq!(switch.next(Span::from_millis(50)).unwrap(), None);
 }
 
+/// Who begins to watch may know nothing: a controller that has started anew, another policy.
+#[test]
+fn who_asks_anew_is_told_of_what_is_open() {
+    if !root() {
+        return;
+    }
+    let mut switch = Switch::new().unwrap();
+    let options = PortOptions { attachment: Attachment::Best, ..PortOptions::default() };
+    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    let port = switch.port(number).unwrap();
+    let opening = packet(true, false, |header| syn(header, 1460, None));
+    let data = carrying(b"data", true, false, |header| header.ack = true);
+    let ending = packet(true, false, |header| header.fin = true);
+    // Nobody asks; then somebody, again, and again after it has ended.
+    port.pass_out(&opening).unwrap();
+    port.pass_out(&data).unwrap();
+    for _ in 0..2 {
+        port.punt(true).unwrap();
+        port.pass_out(&data).unwrap();
+        port.pass_out(&data).unwrap();
+    }
+    port.pass_out(&ending).unwrap();
+    port.punt(true).unwrap();
+    port.pass_out(&data).unwrap();
+    let told = [(); 3].map(|()| event(&mut switch).happening);
+    let connection = connection();
+    let opened = Happening::Opened(connection);
+    assert_eq!(told, [opened, opened, Happening::Closed(connection)]);
+    assert_eq!(switch.next(Span::from_millis(50)).unwrap(), None);
+}
+
 /// Each direction of a connection is a flow, which its sender opens and closes at the port that it leaves by.
 #[test]
 fn a_direction_opens_by_its_own_syn_or_payload() {

@@ -373,7 +373,7 @@ mod tests {
         let mut view = View::new(&mut config).expect("a view");
         for (name, last) in [("a", 1), ("b", 2)] {
             let host = view.add_host(name).expect("there is room");
-            view.set_address([10, 0, 0, last].into(), host);
+            view.learn_address([10, 0, 0, last].into(), host, &cx.limits);
         }
         let mut registry = Registry::default();
         let mut declare = |declaration| registry.declare(&cx, &view, "app", &declaration);

@@ -18,6 +18,7 @@ use crate::applications::selector::{ProcessId, Processes, Selector};
 use crate::budget::Budget;
 use crate::context::Context;
 use crate::gauge::Gauge;
+use crate::message::ChannelId;
 
 /// An application.
 #[derive(Default)]
@@ -29,6 +30,8 @@ pub(crate) struct Application {
     pub(crate) ends: Option<Time>,
     pub(crate) refused: u64,
     pub(crate) contradicted: u64,
+    /// The turn in which one of its jobs ended last.
+    changed: u64,
 }
 
 /// A job. Tasks and sizes are kept for a policy that comes later.
@@ -41,6 +44,8 @@ pub(crate) struct Job {
     pub(crate) sizes: BTreeMap<TaskId, Vec<(TaskId, Bytes)>>,
     /// Entries in `sizes`.
     pub(crate) portions: usize,
+    /// The turn in which it began, one of its flows came or went, or something else was wanted of one, last.
+    changed: u64,
 }
 
 /// A flow: declared by an application, or seen in the network by a policy that watches it.
@@ -72,6 +77,8 @@ pub(crate) struct Flow {
     pub(crate) scale: Option<u8>,
     /// Its SYN or FIN was told to the policy.
     pub(crate) open: bool,
+    /// The agent that told of it last, where nobody declared it.
+    pub(crate) told_by: Option<ChannelId>,
 }
 
 impl Flow {
@@ -98,6 +105,7 @@ impl Flow {
             declared: None,
             scale: None,
             open: false,
+            told_by: None,
         }
     }
 
@@ -205,6 +213,10 @@ pub(crate) struct Registry {
     pub(crate) processes: Processes,
     /// Flows that nobody declared.
     pub(crate) seen: usize,
+    /// Turns that have ended.
+    turns: u64,
+    /// The last in which something changed for an application.
+    changed: u64,
 }
 
 impl Registry {
@@ -295,7 +307,9 @@ impl Registry {
             hosts: BTreeMap::new(),
             sizes: BTreeMap::new(),
             portions: 0,
+            changed: self.turns + 1,
         };
+        self.changed = self.turns + 1;
         let id = self.free_jobs.pop().unwrap_or(JobId(number));
         place(&mut self.jobs, id.index(), job);
         self.applications.get_mut(&application)?.jobs.insert(name, id);
@@ -307,6 +321,8 @@ impl Registry {
         if let Some(job) = self.jobs.get_mut(id.index()).and_then(Option::take) {
             if let Some(application) = self.applications.get_mut(&job.application) {
                 application.jobs.remove(&job.name);
+                application.changed = self.turns + 1;
+                self.changed = self.turns + 1;
             }
             self.free_jobs.push(id);
         }
@@ -319,6 +335,8 @@ impl Registry {
             Some((job, name)) => {
                 let job = self.jobs.get_mut(job.index())?.as_mut()?;
                 job.flows.insert(name.clone(), id);
+                job.changed = self.turns + 1;
+                self.changed = self.turns + 1;
                 if let Some(application) = self.applications.get_mut(&job.application) {
                     application.flows += 1;
                 }
@@ -341,6 +359,8 @@ impl Registry {
             Some((job, name)) => {
                 if let Some(job) = self.jobs.get_mut(job.index()).and_then(Option::as_mut) {
                     job.flows.remove(name);
+                    job.changed = self.turns + 1;
+                    self.changed = self.turns + 1;
                     if let Some(application) = self.applications.get_mut(&job.application) {
                         application.flows -= 1;
                     }
@@ -364,6 +384,28 @@ impl Registry {
     /// and enters again is the same one.
     pub(crate) fn decided(&mut self) {
         self.free_flows.append(&mut self.freed_flows);
+        self.turns += 1;
+    }
+
+    /// Something else is wanted of a flow.
+    pub(crate) fn wanted(&mut self, flow: FlowId) {
+        let job = self.flow(flow).and_then(Flow::job);
+        if let Some(job) = job.and_then(|job| self.jobs.get_mut(job.index())?.as_mut()) {
+            job.changed = self.turns + 1;
+            self.changed = self.turns + 1;
+        }
+    }
+
+    /// The turn in which something changed for an application last; of all, where none is named.
+    pub(crate) fn changed(&self, application: Option<&str>) -> u64 {
+        let Some(name) = application else {
+            return self.changed;
+        };
+        let Some(known) = self.applications.get(name) else {
+            return 0;
+        };
+        let jobs = known.jobs.values().filter_map(|id| Some(self.job(*id)?.changed));
+        jobs.fold(known.changed, u64::max)
     }
 
     /// The flows that were declared just so.

@@ -179,6 +179,7 @@ impl Controller {
     /// Changes what is wanted for a flow.
     pub(super) fn intend(&mut self, flow: FlowId, change: impl FnOnce(&mut Intention)) {
         self.desired.intend(flow, change);
+        self.registry.wanted(flow);
         self.touch(flow);
     }
 

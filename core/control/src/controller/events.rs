@@ -1,5 +1,6 @@
 //! What switches say, and what follows from it.
 
+use alloc::format;
 use alloc::vec::Vec;
 
 use model::{Measured, NodeId};
@@ -11,7 +12,7 @@ use super::Controller;
 use crate::config::Enforcement;
 use crate::fabric::frame::{Content, Frame, Segment};
 use crate::fabric::switches::{Pending, SwitchEvent};
-use crate::message::{ChannelId, Closing, Output};
+use crate::message::{ChannelId, Closing, Output, Refusal};
 
 impl Controller {
     pub(super) fn handle_bytes(&mut self, channel: ChannelId, mut bytes: &[u8]) {
@@ -125,7 +126,11 @@ impl Controller {
         let Some(features) = self.switches.features(channel) else {
             return;
         };
-        let Some(node) = self.view.add_switch(features.datapath_id) else {
+        let most = self.context.limits.switches;
+        let Some(node) = self.view.add_switch(features.datapath_id, most) else {
+            let reason = format!("{most} switches are known that nobody declared; declare it");
+            let refusal = Refusal { field: "datapath_id", reason, busy: false };
+            self.close_switch(channel, Closing::Refused(refusal));
             return;
         };
         if let Some(old) = self.switches.up(&self.context, channel, node, &features) {
@@ -219,7 +224,7 @@ impl Controller {
                 self.cap_scaled(id, &over);
             }
         } else if is(tcp_flags::SYN) {
-            self.opened(segment.connection);
+            self.opened(segment.connection, None);
         } else if is(tcp_flags::FIN) {
             self.closed(&segment.connection);
         }

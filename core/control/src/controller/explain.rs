@@ -15,15 +15,16 @@ use units::{Bytes, Rate, Time};
 use super::Controller;
 use super::announce::SEGMENT;
 use crate::agents::Agent;
-use crate::applications::registry::Flow;
+use crate::applications::registry::{Flow, Job};
 use crate::config::Enforcement;
 use crate::desired::Intention;
 use crate::fabric::discovery::PROBES;
 use crate::fabric::switches::Switch;
 use crate::failures::Failures;
 use crate::status::{
-    AgentStatus, ApplicationStatus, Bottleneck, FlowExplanation, FlowStatus, JobExplanation,
-    LinkStatus, ObjectivePart, ObjectiveStatus, Rival, SharedLink, Status, SwitchStatus,
+    AgentStatus, ApplicationFlows, ApplicationStatus, Bottleneck, FlowExplanation, FlowStatus,
+    JobExplanation, JobStatus, LinkStatus, ObjectivePart, ObjectiveStatus, Rival, SharedLink,
+    Status, SwitchStatus,
 };
 
 /// Rivals that an explanation names.
@@ -272,11 +273,49 @@ impl Answers<'_> {
         problems
     }
 
-    /// The jobs that run, each by its application and its name there.
-    pub fn jobs(&self) -> Vec<(String, String)> {
-        let names = |name: &str| String::from(name);
-        let jobs = self.registry.jobs();
-        jobs.map(|(_, job)| (names(&job.application), names(&job.name))).collect()
+    /// The jobs that run: of one application, or of all.
+    pub fn jobs(&self, of: Option<&str>) -> Vec<JobStatus> {
+        let applications = self.registry.applications.iter();
+        let asked = applications.filter(|(name, _)| of.is_none_or(|of| *of == ***name));
+        let ids = asked.flat_map(|(_, known)| known.jobs.values());
+        ids.filter_map(|id| Some(self.job_status(self.registry.job(*id)?))).collect()
+    }
+
+    fn job_status(&self, job: &Job) -> JobStatus {
+        let (mut limited, mut measured_bps) = (0, Rate::ZERO);
+        for id in job.flows.values() {
+            let Some(flow) = self.registry.flow(*id) else {
+                continue;
+            };
+            limited += usize::from(self.intended(*id, flow).is_some());
+            measured_bps = measured_bps + self.measured(flow).unwrap_or(Rate::ZERO);
+        }
+        JobStatus {
+            application: String::from(&*job.application),
+            job: String::from(&*job.name),
+            flows: job.flows.len(),
+            limited,
+            measured_bps,
+        }
+    }
+
+    /// The version of what [`Answers::flows_of`] says is wanted. Another epoch has other versions.
+    pub fn version(&self, application: &str) -> u64 {
+        self.registry.changed(Some(application))
+    }
+
+    /// The flows of an application, at most `most`, by their jobs and names.
+    pub fn flows_of(&self, application: &str, most: usize) -> ApplicationFlows {
+        let known = self.registry.applications.get(application);
+        let jobs = known.into_iter().flat_map(|known| known.jobs.values());
+        let ids = jobs.filter_map(|id| self.registry.job(*id)).flat_map(|job| job.flows.values());
+        let flows = ids.filter_map(|id| Some(self.flow_status(*id, self.registry.flow(*id)?)));
+        ApplicationFlows {
+            epoch: self.context.epoch,
+            version: self.version(application),
+            flows: flows.take(most).collect(),
+            more: known.map_or(0, |known| known.flows.saturating_sub(most)),
+        }
     }
 
     /// At most `most` flows, those with the highest measured rate first.

@@ -80,7 +80,24 @@ impl Controller {
     }
 
     pub(super) fn lose_agent(&mut self, channel: ChannelId) {
-        self.agents.remove(channel, |connection| self.desired.confirm(connection, None));
+        let unconfirm = |connection| self.desired.confirm(connection, None);
+        self.agents.remove(&self.context, channel, unconfirm);
+    }
+
+    /// Forgets the connections that nobody declared and that only agents told of which are gone for a grace. An
+    /// agent that comes back tells of those that go on, and of others nobody would hear that they have ended.
+    pub(super) fn forget_untold(&mut self) {
+        let gone = self.agents.take_gone(&self.context);
+        if gone.is_empty() {
+            return;
+        }
+        let told_by = |flow: &Flow| {
+            flow.owner.is_none() && flow.told_by.is_some_and(|channel| gone.contains(&channel))
+        };
+        let untold = self.registry.flows().filter(|(_, flow)| told_by(flow));
+        for id in untold.map(|(id, _)| id).collect::<Vec<_>>() {
+            self.forget_flow(id);
+        }
     }
 
     fn take_in_report(&mut self, channel: ChannelId, report: &Report) -> Result<(), Refusal> {
@@ -91,7 +108,8 @@ impl Controller {
             }
             Report::Opened { connection } => {
                 self.check_seen(channel, connection)?;
-                self.opened(*connection);
+                self.agents.note_teller(channel);
+                self.opened(*connection, Some(channel));
             }
             Report::Closed { connection } => {
                 self.check_seen(channel, connection)?;
@@ -157,12 +175,13 @@ impl Controller {
 
     /// The first packet of a connection. Connections that nobody declared matter to policies that
     /// watch the network only.
-    pub(super) fn opened(&mut self, connection: Connection) {
+    pub(super) fn opened(&mut self, connection: Connection, told_by: Option<ChannelId>) {
         self.join(connection, Bytes::ZERO);
         if let Some(id) = self.registry.carried_by(&connection).first().copied() {
             if let Some(flow) = self.registry.flow_mut(id) {
                 // All that it delivers is the flow's.
                 flow.base = flow.base.or(Some(Bytes::ZERO));
+                flow.told_by = told_by;
             }
             self.tell_opened(id);
             return;
@@ -174,7 +193,7 @@ impl Controller {
             return;
         };
         let mut flow = Flow::new(None, connection.into(), ends, None, self.context.now);
-        flow.base = Some(Bytes::ZERO);
+        (flow.base, flow.told_by) = (Some(Bytes::ZERO), told_by);
         if let Some(id) = self.registry.add_flow(flow) {
             self.desired.begin(self.context.now, id);
             self.tell_opened(id);

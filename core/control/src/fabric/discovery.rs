@@ -20,6 +20,8 @@ use crate::view::View;
 pub(crate) const PROBES: u64 = 3;
 /// Bits of `ofp_port` that say that nothing goes through: told down; no link.
 const DOWN: u32 = 1;
+/// Most ports of a switch that are noted.
+const PORTS: usize = 4_096;
 
 /// What discovery reads and changes.
 pub(crate) struct Discovery<'a> {
@@ -47,7 +49,7 @@ impl Discovery<'_> {
             switch.ports.get(&number).filter(|old| old.up && up).and_then(|old| old.probed);
         if gone {
             switch.ports.remove(&number);
-        } else {
+        } else if switch.ports.len() < PORTS || switch.ports.contains_key(&number) {
             switch.ports.insert(number, PortView { up, speed, probed });
         }
         if let Some(link) = self.view.link_at(node, number) {
@@ -216,7 +218,7 @@ impl Discovery<'_> {
             let is_new = self.view.host_with(ethernet).is_none() || known.is_none();
             if is_new && self.view.learnt < self.cx.limits.hosts {
                 self.view.learnt += 1;
-                self.view.set_address(address, end);
+                self.view.learn_address(address, end, &self.cx.limits);
                 self.view.set_ethernet(ethernet, end);
                 self.rollout.make_due();
             }
@@ -243,7 +245,7 @@ impl Discovery<'_> {
         if !self.attach(host, node, port) {
             return;
         }
-        self.view.set_address(address, host);
+        self.view.learn_address(address, host, &self.cx.limits);
         self.view.set_ethernet(ethernet, host);
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use control::{FlowExplanation, FlowStatus, JobExplanation};
+use control::{ApplicationFlows, FlowExplanation, FlowStatus, JobExplanation, JobStatus};
 use protocol::agent::{Commands, Report};
 use protocol::application::{Declaration, Health, Outcome, Refused};
 use schemars::JsonSchema;
@@ -11,7 +11,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 use super::OPENAPI;
-use super::queries::{ControllerStatus, JobStatus};
+use super::queries::ControllerStatus;
 
 /// What a request of declarations holds.
 #[derive(JsonSchema)]
@@ -36,6 +36,7 @@ fn schemas() -> Value {
     generator.subschema_for::<ControllerStatus>();
     generator.subschema_for::<FlowStatus>();
     generator.subschema_for::<JobStatus>();
+    generator.subschema_for::<ApplicationFlows>();
     generator.subschema_for::<FlowExplanation>();
     generator.subschema_for::<JobExplanation>();
     generator.subschema_for::<Report>();

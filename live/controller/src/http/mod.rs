@@ -37,6 +37,8 @@ fn router(hub: &Arc<Hub>) -> Router {
     Router::new()
         .route("/v1/applications/{application}/declarations", post(applications::declare))
         .route("/v1/applications/{application}", delete(applications::leave))
+        .route("/v1/applications/{application}/flows", get(queries::flows_of))
+        .route("/v1/applications/{application}/jobs", get(queries::jobs_of))
         .route("/v1/agents/{agent}/exchange", get(agents::exchange))
         .route("/v1/status", get(queries::status))
         .route("/v1/flows", get(queries::flows))

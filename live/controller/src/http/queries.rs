@@ -1,19 +1,18 @@
 //! How everything stands, and why.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
-use control::Status;
+use control::{FlowExplanation, Status};
 use protocol::application::Health;
 use serde::{Deserialize, Serialize};
-use units::Rate;
+use tokio::time::{sleep_until, timeout_at};
 use wire::identity::Role;
 
 use super::answers::{Wrong, json, may_act, may_see_all};
@@ -24,6 +23,9 @@ type Answer = Result<Response, Wrong>;
 
 /// Flows that are told of unless more are asked for.
 const FLOWS: usize = 1_000;
+/// How long who follows its flows may wait for a change, and how long what changes then is gathered.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// How everything stands.
 #[derive(Serialize)]
@@ -74,44 +76,61 @@ pub async fn flows(
     Ok(json(&hub.ask(move |answers| answers.flows(most)).await?))
 }
 
-/// A job in a list.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct JobStatus {
-    /// Its application.
-    application: String,
-    /// Its name there.
-    job: String,
-    /// Flows that it has now.
-    flows: usize,
-    /// Those for which the policy wants a rate.
-    limited: usize,
-    /// What was measured of them, payload.
-    measured_bps: Rate,
-}
-
 pub async fn jobs(
     State(hub): State<Arc<Hub>>,
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Answer {
     may_see_all(&admission)?;
-    let (jobs, flows) = hub.ask(|answers| (answers.jobs(), answers.flows(usize::MAX))).await?;
-    let jobs = jobs.into_iter().map(|name| {
-        let (application, job) = name.clone();
-        let (flows, limited, measured_bps) = (0, 0, Rate::ZERO);
-        (name, JobStatus { application, job, flows, limited, measured_bps })
-    });
-    let mut jobs: BTreeMap<(String, String), JobStatus> = jobs.collect();
-    for flow in flows {
-        // One that nobody declared has no job.
-        let Some(job) = jobs.get_mut(&(flow.application, flow.job)) else { continue };
-        job.flows += 1;
-        job.limited += usize::from(flow.intended_bps.is_some());
-        let measured = flow.measured_bps.unwrap_or(Rate::ZERO);
-        job.measured_bps =
-            Rate::from_bps(job.measured_bps.as_bps().saturating_add(measured.as_bps()));
+    Ok(json(&hub.ask(|answers| answers.jobs(None)).await?))
+}
+
+pub async fn jobs_of(
+    State(hub): State<Arc<Hub>>,
+    Extension(admission): Extension<Arc<Admission>>,
+    Path(application): Path<String>,
+) -> Answer {
+    may_ask(&admission, &application)?;
+    Ok(json(&hub.ask(move |answers| answers.jobs(Some(&application))).await?))
+}
+
+/// What an application asks of its flows.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Follow {
+    most: Option<usize>,
+    /// The version of an answer that it has.
+    after: Option<u64>,
+    /// Seconds that it waits for another.
+    wait: Option<u64>,
+}
+
+/// The flows of an application, and what is wanted of them; as soon as that is another version than the one that is
+/// named, or when the wait is over.
+pub async fn flows_of(
+    State(hub): State<Arc<Hub>>,
+    Extension(admission): Extension<Arc<Admission>>,
+    Path(application): Path<String>,
+    Query(Follow { most, after, wait }): Query<Follow>,
+) -> Answer {
+    may_ask(&admission, &application)?;
+    let until = Instant::now() + Duration::from_secs(wait.unwrap_or(0)).min(LONGEST_WAIT);
+    let mut changes = hub.changes();
+    let name: Arc<str> = application.into();
+    while let Some(after) = after {
+        changes.mark_unchanged();
+        let of = Arc::clone(&name);
+        if hub.ask(move |answers| answers.version(&of)).await? != after {
+            break;
+        }
+        match timeout_at(until.into(), changes.changed()).await {
+            // What follows from one cause comes in several turns, and who asks again at once asks too often.
+            Ok(Ok(())) => sleep_until((Instant::now() + PAUSE).min(until).into()).await,
+            Ok(Err(_)) => return Err(crate::hub::Ending.into()),
+            Err(_) => break,
+        }
     }
-    Ok(json(&jobs.into_values().collect::<Vec<_>>()))
+    let most = most.unwrap_or(FLOWS).min(1_000_000);
+    Ok(json(&hub.ask(move |answers| answers.flows_of(&name, most)).await?))
 }
 
 /// An application may ask about its own.
@@ -126,7 +145,11 @@ pub async fn explain_job(
     Path((application, job)): Path<(String, String)>,
 ) -> Answer {
     may_ask(&admission, &application)?;
-    let found = hub.ask(move |answers| answers.explain_job(&application, &job)).await?;
+    let mut found = hub.ask(move |answers| answers.explain_job(&application, &job)).await?;
+    if let (Some(job), Err(_)) = (&mut found, may_see_all(&admission)) {
+        let flows = std::mem::take(&mut job.flows).into_iter();
+        job.flows = flows.map(FlowExplanation::without_others).collect();
+    }
     found.map(|found| json(&found)).ok_or_else(|| unknown("job"))
 }
 
@@ -136,7 +159,10 @@ pub async fn explain_flow(
     Path((application, job, flow)): Path<(String, String, String)>,
 ) -> Answer {
     may_ask(&admission, &application)?;
-    let found = hub.ask(move |answers| answers.explain_flow(&application, &job, &flow)).await?;
+    let mut found = hub.ask(move |answers| answers.explain_flow(&application, &job, &flow)).await?;
+    if may_see_all(&admission).is_err() {
+        found = found.map(FlowExplanation::without_others);
+    }
     found.map(|found| json(&found)).ok_or_else(|| unknown("flow"))
 }
 

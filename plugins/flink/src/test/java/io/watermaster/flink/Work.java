@@ -6,8 +6,10 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.flink.api.common.JobID;
-import org.apache.flink.api.common.functions.FlatMapFunction;
 import org.apache.flink.api.common.functions.MapFunction;
+import org.apache.flink.api.common.functions.Partitioner;
+import org.apache.flink.api.common.functions.RichFlatMapFunction;
+import org.apache.flink.api.java.functions.KeySelector;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.minicluster.MiniClusterConfiguration;
@@ -18,8 +20,9 @@ import org.apache.flink.streaming.api.graph.StreamGraph;
 import org.apache.flink.util.Collector;
 
 /**
- * A job of two tasks that send to two others: all four in two TaskManagers, so that half of what they send goes from
- * one to the other. Its readers can be stopped.
+ * A job of two tasks that send to two others: all four in two TaskManagers, and of three records that a task sends two
+ * go to the other TaskManager, which has the reader of the other number. So it is that way which fills first when its
+ * readers are stopped.
  */
 final class Work {
     static final int TASKS = 2;
@@ -72,7 +75,8 @@ final class Work {
         StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment();
         environment.setParallelism(TASKS);
         // A part of the numbers for each task, whose first half it sends.
-        environment.fromSequence(0, TASKS * records - 1).flatMap(new Writer(name)).returns(byte[].class).rebalance()
+        environment.fromSequence(0, TASKS * records - 1).flatMap(new Writer(name)).returns(byte[].class)
+                .partitionCustom((Partitioner<Byte>) (reader, readers) -> reader, (KeySelector<byte[], Byte>) to -> to[0])
                 .map(new Reader(name)).sinkTo(new DiscardingSink<>());
         StreamGraph graph = environment.getStreamGraph();
         graph.setJobName(name);
@@ -84,9 +88,10 @@ final class Work {
         cluster.requestJobResult(JobID.fromHexString(job)).get().toJobExecutionResult(Work.class.getClassLoader());
     }
 
-    private static final class Writer implements FlatMapFunction<Long, byte[]> {
-        private static final long serialVersionUID = 1;
+    private static final class Writer extends RichFlatMapFunction<Long, byte[]> {
+        private static final long serialVersionUID = 2;
         private final String name;
+        private long sent;
 
         Writer(String name) {
             this.name = name;
@@ -96,7 +101,10 @@ final class Work {
         public void flatMap(Long number, Collector<byte[]> out) throws Exception {
             Work work = ALL.get(name);
             if (number % work.records < work.records / TASKS) {
-                out.collect(new byte[SIZE]);
+                int own = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
+                byte[] record = new byte[SIZE];
+                record[0] = (byte) (sent++ % 3 == 0 ? own : TASKS - 1 - own);
+                out.collect(record);
             } else {
                 work.end.await();
             }
