@@ -63,7 +63,7 @@ bench: setup-valgrind release
 	docs/performance/instructions.sh $(WATERMASTER)
 
 ## conformance: OpenFlow against Open vSwitch and os-ken
-conformance: setup-build-lab-venv
+conformance: setup-build-lab-venv-tshark
 	checks/conformance.sh
 
 ## openapi: the HTTP interface's description against a validator and a generated client

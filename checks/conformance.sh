@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs the OpenFlow tests that need Open vSwitch and os-ken, and lets none be skipped.
+# Runs the OpenFlow tests that need Open vSwitch and os-ken, and the one that has tshark read our captures, and lets
+# none be skipped.
 # os-ken goes into a virtual environment below target/.
 set -eu
 cd "$(dirname "$0")/.."
@@ -10,3 +11,4 @@ if ! "$venv/bin/python" -c 'import os_ken' 2>/dev/null; then
 fi
 export CONFORMANCE=1 OS_KEN="$venv/bin/python"
 cargo test --locked --package watermaster-openflow --test conformance --test differential
+cargo test --locked --package watermaster-packet --test it tshark_reads_it

@@ -31,6 +31,7 @@ for need in "$@"; do
         ;;
     python) has python3 || lacks python3 ;;
     venv) python3 -c 'import ensurepip' 2>/dev/null || lacks python3-venv ;;
+    tshark) has tshark || lacks tshark ;;
     faketime) has faketime || lacks faketime ;;
     bpf) # one version, because objects are compared by octets
         has clang-19 || lacks clang-19

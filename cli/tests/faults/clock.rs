@@ -18,7 +18,7 @@ use crate::report::{note, seconds};
 #[ignore = "takes long: make faults"]
 fn a_jump_of_the_wall_clock_moves_nothing() {
     let Some(library) = library() else {
-        println!("skipped: there is no libfaketime; install faketime");
+        testing::needs::skipped("there is no libfaketime; install faketime");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -233,6 +233,29 @@ async fn the_rest_of_what_is_said_too_fast_waits() {
     assert_eq!(get(&mut client, "/v1/status").await["applications"][0]["jobs"], said["rest"]);
 }
 
+/// Every answer that isn't what was asked for has one form.
+#[tokio::test]
+async fn what_cannot_be_asked_is_said_in_the_same_form() {
+    let daemon = Daemon::start(&config(SMSF));
+    let mut client = daemon.client().await;
+    for (path, field) in [
+        ("/v1/flows?most=abc", "query"),
+        ("/v1/flows?x=1", "query"),
+        ("/v1/applications/a/flows?wait=-1", "query"),
+        ("/v1/explain/%ff/j", "path"),
+        ("/v1/applications/%ff/jobs", "path"),
+    ] {
+        let (status, said) = client.ask(Method::GET, path, Vec::new()).await.unwrap();
+        let said: Value = serde_json::from_slice(&said).unwrap();
+        assert_eq!(
+            (status, &said["error"]["field"]),
+            (StatusCode::BAD_REQUEST, &json!(field)),
+            "{path} {said}"
+        );
+        assert!(!said["error"]["reason"].as_str().unwrap().is_empty());
+    }
+}
+
 /// Whatever the description names is there, with the methods that it names and no others.
 #[tokio::test]
 async fn the_description_is_of_what_is_served() {

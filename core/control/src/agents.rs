@@ -345,11 +345,10 @@ impl Agents {
             };
             for address in &host.addresses {
                 if !view.learn_address(*address, node, limits) {
+                    let other = view.host_at(*address);
+                    let of = if other.is_some() { "is not" } else { "is one too many to be" };
                     // As long as it is connected.
-                    contradictions.note(
-                        Time::NEVER,
-                        format!("{address} is not {}'s, or there are too many", host.name),
-                    );
+                    contradictions.note(Time::NEVER, format!("{address} {of} {}'s", host.name));
                 }
             }
             let old = self.acting.insert(node, channel);

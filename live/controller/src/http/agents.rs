@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Extension;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::header::{CONNECTION, UPGRADE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
@@ -18,7 +18,7 @@ use wire::EXCHANGE;
 use wire::identity::Role;
 use wire::lines::Lines;
 
-use super::answers::{Wrong, may_act};
+use super::answers::{Named, Wrong, may_act};
 use crate::hub::{Admission, Hub};
 use crate::outlet::outlet;
 use crate::owner::Event;
@@ -30,7 +30,7 @@ const SILENCE: Duration = Duration::from_secs(30);
 pub async fn exchange(
     State(hub): State<Arc<Hub>>,
     Extension(admission): Extension<Arc<Admission>>,
-    Path(agent): Path<String>,
+    Named(agent): Named<String>,
     mut request: Request,
 ) -> Result<Response, Wrong> {
     if !model::is_name(&agent) {

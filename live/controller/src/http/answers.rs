@@ -1,10 +1,14 @@
 //! Answers of every kind: what was asked for, or one object that says what is wrong and what to do.
 
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use protocol::application::{Problem, Refused};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use wire::identity::Role;
 
 use crate::hub::{Admission, Ending};
@@ -33,6 +37,35 @@ impl From<Ending> for Wrong {
 impl IntoResponse for Wrong {
     fn into_response(self) -> Response {
         with_status(self.status, json(&Refused { error: self.problem }))
+    }
+}
+
+/// What stands in a request's path.
+pub struct Named<T>(pub T);
+
+/// What a request's path is followed by, behind a question mark.
+pub struct Asked<T>(pub T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Named<T> {
+    type Rejection = Wrong;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Wrong> {
+        let read = Path::from_request_parts(parts, state).await;
+        let wrong = |error: PathRejection| Wrong::new(error.status(), "path", error.body_text());
+        read.map(|Path(named)| Self(named)).map_err(wrong)
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = Wrong;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Wrong> {
+        let read = Query::from_request_parts(parts, state).await;
+        let wrong = |error: QueryRejection| {
+            let reason = format!("{}; /v1/openapi.json tells what can be asked", error.body_text());
+            Wrong::new(error.status(), "query", reason)
+        };
+        read.map(|Query(asked)| Self(asked)).map_err(wrong)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use http_body_util::BodyExt as _;
@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 use wire::identity::Role;
 
-use super::answers::{Wrong, json, may_act, with_status};
+use super::answers::{Named, Wrong, json, may_act, with_status};
 use crate::hub::{Admission, Hub};
 use crate::owner::Event;
 
@@ -30,7 +30,7 @@ const DRAINED: usize = 64 << 20;
 pub async fn declare(
     State(hub): State<Arc<Hub>>,
     Extension(admission): Extension<Arc<Admission>>,
-    Path(application): Path<String>,
+    Named(application): Named<String>,
     body: Body,
 ) -> Result<Response, Wrong> {
     permitted(&admission, &application)?;
@@ -58,7 +58,7 @@ pub async fn declare(
 pub async fn leave(
     State(hub): State<Arc<Hub>>,
     Extension(admission): Extension<Arc<Admission>>,
-    Path(application): Path<String>,
+    Named(application): Named<String>,
 ) -> Result<StatusCode, Wrong> {
     permitted(&admission, &application)?;
     hub.tell(Event::ApplicationGone(application.into())).await?;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use axum::Extension;
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::{sleep_until, timeout_at};
 use wire::identity::Role;
 
-use super::answers::{Wrong, json, may_act, may_see_all};
+use super::answers::{Asked, Named, Wrong, json, may_act, may_see_all};
 use crate::hub::{Admission, Hub};
 use crate::metrics::Recording;
 
@@ -69,7 +69,7 @@ pub struct Most {
 pub async fn flows(
     State(hub): State<Arc<Hub>>,
     Extension(admission): Extension<Arc<Admission>>,
-    Query(Most { most }): Query<Most>,
+    Asked(Most { most }): Asked<Most>,
 ) -> Answer {
     may_see_all(&admission)?;
     let most = most.unwrap_or(FLOWS).min(1_000_000);
@@ -87,7 +87,7 @@ pub async fn jobs(
 pub async fn jobs_of(
     State(hub): State<Arc<Hub>>,
     Extension(admission): Extension<Arc<Admission>>,
-    Path(application): Path<String>,
+    Named(application): Named<String>,
 ) -> Answer {
     may_ask(&admission, &application)?;
     Ok(json(&hub.ask(move |answers| answers.jobs(Some(&application))).await?))
@@ -109,8 +109,8 @@ pub struct Follow {
 pub async fn flows_of(
     State(hub): State<Arc<Hub>>,
     Extension(admission): Extension<Arc<Admission>>,
-    Path(application): Path<String>,
-    Query(Follow { most, after, wait }): Query<Follow>,
+    Named(application): Named<String>,
+    Asked(Follow { most, after, wait }): Asked<Follow>,
 ) -> Answer {
     may_ask(&admission, &application)?;
     let until = Instant::now() + Duration::from_secs(wait.unwrap_or(0)).min(LONGEST_WAIT);
@@ -142,7 +142,7 @@ fn may_ask(admission: &Admission, application: &str) -> Result<(), Wrong> {
 pub async fn explain_job(
     State(hub): State<Arc<Hub>>,
     Extension(admission): Extension<Arc<Admission>>,
-    Path((application, job)): Path<(String, String)>,
+    Named((application, job)): Named<(String, String)>,
 ) -> Answer {
     may_ask(&admission, &application)?;
     let mut found = hub.ask(move |answers| answers.explain_job(&application, &job)).await?;
@@ -156,7 +156,7 @@ pub async fn explain_job(
 pub async fn explain_flow(
     State(hub): State<Arc<Hub>>,
     Extension(admission): Extension<Arc<Admission>>,
-    Path((application, job, flow)): Path<(String, String, String)>,
+    Named((application, job, flow)): Named<(String, String, String)>,
 ) -> Answer {
     may_ask(&admission, &application)?;
     let mut found = hub.ask(move |answers| answers.explain_flow(&application, &job, &flow)).await?;

@@ -111,14 +111,13 @@ fn stepped_quantiles() {
 }
 
 /// The published traces, where they are at hand.
-#[allow(clippy::print_stdout)] // a skipped test says so
 fn published(name: &str) -> Option<PathBuf> {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let path = PathBuf::from(root).join("../shared/data").join(name);
     if path.exists() {
         return Some(path);
     }
-    println!("skipped: {} is not there", path.display());
+    testing::needs::skipped(&format!("{} is not there", path.display()));
     None
 }
 
