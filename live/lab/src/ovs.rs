@@ -1,5 +1,6 @@
 //! Open vSwitch with its user-space datapath, in folders of its own.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
@@ -25,7 +26,7 @@ pub(crate) fn start(journal: &Journal, blueprint: &Blueprint, group: &Path) -> R
     let socket = format!("{folder}/db.sock");
     let remote = format!("--remote=punix:{socket}");
     daemon(journal, group, "ovsdb-server", &[&database, &remote])?;
-    appears(&socket)?;
+    listens(&socket)?;
     let server = format!("unix:{socket}");
     daemon(journal, group, "ovs-vswitchd", &["--disable-system", &server])?;
     let mut arguments = vec![format!("--db={server}"), "--timeout=10".to_owned()];
@@ -101,12 +102,13 @@ fn daemon(journal: &Journal, group: &Path, program: &str, arguments: &[&str]) ->
     Ok(())
 }
 
-fn appears(path: &str) -> Result<(), Error> {
+/// Waits for a socket that connections are accepted at: its path is there before that.
+fn listens(path: &str) -> Result<(), Error> {
     let start = Instant::now();
-    while !Path::new(path).exists() {
+    while UnixStream::connect(path).is_err() {
         if start.elapsed() > PATIENCE {
             return Err(Error::Command(format!(
-                "{path} does not appear; see the .out files beside it"
+                "nothing listens at {path}; see the .out files beside it"
             )));
         }
         sleep(Duration::from_millis(5));

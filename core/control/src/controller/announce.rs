@@ -188,7 +188,9 @@ impl Controller {
         if let Some(known) = self.registry.flow(flow) {
             let declared = known.selector;
             self.desired.touch(declared.connection);
-            self.registry.joins.divide(&declared);
+            if !declared.is_exact() {
+                self.registry.joins.divide(&declared);
+            }
         }
     }
 
