@@ -827,7 +827,7 @@ fn an_explanation_names_the_objective_and_who_yields() {
     assert!(held <= sort.given_bps && held >= sort.given_bps.fraction(9, 10), "{held}");
     // To itself an application is told of its own objective.
     let own = rig.why("sort-1", "large", 1).without_others().objective.unwrap();
-    assert_eq!(own.shared[0].parts, [sort.clone()]);
+    assert_eq!(own.shared[0].parts, std::slice::from_ref(sort));
     let other = rig.why("web-1", "answer", 1).objective.unwrap();
     assert_eq!((&*other.name, &other.shared), ("web", &objective.shared));
     // The answer is there, and a while later the sort has the link for itself.
