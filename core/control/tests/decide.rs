@@ -560,6 +560,10 @@ fn a_cap_that_a_switch_refuses_is_not_enforced() {
     assert!(shown(&rig).0.contains(" at s0: it is not connected); "));
     rig.plug(0);
     assert_eq!(shown(&rig).0, by);
+    // Nothing has reached it since.
+    rig.now += LEASE + SECOND;
+    let (by, ..) = shown(&rig);
+    assert!(by.contains(" at s0: switch s0 has confirmed nothing for 11 s: its entries"), "{by}");
 }
 
 /// An agent on each machine: that of the sender's switch is told to watch, tells SYN and FIN, and caps.

@@ -6,9 +6,11 @@ mod in_memory;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use in_memory::{End, Shape, port, segment, step};
+use in_memory::{End, Shape, connection, entries, port, segment, step};
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{Config as SessionConfig, Event, PortNo, Session, Side};
+use protocol::Processes;
+use protocol::application::Declaration;
 use units::Time;
 use watermaster_control::{ChannelId, Controller, Input, Output};
 
@@ -36,7 +38,8 @@ struct Fabric {
     controller: Controller,
     devices: Vec<Device>,
     wiring: BTreeMap<(u32, u32), End>,
-    hosts: u32,
+    /// The packets that are followed: from which host to which, and their source port.
+    packets: Vec<(u32, u32, u16)>,
     /// The ports of cables that have failed.
     down: BTreeSet<(u32, u32)>,
     /// Which switch takes in its messages before which.
@@ -44,8 +47,10 @@ struct Fabric {
 }
 
 impl Fabric {
-    /// All switches are connected and have their entries.
-    fn new(shape: &Shape, order: &[u32]) -> Self {
+    /// All switches are connected and have their entries. Between any two hosts there are so many flows
+    /// that are declared, and packets of none.
+    fn new(shape: &Shape, flows: u16, order: &[u32]) -> Self {
+        let hosts = u32::try_from(shape.hosts.len()).unwrap();
         let policy = policy::by_name("tcp", &policy::Parameters::default()).unwrap();
         let config = shape.config("tcp", policy, true);
         let devices = (0..shape.switches).map(|number| {
@@ -60,7 +65,7 @@ impl Fabric {
             controller: Controller::new(config, 1, Time::ZERO).unwrap(),
             devices: devices.collect(),
             wiring: shape.wiring(),
-            hosts: u32::try_from(shape.hosts.len()).unwrap(),
+            packets: Vec::new(),
             down: BTreeSet::new(),
             order: order.to_vec(),
         };
@@ -69,8 +74,29 @@ impl Fabric {
             fabric.poll(switch);
         }
         fabric.run(|_| {});
+        let job = Declaration::JobStart { job: "job".into() };
+        fabric.input(Input::Declared { application: "app", declaration: &job });
+        for (from, to) in (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to))) {
+            if from != to {
+                fabric.packets.push((from, to, 0));
+                (1..=flows).for_each(|number| fabric.declare(from, to, number));
+            }
+        }
+        fabric.run(|_| {});
         fabric.all(&[Fate::Arrived]);
         fabric
+    }
+
+    fn declare(&mut self, from: u32, to: u32, number: u16) {
+        self.packets.push((from, to, number));
+        let declaration = Declaration::FlowRequest {
+            job: "job".into(),
+            flow: self.packets.len().to_string(),
+            connection: connection(from, to, number),
+            processes: Processes::default(),
+            bytes: None,
+        };
+        self.input(Input::Declared { application: "app", declaration: &declaration });
     }
 
     fn input(&mut self, input: Input<'_>) {
@@ -140,9 +166,9 @@ impl Fabric {
         }
     }
 
-    fn fate(&mut self, from: u32, to: u32) -> Fate {
+    fn fate(&mut self, (from, to, number): (u32, u32, u16)) -> Fate {
         let start = self.wiring.iter().find(|(_, end)| **end == End::Host(from)).unwrap();
-        let (mut at, mut frame) = (*start.0, segment(from, to, 9, 16, 1));
+        let (mut at, mut frame) = (*start.0, segment(from, to, number, 16, 1));
         for hops in 0..=self.devices.len() {
             let mut answers = Answers::default();
             let switch = &mut self.devices[at.0 as usize].switch;
@@ -171,14 +197,17 @@ impl Fabric {
         panic!("{from} -> {to}: a loop");
     }
 
-    /// Of the packets of all hosts to all others each has one of these fates.
+    /// Entries of single flows, at all switches.
+    fn own(&self) -> usize {
+        let all = self.devices.iter().flat_map(|device| entries(&device.switch));
+        all.filter(|(_, priority)| *priority == 300).count()
+    }
+
+    /// Each packet has one of these fates.
     fn all(&mut self, fates: &[Fate]) {
-        let hosts = self.hosts;
-        for (from, to) in (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to))) {
-            if from != to {
-                let fate = self.fate(from, to);
-                assert!(fates.contains(&fate), "{from} -> {to}: {fate:?}, {:?}", self.order);
-            }
+        for packet in self.packets.clone() {
+            let fate = self.fate(packet);
+            assert!(fates.contains(&fate), "{packet:?}: {fate:?}, {:?}", self.order);
         }
     }
 
@@ -218,11 +247,19 @@ fn row(switches: u32, is_circle: bool) -> Shape {
     Shape { switches, cables, hosts: (0..switches).collect(), mbps: 100 }
 }
 
+/// Shapes with several ways, and how many flows between any two hosts: where there are several shortest
+/// ways, some of them go their own.
+fn shapes(circle: u32) -> [(Shape, u16); 2] {
+    [(Shape::diamond(1), 4), (row(circle, true), 0)]
+}
+
 #[test]
 fn no_step_of_a_change_makes_a_loop_or_a_gap() {
-    for shape in [Shape::diamond(1), row(5, true)] {
+    for (shape, flows) in shapes(5) {
         for (end, order) in cases(&shape) {
-            let mut fabric = Fabric::new(&shape, &order);
+            let mut fabric = Fabric::new(&shape, flows, &order);
+            let own = fabric.own();
+            assert_eq!(own > 0, flows > 0);
             for up in [false, true] {
                 fabric.cable(end, up);
                 fabric.is_whole();
@@ -230,28 +267,34 @@ fn no_step_of_a_change_makes_a_loop_or_a_gap() {
                 assert!(steps > 5, "{steps}");
                 fabric.all(&[Fate::Arrived]);
             }
+            assert_eq!(fabric.own(), own, "flows go their own ways again");
         }
     }
 }
 
-/// A cable returns while switches still hear that it has failed.
+/// A cable returns, and flows begin, while switches still hear that it has failed.
 #[test]
 fn a_change_that_replaces_another_makes_no_loop_or_gap_either() {
-    let shape = row(4, true);
-    for (end, order) in cases(&shape) {
-        let mut whole = Fabric::new(&shape, &order);
-        whole.cable(end, false);
-        let steps = whole.run(|_| {});
-        for before in (1..steps).step_by(5) {
-            let mut fabric = Fabric::new(&shape, &order);
-            fabric.cable(end, false);
-            for _ in 0..before {
-                fabric.take_in().unwrap();
+    for (shape, flows) in shapes(4) {
+        for (end, order) in cases(&shape) {
+            let mut whole = Fabric::new(&shape, flows, &order);
+            whole.cable(end, false);
+            let messages = std::iter::from_fn(|| whole.take_in()).count();
+            // Flows have entries of their own at few moments only.
+            for before in (0..=messages).step_by(if flows > 0 { 4 } else { 13 }) {
+                let mut fabric = Fabric::new(&shape, flows, &order);
+                fabric.cable(end, false);
+                for _ in 0..before {
+                    fabric.take_in().unwrap();
+                }
+                fabric.cable(end, true);
+                for (from, to) in [(0, 1), (1, 0)] {
+                    (5..9).for_each(|number| fabric.declare(from, to, number));
+                }
+                fabric.is_whole();
+                fabric.run(Fabric::is_whole);
+                fabric.all(&[Fate::Arrived]);
             }
-            fabric.cable(end, true);
-            fabric.is_whole();
-            fabric.run(Fabric::is_whole);
-            fabric.all(&[Fate::Arrived]);
         }
     }
 }
@@ -261,7 +304,7 @@ fn a_change_that_replaces_another_makes_no_loop_or_gap_either() {
 fn a_way_that_returns_is_whole_before_it_is_taken() {
     let shape = row(5, false);
     for (end, order) in cases(&shape) {
-        let mut fabric = Fabric::new(&shape, &order);
+        let mut fabric = Fabric::new(&shape, 0, &order);
         fabric.cable(end, false);
         fabric.run(|_| {});
         fabric.cable(end, true);
