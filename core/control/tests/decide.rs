@@ -3,10 +3,10 @@
 
 mod in_memory;
 
-use in_memory::{Rig, SECOND, Shape, address, connection, even, metered, segment, step};
+use in_memory::{Rig, SECOND, Shape, address, connection, even, metered, meters, segment, step};
 use model::Severity;
 use openflow::switch::Output as Answers;
-use openflow::{Message, PortNo, Reply, Role, RoleMessage};
+use openflow::{Message, PortNo, Role, RoleMessage};
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use protocol::{Connection, Processes};
@@ -393,9 +393,9 @@ fn meters_of_a_dead_controller_end() {
     rig.replace(second, epoch);
     (0..2).for_each(|switch| rig.connect(switch));
     assert!(burst(&rig, Span::ZERO) < 20, "what stands, stands until its lease ends");
-    assert_eq!(meters(&rig), 1);
+    assert_eq!(meters(rig.switch(0)).len(), 1);
     rig.pass(LEASE * 3);
-    assert_eq!((burst(&rig, Span::ZERO), meters(&rig)), (100, 0));
+    assert_eq!((burst(&rig, Span::ZERO), meters(rig.switch(0)).len()), (100, 0));
     assert_eq!(rig.controller.counters().switch_errors, 0);
 }
 
@@ -464,22 +464,12 @@ fn switches_that_come_after_applications_are_told_all_the_same() {
             found.sort_unstable();
             found
         };
-        (meters(&rig), (0..4).map(entries).collect::<Vec<_>>())
+        (meters(rig.switch(0)).len(), (0..4).map(entries).collect::<Vec<_>>())
     };
     let (before, after) = (told(true), told(false));
     assert!(before.0 > 2, "{before:?}");
     assert!(before.1[0].iter().any(|(_, priority)| *priority == 300), "flows go their own ways");
     assert_eq!(before, after);
-}
-
-fn meters(rig: &Rig) -> usize {
-    let mut answers = Answers::default();
-    let body = openflow::Request::MeterConfig(openflow::MeterId::ALL);
-    let request = Message::MultipartRequest { more: false, body };
-    rig.switch(0).clone().handle(Time::ZERO, 1, &request, &mut answers);
-    let (_, reply) = Message::decode(&answers.messages[0]).unwrap();
-    let Message::MultipartReply { body: Reply::MeterConfig(meters), .. } = reply else { panic!() };
-    meters.iter().count()
 }
 
 /// The SYN-ACK of a connection from the first host to the fourth comes back; without the option its
@@ -534,6 +524,8 @@ fn a_switch_caps_the_window_of_each_flow_once_its_scale_is_seen() {
     }
     rig.send(0, segment(0, 3, 1001, 17, 0));
     assert_eq!(capping(&rig), 1, "an entry ends with its flow");
+    rig.reload(Change { policy: Some(("tcp".into(), named("tcp"))), ..Change::default() });
+    assert_eq!(capping(&rig), 0, "and with the policy that wanted it");
 }
 
 /// A switch that doesn't know the action says so; one that takes the entry has confirmed it.
@@ -568,6 +560,10 @@ fn a_cap_that_a_switch_refuses_is_not_enforced() {
     assert!(shown(&rig).0.contains(" at s0: it is not connected); "));
     rig.plug(0);
     assert_eq!(shown(&rig).0, by);
+    // Nothing has reached it since.
+    rig.now += LEASE + SECOND;
+    let (by, ..) = shown(&rig);
+    assert!(by.contains(" at s0: switch s0 has confirmed nothing for 11 s: its entries"), "{by}");
 }
 
 /// An agent on each machine: that of the sender's switch is told to watch, tells SYN and FIN, and caps.
@@ -751,6 +747,54 @@ fn what_a_peer_may_ask_for_is_limited() {
     assert_eq!(rig.controller.at(rig.now).status().applications.len(), 1);
 }
 
+/// An application that comes back within its grace loses nothing when that is over. When it goes again, it
+/// has a whole one.
+#[test]
+fn an_application_that_comes_back_keeps_what_it_declared() {
+    let mut rig = rig("fair");
+    rig.agent("left", &[0, 1, 2]);
+    rig.start("a", "j");
+    rig.flow("a", "j", 1, connection(0, 3, 10), None).unwrap();
+    rig.input(Input::ApplicationGone("a")).unwrap();
+    rig.pass(SECOND * 5);
+    rig.start("a", "j");
+    rig.pass(SECOND * 3);
+    rig.input(Input::ApplicationGone("a")).unwrap();
+    rig.pass(SECOND * 9);
+    assert_eq!(rig.paced().len(), 1);
+    rig.start("a", "j");
+    rig.pass(SECOND * 60);
+    assert_eq!(rig.paced().len(), 1);
+    rig.input(Input::ApplicationGone("a")).unwrap();
+    rig.pass(SECOND * 11);
+    assert_eq!((rig.paced().len(), rig.controller.at(rig.now).status().applications.len()), (0, 0));
+}
+
+/// Agents and switches are given another lease at once: what stands there ends with that.
+#[test]
+fn another_lease_is_given_at_once() {
+    const SHORT: Span = Span::from_secs(2);
+    let shape = Shape::racks(3);
+    for is_metered in [false, true] {
+        let config = shape.config("fair", even(), true);
+        let mut rig = Rig::new(&shape, if is_metered { metered(config) } else { config }, 1);
+        (0..2).for_each(|switch| rig.connect(switch));
+        let agent = rig.agent("left", &[0, 1, 2]);
+        rig.start("a", "j");
+        rig.flow("a", "j", 1, connection(0, 3, 10), None).unwrap();
+        rig.pass(SECOND);
+        rig.reload(Change { lease: Some(SHORT), ..Change::default() });
+        let stands = |after: Span| {
+            let (mut host, mut switch) = (rig.agents[&agent].clone(), rig.switch(0).clone());
+            host.expire(rig.now + after);
+            switch.tick(rig.now + after, &mut Answers::default());
+            let entries = in_memory::entries(&switch).into_iter();
+            host.paced.len() + entries.filter(|(_, priority)| *priority == 800).count()
+        };
+        assert_eq!([Span::ZERO, SHORT].map(stands), [1, 0], "by meters: {is_metered}");
+    }
+}
+
 /// Another policy learns all that is declared, and its limits replace the old ones.
 #[test]
 fn a_policy_is_changed_while_flows_run() {
@@ -764,15 +808,9 @@ fn a_policy_is_changed_while_flows_run() {
     assert_eq!(rig.agents[&agent].paced.len(), 2);
     let change =
         |name: &str| Change { policy: Some((name.into(), named(name))), ..Change::default() };
-    let mut out = Vec::new();
-    rig.controller.reconfigure(rig.now, change("smsf"));
-    rig.controller.decide(&mut out);
-    rig.carry(out);
+    rig.reload(change("smsf"));
     assert_eq!(rig.agents[&agent].paced, [(connection(0, 3, 1), Rate::from_mbps(1))].into());
-    let mut out = Vec::new();
-    rig.controller.reconfigure(rig.now, change("tcp"));
-    rig.controller.decide(&mut out);
-    rig.carry(out);
+    rig.reload(change("tcp"));
     rig.pass(Span::ZERO);
     assert!(rig.agents[&agent].paced.is_empty());
 }

@@ -43,9 +43,7 @@ fn problem(rig: &Rig) -> Option<String> {
 }
 
 fn reload(rig: &mut Rig, name: &str, policy: Box<dyn policy::Policy + Send>) {
-    let change = Change { policy: Some((name.into(), policy)), ..Change::default() };
-    rig.controller.reconfigure(rig.now, change);
-    rig.input(Input::Tick).unwrap();
+    rig.reload(Change { policy: Some((name.into(), policy)), ..Change::default() });
 }
 
 #[test]
@@ -272,7 +270,7 @@ fn what_an_agent_said_goes_with_it() {
         let problems = rig.controller.at(rig.now).status().problems.into_iter();
         problems.filter(|problem| problem.starts_with("agent h")).collect::<Vec<_>>()
     };
-    let address = "agent h2: 10.0.0.4 is not h2's";
+    let address = "agent h2: 10.0.0.4 is not h2's, or there are too many";
     assert_eq!(told(&rig).len(), 17);
     assert!(told(&rig).iter().any(|problem| problem == address), "{:?}", told(&rig));
     rig.input(Input::AgentGone(wrong)).unwrap();
@@ -290,6 +288,20 @@ fn nothing_is_confirmed_ahead() {
     let ahead = Report::Applied { epoch: 1, sequence: 1_000 };
     assert_eq!(rig.input(Input::Reported(agent, &ahead)).unwrap_err().field, "sequence");
     assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)), "as it was confirmed");
+}
+
+/// Commands that were never sent, that it has confirmed, or that another controller sent.
+#[test]
+fn nothing_fails_that_an_agent_was_not_asked() {
+    let (mut rig, agent) = held();
+    for (epoch, sequence) in [(1, 1_000), (1, 2), (0, 3)] {
+        let command = Command::Pace { connection: connection(0, 2, 7), rate_bps: None };
+        let failed = Report::Failed { epoch, sequence, command, reason: "no".into() };
+        rig.input(Input::Reported(agent, &failed)).unwrap();
+        let flow = shown(&rig).flow;
+        assert_eq!((flow.enforced_bps, flow.failed), (Some(Rate::from_mbps(5)), None));
+    }
+    assert_eq!((rig.controller.counters().commands_failed, problem(&rig)), (0, None));
 }
 
 /// Priorities and windows are explained, too, and what fails of them.
@@ -373,11 +385,23 @@ fn a_rate_that_fails_is_told_until_it_was_tried_again() {
 fn a_longer_lease_keeps_nothing_enforced_that_a_shorter_one_held() {
     let (mut rig, agent) = held();
     rig.agents.get_mut(&agent).unwrap().frozen = true;
-    let change = Change { lease: Some(SECOND * 3600), ..Change::default() };
-    rig.controller.reconfigure(rig.now, change);
-    rig.input(Input::Tick).unwrap();
+    rig.reload(Change { lease: Some(SECOND * 3600), ..Change::default() });
     rig.pass(SECOND * 11);
     rig.input(Input::Tick).unwrap();
     assert_eq!((rig.paced().len(), shown(&rig).flow.enforced_bps), (0, None));
     assert!(problem(&rig).unwrap().starts_with("agent h0 has confirmed nothing for 11 s"));
+}
+
+/// A shorter lease may have reached the agent, although it has not said so.
+#[test]
+fn a_shorter_lease_that_is_not_confirmed_may_be_over() {
+    let (mut rig, agent) = held();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    rig.reload(Change { lease: Some(SECOND * 3), ..Change::default() });
+    rig.pass(SECOND * 3);
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
+    rig.pass(SECOND);
+    let over = "agent h0 has confirmed nothing for 4 s: its leases are over";
+    assert_eq!((shown(&rig).flow.enforced_bps, shown(&rig).by), (None, format!("nobody: {over}")));
+    assert_eq!(problem(&rig).as_deref(), Some(over));
 }

@@ -7,7 +7,7 @@ mod in_memory;
 use in_memory::{Rig, SECOND, Shape, address, connection, entries, even};
 use protocol::agent::{ConnectionReport, Host, Report};
 use units::{Bytes, Span, Time};
-use watermaster_control::{ChannelId, Config, Input};
+use watermaster_control::{Change, ChannelId, Config, Input};
 
 fn rig(limit: impl FnOnce(&mut Config)) -> Rig {
     let shape = Shape::racks(2);
@@ -141,4 +141,51 @@ fn reports_beyond_the_limit_are_refused_and_the_others_count() {
     rig.pass(SECOND);
     rig.input(Input::Reported(busy, &report(0, 60_000))).unwrap();
     assert_eq!(delivered(&rig, 0), 60_000);
+}
+
+/// Other leases, another policy, and time.
+#[test]
+fn an_agent_hears_nothing_before_its_hello() {
+    let mut rig = rig(|_| {});
+    let peer = rig.peer();
+    rig.input(Input::AgentConnected { channel: peer, identity: "h0" }).unwrap();
+    let mut out = Vec::new();
+    for change in [
+        Change { lease: Some(SECOND * 3), ..Change::default() },
+        Change { policy: Some(("fair".into(), even())), ..Change::default() },
+    ] {
+        rig.controller.reconfigure(rig.now, change);
+        rig.controller.decide(&mut out);
+        rig.now += SECOND * 30;
+        rig.controller.observe(rig.now, Input::Tick).unwrap();
+        rig.controller.decide(&mut out);
+    }
+    assert_eq!(out, []);
+}
+
+#[test]
+fn an_agent_says_hello_once() {
+    let mut rig = rig(|_| {});
+    let peer = rig.agent("h0", &[0]);
+    let hosts = vec![Host { name: "h1".into(), addresses: vec![address(1)] }];
+    let hello = Report::Hello { hosts, capabilities: vec![], epoch: 0 };
+    assert_eq!(rig.input(Input::Reported(peer, &hello)).unwrap_err().field, "type");
+    assert!(!rig.agents.contains_key(&peer), "it is closed");
+    // Another may act for the host that it named.
+    let (_, is_taken) = knock(&mut rig, "h1", 1);
+    assert!(is_taken);
+}
+
+/// An agent that obeyed a later controller says so with its first word.
+#[test]
+fn the_epoch_of_a_hello_is_heard() {
+    let mut rig = rig(|_| {});
+    rig.agent("h1", &[1]);
+    assert_eq!(rig.controller.outranked(), None);
+    let peer = rig.peer();
+    rig.input(Input::AgentConnected { channel: peer, identity: "h0" }).unwrap();
+    let hosts = vec![Host { name: "h0".into(), addresses: vec![address(0)] }];
+    let hello = Report::Hello { hosts, capabilities: vec![], epoch: 9 };
+    rig.controller.observe(rig.now, Input::Reported(peer, &hello)).unwrap();
+    assert_eq!(rig.controller.outranked(), Some(("h0", 9)));
 }

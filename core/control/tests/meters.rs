@@ -3,15 +3,16 @@
 
 mod in_memory;
 
-use in_memory::{Rig, SECOND, Shape, connection, entries, even, metered, spec, step};
+use in_memory::{Rig, SECOND, Shape, connection, entries, even, metered, meters, spec, step};
 use model::{LinkId, NodeId};
 use openflow::switch::Output as Answers;
 use openflow::{
     FlowCommand, FlowMod, List, Message, MeterCommand, MeterFlags, MeterId, MeterMod, TableId,
 };
+use protocol::agent::{ConnectionReport, Report};
 use protocol::application::Declaration;
-use units::Rate;
-use watermaster_control::{Input, LEASE, PortConfig};
+use units::{Bytes, Rate, Span};
+use watermaster_control::{Change, Input, LEASE, PortConfig};
 
 /// The first meter of a controller of epoch 1.
 const FIRST: u32 = 0x8000;
@@ -59,6 +60,11 @@ fn fails(rig: &Rig, number: u64, because: &str) {
 fn problem(rig: &Rig) -> Option<String> {
     let problems = rig.controller.at(rig.now).status().problems;
     problems.into_iter().find(|problem| problem.contains("not enforced"))
+}
+
+fn complete(rig: &mut Rig, number: u64) {
+    let flow = number.to_string();
+    rig.declare("app", Declaration::FlowComplete { job: "job".into(), flow }).unwrap();
 }
 
 /// Has the first switch do something that the controller doesn't hear of.
@@ -125,7 +131,7 @@ fn a_meter_that_a_switch_refuses_is_not_enforced() {
     stands(&rig, 2);
     fails(&rig, 3, "full");
     // It is forgotten with the flow.
-    rig.declare("app", Declaration::FlowComplete { job: "job".into(), flow: "3".into() }).unwrap();
+    complete(&mut rig, 3);
     rig.pass(LEASE);
     (1..=2).for_each(|number| stands(&rig, number));
     assert_eq!((problem(&rig), leading(&rig)), (None, 2));
@@ -250,4 +256,79 @@ fn a_switch_that_does_not_answer_has_no_meters_enforced() {
     // Answers to all that was lost are waited for.
     rig.pass(LEASE * 2);
     stands(&rig, 1);
+}
+
+/// One meter holds all connections that join a flow, and goes with the flow.
+#[test]
+fn a_flow_without_ports_has_one_meter_as_long_as_it_lasts() {
+    let mut rig = rig();
+    let agent = rig.agent("h0", &[0]);
+    flow(&mut rig, 0);
+    let report = |port| ConnectionReport {
+        connection: connection(0, 2, port),
+        delivered_bytes: Bytes::ZERO,
+        unsent_bytes: Bytes::new(1_000),
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::ZERO,
+        retransmissions: 0,
+        processes: Vec::new(),
+    };
+    let connections = vec![report(1), report(2)];
+    let report = Report::Connections { sampled_ns: rig.now, connections };
+    rig.input(Input::Reported(agent, &report)).unwrap();
+    assert_eq!(rig.why("app", "job", 0).flow.carriers.len(), 2);
+    stands(&rig, 0);
+    assert_eq!((leading(&rig), meters(rig.switch(0)).len(), rig.paced().len()), (1, 1, 0));
+    complete(&mut rig, 0);
+    assert_eq!((leading(&rig), meters(rig.switch(0)).len()), (0, 0));
+}
+
+/// Numbers of meters come again, each for one connection.
+#[test]
+fn every_connection_has_a_meter_of_its_own() {
+    let mut rig = rig();
+    (1..=4).for_each(|number| flow(&mut rig, number));
+    for (ended, begun) in [([1, 2], [5, 6]), ([4, 5], [7, 8])] {
+        ended.into_iter().for_each(|number| complete(&mut rig, number));
+        begun.into_iter().for_each(|number| flow(&mut rig, number));
+        assert_eq!(leading(&rig), 4);
+        assert_eq!(meters(rig.switch(0)), [0, 1, 2, 3].map(|number| FIRST + number));
+    }
+}
+
+#[test]
+fn an_agent_paces_nothing_that_a_meter_holds() {
+    let mut rig = rig();
+    flow(&mut rig, 1);
+    stands(&rig, 1);
+    // It comes, and comes back.
+    for _ in 0..2 {
+        rig.agent("h0", &[0]);
+        assert!(rig.paced().is_empty());
+    }
+    rig.reload(Change { policy: Some(("fair".into(), even())), ..Change::default() });
+    rig.pass(Span::ZERO);
+    stands(&rig, 1);
+    assert!(rig.paced().is_empty());
+}
+
+/// Nothing reaches the switch any more: its entries end, after a shorter lease if it has heard of that.
+#[test]
+fn meters_of_a_silent_switch_are_over_with_their_lease() {
+    for (change, lease) in [(None, LEASE), (Some(SECOND * 3), SECOND * 3)] {
+        let mut rig = rig();
+        flow(&mut rig, 1);
+        let change = Change { lease: change, ..Change::default() };
+        rig.controller.reconfigure(rig.now, change);
+        rig.controller.decide(&mut Vec::new());
+        rig.now += lease;
+        stands(&rig, 1);
+        rig.now += SECOND;
+        let (_, enforced, failed, by) = shown(&rig, 1);
+        assert_eq!((enforced, failed), (None, None));
+        let seconds = (lease + SECOND).as_nanos() / SECOND.as_nanos();
+        let silent =
+            format!("nobody: switch s0 has confirmed nothing for {seconds} s: its entries");
+        assert!(by.starts_with(&silent), "{by}");
+    }
 }

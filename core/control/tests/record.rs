@@ -36,14 +36,34 @@ impl Configure for Always {
     }
 }
 
+/// Makes a controller that holds all flows to a rate, Mbit/s.
+struct Held(u64);
+
+impl Configure for Held {
+    fn start(&mut self, _: &Configuration) -> Result<Config, String> {
+        let rates = vec![Rate::from_mbps(self.0); 9];
+        let parameters = policy::Parameters::default().with("rates", rates);
+        let policy = policy::by_name("static", &parameters).unwrap();
+        Ok(Shape::racks(3).config("static", policy, true))
+    }
+
+    fn change(&mut self, _: &Configuration) -> Result<Change, String> {
+        Err("it is never read again".into())
+    }
+}
+
 fn configuration() -> Configuration {
     Configuration { program: "0.1.0".into(), file: "c.toml".into(), settings: "smsf".into() }
 }
 
 /// A controller whose inputs are recorded, and what came of them.
 fn recorded() -> (Vec<u8>, Digest, Vec<Output>) {
+    recorded_by(&mut Always("smsf"))
+}
+
+fn recorded_by(configure: &mut impl Configure) -> (Vec<u8>, Digest, Vec<Output>) {
     let mut bytes = Vec::new();
-    let config = Always("smsf").start(&configuration()).unwrap();
+    let config = configure.start(&configuration()).unwrap();
     let mut controller = Controller::new(config, 7, Time::ZERO).unwrap();
     record::write_started(Time::ZERO, 7, &configuration(), &mut bytes).unwrap();
     let mut all = Vec::new();
@@ -235,6 +255,24 @@ fn a_difference_is_found() {
     let replayed = replay(&bytes, "fifo", |_, _| {}).unwrap();
     assert!(replayed.differs_after.is_some_and(|outputs| outputs > 2), "{replayed:?}");
     assert_eq!(replayed.altered_after, None);
+}
+
+/// As many outputs that say something else are others, and nothing after them is verified.
+#[test]
+fn a_difference_is_found_among_as_many_outputs() {
+    let (bytes, _, outputs) = recorded_by(&mut Held(5));
+    let mut again = Vec::new();
+    let tell = |_: &Record, out: &[Output]| again.extend_from_slice(out);
+    let replayed = watermaster_control::replay(records(&bytes), &mut Held(7), tell).unwrap();
+    assert_eq!(again.len(), outputs.len());
+    let equal = again.iter().zip(&outputs).take_while(|(one, other)| one == other).count() as u64;
+    assert!(0 < equal && equal < replayed.outputs);
+    assert_eq!((replayed.altered_after, replayed.differs_after), (None, Some(equal + 1)));
+    // The first flow is declared in the second second.
+    assert_eq!((replayed.verified_ns, replayed.lasted_ns), (SECOND * 2, SECOND * 60));
+    assert_eq!(replayed.unverified, replayed.outputs - equal);
+    let replayed = watermaster_control::replay(records(&bytes), &mut Held(5), |_, _| {}).unwrap();
+    assert_eq!((replayed.differs_after, replayed.verified_ns), (None, SECOND * 60));
 }
 
 /// Another input with a right checksum is found where nothing else follows from it.

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use agent::{Actuator, Agent, Capacity, Failure, Happening, Kernel, Operation, PortNumber};
 use model::{
     Buffer, Cap, Declared, Directive, Directives, FlowId, JobId, LinkId, LinkSpec, Measured,
-    Network, NodeId, NodeKind, Observation, PortWatch, Severity, Thresholds, Topology,
+    Network, NodeId, NodeKind, Observation, PortWatch, Severity, TaskId, Thresholds, Topology,
 };
 use policy::{Policy, Watch};
 use protocol::agent::{Command, Commands, ConnectionReport, Host, Report};
-use protocol::application::Declaration;
+use protocol::application::{Declaration, Portion};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::record::{self, Configuration, Content, Record, Records};
@@ -52,7 +52,10 @@ fn config(name: &str, policy: Box<dyn Policy + Send>) -> Config {
     }
     config.topology = topology;
     config.switches.push(SwitchConfig { node: SWITCH, datapath_id: 1, windows: false });
-    config.ports.push(PortConfig { link: LINK, port: None, interface: "eth0".into() });
+    // That of the first host, which nobody is to watch, is known too.
+    for link in [LINK, LinkId(1)] {
+        config.ports.push(PortConfig { link, port: None, interface: "eth0".into() });
+    }
     config
 }
 
@@ -195,6 +198,17 @@ impl Rig {
         self.told(Input::Tick)
     }
 
+    /// Another policy takes the place of the one before; the commands that follow.
+    fn replace(&mut self) -> Vec<Command> {
+        self.policy = Scripted::default();
+        let policy: Box<dyn Policy + Send> = Box::new(self.policy.clone());
+        let policy = Some(("scripted".into(), policy));
+        self.controller.reconfigure(self.now, Change { policy, ..Change::default() });
+        let mut out = Vec::new();
+        self.controller.decide(&mut out);
+        self.obey(&out)
+    }
+
     fn cap(&self, port: u16) -> Option<Cap> {
         self.kernel.cap(self.now, PORT, &connection(port))
     }
@@ -250,6 +264,71 @@ fn each_directive_becomes_its_command_and_stands() {
     assert_eq!((rig.cap(1), rig.cap(2)), (None, None));
     let counters = rig.controller.counters();
     assert_eq!((counters.directives, counters.directives_unenforced), (7, 0));
+}
+
+/// Jobs, tasks, sizes and flows, and which of these are open.
+#[test]
+fn another_policy_is_told_all_that_was_said() {
+    let mut rig = Rig::with_a_flow();
+    let job = || String::from("sort");
+    let reduces = vec![Portion { task: 3, bytes: Bytes::new(9) }];
+    for declaration in [
+        Declaration::TaskHost { job: job(), task: 3, host: "h2".into() },
+        Declaration::Size { job: job(), map: 7, reduces },
+    ] {
+        rig.told(Input::Declared { application: "app", declaration: &declaration });
+    }
+    // One that nobody declared is open too.
+    for port in [1, 2] {
+        let opened = Report::Opened { connection: connection(port) };
+        rig.told(Input::Reported(rig.channel, &opened));
+    }
+    rig.replace();
+    let (job, task, map) = (JobId(0), TaskId(3), TaskId(7));
+    let opened = |flow| Measured::Opened { flow: FlowId(flow), src: FROM, dst: TO }.into();
+    let expected: [Observation; 6] = [
+        Declared::JobStart { job }.into(),
+        Declared::TaskHost { job, task, host: TO }.into(),
+        Declared::Size { job, map, reduces: vec![(task, Bytes::new(9))] }.into(),
+        Declared::FlowRequest { job, flow: FLOW, src: FROM, dst: TO, size: Bytes::MAX }.into(),
+        opened(0),
+        opened(1),
+    ];
+    assert_eq!(rig.policy.0.lock().unwrap().0, expected);
+}
+
+#[test]
+fn another_policy_lifts_all_that_the_one_before_wanted() {
+    let mut rig = Rig::with_a_flow();
+    rig.decided([
+        Directive::Pace { flow: FLOW, limit: Some(Rate::from_mbps(5)) },
+        Directive::Prioritize { flow: FLOW, priority: 2 },
+        window(None, Some(WIDE)),
+        window(Some(FLOW), Some(NARROW)),
+    ]);
+    assert_eq!(rig.replace(), watched());
+    assert_eq!(rig.kernel.limits(rig.now).count() + rig.kernel.classes(rig.now, PORT).count(), 0);
+    assert_eq!((rig.cap(1), rig.cap(2)), (None, None));
+}
+
+/// A flow that is declared completes, another's last packet is seen.
+#[test]
+fn flows_that_are_forgotten_are_closed() {
+    let mut rig = Rig::with_a_flow();
+    for port in [1, 2] {
+        let opened = Report::Opened { connection: connection(port) };
+        rig.told(Input::Reported(rig.channel, &opened));
+    }
+    rig.policy.0.lock().unwrap().0.clear();
+    let declaration = Declaration::FlowComplete { job: "sort".into(), flow: "1".into() };
+    rig.told(Input::Declared { application: "app", declaration: &declaration });
+    rig.told(Input::Reported(rig.channel, &Report::Closed { connection: connection(2) }));
+    let expected: [Observation; 3] = [
+        Declared::FlowComplete { job: JobId(0), flow: FLOW }.into(),
+        Measured::Closed { flow: FLOW }.into(),
+        Measured::Closed { flow: FlowId(1) }.into(),
+    ];
+    assert_eq!(rig.policy.0.lock().unwrap().0, expected);
 }
 
 /// Two connections of a pair send, a third only receives: the two have half of the pair's rate each,
@@ -372,6 +451,26 @@ fn the_policy_is_told_of_a_congested_port() {
         let told = rig.policy.0.lock().unwrap().0.pop();
         assert_eq!(told, Some(Measured::Congested { link: LINK, severity, queue }.into()));
     }
+}
+
+#[test]
+fn another_agent_says_nothing_of_a_port() {
+    let mut rig = Rig::new();
+    rig.connect();
+    let channel = ChannelId(99);
+    let hosts = vec![Host { name: "h9".into(), addresses: vec![] }];
+    let hello = Report::Hello { hosts, capabilities: vec![], epoch: 0 };
+    for input in
+        [Input::AgentConnected { channel, identity: "right" }, Input::Reported(channel, &hello)]
+    {
+        rig.controller.observe(rig.now, input).unwrap();
+    }
+    rig.policy.0.lock().unwrap().0.clear();
+    let (node, interface, queue_bytes) = ("s0".into(), "eth0".into(), Bytes::new(60_000));
+    let report = Report::Congested { node, interface, severity: Severity::High, queue_bytes };
+    let refused = rig.controller.observe(rig.now, Input::Reported(channel, &report));
+    assert_eq!(refused.unwrap_err().field, "interface");
+    assert_eq!(rig.policy.0.lock().unwrap().0, []);
 }
 
 /// Its process ends, and its windows with it; another one is told them.

@@ -324,26 +324,29 @@ impl Controller {
         loop {
             if self.rollout.wants_plan() {
                 if self.rollout.take_moved() {
-                    self.pin_anew();
+                    self.move_flows();
+                    continue;
                 }
                 let watching = self.decider.watch().is_some();
                 self.rollout.plan(&self.switches, &self.view, watching);
             }
             if !self.rollout.step(&self.context, &mut self.switches) {
-                return;
+                break;
+            }
+        }
+        if self.rollout.take_changed() {
+            for id in self.registry.flows().map(|(id, _)| id).collect::<Vec<_>>() {
+                self.pin(id);
             }
         }
     }
 
-    fn pin_anew(&mut self) {
-        let flows: Vec<FlowId> = self.registry.flows().map(|(id, _)| id).collect();
-        for id in flows {
-            if self.rollout.is_pinned(id) {
-                // Old entries lead over links that may be gone; without them packets go with all
-                // others, over a path that is whole.
-                self.unpin(id);
-            }
-            self.pin(id);
+    /// Paths may have changed. Flows' own entries lead over links that may be gone; without them packets
+    /// go with all others, over a path that is whole.
+    fn move_flows(&mut self) {
+        let connection = |id| Some(self.registry.flow(id)?.selector.connection);
+        self.rollout.unpin_all(&self.context, &mut self.switches, connection);
+        for id in self.registry.flows().map(|(id, _)| id).collect::<Vec<_>>() {
             self.count(id);
             if self.desired.intention(id).limit.is_some() {
                 // The first switch of its path may be another one.

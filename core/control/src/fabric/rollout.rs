@@ -9,7 +9,9 @@
 //!
 //! A flow gets entries of its own where the path that the policy reckons with isn't that of all
 //! packets to its destination: with several shortest paths, the policy's is chosen by the flow's
-//! number ([`model::Network::path`]), that of the others by the destination's.
+//! number ([`model::Network::path`]), that of the others by the destination's. Beside trees that are
+//! not of the same paths such entries could make loops: they are taken away before trees change, and
+//! given again after that.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -37,6 +39,8 @@ pub(crate) struct Rollout {
     waiting: BTreeSet<NodeId>,
     /// Removals and cleaning are still to come.
     unfinished: bool,
+    /// Trees change: no flow has entries of its own until they have.
+    changing: bool,
     pinned: BTreeSet<FlowId>,
 }
 
@@ -68,9 +72,16 @@ impl Rollout {
         self.is_due && self.waiting.is_empty()
     }
 
-    /// Whether paths may have changed since this was asked.
+    /// Whether paths may have changed since this was asked: then flows lose their own entries.
     pub(crate) fn take_moved(&mut self) -> bool {
+        self.changing |= self.moved;
         core::mem::take(&mut self.moved)
+    }
+
+    /// Whether trees have changed and flows may have entries of their own again.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        let is_done = !self.is_due && !self.unfinished && self.waiting.is_empty();
+        is_done && core::mem::take(&mut self.changing)
     }
 
     /// Goes on with a change, as far as confirmations allow; whether there was something to do.
@@ -87,11 +98,7 @@ impl Rollout {
                 }
                 nodes.insert(node);
             }
-            for node in nodes {
-                if switches.barrier(cx, node, Pending::Step) {
-                    self.waiting.insert(node);
-                }
-            }
+            self.wait_for(cx, switches, nodes);
             return true;
         }
         if !core::mem::take(&mut self.unfinished) {
@@ -105,6 +112,20 @@ impl Rollout {
         }
         switches.clean(cx);
         true
+    }
+
+    /// Nothing more is changed until these switches have done all that they were told.
+    fn wait_for(
+        &mut self,
+        cx: &Context,
+        switches: &mut Switches,
+        nodes: impl IntoIterator<Item = NodeId>,
+    ) {
+        for node in nodes {
+            if switches.barrier(cx, node, Pending::Step) {
+                self.waiting.insert(node);
+            }
+        }
     }
 
     /// Finds out what differs from what should be. `watching`: the policy watches connections.
@@ -128,7 +149,7 @@ impl Rollout {
         self.unfinished = true;
     }
 
-    /// Gives a flow entries of its own where it needs them.
+    /// Gives a flow entries of its own where it needs them, unless trees change.
     pub(crate) fn pin(
         &mut self,
         cx: &Context,
@@ -137,7 +158,7 @@ impl Rollout {
         (flow, connection): (FlowId, Connection),
         ends: (NodeId, NodeId),
     ) {
-        if switches.is_empty() {
+        if switches.is_empty() || self.moved || self.changing {
             return;
         }
         let path = view.path(ends, u64::from(flow.0));
@@ -153,8 +174,18 @@ impl Rollout {
         self.pinned.insert(flow);
     }
 
-    pub(crate) fn is_pinned(&self, flow: FlowId) -> bool {
-        self.pinned.contains(&flow)
+    /// Takes all such entries away, and waits until they are gone. `connection` is a flow's.
+    pub(crate) fn unpin_all(
+        &mut self,
+        cx: &Context,
+        switches: &mut Switches,
+        connection: impl Fn(FlowId) -> Option<Connection>,
+    ) {
+        let pinned = core::mem::take(&mut self.pinned);
+        let keys = pinned.into_iter().filter_map(connection).map(|connection| pin_of(&connection));
+        let told: BTreeSet<NodeId> =
+            keys.flat_map(|key| switches.take_own_everywhere(cx, &key)).collect();
+        self.wait_for(cx, switches, told);
     }
 
     /// Takes these entries away, where there are any.

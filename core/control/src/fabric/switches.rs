@@ -595,21 +595,16 @@ impl Switches {
         }
     }
 
-    /// Takes such an entry away.
-    pub(crate) fn take_own(&mut self, cx: &Context, node: NodeId, key: &Key) {
-        if let Some(switch) = self.switches.get_mut(&node)
-            && switch.own.remove(key).is_some()
-            && switch.ready
-        {
-            self.take(cx, node, key);
+    /// Takes such an entry from all switches: those that were told so.
+    pub(crate) fn take_own_everywhere(&mut self, cx: &Context, key: &Key) -> Vec<NodeId> {
+        let with = self.switches.iter_mut().filter_map(|(node, switch)| {
+            (switch.own.remove(key).is_some() && switch.ready).then_some(*node)
+        });
+        let told: Vec<NodeId> = with.collect();
+        for node in &told {
+            self.take(cx, *node, key);
         }
-    }
-
-    /// Takes such an entry from all switches.
-    pub(crate) fn take_own_everywhere(&mut self, cx: &Context, key: &Key) {
-        for node in self.switches.keys().copied().collect::<Vec<_>>() {
-            self.take_own(cx, node, key);
-        }
+        told
     }
 
     /// Has a switch cap a connection's window, now and whenever it comes back.

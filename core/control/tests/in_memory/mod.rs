@@ -16,8 +16,8 @@ use protocol::application::Declaration;
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::{
-    ChannelId, Config, Controller, Enforcement, HostConfig, Input, Output, PortConfig, Refusal,
-    SwitchConfig,
+    Change, ChannelId, Config, Controller, Enforcement, HostConfig, Input, Output, PortConfig,
+    Refusal, SwitchConfig,
 };
 
 pub const SECOND: Span = Span::from_secs(1);
@@ -282,6 +282,14 @@ impl Rig {
 
     pub fn declare(&mut self, application: &str, declaration: Declaration) -> Result<(), Refusal> {
         self.input(Input::Declared { application, declaration: &declaration })
+    }
+
+    /// The configuration is read again.
+    pub fn reload(&mut self, change: Change) {
+        let mut out = Vec::new();
+        self.controller.reconfigure(self.now, change);
+        self.controller.decide(&mut out);
+        self.carry(out);
     }
 
     pub fn start(&mut self, application: &str, job: &str) {
@@ -587,6 +595,23 @@ pub fn entries(switch: &Switch) -> Vec<(u64, u16)> {
         }
     }
     entries
+}
+
+/// The numbers of a switch's meters.
+pub fn meters(switch: &Switch) -> Vec<u32> {
+    let mut answers = Answers::default();
+    let body = openflow::Request::MeterConfig(openflow::MeterId::ALL);
+    let request = Message::MultipartRequest { more: false, body };
+    switch.clone().handle(Time::ZERO, 1, &request, &mut answers);
+    let mut meters = Vec::new();
+    for bytes in &answers.messages {
+        if let (_, Message::MultipartReply { body: openflow::Reply::MeterConfig(found), .. }) =
+            Message::decode(bytes).unwrap()
+        {
+            meters.extend(found.iter().map(|meter| meter.meter.0));
+        }
+    }
+    meters
 }
 
 pub fn metered(mut config: Config) -> Config {
