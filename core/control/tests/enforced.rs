@@ -270,7 +270,7 @@ fn what_an_agent_said_goes_with_it() {
         let problems = rig.controller.at(rig.now).status().problems.into_iter();
         problems.filter(|problem| problem.starts_with("agent h")).collect::<Vec<_>>()
     };
-    let address = "agent h2: 10.0.0.4 is not h2's, or there are too many";
+    let address = "agent h2: 10.0.0.4 is not h2's";
     assert_eq!(told(&rig).len(), 17);
     assert!(told(&rig).iter().any(|problem| problem == address), "{:?}", told(&rig));
     rig.input(Input::AgentGone(wrong)).unwrap();

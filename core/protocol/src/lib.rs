@@ -74,12 +74,13 @@ impl Ord for Connection {
     #[inline]
     fn cmp(&self, other: &Self) -> Ordering {
         // Tables of connections spend their time here, nearly always on IPv4.
-        let compare = |a: &SocketAddr, b: &SocketAddr| match (a, b) {
-            (SocketAddr::V4(a), SocketAddr::V4(b)) => in_order(a).cmp(&in_order(b)),
-            _ => a.cmp(b),
-        };
-        compare(&self.source, &other.source)
-            .then_with(|| compare(&self.destination, &other.destination))
+        match (in_order(self), in_order(other)) {
+            (Some(own), Some(other)) => own.cmp(&other),
+            _ => {
+                let ends = (&self.source, &self.destination);
+                ends.cmp(&(&other.source, &other.destination))
+            }
+        }
     }
 }
 
@@ -90,9 +91,16 @@ impl PartialOrd for Connection {
     }
 }
 
-/// A number that is ordered as the address is.
-fn in_order(address: &SocketAddrV4) -> u64 {
-    u64::from(address.ip().to_bits()) << 16 | u64::from(address.port())
+/// A number that is ordered as connections of IPv4 are.
+#[inline]
+fn in_order(connection: &Connection) -> Option<u128> {
+    let (SocketAddr::V4(source), SocketAddr::V4(destination)) =
+        (&connection.source, &connection.destination)
+    else {
+        return None;
+    };
+    let number = |end: &SocketAddrV4| u128::from(end.ip().to_bits()) << 16 | u128::from(end.port());
+    Some(number(source) << 48 | number(destination))
 }
 
 impl Connection {
