@@ -287,7 +287,7 @@ fn another_policy_is_told_all_that_was_said() {
     let (job, task, map) = (JobId(0), TaskId(3), TaskId(7));
     let opened = |flow| Measured::Opened { flow: FlowId(flow), src: FROM, dst: TO }.into();
     let expected: [Observation; 6] = [
-        Declared::JobStart { job }.into(),
+        Declared::JobStart { job, application: "app".into() }.into(),
         Declared::TaskHost { job, task, host: TO }.into(),
         Declared::Size { job, map, reduces: vec![(task, Bytes::new(9))] }.into(),
         Declared::FlowRequest { job, flow: FLOW, src: FROM, dst: TO, size: Bytes::MAX }.into(),
