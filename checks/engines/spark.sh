@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154
-# Spark's applications. For checks/engines.sh a sort and a count of words at once, for checks/engines.sh: the controller knows their shuffles' sizes, flows and
-# connections, the agent holds them to rates, and the results are those of the same programs in one process. For figures
+# Spark's applications. For checks/engines.sh a sort and a count of words at once: the controller knows their shuffles'
+# sizes, flows and connections, the agent holds them to rates, and the results are those of the same programs in one process. For figures
 # two sorts that compete.
 starting=" of 3 Workers"
 # CLASS ARGUMENTS, of an application of io.watermaster.examples
