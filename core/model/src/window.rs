@@ -10,7 +10,7 @@ use units::Bytes;
 pub struct Cap {
     /// Most octets of payload in flight.
     pub bytes: Bytes,
-    /// So many full segments always fit, whatever `bytes` says. SDTCP, section 3.4, goes down to one.
+    /// So many full segments, of 1460 octets at most, always fit, whatever `bytes` says. SDTCP, section 3.4, goes down to one.
     /// Hosts with Linux need two: their receivers delay the acknowledgement of a single segment.
     pub floor_segments: u32,
 }
