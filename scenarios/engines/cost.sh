@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a plug-in costs where no link is short: scenarios/engines/cost.sh [REPEATS [SEED]]. Spark sorts 30 MB at 100 Mbit/s
+# What a plug-in costs where no link is short: scenarios/engines/cost.sh [REPEATS [SEED]]. Spark sorts 150 MB at 100 Mbit/s
 # without the plug-in, with it under a controller whose policy is tcp, and with it where no controller is. Each repeat
 # (7) runs all three, in an order that the seed (1) decides; all must have the same result. The table has the time of
 # the sort and what all of Spark's processes took of the processors, with half of their 95 % intervals. A line of JSON
@@ -27,7 +27,7 @@ rm -f "$results"
 # Microseconds that the engine's processes have taken of the processors.
 taken() {
     # shellcheck disable=SC2154
-    cat $(find /sys/fs/cgroup -path "*/watermaster-$name-*/engine/cpu.stat") | sed -n 's/^usage_usec //p'
+    cat $(find /sys/fs/cgroup -path "*/watermaster-$name-*/traffic/cpu.stat") | sed -n 's/^usage_usec //p'
 }
 # RUN SETUP SEED
 sort_once() {
@@ -39,13 +39,13 @@ sort_once() {
     out=$work/$1
     seed_of=$2
     shift 2
-    at h0 spark-submit --class io.watermaster.examples.TeraSort "$@" examples records=300000 seed="$seed_of" \
+    at h0 spark-submit --class io.watermaster.examples.TeraSort "$@" examples records=1500000 seed="$seed_of" \
         >"$out" 2>"$out.log" || fail "a sort has failed: $(tail -n 20 "$out.log")"
 }
 
 up --policy tcp >"$work/up" || fail "spark hasn't started"
 # The first reads classes from the disk.
-sort_once warm idle 0
+sort_once warm idle 1
 repeat=1
 while [ "$repeat" -le "$repeats" ]; do
     for setup in $(python3 -c 'import random, sys; print(*random.Random(sys.argv[1]).sample(sys.argv[2:], 3))' \
