@@ -768,3 +768,42 @@ fn what_an_agent_told_is_forgotten_a_grace_after_it_has_gone() {
     assert_eq!(observed, [Measured::Closed { flow: FlowId(1) }.into()]);
     assert_eq!(flows(&rig), 2);
 }
+
+/// Somebody began to watch while it went on: what it had delivered is not of a flow that was declared since.
+#[test]
+fn what_a_connection_delivered_before_its_flow_is_not_the_flows() {
+    let mut rig = Rig::new();
+    rig.connect();
+    let sample = |rig: &mut Rig, delivered| {
+        rig.now += Span::from_secs(1);
+        let report = ConnectionReport {
+            connection: connection(1),
+            delivered_bytes: Bytes::new(delivered),
+            unsent_bytes: Bytes::new(1),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            retransmissions: 0,
+            processes: vec![],
+        };
+        let report = Report::Connections { sampled_ns: rig.now, connections: vec![report] };
+        rig.told(Input::Reported(rig.channel, &report));
+    };
+    sample(&mut rig, 5_000_000);
+    let job = || String::from("sort");
+    let request = Declaration::FlowRequest {
+        job: job(),
+        flow: "1".into(),
+        connection: connection(1),
+        processes: Processes::default(),
+        bytes: Some(Bytes::new(1_000_000)),
+    };
+    for declaration in [Declaration::JobStart { job: job() }, request] {
+        rig.told(Input::Declared { application: "app", declaration: &declaration });
+    }
+    rig.told(Input::Reported(rig.channel, &Report::Opened { connection: connection(1) }));
+    for delivered in [5_100_000, 5_300_000] {
+        sample(&mut rig, delivered);
+    }
+    let flow = rig.controller.at(rig.now).flows(1).remove(0);
+    assert_eq!((flow.delivered_bytes, flow.contradicted), (Bytes::new(200_000), None));
+}

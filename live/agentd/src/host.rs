@@ -91,14 +91,18 @@ impl Host {
         while let Some(event) = self.actuator.next() {
             self.agent.hear(event.port, &event.happening, reports);
         }
-        if let Err(error) = self.agent.tick(kernel::now(), &mut self.actuator, reports) {
-            tracing::warn!(error, "connections can't be sampled, or what has ended not swept out");
-        }
+        self.tick(reports);
         self.looks = self.actuator.look();
         let now = kernel::now();
         if now.since(self.checked) >= IDLE {
             self.checked = now;
             self.lost = self.actuator.stands().err();
+        }
+    }
+
+    fn tick(&mut self, reports: &mut Vec<Report>) {
+        if let Err(error) = self.agent.tick(kernel::now(), &mut self.actuator, reports) {
+            tracing::warn!(error, "connections can't be sampled, or what has ended not swept out");
         }
     }
 
@@ -136,6 +140,10 @@ impl Host {
     pub fn obey(&mut self, commands: &Commands, reports: &mut Vec<Report>) -> Result<(), Lapse> {
         let from = reports.len();
         let done = self.agent.obey(kernel::now(), commands, &mut self.actuator, reports);
+        if commands.complete {
+            // The first sample goes before what ports tell: it says which connections go on.
+            self.tick(reports);
+        }
         for report in &reports[from..] {
             if let Report::Failed { command, reason, .. } = report {
                 tracing::error!(?command, reason, "command not carried out");
@@ -210,7 +218,9 @@ mod tests {
         let mut reports = Vec::new();
         let wishes = commands(1, true, vec![sample, identify, watch()]);
         host.obey(&wishes, &mut reports).unwrap();
-        assert_eq!(reports, [Report::Applied { epoch: 1, sequence: 1 }]);
+        // The first sample comes with the answer, before anything that ports tell.
+        let applied = Report::Applied { epoch: 1, sequence: 1 };
+        assert!(matches!(&reports[..], [first, Report::Connections { .. }] if *first == applied));
         let (connection, ..) = rig.connect();
         let told = async {
             while !reports.contains(&Report::Opened { connection }) {

@@ -176,11 +176,18 @@ impl Controller {
     /// The first packet of a connection. Connections that nobody declared matter to policies that
     /// watch the network only.
     pub(super) fn opened(&mut self, connection: Connection, told_by: Option<ChannelId>) {
-        self.join(connection, Bytes::ZERO);
+        // One that was sampled before goes on, and somebody has begun to watch: samples tell what it had delivered.
+        let ends = self.view.ends(&connection);
+        let is_new = ends.is_none_or(|ends| !self.desired.is_reported(ends, &connection));
+        if is_new {
+            self.join(connection, Bytes::ZERO);
+        }
         if let Some(id) = self.registry.carried_by(&connection).first().copied() {
             if let Some(flow) = self.registry.flow_mut(id) {
-                // All that it delivers is the flow's.
-                flow.base = flow.base.or(Some(Bytes::ZERO));
+                if is_new {
+                    // All that it delivers is the flow's.
+                    flow.base = flow.base.or(Some(Bytes::ZERO));
+                }
                 flow.told_by = told_by;
             }
             self.tell_opened(id);
@@ -189,7 +196,7 @@ impl Controller {
         if self.decider.watch().is_none() || self.registry.seen >= self.context.limits.flows {
             return;
         }
-        let Some(ends) = self.view.ends(&connection).filter(|(src, dst)| src != dst) else {
+        let Some(ends) = ends.filter(|(src, dst)| src != dst) else {
             return;
         };
         let mut flow = Flow::new(None, connection.into(), ends, None, self.context.now);
