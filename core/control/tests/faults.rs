@@ -17,6 +17,7 @@
 mod in_memory;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::random::Stream;
 use in_memory::{End, Host, SECOND, Shape, address, connection, port, segment, step};
@@ -643,13 +644,30 @@ fn faults_of_many_seeds_leave_nothing_wrong() {
         eprintln!("seed {seed}: digest {digest:016x}, {events:?}");
         return;
     }
-    let mut all = [0; 3];
-    for seed in 0..number("CONTROL_SEEDS").unwrap_or(200) {
-        match std::panic::catch_unwind(|| history(seed)) {
-            Ok((_, events)) => all.iter_mut().zip(events).for_each(|(sum, count)| *sum += count),
-            Err(_) => panic!("seed {seed} failed; CONTROL_SEED={seed} runs it alone"),
+    let next = AtomicU64::new(0);
+    let seeds = number("CONTROL_SEEDS").unwrap_or(200);
+    let some = || {
+        let mut sums = [0; 3];
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= seeds {
+                return sums;
+            }
+            match std::panic::catch_unwind(|| history(seed)) {
+                Ok((_, events)) => {
+                    sums.iter_mut().zip(events).for_each(|(sum, count)| *sum += count)
+                }
+                Err(_) => panic!("seed {seed} failed; CONTROL_SEED={seed} runs it alone"),
+            }
         }
-    }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let all = std::thread::scope(|scope| {
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(some)).collect();
+        let done =
+            running.into_iter().map(|thread| thread.join().expect("the seed that failed is above"));
+        done.fold([0; 3], |all, sums| std::array::from_fn(|i| all[i] + sums[i]))
+    });
     let [replaced, lapses, refused] = all;
     eprintln!("{replaced} controllers replaced, {lapses} lapses, {refused} operations refused");
     assert!(replaced > 0 && lapses > 0 && refused > 0);
