@@ -2,6 +2,7 @@
 
 mod manage;
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use units::Span;
@@ -567,13 +568,19 @@ fn entries_are_deleted(rig: &mut Rig) {
         let change = FlowMod { priority, cookie, fields, instructions, flags, ..FlowMod::ADD };
         rig.tell(Message::FlowMod(change)).unwrap();
     };
+    // In cookies, since a switch may tell of what it removed when the entry is there anew.
+    let round = Cell::new(0);
     let fill = |rig: &mut Rig| {
-        cookie(rig, 1, 0x11, &wide, 2);
-        cookie(rig, 2, 0x12, &narrow, 3);
-        cookie(rig, 3, 0x21, &[in_port(1)], 3);
+        round.set(round.get() + 0x100);
+        cookie(rig, 1, round.get() | 0x11, &wide, 2);
+        cookie(rig, 2, round.get() | 0x12, &narrow, 3);
+        cookie(rig, 3, round.get() | 0x21, &[in_port(1)], 3);
         assert_eq!(priorities(rig), [3, 2, 1]);
     };
-    let delete = |rig: &mut Rig, change: FlowMod<'_>, left: &[u16]| {
+    let mut deleted = BTreeSet::new();
+    let mut delete = |rig: &mut Rig, change: FlowMod<'_>, left: &[u16]| {
+        let gone = (1..=3).filter(|priority| !left.contains(priority));
+        deleted.extend(gone.map(|priority| (round.get(), priority)));
         let command =
             if change.command == FlowCommand::ADD { FlowCommand::DELETE } else { change.command };
         rig.tell(Message::FlowMod(FlowMod { command, ..change })).unwrap();
@@ -583,7 +590,8 @@ fn entries_are_deleted(rig: &mut Rig) {
                 panic!()
             };
             assert_eq!(removed.reason, RemovedReason::DELETE);
-            assert!(!left.contains(&removed.priority));
+            let entry = (removed.cookie & !0xff, removed.priority);
+            assert!(deleted.contains(&entry), "{entry:x?} was not deleted");
         }
     };
     fill(rig);
