@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo sorts plugin-cost
+.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo plugin-cost
 
 ## help: this list
 help:
@@ -78,13 +78,9 @@ plugins: setup-java quick
 engines:
 	checks/engines.sh $(ENGINES)
 
-## engines-demo: what policies gain for Storm and Hadoop in a lab, beside the simulator and the texts; 7 to 9 minutes (root)
+## engines-demo: what policies gain for Storm and Hadoop in a lab, beside the simulator and the texts; 6 to 9 minutes (root)
 engines-demo:
 	checks/engines-demo.sh
-
-## sorts: two sorts that compete on two racks, by a real engine under each policy, with intervals (root; ENGINE=hadoop)
-sorts:
-	scenarios/engines/sorts.sh $(or $(ENGINE),spark)
 
 ## plugin-cost: what Spark's plug-in takes of the processors and of a sort's time, with intervals (root)
 plugin-cost:

@@ -30,9 +30,9 @@ fail() {
     echo "$me: $1" >&2
     exit 1
 }
-# ARGUMENTS of lab up, of the engine's scenario or another
+# ARGUMENTS of lab up
 up() {
-    "$WATERMASTER" lab up "${scenario:-scenarios/engines/$engine.toml}" --engine "$engine" --name "$name" "$@"
+    "$WATERMASTER" lab up "scenarios/engines/$engine.toml" --engine "$engine" --name "$name" "$@"
 }
 # HOST COMMAND…
 at() {
@@ -43,19 +43,6 @@ at() {
 # APPLICATION/JOB
 explain() {
     "$WATERMASTER" explain "$1" --controller "unix:$folder/controller.sock" 2>&1 || true
-}
-# POLICY [LINE…], which the controller takes from its configuration when it reads that again
-change() {
-    policy=$1
-    shift
-    printf '%s\n' "name = \"$policy\"" "$@" >"$work/policy"
-    sed -i -e '/^\[policy\]/,/^\[control\]/{//!d}' -e "/^\[policy\]/r $work/policy" "$folder/controller.toml"
-    xargs -a "$(find /sys/fs/cgroup -path "*/watermaster-$name-*/controller/cgroup.procs")" kill -HUP
-    last=$(($(date +%s) + 30))
-    until "$WATERMASTER" status --controller "unix:$folder/controller.sock" | grep -q "policy $policy\b"; do
-        [ "$(date +%s)" -lt $last ] || fail "the policy isn't $policy: $(tail -n 20 "$folder/controller.out")"
-        sleep 0.1
-    done
 }
 # Until COMMAND… succeeds, for a quarter of an hour; WHAT is missing otherwise
 await() {

@@ -2,12 +2,40 @@
 """A table of what a plug-in costs, for scenarios/engines/cost.sh: engines_cost.py RUNS."""
 
 import json
+import math
 import pathlib
+import statistics
 import sys
 
-from engines_sorts import interval
-
 SETUPS = {"without": "without", "idle": "controller that holds nothing", "dead": "no controller there"}
+
+
+def within(theta, degrees):
+    """P(|T| <= sqrt(degrees) tan(theta)) (Abramowitz and Stegun, 26.7.3 for odd and 26.7.4 for even degrees)."""
+    sine, cosine = math.sin(theta), math.cos(theta)
+    term, total = (1.0, 0.0) if degrees % 2 == 0 else (cosine, 0.0)
+    for power in range(degrees % 2, degrees - 1, 2):
+        total += term
+        term *= cosine**2 * (power + 1) / (power + 2)
+    return sine * total if degrees % 2 == 0 else 2 / math.pi * (theta + sine * total)
+
+
+def student_t(degrees):
+    """The t with P(|T| <= t) = 0.95, by bisection."""
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if within(middle, degrees) < 0.95 else (low, middle)
+    return math.tan(low) * math.sqrt(degrees)
+
+
+def interval(values, unit, scale=1, sign=""):
+    """A mean with half of its 95 % interval."""
+    mean = f"{scale * statistics.mean(values):{sign}.1f}"
+    if len(values) < 2:
+        return f"{mean} {unit}"
+    half = scale * student_t(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    return f"{mean} ± {half:.1f} {unit}"
 
 
 def main(runs):

@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154
-# Hadoop's sorts. For checks/engines.sh two at once: the controller knows their sizes, flows and connections, and the
-# agent holds them to rates. For figures two that compete, whose tasks have their places.
+# Two sorts of Hadoop at once, for checks/engines.sh: the controller knows their sizes, flows and connections, and the
+# agent holds them to rates.
 starting="DataNodes,"
 hadoop() {
     at h0 hadoop "$@"
@@ -8,61 +8,6 @@ hadoop() {
 # JOB of a client's log, once it has one
 job() {
     sed -n 's/.*Running job: \(job_[0-9_]*\).*/\1/p' "$1"
-}
-# Of a job's tasks that ask for the same seat no two share a worker: maps that make a sort's records, and so those that
-# read them; and its reduces. Otherwise the scheduler places two behind one port at times, which then decides.
-# SORT
-seat() {
-    [ "$1" = large ] && echo seat-1 || echo seat-2
-}
-# RECORDS SORT: a part of one block at each worker
-generate() {
-    hadoop jar examples teragen -Ddfs.blocksize=32m "-Dmapreduce.map.resource.$(seat "$2")=1" "$1" "/$2" \
-        >"$work/$2" 2>&1 || fail "teragen has failed: $(tail -n 20 "$work/$2")"
-}
-# What sorts sorts
-prepare() {
-    generate 600000 large &
-    large=$!
-    generate 300000 small
-    wait $large
-}
-# RUN SORT
-terasort() {
-    hadoop jar examples terasort -Dmapreduce.terasort.partitions.sample=3000 \
-        "-Dmapreduce.reduce.resource.$(seat "$2")=1" "/$2" "/$2-$1" >"$work/$1-$2" 2>&1
-}
-# RUN: a sort of 60 MB and, 1 s later, one of 30 MB
-sorts() {
-    terasort "$1" large &
-    large=$!
-    sleep 1
-    terasort "$1" small &
-    small=$!
-    wait $large || fail "a sort has failed: $(tail -n 20 "$work/$1-large")"
-    wait $small || fail "a sort has failed: $(tail -n 20 "$work/$1-small")"
-    spread "$1-large"
-    spread "$1-small"
-}
-# RUN-SORT: each worker had a map and a reduce of it
-spread() {
-    of=$(job "$work/$1")
-    for host in ${workers:-h1 h2 h3}; do
-        for kind in m r; do
-            tasks=$(grep -rhE "Task 'attempt${of#job}_${kind}_[0-9]+_[0-9]+' done" --include=syslog \
-                "$folder/engine/logs/$host-containers" | wc -l)
-            [ "$tasks" = 1 ] || fail "$1: $host had $tasks tasks of the kind $kind, where one is meant"
-        done
-    done
-}
-# RUN-SORT: seconds from its start to its end, as the resource manager knows them
-jct() {
-    of=$(job "$work/$1")
-    at h0 python3 -c '
-import json, sys, urllib.request
-with urllib.request.urlopen("http://h0:8088/ws/v1/cluster/apps/" + sys.argv[1]) as answer:
-    app = json.load(answer)["app"]
-print((app["finishedTime"] - app["startedTime"]) / 1000)' "application${of#job}"
 }
 try() {
     echo "engines: two sorts of 30 MB at once"

@@ -1,7 +1,7 @@
 # shellcheck shell=sh disable=SC2154
 # Spark's applications. For checks/engines.sh a sort and a count of words at once: the controller knows their shuffles'
-# sizes, flows and connections, the agent holds them to rates, and the results are those of the same programs in one process. For figures
-# two sorts that compete.
+# sizes, flows and connections, the agent holds them to rates, and the results are those of the same programs in one
+# process.
 starting=" of 3 Workers"
 # CLASS ARGUMENTS, of an application of io.watermaster.examples
 application() {
@@ -16,26 +16,6 @@ ready() {
         sleep 0.1
     done
     sed -n 's/.*: \(.*\) is ready$/\1/p' "$1"
-}
-# They make what they sort.
-prepare() {
-    :
-}
-# RUN SEED: a sort of 60 MB and, 1 s later, one of 30 MB
-sorts() {
-    application TeraSort examples records=600000 seed="$2" gate="$work/$1-large.gate" \
-        >"$work/$1-large" 2>"$work/$1-large.log" &
-    large=$!
-    application TeraSort examples records=300000 seed="$2" gate="$work/$1-small.gate" \
-        >"$work/$1-small" 2>"$work/$1-small.log" &
-    small=$!
-    ready "$work/$1-large.log" $large >/dev/null
-    ready "$work/$1-small.log" $small >/dev/null
-    touch "$work/$1-large.gate"
-    sleep 1
-    touch "$work/$1-small.gate"
-    wait $large || fail "a sort has failed: $(tail -n 20 "$work/$1-large.log")"
-    wait $small || fail "a sort has failed: $(tail -n 20 "$work/$1-small.log")"
 }
 # RUN-SORT: seconds from the start of its maps to the end of its reduces
 jct() {

@@ -8,7 +8,7 @@ use experiment::RunResult;
 use experiment::run::{Prepared, Task, run_all};
 use experiment::scenario::{Override, Scenario};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
 use crate::policies::Label;
 use crate::progress::Bar;
 
@@ -167,7 +167,8 @@ pub(crate) struct Repeat {
 
 /// Makes network and jobs.
 pub(crate) fn prepare(scenario: Scenario) -> Result<Prepared, Failure> {
-    Prepared::new(scenario).map_err(Failure::misused)
+    let prepared = Prepared::new(scenario).map_err(Failure::misused)?;
+    Ok(Prepared { tell: note, ..prepared })
 }
 
 /// `--trace FILE`, which unlike a path in the scenario counts from the working directory.

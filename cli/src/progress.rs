@@ -63,7 +63,12 @@ pub(crate) struct Bar<'a> {
 impl<'a> Bar<'a> {
     pub(crate) fn new(tasks: &[Task<'a>]) -> Self {
         let runs = tasks.iter().map(|task| task.prepared);
-        Self { count: Count::new(tasks.len()), runs: runs.collect() }
+        let bar = Self { count: Count::new(tasks.len()), runs: runs.collect() };
+        if bar.runs.iter().any(|prepared| prepared.has_engine()) {
+            // These tell in words.
+            bar.count.bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        bar
     }
 
     /// Records the progress of run number `run`.

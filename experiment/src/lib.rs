@@ -13,6 +13,7 @@ pub mod reproduce;
 mod result;
 pub mod run;
 pub mod scenario;
+mod stage;
 pub mod store;
 pub mod table;
 
@@ -22,3 +23,4 @@ pub use files::WriteError;
 pub use published::{Bound, Published, Verdict, judge};
 pub use result::{Origin, PolicyResult, Run, RunResult};
 pub use run::Prepared;
+pub use stage::Stage;

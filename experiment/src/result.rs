@@ -18,6 +18,8 @@ pub struct Run {
     pub policy: String,
     /// What happened.
     pub outcome: Outcome,
+    /// What applications measured themselves, by name.
+    pub counters: Metrics,
 }
 
 /// Where a result comes from: enough to reproduce it.
@@ -122,7 +124,9 @@ impl RunResult {
         let measured = runs.iter().map(|run| {
             let other = base.filter(|base| base.policy != run.policy);
             let other = other.map(|base| &base.outcome);
-            (run.policy.clone(), metrics::measure(topology, &run.outcome, other))
+            let mut metrics = metrics::measure(topology, &run.outcome, other);
+            metrics.extend(run.counters.clone());
+            (run.policy.clone(), metrics)
         });
         let mut result = Self::judged(origin, measured.collect(), baseline, published);
         for (own, run) in result.results.iter_mut().zip(runs) {

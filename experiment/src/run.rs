@@ -7,16 +7,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use document::DocumentError;
+use engine::random::Stream;
 use engine::{Monitor, Outcome, Plan, Progress};
 use lab::Speakers;
 use model::{LinkId, Network};
 use packet::{Capture, Protocol, Setup, Transport};
 use policy::{Messages, Policy, PolicyError};
+use rand::Rng as _;
 use simulated_controller::SimulatedController;
 use units::Span;
 
+use crate::metrics::Metrics;
 use crate::result::{Origin, Run, RunResult};
 use crate::scenario::{PolicySpec, Scenario, Simulated, Traffic, World};
+use crate::stage::Stage;
 
 /// Sampling period of achieved rates.
 const LOOK: Span = Span::from_millis(20);
@@ -66,6 +70,8 @@ pub struct Prepared {
     pub standing: Option<String>,
     /// Whether to record achieved rates; by default only in the lab.
     pub rates: bool,
+    /// Hears in words how far a run is that has no other progress.
+    pub tell: fn(&str),
 }
 
 impl Prepared {
@@ -77,7 +83,12 @@ impl Prepared {
         let network = Network::new(scenario.topology.clone());
         let traffic = scenario.workload.prepare(&network, scenario.seed)?;
         let rates = scenario.world == World::Lab;
-        Ok(Self { scenario, network, traffic, standing: None, rates })
+        Ok(Self { scenario, network, traffic, standing: None, rates, tell: |_| {} })
+    }
+
+    /// Whether its runs are of a real engine.
+    pub fn has_engine(&self) -> bool {
+        self.scenario.world == World::Lab && self.scenario.engine.is_some()
     }
 
     /// A run for each policy whose label is among `labels`, in the order of the scenario. Captures
@@ -135,19 +146,33 @@ pub struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// Runs to the end. `progress` is called now and then.
+    /// Runs to the end. `progress` is called now and then. What can be used again is on the `stage`.
     ///
     /// # Errors
     /// See [`Failure`].
-    pub fn run(&self, progress: &mut dyn FnMut(Progress)) -> Result<Run, Failure> {
-        let outcome = match self.prepared.scenario.world {
+    pub fn run(
+        &self,
+        stage: &mut Stage,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Run, Failure> {
+        let policy = self.policy.label.clone();
+        let scenario = &self.prepared.scenario;
+        if let (World::Lab, Some(engine), Some(governance)) =
+            (scenario.world, &scenario.engine, &scenario.lab.daemons)
+        {
+            let ran = stage.run(self, engine, governance);
+            let (outcome, counters) =
+                ran.map_err(|source| Failure::Lab { policy: policy.clone(), source })?;
+            return Ok(Run { policy, outcome, counters });
+        }
+        let outcome = match scenario.world {
             World::Packet => self.packet(progress),
             World::Fluid => self.fluid(progress),
             World::Lab => self.in_lab(progress),
         }?;
         let applications = self.prepared.traffic.applications().map(str::to_owned).collect();
         let outcome = Outcome { applications, ..outcome };
-        Ok(Run { policy: self.policy.label.clone(), outcome })
+        Ok(Run { policy, outcome, counters: Metrics::new() })
     }
 
     fn packet(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
@@ -329,7 +354,7 @@ impl Task<'_> {
     }
 
     /// The lab to run in: the existing one, or a new one for this run.
-    fn lab(&self) -> Result<lab::Lab, lab::Error> {
+    pub(crate) fn lab(&self) -> Result<lab::Lab, lab::Error> {
         let scenario = &self.prepared.scenario;
         if let Some(name) = &self.prepared.standing {
             return lab::Lab::attach(name, &scenario.topology);
@@ -400,6 +425,28 @@ pub fn in_kernel(transport: &Transport) -> Result<lab::Transport, lab::Error> {
     })
 }
 
+/// The order in which tasks are run: their own. Real engines change with time, so each repeat runs its policies
+/// in an order that its seed decides.
+fn order(tasks: &[Task<'_>]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    let mut repeat = 0;
+    let mut keys = vec![(0, 0); tasks.len()];
+    for (position, task) in tasks.iter().enumerate() {
+        let scenario = &task.prepared.scenario;
+        if position > 0 && !std::ptr::eq(task.prepared, tasks[position - 1].prepared) {
+            repeat += 1;
+        }
+        if task.prepared.has_engine() {
+            let name = format!("order of {}", task.policy.label);
+            keys[position] = (repeat, Stream::named(scenario.seed, &name).next_u64());
+        } else {
+            keys[position] = (repeat, 0);
+        }
+    }
+    order.sort_by_key(|position| keys[*position]);
+    order
+}
+
 /// Runs all `tasks` on at most `threads` threads, those in the lab one after another. The runs are in the order of the tasks and the
 /// same whatever the number of threads. `progress` hears which task has come how far.
 ///
@@ -413,15 +460,14 @@ pub fn run_all(
     // Labs run one at a time: two would compete for processors.
     let in_lab = |task: &Task<'_>| task.prepared.scenario.world == World::Lab;
     let threads = if tasks.iter().any(in_lab) { 1 } else { threads };
+    let order = order(tasks);
     let next = AtomicUsize::new(0);
     let finished = Mutex::new(Vec::with_capacity(tasks.len()));
     let work = || {
-        loop {
-            let position = next.fetch_add(1, Ordering::Relaxed);
-            let Some(task) = tasks.get(position) else {
-                break;
-            };
-            let result = task.run(&mut |now| progress(position, now));
+        let mut stage = Stage::default();
+        while let Some(&position) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let task = &tasks[position];
+            let result = task.run(&mut stage, &mut |now| progress(position, now));
             if result.is_err() {
                 next.store(tasks.len(), Ordering::Relaxed);
             }

@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use clap::{Args, Subcommand, ValueEnum};
+use experiment::Stage;
 use experiment::run::{Prepared, Task};
 use experiment::scenario::Scenario;
 use rustix::time::{ClockId, clock_gettime};
@@ -193,7 +194,7 @@ fn measure(workload: Workload, runs: Option<u32>) -> Result<Measured, Failure> {
     let start_s = cpu_s();
     let mut done = 0;
     let outcome = loop {
-        let run = task.run(&mut |_| {}).map_err(Failure::failed)?;
+        let run = task.run(&mut Stage::default(), &mut |_| {}).map_err(Failure::failed)?;
         done += 1;
         if runs.map_or(cpu_s() - start_s >= LEAST_CPU_S, |runs| done >= runs) {
             break run.outcome;

@@ -2,12 +2,12 @@
 
 mod compare;
 mod delay;
-mod engine;
 
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
 use ::lab::{Error, Journal, Lab, Order, Phase, Switches};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use experiment::run::{Prepared, Task, in_kernel, run_all};
 use experiment::scenario::{Override, Scenario};
@@ -59,6 +59,7 @@ fn failed(error: Error) -> Failure {
         | Error::Foreign(_)
         | Error::Other(_)
         | Error::Busy(_)
+        | Error::Missing(_)
         | Error::Topology(_)
         | Error::Transport(_) => Failure::misused(error),
         _ => Failure::failed(error),
@@ -101,17 +102,27 @@ pub(crate) struct Up {
     #[arg(long = "set", value_name = "PATH=VALUE")]
     changes: Vec<Override>,
 
-    /// Run an engine in it, under its daemons; what it consists of is fetched by Maven once
+    /// Run an engine in it, under its daemons [default: the scenario's]; what it consists of is fetched by
+    /// Maven once
     ///
     /// The first host of the topology is the master, all others are workers; where there are no more than
     /// two, both are. `watermaster lab shell NAME HOST` finds the engine's commands, such as hadoop,
     /// spark-submit or storm.
-    #[arg(long, value_enum)]
-    engine: Option<engine::Engine>,
+    #[arg(long, value_name = "NAME", value_parser = engines())]
+    engine: Option<::lab::Engine>,
 
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// Engines by name.
+fn engines() -> impl TypedValueParser<Value = ::lab::Engine> {
+    let named = ::lab::Engine::NAMED;
+    let known =
+        |name: String| named.iter().find(|(own, _)| *own == name).map(|(_, engine)| *engine);
+    PossibleValuesParser::new(named.iter().map(|(name, _)| *name))
+        .try_map(move |name| known(name).ok_or("no such engine"))
 }
 
 /// A lab for scripts.
@@ -167,18 +178,19 @@ impl Up {
         clean_up_on_interrupt()?;
         let prepared = prepare(scenario)?;
         let scenario = &prepared.scenario;
-        if self.engine.is_some() && scenario.lab.daemons.is_none() {
+        let engine = self.engine.or(scenario.engine.as_ref().map(|engine| engine.kind));
+        if engine.is_some() && scenario.lab.daemons.is_none() {
             return Err(Failure::misused(
                 "--engine needs daemons, which its plug-in declares to; add --set lab.control=daemons",
             ));
         }
-        let parts = self.engine.map(engine::Engine::parts).transpose()?;
+        let parts = engine.map(|engine| engine.parts(&note)).transpose().map_err(failed)?;
         let mut lab = Lab::up(&scenario.topology, &order).map_err(failed)?;
         if let Some(first) = prepared.tasks(&labels, None).next() {
             bring_to_life(&mut lab, &first).map_err(failed)?;
         }
-        if let (Some(engine), Some(parts)) = (self.engine, &parts) {
-            lab.run_engine(engine.in_lab(), parts, &note).map_err(failed)?;
+        if let (Some(engine), Some(parts)) = (engine, &parts) {
+            lab.run_engine(engine, parts, &note).map_err(failed)?;
         }
         lab.keep().map_err(failed)?;
         let Some(journal) = Journal::read(lab.name()).map_err(failed)? else {
@@ -195,11 +207,11 @@ impl Up {
             text += &format!("controller: watermaster status --controller {address}\n");
             entry.controller = Some(address.to_string());
         }
-        if let (Some(engine), Some(host)) = (self.engine, scenario.topology.hosts().next()) {
+        if let (Some(engine), Some(host)) = (engine, scenario.topology.hosts().next()) {
             let host = &scenario.topology.nodes()[host.index()].name;
             text += &format!(
                 "{}: watermaster lab shell {} {host} -- {}\n",
-                engine.name(),
+                engine.title(),
                 lab.name(),
                 engine.example()
             );

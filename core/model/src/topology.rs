@@ -76,7 +76,7 @@ pub struct Link {
 }
 
 /// Nodes and links. It only grows; failures are a matter of the [`Network`](crate::Network).
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     nodes: Vec<Node>,
     links: Vec<Link>,

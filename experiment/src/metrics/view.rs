@@ -181,9 +181,13 @@ impl<'a> View<'a> {
         flows.collect()
     }
 
-    /// Share of every link's capacity that was used in the busy time.
+    /// Share of every link's capacity that was used in the busy time; in all of the run where its flows are
+    /// unknown.
     pub(super) fn utilization(&self) -> BTreeMap<LinkId, f64> {
-        let Some(busy) = self.busy() else {
+        let end = self.run.end.since(Time::ZERO);
+        let used = self.run.links.iter().any(|link| link.bytes > Bytes::ZERO);
+        let all = (self.run.flows.is_empty() && used && end > Span::ZERO).then_some(end);
+        let Some(busy) = self.busy().or(all) else {
             return BTreeMap::new();
         };
         let links = self.run.links.iter().filter_map(|record| {

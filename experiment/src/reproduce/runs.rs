@@ -13,6 +13,7 @@ use super::plan::Unit;
 use crate::metrics::{self, Metrics, Sample};
 use crate::run::{Prepared, Task};
 use crate::scenario::Scenario;
+use crate::stage::Stage;
 
 /// The results of a unit, by policy in the order of the scenario.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,7 +91,8 @@ impl Unit {
         let mut measured: Vec<Option<PolicyMeasured>> = vec![None; tasks.len()];
         for (count, position) in order.enumerate() {
             let share = |done: f64| progress((count as f64 + done) / tasks.len() as f64);
-            let run = tasks[position].run(&mut |now| share(prepared.done(&now)));
+            let run =
+                tasks[position].run(&mut Stage::default(), &mut |now| share(prepared.done(&now)));
             let run = run.map_err(|error| error.to_string())?;
             let topology = &prepared.scenario.topology;
             let policy = self.measure(run.policy, topology, &run.outcome, baseline.as_ref());

@@ -3,13 +3,14 @@
 use document::DocumentError;
 use document::fields::{Value, between};
 use document::topology::{Names, named};
-use model::{Flow, Job, JobClass, JobId, TaskId};
+use model::{Flow, Job, JobClass, JobId, NodeId, TaskId};
 use units::{Bytes, Span, Time};
 
 type Read<T> = Result<T, DocumentError>;
 
 /// Most jobs, and most flows in all, that a file writes out.
 const MOST: usize = 100_000;
+const TOO_MANY: &str = "there are more than 100000 flows; use a trace";
 /// Largest flow: a petabyte.
 const LARGEST: Bytes = Bytes::new(1_000_000_000_000_000);
 /// Latest arrival or start.
@@ -19,7 +20,7 @@ const LATEST: Span = Span::from_secs(3_600_000);
 pub(super) const NEEDS_END: &str =
     "the run would never end; add until = \"10 s\" at the top of the scenario";
 
-const CLASSES: &[(&str, JobClass)] =
+pub(super) const CLASSES: &[(&str, JobClass)] =
     &[("small", JobClass::Small), ("medium", JobClass::Medium), ("large", JobClass::Large)];
 
 /// The jobs by arrival, numbered in the order of the file. A flow may be endless where the run
@@ -33,19 +34,17 @@ pub(super) fn read(value: &Value<'_>, hosts: &Names<'_>, ends: bool) -> Read<Vec
         let class = fields.optional("class", |v| v.choice(CLASSES))?;
         let members = fields.need("flow", "[{ from = \"h0\", to = \"h1\", size = \"1 MB\" }]")?;
         fields.done()?;
-        let read = |v: &Value<'_>| flow(v, hosts, ends);
-        let job = Job {
-            id: JobId(number),
-            arrival: Time::ZERO + arrival,
-            class,
-            flows: members.list(MOST)?.iter().map(read).collect::<Read<_>>()?,
-        };
+        let mut own = Vec::new();
+        for member in members.list(MOST)? {
+            own.append(&mut between_hosts(&member, hosts, ends)?);
+            if flows + own.len() > MOST {
+                return Err(member.error(TOO_MANY));
+            }
+        }
+        let job = Job { id: JobId(number), arrival: Time::ZERO + arrival, class, flows: own };
         flows += job.flows.len();
         if job.flows.is_empty() {
             return Err(value.error("has no flows; add one to flow"));
-        }
-        if flows > MOST {
-            return Err(value.error(format_args!("there are more than {MOST} flows; use a trace")));
         }
         jobs.push(job);
     }
@@ -56,20 +55,38 @@ pub(super) fn read(value: &Value<'_>, hosts: &Names<'_>, ends: bool) -> Read<Vec
     Ok(jobs)
 }
 
-fn flow(value: &Value<'_>, hosts: &Names<'_>, ends: bool) -> Read<Flow> {
+/// The flows of a member: from one host to another, or between each two of lists of hosts.
+fn between_hosts(value: &Value<'_>, hosts: &Names<'_>, ends: bool) -> Read<Vec<Flow>> {
     let mut fields = value.fields()?;
-    let src = named(&fields.need("from", "\"h0\"")?, "host", hosts)?;
+    let from = fields.need("from", "\"h0\"")?;
     let to = fields.need("to", "\"h1\"")?;
-    let dst = named(&to, "host", hosts)?;
-    if src == dst {
-        return Err(to.error("is where the flow comes from; name another host"));
-    }
+    let (sources, targets) = (ends_of(&from, hosts)?, ends_of(&to, hosts)?);
     let size = size(&fields.need("size", "\"1 MB\"")?, ends)?;
     let offset = fields.or("start", Span::ZERO, time)?;
     fields.done()?;
-    // A host runs one map and one reduce of each job.
-    let (from, to) = (TaskId(src.0), TaskId(dst.0));
-    Ok(Flow { src, dst, from, to, size, offset })
+    if sources.len().saturating_mul(targets.len()) > MOST {
+        return Err(value.error(TOO_MANY));
+    }
+    let mut flows = Vec::new();
+    for &src in &sources {
+        for &dst in targets.iter().filter(|dst| **dst != src) {
+            // A host runs one map and one reduce of each job.
+            let (from, to) = (TaskId(src.0), TaskId(dst.0));
+            flows.push(Flow { src, dst, from, to, size, offset });
+        }
+    }
+    if flows.is_empty() {
+        return Err(to.error("is where the flow comes from; name another host"));
+    }
+    Ok(flows)
+}
+
+/// A host, or each of a list.
+fn ends_of(value: &Value<'_>, hosts: &Names<'_>) -> Read<Vec<NodeId>> {
+    if !value.is_list() {
+        return Ok(vec![named(value, "host", hosts)?]);
+    }
+    value.list(MOST)?.iter().map(|v| named(v, "host", hosts)).collect()
 }
 
 fn size(value: &Value<'_>, ends: bool) -> Read<Bytes> {

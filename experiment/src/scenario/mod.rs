@@ -8,6 +8,7 @@ mod amounts;
 mod cluster;
 mod content;
 mod control;
+mod engine;
 mod figure;
 mod gather;
 mod jobs;
@@ -21,9 +22,9 @@ mod workload;
 
 use std::path::Path;
 
+use ::engine::Monitor;
 use document::fields::{Fields, Value};
 use document::{Document, text_of, topology};
-use engine::Monitor;
 use model::{LinkId, Topology};
 use packet::Transport;
 use units::{Span, Time};
@@ -35,6 +36,7 @@ use crate::published::Published;
 pub use content::Content;
 pub use control::{Control, Simulated};
 pub use document::{DocumentError, Override};
+pub use engine::EngineSettings;
 pub use lab::LabSettings;
 pub use policy::PolicySpec;
 pub use transport::Queues;
@@ -65,6 +67,8 @@ pub struct Scenario {
     pub control: Control,
     /// How the lab is built and governed.
     pub lab: LabSettings,
+    /// The engine that the lab runs in the place of the workload.
+    pub engine: Option<EngineSettings>,
     /// The traffic.
     pub workload: Workload,
     /// The policies, one run each.
@@ -165,6 +169,13 @@ impl Scenario {
         let queues = root.or("queues", Queues::default(), transport::read_queues)?;
         let control = root.or("control", control::CONTROL, control::read)?;
         let lab = root.or("lab", LabSettings::default(), lab::read)?;
+        let engine = root.optional("engine", |v| {
+            let engine = engine::read(v)?;
+            if lab.daemons.is_none() {
+                return Err(v.error("needs daemons, which its plug-in declares to; write control = \"daemons\" in [lab]"));
+            }
+            Ok(engine)
+        })?;
         let context = workload::Context {
             topology: &topology,
             transport: &transport,
@@ -203,7 +214,8 @@ impl Scenario {
             captures.iter().map(|v| read_capture(v, &topology)).collect::<Result<_, _>>()?;
         let monitors = root.tables("monitor", Self::MOST_CAPTURES)?;
         let monitors = monitor::read_monitors(&monitors, &topology)?;
-        let applications: Vec<&str> = workload.applications().collect();
+        let mut applications: Vec<&str> = workload.applications().collect();
+        applications.extend(engine.iter().flat_map(EngineSettings::names));
         let figures = root.or("figure", Vec::new(), figure::read)?;
         let mut published = root.or("published", Vec::new(), |v| {
             published::read(v, &policies, &applications, &figures)
@@ -225,6 +237,7 @@ impl Scenario {
             queues,
             control,
             lab,
+            engine,
             workload,
             policies,
             captures,

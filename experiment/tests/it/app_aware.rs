@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use watermaster_experiment::run::Prepared;
 use watermaster_experiment::scenario::{Override, Scenario};
+use watermaster_experiment::{Prepared, Stage};
 
 /// Tuples per second under `policy` at placement number `placement` of the figure, over 60 s.
 fn throughput(placement: usize, policy: &str, changes: &[String]) -> f64 {
@@ -15,7 +15,12 @@ fn throughput(placement: usize, policy: &str, changes: &[String]) -> f64 {
     overrides.extend(changes.iter().map(|change| change.parse::<Override>().unwrap()));
     let prepared = Prepared::new(Scenario::load(&path, &overrides).unwrap()).unwrap();
     let labels = [policy.to_owned()];
-    let run = prepared.tasks(&labels, None).next().unwrap().run(&mut |_| {}).unwrap();
+    let run = prepared
+        .tasks(&labels, None)
+        .next()
+        .unwrap()
+        .run(&mut Stage::default(), &mut |_| {})
+        .unwrap();
     let result = prepared.result(&[run]);
     result.results[0].metrics["throughput_tps"]
 }

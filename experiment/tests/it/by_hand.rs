@@ -9,6 +9,7 @@ use model::build::Access;
 use model::{Buffer, FlowId, JobClass, JobId, LinkId, NodeId, Topology};
 use testing::network;
 use units::{Bytes, Rate, Span, Time};
+use watermaster_experiment::metrics::Metrics;
 use watermaster_experiment::{Origin, Run};
 
 pub fn ms(ms: u64) -> Time {
@@ -174,5 +175,5 @@ pub fn by_hand_baseline() -> Outcome {
 }
 
 pub fn run(policy: &str, outcome: Outcome) -> Run {
-    Run { policy: policy.into(), outcome }
+    Run { policy: policy.into(), outcome, counters: Metrics::new() }
 }

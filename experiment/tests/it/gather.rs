@@ -8,7 +8,7 @@ use std::path::Path;
 use engine::Outcome;
 use units::{Rate, Span};
 use watermaster_experiment::scenario::{Override, Scenario};
-use watermaster_experiment::{Prepared, metrics};
+use watermaster_experiment::{Prepared, Stage, metrics};
 
 const TEXT: &str = r#"
 name = "gather"
@@ -73,7 +73,7 @@ fn outcomes(changes: &[&str]) -> Vec<(String, Outcome)> {
     let prepared = Prepared::new(read(changes).unwrap()).unwrap();
     let labels: Vec<String> = prepared.scenario.labels().map(str::to_owned).collect();
     let runs = prepared.tasks(&labels, None).map(|task| {
-        let run = task.run(&mut |_| ()).unwrap();
+        let run = task.run(&mut Stage::default(), &mut |_| ()).unwrap();
         (run.policy, run.outcome)
     });
     runs.collect()

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use watermaster_experiment::metrics::Metrics;
 use watermaster_experiment::scenario::{Override, Scenario};
-use watermaster_experiment::{PolicyResult, Prepared};
+use watermaster_experiment::{PolicyResult, Prepared, Stage};
 
 /// A job of `steady` and one of `flood` with so many flows, over a cable of 20 Mbit/s.
 fn scenario(flows: usize, more: &str) -> String {
@@ -35,7 +35,8 @@ fn results(text: &str, overrides: &[&str]) -> Vec<PolicyResult> {
     let prepared = Prepared::new(scenario).unwrap();
     let labels: Vec<String> = prepared.scenario.labels().map(str::to_owned).collect();
     let tasks = prepared.tasks(&labels, None);
-    let runs: Vec<_> = tasks.map(|task| task.run(&mut |_| {}).unwrap()).collect();
+    let runs: Vec<_> =
+        tasks.map(|task| task.run(&mut Stage::default(), &mut |_| {}).unwrap()).collect();
     prepared.result(&runs).results
 }
 
@@ -106,7 +107,7 @@ fn committed(name: &str, overrides: &[&str], labels: &[&str]) -> BTreeMap<String
     let mut chosen: Vec<String> = prepared.scenario.labels().map(str::to_owned).collect();
     chosen.retain(|label| labels.is_empty() || labels.contains(&label.as_str()));
     let measured = prepared.tasks(&chosen, None).map(|task| {
-        let run = task.run(&mut |_| {}).unwrap();
+        let run = task.run(&mut Stage::default(), &mut |_| {}).unwrap();
         (task.policy.label.clone(), prepared.result(&[run]).results.remove(0).metrics)
     });
     measured.collect()

@@ -8,9 +8,8 @@ use std::path::Path;
 use engine::{FlowRecord, Outcome};
 use model::{JobId, LinkId, Network, NodeId};
 use units::{Bytes, Time};
-use watermaster_experiment::Run;
-use watermaster_experiment::run::Prepared;
 use watermaster_experiment::scenario::{Override, Scenario};
+use watermaster_experiment::{Prepared, Run, Stage};
 
 /// The main scenario with jobs of 300 KB, messages that take no time and a guard that never acts.
 const CHANGES: &[&str] = &[
@@ -27,7 +26,12 @@ fn run() -> (Network, Run) {
     let changes: Vec<Override> = CHANGES.iter().map(|change| change.parse().unwrap()).collect();
     let prepared = Prepared::new(Scenario::load(&path, &changes).unwrap()).unwrap();
     let labels = ["smsf".to_owned()];
-    let run = prepared.tasks(&labels, None).next().unwrap().run(&mut |_| {}).unwrap();
+    let run = prepared
+        .tasks(&labels, None)
+        .next()
+        .unwrap()
+        .run(&mut Stage::default(), &mut |_| {})
+        .unwrap();
     (prepared.network.clone(), run)
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use model::{Buffer, NodeKind};
+use model::{Buffer, JobClass, Network, NodeKind};
 use packet::{Discipline, Enforcement, Protocol};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
@@ -551,4 +551,47 @@ fn streams_and_their_policies() {
     }
     let endless = STREAM.replace("until = \"1 s\"\n", "");
     assert!(refusal(&endless, &[]).contains("add until"));
+}
+
+#[test]
+fn an_engine_needs_daemons_and_applications_of_their_own_names() {
+    let engine = "[lab]\ncontrol = \"daemons\"\n\n[engine]\nkind = \"spark\"\nprepare = [\"true\"]\n\n\
+                  [[engine.application]]\nname = \"a\"\nclass = \"small\"\nstart = \"1 s\"\n\
+                  run = \"sort $GATE\"\n\n[[engine.application]]\nname = \"b\"\nrun = \"count\"\n\
+                  results = { file = \"r\", line = 2, stop = \"kill\" }\n\n[workload]\n";
+    let text = GOOD.replace("[workload]\n", engine);
+    let engine = read(&text, &["world=lab"]).unwrap().engine.unwrap();
+    assert_eq!(engine.kind, lab::Engine::Spark);
+    assert_eq!(engine.until, Span::from_secs(900));
+    assert_eq!(engine.names().collect::<Vec<_>>(), ["a", "b"]);
+    let (first, class) = &engine.applications[0];
+    assert_eq!((first.start, *class), (Span::from_secs(1), Some(JobClass::Small)));
+    let (second, _) = &engine.applications[1];
+    assert_eq!(second.results.as_ref().map(|r| (&*r.file, r.line)), Some(("r", 2)));
+    for (change, fault) in [
+        ("lab.control=direct", "engine: needs daemons"),
+        ("engine.kind=strom", "engine.kind: \"strom\" is unknown; did you mean \"storm\""),
+        ("engine.application.b.name=a", "has the name of another"),
+        ("engine.application.b.run=\"\"", "is empty; write a command"),
+        ("engine.application.b.results.line=0", "out of range"),
+    ] {
+        let error = refusal(&text, &[change]);
+        assert!(error.contains(fault), "{change}: {error}");
+    }
+}
+
+#[test]
+fn lists_of_hosts_make_flows_between_each_two() {
+    let all = "{ from = [\"h0\", \"h1\", \"h2\"], to = [\"h0\", \"h1\", \"h2\"], size = \"1 MB\" }";
+    let text = GOOD.replace("{ from = \"h0\", to = \"h1\", size = \"1 MB\" }", all);
+    let scenario = read(&text, &[]).unwrap();
+    let network = Network::new(scenario.topology.clone());
+    let traffic = scenario.workload.prepare(&network, 1).unwrap();
+    let pairs: Vec<(u32, u32)> = traffic.pairs().map(|(from, to)| (from.0, to.0)).collect();
+    let hosts: Vec<u32> = scenario.topology.hosts().map(|host| host.0).collect();
+    let [a, b, c] = hosts[..] else { panic!() };
+    assert_eq!(pairs, [(a, b), (a, c), (b, a), (b, c), (c, a), (c, b)]);
+    let same = text.replace("to = [\"h0\", \"h1\", \"h2\"]", "to = \"h0\"");
+    let same = same.replace("from = [\"h0\", \"h1\", \"h2\"]", "from = [\"h0\"]");
+    assert!(refusal(&same, &[]).contains("is where the flow comes from"));
 }

@@ -16,8 +16,8 @@ use serde_json::Value;
 use crate::cgroup::TRAFFIC;
 use crate::daemons::tail;
 use crate::namespace::Inside;
-use crate::place::{self, COMMANDS, HOSTS, Parts};
-use crate::{Error, Lab, cgroup};
+use crate::place::{self, COMMANDS, HOSTS};
+use crate::{Error, Lab, Parts, cgroup};
 
 /// The link to an engine's folder in its lab's.
 const LINK: &str = "engine";
@@ -212,7 +212,7 @@ impl<'a> Cluster<'a> {
 }
 
 /// Asks a server of HTTP for JSON.
-fn ask(address: Ipv4Addr, port: u16, path: &str) -> io::Result<Value> {
+pub(crate) fn ask(address: Ipv4Addr, port: u16, path: &str) -> io::Result<Value> {
     let mut stream = TcpStream::connect_timeout(&SocketAddr::from((address, port)), ANSWER)?;
     stream.set_read_timeout(Some(ANSWER))?;
     // Version 1.0: the answer ends with the connection, in one piece.

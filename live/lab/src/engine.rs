@@ -3,8 +3,7 @@
 use model::NodeId;
 
 use crate::cluster::Cluster;
-use crate::place::Parts;
-use crate::{Engine, Error, Lab, flink, hadoop, spark, storm};
+use crate::{Engine, Error, Lab, Parts, flink, hadoop, spark, storm};
 
 impl Lab {
     /// Starts an engine, which the daemons govern that were started before. `tell` hears how far it is.

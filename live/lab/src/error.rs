@@ -56,6 +56,9 @@ pub enum Error {
     /// A controller or an agent can't be started or reached.
     #[error("control: {0}")]
     Control(String),
+    /// This machine lacks what an engine needs.
+    #[error("{0}")]
+    Missing(String),
     /// An engine can't be started, or has failed.
     #[error("engine: {0}")]
     Engine(String),

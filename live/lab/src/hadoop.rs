@@ -3,10 +3,15 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
-use crate::Error;
-use crate::cluster::{Cluster, Progress};
+use serde_json::{Map, Value};
+
+use crate::cluster::{Cluster, Progress, ask};
+use crate::namespace::Inside;
 use crate::place::HOST;
+use crate::{Error, Lab};
 
 /// All of Hadoop's commands in one script.
 const SCRIPT: &str = include_str!("hadoop.sh");
@@ -14,6 +19,8 @@ const NAMES: [&str; 4] = ["hadoop", "hdfs", "yarn", "mapred"];
 /// Ports of the masters' web servers.
 const HDFS: u16 = 9870;
 const YARN: u16 = 8088;
+/// How long the resource manager may take to know that a job has ended.
+const KNOWN: Duration = Duration::from_secs(60);
 
 /// Starts all daemons, the masters first: those who don't find them wait some time. Returns when they work
 /// together.
@@ -74,6 +81,37 @@ fn health(cluster: &Cluster<'_>) -> Result<Progress, Error> {
         words: format!("{data} of {all} DataNodes{lock}, {nodes} of {all} NodeManagers"),
         is_whole: is_writable && data == all && nodes == all,
     })
+}
+
+/// Of the job that a client's output names: `jct_s`, from its start to its end, seconds, as the resource manager
+/// knows them. `None` where it names no job.
+pub(crate) fn completion(lab: &Lab, output: &str) -> Result<Option<Map<String, Value>>, Error> {
+    let (Some(job), Some(master)) = (job_of(output), lab.blueprint.topology.hosts().next()) else {
+        return Ok(None);
+    };
+    let path = format!("/ws/v1/cluster/apps/application_{job}");
+    let start = Instant::now();
+    loop {
+        let inside = Inside::enter(&lab.namespace(master))?;
+        let answer = ask(lab.blueprint.address(master), YARN, &path).unwrap_or_default();
+        drop(inside);
+        let time = |key: &str| answer["app"][key].as_u64().unwrap_or_default();
+        let (began, ended) = (time("startedTime"), time("finishedTime"));
+        if ended > began {
+            let seconds = (ended - began) as f64 / 1e3;
+            return Ok(Some(Map::from_iter([("jct_s".to_owned(), seconds.into())])));
+        }
+        if start.elapsed() > KNOWN {
+            return Err(Error::Engine(format!("job_{job} has no end at the resource manager")));
+        }
+        sleep(Duration::from_millis(200));
+    }
+}
+
+/// The number of the job in what a client prints: `Running job: job_…`.
+fn job_of(output: &str) -> Option<&str> {
+    let (_, rest) = output.split_once("Running job: job_")?;
+    rest.split(|c: char| !c.is_ascii_digit() && c != '_').next()
 }
 
 type Properties = Vec<(&'static str, String)>;
@@ -193,6 +231,13 @@ fn document(properties: &Properties) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clients_output_names_its_job() {
+        let output = "INFO mapreduce.Job: Running job: job_1763_0002\nINFO mapreduce.Job: map 0%";
+        assert_eq!(job_of(output), Some("1763_0002"));
+        assert_eq!(job_of("no job"), None);
+    }
 
     #[test]
     fn jobs_declare_to_the_controller_of_the_lab() {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, sleep};
 use std::time::{Duration, Instant};
 
+use engine::LinkRecord;
 use model::{Buffer, LinkId, Topology};
 use serde::Serialize;
 use units::{Bytes, Rate, Span};
@@ -222,6 +223,19 @@ fn parts(before: &[u64], after: &[u64]) -> Option<(f64, f64)> {
 }
 
 impl Seen {
+    /// What the links carried. Marks and meters aren't counted here.
+    pub(crate) fn records(&self) -> impl Iterator<Item = LinkRecord> {
+        self.links.iter().map(|(&link, own)| LinkRecord {
+            link,
+            bytes: own.last.bytes - own.before.bytes,
+            packets: own.last.packets - own.before.packets,
+            dropped: own.last.dropped - own.before.dropped,
+            marked: 0,
+            metered: 0,
+            peak: own.peak,
+        })
+    }
+
     /// Judges what was seen.
     pub(crate) fn judge(&self, topology: &Topology, timers: &Timers) -> Verdict {
         let name = |link: LinkId| {
@@ -275,7 +289,9 @@ impl Seen {
             measured.push(format!("processors {:.0} % idle", mean(|part| part.0)));
             measured.push(format!("{:.0} % in soft interrupts", mean(|part| part.1)));
         }
-        measured.push(format!("latest timer by {latest}"));
+        if timers.all > 0 {
+            measured.push(format!("latest timer by {latest}"));
+        }
         Verdict { faults, doubts, measured: measured.join(", ") }
     }
 }

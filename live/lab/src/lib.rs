@@ -4,13 +4,14 @@
 //!
 //! - [`Lab`]: builds, attaches to and removes a cluster; touches only what it made.
 //! - [`Daemons`]: a controller and an agent that govern a lab.
-//! - [`Engine`]: an engine of the real world in a lab.
+//! - [`Engine`]: an engine of the real world in a lab; [`Lab::run_applications`] runs applications on it.
 //! - [`Northbound`]: passes declarations of applications on to a controller.
 //! - [`World`]: a lab in which [`engine::drive`](::engine::drive) runs the applications of the simulator.
 //!
 //! Rates and link counts are those of frames as scenarios count them: IP packets, without Ethernet.
 #![deny(unsafe_code)]
 
+mod applications;
 mod blueprint;
 mod cgroup;
 mod cluster;
@@ -31,6 +32,7 @@ mod marking;
 mod namespace;
 mod northbound;
 mod ovs;
+mod parts;
 mod place;
 mod probe;
 mod ready;
@@ -41,6 +43,8 @@ mod storm;
 mod transport;
 mod world;
 
+pub use ::kernel::Dctcp;
+pub use applications::{Application, Ran, Results, Session};
 pub use blueprint::{Blueprint, MOST_NODES, Switches};
 pub use configuration::{Enforcement, Governance};
 pub use daemons::{Daemon, Daemons};
@@ -50,7 +54,8 @@ pub use health::Verdict;
 pub use journal::{Engine, Journal, Phase, Process};
 pub use lab::{LEVELS, Lab, Order, Removed, abandon, down, enter};
 pub use northbound::{Account, Northbound};
-pub use place::{Parts, at};
+pub use parts::Parts;
+pub use place::at;
 pub use speakers::Speakers;
 pub use transport::Transport;
 pub use world::{Control, World};

@@ -18,19 +18,6 @@ pub(crate) const HOST: &str = "WATERMASTER_HOST";
 const ENTER: &str =
     r#"mount --bind "$0" /etc/hosts && echo "$1" >/proc/sys/kernel/hostname && shift && exec "$@""#;
 
-/// What an engine needs of this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parts {
-    /// The folder with its jars.
-    pub libraries: PathBuf,
-    /// The jar of the plug-in.
-    pub plugin: PathBuf,
-    /// The jar of our own applications, where there are such.
-    pub examples: Option<PathBuf>,
-    /// The home of Java.
-    pub java: PathBuf,
-}
-
 /// The folder of the engine of the lab `name`.
 pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(name)

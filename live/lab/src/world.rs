@@ -642,18 +642,10 @@ impl engine::World for World {
         let Some(watch) = self.watch.take() else { return Ok(()) };
         let seen = watch.stop()?;
         let verdict: Verdict = seen.judge(&self.lab.blueprint.topology, &self.timers);
-        for (&link, own) in &seen.links {
-            let packets = own.last.packets - own.before.packets;
-            outcome.hops += packets;
-            outcome.links.push(LinkRecord {
-                link,
-                bytes: own.last.bytes - own.before.bytes,
-                packets,
-                dropped: own.last.dropped - own.before.dropped,
-                marked: self.marking.as_mut().map_or(0, |marking| marking.marked(link)),
-                metered: 0,
-                peak: own.peak,
-            });
+        for record in seen.records() {
+            outcome.hops += record.packets;
+            let marked = self.marking.as_mut().map_or(0, |marking| marking.marked(record.link));
+            outcome.links.push(LinkRecord { marked, ..record });
         }
         outcome.events = self.events;
         // Each octet that was delivered has left by some link.

@@ -5,24 +5,22 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use ::lab::Parts;
-use clap::ValueEnum;
-
-use crate::failure::{Failure, note};
+use crate::{Engine, Error};
 
 /// Lines of Maven's output that an error shows.
 const SHOWN: usize = 6;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Engine {
-    /// Flink 2.3.0, with Watermaster's plug-in
-    Flink,
-    /// Hadoop 3.4.2: HDFS, YARN and MapReduce, with Watermaster's plug-in
-    Hadoop,
-    /// Spark 4.2.0: a standalone cluster, with Watermaster's plug-in
-    Spark,
-    /// Storm 2.8.3, with Watermaster's plug-in
-    Storm,
+/// What an engine needs of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parts {
+    /// The folder with its jars.
+    pub libraries: PathBuf,
+    /// The jar of the plug-in.
+    pub plugin: PathBuf,
+    /// The jar of our own applications, where there are such.
+    pub examples: Option<PathBuf>,
+    /// The home of Java.
+    pub java: PathBuf,
 }
 
 /// What an engine is called, and is made of.
@@ -82,6 +80,14 @@ const STORM: Make = Make {
 };
 
 impl Engine {
+    /// All of them, by their names in commands and scenarios.
+    pub const NAMED: &[(&str, Self)] = &[
+        ("flink", Self::Flink),
+        ("hadoop", Self::Hadoop),
+        ("spark", Self::Spark),
+        ("storm", Self::Storm),
+    ];
+
     const fn make(self) -> &'static Make {
         match self {
             Self::Flink => &FLINK,
@@ -91,37 +97,32 @@ impl Engine {
         }
     }
 
-    pub(super) const fn in_lab(self) -> ::lab::Engine {
-        match self {
-            Self::Flink => ::lab::Engine::Flink,
-            Self::Hadoop => ::lab::Engine::Hadoop,
-            Self::Spark => ::lab::Engine::Spark,
-            Self::Storm => ::lab::Engine::Storm,
-        }
-    }
-
-    pub(super) const fn name(self) -> &'static str {
+    /// Its name, for people.
+    pub const fn title(self) -> &'static str {
         self.make().name
     }
 
     /// A command to try first.
-    pub(super) const fn example(self) -> &'static str {
+    pub const fn example(self) -> &'static str {
         self.make().example
     }
 
-    /// What it needs; what isn't on this machine yet is fetched.
-    pub(super) fn parts(self) -> Result<Parts, Failure> {
+    /// What it needs; what isn't on this machine yet is fetched, which `tell` hears.
+    ///
+    /// # Errors
+    /// [`Error::Missing`]: Java, Maven or the plug-in; [`Error::Engine`]: it can't be fetched or kept.
+    pub fn parts(self, tell: &dyn Fn(&str)) -> Result<Parts, Error> {
         let make = self.make();
         let plugin = jar(make.plugin)?;
         let examples = make.examples.map(jar).transpose()?;
         let java = java()?;
-        let libraries = libraries(make)?;
+        let libraries = libraries(make, tell)?;
         Ok(Parts { libraries, plugin, examples, java })
     }
 }
 
 /// A jar of ours, in the local Maven repository.
-fn jar(name: &str) -> Result<PathBuf, Failure> {
+fn jar(name: &str) -> Result<PathBuf, Error> {
     let version = env!("CARGO_PKG_VERSION");
     let path = format!(".m2/repository/io/watermaster/{name}/{version}/{name}-{version}.jar");
     let homes = [env::home_dir(), home_before_sudo()];
@@ -129,7 +130,7 @@ fn jar(name: &str) -> Result<PathBuf, Failure> {
     jars.dedup();
     jars.iter().find(|jar| jar.is_file()).cloned().ok_or_else(|| {
         let places: Vec<String> = jars.iter().map(|jar| jar.display().to_string()).collect();
-        Failure::misused(format_args!(
+        Error::Missing(format!(
             "there is no {}; run make plugins in Watermaster's sources, which makes it",
             places.join(" or ")
         ))
@@ -144,7 +145,7 @@ fn home_before_sudo() -> Option<PathBuf> {
 }
 
 /// The home of Java.
-fn java() -> Result<PathBuf, Failure> {
+fn java() -> Result<PathBuf, Error> {
     if let Some(home) = env::var_os("JAVA_HOME").map(PathBuf::from)
         && home.join("bin/java").is_file()
     {
@@ -153,7 +154,7 @@ fn java() -> Result<PathBuf, Failure> {
     // Behind links: HOME/bin/java.
     let java = find("java").and_then(|java| java.canonicalize().ok());
     java.and_then(|java| Some(java.parent()?.parent()?.to_owned())).ok_or_else(|| {
-        Failure::misused("there is no java; install default-jre-headless, or set JAVA_HOME")
+        Error::Missing("there is no java; install default-jre-headless, or set JAVA_HOME".into())
     })
 }
 
@@ -164,17 +165,17 @@ fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// The folder of an engine's jars, which are fetched unless they are there already.
-fn libraries(make: &Make) -> Result<PathBuf, Failure> {
+fn libraries(make: &Make, tell: &dyn Fn(&str)) -> Result<PathBuf, Error> {
     let Make { pom, folder: name, size, .. } = *make;
     let caches = env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let caches = caches.or_else(|| env::home_dir().map(|home| home.join(".cache")));
     let Some(caches) = caches else {
-        return Err(Failure::misused("there is no folder for caches; set XDG_CACHE_HOME"));
+        return Err(Error::Missing("there is no folder for caches; set XDG_CACHE_HOME".into()));
     };
     let engines = caches.join("watermaster/engines");
     let whole = engines.join(name);
     let fail = |error: std::io::Error| {
-        Failure::failed(format_args!("{}: {error}; set XDG_CACHE_HOME", whole.display()))
+        Error::Engine(format!("{}: {error}; set XDG_CACHE_HOME", whole.display()))
     };
     // The pom is moved with the jars: beside one, all of its jars are.
     let is_whole = || fs::read_to_string(whole.join("pom.xml")).is_ok_and(|text| text == pom);
@@ -186,7 +187,7 @@ fn libraries(make: &Make) -> Result<PathBuf, Failure> {
     let lock = File::create(engines.join(".lock")).map_err(fail)?;
     lock.lock().map_err(fail)?;
     if !is_whole() {
-        note(&format!("fetching {name} ({size}) into {}", whole.display()));
+        tell(&format!("fetching {name} ({size}) into {}", whole.display()));
         let partial = engines.join(format!("{name}.partial"));
         for old in [&partial, &whole] {
             if old.exists() {
@@ -202,22 +203,22 @@ fn libraries(make: &Make) -> Result<PathBuf, Failure> {
 }
 
 /// Has Maven copy what the pom in `folder` names.
-fn fetch(folder: &Path) -> Result<(), Failure> {
+fn fetch(folder: &Path) -> Result<(), Error> {
     if find("mvn").is_none() {
-        return Err(Failure::misused("there is no mvn; install maven"));
+        return Err(Error::Missing("there is no mvn; install maven".into()));
     }
     // It ends with this process.
     let output = Command::new("setpriv")
         .args(["--pdeathsig", "TERM", "mvn", "-q", "-B", "dependency:copy-dependencies"])
         .current_dir(folder)
         .output()
-        .map_err(|error| Failure::failed(format_args!("setpriv: {error}; install util-linux")))?;
+        .map_err(|error| Error::Engine(format!("setpriv: {error}; install util-linux")))?;
     if output.status.success() {
         return Ok(());
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let lines: Vec<&str> = text.lines().filter(|line| line.contains("ERROR")).take(SHOWN).collect();
-    Err(Failure::failed(format_args!(
+    Err(Error::Engine(format!(
         "Maven could not fetch the engine; see whether this machine reaches its repository\n{}",
         lines.join("\n")
     )))

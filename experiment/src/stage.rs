@@ -1,0 +1,167 @@
+//! Runs on a real engine in the lab. An engine takes half a minute to start, so it stays for the runs that
+//! follow on the same network.
+
+use engine::{JobRecord, Outcome};
+use lab::{Governance, Lab, Ran, Session};
+use model::{JobId, Topology};
+use units::{Bytes, Span, Time};
+
+use crate::metrics::Metrics;
+use crate::run::{Task, in_kernel};
+use crate::scenario::{EngineSettings, LabSettings};
+
+/// The completion time of a job among what an application says, seconds.
+const COMPLETION: &str = "jct_s";
+/// The time that all processes took of the processors, seconds.
+const PROCESSORS: &str = "processors_s";
+
+/// What stands between runs.
+#[derive(Debug, Default)]
+pub struct Stage {
+    set: Option<Set>,
+}
+
+/// A lab with its engine.
+#[derive(Debug)]
+struct Set {
+    lab: Lab,
+    /// While it lives, connections of the lab speak their transport.
+    _dctcp: Option<lab::Dctcp>,
+    topology: Topology,
+    transport: lab::Transport,
+    settings: LabSettings,
+    engine: EngineSettings,
+}
+
+impl Stage {
+    /// Runs the applications of `engine` under the policy of `task`. The jobs of the outcome are those that
+    /// applications tell a completion time of; all else that they say in numbers comes beside it.
+    pub(crate) fn run(
+        &mut self,
+        task: &Task<'_>,
+        engine: &EngineSettings,
+        governance: &Governance,
+    ) -> Result<(Outcome, Metrics), lab::Error> {
+        let prepared = task.prepared;
+        let tell = |words: &str| (prepared.tell)(&format!("{}: {words}", task.policy.label));
+        let transport = in_kernel(&task.policy.transport)?;
+        let topology = &prepared.scenario.topology;
+        let stands = self.set.take().filter(|set| {
+            set.topology == *topology
+                && set.transport == transport
+                && set.settings == prepared.scenario.lab
+                && set.engine == *engine
+        });
+        let (mut set, is_new) = match stands {
+            Some(set) => (set, false),
+            None => {
+                let lab = task.lab()?;
+                let _dctcp = lab.speak(&transport)?;
+                let (topology, engine) = (topology.clone(), engine.clone());
+                let settings = prepared.scenario.lab.clone();
+                (Set { lab, _dctcp, topology, transport, settings, engine }, true)
+            }
+        };
+        let mut daemons = task.govern(&mut set.lab, governance)?;
+        if is_new && prepared.standing.is_none() {
+            set.lab.run_engine(engine.kind, &engine.kind.parts(&tell)?, &tell)?;
+        }
+        let applications: Vec<_> = engine.applications.iter().map(|(own, _)| own.clone()).collect();
+        let session = Session {
+            prepare: &engine.prepare,
+            applications: &applications,
+            until: engine.until,
+            seed: prepared.scenario.seed,
+        };
+        let ran = set.lab.run_applications(&session, &mut || daemons.check(), &tell)?;
+        if prepared.standing.is_none() {
+            daemons.stop()?;
+        }
+        self.set = Some(set);
+        Ok(told(engine, ran))
+    }
+}
+
+/// The outcome of a run, and the counters of its applications.
+fn told(engine: &EngineSettings, ran: Ran) -> (Outcome, Metrics) {
+    let mut counters = Metrics::new();
+    let mut jobs = Vec::new();
+    let several = engine.applications.len() > 1;
+    for (number, ((own, class), results)) in
+        (0u32..).zip(engine.applications.iter().zip(ran.results))
+    {
+        for (name, value) in results {
+            let Some(value) = value.as_f64() else { continue };
+            if name == COMPLETION {
+                let arrival = Time::ZERO + own.start;
+                jobs.push(JobRecord {
+                    id: JobId(number),
+                    application: number,
+                    class: *class,
+                    arrival,
+                    size: Bytes::ZERO,
+                    end: Some(arrival + Span::from_secs_f64(value)),
+                });
+            } else {
+                let name = if several { format!("{}/{name}", own.name) } else { name };
+                counters.insert(name, value);
+            }
+        }
+    }
+    counters.insert(PROCESSORS.into(), ran.processors.as_secs_f64());
+    let outcome = Outcome {
+        applications: engine.names().map(str::to_owned).collect(),
+        jobs,
+        links: ran.links,
+        end: ran.end,
+        notes: ran.notes,
+        ..Outcome::default()
+    };
+    (outcome, counters)
+}
+
+#[cfg(test)]
+mod tests {
+    use lab::{Application, Engine};
+    use model::JobClass;
+    use serde_json::json;
+
+    use super::*;
+
+    fn application(name: &str, start: Span) -> Application {
+        Application { name: name.into(), start, run: "true".into(), results: None }
+    }
+
+    fn said(results: serde_json::Value) -> serde_json::Map<String, serde_json::Value> {
+        results.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn jobs_have_their_times_and_counters_their_names() {
+        let applications = vec![
+            (application("sort", Span::from_secs(1)), Some(JobClass::Small)),
+            (application("trucking", Span::ZERO), None),
+        ];
+        let mut engine = EngineSettings {
+            kind: Engine::Spark,
+            prepare: vec![],
+            until: Span::ZERO,
+            applications,
+        };
+        let sort = said(json!({ "jct_s": 2.5, "digest": "a0", "tasks": 5 }));
+        let trucking = said(json!({ "throughput_tps": 38.0 }));
+        let ran = Ran { results: vec![sort, trucking.clone()], ..Ran::default() };
+        let (outcome, counters) = told(&engine, ran);
+        assert_eq!(outcome.applications, ["sort", "trucking"]);
+        let [job] = &outcome.jobs[..] else { panic!() };
+        assert_eq!((job.class, job.application), (Some(JobClass::Small), 0));
+        assert_eq!(job.completion(), Some(Span::from_millis(2500)));
+        let names: Vec<&str> = counters.keys().map(String::as_str).collect();
+        assert_eq!(names, ["processors_s", "sort/tasks", "trucking/throughput_tps"]);
+        // The only one needs no name.
+        engine.applications.remove(0);
+        let (outcome, counters) = told(&engine, Ran { results: vec![trucking], ..Ran::default() });
+        assert!(outcome.applications.is_empty() && outcome.jobs.is_empty());
+        assert_eq!(counters["throughput_tps"], 38.0);
+    }
+}
