@@ -241,9 +241,10 @@ impl Controller {
         }
     }
 
-    /// Tells a new policy all that is declared, and lifts what the old one wanted.
+    /// Tells a new policy all that is declared, in the order in which it began, and lifts what the old one
+    /// wanted.
     fn introduce(&mut self) {
-        let flows: Vec<FlowId> = self.registry.flows().map(|(id, _)| id).collect();
+        let flows = self.registry.flows_by_age();
         for id in &flows {
             self.intend(*id, |wanted| (wanted.limit, wanted.priority) = (None, 0));
         }
@@ -251,8 +252,7 @@ impl Controller {
             self.cap_window(link, flow, None);
         }
         self.desired.clear_pairs();
-        let jobs: Vec<JobId> = self.registry.jobs().map(|(id, _)| id).collect();
-        for id in jobs {
+        for id in self.registry.jobs_by_age() {
             let Some(job) = self.registry.job(id) else {
                 continue;
             };

@@ -297,6 +297,36 @@ fn another_policy_is_told_all_that_was_said() {
     assert_eq!(rig.policy.0.lock().unwrap().0, expected);
 }
 
+/// Numbers are given again, so they say nothing about age.
+#[test]
+fn another_policy_hears_of_the_older_job_first() {
+    let mut rig = Rig::with_a_flow();
+    let mut tell = |declaration| {
+        rig.told(Input::Declared { application: "app", declaration: &declaration });
+    };
+    let flow = |job: &str| Declaration::FlowRequest {
+        job: job.into(),
+        flow: "1".into(),
+        connection: connection(if job == "second" { 2 } else { 3 }),
+        processes: Processes::default(),
+        bytes: None,
+    };
+    let start = |job: &str| Declaration::JobStart { job: job.into() };
+    tell(start("second"));
+    tell(flow("second"));
+    tell(Declaration::JobComplete { job: "sort".into() });
+    tell(start("third"));
+    tell(flow("third"));
+    rig.replace();
+    let heard = rig.policy.0.lock().unwrap().0.clone();
+    let jobs = heard.iter().filter_map(|observation| match observation {
+        Observation::Declared(Declared::FlowRequest { job, flow, .. }) => Some((*job, *flow)),
+        _ => None,
+    });
+    // The third has the numbers of the first.
+    assert_eq!(jobs.collect::<Vec<_>>(), [(JobId(1), FlowId(1)), (JobId(0), FlowId(0))]);
+}
+
 #[test]
 fn another_policy_lifts_all_that_the_one_before_wanted() {
     let mut rig = Rig::with_a_flow();

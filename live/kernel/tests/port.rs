@@ -287,7 +287,8 @@ fn a_queue_counts_4095_packets_at_most() {
     let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
     let port = switch.port(number).unwrap();
     let buffer = Buffer::Unlimited;
-    port.watch(Some(Watch { buffer, ..watch(Rate::from_bps(1_000)) })).unwrap();
+    // None leaves within the test, however slow the machine is: 40 octets take some five minutes.
+    port.watch(Some(Watch { buffer, ..watch(Rate::from_bps(1)) })).unwrap();
     let frame = packet(true, false, |_| {});
     for _ in 0..4_200 {
         port.pass_out(&frame).unwrap();

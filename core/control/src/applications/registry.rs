@@ -39,6 +39,8 @@ pub(crate) struct Job {
     pub(crate) application: Arc<str>,
     pub(crate) name: Arc<str>,
     pub(crate) started: Time,
+    /// Its place in the order in which jobs began: numbers are given again.
+    begun: u64,
     pub(crate) flows: BTreeMap<Arc<str>, FlowId>,
     pub(crate) hosts: BTreeMap<TaskId, NodeId>,
     pub(crate) sizes: BTreeMap<TaskId, Vec<(TaskId, Bytes)>>,
@@ -55,6 +57,8 @@ pub(crate) struct Flow {
     pub(crate) selector: Selector,
     pub(crate) ends: (NodeId, NodeId),
     pub(crate) since: Time,
+    /// Its place in the order in which flows began: numbers are given again.
+    begun: u64,
     /// What was declared; after a contradiction, what it counts as.
     pub(crate) size: Option<Bytes>,
     /// What was declared and measured otherwise.
@@ -94,6 +98,7 @@ impl Flow {
             selector,
             ends,
             since: now,
+            begun: 0,
             size,
             contradicted: None,
             delivered: Bytes::ZERO,
@@ -217,6 +222,8 @@ pub(crate) struct Registry {
     turns: u64,
     /// The last in which something changed for an application.
     changed: u64,
+    /// Jobs and flows that have begun.
+    begun: u64,
 }
 
 impl Registry {
@@ -291,6 +298,20 @@ impl Registry {
         numbered.filter_map(|(number, job)| Some((JobId(number), job.as_ref()?)))
     }
 
+    /// The numbers of all jobs, in the order in which they began.
+    pub(crate) fn jobs_by_age(&self) -> Vec<JobId> {
+        let mut all: Vec<_> = self.jobs().map(|(id, job)| (job.begun, id)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// The numbers of all flows, in the order in which they began.
+    pub(crate) fn flows_by_age(&self) -> Vec<FlowId> {
+        let mut all: Vec<_> = self.flows().map(|(id, flow)| (flow.begun, id)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, id)| id).collect()
+    }
+
     pub(crate) fn find_job(&self, application: &str, job: &str) -> Option<JobId> {
         self.applications.get(application)?.jobs.get(job).copied()
     }
@@ -299,10 +320,12 @@ impl Registry {
         let number = u32::try_from(self.jobs.len()).ok()?;
         let (application, _) = self.applications.get_key_value(application)?;
         let (application, name) = (application.clone(), Arc::<str>::from(name));
+        self.begun += 1;
         let job = Job {
             application: application.clone(),
             name: name.clone(),
             started: now,
+            begun: self.begun,
             flows: BTreeMap::new(),
             hosts: BTreeMap::new(),
             sizes: BTreeMap::new(),
@@ -328,8 +351,10 @@ impl Registry {
         }
     }
 
-    pub(crate) fn add_flow(&mut self, flow: Flow) -> Option<FlowId> {
+    pub(crate) fn add_flow(&mut self, mut flow: Flow) -> Option<FlowId> {
         let number = u32::try_from(self.flows.len()).ok()?;
+        self.begun += 1;
+        flow.begun = self.begun;
         let id = self.free_flows.pop().unwrap_or(FlowId(number));
         match &flow.owner {
             Some((job, name)) => {
