@@ -20,7 +20,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::iter;
 
-use model::{Declared, FlowId, Measured, Observation};
+use model::{Declared, JobId, Measured, Observation};
 use policy::Policy;
 use units::{Span, Time};
 
