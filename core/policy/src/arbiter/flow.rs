@@ -14,6 +14,10 @@ const BUSY: (u64, u64) = (1, 2);
 /// So much of a limit is filled at least.
 const FILLED: (u64, u64) = (15, 16);
 
+/// A sender that was held to the least rate goes on so long after it may send faster: until then it waits with
+/// its next packet.
+const WAKES: Span = Span::from_millis(1500);
+
 /// A flow in the network.
 #[derive(Debug)]
 pub(super) struct Flow {
@@ -34,9 +38,12 @@ pub(super) struct Flow {
     carries: Rate,
     accounted: Time,
     sent: Bytes,
-    /// The last measurement of what was delivered, and the payload rate since the one before.
+    /// When it was told a limit of more than twice the one before.
+    raised: Option<Time>,
+    /// The last measurement of what was delivered, and the payload rate since the one before, with the time
+    /// of that.
     delivered: Option<(Time, Bytes)>,
-    rate: Option<Rate>,
+    rate: Option<(Time, Rate)>,
     /// What waits at the sender of a stream.
     queue: Option<Bytes>,
 }
@@ -60,6 +67,7 @@ impl Flow {
             carries: Rate::ZERO,
             accounted: now,
             sent: Bytes::ZERO,
+            raised: None,
             delivered: None,
             rate: None,
             queue: None,
@@ -80,7 +88,7 @@ impl Flow {
             if passed == Span::ZERO {
                 return;
             }
-            self.rate = Some(Rate::of(delivered - before, passed));
+            self.rate = Some((then, Rate::of(delivered - before, passed)));
         }
         self.delivered = Some((now, delivered));
         (self.accounted, self.sent) = (now, delivered);
@@ -102,6 +110,11 @@ impl Flow {
     /// reckoned too high would be missing in the end.
     pub(super) fn tell(&mut self, now: Time, limit: Option<Rate>, carries: Rate) {
         (self.sent, self.accounted) = (self.sent(now), now);
+        if let (Some(before), Some(limit)) = (self.told, limit)
+            && limit > before + before
+        {
+            self.raised = Some(now);
+        }
         (self.told, self.carries) = (limit, carries.fraction(FILLED.0, FILLED.1));
     }
 
@@ -117,7 +130,8 @@ impl Flow {
 
     /// Payload rate that it was measured to have lately, of a flow without end.
     pub(super) fn carried(&self) -> Rate {
-        self.rate.filter(|_| self.size == Bytes::MAX).unwrap_or(Rate::ZERO)
+        let rate = self.rate.filter(|_| self.size == Bytes::MAX);
+        rate.map_or(Rate::ZERO, |(_, rate)| rate)
     }
 
     /// Payload rate that lets its job end in time, which isn't over: a tenth of the time `within` is left
@@ -128,16 +142,23 @@ impl Flow {
         Rate::of(self.waiting(now), Span::from_nanos(left - margin).max(least))
     }
 
+    /// Payload rate that a flow without end could use besides what it carries, of which nothing shows what
+    /// waits.
+    pub(super) fn unseen(&self) -> Rate {
+        if self.queue.is_none() { self.demand() } else { Rate::ZERO }
+    }
+
     /// Payload rate that it could use; [`Rate::MAX`] where nothing shows that it is less.
     pub(super) fn demand(&self) -> Rate {
-        let Some(rate) = self.rate else {
+        let Some((since, rate)) = self.rate else {
             return Rate::MAX;
         };
         if let Some(queue) = self.queue {
             return rate.fraction(5, 4) + Rate::of(queue, HORIZON);
         }
+        let is_awake = self.raised.is_none_or(|raised| since >= raised + WAKES);
         match self.told {
-            Some(told) if rate < told.fraction(BUSY.0, BUSY.1) => rate.fraction(3, 2),
+            Some(told) if is_awake && rate < told.fraction(BUSY.0, BUSY.1) => rate.fraction(3, 2),
             _ => Rate::MAX,
         }
     }

@@ -479,7 +479,8 @@ impl Arbiter {
             Aim::Latency { target, .. } if flow.size == Bytes::MAX => {
                 let waiting = self.framed(Rate::of(flow.waiting(now), *target));
                 let waiting = if self.priorities { 0 } else { waiting };
-                (self.framed(flow.carried()).saturating_add(waiting), 0)
+                let seen = self.framed(flow.carried()).saturating_add(waiting);
+                (seen.saturating_add(self.framed(flow.unseen())), 0)
             }
             Aim::Latency { .. } => (0, 0),
             // It is too late, or never ends.

@@ -259,6 +259,69 @@ fn latencies_go_first_and_the_background_last() {
     assert!(bench.sum([1]) as f64 >= 2.4e6 * SLACK, "{:?}", bench.sum([1]));
 }
 
+/// Nothing shows what waits of it, so it is reckoned among those that always send.
+#[test]
+fn a_latency_without_end_that_nobody_measures_goes_first_too() {
+    let (network, left, right) = racks();
+    let objectives =
+        vec![objective("web", "tcp", latency(50)), objective("sort", "tcp", Aim::Weight(3))];
+    let mut bench = Bench::new(network, objectives);
+    bench.settle(Time::ZERO, job_of("web", 0));
+    bench.settle(Time::ZERO, request(0, 0, left[0], right[0], u64::MAX));
+    bench.settle(Time::ZERO, job_of("sort", 1));
+    bench.settle(Time::ZERO, request(1, 1, left[1], right[1], 1 << 40));
+    bench.pass(at_ms(2000));
+    assert!(bench.sum([0]) as f64 >= 5e6 * SLACK, "{:?}", bench.limits);
+    assert!(bench.sum([1]) as f64 >= 3e6 * SLACK, "{:?}", bench.limits);
+}
+
+/// A sender that is held to the least rate wakes up to a second after its limit was raised: what it carries
+/// until then doesn't show what it could use.
+#[test]
+fn who_was_held_to_the_least_rate_has_time_to_wake() {
+    let (network, left, right) = racks();
+    let objectives = vec![
+        objective("sort", "tcp", Aim::Weight(3)),
+        objective(
+            "late",
+            "tcp",
+            Aim::Deadline { within: Span::from_secs(5), most: Share::literal(1_000_000) },
+        ),
+        objective("other", "tcp", Aim::Weight(1)),
+    ];
+    let mut bench = Bench::new(network, objectives);
+    for (job, name) in (0..).zip(["sort", "late", "other"]) {
+        bench.settle(Time::ZERO, job_of(name, job));
+        let (src, dst) = (left[job as usize], right[job as usize]);
+        bench.settle(Time::ZERO, request(job, job, src, dst, 1 << 40));
+    }
+    let packet = LEAST_RATE.as_bps() / 8;
+    let mut delivered = [0; 3];
+    let mut next = [Time::ZERO; 3];
+    for step in 0..2000 {
+        let now = at_ms(5 * step);
+        for flow in 0..3 {
+            let limit = bench.sum([flow]);
+            // A packet is due when the one before was sent at the rate of that time.
+            while next[flow as usize] <= now {
+                delivered[flow as usize] += packet;
+                next[flow as usize] += Span::from_nanos(packet * 8_000_000_000 / limit);
+            }
+        }
+        if step == 900 {
+            assert_eq!(bench.sum([0]), LEAST_RATE.as_bps(), "who is late takes all");
+        }
+        if step % 40 == 39 {
+            let flows = (0..).map(FlowId).zip(delivered.map(Bytes::new));
+            bench.settle(now, Measured::Delivered(flows.collect()));
+        }
+        bench.pass(now);
+    }
+    // It is too late for the deadline, which has its weight of what is left like others.
+    assert!(bench.sum([0]) as f64 >= 6e6 * SLACK, "{:?}", bench.limits);
+    assert!(delivered[0] > 1_000_000, "{delivered:?}");
+}
+
 /// Where ports serve priorities others yield packet by packet: a latency's part is what it carries, and
 /// it may go beyond.
 #[test]
