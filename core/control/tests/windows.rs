@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use agent::{Actuator, Agent, Capacity, Failure, Happening, Kernel, Operation, PortNumber};
 use model::{
-    Buffer, Cap, Declared, Directive, Directives, FlowId, JobId, LinkId, LinkSpec, Measured,
-    Network, NodeId, NodeKind, Observation, PortWatch, Severity, TaskId, Thresholds, Topology,
+    Buffer, Cap, Declared, Directive, Directives, FlowId, JobId, LinkId, LinkSpec, MOST_RATE,
+    Measured, Network, NodeId, NodeKind, Observation, PortWatch, Severity, TaskId, Thresholds,
+    Topology,
 };
 use policy::{Policy, Watch};
 use protocol::agent::{Command, Commands, ConnectionReport, Host, Report};
@@ -264,6 +265,45 @@ fn each_directive_becomes_its_command_and_stands() {
     assert_eq!((rig.cap(1), rig.cap(2)), (None, None));
     let counters = rig.controller.counters();
     assert_eq!((counters.directives, counters.directives_unenforced), (7, 0));
+}
+
+/// It would refuse more, and a lower limit of before would stand for good.
+#[test]
+fn no_agent_is_told_more_than_it_takes() {
+    let mut rig = Rig::with_a_flow();
+    let pace = |mbps| Directive::Pace { flow: FLOW, limit: Some(Rate::from_mbps(mbps)) };
+    rig.decided([pace(10_000)]);
+    let most = Some(MOST_RATE);
+    assert_eq!(rig.decided([pace(100_000)]), [paced(1, most)]);
+    assert_eq!(rig.kernel.limit(rig.now, &connection(1)), most);
+    let why = rig.controller.at(rig.now).explain_flow("app", "sort", "1").unwrap();
+    assert_eq!(why.flow.intended_bps, Some(Rate::from_mbps(100_000)));
+    assert_eq!((why.flow.enforced_bps, why.flow.failed), (most, None));
+    assert!(why.why.contains("100 Gbit/s"), "{}", why.why);
+    // An agent that comes back is told the same.
+    rig.told(Input::AgentGone(rig.channel));
+    assert!(rig.connect().contains(&paced(1, most)));
+    // So is what a pair of hosts gives.
+    rig.decided([Directive::Pace { flow: FLOW, limit: None }]);
+    let report = ConnectionReport {
+        connection: connection(1),
+        delivered_bytes: Bytes::ZERO,
+        unsent_bytes: Bytes::new(1),
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::ZERO,
+        retransmissions: 0,
+        processes: Vec::new(),
+    };
+    let report = Report::Connections { sampled_ns: rig.now, connections: vec![report] };
+    rig.told(Input::Reported(rig.channel, &report));
+    let pair = Directive::PacePair { src: FROM, dst: TO, rate: Rate::from_mbps(40_000) };
+    assert_eq!(rig.decided([pair]), [paced(1, most)]);
+    let why = rig.controller.at(rig.now).explain_flow("app", "sort", "1").unwrap();
+    assert_eq!(
+        (why.flow.intended_bps, why.flow.enforced_bps),
+        (Some(Rate::from_mbps(40_000)), most)
+    );
+    assert!(why.why.contains("40 Gbit/s"), "{}", why.why);
 }
 
 /// Jobs, tasks, sizes and flows, and which of these are open.

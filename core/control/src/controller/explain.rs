@@ -648,8 +648,7 @@ impl Answers<'_> {
         let mut why = match limit {
             _ if pathless => String::from("no path leads from its source to its destination"),
             None => {
-                let carrier = self.registry.carriers(&flow.selector).next();
-                let share = carrier.and_then(|carrier| self.grant(&carrier).rate);
+                let share = self.intended(id, flow);
                 let share = share.map(|rate| format!("{rate}, its share of its two hosts' rate"));
                 let windows = self.windows(id, flow).map(|(what, _)| what);
                 let all: Vec<String> = share.into_iter().chain(windows).collect();
