@@ -38,7 +38,7 @@ pub struct Status {
 pub struct SwitchStatus {
     /// Its name.
     pub name: String,
-    /// Its OpenFlow datapath number.
+    /// Its OpenFlow datapath number; nothing where it is not expected to connect.
     pub datapath_id: Option<u64>,
     /// Whether it is connected.
     pub connected: bool,
@@ -48,6 +48,15 @@ pub struct SwitchStatus {
     pub entries: usize,
     /// Meters that it should have.
     pub meters: usize,
+}
+
+impl SwitchStatus {
+    /// Whether it should be connected by OpenFlow and isn't. Of a switch whose number no configuration gives nothing
+    /// is asked.
+    #[must_use]
+    pub const fn is_missing(&self) -> bool {
+        self.datapath_id.is_some() && !self.connected
+    }
 }
 
 /// An agent.

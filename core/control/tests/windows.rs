@@ -306,6 +306,22 @@ fn no_agent_is_told_more_than_it_takes() {
     assert!(why.why.contains("40 Gbit/s"), "{}", why.why);
 }
 
+/// Of a switch that only agents act for, or nobody, no connection is expected.
+#[test]
+fn a_switch_is_missed_only_where_it_is_expected_by_openflow() {
+    for is_expected in [true, false] {
+        let mut config = config("scripted", Box::new(Scripted::default()));
+        if !is_expected {
+            config.switches.clear();
+        }
+        let controller = Controller::new(config, 1, Time::ZERO).unwrap();
+        let status = controller.at(Time::ZERO).status();
+        assert_eq!(status.switches[0].is_missing(), is_expected);
+        let missed = [String::from("switch s0 is not connected")];
+        assert_eq!(status.problems, if is_expected { &missed[..] } else { &[] });
+    }
+}
+
 /// Jobs, tasks, sizes and flows, and which of these are open.
 #[test]
 fn another_policy_is_told_all_that_was_said() {

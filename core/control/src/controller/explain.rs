@@ -218,14 +218,13 @@ impl Answers<'_> {
         }
         for switch in self.switch_statuses() {
             let node = self.view.named(&switch.name);
-            let has_agent = node.is_some_and(|node| self.agents.acting_for(node).is_some());
             let known = node.and_then(|node| self.switches.get(node));
             if known.is_some_and(|known| known.obeys_another) {
                 problems.push(format!(
                     "switch {} obeys a controller of a later epoch than {}: stop one of the two",
                     switch.name, self.context.epoch
                 ));
-            } else if !switch.connected && !has_agent {
+            } else if switch.is_missing() {
                 problems.push(format!("switch {} is not connected", switch.name));
             }
         }
