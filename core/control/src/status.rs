@@ -345,6 +345,8 @@ pub struct Counters {
     pub contradictions: u64,
     /// Flows that ended because their connection was gone, without a word of their application.
     pub flows_vanished: u64,
+    /// Connections that nobody declared, beyond the limit of flows: they are not governed.
+    pub flows_ignored: u64,
     /// Changes of paths after a link failed, returned or was found.
     pub reroutes: u64,
 }

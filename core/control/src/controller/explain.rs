@@ -216,6 +216,12 @@ impl Answers<'_> {
             problems
                 .push(format!("policy {policy} says what nothing outside a simulation enforces"));
         }
+        if self.registry.seen >= self.context.limits.flows {
+            let most = self.context.limits.flows;
+            problems.push(format!(
+                "{most} connections that nobody declared are open: more are not governed; raise limits.flows"
+            ));
+        }
         for switch in self.switch_statuses() {
             let node = self.view.named(&switch.name);
             let known = node.and_then(|node| self.switches.get(node));
