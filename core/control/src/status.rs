@@ -127,7 +127,7 @@ pub struct FlowStatus {
     pub application: String,
     /// Its job.
     pub job: String,
-    /// Its number there.
+    /// Its name there.
     pub flow: String,
     /// Its packets, as they were declared; a port that was not known is 0.
     pub connection: Connection,
@@ -284,7 +284,7 @@ pub struct Rival {
     pub application: String,
     /// Its job.
     pub job: String,
-    /// Its number there.
+    /// Its name there.
     pub flow: String,
     /// What the policy wants for it: frame bytes in bit/s; nothing: no limit.
     pub intended_bps: Option<Rate>,
