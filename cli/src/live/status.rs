@@ -46,7 +46,7 @@ pub(super) fn page(status: &Value) -> String {
     out += &table(
         &["switch", "datapath", "connection", "tables", "entries", "meters"],
         list(status, "switches").iter().map(|switch| {
-            // Without a number of OpenFlow it never connects, and nothing is asked of it.
+            // Without a number of OpenFlow it is not expected to connect (`SwitchStatus::is_missing`).
             let datapath = switch["datapath_id"].as_u64();
             let yes = |key, is: &str, no: &str| {
                 datapath.map_or("-".to_owned(), |_| yes(&switch[key], is, no))

@@ -246,8 +246,15 @@ impl Agent {
 
     /// The next commands, confirmed; `None`: the controller closed the connection.
     pub async fn hear(&mut self) -> Option<Commands> {
-        let next = tokio::time::timeout(PATIENCE, self.lines.next::<Commands>());
-        let commands = next.await.expect("the controller says nothing").ok()??.unwrap();
+        let next = async {
+            loop {
+                if let Some(commands) = self.lines.next::<Commands>().await.ok()?? {
+                    return Some(commands);
+                }
+            }
+        };
+        let next = tokio::time::timeout(PATIENCE, next).await;
+        let commands = next.expect("the controller says nothing")?;
         let mut line = Vec::new();
         let Commands { epoch, sequence, .. } = commands;
         lines::append(&Report::Applied { epoch, sequence }, &mut line).unwrap();

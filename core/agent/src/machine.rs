@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use model::LEAST_RATE;
+use model::{LEAST_RATE, MOST_RATE};
 use protocol::agent::{Capability, Command, Commands, Host, MOST_IDENTIFIED, Report};
 use protocol::{Connection, Process};
 use units::{Rate, Span, Time};
@@ -20,8 +20,6 @@ use crate::trigger;
 const REPORT: usize = 1_000;
 /// Connections are sampled no more often.
 const FASTEST: Span = Span::from_millis(1);
-/// Highest rate, in octets a second.
-const MOST_OCTETS: u64 = u32::MAX as u64 - 1;
 
 /// Why nothing was carried out: the controller has to say everything anew, over another connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -462,11 +460,9 @@ fn check_connection(connection: &Connection) -> Result<(), Failure> {
     connection.limitable().map_err(str::to_owned)
 }
 
-/// Kernels keep rates in whole octets a second, of 32 bits of which the highest says that there is none.
 fn check_rate(rate: Rate) -> Result<(), Failure> {
-    let octets = rate.bytes_in(Span::from_secs(1)).get();
-    if rate < LEAST_RATE || octets > MOST_OCTETS {
-        return Err(format!("{rate} can't be held; a kernel takes {LEAST_RATE} to 34.3 Gbit/s"));
+    if !(LEAST_RATE..=MOST_RATE).contains(&rate) {
+        return Err(format!("{rate} can't be held; a kernel takes {LEAST_RATE} to {MOST_RATE}"));
     }
     Ok(())
 }

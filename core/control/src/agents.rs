@@ -36,6 +36,8 @@ pub(crate) struct Agent {
     pub(crate) heard: Time,
     /// When it sampled connections first, by its own clock.
     sampled: Option<Time>,
+    /// When that came, as [`Context::awake`].
+    sampling: Time,
     /// When its last sample came.
     pub(crate) sampled_at: Time,
     /// When flows of its hosts whose connection is gone were looked for, as [`Context::awake`].
@@ -391,9 +393,20 @@ impl Agents {
     /// An agent has sampled all its connections.
     pub(crate) fn note_sample(&mut self, cx: &Context, channel: ChannelId, sampled: Time) {
         if let Some(agent) = self.agents.get_mut(&channel) {
-            agent.sampled.get_or_insert(sampled);
+            if agent.sampled.is_none() {
+                (agent.sampled, agent.sampling) = (Some(sampled), cx.awake);
+            }
             agent.sampled_at = cx.now;
         }
+    }
+
+    /// Whether a node has an agent that has sampled its connections for a grace, and does so still: what it doesn't
+    /// tell of isn't there.
+    pub(crate) fn would_report(&self, cx: &Context, node: NodeId) -> bool {
+        self.acting_for(node).is_some_and(|(_, agent)| {
+            let long = agent.samples() && cx.awake.since(agent.sampling) > cx.grace;
+            long && cx.now.since(agent.sampled_at) <= cx.patience()
+        })
     }
 
     /// Whether an agent had sampled its connections before.

@@ -166,6 +166,9 @@ impl Controller {
             self.agents.renew_all();
         }
         if let Some((name, policy)) = change.policy {
+            if policy.watch().is_none() {
+                self.forget_seen();
+            }
             self.decider = Decider::new(name, policy);
             self.introduce();
         }

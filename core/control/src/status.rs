@@ -38,7 +38,7 @@ pub struct Status {
 pub struct SwitchStatus {
     /// Its name.
     pub name: String,
-    /// Its OpenFlow datapath number.
+    /// Its OpenFlow datapath number; nothing where it is not expected to connect.
     pub datapath_id: Option<u64>,
     /// Whether it is connected.
     pub connected: bool,
@@ -48,6 +48,15 @@ pub struct SwitchStatus {
     pub entries: usize,
     /// Meters that it should have.
     pub meters: usize,
+}
+
+impl SwitchStatus {
+    /// Whether it should be connected by OpenFlow and isn't. Of a switch whose number no configuration gives nothing
+    /// is asked.
+    #[must_use]
+    pub const fn is_missing(&self) -> bool {
+        self.datapath_id.is_some() && !self.connected
+    }
 }
 
 /// An agent.
@@ -118,7 +127,7 @@ pub struct FlowStatus {
     pub application: String,
     /// Its job.
     pub job: String,
-    /// Its number there.
+    /// Its name there.
     pub flow: String,
     /// Its packets, as they were declared; a port that was not known is 0.
     pub connection: Connection,
@@ -275,7 +284,7 @@ pub struct Rival {
     pub application: String,
     /// Its job.
     pub job: String,
-    /// Its number there.
+    /// Its name there.
     pub flow: String,
     /// What the policy wants for it: frame bytes in bit/s; nothing: no limit.
     pub intended_bps: Option<Rate>,
@@ -336,6 +345,8 @@ pub struct Counters {
     pub contradictions: u64,
     /// Flows that ended because their connection was gone, without a word of their application.
     pub flows_vanished: u64,
+    /// Connections that nobody declared, beyond the limit of flows: they are not governed.
+    pub flows_ignored: u64,
     /// Changes of paths after a link failed, returned or was found.
     pub reroutes: u64,
 }

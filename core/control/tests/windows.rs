@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use agent::{Actuator, Agent, Capacity, Failure, Happening, Kernel, Operation, PortNumber};
 use model::{
-    Buffer, Cap, Declared, Directive, Directives, FlowId, JobId, LinkId, LinkSpec, Measured,
-    Network, NodeId, NodeKind, Observation, PortWatch, Severity, TaskId, Thresholds, Topology,
+    Buffer, Cap, Declared, Directive, Directives, FlowId, JobId, LinkId, LinkSpec, MOST_RATE,
+    Measured, Network, NodeId, NodeKind, Observation, PortWatch, Severity, TaskId, Thresholds,
+    Topology,
 };
 use policy::{Policy, Watch};
 use protocol::agent::{Command, Commands, ConnectionReport, Host, Report};
@@ -264,6 +265,61 @@ fn each_directive_becomes_its_command_and_stands() {
     assert_eq!((rig.cap(1), rig.cap(2)), (None, None));
     let counters = rig.controller.counters();
     assert_eq!((counters.directives, counters.directives_unenforced), (7, 0));
+}
+
+/// It would refuse more, and a lower limit of before would stand for good.
+#[test]
+fn no_agent_is_told_more_than_it_takes() {
+    let mut rig = Rig::with_a_flow();
+    let pace = |mbps| Directive::Pace { flow: FLOW, limit: Some(Rate::from_mbps(mbps)) };
+    rig.decided([pace(10_000)]);
+    let most = Some(MOST_RATE);
+    assert_eq!(rig.decided([pace(100_000)]), [paced(1, most)]);
+    assert_eq!(rig.kernel.limit(rig.now, &connection(1)), most);
+    let why = rig.controller.at(rig.now).explain_flow("app", "sort", "1").unwrap();
+    assert_eq!(why.flow.intended_bps, Some(Rate::from_mbps(100_000)));
+    assert_eq!((why.flow.enforced_bps, why.flow.failed), (most, None));
+    assert!(why.why.contains("100 Gbit/s"), "{}", why.why);
+    // An agent that comes back is told the same.
+    rig.told(Input::AgentGone(rig.channel));
+    assert!(rig.connect().contains(&paced(1, most)));
+    // So is what a pair of hosts gives.
+    rig.decided([Directive::Pace { flow: FLOW, limit: None }]);
+    let report = ConnectionReport {
+        connection: connection(1),
+        delivered_bytes: Bytes::ZERO,
+        unsent_bytes: Bytes::new(1),
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::ZERO,
+        retransmissions: 0,
+        processes: Vec::new(),
+    };
+    let report = Report::Connections { sampled_ns: rig.now, connections: vec![report] };
+    rig.told(Input::Reported(rig.channel, &report));
+    let pair = Directive::PacePair { src: FROM, dst: TO, rate: Rate::from_mbps(40_000) };
+    assert_eq!(rig.decided([pair]), [paced(1, most)]);
+    let why = rig.controller.at(rig.now).explain_flow("app", "sort", "1").unwrap();
+    assert_eq!(
+        (why.flow.intended_bps, why.flow.enforced_bps),
+        (Some(Rate::from_mbps(40_000)), most)
+    );
+    assert!(why.why.contains("40 Gbit/s"), "{}", why.why);
+}
+
+/// Of a switch that only agents act for, or nobody, no connection is expected.
+#[test]
+fn a_switch_is_missed_only_where_it_is_expected_by_openflow() {
+    for is_expected in [true, false] {
+        let mut config = config("scripted", Box::new(Scripted::default()));
+        if !is_expected {
+            config.switches.clear();
+        }
+        let controller = Controller::new(config, 1, Time::ZERO).unwrap();
+        let status = controller.at(Time::ZERO).status();
+        assert_eq!(status.switches[0].is_missing(), is_expected);
+        let missed = [String::from("switch s0 is not connected")];
+        assert_eq!(status.problems, if is_expected { &missed[..] } else { &[] });
+    }
 }
 
 /// Jobs, tasks, sizes and flows, and which of these are open.
@@ -836,4 +892,151 @@ fn what_a_connection_delivered_before_its_flow_is_not_the_flows() {
     }
     let flow = rig.controller.at(rig.now).flows(1).remove(0);
     assert_eq!((flow.delivered_bytes, flow.contradicted), (Bytes::new(200_000), None));
+}
+
+/// An agent tells that a connection opens.
+fn opens(rig: &mut Rig, port: u16) {
+    rig.told(Input::Reported(rig.channel, &Report::Opened { connection: connection(port) }));
+}
+
+/// A second later it has sampled these.
+fn samples(rig: &mut Rig, connections: &[Connection]) {
+    rig.now += Span::from_secs(1);
+    let report = |connection: &Connection| ConnectionReport {
+        connection: *connection,
+        delivered_bytes: Bytes::new(1),
+        unsent_bytes: Bytes::ZERO,
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::ZERO,
+        retransmissions: 0,
+        processes: vec![],
+    };
+    let connections = connections.iter().map(report).collect();
+    let report = Report::Connections { sampled_ns: rig.now, connections };
+    rig.told(Input::Reported(rig.channel, &report));
+}
+
+/// What the policy was told of flows that opened and closed since this was asked.
+fn comings(rig: &Rig) -> Vec<Observation> {
+    let mut observed = core::mem::take(&mut rig.policy.0.lock().unwrap().0);
+    observed.retain(|observation| {
+        let of_flows =
+            |m: &Measured| matches!(m, Measured::Opened { .. } | Measured::Closed { .. });
+        matches!(observation, Observation::Measured(measured) if of_flows(measured))
+    });
+    observed
+}
+
+fn came(flow: u32) -> Observation {
+    Measured::Opened { flow: FlowId(flow), src: FROM, dst: TO }.into()
+}
+
+fn went(flow: u32) -> Observation {
+    Measured::Closed { flow: FlowId(flow) }.into()
+}
+
+/// A host that loses power sends no FIN.
+#[test]
+fn a_connection_whose_end_nobody_saw_is_forgotten_a_grace_after_its_last_sample() {
+    let mut rig = Rig::new();
+    rig.connect();
+    for port in 1..=4 {
+        opens(&mut rig, port);
+    }
+    assert_eq!(comings(&rig), [0, 1, 2, 3].map(came));
+    let Connection { source, destination } = connection(3);
+    // Of the third only the receiver speaks, of the fourth nobody ever does.
+    let alive = [connection(2), Connection { source: destination, destination: source }];
+    samples(&mut rig, &[connection(1), alive[0], alive[1]]);
+    for second in 0..9 {
+        samples(&mut rig, &alive);
+        assert_eq!(comings(&rig), [], "after {second} s");
+    }
+    for _ in 0..3 {
+        samples(&mut rig, &alive);
+    }
+    assert_eq!(comings(&rig), [went(0), went(3)]);
+    assert_eq!(rig.controller.counters().flows_vanished, 2);
+    // The same ports are governed again.
+    opens(&mut rig, 1);
+    assert_eq!(comings(&rig).len(), 1);
+}
+
+/// What is idle sends nothing, and an agent that is new or silent says nothing of what isn't there.
+#[test]
+fn where_nobody_samples_nothing_is_forgotten() {
+    let mut rig = Rig::new();
+    rig.connect();
+    opens(&mut rig, 1);
+    for _ in 0..60 {
+        rig.now += Span::from_secs(1);
+        rig.told(Input::Tick);
+    }
+    samples(&mut rig, &[]);
+    assert_eq!(comings(&rig), [came(0)]);
+}
+
+#[test]
+fn a_syn_of_ports_that_are_held_open_begins_another_flow() {
+    let mut rig = Rig::new();
+    rig.connect();
+    opens(&mut rig, 1);
+    // It is sent again.
+    rig.now += Span::from_secs(1);
+    opens(&mut rig, 1);
+    assert_eq!(comings(&rig), [came(0)]);
+    // The controller hears no FIN, and of the next connection a SYN.
+    for _ in 0..10 {
+        rig.now += Span::from_secs(1);
+        rig.told(Input::Tick);
+    }
+    opens(&mut rig, 1);
+    assert_eq!(comings(&rig), [went(0), came(1)]);
+    assert_eq!(rig.controller.at(rig.now).flows(9).len(), 1);
+    // One that is sampled goes on: an agent has begun to watch.
+    for _ in 0..10 {
+        samples(&mut rig, &[connection(1)]);
+    }
+    opens(&mut rig, 1);
+    assert_eq!(comings(&rig), []);
+}
+
+#[test]
+fn a_policy_that_does_not_watch_knows_only_what_is_declared() {
+    let mut rig = Rig::with_a_flow();
+    for port in [1, 7] {
+        opens(&mut rig, port);
+    }
+    rig.decided([window(Some(FlowId(1)), Some(NARROW))]);
+    let policy = policy::by_name("tcp", &policy::Parameters::default()).unwrap();
+    let policy = Some(("tcp".into(), policy));
+    rig.controller.reconfigure(rig.now, Change { policy, ..Change::default() });
+    let mut out = Vec::new();
+    rig.controller.decide(&mut out);
+    rig.obey(&out);
+    assert_eq!(rig.cap(7), None);
+    let flows = rig.controller.at(rig.now).flows(9);
+    let left: Vec<_> =
+        flows.iter().map(|flow| (flow.connection, flow.application.as_str())).collect();
+    assert_eq!(left, [(connection(1), "app")]);
+}
+
+#[test]
+fn connections_for_which_there_is_no_room_are_counted() {
+    let mut rig = Rig::new();
+    rig.connect();
+    let limits = Limits { flows: 2, ..Limits::default() };
+    rig.controller.reconfigure(rig.now, Change { limits: Some(limits), ..Change::default() });
+    let problems = |rig: &Rig| rig.controller.at(rig.now).status().problems;
+    let before = problems(&rig);
+    for port in 1..=4 {
+        opens(&mut rig, port);
+    }
+    assert_eq!(comings(&rig), [came(0), came(1)]);
+    assert_eq!(rig.controller.counters().flows_ignored, 2);
+    let full =
+        "2 connections that nobody declared are open: more are not governed; raise limits.flows";
+    assert!(problems(&rig).contains(&full.into()));
+    rig.told(Input::Reported(rig.channel, &Report::Closed { connection: connection(1) }));
+    assert_eq!(problems(&rig), before);
 }

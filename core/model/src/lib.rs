@@ -24,7 +24,7 @@ mod topology;
 mod window;
 
 pub use congestion::{PortWatch, Severity, Thresholds};
-pub use directive::{Directive, Directives, LEAST_RATE};
+pub use directive::{Directive, Directives, LEAST_RATE, MOST_RATE};
 pub use gather::{Gathering, Hub, Order, Request, Sample, Way};
 pub use job::{Flow, Job, JobClass};
 pub use name::is_name;

@@ -121,10 +121,9 @@ impl DirectiveKind {
     /// What enforces it in a live network; `None`: nothing, only simulated worlds do.
     pub const fn live_actuator(self) -> Option<&'static str> {
         match self {
-            Self::Pace => Some("agents that pace, or meters at switches"),
+            Self::Pace | Self::PacePair => Some("agents that pace, or meters at switches"),
             Self::Prioritize => Some("agents that serve by priority"),
             Self::Window => Some("agents or switches that rewrite windows"),
-            Self::PacePair => Some("agents that pace"),
             Self::Space | Self::Grant | Self::Gather => None,
         }
     }

@@ -181,7 +181,8 @@ pub enum Command {
     Pace {
         /// The connection.
         connection: Connection,
-        /// Most frame bytes that it may send, in bit/s, at least [`LEAST_RATE`](model::LEAST_RATE); nothing lifts the limit.
+        /// Most frame bytes that it may send, in bit/s, [`LEAST_RATE`](model::LEAST_RATE) to
+        /// [`MOST_RATE`](model::MOST_RATE); nothing lifts the limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate_bps: Option<Rate>,
     },

@@ -25,6 +25,7 @@ use alloc::vec::Vec;
 
 use units::{Span, Time};
 
+use crate::Process;
 use crate::application::{Declaration, Outcome, Problem, RefusedDeclaration};
 
 /// Something is asked at least so often: a controller closes connections that are silent for longer.
@@ -494,9 +495,15 @@ fn most_octets(declaration: &Declaration) -> usize {
     let more = match declaration {
         Declaration::TaskHost { host, .. } => text(host),
         Declaration::Size { reduces, .. } => 64 * reduces.len(),
-        Declaration::FlowRequest { flow, .. } | Declaration::FlowComplete { flow, .. } => {
-            text(flow)
+        Declaration::FlowRequest { flow, processes, .. } => {
+            let ends = [&processes.source, &processes.destination].into_iter().flatten();
+            let processes = ends.map(|process| match process {
+                Process::Pid(_) => 64,
+                Process::Cgroup(path) => 64 + text(path),
+            });
+            text(flow) + processes.sum::<usize>()
         }
+        Declaration::FlowComplete { flow, .. } => text(flow),
         Declaration::Streams { samples, .. } => {
             samples.iter().map(|sample| 192 + text(&sample.flow)).sum()
         }

@@ -10,7 +10,7 @@ use watermaster_protocol::application::{
     Declaration, Outcome, Portion, Problem, RefusedDeclaration, StreamReport,
 };
 use watermaster_protocol::client::{Account, Action, Client, KEEP_ALIVE, Limits};
-use watermaster_protocol::{Connection, Processes};
+use watermaster_protocol::{Connection, Process, Processes};
 
 type Job = BTreeMap<String, Declaration>;
 
@@ -393,6 +393,22 @@ proptest! {
         }
         world.settle();
     }
+}
+
+/// The paths of control groups are the longest of what a flow may say.
+#[test]
+fn a_request_of_flows_with_long_paths_keeps_its_octets() {
+    let mut world = World::new(Limits { octets: 20_000, ..Limits::default() }, usize::MAX);
+    world.client.declare(start("a"));
+    let path = || Some(Process::Cgroup(format!("/{}", "p".repeat(1_000))));
+    for flow in 0..50 {
+        let mut said = request("a", flow, 1);
+        if let Declaration::FlowRequest { processes, .. } = &mut said {
+            *processes = Processes { source: path(), destination: path() };
+        }
+        world.client.declare(said);
+    }
+    world.settle();
 }
 
 #[test]

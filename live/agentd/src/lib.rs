@@ -34,7 +34,7 @@ use settings::Settings;
 
 /// Longest line of commands that is read.
 const LINE: usize = 64 << 20;
-/// A controller that says nothing for so long is taken for dead: it renews leases more often.
+/// A controller that says nothing for so long is taken for dead: it gives signs of life more often.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Why a connection ends where nothing is left to do.
 const GONE: &str = "something that is governed is gone";

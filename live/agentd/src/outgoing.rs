@@ -6,15 +6,13 @@ use std::time::Duration;
 use protocol::agent::Report;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::time::{Instant, sleep_until, timeout_at};
-use wire::lines;
+use wire::lines::{self, ALIVE};
 
 /// Beyond so many octets that wait, samples of connections are left out: they are taken again.
 const MANY: usize = 16 << 20;
 /// Beyond so many, the connection ends: nothing else is left out of a stream that goes on. Answers to all
 /// that a controller may have waiting for an agent (16 MiB) stay below it.
 const MOST: usize = 4 * MANY;
-/// Between signs of life.
-const ALIVE: Duration = Duration::from_secs(5);
 /// A controller that takes nothing for so long is taken for dead.
 const PATIENCE: Duration = Duration::from_secs(30);
 

@@ -176,6 +176,7 @@ fn counted(c: &Counters, measures: &Measures) -> Vec<(&'static str, &'static str
         ("stale", "Commands that agents called stale", c.stale),
         ("contradictions", "Declarations that measurement contradicted", c.contradictions),
         ("flows_vanished", "Flows whose connection was gone without a word", c.flows_vanished),
+        ("flows_ignored", "Undeclared connections beyond the limit of flows", c.flows_ignored),
         ("reroutes", "Changes of paths", c.reroutes),
         (
             "long_turns",

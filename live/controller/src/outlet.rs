@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use wire::lines::ALIVE;
 
 /// Most octets that may wait for a peer.
 const MOST: usize = 16 << 20;
@@ -56,23 +57,86 @@ impl Drain {
     /// # Errors
     /// A broken connection, or a peer that doesn't read.
     pub async fn run(mut self, mut to: impl AsyncWrite + Unpin) -> std::io::Result<()> {
-        let mut batch = Vec::new();
         while let Some(bytes) = self.receiver.recv().await {
-            batch.clear();
-            batch.extend_from_slice(&bytes);
-            while batch.len() < BATCH {
-                let Ok(bytes) = self.receiver.try_recv() else { break };
-                batch.extend_from_slice(&bytes);
-            }
-            let late = |_| std::io::Error::from(std::io::ErrorKind::TimedOut);
-            timeout(PATIENCE, async {
-                to.write_all(&batch).await?;
-                to.flush().await
-            })
-            .await
-            .map_err(late)??;
-            self.waiting.fetch_sub(batch.len(), Ordering::Relaxed);
+            self.send(bytes, &mut to).await?;
         }
         to.shutdown().await
+    }
+
+    /// The same to a peer that reads lines; an empty one goes out when nothing else has for a while.
+    ///
+    /// # Errors
+    /// A broken connection, or a peer that doesn't read.
+    pub async fn run_lines(mut self, mut to: impl AsyncWrite + Unpin) -> std::io::Result<()> {
+        loop {
+            match timeout(ALIVE, self.receiver.recv()).await {
+                Ok(Some(bytes)) => self.send(bytes, &mut to).await?,
+                Ok(None) => return to.shutdown().await,
+                Err(_) => write(b"\n", &mut to).await?,
+            }
+        }
+    }
+
+    /// Sends `first` and what waits behind it.
+    async fn send(
+        &mut self,
+        first: Vec<u8>,
+        to: &mut (impl AsyncWrite + Unpin),
+    ) -> std::io::Result<()> {
+        let mut batch = first;
+        while batch.len() < BATCH {
+            let Ok(bytes) = self.receiver.try_recv() else { break };
+            batch.extend_from_slice(&bytes);
+        }
+        write(&batch, to).await?;
+        self.waiting.fetch_sub(batch.len(), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+async fn write(bytes: &[u8], to: &mut (impl AsyncWrite + Unpin)) -> std::io::Result<()> {
+    let late = |_| std::io::Error::from(std::io::ErrorKind::TimedOut);
+    let sent = timeout(PATIENCE, async {
+        to.write_all(bytes).await?;
+        to.flush().await
+    });
+    sent.await.map_err(late)?
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt as _;
+    use tokio::time::Instant;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_reads_lines_hears_a_sign_of_life_and_no_other_does() {
+        for is_lines in [true, false] {
+            let (ours, mut theirs) = tokio::io::duplex(100);
+            let (outlet, drain) = outlet();
+            let run = async move {
+                if is_lines { drain.run_lines(ours).await } else { drain.run(ours).await }
+            };
+            let sending = tokio::spawn(run);
+            // It is measured from what was sent last, in the middle of a pause.
+            tokio::time::sleep(ALIVE / 2).await;
+            assert!(outlet.send(b"{}\n".to_vec()));
+            let mut read = [0; 3];
+            theirs.read_exact(&mut read).await.unwrap();
+            assert_eq!(&read, b"{}\n");
+            let began = Instant::now();
+            let next = timeout(ALIVE * 3, theirs.read_u8()).await;
+            if is_lines {
+                assert_eq!(next.expect("it is silent").unwrap(), b'\n');
+                assert!(began.elapsed().abs_diff(ALIVE) <= Duration::from_millis(2));
+                assert_eq!(theirs.read_u8().await.unwrap(), b'\n');
+            } else {
+                assert!(next.is_err(), "{next:?}");
+            }
+            assert_eq!(outlet.waiting.load(Ordering::Relaxed), 0);
+            drop(outlet);
+            sending.await.unwrap().unwrap();
+        }
     }
 }

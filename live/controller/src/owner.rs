@@ -27,7 +27,6 @@ use wire::lines;
 use crate::metrics::Measures;
 use crate::outlet::Outlet;
 use crate::recorder::Recorder;
-use crate::replay::change;
 use crate::settings::Settings;
 
 /// Events that may wait for the machine.
@@ -270,7 +269,7 @@ impl Owner {
             recorder.changed(now, &settings);
         }
         let mut out = std::mem::take(&mut self.out);
-        self.controller.reconfigure(now, change(settings, &mut self.policy));
+        self.controller.reconfigure(now, settings.change(&mut self.policy));
         self.controller.decide(&mut out);
         if let Some(recorder) = &mut self.recorder {
             recorder.decided(&out);

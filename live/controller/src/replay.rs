@@ -1,4 +1,4 @@
-//! Reads a recording for a replay.
+//! Reads a recording for a replay, and its configurations.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -63,29 +63,13 @@ impl Configure for Recorded {
     fn change(&mut self, recorded: &Configuration) -> Result<Change, String> {
         let settings = settings(recorded)?;
         let policy = self.policy.as_mut().ok_or("no controller has begun")?;
-        Ok(change(settings, policy))
+        Ok(settings.change(policy))
     }
 }
 
 fn settings(recorded: &Configuration) -> Result<Settings, String> {
     Settings::read(&recorded.file, &recorded.settings, Path::new(""))
         .map_err(|error| error.to_string())
-}
-
-/// What a configuration changes that was read again; `policy` is the one that decides.
-pub fn change(settings: Settings, policy: &mut (String, policy::Parameters)) -> Change {
-    let asked = (settings.control.policy_name, settings.parameters);
-    let fresh = if asked == *policy {
-        None
-    } else {
-        *policy = asked;
-        Some((policy.0.clone(), settings.control.policy))
-    };
-    Change {
-        policy: fresh,
-        limits: Some(settings.control.limits),
-        lease: Some(settings.control.lease),
-    }
 }
 
 /// The records of a recording, read part by part; the recorder may still write to the last one.

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use control::{Config, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
+use control::{Change, Config, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
 use document::fields::{Fields, Once, Value, between};
 use document::{Document, DocumentError, policies, topology};
 use model::{NodeKind, Topology};
@@ -95,6 +95,18 @@ pub struct Recorder {
 }
 
 impl Settings {
+    /// What this changes of a controller that runs; `policy` is the one that decides there.
+    pub fn change(self, policy: &mut (String, Parameters)) -> Change {
+        let asked = (self.control.policy_name, self.parameters);
+        let fresh = if asked == *policy {
+            None
+        } else {
+            *policy = asked;
+            Some((policy.0.clone(), self.control.policy))
+        };
+        Change { policy: fresh, limits: Some(self.control.limits), lease: Some(self.control.lease) }
+    }
+
     /// Reads the file at `path`.
     ///
     /// # Errors

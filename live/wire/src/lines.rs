@@ -1,8 +1,13 @@
 //! Lines of JSON, one value each. An empty line is a sign of life.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
+
+/// Who has said nothing for so long gives a sign of life.
+pub const ALIVE: Duration = Duration::from_secs(5);
 
 /// Why a line could not be read.
 #[derive(Debug, thiserror::Error)]

@@ -73,7 +73,7 @@ pub(crate) struct Flow {
     pub(crate) gauge: Gauge,
     /// When an agent reported it last.
     pub(crate) reported: Option<Time>,
-    /// The same, as [`Context::awake`].
+    /// The same, as [`Context::awake`]. Where nobody declared it, when anybody told of it, or of what comes back.
     pub(crate) heard: Option<Time>,
     /// The last sample that the application declared, and when, as [`Context::awake`].
     pub(crate) declared: Option<(Time, StreamSample)>,
@@ -132,6 +132,14 @@ impl Flow {
     /// Its connection was reported now.
     pub(crate) fn hear(&mut self, cx: &Context) {
         (self.reported, self.heard) = (Some(cx.now), Some(cx.awake));
+    }
+
+    /// Its first packet is told now.
+    pub(crate) fn told(&mut self, cx: &Context, by: Option<ChannelId>) {
+        self.told_by = by;
+        if self.owner.is_none() {
+            self.heard = Some(cx.awake);
+        }
     }
 
     /// It is declared again with a size; whether that is another. What was contradicted once can only grow.
@@ -218,6 +226,8 @@ pub(crate) struct Registry {
     pub(crate) processes: Processes,
     /// Flows that nobody declared.
     pub(crate) seen: usize,
+    /// When those were looked through, as [`Context::awake`].
+    swept: Time,
     /// Turns that have ended.
     turns: u64,
     /// The last in which something changed for an application.
@@ -403,6 +413,34 @@ impl Registry {
         }
         self.freed_flows.push(id);
         Some(flow)
+    }
+
+    /// A connection is reported: so is there what comes back over it, also where its sender has no agent.
+    pub(crate) fn hear_back(&mut self, cx: &Context, connection: &Connection) {
+        if self.seen == 0 {
+            return;
+        }
+        let Connection { source, destination } = *connection;
+        let back = Connection { source: destination, destination: source };
+        let flows = self.by_selector.get(&back.into()).map_or(&[][..], Sharing::flows);
+        for id in flows {
+            if let Some(flow) = self.flows.get_mut(id.index()).and_then(Option::as_mut)
+                && flow.owner.is_none()
+            {
+                flow.heard = Some(cx.awake);
+            }
+        }
+    }
+
+    /// The flows that nobody declared or has told of for a grace; looked for no more often than samples come.
+    pub(crate) fn silent(&mut self, cx: &Context) -> Vec<FlowId> {
+        if self.seen == 0 || cx.awake.since(self.swept) < cx.sample {
+            return Vec::new();
+        }
+        self.swept = cx.awake;
+        let is_silent = |flow: &Flow| flow.heard.is_some_and(|at| cx.awake.since(at) > cx.grace);
+        let seen = self.flows().filter(|(_, flow)| flow.owner.is_none() && is_silent(flow));
+        seen.map(|(id, _)| id).collect()
     }
 
     /// The policy has decided: numbers that were freed before may come again. Until then a flow that ends

@@ -7,8 +7,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use model::{
-    Cap, Declared, Directive, FlowId, JobId, LEAST_RATE, LinkId, Measured, NodeId, PortWatch,
-    StreamSample,
+    Cap, Declared, Directive, FlowId, JobId, LEAST_RATE, LinkId, MOST_RATE, Measured, NodeId,
+    PortWatch, StreamSample,
 };
 use protocol::agent::Command;
 use protocol::application::Declaration;
@@ -364,7 +364,12 @@ impl Controller {
         if joined.is_some_and(|declared| self.has_one_meter(declared)) {
             grant.rate = self.desired.grant(connection, (&[], 1), ends).rate;
         }
-        grant.rate = grant.rate.map(|rate| rate.max(LEAST_RATE));
+        // Switches meter more than hosts can be told.
+        let most = match self.context.enforcement {
+            Enforcement::Pacing => MOST_RATE,
+            Enforcement::Meters => Rate::MAX,
+        };
+        grant.rate = grant.rate.map(|rate| rate.clamp(LEAST_RATE, most));
         grant
     }
 

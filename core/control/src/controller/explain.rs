@@ -216,16 +216,21 @@ impl Answers<'_> {
             problems
                 .push(format!("policy {policy} says what nothing outside a simulation enforces"));
         }
+        if self.registry.seen >= self.context.limits.flows {
+            let most = self.context.limits.flows;
+            problems.push(format!(
+                "{most} connections that nobody declared are open: more are not governed; raise limits.flows"
+            ));
+        }
         for switch in self.switch_statuses() {
             let node = self.view.named(&switch.name);
-            let has_agent = node.is_some_and(|node| self.agents.acting_for(node).is_some());
             let known = node.and_then(|node| self.switches.get(node));
             if known.is_some_and(|known| known.obeys_another) {
                 problems.push(format!(
                     "switch {} obeys a controller of a later epoch than {}: stop one of the two",
                     switch.name, self.context.epoch
                 ));
-            } else if !switch.connected && !has_agent {
+            } else if switch.is_missing() {
                 problems.push(format!("switch {} is not connected", switch.name));
             }
         }
@@ -648,8 +653,7 @@ impl Answers<'_> {
         let mut why = match limit {
             _ if pathless => String::from("no path leads from its source to its destination"),
             None => {
-                let carrier = self.registry.carriers(&flow.selector).next();
-                let share = carrier.and_then(|carrier| self.grant(&carrier).rate);
+                let share = self.intended(id, flow);
                 let share = share.map(|rate| format!("{rate}, its share of its two hosts' rate"));
                 let windows = self.windows(id, flow).map(|(what, _)| what);
                 let all: Vec<String> = share.into_iter().chain(windows).collect();

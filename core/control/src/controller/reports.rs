@@ -176,6 +176,10 @@ impl Controller {
     /// The first packet of a connection. Connections that nobody declared matter to policies that
     /// watch the network only.
     pub(super) fn opened(&mut self, connection: Connection, told_by: Option<ChannelId>) {
+        // Its ports are used again, and nobody saw the end of what had them.
+        for id in self.outlived(&connection, told_by) {
+            self.forget_flow(id);
+        }
         // One that was sampled before goes on, and somebody has begun to watch: samples tell what it had delivered.
         let ends = self.view.ends(&connection);
         let is_new = ends.is_none_or(|ends| !self.desired.is_reported(ends, &connection));
@@ -188,24 +192,41 @@ impl Controller {
                     // All that it delivers is the flow's.
                     flow.base = flow.base.or(Some(Bytes::ZERO));
                 }
-                flow.told_by = told_by;
+                flow.told(&self.context, told_by);
             }
             self.tell_opened(id);
-            return;
-        }
-        if self.decider.watch().is_none() || self.registry.seen >= self.context.limits.flows {
             return;
         }
         let Some(ends) = ends.filter(|(src, dst)| src != dst) else {
             return;
         };
+        if self.decider.watch().is_none() {
+            return;
+        }
+        if self.registry.seen >= self.context.limits.flows {
+            self.counters.flows_ignored += 1;
+            return;
+        }
         let mut flow = Flow::new(None, connection.into(), ends, None, self.context.now);
-        (flow.base, flow.told_by) = (Some(Bytes::ZERO), told_by);
+        flow.base = Some(Bytes::ZERO);
+        flow.told(&self.context, told_by);
         if let Some(id) = self.registry.add_flow(flow) {
             self.desired.begin(self.context.now, id);
             self.tell_opened(id);
             self.count(id);
         }
+    }
+
+    /// What nobody declared of a connection that opens now, and so is over. An agent that begins to watch tells of
+    /// what goes on, too; and a SYN that is sent again, or seen by two switches, begins nothing new.
+    fn outlived(&self, connection: &Connection, told_by: Option<ChannelId>) -> Vec<FlowId> {
+        let (awake, patience) = (self.context.awake, self.context.patience());
+        let is_over = |flow: &Flow| {
+            let is_silent = flow.heard.is_some_and(|at| awake.since(at) > patience);
+            flow.owner.is_none() && flow.told_by == told_by && is_silent
+        };
+        let flows = self.registry.sharing(&(*connection).into()).iter().copied();
+        flows.filter(|id| self.registry.flow(*id).is_some_and(is_over)).collect()
     }
 
     fn tell_opened(&mut self, id: FlowId) {
@@ -271,6 +292,7 @@ impl Controller {
             }
             let ends = self.view.ends(&report.connection);
             self.note_holders(report);
+            self.registry.hear_back(&self.context, &report.connection);
             // What began since the sample before has delivered nothing before; of others nobody knows.
             let is_new = self.agents.sampled_before(channel, sampled);
             let before = if is_new { Bytes::ZERO } else { report.delivered_bytes };
@@ -302,6 +324,7 @@ impl Controller {
         self.tell_flows(sampled, &flows);
         self.tell_pairs(sampled, &pairs);
         self.end_vanished(channel);
+        self.forget_silent();
         refused.map_or(Ok(()), Err)
     }
 
@@ -325,6 +348,27 @@ impl Controller {
             if let Some(job) = self.registry.flow(id).and_then(Flow::job) {
                 self.tell(Declared::FlowComplete { job, flow: id });
             }
+            self.forget_flow(id);
+        }
+    }
+
+    /// Forgets the connections that nobody declared and that no agent of an end has reported for a grace: nobody
+    /// saw their last packet.
+    fn forget_silent(&mut self) {
+        for id in self.registry.silent(&self.context) {
+            let ends = self.registry.flow(id).map(|flow| <[NodeId; 2]>::from(flow.ends));
+            let would_hear = |node| self.agents.would_report(&self.context, node);
+            if ends.is_some_and(|ends| ends.into_iter().any(would_hear)) {
+                self.counters.flows_vanished += 1;
+                self.forget_flow(id);
+            }
+        }
+    }
+
+    /// Forgets all connections that nobody declared: nobody would tell their end.
+    pub(super) fn forget_seen(&mut self) {
+        let seen = self.registry.flows().filter(|(_, flow)| flow.owner.is_none());
+        for id in seen.map(|(id, _)| id).collect::<Vec<_>>() {
             self.forget_flow(id);
         }
     }

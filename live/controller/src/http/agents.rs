@@ -88,7 +88,7 @@ async fn converse(upgraded: Upgraded, agent: &str, hub: &Hub) -> Result<(), Stri
     };
     let ended = tokio::select! {
         ended = receive => ended,
-        sent = drain.run(writer) => sent.map_err(|error| error.to_string()),
+        sent = drain.run_lines(writer) => sent.map_err(|error| error.to_string()),
     };
     // There may be no machine any more to tell.
     let _ = hub.tell(Event::AgentGone(channel)).await;
