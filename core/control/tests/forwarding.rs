@@ -163,6 +163,26 @@ fn a_switch_comes_back() {
     assert!(rig.controller.at(rig.now).status().problems.is_empty());
 }
 
+/// Somebody else deletes the entries of a switch, whose connection stands.
+#[test]
+fn a_declared_link_that_goes_silent_is_told() {
+    let shape = Shape::racks(2);
+    let config = || shape.config("tcp", tcp(), true);
+    let mut rig = up(&shape, true);
+    rig.pass(SECOND * 20);
+    let problems = |rig: &Rig| rig.controller.at(rig.now).status().problems;
+    assert!(problems(&rig).is_empty());
+    let empty = Rig::new(&shape, config(), 9).switch(0).clone();
+    let whole = rig.switch(0).clone();
+    rig.swap_switch(0, empty);
+    rig.pass(SECOND * 20);
+    let told = problems(&rig);
+    assert!(told.iter().any(|what| what.contains("no probe has crossed it for ")), "{told:?}");
+    rig.swap_switch(0, whole);
+    rig.pass(SECOND * 20);
+    assert!(problems(&rig).is_empty());
+}
+
 /// A host can forge a probe: what is declared stays.
 #[test]
 fn forged_probes_change_nothing_that_is_declared() {

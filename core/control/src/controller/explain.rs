@@ -19,7 +19,6 @@ use crate::applications::registry::{Flow, Job};
 use crate::config::Enforcement;
 use crate::desired::Intention;
 use crate::fabric::discovery::PROBES;
-use crate::fabric::switches::Switch;
 use crate::failures::Failures;
 use crate::status::{
     AgentStatus, ApplicationFlows, ApplicationStatus, Bottleneck, FlowExplanation, FlowStatus,
@@ -176,12 +175,15 @@ impl Answers<'_> {
     }
 
     /// Whether probes must have crossed a link by now.
-    fn should_be_seen(&self, link: LinkId) -> bool {
+    fn is_silent(&self, link: LinkId) -> bool {
         let patience = self.context.probe_pause() * PROBES;
+        let long = |since| self.now.since(since) > patience;
+        if self.view.links[link.index()].seen.is_some_and(|seen| !long(seen)) {
+            return false;
+        }
         let link = self.view.network.topology().link(link);
         let ends = [link.from, link.to].map(|node| self.switches.get(node));
-        let long = |switch: &Switch| switch.ready && self.now.since(switch.ready_since) > patience;
-        ends.iter().all(|end| end.is_some_and(long))
+        ends.iter().all(|end| end.is_some_and(|switch| switch.ready && long(switch.ready_since)))
     }
 
     /// What flows add up to on the links that matter.
@@ -243,9 +245,13 @@ impl Answers<'_> {
         }
         for (number, link) in (0u32..).zip(&self.view.links) {
             let id = LinkId(number);
-            if link.declared && link.seen.is_none() && self.should_be_seen(id) {
-                let name = self.view.link_name(id);
-                problems.push(format!("link {name} is declared, but no probe has crossed it"));
+            if link.declared && self.is_silent(id) {
+                let since = link.seen.map(|seen| format!(" for {}", self.now.since(seen)));
+                problems.push(format!(
+                    "link {} is declared, but no probe has crossed it{}; see the switches' entries and cables",
+                    self.view.link_name(id),
+                    since.unwrap_or_default()
+                ));
             }
             if !self.view.network.is_up(id) && (link.declared || !link.lost) {
                 problems.push(format!("link {} is down", self.view.link_name(id)));
