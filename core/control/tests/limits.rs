@@ -6,6 +6,7 @@ mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, address, connection, entries, even};
 use protocol::agent::{ConnectionReport, Host, Report};
+use protocol::application::{Declaration, Portion};
 use units::{Bytes, Span, Time};
 use watermaster_control::{Change, ChannelId, Config, Input};
 
@@ -164,6 +165,19 @@ fn an_agent_hears_nothing_before_its_hello() {
 }
 
 #[test]
+fn a_size_that_is_said_again_counts_once() {
+    let mut rig = rig(|config| config.limits.tasks = 2);
+    rig.start("a", "j");
+    let reduces = [3, 4].map(|task| Portion { task, bytes: Bytes::new(9) }).to_vec();
+    let size = |map| Declaration::Size { job: "j".into(), map, reduces: reduces.clone() };
+    for _ in 0..3 {
+        rig.declare("a", size(0)).unwrap();
+    }
+    let refusal = rig.declare("a", size(1)).unwrap_err();
+    assert!(refusal.busy && refusal.reason.contains("more than 2 portions"), "{refusal:?}");
+}
+
+#[test]
 fn an_agent_says_hello_once() {
     let mut rig = rig(|_| {});
     let peer = rig.agent("h0", &[0]);
@@ -185,7 +199,8 @@ fn the_epoch_of_a_hello_is_heard() {
     let peer = rig.peer();
     rig.input(Input::AgentConnected { channel: peer, identity: "h0" }).unwrap();
     let hosts = vec![Host { name: "h0".into(), addresses: vec![address(0)] }];
-    let hello = Report::Hello { hosts, capabilities: vec![], epoch: 9 };
+    // The next one is later already.
+    let hello = Report::Hello { hosts, capabilities: vec![], epoch: 2 };
     rig.controller.observe(rig.now, Input::Reported(peer, &hello)).unwrap();
-    assert_eq!(rig.controller.outranked(), Some(("h0", 9)));
+    assert_eq!(rig.controller.outranked(), Some(("h0", 2)));
 }

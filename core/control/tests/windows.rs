@@ -617,6 +617,29 @@ fn a_connection_that_joins_has_its_flows_window() {
 }
 
 #[test]
+fn a_flow_of_two_connections_closes_with_the_last() {
+    let mut rig = Rig::with_a_flow();
+    let declaration = Declaration::FlowRequest {
+        job: "sort".into(),
+        flow: "2".into(),
+        connection: connection(0),
+        processes: Processes::default(),
+        bytes: None,
+    };
+    rig.told(Input::Declared { application: "app", declaration: &declaration });
+    for port in [7, 8] {
+        let opened = Report::Opened { connection: connection(port) };
+        rig.told(Input::Reported(rig.channel, &opened));
+    }
+    for (port, ends) in [(7, false), (8, true)] {
+        let closed = Report::Closed { connection: connection(port) };
+        rig.told(Input::Reported(rig.channel, &closed));
+        let closed = Measured::Closed { flow: FlowId(1) }.into();
+        assert_eq!(rig.policy.0.lock().unwrap().0.contains(&closed), ends, "{port}");
+    }
+}
+
+#[test]
 fn a_window_that_fails_is_shown_as_that_until_it_stands() {
     let mut rig = Rig::with_a_flow();
     let problem = "agent left: a window at s0 eth0 is not enforced: no room";
