@@ -26,7 +26,9 @@ slow="topology.access.capacity=3 Mbit/s"
 
 for engine in "$@"; do
     begin=$(date +%s)
-    # What up tells while daemons start, and `try`, which fails where something is wrong.
+    # What up tells while daemons start, and `try`, which fails where something is wrong. What is `short` stands for the
+    # application of the engine's scenario.
+    short=
     # shellcheck source=/dev/null
     . "checks/engines/$engine.sh"
     echo "engines: $engine"
@@ -48,5 +50,17 @@ for engine in "$@"; do
     ! grep -q fetching "$work/up" || fail "what was fetched was fetched again"
     "$WATERMASTER" lab down "$name"
     gone
+    if [ -n "$short" ]; then
+        echo "engines: the scenario of $engine, shortened"
+        "$WATERMASTER" run "scenarios/engines/$engine.toml" --policy app-aware --set "$slow" \
+            --set "engine.application.trucking.run=$short" --json >"$work/run.json"
+        python3 -c '
+import json, sys
+with open(sys.argv[1]) as run:
+    [result] = json.load(run)["results"]
+wanted = "throughput_tps", "latency_p99_s", "processors_s", "link_utilization_max_ratio"
+sys.exit(not all(result["metrics"].get(metric, 0) > 0 for metric in wanted))' "$work/run.json" ||
+            fail "the scenario has measured nothing: $(cat "$work/run.json")"
+    fi
     echo "engines: $engine: $(($(date +%s) - begin)) s"
 done

@@ -276,15 +276,21 @@ fn a_connection_whose_opening_was_missed_is_left_alone() {
     assert_eq!((counters.rewritten, flow().unwrap().scale), (0, None), "{counters:?}");
 }
 
+/// A port by which nothing goes but what a test passes.
+fn quiet(options: PortOptions) -> (Switch, PortNumber) {
+    let mut switch = Switch::new().unwrap();
+    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    (switch, number)
+}
+
 /// Buffers may be larger than what is counted; packets beyond that find no room.
 #[test]
 fn a_queue_counts_4095_packets_at_most() {
     if !root() {
         return;
     }
-    let mut switch = Switch::new().unwrap();
-    let options = PortOptions { attachment: Attachment::Best, ..PortOptions::default() };
-    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    let (mut switch, number) =
+        quiet(PortOptions { attachment: Attachment::Best, ..PortOptions::default() });
     let port = switch.port(number).unwrap();
     let buffer = Buffer::Unlimited;
     // None leaves within the test, however slow the machine is: 40 octets take some five minutes.
@@ -320,9 +326,8 @@ fn who_asks_anew_is_told_of_what_is_open() {
     if !root() {
         return;
     }
-    let mut switch = Switch::new().unwrap();
-    let options = PortOptions { attachment: Attachment::Best, ..PortOptions::default() };
-    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    let (mut switch, number) =
+        quiet(PortOptions { attachment: Attachment::Best, ..PortOptions::default() });
     let port = switch.port(number).unwrap();
     let opening = packet(true, false, |header| syn(header, 1460, None));
     let data = carrying(b"data", true, false, |header| header.ack = true);
@@ -351,9 +356,8 @@ fn a_direction_opens_by_its_own_syn_or_payload() {
     if !root() {
         return;
     }
-    let mut switch = Switch::new().unwrap();
-    let options = PortOptions { attachment: Attachment::Best, ..PortOptions::default() };
-    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    let (mut switch, number) =
+        quiet(PortOptions { attachment: Attachment::Best, ..PortOptions::default() });
     let port = switch.port(number).unwrap();
     port.punt(true).unwrap();
     let opening = |from_sender| packet(from_sender, false, |header| syn(header, 1460, None));
@@ -425,9 +429,7 @@ fn marks_come_above_the_threshold_however_packets_are_cut() {
     if !root() {
         return;
     }
-    let mut switch = Switch::new().unwrap();
-    let options = PortOptions::default();
-    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    let (mut switch, number) = quiet(PortOptions::default());
     let port = switch.port(number).unwrap();
     // A packet takes half a minute: none leaves.
     let mark = Some(3);
@@ -449,9 +451,7 @@ fn a_connection_that_opens_has_carried_nothing() {
     if !root() {
         return;
     }
-    let mut switch = Switch::new().unwrap();
-    let options = PortOptions::default();
-    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    let (mut switch, number) = quiet(PortOptions::default());
     let port = switch.port(number).unwrap();
     let opens = packet(true, false, |header| syn(header, 1460, None));
     // The second has the numbers of the first.
@@ -470,9 +470,7 @@ fn what_a_lease_held_is_swept_out_when_it_has_ended() {
     if !root() {
         return;
     }
-    let mut switch = Switch::new().unwrap();
-    let options = PortOptions { connections: 2_000, ..PortOptions::default() };
-    let number = switch.attach(Namespace::private().unwrap(), "lo", &options).unwrap();
+    let (mut switch, number) = quiet(PortOptions { connections: 2_000, ..PortOptions::default() });
     let window = Some(Cap { bytes: FULL * 4, floor_segments: 2 });
     let connection = |source| {
         let source = SocketAddr::from(([10, 0, 0, 1], source));

@@ -22,6 +22,8 @@ use crate::{Engine, Error, Lab, hadoop, place};
 const READY: &str = "is ready";
 /// Below an engine's folder: a folder for each run.
 const RUNS: &str = "runs";
+/// The same: a file that is there once what the runs need is prepared.
+const PREPARED: &str = "prepared";
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long processes of an application may stay after its end.
@@ -148,9 +150,9 @@ impl Lab {
             let what = "the lab runs none; start it with watermaster lab up FILE --engine NAME";
             return Err(Error::Engine(what.into()));
         };
-        let runs = place::folder(&self.journal.name).join(RUNS);
+        let engine = place::folder(&self.journal.name);
+        let (runs, prepared) = (engine.join(RUNS), engine.join(PREPARED));
         let state = |error: std::io::Error| Error::State(format!("{}: {error}", runs.display()));
-        let is_first = !runs.exists();
         fs::create_dir_all(&runs).map_err(state)?;
         let number = u32::try_from(fs::read_dir(&runs).map_err(state)?.count()).unwrap_or(u32::MAX);
         let folder = runs.join(number.to_string());
@@ -163,8 +165,9 @@ impl Lab {
             number,
             seed: session.seed,
         };
-        if is_first {
+        if !prepared.exists() {
             run.prepare(session.prepare, beside, tell)?;
+            fs::write(&prepared, "").map_err(state)?;
         }
         run.drive(session, beside, tell)
     }
@@ -287,11 +290,8 @@ impl Run<'_> {
 
     /// Whether it could begin at its time.
     fn is_ready(&self, own: &mut Running<'_>) -> Result<bool, Error> {
-        let says_so = || {
-            let text = fs::read_to_string(&own.log).unwrap_or_default();
-            text.lines().any(|line| line.trim_end().ends_with(READY))
-        };
-        let says_so = says_so();
+        let text = fs::read_to_string(&own.log).unwrap_or_default();
+        let says_so = text.lines().any(|line| line.trim_end().ends_with(READY));
         let Stage::Runs { child, is_ready } = &mut own.stage else { return Ok(true) };
         *is_ready = *is_ready || says_so;
         let (is_ready, ended) = (*is_ready, child.try_wait().ok().flatten());
@@ -334,13 +334,13 @@ impl Run<'_> {
                 match &own.application.results {
                     None if ended.is_some() => {
                         own.results = self.printed(own)?;
-                        tell(&format!("{name} has ended"));
+                        tell(&format!("{name} has ended: {}", json(&own.results)));
                         own.stage = Stage::Done;
                     }
                     Some(Results { file, line, stop }) => {
                         if let Some(results) = line_of(&self.folder.join(file), *line) {
                             own.results = results.map_err(|error| own.fault(error))?;
-                            tell(&format!("{name} has its results and is stopped"));
+                            tell(&format!("{name} is stopped: {}", json(&own.results)));
                             let log = self.folder.join(format!("{name}-stop.out"));
                             let child = self.spawn(stop, &log, &own.gate)?;
                             own.log = log;
@@ -414,6 +414,11 @@ impl Run<'_> {
     }
 }
 
+/// As it was said.
+fn json(results: &Map<String, Value>) -> String {
+    serde_json::to_string(results).unwrap_or_default()
+}
+
 fn passed(since: Instant) -> Span {
     Span::from_nanos(u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
@@ -477,7 +482,7 @@ mod tests {
             return;
         }
         let lab = lab("apps");
-        let prepare = ["echo 1 >> ../../prepared".to_owned()];
+        let prepare = ["echo 1 >> ../../times".to_owned()];
         let gated = "echo It is ready; until [ -e $GATE ]; do sleep 0.05; done; \
                      echo '{\"seed\": '$SEED'}'; echo end";
         let mut served = application(
@@ -496,7 +501,7 @@ mod tests {
             assert_eq!(ran.links.len(), 4);
             assert!(place::folder(lab.name()).join(RUNS).join(number).join("other").exists());
         }
-        let prepared = fs::read_to_string(place::folder(lab.name()).join("prepared"));
+        let prepared = fs::read_to_string(place::folder(lab.name()).join("times"));
         assert_eq!(prepared.unwrap(), "1\n");
     }
 

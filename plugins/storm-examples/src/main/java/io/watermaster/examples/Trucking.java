@@ -1,18 +1,10 @@
 package io.watermaster.examples;
 
-import java.util.ArrayList;
-import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
-import org.apache.storm.Config;
-import org.apache.storm.StormSubmitter;
-import org.apache.storm.generated.Nimbus;
 import org.apache.storm.generated.StormTopology;
-import org.apache.storm.generated.SupervisorSummary;
 import org.apache.storm.topology.TopologyBuilder;
-import org.apache.storm.utils.NimbusClient;
-import org.apache.storm.utils.Utils;
 
 /**
  * Trucking IoT of "On SDN-Enabled Online and Dynamic Bandwidth Allocation for Stream Analytics", section VI-A:
@@ -28,10 +20,6 @@ public final class Trucking {
     private static final String CONGESTION = "congestion";
     private static final String COMBINER = "combiner";
     private static final String SINK = "sink";
-    private static final String PIN = "watermaster.pin";
-    /** As good as no bound on what waits for a connection, octets; and the memory that it waits in. */
-    private static final int UNBOUNDED = Integer.MAX_VALUE;
-    private static final String MEMORY = "-Xmx2g";
 
     private Trucking() {}
 
@@ -42,41 +30,22 @@ public final class Trucking {
      * @throws Exception what Storm throws where it can't be submitted
      */
     public static void main(String[] arguments) throws Exception {
-        Map<String, Object> cluster = Utils.readStormConfig();
-        try {
+        Workers.submit("trucking", (hosts, ports) -> {
             Settings settings = Settings.read(arguments);
-            List<String> hosts = new ArrayList<>();
-            NimbusClient.withConfiguredClient(nimbus -> hosts.addAll(hosts(nimbus)), cluster);
-            Map<String, List<String>> places = places(hosts, (List<?>) cluster.get("supervisor.slots.ports"));
-            Config configuration = configuration(places);
-            StormSubmitter.submitTopology(
-                    settings.name(), configuration, topology(settings, places.get(COMBINER).size()));
-            System.out.println(settings.name() + ": results are appended to " + settings.results());
-        } catch (IllegalArgumentException wrong) {
-            System.err.println("trucking: " + wrong.getMessage());
-            System.exit(2);
-        }
+            Map<String, List<String>> places = places(hosts, ports);
+            return new Workers.Plan(settings.name(), topology(settings, places.get(COMBINER).size()), places);
+        }, name -> System.out.println(name + ": results are appended to " + Settings.read(arguments).results()));
     }
 
-    private static List<String> hosts(Nimbus.Iface nimbus) throws Exception {
-        return nimbus.getClusterInfo().get_supervisors().stream().map(SupervisorSummary::get_host).toList();
-    }
-
-    /** Where each component goes, by {@code watermaster.pin}. */
+    /** Where each component goes. */
     static Map<String, List<String>> places(List<String> hosts, List<?> ports) {
-        // h10 comes after h9.
-        List<String> all = hosts.stream().distinct()
-                .sorted(Comparator.comparing(String::length).thenComparing(Comparator.naturalOrder())).toList();
-        if (all.size() < 3 || ports.size() < 2) {
-            throw new IllegalArgumentException("there are " + all.size() + " hosts of " + ports.size() + " workers;"
-                    + " start three supervisors or more, with two slots each");
-        }
-        Object port = ports.get(0);
+        Workers workers = Workers.of(hosts, ports, 3);
+        int last = workers.hosts().size() - 1;
         Map<String, List<String>> places = new TreeMap<>();
-        places.put(TRUCK, List.of(all.get(0) + ":" + port));
-        places.put(CONGESTION, List.of(all.get(0) + ":" + ports.get(1)));
-        places.put(COMBINER, all.subList(1, all.size() - 1).stream().map(host -> host + ":" + port).toList());
-        places.put(SINK, List.of(all.get(all.size() - 1) + ":" + port));
+        places.put(TRUCK, List.of(workers.at(0, 0)));
+        places.put(CONGESTION, List.of(workers.at(0, 1)));
+        places.put(COMBINER, workers.between(1, last));
+        places.put(SINK, List.of(workers.at(last, 0)));
         return places;
     }
 
@@ -88,18 +57,5 @@ public final class Trucking {
                 .shuffleGrouping(TRUCK).shuffleGrouping(CONGESTION);
         builder.setBolt(SINK, new Sink(settings.results(), settings.every())).globalGrouping(COMBINER);
         return builder.createTopology();
-    }
-
-    static Config configuration(Map<String, List<String>> places) {
-        Config configuration = new Config();
-        configuration.put(PIN, places);
-        configuration.setNumWorkers(places.values().stream().mapToInt(List::size).sum());
-        configuration.setNumAckers(0);
-        // Each combiner gets as much of one stream as of the other.
-        configuration.put(Config.TOPOLOGY_DISABLE_LOADAWARE_MESSAGING, true);
-        configuration.put(Config.STORM_MESSAGING_NETTY_BUFFER_LOW_WATERMARK, UNBOUNDED);
-        configuration.put(Config.STORM_MESSAGING_NETTY_BUFFER_HIGH_WATERMARK, UNBOUNDED);
-        configuration.put(Config.TOPOLOGY_WORKER_CHILDOPTS, MEMORY);
-        return configuration;
     }
 }

@@ -18,7 +18,7 @@ class TruckingTest {
                 Map.of("truck", List.of("h1:6700"), "congestion", List.of("h1:6701"), "combiner",
                         List.of("h2:6700", "h9:6700"), "sink", List.of("h10:6700")),
                 places);
-        assertEquals(5L, Trucking.configuration(places).get(Config.TOPOLOGY_WORKERS) instanceof Number number
+        assertEquals(5L, Workers.configuration(places).get(Config.TOPOLOGY_WORKERS) instanceof Number number
                 ? number.longValue() : 0, "a worker a task");
     }
 
@@ -27,7 +27,7 @@ class TruckingTest {
         for (List<String> hosts : List.of(List.<String>of(), List.of("h1", "h2"), List.of("h1", "h1", "h2"))) {
             Exception wrong = assertThrows(
                     IllegalArgumentException.class, () -> Trucking.places(hosts, List.of(6700, 6701)));
-            assertTrue(wrong.getMessage().contains("start three supervisors or more"), wrong.getMessage());
+            assertTrue(wrong.getMessage().contains("start 3 supervisors or more"), wrong.getMessage());
         }
         assertThrows(IllegalArgumentException.class, () -> Trucking.places(List.of("a", "b", "c"), List.of(6700)));
     }
