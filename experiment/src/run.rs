@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use document::DocumentError;
 use engine::random::Stream;
 use engine::{Monitor, Outcome, Plan, Progress};
-use lab::Speakers;
+use lab::{Session, Speakers};
 use model::{LinkId, Network};
 use packet::{Capture, Protocol, Setup, Transport};
 use policy::{Messages, Policy, PolicyError};
@@ -19,8 +19,8 @@ use units::Span;
 
 use crate::metrics::Metrics;
 use crate::result::{Origin, Run, RunResult};
-use crate::scenario::{PolicySpec, Scenario, Simulated, Traffic, World};
-use crate::stage::Stage;
+use crate::scenario::{EngineSettings, PolicySpec, Scenario, Simulated, Traffic, World};
+use crate::stage::{Set, Stage, Wanted, told};
 
 /// Sampling period of achieved rates.
 const LOOK: Span = Span::from_millis(20);
@@ -160,7 +160,7 @@ impl Task<'_> {
         if let (World::Lab, Some(engine), Some(governance)) =
             (scenario.world, &scenario.engine, &scenario.lab.daemons)
         {
-            let ran = stage.run(self, engine, governance);
+            let ran = self.on_engine(stage, engine, governance);
             let (outcome, counters) =
                 ran.map_err(|source| Failure::Lab { policy: policy.clone(), source })?;
             return Ok(Run { policy, outcome, counters });
@@ -173,6 +173,44 @@ impl Task<'_> {
         let applications = self.prepared.traffic.applications().map(str::to_owned).collect();
         let outcome = Outcome { applications, ..outcome };
         Ok(Run { policy, outcome, counters: Metrics::new() })
+    }
+
+    /// The applications of `engine`, on the engine that stands or that is started.
+    fn on_engine(
+        &self,
+        stage: &mut Stage,
+        engine: &EngineSettings,
+        governance: &lab::Governance,
+    ) -> Result<(Outcome, Metrics), lab::Error> {
+        let prepared = self.prepared;
+        let tell = |words: &str| (prepared.tell)(&format!("{}: {words}", self.policy.label));
+        let transport = in_kernel(&self.policy.transport)?;
+        let scenario = &prepared.scenario;
+        let (topology, settings) = (&scenario.topology, &scenario.lab);
+        let wanted = Wanted { topology, transport: &transport, settings, engine };
+        let stands = stage.take(&wanted);
+        let is_new = stands.is_none() && prepared.standing.is_none();
+        let mut set = match stands {
+            Some(set) => set,
+            None => Set::new(self.lab()?, &wanted)?,
+        };
+        let mut daemons = self.govern(&mut set.lab, governance)?;
+        if is_new {
+            set.lab.run_engine(engine.kind, &engine.kind.parts(&tell)?, &tell)?;
+        }
+        let applications: Vec<_> = engine.applications.iter().map(|(own, _)| own.clone()).collect();
+        let session = Session {
+            prepare: &engine.prepare,
+            applications: &applications,
+            until: engine.until,
+            seed: scenario.seed,
+        };
+        let ran = set.lab.run_applications(&session, &mut || daemons.check(), &tell)?;
+        if prepared.standing.is_none() {
+            daemons.stop()?;
+        }
+        stage.keep(set);
+        Ok(told(engine, ran))
     }
 
     fn packet(&self, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
@@ -354,7 +392,7 @@ impl Task<'_> {
     }
 
     /// The lab to run in: the existing one, or a new one for this run.
-    pub(crate) fn lab(&self) -> Result<lab::Lab, lab::Error> {
+    fn lab(&self) -> Result<lab::Lab, lab::Error> {
         let scenario = &self.prepared.scenario;
         if let Some(name) = &self.prepared.standing {
             return lab::Lab::attach(name, &scenario.topology);

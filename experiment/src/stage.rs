@@ -2,12 +2,11 @@
 //! follow on the same network.
 
 use engine::{JobRecord, Outcome};
-use lab::{Governance, Lab, Ran, Session};
+use lab::{Lab, Ran};
 use model::{JobId, Topology};
 use units::{Bytes, Span, Time};
 
 use crate::metrics::Metrics;
-use crate::run::{Task, in_kernel};
 use crate::scenario::{EngineSettings, LabSettings};
 
 /// The completion time of a job among what an application says, seconds.
@@ -23,8 +22,8 @@ pub struct Stage {
 
 /// A lab with its engine.
 #[derive(Debug)]
-struct Set {
-    lab: Lab,
+pub(crate) struct Set {
+    pub(crate) lab: Lab,
     /// While it lives, connections of the lab speak their transport.
     _dctcp: Option<lab::Dctcp>,
     topology: Topology,
@@ -34,56 +33,49 @@ struct Set {
 }
 
 impl Stage {
-    /// Runs the applications of `engine` under the policy of `task`. The jobs of the outcome are those that
-    /// applications tell a completion time of; all else that they say in numbers comes beside it.
-    pub(crate) fn run(
-        &mut self,
-        task: &Task<'_>,
-        engine: &EngineSettings,
-        governance: &Governance,
-    ) -> Result<(Outcome, Metrics), lab::Error> {
-        let prepared = task.prepared;
-        let tell = |words: &str| (prepared.tell)(&format!("{}: {words}", task.policy.label));
-        let transport = in_kernel(&task.policy.transport)?;
-        let topology = &prepared.scenario.topology;
-        let stands = self.set.take().filter(|set| {
+    /// The lab that stands, if it is `wanted`; another one is removed.
+    pub(crate) fn take(&mut self, wanted: &Wanted<'_>) -> Option<Set> {
+        let Wanted { topology, transport, settings, engine } = *wanted;
+        self.set.take().filter(|set| {
             set.topology == *topology
-                && set.transport == transport
-                && set.settings == prepared.scenario.lab
+                && set.transport == *transport
+                && set.settings == *settings
                 && set.engine == *engine
-        });
-        let (mut set, is_new) = match stands {
-            Some(set) => (set, false),
-            None => {
-                let lab = task.lab()?;
-                let _dctcp = lab.speak(&transport)?;
-                let (topology, engine) = (topology.clone(), engine.clone());
-                let settings = prepared.scenario.lab.clone();
-                (Set { lab, _dctcp, topology, transport, settings, engine }, true)
-            }
-        };
-        let mut daemons = task.govern(&mut set.lab, governance)?;
-        if is_new && prepared.standing.is_none() {
-            set.lab.run_engine(engine.kind, &engine.kind.parts(&tell)?, &tell)?;
-        }
-        let applications: Vec<_> = engine.applications.iter().map(|(own, _)| own.clone()).collect();
-        let session = Session {
-            prepare: &engine.prepare,
-            applications: &applications,
-            until: engine.until,
-            seed: prepared.scenario.seed,
-        };
-        let ran = set.lab.run_applications(&session, &mut || daemons.check(), &tell)?;
-        if prepared.standing.is_none() {
-            daemons.stop()?;
-        }
+        })
+    }
+
+    /// Keeps a lab for the next run.
+    pub(crate) fn keep(&mut self, set: Set) {
         self.set = Some(set);
-        Ok(told(engine, ran))
     }
 }
 
+impl Set {
+    /// A lab that speaks its transport.
+    pub(crate) fn new(lab: Lab, wanted: &Wanted<'_>) -> Result<Self, lab::Error> {
+        let _dctcp = lab.speak(wanted.transport)?;
+        Ok(Self {
+            lab,
+            _dctcp,
+            topology: wanted.topology.clone(),
+            transport: wanted.transport.clone(),
+            settings: wanted.settings.clone(),
+            engine: wanted.engine.clone(),
+        })
+    }
+}
+
+/// What a run needs of a lab.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub(crate) topology: &'a Topology,
+    pub(crate) transport: &'a lab::Transport,
+    pub(crate) settings: &'a LabSettings,
+    pub(crate) engine: &'a EngineSettings,
+}
+
 /// The outcome of a run, and the counters of its applications.
-fn told(engine: &EngineSettings, ran: Ran) -> (Outcome, Metrics) {
+pub(crate) fn told(engine: &EngineSettings, ran: Ran) -> (Outcome, Metrics) {
     let mut counters = Metrics::new();
     let mut jobs = Vec::new();
     let several = engine.applications.len() > 1;
