@@ -78,7 +78,7 @@ plugins: setup-java quick
 engines:
 	checks/engines.sh $(ENGINES)
 
-## engines-demo: what policies gain for Storm and Hadoop in a lab, beside the simulator and the texts; 6 to 9 minutes (root)
+## engines-demo: what policies gain for Storm and Hadoop in a lab, beside the simulator and the texts; minutes (root)
 engines-demo:
 	checks/engines-demo.sh
 

@@ -18,7 +18,7 @@ both() {
     say "$3 in the lab"
     "$WATERMASTER" run "scenarios/engines/$1.toml" --policy "$2" --out "$work/out"
 }
-echo "$me: 6 to 9 minutes, and up to 9 more where engines are fetched; nothing else should run meanwhile"
+echo "$me: minutes, and more where engines are fetched; nothing else should run meanwhile"
 both storm tcp,app-aware "Trucking IoT on Storm"
 both sorts-hadoop tcp,smsf "two sorts on Hadoop"
 say "done"

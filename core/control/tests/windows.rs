@@ -157,6 +157,20 @@ impl Rig {
         self.told(Input::Reported(self.channel, &hello))
     }
 
+    /// As [`Rig::with_a_flow`], and another whose port nobody knows.
+    fn with_two_flows() -> Self {
+        let mut rig = Self::with_a_flow();
+        let declaration = Declaration::FlowRequest {
+            job: "sort".into(),
+            flow: "2".into(),
+            connection: connection(0),
+            processes: Processes::default(),
+            bytes: None,
+        };
+        rig.told(Input::Declared { application: "app", declaration: &declaration });
+        rig
+    }
+
     /// The same, and an application's flow.
     fn with_a_flow() -> Self {
         let mut rig = Self::new();
@@ -591,15 +605,7 @@ fn an_agent_that_reconnects_is_told_its_classes() {
 /// A flow whose port nobody knew has its window as soon as its connection is seen.
 #[test]
 fn a_connection_that_joins_has_its_flows_window() {
-    let mut rig = Rig::with_a_flow();
-    let declaration = Declaration::FlowRequest {
-        job: "sort".into(),
-        flow: "2".into(),
-        connection: connection(0),
-        processes: Processes::default(),
-        bytes: None,
-    };
-    rig.told(Input::Declared { application: "app", declaration: &declaration });
+    let mut rig = Rig::with_two_flows();
     assert_eq!(rig.decided([window(Some(FlowId(1)), Some(NARROW))]), []);
     let connections = vec![ConnectionReport {
         connection: connection(7),
@@ -618,15 +624,7 @@ fn a_connection_that_joins_has_its_flows_window() {
 
 #[test]
 fn a_flow_of_two_connections_closes_with_the_last() {
-    let mut rig = Rig::with_a_flow();
-    let declaration = Declaration::FlowRequest {
-        job: "sort".into(),
-        flow: "2".into(),
-        connection: connection(0),
-        processes: Processes::default(),
-        bytes: None,
-    };
-    rig.told(Input::Declared { application: "app", declaration: &declaration });
+    let mut rig = Rig::with_two_flows();
     for port in [7, 8] {
         let opened = Report::Opened { connection: connection(port) };
         rig.told(Input::Reported(rig.channel, &opened));

@@ -68,8 +68,8 @@ public final class Trending {
             Told told = Told.read(arguments);
             Map<String, List<String>> places = places(hosts, ports);
             StormTopology topology = topology(told, places.get(SPLIT).size(), places.get(COUNT).size());
-            return new Workers.Plan(told.name(), topology, places);
-        }, name -> System.out.println(name + ": results are appended to " + Told.read(arguments).results()));
+            return new Workers.Plan(told.name(), topology, places, told.results());
+        });
     }
 
     /** Where each component goes. */

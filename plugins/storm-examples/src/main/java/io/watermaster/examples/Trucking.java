@@ -33,8 +33,9 @@ public final class Trucking {
         Workers.submit("trucking", (hosts, ports) -> {
             Settings settings = Settings.read(arguments);
             Map<String, List<String>> places = places(hosts, ports);
-            return new Workers.Plan(settings.name(), topology(settings, places.get(COMBINER).size()), places);
-        }, name -> System.out.println(name + ": results are appended to " + Settings.read(arguments).results()));
+            return new Workers.Plan(settings.name(), topology(settings, places.get(COMBINER).size()), places,
+                    settings.results());
+        });
     }
 
     /** Where each component goes. */

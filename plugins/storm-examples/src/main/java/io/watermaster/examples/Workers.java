@@ -1,10 +1,10 @@
 package io.watermaster.examples;
 
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Consumer;
 import org.apache.storm.Config;
 import org.apache.storm.StormSubmitter;
 import org.apache.storm.generated.Nimbus;
@@ -25,8 +25,8 @@ record Workers(List<String> hosts, List<?> ports) {
     private static final int UNBOUNDED = Integer.MAX_VALUE;
     private static final String MEMORY = "-Xmx2g";
 
-    /** What a topology is, and where each component goes, by {@code watermaster.pin}. */
-    record Plan(String name, StormTopology topology, Map<String, List<String>> places) {}
+    /** What a topology is, where each component goes, by {@code watermaster.pin}, and its results. */
+    record Plan(String name, StormTopology topology, Map<String, List<String>> places, Path results) {}
 
     /**
      * Those of so many hosts of two workers at least.
@@ -64,14 +64,14 @@ record Workers(List<String> hosts, List<?> ports) {
      *
      * @throws Exception what Storm throws where it can't be submitted
      */
-    static void submit(String program, Planner planner, Consumer<String> tell) throws Exception {
+    static void submit(String program, Planner planner) throws Exception {
         Map<String, Object> cluster = Utils.readStormConfig();
         try {
             List<String> hosts = new ArrayList<>();
             NimbusClient.withConfiguredClient(nimbus -> hosts.addAll(hosts(nimbus)), cluster);
             Plan plan = planner.plan(hosts, (List<?>) cluster.get("supervisor.slots.ports"));
             StormSubmitter.submitTopology(plan.name(), configuration(plan.places()), plan.topology());
-            tell.accept(plan.name());
+            System.out.println(plan.name() + ": results are appended to " + plan.results());
         } catch (IllegalArgumentException wrong) {
             System.err.println(program + ": " + wrong.getMessage());
             System.exit(2);
