@@ -50,7 +50,7 @@ await() {
     shift
     last=$(($(date +%s) + 900))
     until "$@"; do
-        [ "$(date +%s)" -lt $last ] || fail "$what: $(at h0 "$engine" list; tail -n 20 "$folder"/engine/logs/*.out)"
+        [ "$(date +%s)" -lt $last ] || fail "$what: $(at h0 "$engine" list; tail -n 20 "$folder"/engines/"$engine"/logs/*.out)"
         sleep 0.5
     done
 }

@@ -1,6 +1,6 @@
 //! The result of a scenario: metrics of every policy beside the published values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use engine::Outcome;
 use model::Topology;
@@ -110,6 +110,17 @@ impl PolicyResult {
 }
 
 impl RunResult {
+    /// What applications measured under names that are no metric's.
+    pub(crate) fn counters(&self) -> BTreeSet<&str> {
+        let known: BTreeSet<&str> = metrics::names().collect();
+        let own = self.results.iter().flat_map(|result| {
+            let names = result.metrics.keys().map(String::as_str);
+            names.filter(|name| !result.published.contains_key(*name))
+        });
+        // Those of one of several applications have its name before theirs.
+        own.filter(|name| !known.contains(name.rsplit('/').next().unwrap_or(name))).collect()
+    }
+
     /// Measures `runs`, compares them with the run of the policy `baseline`, and judges them
     /// against what is `published`. Figures of policies that didn't run are left out. A baseline
     /// that didn't run is ignored.

@@ -175,7 +175,7 @@ impl Task<'_> {
         Ok(Run { policy, outcome, counters: Metrics::new() })
     }
 
-    /// The applications of `engine`, on the engine that stands or that is started.
+    /// The applications of `engine`, on the engines that stand or that are started.
     fn on_engine(
         &self,
         stage: &mut Stage,
@@ -196,7 +196,9 @@ impl Task<'_> {
         };
         let mut daemons = self.govern(&mut set.lab, governance)?;
         if is_new {
-            set.lab.run_engine(engine.kind, &engine.kind.parts(&tell)?, &tell)?;
+            for kind in &engine.kinds {
+                set.lab.run_engine(*kind, &kind.parts(&tell)?, &tell)?;
+            }
         }
         let applications: Vec<_> = engine.applications.iter().map(|(own, _)| own.clone()).collect();
         let session = Session {

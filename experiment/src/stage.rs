@@ -1,4 +1,4 @@
-//! Runs on a real engine in the lab. An engine takes half a minute to start, so it stays for the runs that
+//! Runs on real engines in the lab. An engine takes half a minute to start, so it stays for the runs that
 //! follow on the same network.
 
 use engine::{JobRecord, Outcome};
@@ -20,7 +20,7 @@ pub struct Stage {
     set: Option<Set>,
 }
 
-/// A lab with its engine.
+/// A lab with its engines.
 #[derive(Debug)]
 pub(crate) struct Set {
     pub(crate) lab: Lab,
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     fn application(name: &str, start: Span) -> Application {
-        Application { name: name.into(), start, run: "true".into(), results: None }
+        Application { name: name.into(), start, on: None, run: "true".into(), results: None }
     }
 
     fn said(results: serde_json::Value) -> serde_json::Map<String, serde_json::Value> {
@@ -135,7 +135,7 @@ mod tests {
             (application("trucking", Span::ZERO), None),
         ];
         let mut engine = EngineSettings {
-            kind: Engine::Spark,
+            kinds: vec![Engine::Spark],
             prepare: vec![],
             until: Span::ZERO,
             applications,

@@ -27,9 +27,9 @@ pub const DEFAULT_METRICS: &[&str] = &[
     "drops_count",
 ];
 
-/// Writes the comparison of the metrics `shown` (all that were measured when empty), and of what is
-/// published, as plain text without escape sequences, at most `width` columns wide where that is
-/// given.
+/// Writes the comparison of the metrics `shown` (all that were measured when empty), of what applications
+/// measured under names of their own, and of what is published, as plain text without escape sequences, at
+/// most `width` columns wide where that is given.
 pub fn render(result: &RunResult, shown: &[&str], width: Option<u16>) -> String {
     let mut text = compare(result, shown, width);
     for own in &result.results {
@@ -56,7 +56,8 @@ fn compare(result: &RunResult, shown: &[&str], width: Option<u16>) -> String {
     });
     table.set_header([Cell::new("metric")].into_iter().chain(policies));
     let every: Vec<_> = names().collect();
-    for &name in if shown.is_empty() { &every } else { shown } {
+    let shown = if shown.is_empty() { &every } else { shown };
+    for name in shown.iter().copied().chain(result.counters()) {
         let results = result.results.iter();
         if results.clone().all(|r| !r.metrics.contains_key(name)) {
             continue;

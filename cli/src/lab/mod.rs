@@ -103,13 +103,13 @@ pub(crate) struct Up {
     changes: Vec<Override>,
 
     /// Run an engine in it, under its daemons [default: the scenario's]; what it consists of is fetched by
-    /// Maven once
+    /// Maven once; repeatable
     ///
     /// The first host of the topology is the master, all others are workers; where there are no more than
     /// two, both are. `watermaster lab shell NAME HOST` finds the engine's commands, such as hadoop,
     /// spark-submit or storm.
     #[arg(long, value_name = "NAME", value_parser = engines())]
-    engine: Option<::lab::Engine>,
+    engine: Vec<::lab::Engine>,
 
     /// Print one JSON object
     #[arg(long)]
@@ -137,8 +137,8 @@ struct Entry {
     /// Where its controller listens.
     #[serde(skip_serializing_if = "Option::is_none")]
     controller: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    engine: Option<::lab::Engine>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    engines: Vec<::lab::Engine>,
 }
 
 impl Entry {
@@ -150,8 +150,8 @@ impl Entry {
             Phase::Building if journal.maker.lives() => "being made",
             Phase::Building => "half made",
         };
-        let Journal { name, scenario, switches, namespaces, engine, .. } = journal;
-        Self { name, state, scenario, switches, namespaces, controller: None, engine }
+        let Journal { name, scenario, switches, namespaces, engines, .. } = journal;
+        Self { name, state, scenario, switches, namespaces, controller: None, engines }
     }
 }
 
@@ -178,19 +178,30 @@ impl Up {
         clean_up_on_interrupt()?;
         let prepared = prepare(scenario)?;
         let scenario = &prepared.scenario;
-        let engine = self.engine.or(scenario.engine.as_ref().map(|engine| engine.kind));
-        if engine.is_some() && scenario.lab.daemons.is_none() {
+        let mut engines = self.engine;
+        if engines.is_empty() {
+            engines.extend(scenario.engine.iter().flat_map(|engine| &engine.kinds));
+        }
+        let mut rest = engines.iter();
+        while let Some(engine) = rest.next() {
+            if rest.as_slice().contains(engine) {
+                let what = format_args!("--engine {} stands twice; leave one out", engine.name());
+                return Err(Failure::misused(what));
+            }
+        }
+        if !engines.is_empty() && scenario.lab.daemons.is_none() {
             return Err(Failure::misused(
                 "--engine needs daemons, which its plug-in declares to; add --set lab.control=daemons",
             ));
         }
-        let parts = engine.map(|engine| engine.parts(&note)).transpose().map_err(failed)?;
+        let parts = engines.iter().map(|engine| Ok((*engine, engine.parts(&note)?)));
+        let parts: Vec<_> = parts.collect::<Result<_, Error>>().map_err(failed)?;
         let mut lab = Lab::up(&scenario.topology, &order).map_err(failed)?;
         if let Some(first) = prepared.tasks(&labels, None).next() {
             bring_to_life(&mut lab, &first).map_err(failed)?;
         }
-        if let (Some(engine), Some(parts)) = (engine, &parts) {
-            lab.run_engine(engine, parts, &note).map_err(failed)?;
+        for (engine, parts) in &parts {
+            lab.run_engine(*engine, parts, &note).map_err(failed)?;
         }
         lab.keep().map_err(failed)?;
         let Some(journal) = Journal::read(lab.name()).map_err(failed)? else {
@@ -207,7 +218,8 @@ impl Up {
             text += &format!("controller: watermaster status --controller {address}\n");
             entry.controller = Some(address.to_string());
         }
-        if let (Some(engine), Some(host)) = (engine, scenario.topology.hosts().next()) {
+        let master = scenario.topology.hosts().next();
+        for (host, (engine, _)) in master.into_iter().cycle().zip(&parts) {
             let host = &scenario.topology.nodes()[host.index()].name;
             text += &format!(
                 "{}: watermaster lab shell {} {host} -- {}\n",
@@ -315,7 +327,7 @@ impl Down {
 /// Enter a node of a lab, or run a command there
 ///
 /// Where daemons govern the lab, they govern the connections of what runs there, and it ends with the
-/// lab. Where the lab runs an engine, it finds the engine's commands.
+/// lab. Where the lab runs engines, it finds their commands.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  sudo watermaster lab shell demo h0\n  \
                         sudo watermaster lab shell demo s0 -- tc -s qdisc")]

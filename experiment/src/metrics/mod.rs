@@ -163,11 +163,9 @@ const TABLE: &[(&str, Metric)] = &[
     ("latency_p50_s", |v| v.latency(|all| all.percentile(50))),
     ("latency_p95_s", |v| v.latency(|all| all.percentile(95))),
     ("latency_p99_s", |v| v.latency(|all| all.percentile(99))),
-    ("flows_count", |v| Some(v.run.flows.len() as f64)),
-    ("retransmissions_count", |v| {
-        Some(total(v.run.flows.iter().map(|f| f.retransmissions.into())))
-    }),
-    ("timeouts_count", |v| Some(total(v.run.flows.iter().map(|f| f.timeouts.into())))),
+    ("flows_count", |v| v.of_flows(|_| 1)),
+    ("retransmissions_count", |v| v.of_flows(|f| f.retransmissions.into())),
+    ("timeouts_count", |v| v.of_flows(|f| f.timeouts.into())),
     ("flows_with_timeout_ratio", |v| {
         let timeouts = v.run.flows.iter().map(|f| f64::from(f.timeouts));
         timeouts.collect::<Sample>().share_where(|n| n > 0.0)

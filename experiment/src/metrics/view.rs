@@ -8,7 +8,7 @@ use model::{JobClass, JobId, LinkId, NodeId, NodeKind, Topology};
 use units::{Bytes, Rate, Span, Time};
 
 use super::sample::Sample;
-use super::transmit;
+use super::{total, transmit};
 
 /// The jobs a metric is about: those of a class, or all.
 pub(super) type Group = Option<JobClass>;
@@ -181,13 +181,15 @@ impl<'a> View<'a> {
         flows.collect()
     }
 
-    /// Share of every link's capacity that was used in the busy time; in all of the run where its flows are
-    /// unknown.
+    /// The sum over all flows; `None` where none is known.
+    pub(super) fn of_flows(&self, count: impl Fn(&FlowRecord) -> u64) -> Option<f64> {
+        let flows = &self.run.flows;
+        (!flows.is_empty()).then(|| total(flows.iter().map(count)))
+    }
+
+    /// Share of every link's capacity that was used in the busy time.
     pub(super) fn utilization(&self) -> BTreeMap<LinkId, f64> {
-        let end = self.run.end.since(Time::ZERO);
-        let used = self.run.links.iter().any(|link| link.bytes > Bytes::ZERO);
-        let all = (self.run.flows.is_empty() && used && end > Span::ZERO).then_some(end);
-        let Some(busy) = self.busy().or(all) else {
+        let Some(busy) = self.busy() else {
             return BTreeMap::new();
         };
         let links = self.run.links.iter().filter_map(|record| {

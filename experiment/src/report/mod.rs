@@ -116,10 +116,10 @@ fn comparison(result: &RunResult, names: &[&str]) -> String {
     });
     let header = ["metric".to_owned()].into_iter().chain(policies);
     let mut table = Table::new("What each policy gave", header);
-    for name in names {
-        if result.results.iter().any(|r| r.metrics.contains_key(*name)) {
+    for name in names.iter().copied().chain(result.counters()) {
+        if result.results.iter().any(|r| r.metrics.contains_key(name)) {
             let cells = result.results.iter().map(|r| measured(r, name));
-            table.row([(*name).to_owned()].into_iter().chain(cells));
+            table.row([name.to_owned()].into_iter().chain(cells));
         }
     }
     table.html()

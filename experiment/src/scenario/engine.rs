@@ -1,9 +1,10 @@
-//! `[engine]`: the engine that runs in the lab, and what is run on it.
+//! `[engine]`: the engines that run in the lab, and what is run on them.
 
 use document::DocumentError;
 use document::fields::{Value, between};
+use document::topology::{Names, named};
 use lab::{Application, Engine, Results};
-use model::JobClass;
+use model::{JobClass, NodeId};
 use units::Span;
 
 use super::jobs::CLASSES;
@@ -15,16 +16,16 @@ const MOST: usize = 16;
 /// Line of results that counts, at most.
 const LINES: usize = 100_000;
 
-/// The engine that runs in the lab, and what is run on it.
+/// The engines that run in the lab, and what is run on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EngineSettings {
-    /// The engine.
-    pub kind: Engine,
-    /// Commands that each start of the engine begins with.
+    /// The engines, each once.
+    pub kinds: Vec<Engine>,
+    /// Commands that each start of the engines begins with.
     pub prepare: Vec<String>,
     /// When the results of all applications must be there.
     pub until: Span,
-    /// What runs on it, of each the size class of its job, where it has one.
+    /// What runs on them, of each the size class of its job, where it has one.
     pub applications: Vec<(Application, Option<JobClass>)>,
 }
 
@@ -37,30 +38,53 @@ impl EngineSettings {
 }
 
 /// The table `[engine]`.
-pub(super) fn read(value: &Value<'_>) -> Read<EngineSettings> {
+pub(super) fn read(value: &Value<'_>, hosts: &Names<'_>) -> Read<EngineSettings> {
     let mut fields = value.fields()?;
-    let kind = fields.need("kind", "\"storm\"")?.choice(Engine::NAMED)?;
+    let kinds = kinds(&fields.need("kind", "\"storm\"")?)?;
     let span = |v: &Value<'_>| between(v, Span::from_secs(1), Span::from_secs(86_400));
     let until = fields.or("until", Span::from_secs(900), span)?;
     let prepare = fields.tables("prepare", MOST)?;
     let prepare = prepare.iter().map(command).collect::<Read<_>>()?;
     let tables = fields.tables("application", MOST)?;
-    let applications: Vec<_> = tables.iter().map(application).collect::<Read<_>>()?;
+    let applications: Vec<_> = tables.iter().map(|v| application(v, hosts)).collect::<Read<_>>()?;
+    if applications.is_empty() {
+        return Err(value.error("has nothing to run; add an [[engine.application]]"));
+    }
     for (number, (own, _)) in applications.iter().enumerate() {
         if applications[..number].iter().any(|(other, _)| other.name == own.name) {
             return Err(tables[number].error("has the name of another; give each its own name"));
         }
     }
     fields.done()?;
-    Ok(EngineSettings { kind, prepare, until, applications })
+    Ok(EngineSettings { kinds, prepare, until, applications })
 }
 
-fn application(value: &Value<'_>) -> Read<(Application, Option<JobClass>)> {
+/// An engine, or several.
+fn kinds(value: &Value<'_>) -> Read<Vec<Engine>> {
+    if !value.is_list() {
+        return Ok(vec![value.choice(Engine::NAMED)?]);
+    }
+    let mut kinds = Vec::new();
+    for value in value.list(Engine::NAMED.len())? {
+        let kind = value.choice(Engine::NAMED)?;
+        if kinds.contains(&kind) {
+            return Err(value.error("is named twice; name each engine once"));
+        }
+        kinds.push(kind);
+    }
+    if kinds.is_empty() {
+        return Err(value.error("is empty; name an engine"));
+    }
+    Ok(kinds)
+}
+
+fn application(value: &Value<'_>, hosts: &Names<'_>) -> Read<(Application, Option<JobClass>)> {
     let mut fields = value.fields()?;
     let name = fields.need("name", "\"trucking\"")?.label()?;
     let class = fields.optional("class", |v| v.choice(CLASSES))?;
     let time = |v: &Value<'_>| between(v, Span::ZERO, Span::from_secs(86_400));
     let start = fields.or("start", Span::ZERO, time)?;
+    let on: Option<NodeId> = fields.optional("on", |v| named(v, "host", hosts))?;
     let run = command(&fields.need("run", "\"storm jar …\"")?)?;
     let results = fields.optional("results", |v| {
         let mut fields = v.fields()?;
@@ -71,7 +95,7 @@ fn application(value: &Value<'_>) -> Read<(Application, Option<JobClass>)> {
         Ok(Results { file, line, stop })
     })?;
     fields.done()?;
-    Ok((Application { name, start, run, results }, class))
+    Ok((Application { name, start, on, run, results }, class))
 }
 
 fn command(value: &Value<'_>) -> Read<String> {

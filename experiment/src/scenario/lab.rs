@@ -46,10 +46,19 @@ pub(super) fn read(value: &Value<'_>) -> Result<LabSettings, DocumentError> {
         }
         Ok(way)
     })?;
+    let lease = fields.or("lease", default.lease, long)?;
+    // As the controller has it.
+    let sample = |v: &Value<'_>| {
+        let sample = span(v)?;
+        if sample > lease {
+            return Err(v.error(format!("is longer than the lease, {lease}; sample more often")));
+        }
+        Ok(sample)
+    };
     let governance = Governance {
         enforcement: enforcement.unwrap_or_default(),
-        lease: fields.or("lease", default.lease, long)?,
-        sample: fields.or("sample", default.sample, span)?,
+        lease,
+        sample: fields.or("sample", default.sample, sample)?,
         ..default
     };
     fields.done()?;

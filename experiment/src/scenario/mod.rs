@@ -25,7 +25,7 @@ use std::path::Path;
 use ::engine::Monitor;
 use document::fields::{Fields, Value};
 use document::{Document, text_of, topology};
-use model::{LinkId, Topology};
+use model::{LinkId, NodeKind, Topology};
 use packet::Transport;
 use units::{Span, Time};
 
@@ -170,7 +170,8 @@ impl Scenario {
         let control = root.or("control", control::CONTROL, control::read)?;
         let lab = root.or("lab", LabSettings::default(), lab::read)?;
         let engine = root.optional("engine", |v| {
-            let engine = engine::read(v)?;
+            let hosts = topology::names(&topology, |kind| kind == NodeKind::Host);
+            let engine = engine::read(v, &hosts)?;
             if lab.daemons.is_none() {
                 return Err(v.error("needs daemons, which its plug-in declares to; write control = \"daemons\" in [lab]"));
             }

@@ -257,6 +257,18 @@ fn a_job_that_only_we_complete_is_improved_and_one_that_only_the_baseline_comple
 }
 
 #[test]
+fn flows_that_nobody_recorded_are_not_counted_as_none() {
+    let engine = Outcome { flows: vec![], ..by_hand() };
+    let metrics = measure(&three_hosts(), &engine, None);
+    assert_eq!(metrics.get("jct_mean_s"), Some(&5.0));
+    for name in
+        ["flows_count", "retransmissions_count", "timeouts_count", "link_utilization_max_ratio"]
+    {
+        assert_eq!(metrics.get(name), None, "{name}");
+    }
+}
+
+#[test]
 fn endless_jobs_and_flows_count_as_neither_completed_nor_bytes() {
     let mut outcome = by_hand();
     outcome.jobs[3].size = Bytes::MAX;

@@ -50,6 +50,18 @@ fn json_has_exactly_the_documented_keys() {
 }
 
 #[test]
+fn what_applications_count_stands_in_every_table() {
+    let mut runs = [run("tcp", by_hand_baseline()), run("smsf", by_hand())];
+    runs[1].counters.insert("tuples_count".into(), 44.0);
+    let result = RunResult::new(origin(), &three_hosts(), &runs, Some("tcp"), &[]);
+    let text = table::render(&result, &["jct_mean_s"], None);
+    let row = text.lines().find(|line| line.contains("tuples_count")).unwrap();
+    assert!(row.contains("44") && !text.contains("jct_p50_s"), "{text}");
+    // A name that a metric has stands where the metric does.
+    assert_eq!(table::render(&result, &[], None).matches("jct_mean_s ").count(), 1);
+}
+
+#[test]
 fn json_and_table_tell_the_bound() {
     let published = [
         Published { bound: Bound::AtLeast, ..figure("smsf", "jct_mean_s", 4.0, 0.5) },

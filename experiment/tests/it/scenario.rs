@@ -561,7 +561,9 @@ fn an_engine_needs_daemons_and_applications_of_their_own_names() {
                   results = { file = \"r\", line = 2, stop = \"kill\" }\n\n[workload]\n";
     let text = GOOD.replace("[workload]\n", engine);
     let engine = read(&text, &["world=lab"]).unwrap().engine.unwrap();
-    assert_eq!(engine.kind, lab::Engine::Spark);
+    assert_eq!(engine.kinds, [lab::Engine::Spark]);
+    let several = read(&text, &["world=lab", "engine.kind=[\"storm\", \"spark\"]"]).unwrap();
+    assert_eq!(several.engine.unwrap().kinds, [lab::Engine::Storm, lab::Engine::Spark]);
     assert_eq!(engine.until, Span::from_secs(900));
     assert_eq!(engine.names().collect::<Vec<_>>(), ["a", "b"]);
     let (first, class) = &engine.applications[0];
@@ -570,7 +572,15 @@ fn an_engine_needs_daemons_and_applications_of_their_own_names() {
     assert_eq!(second.results.as_ref().map(|r| (&*r.file, r.line)), Some(("r", 2)));
     for (change, fault) in [
         ("lab.control=direct", "engine: needs daemons"),
+        (
+            "lab={control=\"daemons\",lease=\"1 s\",sample=\"2 s\"}",
+            "lab.sample: is longer than the lease, 1 s",
+        ),
+        ("engine.kind=[\"spark\", \"spark\"]", "engine.kind[1]: is named twice"),
+        ("engine.kind=[]", "engine.kind: is empty; name an engine"),
+        ("engine.application.b.on=h9", "engine.application[1].on: there is no host \"h9\""),
         ("engine.kind=strom", "engine.kind: \"strom\" is unknown; did you mean \"storm\""),
+        ("engine.application=[]", "engine: has nothing to run; add an [[engine.application]]"),
         ("engine.application.b.name=a", "has the name of another"),
         ("engine.application.b.run=\"\"", "is empty; write a command"),
         ("engine.application.b.results.line=0", "out of range"),

@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use engine::LinkRecord;
+use model::NodeId;
 use rustix::process::Pid;
 use serde_json::{Map, Value};
 use units::{Span, Time};
@@ -20,7 +21,7 @@ use crate::{Engine, Error, Lab, hadoop, place};
 
 /// What an application says when it could begin, at the end of a line.
 const READY: &str = "is ready";
-/// Below an engine's folder: a folder for each run.
+/// Below the folder of a lab's engines: a folder for each run.
 const RUNS: &str = "runs";
 /// The same: a file that is there once what the runs need is prepared.
 const PREPARED: &str = "prepared";
@@ -33,8 +34,8 @@ const SHOWN: usize = 20;
 /// Longest line of results, octets.
 const LONGEST: u64 = 1 << 20;
 
-/// An application, for `sh -c` at the engine's master, in a folder of the run's own. The environment has
-/// `RUN`, which no other run of the lab has, `SEED`, and the file `GATE`.
+/// An application, for `sh -c` at a host, in a folder of the run's own. The environment has `RUN`, which no
+/// other run of the lab has, `SEED`, the file `GATE`, and the address of the `CONTROLLER`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application {
     /// For errors and progress.
@@ -42,6 +43,8 @@ pub struct Application {
     /// When it starts. One whose command names `$GATE` is launched before all others, says `… is ready`, and
     /// waits for that file, which is there from this time on.
     pub start: Span,
+    /// The host that it is started at; `None`: the engines' master.
+    pub on: Option<NodeId>,
     /// Its command.
     pub run: String,
     /// Where its results are; `None`: in the last line of JSON that it prints, when it has ended. A job of
@@ -63,7 +66,7 @@ pub struct Results {
 /// How applications are run.
 #[derive(Clone, Copy, Debug)]
 pub struct Session<'a> {
-    /// What each start of the engine begins with, each to its end.
+    /// What each start of the engines begins with, each to its end, and all before `until`.
     pub prepare: &'a [String],
     /// The applications.
     pub applications: &'a [Application],
@@ -114,7 +117,8 @@ struct Running<'a> {
 
 impl Running<'_> {
     fn has_gate(&self) -> bool {
-        self.application.run.contains("$GATE")
+        let command = &self.application.run;
+        command.contains("$GATE") || command.contains("${GATE")
     }
 
     fn fault(&self, why: impl std::fmt::Display) -> Error {
@@ -125,7 +129,7 @@ impl Running<'_> {
 /// A run in progress.
 struct Run<'a> {
     lab: &'a Lab,
-    master: &'a str,
+    master: NodeId,
     folder: PathBuf,
     traffic: PathBuf,
     number: u32,
@@ -133,7 +137,7 @@ struct Run<'a> {
 }
 
 impl Lab {
-    /// Runs applications on the engine that [`Lab::run_engine`] has started; `beside` says ten times a second
+    /// Runs applications on the engines that [`Lab::run_engine`] has started; `beside` says ten times a second
     /// whether all else is well. `tell` hears how far they are. Returns when their processes have ended.
     ///
     /// # Errors
@@ -145,13 +149,13 @@ impl Lab {
         beside: &mut dyn FnMut() -> Result<(), Error>,
         tell: &dyn Fn(&str),
     ) -> Result<Ran, Error> {
-        let group = self.journal.cgroup.as_ref().filter(|_| self.journal.engine.is_some());
+        let group = self.journal.cgroup.as_ref().filter(|_| !self.journal.engines.is_empty());
         let (Some(group), Some(master)) = (group, self.blueprint.topology.hosts().next()) else {
             let what = "the lab runs none; start it with watermaster lab up FILE --engine NAME";
             return Err(Error::Engine(what.into()));
         };
-        let engine = place::folder(&self.journal.name);
-        let (runs, prepared) = (engine.join(RUNS), engine.join(PREPARED));
+        let shared = place::folder(&self.journal.name);
+        let (runs, prepared) = (shared.join(RUNS), shared.join(PREPARED));
         let state = |error: std::io::Error| Error::State(format!("{}: {error}", runs.display()));
         fs::create_dir_all(&runs).map_err(state)?;
         let number = u32::try_from(fs::read_dir(&runs).map_err(state)?.count()).unwrap_or(u32::MAX);
@@ -159,14 +163,14 @@ impl Lab {
         fs::create_dir(&folder).map_err(state)?;
         let run = Run {
             lab: self,
-            master: self.host_name(master),
+            master,
             folder,
             traffic: group.join(TRAFFIC),
             number,
             seed: session.seed,
         };
         if !prepared.exists() {
-            run.prepare(session.prepare, beside, tell)?;
+            run.prepare(session, beside, tell)?;
             fs::write(&prepared, "").map_err(state)?;
         }
         run.drive(session, beside, tell)
@@ -174,34 +178,44 @@ impl Lab {
 }
 
 impl Run<'_> {
-    fn spawn(&self, command: &str, log: &Path, gate: &Path) -> Result<Child, Error> {
-        let mut at = place::at(&self.lab.journal, self.master);
+    /// Starts `command` at a host.
+    fn spawn(&self, host: NodeId, command: &str, log: &Path, gate: &Path) -> Result<Child, Error> {
+        let mut at = place::at(&self.lab.journal, self.lab.host_name(host));
         at.args(["sh", "-c", command]).current_dir(&self.folder);
         at.env("RUN", self.number.to_string()).env("SEED", self.seed.to_string()).env("GATE", gate);
+        at.env("CONTROLLER", self.lab.controller().to_string());
         cgroup::spawn(&self.traffic, &at, log)
     }
 
-    /// Runs all `commands` at once, to their ends.
+    fn launch(&self, own: &Running<'_>) -> Result<Child, Error> {
+        let host = own.application.on.unwrap_or(self.master);
+        self.spawn(host, &own.application.run, &own.log, &own.gate)
+    }
+
+    /// Runs all commands that prepare at once, to their ends.
     fn prepare(
         &self,
-        commands: &[String],
+        session: &Session<'_>,
         beside: &mut dyn FnMut() -> Result<(), Error>,
         tell: &dyn Fn(&str),
     ) -> Result<(), Error> {
         let mut open = Vec::new();
-        for (number, command) in commands.iter().enumerate() {
+        for (number, command) in session.prepare.iter().enumerate() {
             tell(&format!("preparing: {command}"));
             let log = self.folder.join(format!("prepare-{number}.out"));
-            open.push((self.spawn(command, &log, Path::new(""))?, command, log));
+            open.push((self.spawn(self.master, command, &log, Path::new(""))?, command, log));
         }
+        let begun = Instant::now();
         while let Some((mut child, command, log)) = open.pop() {
+            let fault =
+                |why: String| Error::Engine(format!("{command}: {why}\n{}", tail(&log, SHOWN)));
             match child.try_wait() {
+                Ok(None) if passed(begun) > session.until => {
+                    return Err(fault(format!("has not ended after {}", session.until)));
+                }
                 Ok(None) => open.insert(0, (child, command, log)),
                 Ok(Some(status)) if status.success() => {}
-                _ => {
-                    let end = tail(&log, SHOWN);
-                    return Err(Error::Engine(format!("{command}: has failed\n{end}")));
-                }
+                _ => return Err(fault("has failed".into())),
             }
             beside()?;
             sleep(LOOK);
@@ -229,7 +243,7 @@ impl Run<'_> {
             .collect();
         for own in all.iter_mut().filter(|own| own.has_gate()) {
             tell(&format!("{} is launched", own.application.name));
-            let child = self.spawn(&own.application.run, &own.log, &own.gate)?;
+            let child = self.launch(own)?;
             own.stage = Stage::Runs { child, is_ready: false };
         }
         let launched = Instant::now();
@@ -312,15 +326,16 @@ impl Run<'_> {
     ) -> Result<(), Error> {
         let name = &own.application.name;
         let is_due = passed(start) >= own.application.start;
+        let has_gate = own.has_gate();
         match &mut own.stage {
             Stage::Waits if is_due => {
                 tell(&format!("{name} starts"));
-                let child = self.spawn(&own.application.run, &own.log, &own.gate)?;
+                let child = self.launch(own)?;
                 own.stage = Stage::Runs { child, is_ready: true };
             }
             Stage::Waits | Stage::Done => {}
             Stage::Runs { child, .. } => {
-                if is_due && own.application.run.contains("$GATE") && !own.gate.exists() {
+                if is_due && has_gate && !own.gate.exists() {
                     tell(&format!("{name} starts"));
                     fs::write(&own.gate, "").map_err(|error| {
                         Error::State(format!("{}: {error}", own.gate.display()))
@@ -342,7 +357,8 @@ impl Run<'_> {
                             own.results = results.map_err(|error| own.fault(error))?;
                             tell(&format!("{name} is stopped: {}", json(&own.results)));
                             let log = self.folder.join(format!("{name}-stop.out"));
-                            let child = self.spawn(stop, &log, &own.gate)?;
+                            let host = own.application.on.unwrap_or(self.master);
+                            let child = self.spawn(host, stop, &log, &own.gate)?;
                             own.log = log;
                             own.stage = Stage::Stops { child };
                         }
@@ -372,9 +388,10 @@ impl Run<'_> {
         if let Some(object) = text.lines().rev().find_map(|line| serde_json::from_str(line).ok()) {
             return Ok(object);
         }
-        let asked = match self.lab.journal.engine {
-            Some(Engine::Hadoop) => hadoop::completion(self.lab, &text)?,
-            _ => None,
+        let asked = if self.lab.journal.engines.contains(&Engine::Hadoop) {
+            hadoop::completion(self.lab, &text)?
+        } else {
+            None
         };
         asked.ok_or_else(|| own.fault("has printed no results: no line is an object of JSON"))
     }
@@ -457,7 +474,7 @@ mod tests {
         let order = Order { name, passing: true, ..Order::default() };
         let mut lab = Lab::up(&topology, &order).unwrap();
         cgroup::create(&lab.group().unwrap().join(TRAFFIC)).unwrap();
-        lab.journal.engine = Some(Engine::Spark);
+        lab.journal.engines = vec![Engine::Spark];
         lab.journal.write().unwrap();
         let folder = place::folder(lab.name());
         fs::create_dir_all(&folder).unwrap();
@@ -467,7 +484,7 @@ mod tests {
 
     fn application(name: &str, start: u64, run: &str) -> Application {
         let start = Span::from_millis(start);
-        Application { name: name.into(), start, run: run.into(), results: None }
+        Application { name: name.into(), start, on: None, run: run.into(), results: None }
     }
 
     fn run(lab: &Lab, prepare: &[String], applications: &[Application]) -> Result<Ran, Error> {
@@ -483,7 +500,7 @@ mod tests {
         }
         let lab = lab("apps");
         let prepare = ["echo 1 >> ../../times".to_owned()];
-        let gated = "echo It is ready; until [ -e $GATE ]; do sleep 0.05; done; \
+        let gated = "echo It is ready; until [ -e ${GATE} ]; do sleep 0.05; done; \
                      echo '{\"seed\": '$SEED'}'; echo end";
         let mut served = application(
             "served",
@@ -491,12 +508,17 @@ mod tests {
             "(echo '{\"a\": 1}'; echo '{\"a\": 2}'; until [ -e stop ]; do sleep 0.05; done) >r &",
         );
         served.results = Some(Results { file: "r".into(), line: 2, stop: "touch stop".into() });
-        let other = application("other", 0, "touch other; echo '{\"b\": 3}'");
+        // h1 is the second host, and its name the one that processes see there.
+        let mut other =
+            application("other", 0, "touch other; echo '{\"b\": \"'$(uname -n) $CONTROLLER'\"}'");
+        other.on = lab.blueprint.topology.hosts().nth(1);
         let all = [application("late", 300, gated), other, served];
         for number in ["0", "1"] {
             let ran = run(&lab, &prepare, &all).unwrap();
             assert_eq!(ran.results[0]["seed"], 7);
-            assert_eq!((&ran.results[1]["b"], &ran.results[2]["a"]), (&3.into(), &2.into()));
+            let place = format!("h1 {}", lab.controller());
+            assert_eq!(ran.results[1]["b"], place);
+            assert_eq!(ran.results[2]["a"], 2);
             assert!(ran.processors > Span::ZERO && ran.end >= Time::ZERO + Span::from_millis(300));
             assert_eq!(ran.links.len(), 4);
             assert!(place::folder(lab.name()).join(RUNS).join(number).join("other").exists());
@@ -514,15 +536,20 @@ mod tests {
         fn session(applications: &[Application], seconds: u64) -> Session<'_> {
             Session { prepare: &[], applications, until: Span::from_secs(seconds), seed: 7 }
         }
+        let hangs = ["echo begun; sleep 1000".to_owned()];
+        let hung = Session { prepare: &hangs, ..session(&[], 1) };
+        let error = lab.run_applications(&hung, &mut || Ok(()), &|_| {}).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("has not ended after 1 s") && text.contains("begun"), "{text}");
         let mut served = application("served", 0, "echo begun; sleep 1000");
         served.results = Some(Results { file: "r".into(), line: 1, stop: "true".into() });
-        for (application, fault) in [
-            (application("a", 0, "echo begun; exit 3"), "a has failed (exit status: 3)"),
-            (application("b", 0, "echo begun"), "b has printed no results"),
-            (application("c", 0, "echo begun # $GATE"), "c has ended before it was ready"),
-            (served, "served has no results after 1 s"),
+        for (application, until, fault) in [
+            (application("a", 0, "echo begun; exit 3"), 60, "a has failed (exit status: 3)"),
+            (application("b", 0, "echo begun"), 60, "b has printed no results"),
+            (application("c", 0, "echo begun # $GATE"), 60, "c has ended before it was ready"),
+            (served, 1, "served has no results after 1 s"),
         ] {
-            let session = session(std::slice::from_ref(&application), 1);
+            let session = session(std::slice::from_ref(&application), until);
             let error = lab.run_applications(&session, &mut || Ok(()), &|_| {}).unwrap_err();
             let text = error.to_string();
             assert!(text.contains(fault) && text.contains("begun"), "{text}");
@@ -531,7 +558,7 @@ mod tests {
         let waits = [application("d", 0, "sleep 1000")];
         let error = lab.run_applications(&session(&waits, 9), &mut { dies }, &|_| {});
         assert!(error.unwrap_err().to_string().contains("the controller has ended"));
-        lab.journal.engine = None;
+        lab.journal.engines.clear();
         let error = run(&lab, &[], &waits).unwrap_err();
         assert!(error.to_string().contains("the lab runs none"), "{error}");
     }

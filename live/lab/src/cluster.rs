@@ -16,11 +16,9 @@ use serde_json::Value;
 use crate::cgroup::TRAFFIC;
 use crate::daemons::tail;
 use crate::namespace::Inside;
-use crate::place::{self, COMMANDS, HOSTS};
-use crate::{Error, Lab, Parts, cgroup};
+use crate::place::{self, COMMANDS};
+use crate::{Engine, Error, Lab, Parts, cgroup};
 
-/// The link to an engine's folder in its lab's.
-const LINK: &str = "engine";
 /// How long nothing may change until all works: a start of Java may take minutes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(900);
 /// Time between two looks.
@@ -69,28 +67,25 @@ pub(crate) struct Cluster<'a> {
 
 impl<'a> Cluster<'a> {
     /// Without processes; its folder has what every engine needs.
-    pub(crate) fn new(lab: &'a mut Lab, parts: &Parts) -> Result<Self, Error> {
+    pub(crate) fn new(lab: &'a mut Lab, engine: Engine, parts: &Parts) -> Result<Self, Error> {
         let traffic = lab.group()?.join(TRAFFIC);
         let hosts: Vec<NodeId> = lab.blueprint.topology.hosts().collect();
         let Some(master) = hosts.first().copied() else {
             return Err(Error::Engine("the topology has no host".into()));
         };
-        let folder = place::folder(&lab.journal.name);
+        let folder = place::engine(&lab.journal.name, engine);
         let workers = workers(&hosts).to_vec();
         let cluster = Self { lab, folder, master, workers, traffic, processes: Vec::new() };
-        cluster.fill(|cluster| cluster.lay(&hosts, parts))?;
+        cluster.fill(|cluster| cluster.lay(parts))?;
         Ok(cluster)
     }
 
-    /// Makes the folder anew.
-    fn lay(&self, hosts: &[NodeId], parts: &Parts) -> io::Result<()> {
+    /// Makes the folder.
+    fn lay(&self, parts: &Parts) -> io::Result<()> {
         let path = |name: &str| self.folder.join(name);
-        // What a lab left that ended with the machine.
-        let _ = fs::remove_dir_all(&self.folder);
         for name in [COMMANDS, "plugin", "examples", "logs", "data", "tmp"] {
             fs::create_dir_all(path(name))?;
         }
-        symlink(&self.folder, self.lab.folder().join(LINK))?;
         symlink(&parts.libraries, path("lib"))?;
         symlink(&parts.java, path("java"))?;
         let jars = [("plugin", Some(&parts.plugin)), ("examples", parts.examples.as_ref())];
@@ -99,9 +94,7 @@ impl<'a> Cluster<'a> {
                 fs::copy(jar, path(place).join(name))?;
             }
         }
-        let line = |host| format!("{} {}\n", self.lab.blueprint.address(host), self.name(host));
-        let hosts: String = hosts.iter().copied().map(line).collect();
-        fs::write(path(HOSTS), format!("127.0.0.1 localhost\n{hosts}"))
+        Ok(())
     }
 
     /// Has the folder filled.

@@ -12,7 +12,7 @@ use crate::{Error, Switches};
 
 /// Where labs are recorded. Like the labs, it doesn't survive a reboot.
 const DIRECTORY: &str = "/run/watermaster/lab";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Longest name of a lab, and of one of its nodes.
 const LONGEST: usize = 64;
 
@@ -98,9 +98,8 @@ pub struct Journal {
     pub namespaces: Vec<String>,
     /// The control group of its processes.
     pub cgroup: Option<PathBuf>,
-    /// The engine that runs in it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub engine: Option<Engine>,
+    /// The engines that run in it.
+    pub engines: Vec<Engine>,
     /// Its folder, with what its processes write.
     pub folder: PathBuf,
 }
@@ -126,7 +125,7 @@ impl Journal {
             changes: Vec::new(),
             namespaces: Vec::new(),
             cgroup: None,
-            engine: None,
+            engines: Vec::new(),
             folder: Path::new(DIRECTORY).join(name),
         })
     }

@@ -332,8 +332,8 @@ fn remove(journal: &Journal) -> Result<Removed, Error> {
     let delete: Vec<String> =
         removed.namespaces.iter().map(|name| format!("netns delete {name}")).collect();
     batch("ip", None, &delete)?;
-    let engine = journal.engine.map(|_| place::folder(&journal.name));
-    for folder in engine.iter().chain([&journal.folder]) {
+    let engines = (!journal.engines.is_empty()).then(|| place::folder(&journal.name));
+    for folder in engines.iter().chain([&journal.folder]) {
         match fs::remove_dir_all(folder) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Error::State(format!("{}: {error}", folder.display())));

@@ -4,7 +4,7 @@
 //!
 //! - [`Lab`]: builds, attaches to and removes a cluster; touches only what it made.
 //! - [`Daemons`]: a controller and an agent that govern a lab.
-//! - [`Engine`]: an engine of the real world in a lab; [`Lab::run_applications`] runs applications on it.
+//! - [`Engine`]: an engine of the real world in a lab; [`Lab::run_applications`] runs applications on such.
 //! - [`Northbound`]: passes declarations of applications on to a controller.
 //! - [`World`]: a lab in which [`engine::drive`](::engine::drive) runs the applications of the simulator.
 //!

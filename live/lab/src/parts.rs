@@ -88,6 +88,12 @@ impl Engine {
         ("storm", Self::Storm),
     ];
 
+    /// Its name in commands and scenarios.
+    pub fn name(self) -> &'static str {
+        let mut named = Self::NAMED.iter();
+        named.find(|(_, engine)| *engine == self).map_or("", |(name, _)| name)
+    }
+
     const fn make(self) -> &'static Make {
         match self {
             Self::Flink => &FLINK,

@@ -4,11 +4,11 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::Journal;
+use crate::{Engine, Journal};
 
 /// Where engines are, with all that they write: on a disk, since `/run` is memory and may forbid programs.
 const DIRECTORY: &str = "/var/lib/watermaster-lab";
-/// Below an engine's folder: names and addresses of the lab's hosts, in the form of `/etc/hosts`.
+/// Below a lab's folder: names and addresses of its hosts, in the form of `/etc/hosts`.
 pub(crate) const HOSTS: &str = "hosts";
 /// Below an engine's folder: its commands.
 pub(crate) const COMMANDS: &str = "bin";
@@ -18,21 +18,26 @@ pub(crate) const HOST: &str = "WATERMASTER_HOST";
 const ENTER: &str =
     r#"mount --bind "$0" /etc/hosts && echo "$1" >/proc/sys/kernel/hostname && shift && exec "$@""#;
 
-/// The folder of the engine of the lab `name`.
+/// The folder of all engines of the lab `name`.
 pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(DIRECTORY).join(name)
 }
 
+/// The folder of one of them.
+pub(crate) fn engine(name: &str, engine: Engine) -> PathBuf {
+    folder(name).join(engine.name())
+}
+
 /// A command that becomes the one that its further arguments are, at a node of a lab. Where the lab runs
-/// an engine, it finds the engine's commands and has the node's name.
+/// engines, it finds their commands and has the node's name.
 pub fn at(lab: &Journal, node: &str) -> Command {
     let mut command = Command::new("ip");
     command.args(["netns", "exec", &lab.namespace(node)]);
-    if lab.engine.is_some() {
-        let folder = folder(&lab.name);
+    if !lab.engines.is_empty() {
         command.args(["unshare", "--mount", "--uts", "sh", "-c", ENTER]);
-        command.arg(folder.join(HOSTS)).arg(node);
-        let mut paths = vec![folder.join(COMMANDS)];
+        command.arg(folder(&lab.name).join(HOSTS)).arg(node);
+        let own = lab.engines.iter().map(|own| engine(&lab.name, *own).join(COMMANDS));
+        let mut paths: Vec<PathBuf> = own.collect();
         paths.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
         // What was split can be joined, and the new one has no colon.
         command.env("PATH", env::join_paths(paths).unwrap_or_default()).env(HOST, node);

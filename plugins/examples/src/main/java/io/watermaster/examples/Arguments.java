@@ -53,6 +53,11 @@ final class Arguments {
         return Path.of(results).toAbsolutePath();
     }
 
+    /** A text, or the normal one. */
+    String text(String key, String normal) {
+        return given.getOrDefault(key, normal);
+    }
+
     /** A whole number between two others, or the normal one. */
     int whole(String key, int normal, int least, int most) {
         return read(key, normal, Integer::valueOf, least, most);

@@ -54,6 +54,13 @@ final class Results {
 
     /** A line for latencies of so long a time. */
     static String line(Duration time, Duration period, List<Long> latencies) {
+        double rate = latencies.size() / (period.toNanos() / SECOND);
+        return String.format("{\"time_s\": %s, \"tuples\": %d, \"throughput_tps\": %s, %s}",
+                number(time.toNanos() / SECOND), latencies.size(), number(rate), latencies(latencies));
+    }
+
+    /** Members of a JSON object: the mean of latencies in nanoseconds, and of 100 the longest but one. */
+    static String latencies(List<Long> latencies) {
         long[] sorted = latencies.stream().mapToLong(Long::longValue).sorted().toArray();
         String mean = "null";
         String worst = "null";
@@ -62,9 +69,7 @@ final class Results {
             // The nearest rank.
             worst = number(sorted[(int) Math.ceil(0.99 * sorted.length) - 1] / SECOND);
         }
-        double rate = sorted.length / (period.toNanos() / SECOND);
-        return String.format("{\"time_s\": %s, \"tuples\": %d, \"throughput_tps\": %s, \"latency_mean_s\": %s,"
-                + " \"latency_p99_s\": %s}", number(time.toNanos() / SECOND), sorted.length, number(rate), mean, worst);
+        return String.format("\"latency_mean_s\": %s, \"latency_p99_s\": %s", mean, worst);
     }
 
     private static String number(double value) {
