@@ -90,6 +90,40 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// One file that is lost is made anew by what the error says, and no other.
+#[test]
+fn a_lost_certificate_is_made_anew_beside_the_others() {
+    let desk = Desk::new();
+    let make = |more: &[&str]| {
+        let mut make = Command::new(env!("CARGO_BIN_EXE_watermaster"));
+        make.args(["certs", "--directory", "certs", "--controller", "m=10.0.0.1", "--agent", "a"]);
+        make.args(more).current_dir(desk.0.path()).output().unwrap()
+    };
+    assert!(make(&[]).status.success());
+    let before = fs::read(desk.path("certs/ca.crt")).unwrap();
+    for (lost, left) in [("agent-a.crt", "agent-a.key"), ("agent-a.key", "agent-a.crt")] {
+        fs::remove_file(desk.path(&format!("certs/{lost}"))).unwrap();
+        let refused = make(&[]);
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert_eq!(refused.status.code(), Some(2), "{said}");
+        assert!(said.contains("remove certs/agent-a.crt and certs/agent-a.key and run"), "{said}");
+        fs::remove_file(desk.path(&format!("certs/{left}"))).unwrap();
+        let made = String::from_utf8(make(&[]).stdout).unwrap();
+        assert!(
+            made.contains("made  certs/agent-a.crt") && made.contains("kept  certs/ca.crt"),
+            "{made}"
+        );
+    }
+    assert_eq!(fs::read(desk.path("certs/ca.crt")).unwrap(), before);
+    // The authority itself isn't made anew by that.
+    for lost in ["ca.crt", "ca.key"] {
+        fs::rename(desk.path(&format!("certs/{lost}")), desk.path("away")).unwrap();
+        let said = String::from_utf8(make(&[]).stderr).unwrap();
+        assert!(said.contains("bring it back") && !said.contains("remove"), "{said}");
+        fs::rename(desk.path("away"), desk.path(&format!("certs/{lost}"))).unwrap();
+    }
+}
+
 #[test]
 fn run_writes_every_file_and_nothing_else() {
     let desk = Desk::new();

@@ -1,7 +1,7 @@
 //! Links, hosts and flows in short.
 
 use model::build::{Access, star};
-use model::{Buffer, Flow, Job, JobId, LinkSpec, NodeId, TaskId, Topology};
+use model::{Buffer, Flow, Job, JobId, LinkSpec, NodeId, TaskId, Terms, Topology};
 use units::{Bytes, Rate, Span, Time};
 
 /// A link of so many Mbit/s that marks nothing.
@@ -40,5 +40,11 @@ pub fn job(id: u32, arrival: Time, flows: &[(NodeId, NodeId, u64)]) -> Job {
         size: Bytes::new(size),
         offset: Span::ZERO,
     };
-    Job { id: JobId(id), arrival, class: None, flows: flows.iter().map(flow).collect() }
+    Job {
+        id: JobId(id),
+        arrival,
+        class: None,
+        terms: Terms::default(),
+        flows: flows.iter().map(flow).collect(),
+    }
 }

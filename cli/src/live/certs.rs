@@ -74,7 +74,7 @@ impl Certs {
             certs::make(&self.directory, &orders, self.force).map_err(|error| match error {
                 certs::CertsError::Name(_)
                 | certs::CertsError::Address(_)
-                | certs::CertsError::Keyless(_)
+                | certs::CertsError::Halved { .. }
                 | certs::CertsError::Exists { .. } => Failure::misused(error),
                 error => Failure::failed(error),
             })?;

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use serde_json::Value;
+use units::Span;
 use wire::client::ClientError;
 
 use super::{Target, answer, block_on, escaped, failed, list, pretty, rate, text};
@@ -45,6 +46,7 @@ impl Explain {
             found["declared_bytes"],
             list(&found, "flows").len()
         );
+        out += &terms(&found["terms"]);
         for each in list(&found, "flows") {
             out += "\n";
             out += &flow(each);
@@ -80,6 +82,17 @@ impl Explain {
             Err(last)
         })
     }
+}
+
+/// What a job asks for.
+fn terms(terms: &Value) -> String {
+    let objective = terms["objective"].as_str().map(|name| format!("objective {name}"));
+    let deadline = terms["deadline_ms"].as_u64();
+    let deadline = deadline.map(|ms| format!("deadline {}", Span::from_millis(ms)));
+    let weight = terms["weight"].as_u64().filter(|weight| *weight > 1);
+    let weight = weight.map(|weight| format!("weight {weight}"));
+    let all: Vec<String> = [objective, deadline, weight].into_iter().flatten().collect();
+    if all.is_empty() { String::new() } else { format!("asks for: {}\n", all.join(", ")) }
 }
 
 fn flow(explanation: &Value) -> String {

@@ -12,7 +12,7 @@ use protocol::application::Declaration;
 use protocol::{Connection, Process, Processes};
 use serde::Serialize;
 use serde_json::{Value, json};
-use units::Time;
+use units::{Bytes, Time};
 
 use crate::failure::{Failure, print};
 
@@ -254,13 +254,23 @@ fn openflow(bytes: &[u8]) -> String {
 fn declared(declaration: &Declaration) -> String {
     match declaration {
         Declaration::JobStart { job } => format!("job {job} starts"),
+        Declaration::JobTerms { job, objective, deadline_ms, weight } => {
+            let objective = objective.as_ref().map(|name| format!(" objective {name}"));
+            let deadline = deadline_ms.map(|ms| format!(" deadline {ms} ms"));
+            let weight = weight.map(|weight| format!(" weight {weight}"));
+            let asked: Vec<_> = [objective, deadline, weight].into_iter().flatten().collect();
+            format!(
+                "job {job} asks for{}",
+                if asked.is_empty() { " nothing".into() } else { asked.join(",") }
+            )
+        }
         Declaration::JobComplete { job } => format!("job {job} is complete"),
         Declaration::TaskHost { job, task, host } => {
             format!("job {job}: task {task} runs on {host}")
         }
         Declaration::Size { job, map, reduces } => {
-            let total: u64 = reduces.iter().map(|portion| portion.bytes.get()).sum();
-            format!("job {job}: map {map} has {total} B for {} reduces", reduces.len())
+            let total: Bytes = reduces.iter().map(|portion| portion.bytes).sum();
+            format!("job {job}: map {map} has {total} for {} reduces", reduces.len())
         }
         Declaration::FlowRequest { job, flow, connection, processes, bytes } => {
             let size = bytes.map_or_else(|| "a stream".to_owned(), |bytes| bytes.to_string());

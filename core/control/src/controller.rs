@@ -18,9 +18,8 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::iter;
 
-use model::{Declared, JobId, Measured, Observation};
+use model::{Declared, JobId, Measured, Observation, Terms};
 use policy::Policy;
 use units::{Span, Time};
 
@@ -259,17 +258,12 @@ impl Controller {
             let Some(job) = self.registry.job(id) else {
                 continue;
             };
-            let start = Declared::JobStart { job: id, application: Arc::clone(&job.application) };
-            let hosts = job.hosts.iter();
-            let hosts = hosts.map(|(&task, &host)| Declared::TaskHost { job: id, task, host });
-            let sizes = job.sizes.iter();
-            let sizes = sizes.map(|(&map, portions)| Declared::Size {
-                job: id,
-                map,
-                reduces: portions.clone(),
-            });
-            let declared: Vec<Declared> = iter::once(start).chain(hosts).chain(sizes).collect();
-            for declared in declared {
+            let (application, terms) = (Arc::clone(&job.application), job.terms.clone());
+            self.tell(Declared::JobStart { job: id, application });
+            if terms != Terms::default() {
+                self.tell(Declared::JobTerms { job: id, terms });
+            }
+            for declared in self.registry.tasks(id) {
                 self.tell(declared);
             }
         }

@@ -41,6 +41,6 @@ pub use record::Digest;
 pub use replay::{Configure, Replay, replay};
 pub use status::{
     AgentStatus, ApplicationFlows, ApplicationStatus, Bottleneck, Counters, FlowExplanation,
-    FlowStatus, JobExplanation, JobStatus, LinkStatus, ObjectivePart, ObjectiveStatus, Rival,
-    SharedLink, Status, SwitchStatus,
+    FlowStatus, JobExplanation, JobStatus, JobTerms, LinkStatus, ObjectivePart, ObjectiveStatus,
+    Rival, SharedLink, Status, SwitchStatus,
 };

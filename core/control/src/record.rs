@@ -633,6 +633,7 @@ tagged! {
         4 => FlowRequest { job, flow, connection, processes, bytes }
         5 => FlowComplete { job, flow }
         6 => Streams { job, samples }
+        7 => JobTerms { job, objective, deadline_ms, weight }
     }
     Report {
         0 => Hello { hosts, capabilities, epoch }

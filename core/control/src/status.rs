@@ -141,7 +141,7 @@ pub struct FlowStatus {
     pub failed: Option<String>,
     /// What was measured between the last two reports, payload; nothing where the last is old.
     pub measured_bps: Option<Rate>,
-    /// What it was declared to be, payload; after a contradiction, what was measured.
+    /// What it was declared to be, payload; after a contradiction, what the policy reckons with.
     pub bytes: Option<Bytes>,
     /// What has reached its receiver, payload.
     pub delivered_bytes: Bytes,
@@ -163,6 +163,19 @@ pub struct ApplicationFlows {
     pub more: usize,
 }
 
+/// What a job asks for.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JobTerms {
+    /// The objective that it is to be under. That of its flows may be another, where this names no such
+    /// application, or isn't there.
+    pub objective: Option<String>,
+    /// From its start to its end.
+    pub deadline_ms: Option<u64>,
+    /// What its completion is worth beside that of others.
+    pub weight: u32,
+}
+
 /// A job in a list.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -177,6 +190,8 @@ pub struct JobStatus {
     pub limited: usize,
     /// What was measured of them, payload.
     pub measured_bps: Rate,
+    /// What it asks for, if anything.
+    pub terms: Option<JobTerms>,
 }
 
 /// Why a flow has its rate.
@@ -304,6 +319,8 @@ pub struct JobExplanation {
     pub started_ns: Time,
     /// What it has declared to move, payload.
     pub declared_bytes: Bytes,
+    /// What it asks for, if anything.
+    pub terms: Option<JobTerms>,
     /// Its flows.
     pub flows: Vec<FlowExplanation>,
 }

@@ -161,6 +161,12 @@ fn a_job_that_lies_about_its_size_gains_nothing() {
         let lie = status.contradicted.clone().unwrap();
         assert!(lie.starts_with("declared 1 MB in all, but"), "{lie}");
         assert!(status.bytes.unwrap() > Bytes::new(50_000_000));
+        let job = rig.controller.at(rig.now).explain_job(&status.application, &status.job).unwrap();
+        assert_eq!(
+            job.declared_bytes,
+            Bytes::new(1_000_000),
+            "what was said, whatever was measured"
+        );
         let applications = rig.controller.at(rig.now).status().applications;
         assert_eq!(applications.iter().map(|a| a.contradicted).collect::<Vec<_>>(), [1, 0]);
         let found = rig.controller.counters().contradictions;
@@ -824,8 +830,10 @@ fn under_objectives() -> Box<dyn policy::Policy + Send> {
     };
     let most = policy::Share::from_ppm(500_000).unwrap();
     let latency = policy::Aim::Latency { target: Span::from_millis(100), most };
-    let objectives =
+    let mut objectives =
         vec![objective("web", "tcp", latency), objective("sort", "srb", policy::Aim::Weight(1))];
+    let any = objective("any", "smsf", policy::Aim::Weight(2));
+    objectives.push(policy::Objective { applications: vec!["*".into()], ..any });
     let parameters = policy::Parameters::default().under(objectives);
     policy::by_name("arbiter", &parameters).unwrap()
 }
@@ -873,6 +881,54 @@ fn an_explanation_names_the_objective_and_who_yields() {
     rig.pass(SECOND * 30);
     let objective = rig.why("sort-1", "large", 1).objective.unwrap();
     assert_eq!((&*objective.name, &*objective.shared), ("sort", &[][..]));
+}
+
+/// What a job asks for is checked, shown, and told to a policy that comes later too.
+#[test]
+fn a_job_is_under_the_objective_that_it_asks_for() {
+    let mut rig = rig("tcp");
+    let asks = |objective: Option<&str>, deadline_ms, weight| Declaration::JobTerms {
+        job: "j".into(),
+        objective: objective.map(Into::into),
+        deadline_ms,
+        weight,
+    };
+    let refused = rig.declare("sort-1", asks(None, None, None)).unwrap_err();
+    assert_eq!(refused.field, "job");
+    rig.start("sort-1", "j");
+    for (declaration, field) in [
+        (asks(Some(""), None, None), "objective"),
+        (asks(Some(&"x".repeat(1000)), None, None), "objective"),
+        (asks(None, Some(0), None), "deadline_ms"),
+        (asks(None, Some(u64::MAX), None), "deadline_ms"),
+        (asks(None, None, Some(0)), "weight"),
+        (asks(None, None, Some(1_000_001)), "weight"),
+    ] {
+        assert_eq!(rig.declare("sort-1", declaration).unwrap_err().field, field);
+    }
+    rig.flow("sort-1", "j", 1, connection(0, 3, 1), Some(500_000_000)).unwrap();
+    let terms = |rig: &Rig| rig.controller.at(rig.now).explain_job("sort-1", "j").unwrap().terms;
+    assert_eq!(terms(&rig), None);
+    rig.declare("sort-1", asks(Some("web"), Some(2_000), Some(3))).unwrap();
+    let told = terms(&rig).unwrap();
+    assert_eq!(
+        (told.objective.as_deref(), told.deadline_ms, told.weight),
+        (Some("web"), Some(2_000), 3)
+    );
+    // Another objective that names the application, for the policy that comes.
+    let policy = Some(("arbiter".into(), under_objectives()));
+    rig.reload(Change { policy, ..Change::default() });
+    let under = |rig: &mut Rig| rig.why("sort-1", "j", 1).objective.unwrap().name;
+    assert_eq!(under(&mut rig), "sort", "web doesn't name it");
+    rig.declare("sort-1", asks(Some("any"), None, None)).unwrap();
+    rig.pass(Span::ZERO);
+    assert_eq!(under(&mut rig), "any");
+    let policy = Some(("arbiter".into(), under_objectives()));
+    rig.reload(Change { policy, ..Change::default() });
+    assert_eq!(under(&mut rig), "any", "a policy that comes later is told");
+    rig.declare("sort-1", asks(None, None, None)).unwrap();
+    rig.pass(Span::ZERO);
+    assert_eq!((under(&mut rig).as_str(), terms(&rig)), ("sort", None));
 }
 
 /// Several flows over one connection: the sum of their rates.

@@ -95,6 +95,10 @@ fn declaration() -> impl Strategy<Value = Declaration> {
     let amount = || number().prop_map(Bytes::new);
     prop_oneof![
         job().prop_map(|job| Declaration::JobStart { job }),
+        (job(), prop::option::of(job()), prop::option::of(number()), prop::option::of(task()))
+            .prop_map(|(job, objective, deadline_ms, weight)| {
+                Declaration::JobTerms { job, objective, deadline_ms, weight }
+            }),
         job().prop_map(|job| Declaration::JobComplete { job }),
         (job(), task(), 0_u32..9).prop_map(|(job, task, host)| {
             Declaration::TaskHost { job, task, host: format!("h{host}") }

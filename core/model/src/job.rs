@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use units::{Bytes, Span, Time};
 
-use crate::{JobId, NodeId, TaskId};
+use crate::{JobId, NodeId, TaskId, Terms};
 
 /// A job, or coflow: flows that are of use only together.
 ///
@@ -17,6 +17,8 @@ pub struct Job {
     pub arrival: Time,
     /// Size class, where the workload has classes.
     pub class: Option<JobClass>,
+    /// What it asks for.
+    pub terms: Terms,
     /// Its transfers between different hosts. Transfers within a host cross no network and are
     /// left out.
     pub flows: Vec<Flow>,

@@ -29,7 +29,7 @@ pub use gather::{Gathering, Hub, Order, Request, Sample, Way};
 pub use job::{Flow, Job, JobClass};
 pub use name::is_name;
 pub use network::{Network, interfere};
-pub use observation::{Declared, Measured, Observation, StreamSample};
+pub use observation::{Declared, Measured, Observation, StreamSample, Terms};
 pub use topology::{Buffer, Link, LinkSpec, Node, NodeKind, Topology, TopologyError};
 pub use window::Cap;
 

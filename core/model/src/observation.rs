@@ -30,6 +30,13 @@ pub enum Declared {
         /// The application that it is of, by its name.
         application: Arc<str>,
     },
+    /// What a job asks for, in place of what it asked for before. Ours.
+    JobTerms {
+        /// The job.
+        job: JobId,
+        /// What it asks for.
+        terms: Terms,
+    },
     /// `JOB_COMPLETE`: a job unregisters; what it still had in the network is forgotten.
     JobComplete {
         /// The job.
@@ -77,6 +84,29 @@ pub enum Declared {
     Streams(Vec<StreamSample>),
     /// A front end wants objects; [`JobComplete`](Self::JobComplete) says that it has them.
     Gather(Arc<Request>),
+}
+
+/// What a job asks for. Each policy heeds what it can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The objective that it is to be under, by its name.
+    pub objective: Option<Arc<str>>,
+    /// From its start to its end.
+    pub deadline: Option<Span>,
+    /// What its completion is worth beside that of others, at least 1.
+    pub weight: u32,
+}
+
+impl Terms {
+    /// The largest weight.
+    pub const HEAVIEST: u32 = 1_000_000;
+}
+
+/// Nothing, and a weight of 1.
+impl Default for Terms {
+    fn default() -> Self {
+        Self { objective: None, deadline: None, weight: 1 }
+    }
 }
 
 /// How a stream stands: a flow that never ends, between a queue at its sender and one at its

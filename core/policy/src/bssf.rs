@@ -5,7 +5,7 @@
 //! network design for coflows", SIGCOMM 2018: the order [`order::bssf`](crate::order::bssf), made anew of
 //! what remains at each arrival and end of a coflow, without its epochs. Published for priorities
 //! in the switches; here rates do what these would: each coflow has everything that those before it
-//! leave, in proportion to what remains of its flows. All coflows weigh the same.
+//! leave, in proportion to what remains of its flows. A coflow weighs what its job asks for, 1 if nothing.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -37,7 +37,7 @@ struct BottleneckSelect;
 impl Order for BottleneckSelect {
     const RULES: &'static [Rule] = &[Rule::ByRemaining];
 
-    fn order(jobs: &[Demand]) -> Vec<usize> {
-        bssf(jobs)
+    fn order(jobs: &[Demand], weights: &[f64]) -> Vec<usize> {
+        bssf(jobs, weights)
     }
 }

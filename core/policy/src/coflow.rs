@@ -27,6 +27,8 @@ pub(crate) struct Coflow {
     /// Counts up in the order in which jobs registered.
     pub(crate) arrival: u64,
     pub(crate) submitted: Time,
+    /// What its completion is worth beside that of others.
+    pub(crate) weight: u32,
     /// Whether it is older than the guard's threshold.
     pub(crate) is_old: bool,
     /// Up to when what was sent is accounted for.
@@ -232,6 +234,7 @@ impl Coflow {
         Self {
             arrival,
             submitted,
+            weight: 1,
             is_old: false,
             synced: submitted,
             flows: Vec::new(),

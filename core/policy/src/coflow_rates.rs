@@ -112,6 +112,13 @@ impl<D: Discipline> CoflowRates<D> {
                 self.arrivals += 1;
                 self.roster.start(job, || Coflow::new(self.arrivals, now));
             }
+            Declared::JobTerms { job, ref terms } => {
+                if let Some(entry) = self.roster.get_mut(job) {
+                    entry.record.weight = terms.weight;
+                    self.is_new = true;
+                    self.divide_at(now);
+                }
+            }
             Declared::JobComplete { job } => self.complete(now, job),
             Declared::FlowRequest { job, flow, src, dst, size } => {
                 if let Some(entry) = self.roster.enter(network, job, flow, (src, dst)) {

@@ -19,12 +19,14 @@ pub fn by_bottleneck(jobs: &[Demand]) -> Vec<usize> {
     order
 }
 
-/// Sincronia's order, "bottleneck, select, scale, iterate" (Agarwal et al., SIGCOMM 2018), with equal weights: last goes the job that weighs least for what it takes of the most loaded
-/// link; the others are then valued less for what it would have made them wait. At most four times
-/// the least sum of completion times on links; ties go to the later.
-pub fn bssf(jobs: &[Demand]) -> Vec<usize> {
+/// Sincronia's order, "bottleneck, select, scale, iterate" (Agarwal et al., SIGCOMM 2018), last goes the job that weighs least for what it takes of the most loaded link;
+/// the others are then valued less for what it would have made them wait. At most four times the least sum of
+/// completion times on links, each times the job's weight; ties go to the later. Weights are positive; jobs
+/// without have 1.
+pub fn bssf(jobs: &[Demand], weights: &[f64]) -> Vec<usize> {
     let mut left: Vec<usize> = (0..jobs.len()).collect();
-    let mut weights = vec![1.0; jobs.len()];
+    let mut weights = weights.to_vec();
+    weights.resize(jobs.len(), 1.0);
     let mut loads = vec![0.0; links(jobs)];
     for job in jobs {
         serve(&mut loads, job);

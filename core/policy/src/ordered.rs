@@ -26,8 +26,9 @@ pub(crate) trait Order {
     /// One pass over all jobs each.
     const RULES: &'static [Rule];
 
-    /// Positions of the jobs, the first to go first; they are given in order of arrival.
-    fn order(jobs: &[Demand]) -> Vec<usize>;
+    /// Positions of the jobs, the first to go first; they are given in order of arrival, with their
+    /// weights.
+    fn order(jobs: &[Demand], weights: &[f64]) -> Vec<usize>;
 }
 
 /// The discipline of an order.
@@ -58,7 +59,8 @@ impl<O: Order> Discipline for Ordered<O> {
                 let loads = job.loads(now, links);
                 demand.extend(loads.map(|(link, time)| (link.index(), time)));
             }
-            self.order = O::order(&self.demands);
+            let weights: Vec<f64> = jobs.iter().map(|job| f64::from(job.weight)).collect();
+            self.order = O::order(&self.demands, &weights);
         }
         for (stage, &rule) in O::RULES.iter().enumerate() {
             for &position in &self.order {

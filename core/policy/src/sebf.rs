@@ -39,7 +39,7 @@ struct SmallestBottleneck;
 impl Order for SmallestBottleneck {
     const RULES: &'static [Rule] = &[Rule::Together, Rule::ByRemaining];
 
-    fn order(jobs: &[Demand]) -> Vec<usize> {
+    fn order(jobs: &[Demand], _: &[f64]) -> Vec<usize> {
         by_bottleneck(jobs)
     }
 }

@@ -63,11 +63,11 @@ struct SmallestRemaining;
 impl Order for SmallestRemaining {
     const RULES: &'static [Rule] = &[Rule::ByRemaining];
 
-    fn order(jobs: &[Demand]) -> Vec<usize> {
+    fn order(jobs: &[Demand], _: &[f64]) -> Vec<usize> {
         let mut first = by_bottleneck(jobs);
         let rest = first.split_off(first.len().min(MOST));
         let looked_at: Vec<Demand> = first.iter().map(|&job| jobs[job].clone()).collect();
-        let mut orders = [(0..first.len()).collect(), bssf(&looked_at)];
+        let mut orders = [(0..first.len()).collect(), bssf(&looked_at, &[])];
         for order in &mut orders {
             improve(&looked_at, order);
         }

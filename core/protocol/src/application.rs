@@ -19,6 +19,21 @@ pub enum Declaration {
         /// The job.
         job: String,
     },
+    /// What a job asks for, in place of what it asked for before. Not in the text. Each policy heeds what it
+    /// can: the operator's configuration says who may ask for what.
+    JobTerms {
+        /// The job.
+        job: String,
+        /// The objective of the controller's configuration that it is to be under, by its name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        objective: Option<String>,
+        /// How long it may take from its start to its end, milliseconds.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline_ms: Option<u64>,
+        /// What its completion is worth beside that of others, from 1 to 1000000; 1 where nothing is said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        weight: Option<u32>,
+    },
     /// `JOB_COMPLETE`: a job unregisters; what it still had in the network is forgotten.
     JobComplete {
         /// The job.
@@ -78,6 +93,7 @@ impl Declaration {
     pub fn job(&self) -> &str {
         match self {
             Self::JobStart { job }
+            | Self::JobTerms { job, .. }
             | Self::JobComplete { job }
             | Self::TaskHost { job, .. }
             | Self::Size { job, .. }

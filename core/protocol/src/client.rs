@@ -5,7 +5,7 @@
 //! request is under way at a time. Nothing here waits or fails: an application goes on whatever
 //! becomes of the controller, and [`Client::account`] tells what the controller didn't take.
 //!
-//! - *What holds* (jobs, their tasks and sizes, open flows) is said again, in its order, on every new
+//! - *What holds* (jobs, their terms, tasks and sizes, open flows) is said again, in its order, on every new
 //!   connection and to every controller with another epoch. Samples are not said again; of those that
 //!   wait, the last of a job counts.
 //! - *What ends* before it was said is never said. An end that the controller refuses is one: it had
@@ -92,6 +92,7 @@ impl Account {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Thing {
     Start,
+    Terms,
     Task(u32),
     Size(u32),
     Flow(String),
@@ -480,6 +481,7 @@ fn corrects(new: &Declaration, old: &Declaration) -> bool {
 fn thing(declaration: &Declaration) -> Option<Thing> {
     match declaration {
         Declaration::JobStart { .. } => Some(Thing::Start),
+        Declaration::JobTerms { .. } => Some(Thing::Terms),
         Declaration::TaskHost { task, .. } => Some(Thing::Task(*task)),
         Declaration::Size { map, .. } => Some(Thing::Size(*map)),
         Declaration::FlowRequest { flow, .. } => Some(Thing::Flow(flow.clone())),
@@ -494,6 +496,7 @@ fn most_octets(declaration: &Declaration) -> usize {
     let text = |text: &str| 6 * text.len();
     let more = match declaration {
         Declaration::TaskHost { host, .. } => text(host),
+        Declaration::JobTerms { objective, .. } => objective.as_deref().map_or(0, text),
         Declaration::Size { reduces, .. } => 64 * reduces.len(),
         Declaration::FlowRequest { flow, processes, .. } => {
             let ends = [&processes.source, &processes.destination].into_iter().flatten();

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString as _};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use model::{Declared, FlowId, JobId, NodeId, StreamSample, TaskId};
+use model::{Declared, FlowId, JobId, NodeId, StreamSample, TaskId, Terms};
 use units::Bytes;
 
 use crate::application::{Declaration, Portion, StreamReport};
@@ -43,6 +43,12 @@ impl Translator {
     pub fn translate(&mut self, declared: &Declared, names: &impl Names) -> Vec<Declaration> {
         let said = match declared {
             Declared::JobStart { job, .. } => Some(Declaration::JobStart { job: name(*job) }),
+            Declared::JobTerms { job, terms } => Some(Declaration::JobTerms {
+                job: name(*job),
+                objective: terms.objective.as_deref().map(String::from),
+                deadline_ms: terms.deadline.map(|span| span.as_nanos() / 1_000_000),
+                weight: Some(terms.weight).filter(|weight| *weight != Terms::default().weight),
+            }),
             Declared::JobComplete { job } => {
                 for flow in self.jobs.remove(job).unwrap_or_default() {
                     self.flows.remove(&flow);

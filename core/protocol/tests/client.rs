@@ -23,7 +23,8 @@ impl Held {
     fn take(&mut self, said: &Declaration) -> bool {
         use Declaration::*;
         let (JobStart { job } | JobComplete { job }) = said else {
-            let (TaskHost { job, .. }
+            let (JobTerms { job, .. }
+            | TaskHost { job, .. }
             | Size { job, .. }
             | Streams { job, .. }
             | FlowRequest { job, .. }
@@ -33,6 +34,10 @@ impl Held {
             };
             let Some(held) = self.0.get_mut(job) else { return false };
             return match said {
+                JobTerms { .. } => {
+                    held.insert("terms".into(), said.clone());
+                    true
+                }
                 TaskHost { task, .. } => {
                     held.insert(format!("task {task}"), said.clone());
                     true
@@ -298,6 +303,12 @@ fn declaration() -> impl Strategy<Value = Declaration> {
             job: job.into(),
             task,
             host: format!("h{host}"),
+        }),
+        1 => (job(), 0..3u32).prop_map(|(job, weight)| Declaration::JobTerms {
+            job: job.into(),
+            objective: Some(job.into()),
+            deadline_ms: Some(u64::MAX),
+            weight: Some(weight),
         }),
         2 => (job(), 0..3u32, 0..4u32).prop_map(|(job, map, reduces)| Declaration::Size {
             job: job.into(),

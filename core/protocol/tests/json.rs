@@ -21,6 +21,8 @@ where
 fn declarations() {
     for json in [
         r#"{"type":"job_start","job":"sort-1"}"#,
+        r#"{"type":"job_terms","job":"sort-1"}"#,
+        r#"{"type":"job_terms","job":"sort-1","objective":"report","deadline_ms":60000,"weight":3}"#,
         r#"{"type":"task_host","job":"sort-1","task":4,"host":"h0"}"#,
         r#"{"type":"size","job":"sort-1","map":4,"reduces":[{"task":9,"bytes":1000}]}"#,
         r#"{"type":"flow_request","job":"sort-1","flow":"m_3/r_1","bytes":1000,

@@ -1,9 +1,11 @@
 //! `[[workload.job]]`: jobs written out flow by flow.
 
+use std::sync::Arc;
+
 use document::DocumentError;
 use document::fields::{Value, between};
 use document::topology::{Names, named};
-use model::{Flow, Job, JobClass, JobId, NodeId, TaskId};
+use model::{Flow, Job, JobClass, JobId, NodeId, TaskId, Terms};
 use units::{Bytes, Span, Time};
 
 type Read<T> = Result<T, DocumentError>;
@@ -32,6 +34,11 @@ pub(super) fn read(value: &Value<'_>, hosts: &Names<'_>, ends: bool) -> Read<Vec
         let mut fields = value.fields()?;
         let arrival = fields.or("arrival", Span::ZERO, time)?;
         let class = fields.optional("class", |v| v.choice(CLASSES))?;
+        let terms = Terms {
+            objective: fields.optional("objective", Value::label)?.map(Arc::from),
+            deadline: fields.optional("deadline", |v| between(v, Span::from_millis(1), LATEST))?,
+            weight: fields.or("weight", 1, |v| between(v, 1, Terms::HEAVIEST))?,
+        };
         let members = fields.need("flow", "[{ from = \"h0\", to = \"h1\", size = \"1 MB\" }]")?;
         fields.done()?;
         let mut own = Vec::new();
@@ -41,7 +48,8 @@ pub(super) fn read(value: &Value<'_>, hosts: &Names<'_>, ends: bool) -> Read<Vec
                 return Err(member.error(TOO_MANY));
             }
         }
-        let job = Job { id: JobId(number), arrival: Time::ZERO + arrival, class, flows: own };
+        let arrival = Time::ZERO + arrival;
+        let job = Job { id: JobId(number), arrival, class, terms, flows: own };
         flows += job.flows.len();
         if job.flows.is_empty() {
             return Err(value.error("has no flows; add one to flow"));

@@ -30,6 +30,8 @@ pub struct Host {
     /// When it was last looked whether all is there, and what isn't.
     checked: Time,
     lost: Option<kernel::Error>,
+    /// The epoch that the log names.
+    obeyed: u64,
 }
 
 impl Host {
@@ -46,7 +48,7 @@ impl Host {
         match prepare() {
             Ok((agent, events)) => {
                 let (checked, lost) = (kernel::now(), None);
-                Ok(Self { agent, actuator, events, looks: false, checked, lost })
+                Ok(Self { agent, actuator, events, looks: false, checked, lost, obeyed: 0 })
             }
             Err(error) => {
                 actuator.withdraw();
@@ -145,9 +147,19 @@ impl Host {
             self.tick(reports);
         }
         for report in &reports[from..] {
-            if let Report::Failed { command, reason, .. } = report {
-                tracing::error!(?command, reason, "command not carried out");
+            match report {
+                Report::Failed { command, reason, .. } => {
+                    tracing::error!(?command, reason, "command not carried out");
+                }
+                Report::Stale { epoch, obeys } => {
+                    tracing::warn!(epoch, obeys, "a controller of a lower epoch is not obeyed");
+                }
+                _ => {}
             }
+        }
+        if self.obeyed != self.agent.epoch() {
+            self.obeyed = self.agent.epoch();
+            tracing::info!(epoch = self.obeyed, "obeys");
         }
         done
     }

@@ -35,8 +35,8 @@ pub enum StateError {
     Taken(PathBuf),
     /// The epoch isn't a number.
     #[error(
-        "{}: holds no epoch; write into it a number above every epoch that agents have obeyed \
-         (their logs tell)", .0.display()
+        "{}: holds no epoch; write into it the highest epoch that agents have obeyed: \
+         the last that their logs name", .0.display()
     )]
     Damaged(PathBuf),
 }

@@ -211,10 +211,13 @@ fn read_listen(
         if insecure || address.ip().is_loopback() {
             return Ok(address);
         }
-        Err(value.error(
-            "would be open to everyone; add a [tls] table, listen on 127.0.0.1, or write \
-             insecure = true",
-        ))
+        let remedy = match tls {
+            Some(_) => "listen with openflow_tls instead",
+            None => "add a [tls] table",
+        };
+        Err(value.error(format_args!(
+            "would be open to everyone; {remedy}, listen on 127.0.0.1, or write insecure = true"
+        )))
     };
     let with_tls = |value: &Value<'_>| match tls {
         Some(_) => address(value),

@@ -10,6 +10,7 @@ mod hosts;
 
 use std::env;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -179,6 +180,8 @@ fn a_limit_that_finds_no_room_says_which_setting_has_more() {
 }
 
 const HOLD: &str = "WATERMASTER_TEST_HOLD";
+/// What it prints once the kernel has its limit.
+const HELD: &str = "the connection is held";
 
 /// The agent that `a_killed_agent_leaves_no_connection_held` kills.
 #[test]
@@ -191,9 +194,13 @@ fn hold_until_killed() {
     let connection =
         Connection { source: source.parse().unwrap(), destination: destination.parse().unwrap() };
     pacer.adopt(&kernel::Namespace::at(env::var("NAMESPACE").unwrap()).unwrap()).unwrap();
+    let mut first = true;
     loop {
         pacer.renew(now(), lease(1000)).unwrap();
         pacer.pace(&connection, Some(Rate::from_mbps(20))).unwrap();
+        if std::mem::take(&mut first) {
+            println!("{HELD}");
+        }
         thread::sleep(Duration::from_millis(50));
     }
 }
@@ -240,12 +247,15 @@ fn a_killed_agent_leaves_no_connection_held() {
     let stream = rig.stream();
     let (source, destination) = (stream.connection.source, stream.connection.destination);
     let mut agent = Command::new(env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "hold_until_killed"])
+        .args(["--ignored", "--exact", "--nocapture", "hold_until_killed"])
         .env(HOLD, format!("{} {source} {destination}", options.pins.display()))
         .env("NAMESPACE", rig.namespace(0).path())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .spawn()
         .unwrap();
+    // A stream that the machine has no time for is slow too.
+    let mut said = BufReader::new(agent.stdout.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains(HELD)), "it ended before");
     let held = eventually(|| stream.goodput(Duration::from_millis(200)) < Rate::from_mbps(22));
     agent.kill().unwrap(); // SIGKILL
     agent.wait().unwrap();

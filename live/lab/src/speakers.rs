@@ -67,6 +67,7 @@ impl Policy for Speakers {
                 *job
             }
             Declared::JobComplete { job }
+            | Declared::JobTerms { job, .. }
             | Declared::TaskHost { job, .. }
             | Declared::Size { job, .. } => *job,
             Declared::Gather(request) => request.id,

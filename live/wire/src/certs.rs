@@ -52,19 +52,26 @@ pub enum CertsError {
         error: std::io::Error,
     },
     /// A file is there that isn't what was asked for.
-    #[error("{}: is there and {reason}; use --force to replace it", file.display())]
+    #[error(
+        "{}: is there and {reason}; remove {} and run again to have them made anew", file.display(), pair(file)
+    )]
     Exists {
         /// Which.
         file: PathBuf,
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// The authority's key was taken away.
+    /// One file of the authority was taken away.
     #[error(
-        "{}: is there and its key is away; bring ca.key back to sign with it; --force makes another \
-         authority, and all certificates must be made anew then", .0.display()
+        "{}: is there and {reason}; bring it back to sign with it; --force makes another authority, and all \
+         certificates must be made anew then", file.display()
     )]
-    Keyless(PathBuf),
+    Halved {
+        /// The other.
+        file: PathBuf,
+        /// Which is away.
+        reason: &'static str,
+    },
     /// A name that no certificate can bear.
     #[error("\"{0}\" is no name; use 1 to 64 letters, digits, -, _ and .")]
     Name(String),
@@ -98,7 +105,7 @@ pub fn make(
     let mut done = Vec::new();
     let (ca, ca_key) = (directory.join("ca.crt"), directory.join("ca.key"));
     let is_there = present(&ca, &ca_key).map_err(|error| match error {
-        CertsError::Exists { file, .. } if file == ca => CertsError::Keyless(file),
+        CertsError::Exists { file, reason } => CertsError::Halved { file, reason },
         error => error,
     });
     if force || !is_there? {
@@ -178,6 +185,12 @@ fn valid(parameters: &mut CertificateParams, span: Duration) {
     let now = SystemTime::now();
     parameters.not_before = now.checked_sub(SKEW).unwrap_or(now).into();
     parameters.not_after = now.checked_add(span).unwrap_or(now).into();
+}
+
+/// A certificate and its key, by the name of either.
+fn pair(file: &Path) -> String {
+    let file = |extension| file.with_extension(extension).display().to_string();
+    format!("{} and {}", file("crt"), file("key"))
 }
 
 /// Whether both files of a pair are there; one alone is a half-made pair, made anew.

@@ -68,6 +68,16 @@ fn load(files: &Files) -> Result<Loaded, TlsError> {
     Ok(Loaded { roots: Arc::new(roots), chain: certificates(&files.certificate)?, key })
 }
 
+fn unpaired(files: &Files, error: &rustls::Error) -> TlsError {
+    match error {
+        rustls::Error::InconsistentKeys(_) => {
+            let certificate = files.certificate.display();
+            TlsError::new(&files.key, format!("is not the key of {certificate}; name the pair"))
+        }
+        error => TlsError::new(&files.certificate, error.to_string()),
+    }
+}
+
 /// The end that listens: a peer without a certificate of the authority is refused.
 ///
 /// # Errors
@@ -83,7 +93,7 @@ pub fn server(files: &Files) -> Result<ServerConfig, TlsError> {
         .map_err(|error| TlsError::new(&files.certificate, error.to_string()))?
         .with_client_cert_verifier(verifier)
         .with_single_cert(loaded.chain, loaded.key)
-        .map_err(|error| TlsError::new(&files.certificate, error.to_string()))
+        .map_err(|error| unpaired(files, &error))
 }
 
 /// The end that connects.
@@ -97,5 +107,5 @@ pub fn client(files: &Files) -> Result<ClientConfig, TlsError> {
         .map_err(|error| TlsError::new(&files.certificate, error.to_string()))?
         .with_root_certificates(loaded.roots)
         .with_client_auth_cert(loaded.chain, loaded.key)
-        .map_err(|error| TlsError::new(&files.certificate, error.to_string()))
+        .map_err(|error| unpaired(files, &error))
 }

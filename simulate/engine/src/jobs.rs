@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::iter::Peekable;
 
-use model::{Declared, Flow, FlowId, Job};
+use model::{Declared, Flow, FlowId, Job, Terms};
 use units::{Span, Time};
 
 use crate::{Actions, Application, World};
@@ -112,6 +112,9 @@ fn announce<W: World>(job: &Job, actions: &mut Actions<'_, W>) {
     let id = job.id;
     let application = actions.application();
     actions.tell(Declared::JobStart { job: id, application });
+    if job.terms != Terms::default() {
+        actions.tell(Declared::JobTerms { job: id, terms: job.terms.clone() });
+    }
     let mut by_map: Vec<&Flow> = job.flows.iter().collect();
     by_map.sort_by_key(|flow| flow.from);
     // Flows of a task mostly follow each other, in this order or in the other.

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
-use model::{Flow, Job, JobId, NodeId, TaskId};
+use model::{Flow, Job, JobId, NodeId, TaskId, Terms};
 use units::{Bytes, Span, Time};
 
 use crate::lines::{Line, Lines, shown};
@@ -75,7 +75,13 @@ impl Coflow {
                 })
             })
             .collect();
-        (!flows.is_empty()).then_some(Job { id, arrival: self.arrival, class: None, flows })
+        (!flows.is_empty()).then_some(Job {
+            id,
+            arrival: self.arrival,
+            class: None,
+            terms: Terms::default(),
+            flows,
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! Synchronized incast: many senders, one receiver, all at once.
 
 use engine::random::Stream;
-use model::{Flow, Job, JobId, NodeId, TaskId};
+use model::{Flow, Job, JobId, NodeId, TaskId, Terms};
 use rand::RngExt;
 use units::{Bytes, Span, Time};
 
@@ -76,7 +76,7 @@ impl Incast {
         };
         let mut add = |arrival, flows| {
             let id = JobId(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
-            jobs.push(Job { id, arrival, class: None, flows });
+            jobs.push(Job { id, arrival, class: None, terms: Terms::default(), flows });
         };
         if self.background
             && let Some(src) = others.clone().cycle().nth(self.senders as usize)

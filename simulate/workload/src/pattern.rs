@@ -1,7 +1,7 @@
 //! Fixed patterns: permutation and all-to-all.
 
 use engine::random::Stream;
-use model::{Flow, Job, JobId, NodeId, TaskId};
+use model::{Flow, Job, JobId, NodeId, TaskId, Terms};
 use rand::seq::SliceRandom;
 use units::{Bytes, Span, Time};
 
@@ -53,5 +53,11 @@ fn at_once(pairs: impl Iterator<Item = (NodeId, NodeId)>, size: Bytes) -> Job {
         size,
         offset: Span::ZERO,
     });
-    Job { id: JobId(0), arrival: Time::ZERO, class: None, flows: flows.collect() }
+    Job {
+        id: JobId(0),
+        arrival: Time::ZERO,
+        class: None,
+        terms: Terms::default(),
+        flows: flows.collect(),
+    }
 }

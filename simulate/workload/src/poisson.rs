@@ -1,7 +1,7 @@
 //! Flows that arrive as a Poisson process, each a job of its own.
 
 use engine::random::Stream;
-use model::{Flow, Job, JobId, NodeId, TaskId};
+use model::{Flow, Job, JobId, NodeId, TaskId, Terms};
 use rand::RngExt;
 use rand_distr::Exp1;
 use units::{Rate, Span, Time};
@@ -136,6 +136,7 @@ impl Iterator for Flows {
             id: JobId(id),
             arrival,
             class: None,
+            terms: Terms::default(),
             flows: vec![Flow {
                 src,
                 dst,

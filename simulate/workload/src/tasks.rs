@@ -5,7 +5,7 @@
 //! cluster, every map sending a part to every reduce.
 
 use engine::random::Stream;
-use model::{Flow, Job, JobClass, JobId, NodeId, TaskId};
+use model::{Flow, Job, JobClass, JobId, NodeId, TaskId, Terms};
 use rand::RngExt;
 use rand::seq::SliceRandom;
 use units::{Bytes, Span, Time};
@@ -154,6 +154,7 @@ impl Tasks {
             id: JobId(id),
             arrival: draft.arrival,
             class: draft.class,
+            terms: Terms::default(),
             flows: placer.flows(self, &self.plan(draft.input, draft.shuffle)),
         });
         Ok(jobs.collect())

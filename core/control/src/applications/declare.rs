@@ -7,12 +7,13 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
+use core::ops::RangeInclusive;
 
-use model::{Declared, FlowId, JobId, NodeId, NodeKind, StreamSample, TaskId};
+use model::{Declared, FlowId, JobId, NodeId, NodeKind, StreamSample, TaskId, Terms};
 use protocol::agent::MOST_IDENTIFIED;
 use protocol::application::{Declaration, Portion, StreamReport};
 use protocol::{Connection, Process, Processes};
-use units::Bytes;
+use units::{Bytes, Span};
 
 use crate::applications::registry::{Application, Flow, Registry};
 use crate::applications::selector::Selector;
@@ -27,6 +28,12 @@ pub(crate) enum Announcement {
     Known,
     /// The policy is to be told.
     Tell(Declared),
+    /// A job asks for something else than before.
+    Terms {
+        job: JobId,
+        /// Whether it asks for another objective.
+        moves: bool,
+    },
     /// A flow has begun.
     Flow(FlowId),
     /// A flow has another size than was declared before.
@@ -96,6 +103,10 @@ impl Registry {
     ) -> Result<Announcement, Refusal> {
         match declaration {
             Declaration::JobStart { job } => self.start_job(cx, application, job),
+            Declaration::JobTerms { job, objective, deadline_ms, weight } => {
+                let job = self.known(application, job)?;
+                self.set_terms(cx, job, (objective.as_deref(), *deadline_ms, *weight))
+            }
             Declaration::JobComplete { job } => {
                 Ok(Announcement::JobComplete(self.known(application, job)?))
             }
@@ -161,6 +172,38 @@ impl Registry {
         let application = self.job(job).map(|known| Arc::clone(&known.application));
         let application = application.unwrap_or_default();
         Ok(Announcement::Tell(Declared::JobStart { job, application }))
+    }
+
+    fn set_terms(
+        &mut self,
+        cx: &Context,
+        job: JobId,
+        (objective, deadline, weight): (Option<&str>, Option<u64>, Option<u32>),
+    ) -> Result<Announcement, Refusal> {
+        if let Some(name) = objective {
+            check_name(cx, "objective", name)?;
+        }
+        if deadline.is_some_and(|deadline| !DEADLINES.contains(&deadline)) {
+            let reason = "must be from 1 ms to 30 days; leave it out for none";
+            return Err(refuse("deadline_ms", reason.into()));
+        }
+        let weight = weight.unwrap_or(Terms::default().weight);
+        if weight == 0 || weight > Terms::HEAVIEST {
+            let reason = format!("must be from 1 to {}", Terms::HEAVIEST);
+            return Err(refuse("weight", reason));
+        }
+        let terms = Terms {
+            objective: objective.map(Arc::from),
+            deadline: deadline.map(Span::from_millis),
+            weight,
+        };
+        let record = self.job_mut(job).expect("the job was found");
+        if record.terms == terms {
+            return Ok(Announcement::Known);
+        }
+        let moves = record.terms.objective != terms.objective;
+        record.terms = terms;
+        Ok(Announcement::Terms { job, moves })
     }
 
     fn place_task(
@@ -329,6 +372,9 @@ fn end(view: &View, field: &'static str, address: SocketAddr) -> Result<NodeId, 
 fn check_name(cx: &Context, field: &'static str, name: &str) -> Result<(), Refusal> {
     cx.limits.wrong_name(name).map_or(Ok(()), |wrong| Err(refuse(field, wrong)))
 }
+
+/// Milliseconds that a job may ask for.
+const DEADLINES: RangeInclusive<u64> = 1..=30 * 24 * 3_600_000;
 
 /// The longest path of a control group, in bytes.
 const LONGEST_PATH: usize = 1024;

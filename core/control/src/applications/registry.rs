@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::net::{IpAddr, SocketAddr};
 
-use model::{Declared, FlowId, JobId, NodeId, StreamSample, TaskId};
+use model::{Declared, FlowId, JobId, NodeId, StreamSample, TaskId, Terms};
 use protocol::Connection;
 use units::{Bytes, Time};
 
@@ -34,13 +34,14 @@ pub(crate) struct Application {
     changed: u64,
 }
 
-/// A job. Tasks and sizes are kept for a policy that comes later.
+/// A job. Terms, tasks and sizes are kept for a policy that comes later.
 pub(crate) struct Job {
     pub(crate) application: Arc<str>,
     pub(crate) name: Arc<str>,
     pub(crate) started: Time,
     /// Its place in the order in which jobs began: numbers are given again.
     begun: u64,
+    pub(crate) terms: Terms,
     pub(crate) flows: BTreeMap<Arc<str>, FlowId>,
     pub(crate) hosts: BTreeMap<TaskId, NodeId>,
     pub(crate) sizes: BTreeMap<TaskId, Vec<(TaskId, Bytes)>>,
@@ -151,6 +152,14 @@ impl Flow {
         }
         self.size = size;
         true
+    }
+
+    /// What was declared, whatever was measured; `None` of a stream.
+    pub(crate) fn declared_size(&self) -> Option<Bytes> {
+        match self.contradicted {
+            Some(Lie::Size { declared }) => Some(declared),
+            _ => self.size,
+        }
     }
 
     /// What was declared and measured otherwise, in words.
@@ -280,6 +289,18 @@ impl Registry {
         self.jobs.get_mut(job.index())?.as_mut()
     }
 
+    /// What a policy is told of a job's tasks and sizes.
+    pub(crate) fn tasks(&self, job: JobId) -> alloc::vec::IntoIter<Declared> {
+        let mut said = Vec::new();
+        if let Some(known) = self.job(job) {
+            let hosts = known.hosts.iter();
+            said.extend(hosts.map(|(&task, &host)| Declared::TaskHost { job, task, host }));
+            let sizes = known.sizes.iter().map(|(&map, portions)| (map, portions.clone()));
+            said.extend(sizes.map(|(map, reduces)| Declared::Size { job, map, reduces }));
+        }
+        said.into_iter()
+    }
+
     /// What a policy is told of a declared flow; `None` where it was only seen.
     pub(crate) fn declared(&self, id: FlowId) -> Option<Declared> {
         let flow = self.flow(id)?;
@@ -336,6 +357,7 @@ impl Registry {
             name: name.clone(),
             started: now,
             begun: self.begun,
+            terms: Terms::default(),
             flows: BTreeMap::new(),
             hosts: BTreeMap::new(),
             sizes: BTreeMap::new(),

@@ -53,6 +53,14 @@ impl Controller {
         match announcement {
             Announcement::Known => {}
             Announcement::Tell(declared) => self.tell(declared),
+            Announcement::Terms { job, moves } => {
+                let terms = self.registry.job(job).map(|known| known.terms.clone());
+                self.tell(Declared::JobTerms { job, terms: terms.unwrap_or_default() });
+                // The objective's policy hasn't heard of its tasks.
+                for declared in self.registry.tasks(job).filter(|_| moves) {
+                    self.tell(declared);
+                }
+            }
             Announcement::Flow(id) => self.begin_flow(id),
             Announcement::Resized(id) => self.enter_again(id),
             Announcement::FlowComplete(id) => {

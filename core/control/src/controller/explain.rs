@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt::Write as _;
 use core::ops::Deref;
 
-use model::{FlowId, JobId, LinkId, NodeId, NodeKind};
+use model::{FlowId, JobId, LinkId, NodeId, NodeKind, Terms};
 use protocol::Connection;
 use units::{Bytes, Rate, Time};
 
@@ -22,8 +22,8 @@ use crate::fabric::discovery::PROBES;
 use crate::failures::Failures;
 use crate::status::{
     AgentStatus, ApplicationFlows, ApplicationStatus, Bottleneck, FlowExplanation, FlowStatus,
-    JobExplanation, JobStatus, LinkStatus, ObjectivePart, ObjectiveStatus, Rival, SharedLink,
-    Status, SwitchStatus,
+    JobExplanation, JobStatus, JobTerms, LinkStatus, ObjectivePart, ObjectiveStatus, Rival,
+    SharedLink, Status, SwitchStatus,
 };
 
 /// Rivals that an explanation names.
@@ -33,6 +33,16 @@ const EXPLAINED: usize = 1000;
 
 /// Why nothing holds a flow of which a port is not known.
 const UNSEEN: &str = "no agent has seen a connection of it yet";
+
+/// What a job asks for, if anything.
+fn terms(job: &Job) -> Option<JobTerms> {
+    let Terms { objective, deadline, weight } = &job.terms;
+    (job.terms != Terms::default()).then(|| JobTerms {
+        objective: objective.as_deref().map(String::from),
+        deadline_ms: deadline.map(|span| span.as_nanos() / 1_000_000),
+        weight: *weight,
+    })
+}
 
 /// What flows on a link add up to.
 #[derive(Clone, Default)]
@@ -209,7 +219,8 @@ impl Answers<'_> {
         let mut problems = Vec::new();
         if let Some((agent, epoch)) = self.outranked() {
             problems.push(format!(
-                "agent {agent} obeys a controller of epoch {epoch}, this one has {}: stop one of the two",
+                "agent {agent} obeys a controller of epoch {epoch}, this one has {}: stop one of the two, or write \
+                 {epoch} into the file epoch of this one's state and start it again",
                 self.context.epoch
             ));
         }
@@ -307,6 +318,7 @@ impl Answers<'_> {
             flows: job.flows.len(),
             limited,
             measured_bps,
+            terms: terms(job),
         }
     }
 
@@ -540,12 +552,14 @@ impl Answers<'_> {
         let known = self.registry.job(id)?;
         let sizes = known.sizes.values().flatten().map(|(_, bytes)| *bytes);
         let flows = known.flows.values();
-        let requested = flows.clone().filter_map(|id| self.registry.flow(*id)?.size).sum::<Bytes>();
+        let requested = flows.clone().filter_map(|id| self.registry.flow(*id)?.declared_size());
+        let requested = requested.sum::<Bytes>();
         Some(JobExplanation {
             application: application.into(),
             job: job.into(),
             started_ns: known.started,
             declared_bytes: sizes.sum::<Bytes>().max(requested),
+            terms: terms(known),
             flows: self.explain(flows.take(EXPLAINED).copied()),
         })
     }

@@ -18,6 +18,14 @@ const FILLED: (u64, u64) = (15, 16);
 /// its next packet.
 const WAKES: Span = Span::from_millis(1500);
 
+/// When a job is to have ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    pub(super) at: Time,
+    /// From its start until then.
+    pub(super) within: Span,
+}
+
 /// A flow in the network.
 #[derive(Debug)]
 pub(super) struct Flow {
@@ -26,8 +34,7 @@ pub(super) struct Flow {
     pub(super) ends: (NodeId, NodeId),
     /// Empty when no path leads from end to end.
     pub(super) path: Vec<LinkId>,
-    /// When its job is to have ended.
-    pub(super) deadline: Time,
+    pub(super) due: Due,
     /// Payload.
     pub(super) size: Bytes,
     /// What its own policy holds it to, and what was told.
@@ -54,13 +61,13 @@ impl Flow {
         room: usize,
         ends: (NodeId, NodeId),
         size: Bytes,
-        deadline: Time,
+        due: Due,
     ) -> Self {
         Self {
             room,
             ends,
             path: Vec::new(),
-            deadline,
+            due,
             size,
             limit: None,
             told: None,
@@ -134,11 +141,11 @@ impl Flow {
         rate.map_or(Rate::ZERO, |(_, rate)| rate)
     }
 
-    /// Payload rate that lets its job end in time, which isn't over: a tenth of the time `within` is left
+    /// Payload rate that lets its job end in time, which isn't over: a tenth of the time that it has is left
     /// for what goes wrong, and after that half of what there is.
-    pub(super) fn need(&self, now: Time, within: Span, least: Span) -> Rate {
-        let left = self.deadline.since(now).as_nanos();
-        let margin = (within / 10).as_nanos().min(left / 2);
+    pub(super) fn need(&self, now: Time, least: Span) -> Rate {
+        let left = self.due.at.since(now).as_nanos();
+        let margin = (self.due.within / 10).as_nanos().min(left / 2);
         Rate::of(self.waiting(now), Span::from_nanos(left - margin).max(least))
     }
 

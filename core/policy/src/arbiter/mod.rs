@@ -20,16 +20,17 @@ mod shares;
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use model::{
-    Declared, Directive, Directives, FlowId, LEAST_RATE, LinkId, Measured, Network, Observation,
-    StreamSample,
+    Declared, Directive, Directives, FlowId, JobId, LEAST_RATE, LinkId, Measured, Network,
+    Observation, StreamSample, Terms,
 };
 use units::{Bytes, Rate, Span, Time};
 
-use self::flow::Flow;
+use self::flow::{Due, Flow};
 use self::room::Room;
 use crate::flow_map::FlowMap;
 use crate::lists::position;
@@ -115,8 +116,10 @@ struct Arbiter {
 /// A job.
 #[derive(Debug)]
 struct Member {
+    application: Arc<str>,
+    started: Time,
     room: usize,
-    deadline: Time,
+    due: Due,
 }
 
 /// What a division needs and the next may use again.
@@ -209,13 +212,16 @@ impl Arbiter {
     fn declare(&mut self, now: Time, network: &Network, declared: &Declared) -> Option<usize> {
         let job = match declared {
             Declared::JobStart { job, application } => {
-                let named = self.objectives.iter().position(|own| own.names(application));
-                let room = named.unwrap_or(self.objectives.len());
-                let deadline = match self.rooms[room].aim {
-                    Aim::Deadline { within, .. } => now + within,
-                    _ => Time::NEVER,
-                };
-                self.roster.start(*job, || Member { room, deadline });
+                let terms = Terms::default();
+                let room = self.room_of(application, &terms);
+                let due = self.due_of(room, now, &terms);
+                let application = Arc::clone(application);
+                let member = || Member { application, started: now, room, due };
+                self.roster.start(*job, member);
+                job
+            }
+            Declared::JobTerms { job, terms } => {
+                self.heed(now, *job, terms);
                 job
             }
             Declared::Streams(samples) => {
@@ -234,8 +240,8 @@ impl Arbiter {
         match *declared {
             Declared::FlowRequest { job, flow, src, dst, size } => {
                 if let Some(entry) = self.roster.enter(network, job, flow, (src, dst)) {
-                    let deadline = entry.record.deadline;
-                    let mut record = Flow::new(now, room, (src, dst), size, deadline);
+                    let due = entry.record.due;
+                    let mut record = Flow::new(now, room, (src, dst), size, due);
                     record.path = record.way(network, flow);
                     self.enter(now, flow, record);
                 }
@@ -254,6 +260,69 @@ impl Arbiter {
             _ => {}
         }
         Some(room)
+    }
+
+    /// The objective of a job: the one it asks for, if that names its application, or the first that does.
+    fn room_of(&self, application: &str, terms: &Terms) -> usize {
+        let asked = terms.objective.as_deref();
+        let named = |own: &&Objective| own.names(application);
+        let is_asked = |own: &Objective| asked == Some(&*own.name) && named(&own);
+        let objectives = &self.objectives;
+        let asked = objectives.iter().position(is_asked);
+        let first = || objectives.iter().position(|own| named(&own));
+        asked.or_else(first).unwrap_or(objectives.len())
+    }
+
+    /// When a job is to have ended: what it asks for counts before what its objective says of all.
+    fn due_of(&self, room: usize, started: Time, terms: &Terms) -> Due {
+        match self.rooms[room].aim {
+            Aim::Deadline { within, .. } => {
+                let within = terms.deadline.unwrap_or(within);
+                Due { at: started + within, within }
+            }
+            _ => Due { at: Time::NEVER, within: Span::ZERO },
+        }
+    }
+
+    /// A job asks for something else than before.
+    fn heed(&mut self, now: Time, job: JobId, terms: &Terms) {
+        let Some(entry) = self.roster.get_mut(job) else {
+            return;
+        };
+        let Member { application, started, room: old, .. } = &entry.record;
+        let (application, started, old) = (Arc::clone(application), *started, *old);
+        let flows: Vec<FlowId> = entry.flows.iter().collect();
+        let room = self.room_of(&application, terms);
+        let due = self.due_of(room, started, terms);
+        if let Some(entry) = self.roster.get_mut(job) {
+            (entry.record.room, entry.record.due) = (room, due);
+        }
+        if room != old {
+            self.rooms[old].observe(now, &Declared::JobComplete { job }.into());
+            self.rooms[room].observe(now, &Declared::JobStart { job, application }.into());
+        }
+        for id in flows {
+            let Some(mut flow) = self.flows.remove(id) else {
+                continue;
+            };
+            flow.due = due;
+            if room == old {
+                self.flows.insert(id, flow);
+                continue;
+            }
+            self.stake(now, &flow, false);
+            self.rooms[old].flows.remove(id);
+            self.rooms[old].is_moved = true;
+            let ((src, dst), size) = (flow.ends, flow.size);
+            (flow.room, flow.limit) = (room, None);
+            self.enter(now, id, flow);
+            if self.priorities && self.rooms[room].class == 0 {
+                self.fresh.push(id);
+            }
+            let request = Declared::FlowRequest { job, flow: id, src, dst, size };
+            self.rooms[room].observe(now, &request.into());
+        }
+        self.review_at(now);
     }
 
     fn enter(&mut self, now: Time, id: FlowId, flow: Flow) {
@@ -484,12 +553,10 @@ impl Arbiter {
             }
             Aim::Latency { .. } => (0, 0),
             // It is too late, or never ends.
-            Aim::Deadline { .. } if flow.deadline <= now || flow.size == Bytes::MAX => {
+            Aim::Deadline { .. } if flow.due.at <= now || flow.size == Bytes::MAX => {
                 (0, self.framed(flow.demand()))
             }
-            Aim::Deadline { within, .. } => {
-                (self.framed(flow.need(now, *within, self.interval)), 0)
-            }
+            Aim::Deadline { .. } => (self.framed(flow.need(now, self.interval)), 0),
             Aim::Weight(_) | Aim::Background => (0, 0),
         }
     }
@@ -724,9 +791,13 @@ impl Policy for Arbiter {
             }
         };
         let room = &self.rooms[known.room];
+        let aim = match room.aim {
+            Aim::Deadline { most, .. } => Aim::Deadline { within: known.due.within, most },
+            aim => aim,
+        };
         Some(Account {
             objective: room.name.clone(),
-            aim: room.aim,
+            aim,
             parts: known.path.iter().map(part).collect(),
         })
     }

@@ -372,6 +372,103 @@ fn a_deadline_takes_what_it_needs_and_no_more() {
     assert!(bench.sum([1]) <= 2 * MBPS, "{:?}", bench.limits);
 }
 
+/// A job's own deadline counts in the place of its objective's, whenever it is said.
+#[test]
+fn a_job_may_ask_for_a_deadline_of_its_own() {
+    let (network, left, right) = racks();
+    let objectives =
+        vec![objective("sort", "tcp", Aim::Weight(9)), objective("report", "sebf", deadline(10))];
+    let mut bench = Bench::new(network, objectives);
+    bench.settle(Time::ZERO, job_of("sort", 0));
+    bench.settle(Time::ZERO, request(0, 0, left[0], right[0], 1 << 40));
+    bench.settle(Time::ZERO, job_of("report", 1));
+    bench.settle(Time::ZERO, terms(1, None, Some(40_000)));
+    bench.settle(Time::ZERO, request(1, 1, left[1], right[1], 5_000_000));
+    // 5 MB within 40 s: 1 Mbit/s, and what a weight of 1 has at least.
+    assert!(bench.sum([1]) <= 2 * MBPS, "{:?}", bench.limits);
+    assert_eq!(bench.policy.account(FlowId(1)).unwrap().aim, {
+        let most = Share::literal(900_000);
+        Aim::Deadline { within: Span::from_secs(40), most }
+    });
+    // From the job's start, not from now; and again the objective's.
+    for (at, asked, (least, most)) in
+        [(2_000, Some(12_000), (4, 6)), (3_000, Some(40_000), (0, 2)), (4_000, None, (7, 10))]
+    {
+        bench.settle(at_ms(at), terms(1, None, asked));
+        bench.settle(at_ms(at), Measured::Delivered(vec![(FlowId(1), Bytes::new(at))]));
+        bench.pass(at_ms(at + 300));
+        let held = bench.sum([1]);
+        assert!((least * MBPS..=most * MBPS).contains(&held), "{asked:?}: {held}");
+    }
+    // What has no deadline has none by asking.
+    bench.settle(at_ms(5_000), terms(0, None, Some(6_000)));
+    assert_eq!(bench.policy.account(FlowId(0)).unwrap().aim, Aim::Weight(9));
+}
+
+/// A job is under the objective that it asks for if that names its application; its flows go with it.
+#[test]
+fn a_job_may_ask_for_another_objective() {
+    let (network, left, right) = racks();
+    let applications = |objective: Objective, names: &[&str]| {
+        let applications = names.iter().map(|name| (*name).into()).collect();
+        Objective { applications, ..objective }
+    };
+    let objectives = vec![
+        applications(objective("batch", "srb", Aim::Weight(1)), &["spark", "hadoop"]),
+        applications(objective("prompt", "fair", Aim::Weight(8)), &["spark"]),
+    ];
+    let parameters = Parameters::default().under(objectives);
+    let mut bench = Bench::with(network, parameters);
+    for (job, application) in [(0, "hadoop"), (1, "spark"), (2, "spark")] {
+        bench.settle(Time::ZERO, job_of(application, job));
+        let (src, dst) = (left[job as usize], right[job as usize]);
+        bench.settle(Time::ZERO, request(job, job, src, dst, 1 << 40));
+    }
+    let under =
+        |bench: &Bench| [0, 1, 2].map(|flow| bench.policy.account(FlowId(flow)).unwrap().objective);
+    assert_eq!(under(&bench), ["batch", "batch", "batch"]);
+    // One asks for what it may have, one for what it may not, and one for what there isn't.
+    bench.settle(at_ms(10), terms(1, Some("prompt"), None));
+    bench.settle(at_ms(10), terms(0, Some("prompt"), None));
+    bench.settle(at_ms(10), terms(2, Some("nothing"), None));
+    assert_eq!(under(&bench), ["batch", "prompt", "batch"]);
+    bench.pass(at_ms(300));
+    let (prompt, batch) = (bench.sum([1]), bench.sum([0, 2]));
+    assert!(prompt >= 7 * MBPS && batch <= 2 * MBPS, "{:?}", bench.limits);
+    // Flows that begin later are where the job is; its policy knows both and divides evenly.
+    bench.settle(at_ms(400), request(1, 3, left[1], right[0], 1 << 40));
+    bench.pass(at_ms(700));
+    let halves = [bench.sum([1]), bench.sum([3])];
+    assert!(halves[0].abs_diff(halves[1]) < MBPS && bench.sum([1, 3]) >= 7 * MBPS, "{halves:?}");
+    // It goes back, and all that the objective had is others'.
+    bench.settle(at_ms(800), terms(1, None, None));
+    assert_eq!(under(&bench), ["batch", "batch", "batch"]);
+    bench.settle(at_ms(800), job_complete(0));
+    bench.settle(at_ms(800), job_complete(2));
+    bench.pass(at_ms(1_500));
+    assert!(bench.sum([1, 3]) >= 9 * MBPS, "{:?}", bench.limits);
+    bench.settle(at_ms(1_600), job_complete(1));
+    bench.pass(at_ms(2_500));
+    assert!(bench.limits.is_empty() && bench.policy.deadline().is_none(), "{:?}", bench.limits);
+}
+
+/// Where ports serve priorities a job that moves has the class of its new objective.
+#[test]
+fn a_job_that_moves_has_another_class() {
+    let (network, left, right) = racks();
+    let of_all =
+        |name, aim| Objective { applications: vec!["*".into()], ..objective(name, "tcp", aim) };
+    let objectives = vec![of_all("backup", Aim::Background), of_all("web", latency(100))];
+    let parameters = Parameters::default().with("priorities", true).under(objectives);
+    let mut bench = Bench::with(network, parameters);
+    bench.settle(Time::ZERO, job_of("any", 0));
+    bench.settle(Time::ZERO, request(0, 0, left[0], right[0], 1 << 40));
+    for (asked, class) in [(None, 2), (Some("web"), 0), (Some("backup"), 2)] {
+        bench.settle(at_ms(1), terms(0, asked, None));
+        assert_eq!(bench.classes[&FlowId(0)], class, "{asked:?}");
+    }
+}
+
 /// An objective that has the network for itself decides as its policy does alone.
 #[test]
 fn alone_it_is_its_policy() {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use model::build::{Access, dumbbell, fat_tree, leaf_spine, racks, star};
 use model::{
     Buffer, Declared, Directive, Directives, FlowId, JobId, LinkId, LinkSpec, Network, NodeId,
-    Observation, TaskId,
+    Observation, TaskId, Terms,
 };
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
@@ -62,6 +62,16 @@ pub fn job_start(job: u32) -> Observation {
 
 pub fn job_of(application: &str, job: u32) -> Observation {
     Declared::JobStart { job: JobId(job), application: application.into() }.into()
+}
+
+/// What a job asks for: an objective, and milliseconds from its start to its end.
+pub fn terms(job: u32, objective: Option<&str>, deadline_ms: Option<u64>) -> Observation {
+    let terms = Terms {
+        objective: objective.map(Into::into),
+        deadline: deadline_ms.map(Span::from_millis),
+        ..Terms::default()
+    };
+    Declared::JobTerms { job: JobId(job), terms }.into()
 }
 
 pub fn job_complete(job: u32) -> Observation {

@@ -43,14 +43,23 @@ fn figure_2_2() {
 #[test]
 fn one_link_is_shortest_first() {
     let jobs: Vec<Demand> = [5.0, 1.0, 3.0, 1.0].iter().map(|time| vec![(0, *time)]).collect();
-    assert_eq!(bssf(&jobs), [1, 3, 2, 0]);
-    assert_eq!(total(&jobs, &bssf(&jobs)), least(&jobs));
+    assert_eq!(bssf(&jobs, &[]), [1, 3, 2, 0]);
+    assert_eq!(total(&jobs, &bssf(&jobs, &[])), least(&jobs));
+}
+
+/// On one link the least weighted sum is Smith's: by weight over time.
+#[test]
+fn a_heavy_job_goes_before_a_short_one() {
+    let jobs: Vec<Demand> = [5.0, 1.0, 3.0].iter().map(|time| vec![(0, *time)]).collect();
+    assert_eq!(bssf(&jobs, &[1.0, 1.0, 1.0]), [1, 2, 0]);
+    assert_eq!(bssf(&jobs, &[10.0, 1.0, 1.0]), [0, 1, 2]);
+    assert_eq!(bssf(&jobs, &[1.0, 1.0, 9.0]), [2, 1, 0]);
 }
 
 #[test]
 fn nothing_to_order() {
-    assert!(bssf(&[]).is_empty());
-    assert_eq!(bssf(&[vec![], vec![(3, 0.0)]]), [0, 1]);
+    assert!(bssf(&[], &[]).is_empty());
+    assert_eq!(bssf(&[vec![], vec![(3, 0.0)]], &[]), [0, 1]);
     improve(&[], &mut []);
 }
 
@@ -66,7 +75,7 @@ proptest! {
             .map(|job| job.iter().map(|(link, time)| (*link, f64::from(*time))).collect())
             .collect();
         let least = least(&jobs);
-        let order = bssf(&jobs);
+        let order = bssf(&jobs, &[]);
         let mut sorted = order.clone();
         sorted.sort_unstable();
         prop_assert_eq!(sorted, (0..jobs.len()).collect::<Vec<_>>());

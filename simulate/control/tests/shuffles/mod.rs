@@ -3,7 +3,7 @@
 
 use engine::random::Stream;
 use model::build;
-use model::{Buffer, Flow, Job, JobId, TaskId, Topology};
+use model::{Buffer, Flow, Job, JobId, TaskId, Terms, Topology};
 use packet::{Jobs, Outcome, Setup, Transport};
 use policy::Policy;
 use rand::RngExt as _;
@@ -52,7 +52,7 @@ impl Case {
                 }
             };
             let flows = (0..3).map(&mut flow).collect();
-            jobs.push(Job { id: JobId(id), arrival, class: None, flows });
+            jobs.push(Job { id: JobId(id), arrival, class: None, terms: Terms::default(), flows });
             arrival += Span::from_millis(chance.random_range(0..2_000));
         }
         Self { policy: policy.into(), topology, jobs }
