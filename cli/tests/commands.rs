@@ -119,7 +119,7 @@ fn a_lost_certificate_is_made_anew_beside_the_others() {
     for lost in ["ca.crt", "ca.key"] {
         fs::rename(desk.path(&format!("certs/{lost}")), desk.path("away")).unwrap();
         let said = String::from_utf8(make(&[]).stderr).unwrap();
-        assert!(said.contains("bring it back") && !said.contains("remove"), "{said}");
+        assert!(said.contains(&format!("bring {lost} back")) && !said.contains("remove"), "{said}");
         fs::rename(desk.path("away"), desk.path(&format!("certs/{lost}"))).unwrap();
     }
 }

@@ -23,9 +23,20 @@ async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
     // It is listed as soon as there is something to explain.
     assert_eq!(declare(&mut client, "a", &job("i")).await.0, StatusCode::OK);
     let jobs = get(&mut client, "/v1/jobs").await;
-    let idle =
-        json!({ "application": "a", "job": "i", "flows": 0, "limited": 0, "measured_bps": 0 });
+    let idle = json!({ "application": "a", "job": "i", "flows": 0, "limited": 0, "measured_bps": 0, "terms": null });
     assert_eq!(jobs, json!([idle]));
+    // What it asks for.
+    let asks =
+        json!({ "type": "job_terms", "job": "i", "objective": "report", "deadline_ms": 60_000 });
+    assert_eq!(declare(&mut client, "a", &asks).await.0, StatusCode::OK);
+    let terms = json!({ "objective": "report", "deadline_ms": 60_000, "weight": 1 });
+    assert_eq!(get(&mut client, "/v1/jobs").await[0]["terms"], terms);
+    let (status, said) =
+        declare(&mut client, "a", &json!({ "type": "job_terms", "job": "i", "weight": 0 })).await;
+    assert_eq!(
+        (status, &said["refused"][0]["field"]),
+        (StatusCode::UNPROCESSABLE_ENTITY, &json!("weight"))
+    );
     let (small, large) = (flow("i", 1, 4001, 1_000_000), flow("j", 2, 4002, 9_000_000));
     let flows = json!([job("i"), job("j"), small, large]);
     let (status, said) = declare(&mut client, "a", &flows).await;

@@ -228,7 +228,7 @@ fn certificates_stay_and_keys_are_private() {
     let other = run(&["--controller", "main=10.9.9.9"]);
     assert_eq!(other.status.code(), Some(2));
     let said = String::from_utf8(other.stderr).unwrap();
-    assert!(said.contains("is for other names") && said.contains("--force"), "{said}");
+    assert!(said.contains("is for other names") && said.contains("; remove "), "{said}");
     // Without the authority's key nothing is signed, and a new authority is not the first advice.
     let (ca, away) = (folder.path().join("ca.key"), folder.path().join("away"));
     std::fs::rename(&ca, &away).unwrap();

@@ -63,8 +63,8 @@ pub enum CertsError {
     },
     /// One file of the authority was taken away.
     #[error(
-        "{}: is there and {reason}; bring it back to sign with it; --force makes another authority, and all \
-         certificates must be made anew then", file.display()
+        "{}: is there and {reason}; bring {} back to sign with it; --force makes another authority, and all \
+         certificates must be made anew then", file.display(), other(file)
     )]
     Halved {
         /// The other.
@@ -185,6 +185,11 @@ fn valid(parameters: &mut CertificateParams, span: Duration) {
     let now = SystemTime::now();
     parameters.not_before = now.checked_sub(SKEW).unwrap_or(now).into();
     parameters.not_after = now.checked_add(span).unwrap_or(now).into();
+}
+
+/// The other file of the authority's pair.
+fn other(file: &Path) -> &'static str {
+    if file.extension().is_some_and(|extension| extension == "key") { "ca.crt" } else { "ca.key" }
 }
 
 /// A certificate and its key, by the name of either.

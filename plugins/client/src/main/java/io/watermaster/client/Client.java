@@ -1,5 +1,6 @@
 package io.watermaster.client;
 
+import io.watermaster.client.Declaration.JobStart;
 import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -45,8 +46,8 @@ public final class Client {
     /**
      * Starts a client as the engine's configuration says: {@code controller} ({@code unix:/PATH},
      * {@code http://HOST:PORT} on this machine, {@code https://HOST:PORT}), {@code name} of the application, with https
-     * the PEM files {@code certificate}, {@code key} (PKCS#8) and {@code ca}, and {@code queue}, how many declarations,
-     * portions and samples it holds (65536). Without a controller, and where a value can't be used, which is logged
+     * the PEM files {@code certificate}, {@code key} (PKCS#8) and {@code ca}, {@code queue}, how many declarations,
+     * portions and samples it holds (65536), and {@link Declaration.JobTerms#read what} all jobs ask for that it starts. Without a controller, and where a value can't be used, which is logged
      * once with its key and the remedy, the client does nothing.
      *
      * @param prefix what the keys begin with, such as {@code "watermaster."}
@@ -211,6 +212,9 @@ public final class Client {
                 for (Declaration declaration : take(session.deadline(), session.isSettled())) {
                     try {
                         Hosts.resolve(declaration).ifPresent(session::declare);
+                        if (declaration instanceof JobStart start) {
+                            settings.terms().ifPresent(terms -> session.declare(terms.of(start.job())));
+                        }
                     } catch (IOException unknown) {
                         session.drop("no address is known of " + unknown.getMessage());
                     }

@@ -1,8 +1,14 @@
 package io.watermaster.client;
 
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.OptionalLong;
+import java.util.function.Function;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
  * Something that an application declares. Amounts are payload, in octets: what the application writes, without headers.
@@ -27,6 +33,66 @@ public sealed interface Declaration {
     record JobStart(String job) implements Declaration {
         public JobStart {
             Objects.requireNonNull(job);
+        }
+    }
+
+    /**
+     * What a job asks for, in place of what it asked for before. The controller's policy heeds what it can.
+     *
+     * @param job            the job
+     * @param objective      the objective of the controller's configuration that it is to be under
+     * @param deadlineMillis how long it may take from its start to its end, ms
+     * @param weight         what its completion is worth beside that of others, at least 1; others have 1
+     */
+    record JobTerms(String job, Optional<String> objective, OptionalLong deadlineMillis, OptionalInt weight)
+            implements Declaration {
+        private static final Pattern SPAN = Pattern.compile("([1-9][0-9]{0,9}) ?(ms|s|min|h)");
+        private static final Map<String, Long> MILLIS = Map.of("ms", 1L, "s", 1_000L, "min", 60_000L, "h", 3_600_000L);
+
+        public JobTerms {
+            Objects.requireNonNull(job);
+            Objects.requireNonNull(objective);
+            atLeastZero("deadlineMillis", deadlineMillis.orElse(0));
+            atLeastZero("weight", weight.orElse(0));
+        }
+
+        JobTerms of(String other) {
+            return new JobTerms(other, objective, deadlineMillis, weight);
+        }
+
+        /**
+         * What an engine's configuration says of a job: {@code objective}, {@code deadline} (such as {@code 90 s}; ms,
+         * s, min or h) and {@code weight}.
+         *
+         * @param job    the job
+         * @param prefix what the keys begin with, such as {@code "watermaster."}
+         * @param values gives the value of a key; null where it isn't set
+         * @return empty where none is set
+         * @throws IllegalArgumentException a value can't be used; the message has its key and the remedy
+         */
+        public static Optional<JobTerms> read(String job, String prefix, Function<String, String> values) {
+            Optional<String> objective = Optional.ofNullable(values.apply(prefix + "objective")).map(String::strip);
+            String deadline = values.apply(prefix + "deadline");
+            OptionalLong millis = OptionalLong.empty();
+            if (deadline != null) {
+                Matcher span = SPAN.matcher(deadline.strip());
+                if (!span.matches()) {
+                    throw new IllegalArgumentException(
+                            prefix + "deadline is \"" + deadline + "\"; write a time such as 90 s, 5 min or 2 h");
+                }
+                millis = OptionalLong.of(Long.parseLong(span.group(1)) * MILLIS.get(span.group(2)));
+            }
+            String weight = values.apply(prefix + "weight");
+            OptionalInt number = OptionalInt.empty();
+            if (weight != null) {
+                if (!weight.strip().matches("[1-9][0-9]{0,5}|1000000")) {
+                    throw new IllegalArgumentException(
+                            prefix + "weight is \"" + weight + "\"; write a number from 1 to 1000000");
+                }
+                number = OptionalInt.of(Integer.parseInt(weight.strip()));
+            }
+            boolean isNothing = objective.isEmpty() && millis.isEmpty() && number.isEmpty();
+            return isNothing ? Optional.empty() : Optional.of(new JobTerms(job, objective, millis, number));
         }
     }
 

@@ -5,6 +5,7 @@ import io.watermaster.client.Declaration.FlowComplete;
 import io.watermaster.client.Declaration.FlowRequest;
 import io.watermaster.client.Declaration.JobComplete;
 import io.watermaster.client.Declaration.JobStart;
+import io.watermaster.client.Declaration.JobTerms;
 import io.watermaster.client.Declaration.Portion;
 import io.watermaster.client.Declaration.Sample;
 import io.watermaster.client.Declaration.Size;
@@ -39,6 +40,11 @@ final class Json {
         StringBuilder out = new StringBuilder(256).append("{\"type\":");
         if (declaration instanceof JobStart) {
             quote(out, "job_start");
+        } else if (declaration instanceof JobTerms said) {
+            quote(out, "job_terms");
+            said.objective().ifPresent(name -> text(out, "objective", name));
+            said.deadlineMillis().ifPresent(millis -> out.append(",\"deadline_ms\":").append(millis));
+            said.weight().ifPresent(weight -> out.append(",\"weight\":").append(weight));
         } else if (declaration instanceof JobComplete) {
             quote(out, "job_complete");
         } else if (declaration instanceof TaskHost said) {

@@ -5,6 +5,7 @@ import io.watermaster.client.Declaration.FlowRequest;
 import io.watermaster.client.Declaration.JobComplete;
 import io.watermaster.client.Declaration.JobJoin;
 import io.watermaster.client.Declaration.JobStart;
+import io.watermaster.client.Declaration.JobTerms;
 import io.watermaster.client.Declaration.Sample;
 import io.watermaster.client.Declaration.Size;
 import io.watermaster.client.Declaration.Streams;
@@ -86,11 +87,12 @@ final class Session {
         DECLARED
     }
 
-    private enum Kind { START, TASK, SIZE, FLOW, SAMPLE }
+    private enum Kind { START, TERMS, TASK, SIZE, FLOW, SAMPLE }
 
     /** A thing of a job that holds: its number or name tells those of a kind apart. */
     private record Thing(Kind kind, Object id) {
         static final Thing START = new Thing(Kind.START, "");
+        static final Thing TERMS = new Thing(Kind.TERMS, "");
         static final Thing SAMPLE = new Thing(Kind.SAMPLE, "");
     }
 
@@ -591,6 +593,8 @@ final class Session {
     private static Thing thing(Declaration declaration) {
         if (declaration instanceof JobStart) {
             return Thing.START;
+        } else if (declaration instanceof JobTerms) {
+            return Thing.TERMS;
         } else if (declaration instanceof TaskHost said) {
             return new Thing(Kind.TASK, said.task());
         } else if (declaration instanceof Size said) {

@@ -1,5 +1,6 @@
 package io.watermaster.client;
 
+import io.watermaster.client.Declaration.JobTerms;
 import java.io.IOException;
 import java.io.InputStream;
 import java.nio.file.Files;
@@ -28,8 +29,9 @@ import javax.net.ssl.TrustManagerFactory;
  * @param name       the application
  * @param tls        certificates, where the controller is reached with TLS
  * @param room       what the queue holds, and the session after it
+ * @param terms      what all jobs that are started ask for; of a job without a name
  */
-record Settings(Address controller, String name, Optional<Tls> tls, int room) {
+record Settings(Address controller, String name, Optional<Tls> tls, int room, Optional<JobTerms> terms) {
     private static final int ROOM = 1 << 16;
     private static final int MOST_ROOM = 1 << 20;
     private static final Pattern NAME = Pattern.compile("[A-Za-z0-9_.-]{1,64}");
@@ -41,6 +43,10 @@ record Settings(Address controller, String name, Optional<Tls> tls, int room) {
     /** A value that can't be used; the message has its key and the remedy. */
     static final class Wrong extends Exception {
         private static final long serialVersionUID = 1;
+
+        Wrong(String message) {
+            super(message);
+        }
 
         Wrong(String key, String value, String remedy) {
             super(key + " is \"" + value + "\"; " + remedy);
@@ -93,7 +99,12 @@ record Settings(Address controller, String name, Optional<Tls> tls, int room) {
             tls = Optional.of(new Tls(File.of(prefix + "certificate", values), File.of(prefix + "key", values),
                     File.of(prefix + "ca", values)));
         }
-        return Optional.of(new Settings(address, name, tls, Integer.parseInt(room)));
+        try {
+            Optional<JobTerms> terms = JobTerms.read("", prefix, values);
+            return Optional.of(new Settings(address, name, tls, Integer.parseInt(room), terms));
+        } catch (IllegalArgumentException wrong) {
+            throw new Wrong(wrong.getMessage());
+        }
     }
 
     private static String text(String key, Function<String, String> values, String otherwise) {

@@ -102,6 +102,20 @@ class ControllerTest {
     }
 
     @Test
+    void aJobAsksForWhatTheConfigurationSays() throws Exception {
+        try (Controller controller = new Controller(folder, "")) {
+            Client client = client(Map.of("controller", controller.socket(), "name", "test", "objective", "report",
+                    "deadline", "35 s"));
+            client.declare(new JobStart("sort"));
+            until("both are taken", () -> client.account().taken() == 2);
+            Map<?, ?> terms = (Map<?, ?>) ((Map<?, ?>) controller.ask("/v1/explain/test/sort")).get("terms");
+            assertEquals("report", terms.get("objective"));
+            assertEquals(35_000L, terms.get("deadline_ms"));
+            assertEquals(1L, terms.get("weight"));
+        }
+    }
+
+    @Test
     void anApplicationShowsItsCertificate() throws Exception {
         assumeTrue(Controller.PROGRAM != null, "WATERMASTER names no controller");
         Process certs = new ProcessBuilder(Controller.PROGRAM, "certs",

@@ -8,6 +8,7 @@ import io.watermaster.client.Declaration.FlowComplete;
 import io.watermaster.client.Declaration.FlowRequest;
 import io.watermaster.client.Declaration.JobComplete;
 import io.watermaster.client.Declaration.JobStart;
+import io.watermaster.client.Declaration.JobTerms;
 import io.watermaster.client.Declaration.Portion;
 import io.watermaster.client.Declaration.Sample;
 import io.watermaster.client.Declaration.Size;
@@ -19,6 +20,8 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
@@ -39,6 +42,11 @@ class JsonTest {
     void declarations() throws IOException {
         Endpoint four = new Endpoint("10.0.0.1", 13562);
         Endpoint six = new Endpoint("::1", 0);
+        assertEquals(read("{\"type\":\"job_terms\",\"job\":\"a\",\"objective\":\"b\",\"deadline_ms\":9,\"weight\":3}"),
+                Json.read(Json.write(
+                        new JobTerms("a", Optional.of("b"), OptionalLong.of(9), OptionalInt.of(3)))));
+        assertEquals(read("{\"type\":\"job_terms\",\"job\":\"a\"}"), Json.read(Json.write(
+                new JobTerms("a", Optional.empty(), OptionalLong.empty(), OptionalInt.empty()))));
         Map<Declaration, String> forms = Map.of(
                 new JobStart("sort-1"), "{'type':'job_start','job':'sort-1'}",
                 new TaskHost("sort-1", 4, "h0"), "{'type':'task_host','job':'sort-1','task':4,'host':'h0'}",

@@ -12,6 +12,7 @@ import io.watermaster.client.Declaration.FlowRequest;
 import io.watermaster.client.Declaration.JobComplete;
 import io.watermaster.client.Declaration.JobJoin;
 import io.watermaster.client.Declaration.JobStart;
+import io.watermaster.client.Declaration.JobTerms;
 import io.watermaster.client.Declaration.Portion;
 import io.watermaster.client.Declaration.Sample;
 import io.watermaster.client.Declaration.Size;
@@ -27,6 +28,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.Random;
 import org.junit.jupiter.api.Test;
@@ -58,6 +60,8 @@ class SessionTest {
                 return Optional.of("job");
             } else if (declaration instanceof JobComplete) {
                 jobs.remove(declaration.job());
+            } else if (declaration instanceof JobTerms said) {
+                held.put("terms", said);
             } else if (declaration instanceof TaskHost said) {
                 held.put("task " + said.task(), said);
             } else if (declaration instanceof Size said) {
@@ -268,7 +272,7 @@ class SessionTest {
     private static Declaration declaration(Random random, String... jobs) {
         String job = jobs[random.nextInt(jobs.length)];
         String flow = Integer.toString(random.nextInt(5));
-        int draw = random.nextInt(19);
+        int draw = random.nextInt(20);
         if (draw < 3) {
             return new JobStart(job);
         } else if (draw < 4) {
@@ -282,6 +286,8 @@ class SessionTest {
             return request(job, flow, 1 + random.nextInt(2));
         } else if (draw < 18) {
             return new FlowComplete(job, flow);
+        } else if (draw < 19) {
+            return new JobTerms(job, Optional.of(flow), OptionalLong.of(Long.MAX_VALUE), OptionalInt.empty());
         }
         return sample(job, flow, Integer.toString(random.nextInt(5)));
     }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.watermaster.client.Declaration.JobStart;
+import io.watermaster.client.Declaration.JobTerms;
 import io.watermaster.client.Settings.Address;
 import java.io.IOException;
 import java.nio.file.Files;
@@ -15,6 +16,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -36,7 +39,7 @@ class SettingsTest {
         assertEquals(Optional.empty(), read("name", "a"));
         assertEquals(Optional.empty(), read("controller", " ", "name", "!"));
         Address unix = new Address.Unix(Path.of("/run/c.sock"));
-        assertEquals(Optional.of(new Settings(unix, "a.b-c_1", Optional.empty(), 1 << 20)),
+        assertEquals(Optional.of(new Settings(unix, "a.b-c_1", Optional.empty(), 1 << 20, Optional.empty())),
                 read("controller", " unix:/run/c.sock ", "name", "a.b-c_1", "queue", "1048576"));
         for (String address : List.of("http://127.0.0.1:1", "http://localhost:65535", "http://[::1]:7443")) {
             Settings found = read("controller", address, "name", "a").orElseThrow();
@@ -50,6 +53,18 @@ class SettingsTest {
     }
 
     @Test
+    void whatJobsAskFor() throws Settings.Wrong {
+        Settings all = read("controller", "unix:/c", "name", "a", "objective", " report ", "deadline", "5 min",
+                "weight", "1000000").orElseThrow();
+        assertEquals(Optional.of(new JobTerms("", Optional.of("report"), OptionalLong.of(300_000),
+                OptionalInt.of(1_000_000))), all.terms());
+        for (Map.Entry<String, Long> span : Map.of("90ms", 90L, "90 s", 90_000L, "2 h", 7_200_000L).entrySet()) {
+            Settings one = read("controller", "unix:/c", "name", "a", "deadline", span.getKey()).orElseThrow();
+            assertEquals(OptionalLong.of(span.getValue()), one.terms().orElseThrow().deadlineMillis());
+        }
+    }
+
+    @Test
     void aWrongValueIsCalledByItsKey() {
         String unix = "unix:/c";
         for (String[] wrong : new String[][] {
@@ -59,6 +74,9 @@ class SettingsTest {
             {"controller", "unix:/a\u0000b"},
             {"name", "", "controller", unix}, {"name", "a b", "controller", unix},
             {"name", "a".repeat(65), "controller", unix}, {"name", "../x", "controller", unix},
+            {"deadline", "90", "name", "a", "controller", unix}, {"deadline", "0 s", "name", "a", "controller", unix},
+            {"deadline", "soon", "name", "a", "controller", unix}, {"weight", "0", "name", "a", "controller", unix},
+            {"weight", "1000001", "name", "a", "controller", unix},
             {"queue", "0", "name", "a", "controller", unix}, {"queue", "-1", "name", "a", "controller", unix},
             {"queue", "1048577", "name", "a", "controller", unix}, {"queue", "many", "name", "a", "controller", unix},
             {"certificate", "", "name", "a", "controller", "https://h:1"},

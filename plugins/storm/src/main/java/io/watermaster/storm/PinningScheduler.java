@@ -4,6 +4,7 @@ import io.watermaster.client.Client;
 import io.watermaster.client.Declaration;
 import io.watermaster.client.Declaration.JobComplete;
 import io.watermaster.client.Declaration.JobStart;
+import io.watermaster.client.Declaration.JobTerms;
 import io.watermaster.client.Declaration.TaskHost;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -15,6 +16,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
@@ -288,6 +290,12 @@ public final class PinningScheduler implements IScheduler {
             if (!declared.containsKey(id)) {
                 declared.put(id, new HashMap<>());
                 declare.accept(new JobStart(id));
+                try {
+                    JobTerms.read(id, "watermaster.", key -> Objects.toString(topology.getConf().get(key), null))
+                            .ifPresent(declare);
+                } catch (IllegalArgumentException wrong) {
+                    log(id, wrong.getMessage() + ". It is not heeded");
+                }
             }
             Map<Integer, String> hosts = declared.get(id);
             assignment.getExecutorToSlot().forEach((executor, slot) -> {

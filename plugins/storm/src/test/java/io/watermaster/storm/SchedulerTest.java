@@ -6,11 +6,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.watermaster.client.Declaration;
 import io.watermaster.client.Declaration.JobComplete;
 import io.watermaster.client.Declaration.JobStart;
+import io.watermaster.client.Declaration.JobTerms;
 import io.watermaster.client.Declaration.TaskHost;
 import io.watermaster.client.Declared;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalInt;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -56,7 +60,12 @@ class SchedulerTest {
     }
 
     private static TopologyDetails topology(String id, Object pins) {
+        return topology(id, pins, Map.of());
+    }
+
+    private static TopologyDetails topology(String id, Object pins, Map<String, Object> more) {
         Map<String, Object> configuration = new HashMap<>(Utils.readDefaultConfig());
+        configuration.putAll(more);
         configuration.put(Config.TOPOLOGY_NAME, id);
         if (pins != null) {
             configuration.put("watermaster.pin", pins);
@@ -117,6 +126,18 @@ class SchedulerTest {
         assertEquals(new JobComplete("pinned"), declared.all().get(6));
         round(scheduler, List.of("h1", "h2", "h3"));
         assertEquals(7, declared.all().size(), "nothing is said twice");
+    }
+
+    @Test
+    void aTopologyAsksForWhatItsConfigurationSays() {
+        List<String> hosts = List.of("h1", "h2", "h3");
+        Map<String, Object> asks = Map.of("watermaster.objective", "clicks", "watermaster.weight", 3);
+        round(scheduler, hosts, topology("asks", PINS, asks));
+        Declaration terms = new JobTerms("asks", Optional.of("clicks"), OptionalLong.empty(), OptionalInt.of(3));
+        assertEquals(List.of(new JobStart("asks"), terms), declared.all().subList(0, 2));
+        round(scheduler, hosts, topology("asks", PINS, asks),
+                topology("errs", PINS, Map.of("watermaster.deadline", "soon")));
+        assertEquals(List.of(terms), declared.of(JobTerms.class), "what can't be used isn't said");
     }
 
     @Test
