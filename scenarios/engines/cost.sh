@@ -1,16 +1,18 @@
 #!/bin/sh
-# What a plug-in costs where no link is short: scenarios/engines/cost.sh [REPEATS [SEED]]. Spark sorts 150 MB at 100 Mbit/s
-# without the plug-in, with it under a controller whose policy is tcp, and with it where no controller is. Each repeat
-# (7) runs all three, in an order that the seed (1) decides; all must have the same result. The table has the time of
-# the sort and what all of Spark's processes took of the processors, with half of their 95 % intervals. A line of JSON
-# for each run is appended to out/engines/cost-spark.jsonl. Needs root and Java, and a machine that does nothing else.
+# What a plug-in costs where no link is short: scenarios/engines/cost.sh [REPEATS [SEED [RECORDS]]]. Spark sorts so many
+# records of 100 octets (1500000) at 100 Mbit/s without the plug-in, with it under a controller whose policy is tcp, and
+# with it where no controller is. Each repeat (7) runs all three, in an order that the seed (1) decides; all must have
+# the same result. The table has the time of the sort and what all of Spark's processes took of the processors, with
+# half of their 95 % intervals. A line of JSON for each run is appended to out/engines/cost-spark.jsonl. Needs root and
+# Java, and a machine that does nothing else.
 set -eu
 cd "$(dirname "$0")/../.."
 repeats=${1:-7}
 seed=${2:-1}
-case $repeats,$seed in
-*[!0-9,]* | ,* | *,)
-    echo "usage: scenarios/engines/cost.sh [REPEATS [SEED]]" >&2
+records=${3:-1500000}
+case $repeats,$seed,$records in
+*[!0-9,]* | ,* | *,,* | *,)
+    echo "usage: scenarios/engines/cost.sh [REPEATS [SEED [RECORDS]]]" >&2
     exit 2
     ;;
 esac
@@ -39,7 +41,7 @@ sort_once() {
     out=$work/$1
     seed_of=$2
     shift 2
-    at h0 spark-submit --class io.watermaster.examples.TeraSort "$@" examples records=1500000 seed="$seed_of" \
+    at h0 spark-submit --class io.watermaster.examples.TeraSort "$@" examples records="$records" seed="$seed_of" \
         >"$out" 2>"$out.log" || fail "a sort has failed: $(tail -n 20 "$out.log")"
 }
 
