@@ -1,5 +1,6 @@
 //! Lines of JSON, one value each. An empty line is a sign of life.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -47,7 +48,11 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
     pub async fn next<T: DeserializeOwned>(&mut self) -> Result<Option<Option<T>>, LineError> {
         let room = (self.most + 1).saturating_sub(self.line.len());
         let room = u64::try_from(room).unwrap_or(u64::MAX);
-        (&mut self.reader).take(room).read_until(b'\n', &mut self.line).await?;
+        match (&mut self.reader).take(room).read_until(b'\n', &mut self.line).await {
+            // A process that ends takes no leave of TLS; a line that is cut short is told below.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {}
+            read => drop(read?),
+        }
         if self.line.is_empty() {
             return Ok(None);
         }
@@ -55,7 +60,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             if self.line.len() > self.most {
                 return Err(LineError::TooLong(self.most));
             }
-            return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
+            return Err(std::io::Error::from(ErrorKind::UnexpectedEof).into());
         }
         let line = self.line.trim_ascii();
         let value = if line.is_empty() { Ok(None) } else { serde_json::from_slice(line).map(Some) };
@@ -72,4 +77,43 @@ pub fn append<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<(), serde_js
     serde_json::to_writer(&mut *out, value)?;
     out.push(b'\n');
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use std::io;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    use tokio::io::{AsyncRead, BufReader, ReadBuf};
+
+    use super::*;
+
+    /// What TLS says when its peer is gone without a word.
+    struct Gone;
+
+    impl AsyncRead for Gone {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(ErrorKind::UnexpectedEof.into()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_is_gone_without_a_word_has_ended_unless_within_a_line() {
+        for (said, whole) in [("1\n\n", true), ("1\n\n2", false)] {
+            let mut lines = Lines::new(BufReader::new(said.as_bytes().chain(Gone)), 9);
+            assert_eq!(lines.next::<u8>().await.unwrap(), Some(Some(1)));
+            assert_eq!(lines.next::<u8>().await.unwrap(), Some(None));
+            match lines.next::<u8>().await {
+                Ok(end) => assert!(whole && end.is_none()),
+                Err(error) => assert!(!whole && matches!(error, LineError::Io(_)), "{error}"),
+            }
+        }
+    }
 }

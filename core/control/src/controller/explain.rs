@@ -776,7 +776,10 @@ impl Answers<'_> {
     /// The agent of a host, where what it confirmed stands.
     fn obedient(&self, host: NodeId) -> Result<&Agent, String> {
         let Some((_, agent)) = self.agents.acting_for(host) else {
-            return Err(format!("no agent is connected for {}", self.view.node_name(host)));
+            let name = self.view.node_name(host);
+            return Err(format!(
+                "no agent is connected for {name}; what the last one held ends with its lease"
+            ));
         };
         self.doubt(agent).map_or(Ok(agent), Err)
     }
