@@ -345,7 +345,6 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 2_000,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]

@@ -147,8 +147,6 @@ fn nearly() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
-
     /// What can be read can be written, is read the same again, and then written the same.
     #[test]
     fn what_is_read_is_written_canonically(bytes in nearly()) {

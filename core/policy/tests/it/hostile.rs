@@ -313,9 +313,9 @@ proptest! {
 fn no_memory_is_kept_for_jobs_that_completed() {
     for name in NAMES {
         let mut policy = by_name(name, &parameters(name)).unwrap();
-        for round in 0..6 {
+        for round in 0..4 {
             let base = round * 100;
-            let messages = prop::collection::vec(message(base), 1000);
+            let messages = prop::collection::vec(message(base), 300);
             let mut runner = TestRunner::deterministic();
             let mut messages = messages.new_tree(&mut runner).unwrap().current();
             messages.extend((base..=base + JOBS).map(job_complete));
