@@ -1,5 +1,6 @@
 //! The result of a scenario: metrics of every policy beside the published values.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::Outcome;
@@ -136,12 +137,19 @@ impl RunResult {
             let other = base.filter(|base| base.policy != run.policy);
             let other = other.map(|base| &base.outcome);
             let mut metrics = metrics::measure(topology, &run.outcome, other);
-            metrics.extend(run.counters.clone());
-            (run.policy.clone(), metrics)
+            let mut notes = run.outcome.notes.clone();
+            for (name, value) in &run.counters {
+                match metrics.entry(name.clone()) {
+                    Entry::Vacant(free) => _ = free.insert(*value),
+                    Entry::Occupied(_) => notes.push(not_taken(name)),
+                }
+            }
+            ((run.policy.clone(), metrics), notes)
         });
-        let mut result = Self::judged(origin, measured.collect(), baseline, published);
-        for (own, run) in result.results.iter_mut().zip(runs) {
-            own.notes.clone_from(&run.outcome.notes);
+        let (measured, notes): (Vec<_>, Vec<_>) = measured.unzip();
+        let mut result = Self::judged(origin, measured, baseline, published);
+        for ((own, run), notes) in result.results.iter_mut().zip(runs).zip(notes) {
+            own.notes = notes;
             own.rates = rates::of(topology, &run.outcome);
         }
         result
@@ -193,6 +201,13 @@ impl RunResult {
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
+}
+
+/// The note on a number of an application that has the name of what is measured.
+pub(crate) fn not_taken(name: &str) -> String {
+    format!(
+        "{name} is measured: the number that an application printed under that name isn't taken"
+    )
 }
 
 /// The relative change from `theirs` to `ours`; `None` if not measured or not finite.

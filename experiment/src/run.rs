@@ -465,8 +465,8 @@ pub fn in_kernel(transport: &Transport) -> Result<lab::Transport, lab::Error> {
     })
 }
 
-/// The order in which tasks are run: their own. Real engines change with time, so each repeat runs its policies
-/// in an order that its seed decides.
+/// The order in which tasks are run: their own. Real engines change with time, so each repeat runs its
+/// policies in an order that its seed decides.
 fn order(tasks: &[Task<'_>]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     let mut repeat = 0;
@@ -524,4 +524,85 @@ pub fn run_all(
     let mut finished = finished.into_inner().expect("no thread panics while it holds the lock");
     finished.sort_by_key(|(position, _)| *position);
     finished.into_iter().map(|(_, result)| result).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    const LABELS: [&str; 3] = ["tcp", "fair", "smsf"];
+
+    /// Repeats of one scenario, which differ in their seeds.
+    fn repeats(world: &str, seeds: impl IntoIterator<Item = u64>, engine: &str) -> Vec<Prepared> {
+        let policies = LABELS.map(|label| format!("[[policy]]\nname = \"{label}\"\n"));
+        let each = seeds.into_iter().map(|seed| {
+            let text = format!(
+                "name = \"order\"\ntitle = \"Order\"\nseed = {seed}\nworld = \"{world}\"\n\
+                 [topology]\nkind = \"star\"\nhosts = 2\n\
+                 access = {{ capacity = \"100 Mbit/s\", delay = \"33 us\", buffer = \"150 KB\" }}\n\
+                 [lab]\ncontrol = \"daemons\"\n{engine}[workload]\nkind = \"jobs\"\n\
+                 job = [{{ flow = [{{ from = \"h0\", to = \"h1\", size = \"1 MB\" }}] }}]\n{}",
+                policies.concat()
+            );
+            Prepared::new(Scenario::read("order.toml", &text, Path::new(""), &[]).unwrap()).unwrap()
+        });
+        each.collect()
+    }
+
+    /// The labels of each repeat, as they are run.
+    fn orders(repeats: &[Prepared]) -> Vec<Vec<String>> {
+        let labels = LABELS.map(str::to_owned);
+        let tasks: Vec<_> = repeats.iter().flat_map(|one| one.tasks(&labels, None)).collect();
+        let order = order(&tasks);
+        let repeats = order.chunks(LABELS.len()).zip(repeats).map(|(places, repeat)| {
+            let label = |place: &usize| {
+                let Task { prepared, policy, .. } = tasks[*place];
+                assert!(std::ptr::eq(prepared, repeat), "one repeat after another");
+                policy.label.clone()
+            };
+            places.iter().map(label).collect()
+        });
+        repeats.collect()
+    }
+
+    const ENGINE: &str =
+        "[engine]\nkind = \"spark\"\n[[engine.application]]\nname = \"a\"\nrun = \"true\"\n";
+
+    #[test]
+    fn the_seed_of_each_repeat_decides_its_order_of_policies_on_an_engine() {
+        let seeds = 1..=60;
+        let all = orders(&repeats("lab", seeds.clone(), ENGINE));
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 6, "no policy has a place: {all:?}");
+        // The seed and nothing else: not what runs beside the repeat.
+        let backwards = orders(&repeats("lab", seeds.clone().rev(), ENGINE));
+        assert!(all.iter().eq(backwards.iter().rev()));
+        for (seed, order) in seeds.zip(&all) {
+            assert_eq!(orders(&repeats("lab", [seed], ENGINE)), std::slice::from_ref(order));
+            assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), LABELS.len(), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_the_order_is_run_first() {
+        for mut repeat in repeats("lab", 1..=9, ENGINE) {
+            // A lab that isn't there: the first run fails, and no other begins.
+            repeat.standing = Some("order-none".into());
+            let labels = LABELS.map(str::to_owned);
+            let tasks: Vec<_> = repeat.tasks(&labels, None).collect();
+            let failed = run_all(&tasks, 1, &|_, _| {}).unwrap_err();
+            let Failure::Lab { policy, .. } = failed else { panic!("{failed}") };
+            assert_eq!(policy, orders(std::slice::from_ref(&repeat))[0][0]);
+        }
+    }
+
+    #[test]
+    fn without_an_engine_tasks_are_run_in_their_own_order() {
+        for (world, engine) in [("lab", ""), ("packet", ENGINE)] {
+            for order in orders(&repeats(world, 1..=9, engine)) {
+                assert_eq!(order, LABELS, "{world}");
+            }
+        }
+    }
 }

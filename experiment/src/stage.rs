@@ -7,6 +7,7 @@ use model::{JobId, Topology};
 use units::{Bytes, Span, Time};
 
 use crate::metrics::Metrics;
+use crate::result::not_taken;
 use crate::scenario::{EngineSettings, LabSettings};
 
 /// The completion time of a job among what an application says, seconds.
@@ -100,13 +101,16 @@ pub(crate) fn told(engine: &EngineSettings, ran: Ran) -> (Outcome, Metrics) {
             }
         }
     }
-    counters.insert(PROCESSORS.into(), ran.processors.as_secs_f64());
+    let mut notes = ran.notes;
+    if counters.insert(PROCESSORS.into(), ran.processors.as_secs_f64()).is_some() {
+        notes.push(not_taken(PROCESSORS));
+    }
     let outcome = Outcome {
         applications: engine.names().map(str::to_owned).collect(),
         jobs,
         links: ran.links,
         end: ran.end,
-        notes: ran.notes,
+        notes,
         ..Outcome::default()
     };
     (outcome, counters)
@@ -155,5 +159,12 @@ mod tests {
         let (outcome, counters) = told(&engine, Ran { results: vec![trucking], ..Ran::default() });
         assert!(outcome.applications.is_empty() && outcome.jobs.is_empty());
         assert_eq!(counters["throughput_tps"], 38.0);
+        assert_eq!(outcome.notes, [""; 0]);
+        // The machine's time is not what an application calls so.
+        let ours = said(json!({ "processors_s": 1e9 }));
+        let ran = Ran { results: vec![ours], processors: Span::from_secs(3), ..Ran::default() };
+        let (outcome, counters) = told(&engine, ran);
+        assert_eq!(counters["processors_s"], 3.0);
+        assert_eq!(outcome.notes, [not_taken("processors_s")]);
     }
 }

@@ -7,7 +7,7 @@ use agent::{
 };
 use model::{Cap, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
-use protocol::agent::{Capability, Command, Commands, ConnectionReport, Report};
+use protocol::agent::{Capability, Command, Commands, ConnectionReport, MOST_IDENTIFIED, Report};
 use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
 
@@ -368,6 +368,26 @@ fn a_port_is_found_by_its_node_and_its_interface() {
     );
 }
 
+/// A port may have classes alone: nothing is watched or capped there.
+#[test]
+fn a_port_that_is_no_switch_has_no_queue_to_act_at() {
+    let mut host = Host::new();
+    host.agent = Agent::new(vec![Port { switches: false, ..port("eth0") }], true);
+    let commands = [window(1, Some(CAP)), watch(Some(PortWatch::default()))];
+    let answer = host.all(s(0), 1, commands.to_vec());
+    let failed = commands.map(|command| Report::Failed {
+        epoch: 1,
+        sequence: 1,
+        command,
+        reason: "no interface eth0 of s1 is configured here".into(),
+    });
+    assert_eq!(answer, [&failed[..], &[host.applied(1)]].concat());
+    assert!(matches!(host.operations[..], [Operation::Renew { .. }]), "{:?}", host.operations);
+    let priorities = vec![Capability::Pacing, Capability::Statistics, Capability::Priorities];
+    assert_eq!(host.agent.capabilities(), priorities);
+    assert_eq!(host.told(s(0), 1, false, vec![class(1, 1)]), Ok(vec![host_applied(2)]));
+}
+
 /// What no kernel can do is refused by the machine, whatever executes its operations.
 #[test]
 fn an_actuator_is_asked_for_nothing_impossible() {
@@ -489,6 +509,57 @@ fn nobody_is_looked_for_when_the_controller_is_gone() {
     assert_eq!(host.agent.identified(), processes);
     host.agent.disconnected();
     assert_eq!(host.agent.identified(), []);
+}
+
+#[test]
+fn complete_ends_samples_and_the_search_that_it_does_not_ask_for() {
+    let mut host = Host::new();
+    let every = Span::from_millis(500);
+    let sample = Command::Sample { every_ns: every };
+    let identify = Command::Identify { processes: vec![Process::Pid(7)] };
+    let both = |host: &Host| {
+        let samples = host.agent.deadline() == Some(Time::ZERO + every);
+        (samples, host.agent.identified() == [Process::Pid(7)])
+    };
+    for (kept, stands) in [
+        (vec![sample.clone()], (true, false)),
+        (vec![identify.clone()], (false, true)),
+        (vec![], (false, false)),
+    ] {
+        host.all(s(0), 1, vec![sample.clone(), identify.clone()]);
+        host.told(s(0), 1, false, vec![]).unwrap();
+        assert_eq!(both(&host), (true, true), "what is said besides leaves them");
+        host.all(s(0), 1, kept.clone());
+        assert_eq!(both(&host), stands, "{kept:?}");
+    }
+}
+
+#[test]
+fn no_more_processes_are_looked_for_than_a_command_may_name() {
+    let mut host = Host::new();
+    let identify = |many: usize| {
+        let processes: Vec<_> = (1..).take(many).map(Process::Pid).collect();
+        Command::Identify { processes }
+    };
+    let answer = host.all(s(0), 1, vec![identify(MOST_IDENTIFIED)]);
+    assert_eq!(answer, [host.applied(1)]);
+    let answer = host.told(s(0), 1, false, vec![identify(MOST_IDENTIFIED + 1)]).unwrap();
+    assert!(
+        matches!(&answer[0], Report::Failed { reason, .. } if reason.contains("no more than 256")),
+        "{answer:?}"
+    );
+    assert_eq!(host.agent.identified().len(), MOST_IDENTIFIED, "those before");
+}
+
+#[test]
+fn a_late_sample_is_one_and_the_next_has_its_time() {
+    let mut host = Host::new();
+    let every = Span::from_millis(500);
+    host.all(s(0), 1, vec![Command::Sample { every_ns: every }]);
+    assert_eq!(host.tick(s(2)).len(), 3, "one, of three parts");
+    assert_eq!(host.agent.deadline(), Some(s(2) + every));
+    assert_eq!(host.tick(s(2) + Span::from_millis(499)), []);
+    assert_eq!(host.tick(s(2) + every).len(), 3);
 }
 
 #[test]

@@ -46,7 +46,8 @@ pub(super) fn read(value: &Value<'_>, hosts: &Names<'_>) -> Read<EngineSettings>
     let prepare = fields.tables("prepare", MOST)?;
     let prepare = prepare.iter().map(command).collect::<Read<_>>()?;
     let tables = fields.tables("application", MOST)?;
-    let applications: Vec<_> = tables.iter().map(|v| application(v, hosts)).collect::<Read<_>>()?;
+    let applications = tables.iter().map(|v| application(v, hosts, until));
+    let applications = applications.collect::<Read<Vec<_>>>()?;
     if applications.is_empty() {
         return Err(value.error("has nothing to run; add an [[engine.application]]"));
     }
@@ -78,12 +79,22 @@ fn kinds(value: &Value<'_>) -> Read<Vec<Engine>> {
     Ok(kinds)
 }
 
-fn application(value: &Value<'_>, hosts: &Names<'_>) -> Read<(Application, Option<JobClass>)> {
+/// An application that starts before `until`.
+fn application(
+    value: &Value<'_>,
+    hosts: &Names<'_>,
+    until: Span,
+) -> Read<(Application, Option<JobClass>)> {
     let mut fields = value.fields()?;
     let name = fields.need("name", "\"trucking\"")?.label()?;
     let class = fields.optional("class", |v| v.choice(CLASSES))?;
-    let time = |v: &Value<'_>| between(v, Span::ZERO, Span::from_secs(86_400));
-    let start = fields.or("start", Span::ZERO, time)?;
+    let start = fields.or("start", Span::ZERO, |v| {
+        let start = between(v, Span::ZERO, Span::from_secs(86_400))?;
+        if start >= until {
+            return Err(v.error(format!("isn't before the engine's until, {until}; start earlier")));
+        }
+        Ok(start)
+    })?;
     let on: Option<NodeId> = fields.optional("on", |v| named(v, "host", hosts))?;
     let run = command(&fields.need("run", "\"storm jar …\"")?)?;
     let results = fields.optional("results", |v| {

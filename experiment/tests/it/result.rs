@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, in its helpers too")]
 
 use crate::by_hand::*;
+use engine::Outcome;
 use serde_json::{Value, json};
 use watermaster_experiment::{Bound, Published, RunResult, Verdict, judge, table};
 
@@ -59,6 +60,33 @@ fn what_applications_count_stands_in_every_table() {
     assert!(row.contains("44") && !text.contains("jct_p50_s"), "{text}");
     // A name that a metric has stands where the metric does.
     assert_eq!(table::render(&result, &[], None).matches("jct_mean_s ").count(), 1);
+}
+
+#[test]
+fn an_application_adds_to_what_is_measured_and_replaces_none_of_it() {
+    // On an engine the network has no flows, and an application's latency is its own to tell.
+    let links = by_hand().links;
+    let outcome = Outcome { links, notes: vec!["kept up".into()], ..Outcome::default() };
+    let mut runs = [run("tcp", outcome.clone()), run("smsf", outcome)];
+    let ours = ["drops_count", "jobs_count", "throughput_tps", "latency_p99_s", "tuples_count"];
+    runs[1].counters.extend(ours.map(|name| (name.to_owned(), 1e9)));
+    let result = RunResult::new(origin(), &three_hosts(), &runs, Some("tcp"), &[]);
+    let [plain, own] = &result.results[..] else { panic!() };
+    let (measured, added) = ours.split_at(2);
+    for name in measured {
+        assert_eq!(own.metrics[*name], plain.metrics[*name], "{name}");
+    }
+    for name in added {
+        assert_eq!((own.metrics[*name], plain.metrics.get(*name)), (1e9, None), "{name}");
+    }
+    assert_eq!(plain.notes, ["kept up"]);
+    let [drops, jobs] = [0, 1].map(|number| {
+        let name = measured[number];
+        format!(
+            "{name} is measured: the number that an application printed under that name isn't taken"
+        )
+    });
+    assert_eq!(own.notes, ["kept up", &drops, &jobs]);
 }
 
 #[test]

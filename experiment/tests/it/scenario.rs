@@ -584,10 +584,16 @@ fn an_engine_needs_daemons_and_applications_of_their_own_names() {
         ("engine.application.b.name=a", "has the name of another"),
         ("engine.application.b.run=\"\"", "is empty; write a command"),
         ("engine.application.b.results.line=0", "out of range"),
+        (
+            "engine.application.b.start=900 s",
+            "engine.application[1].start: isn't before the engine's until, 900 s; start earlier",
+        ),
+        ("engine.until=1 s", "engine.application[0].start: isn't before the engine's until, 1 s"),
     ] {
         let error = refusal(&text, &[change]);
         assert!(error.contains(fault), "{change}: {error}");
     }
+    assert!(read(&text, &["engine.application.b.start=899 s"]).is_ok());
 }
 
 #[test]

@@ -16,8 +16,10 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use hosts::{Rig, lease, options, payload, statistics, within};
-use kernel::{Connection, Error, Lease, Pacer, PacerOptions, Sockets, State, Stopped, now};
+use hosts::{Rig, Said, lease, options, payload, statistics, within};
+use kernel::{
+    Connection, Error, Lease, Pacer, PacerOptions, Sockets, State, Statistics, Stopped, now,
+};
 use protocol::Process;
 use testing::needs::root;
 use testing::wait::{eventually, settled};
@@ -315,6 +317,39 @@ fn statistics_say_what_the_ends_see() {
     assert_eq!(theirs.delivered, Bytes::ZERO);
     assert_eq!(u64::from(theirs.namespace), rig.inode(1));
     assert_eq!(pacer.stop(&[rig.namespace(0)]).unwrap(), Stopped::Clean);
+}
+
+#[test]
+fn statistics_say_what_the_socket_says() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    // Less than a sender keeps, so that some waits when the rest is in flight.
+    rig.narrow(16 << 10);
+    let pacer = Pacer::start(&options()).unwrap();
+    let stream = rig.stream();
+    stream.exceeds(Rate::ZERO);
+    // No acknowledgement comes: the sender stands still but for segments that it sends again. Where the
+    // receiver had no room just then, nothing is in flight: once more.
+    let look = || (stream.said(), statistics(&pacer, &stream.connection), stream.said());
+    let stands = |(before, ours, after): &(Said, Statistics, Said)| {
+        let waits = before.unsent > Bytes::ZERO && before.retransmissions > 0 && ours.timeouts > 0;
+        before == after && (waits || before.in_flight == Bytes::ZERO)
+    };
+    let still = || {
+        rig.tc(1, "qdisc add dev eth0 root pfifo limit 0");
+        let seen = settled(look, stands);
+        rig.tc(1, "qdisc delete dev eth0 root");
+        seen
+    };
+    let seen = settled(still, |(before, ..)| before.in_flight > Bytes::ZERO);
+    assert!(stands(&seen) && seen.0.in_flight > Bytes::ZERO, "{seen:?}");
+    let (before, ours, _) = seen;
+    assert!(before.round_trip > Span::ZERO, "{before:?}");
+    assert_eq!(Said::from(&ours), before);
+    drop(stream);
+    assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
 }
 
 #[test]

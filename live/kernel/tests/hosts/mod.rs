@@ -5,6 +5,7 @@ pub mod crafted;
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -105,6 +106,14 @@ impl Rig {
         }
     }
 
+    /// Gives new connections at `b` room for so many octets that came and weren't read, which is the
+    /// most that they let be in flight.
+    pub fn narrow(&self, octets: u32) {
+        let most = format!("4096 {octets} {octets}");
+        let write = || Ok(fs::write("/proc/sys/net/ipv4/tcp_rmem", &most));
+        self.namespace(1).visit(write).unwrap().unwrap();
+    }
+
     fn host(&self, index: usize) -> String {
         format!("{}-{}", self.name, ["a", "b"][index])
     }
@@ -171,6 +180,28 @@ fn sweep() {
     }
 }
 
+/// Octets that were written and not sent; the C library has no name for it.
+const SIOCOUTQNSD: libc::Ioctl = 0x894b;
+
+/// How a connection stands, by its socket or by the statistics.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Said {
+    pub round_trip: Span,
+    pub retransmissions: u32,
+    pub window: u32,
+    pub segment: Bytes,
+    pub unsent: Bytes,
+    pub in_flight: Bytes,
+}
+
+impl From<&Statistics> for Said {
+    fn from(ours: &Statistics) -> Self {
+        let &Statistics { round_trip, retransmissions, window, segment, unsent, in_flight, .. } =
+            ours;
+        Self { round_trip, retransmissions, window, segment, unsent, in_flight }
+    }
+}
+
 /// Data that flows from its making until it is dropped.
 pub struct Stream {
     /// The sender's namespace.
@@ -225,6 +256,41 @@ impl Stream {
             )
         };
         assert_eq!(done, 0);
+    }
+
+    /// What the sender's own socket says of itself.
+    pub fn said(&self) -> Said {
+        let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+        let mut length = libc::socklen_t::try_from(size_of_val(&info)).unwrap();
+        // SAFETY: the pointers are to as many octets as `length` says and to it, live during the call.
+        let done = unsafe {
+            libc::getsockopt(
+                self.sender.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_INFO,
+                info.as_mut_ptr().cast(),
+                &raw mut length,
+            )
+        };
+        assert_eq!(done, 0);
+        // SAFETY: numbers, of which zero is one, where the kernel wrote none.
+        let info = unsafe { info.assume_init() };
+        let octets = |which: libc::Ioctl| {
+            let mut octets: libc::c_int = 0;
+            // SAFETY: the pointer is to a number, live during the call.
+            let done = unsafe { libc::ioctl(self.sender.as_raw_fd(), which, &raw mut octets) };
+            assert_eq!(done, 0);
+            Bytes::new(u64::try_from(octets).unwrap())
+        };
+        let unsent = octets(SIOCOUTQNSD);
+        Said {
+            round_trip: Span::from_micros(info.tcpi_rtt.into()),
+            retransmissions: info.tcpi_total_retrans,
+            window: info.tcpi_snd_cwnd,
+            segment: Bytes::new(info.tcpi_snd_mss.into()),
+            unsent,
+            in_flight: octets(libc::TIOCOUTQ) - unsent,
+        }
     }
 
     /// Waits until the goodput over a second is within `percent` of `wanted`. A busy machine keeps a
