@@ -298,6 +298,34 @@ fn a_daemon_that_dies_in_a_run_is_told_of_with_its_last_words() {
     done(&["lab", "down", &name]);
 }
 
+#[test]
+fn a_switch_that_dies_in_a_run_is_named() {
+    if !root() || !open_vswitch() {
+        return;
+    }
+    let (_folder, file) = scenario();
+    // So long that it is still running when it has begun.
+    fs::write(&file, SCENARIO.replace("2500 kB", "60 MB")).unwrap();
+    let name = format!("tends{}", std::process::id());
+    let direct = ["--set", "lab.control=direct", "--set", "lab.switches=ovs"];
+    done(&[&["lab", "up", &file, "--name", &name], &direct[..]].concat());
+    let run = begin(&["lab", "run", &name, "--policy", "static", "--json"]);
+    let host = kernel::Namespace::named(&format!("wm-{name}-h0")).unwrap();
+    let counters = || Ok(fs::read_to_string("/proc/thread-self/net/dev").unwrap());
+    let sent = || host.visit(counters).unwrap();
+    let first = sent();
+    let of = |text: &str| -> u64 {
+        let line = text.lines().find(|line| line.trim_start().starts_with("eth0:")).unwrap();
+        line.split_whitespace().nth(9).unwrap().parse().unwrap()
+    };
+    assert!(eventually(|| of(&sent()) > of(&first) + 1_000_000), "{name}: nothing is sent");
+    let control = folder(&name).join("ovs-vswitchd.ctl");
+    let ends = Command::new("ovs-appctl").arg("--target").arg(control).arg("exit").status();
+    assert!(ends.unwrap().success());
+    refused(&run.wait_with_output().unwrap(), 1, "ovs-vswitchd has ended");
+    done(&["lab", "down", &name]);
+}
+
 /// Live `sdtcp` from end to end: a queue passes its threshold, the controller is told and answers, and
 /// the kernel writes the window into an acknowledgement that passes.
 #[test]

@@ -40,7 +40,7 @@ impl Explain {
             return print(&flow(&found));
         }
         let mut out = format!(
-            "{}/{}: {} bytes declared, {} flows\n",
+            "{}/{}: {} bytes declared, flows: {}\n",
             text(&found, "application"),
             text(&found, "job"),
             found["declared_bytes"],
@@ -138,13 +138,19 @@ fn flow(explanation: &Value) -> String {
     out += &format!("  path: {}\n", path.join(", "));
     let objective = &explanation["objective"];
     if !objective.is_null() {
-        out += &format!("  objective: {}, {}\n", text(objective, "name"), text(objective, "aim"));
+        let late = if objective["late"] == true { ", late: a weight of 1" } else { "" };
+        out += &format!(
+            "  objective: {}, {}{late}, served by {}\n",
+            text(objective, "name"),
+            text(objective, "aim"),
+            text(objective, "policy")
+        );
         for link in list(objective, "shared") {
             out += &format!("    {}:\n", text(link, "link"));
             for part in list(link, "parts") {
                 let yields = if part["yields"] == true { ", yields" } else { "" };
                 out += &format!(
-                    "      {} ({}): given {}, could use {}{yields}\n",
+                    "      {} ({}): given {}, wants {}{yields}\n",
                     text(part, "objective"),
                     text(part, "aim"),
                     rate(part, "given_bps"),

@@ -111,7 +111,7 @@ async fn an_explanation_names_the_objective_and_who_yields() {
         "objective: sort, weight 1",
         "h0 -> s0:",
         "web (latency 100 ms): given",
-        "could use 100 Mbit/s, yields",
+        "wants 100 Mbit/s, yields",
     ] {
         assert!(explained.contains(line), "{line}: {explained}");
     }

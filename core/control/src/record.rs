@@ -24,7 +24,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every part begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x08";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x09";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;

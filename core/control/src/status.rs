@@ -222,8 +222,12 @@ pub struct FlowExplanation {
 pub struct ObjectiveStatus {
     /// Its name.
     pub name: String,
-    /// What it asks for, such as `weight 3` or `latency 50 ms`.
+    /// What it asks for, or the job itself, such as `weight 3` or `deadline 50 s`.
     pub aim: String,
+    /// Whether the deadline has passed: a weight of 1 is left.
+    pub late: bool,
+    /// The policy that serves it.
+    pub policy: &'static str,
     /// The links of the path that several objectives divide.
     pub shared: Vec<SharedLink>,
 }
@@ -248,9 +252,10 @@ pub struct ObjectivePart {
     pub aim: String,
     /// What it is given, frame bytes.
     pub given_bps: Rate,
-    /// What it could use, as far as the link carries it, frame bytes.
+    /// What a latency or a deadline needs to be met, what others could use, as far as the link carries it; frame
+    /// bytes.
     pub wants_bps: Rate,
-    /// Whether it is given less than it could use.
+    /// Whether it is given less than it wants.
     pub yields: bool,
 }
 

@@ -833,6 +833,8 @@ fn under_objectives() -> Box<dyn policy::Policy + Send> {
     let mut objectives =
         vec![objective("web", "tcp", latency), objective("sort", "srb", policy::Aim::Weight(1))];
     let any = objective("any", "smsf", policy::Aim::Weight(2));
+    let deadline = policy::Aim::Deadline { within: SECOND * 10, most };
+    objectives.push(objective("report", "fair", deadline));
     objectives.push(policy::Objective { applications: vec!["*".into()], ..any });
     let parameters = policy::Parameters::default().under(objectives);
     policy::by_name("arbiter", &parameters).unwrap()
@@ -860,6 +862,7 @@ fn an_explanation_names_the_objective_and_who_yields() {
     // 250 kB within 100 ms are 20 Mbit/s; a quarter of that is head-room, and headers are counted.
     let objective = rig.why("sort-1", "large", 1).objective.unwrap();
     assert_eq!((&*objective.name, &*objective.aim), ("sort", "weight 1"));
+    assert_eq!((objective.policy, objective.late), ("srb", false));
     let [shared] = &objective.shared[..] else { panic!("{objective:?}") };
     assert_eq!(shared.link, "s0 -> s1");
     let [web, sort] = &shared.parts[..] else { panic!("{shared:?}") };
@@ -929,6 +932,31 @@ fn a_job_is_under_the_objective_that_it_asks_for() {
     rig.declare("sort-1", asks(None, None, None)).unwrap();
     rig.pass(Span::ZERO);
     assert_eq!((under(&mut rig).as_str(), terms(&rig)), ("sort", None));
+}
+
+/// A job that is late has a weight of 1, and its explanation says so.
+#[test]
+fn a_job_that_is_late_is_called_so() {
+    let mut rig = rig("tcp");
+    rig.reload(Change {
+        policy: Some(("arbiter".into(), under_objectives())),
+        ..Change::default()
+    });
+    rig.start("report-1", "j");
+    rig.flow("report-1", "j", 1, connection(0, 3, 1), Some(500_000_000)).unwrap();
+    let objective = |rig: &Rig| rig.why("report-1", "j", 1).objective.unwrap();
+    let seen = |rig: &Rig| (objective(rig).aim, objective(rig).late, objective(rig).policy);
+    assert_eq!(seen(&rig), ("deadline 10 s".into(), false, "fair"));
+    rig.pass(SECOND * 11);
+    assert_eq!(seen(&rig), ("deadline 10 s".into(), true, "fair"));
+    let terms = |deadline_ms| Declaration::JobTerms {
+        job: "j".into(),
+        objective: None,
+        deadline_ms,
+        weight: None,
+    };
+    rig.declare("report-1", terms(Some(60_000))).unwrap();
+    assert_eq!(seen(&rig), ("deadline 60 s".into(), false, "fair"));
 }
 
 /// Several flows over one connection: the sum of their rates.

@@ -100,6 +100,8 @@ pub struct Terms {
 impl Terms {
     /// The largest weight.
     pub const HEAVIEST: u32 = 1_000_000;
+    /// The longest deadline.
+    pub const LONGEST: Span = Span::from_secs(30 * 24 * 3_600);
 }
 
 /// Nothing, and a weight of 1.

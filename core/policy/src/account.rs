@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use model::LinkId;
-use units::Rate;
+use units::{Rate, Time};
 
 use crate::Aim;
 
@@ -13,8 +13,12 @@ use crate::Aim;
 pub struct Account {
     /// The objective that it is under.
     pub objective: String,
-    /// What that asks for.
+    /// What that asks for, or the flow's job itself.
     pub aim: Aim,
+    /// When its job is to have ended, under a deadline.
+    pub due: Option<Time>,
+    /// The policy that serves the objective, by its name.
+    pub policy: &'static str,
     /// The links of its path in order.
     pub parts: Vec<Part>,
 }
@@ -37,6 +41,6 @@ pub struct Holding {
     pub aim: Aim,
     /// What it is given.
     pub rate: Rate,
-    /// What it could use; one that is given less yields to others.
+    /// What a latency or a deadline needs to be met, what others could use; one that is given less yields.
     pub wants: Rate,
 }

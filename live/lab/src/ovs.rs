@@ -8,10 +8,15 @@ use std::time::{Duration, Instant};
 
 use model::{NodeId, NodeKind};
 
+use crate::daemons::tail;
 use crate::namespace::run;
 use crate::{Blueprint, Error, Journal, cgroup};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+const DATABASE: &str = "ovsdb-server";
+const SWITCH: &str = "ovs-vswitchd";
+/// Lines of a log that an error shows.
+const SHOWN: usize = 5;
 /// Longest time for a daemon to start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -25,10 +30,10 @@ pub(crate) fn start(journal: &Journal, blueprint: &Blueprint, group: &Path) -> R
     run("ovsdb-tool", &["create", &database, SCHEMA], "").map_err(missing)?;
     let socket = format!("{folder}/db.sock");
     let remote = format!("--remote=punix:{socket}");
-    daemon(journal, group, "ovsdb-server", &[&database, &remote])?;
+    daemon(journal, group, DATABASE, &[&database, &remote])?;
     listens(&socket)?;
     let server = format!("unix:{socket}");
-    daemon(journal, group, "ovs-vswitchd", &["--disable-system", &server])?;
+    daemon(journal, group, SWITCH, &["--disable-system", &server])?;
     let mut arguments = vec![format!("--db={server}"), "--timeout=10".to_owned()];
     for (number, switch) in blueprint.switches().enumerate() {
         let bridge = blueprint.bridge(switch);
@@ -81,6 +86,21 @@ pub(crate) fn obey(journal: &Journal, blueprint: &Blueprint, address: &str) -> R
     }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     run("ovs-vsctl", &words, "").map(|_| ())
+}
+
+/// Whether both daemons answer.
+///
+/// # Errors
+/// [`Error::Command`], with the end of its log.
+pub(crate) fn check(journal: &Journal) -> Result<(), Error> {
+    for program in [DATABASE, SWITCH] {
+        let file = |extension| journal.folder.join(program).with_extension(extension);
+        if let Err(error) = UnixStream::connect(file("ctl")) {
+            let end = tail(&file("out"), SHOWN);
+            return Err(Error::Command(format!("{program} has ended ({error})\n{end}")));
+        }
+    }
+    Ok(())
 }
 
 fn daemon(journal: &Journal, group: &Path, program: &str, arguments: &[&str]) -> Result<(), Error> {

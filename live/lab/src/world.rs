@@ -22,7 +22,7 @@ use crate::health::{Timers, Verdict, Watch};
 use crate::marking::Marking;
 use crate::probe::Probe;
 use crate::ready::{self, Ready};
-use crate::{Directory, Error, Lab, Transport, health, namespace};
+use crate::{Directory, Error, Lab, Switches, Transport, health, namespace, ovs};
 
 /// Where receivers listen.
 const PORT: u16 = 5001;
@@ -632,6 +632,10 @@ impl engine::World for World {
     }
 
     fn check(&mut self) -> Result<(), Error> {
+        let stands_still = self.live > 0 && self.now.since(self.moved) > Span::from_secs(1);
+        if (stands_still || self.fault.is_some()) && self.lab.journal.switches == Switches::Ovs {
+            ovs::check(&self.lab.journal)?;
+        }
         self.fault.take().map_or(Ok(()), Err)?;
         self.companion.as_mut().map_or(Ok(()), |check| check())?;
         self.stock()

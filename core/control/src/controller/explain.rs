@@ -638,8 +638,13 @@ impl Answers<'_> {
             });
             SharedLink { link: self.view.link_name(part.link), parts: parts.collect() }
         });
-        let (name, aim) = (account.objective.clone(), account.aim.to_string());
-        Some(ObjectiveStatus { name, aim, shared: shared.collect() })
+        Some(ObjectiveStatus {
+            name: account.objective.clone(),
+            aim: account.aim.to_string(),
+            late: account.due.is_some_and(|due| due <= self.now),
+            policy: account.policy,
+            shared: shared.collect(),
+        })
     }
 
     fn bottleneck(&self, link: LinkId, id: FlowId, load: &Load) -> Bottleneck {

@@ -798,6 +798,8 @@ impl Policy for Arbiter {
         Some(Account {
             objective: room.name.clone(),
             aim,
+            due: Some(known.due.at).filter(|due| *due < Time::NEVER),
+            policy: room.served_by,
             parts: known.path.iter().map(part).collect(),
         })
     }

@@ -22,6 +22,8 @@ pub(super) struct Room {
     pub(super) name: String,
     pub(super) aim: Aim,
     pub(super) policy: Box<dyn Policy + Send>,
+    /// The name of that.
+    pub(super) served_by: &'static str,
     /// `None` until something is observed.
     network: Option<Network>,
     /// By [`LinkId`].
@@ -109,6 +111,7 @@ impl Room {
             name: objective.name.clone(),
             aim: objective.aim,
             policy,
+            served_by: objective.policy.name,
             network: None,
             stakes: Vec::new(),
             flows: FlowSet::default(),

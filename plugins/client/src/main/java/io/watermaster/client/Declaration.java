@@ -49,6 +49,9 @@ public sealed interface Declaration {
         private static final Pattern SPAN = Pattern.compile("([1-9][0-9]{0,9}) ?(ms|s|min|h)");
         private static final Map<String, Long> MILLIS = Map.of("ms", 1L, "s", 1_000L, "min", 60_000L, "h", 3_600_000L);
 
+        /** What a controller takes at most, ms. */
+        private static final long LONGEST = 30L * 24 * 3_600_000;
+
         public JobTerms {
             Objects.requireNonNull(job);
             Objects.requireNonNull(objective);
@@ -81,6 +84,10 @@ public sealed interface Declaration {
                             prefix + "deadline is \"" + deadline + "\"; write a time such as 90 s, 5 min or 2 h");
                 }
                 millis = OptionalLong.of(Long.parseLong(span.group(1)) * MILLIS.get(span.group(2)));
+                if (millis.getAsLong() > LONGEST) {
+                    throw new IllegalArgumentException(
+                            prefix + "deadline is \"" + deadline + "\"; write no more than 720 h, which is 30 days");
+                }
             }
             String weight = values.apply(prefix + "weight");
             OptionalInt number = OptionalInt.empty();

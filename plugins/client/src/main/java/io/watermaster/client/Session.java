@@ -25,7 +25,7 @@ import java.util.TreeMap;
  * a time. One thread uses it.
  *
  * <ul>
- * <li>What holds (jobs, their tasks and sizes, open flows) is said again, in its order, on every new connection and to
+ * <li>What holds (jobs, their terms, tasks and sizes, open flows) is said again, in its order, on every new connection and to
  * every controller with another epoch. Samples are not said again; of those that wait, the last of a job counts.
  * <li>What ends before it was said is never said. An end that the controller refuses is one: it had forgotten.
  * <li>What does not fit into {@link Limits#room} is dropped and counted, and so is whatever refers to it. Ends always

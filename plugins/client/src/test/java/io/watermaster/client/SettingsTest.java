@@ -75,6 +75,7 @@ class SettingsTest {
             {"name", "", "controller", unix}, {"name", "a b", "controller", unix},
             {"name", "a".repeat(65), "controller", unix}, {"name", "../x", "controller", unix},
             {"deadline", "90", "name", "a", "controller", unix}, {"deadline", "0 s", "name", "a", "controller", unix},
+            {"deadline", "721 h", "name", "a", "controller", unix},
             {"deadline", "soon", "name", "a", "controller", unix}, {"weight", "0", "name", "a", "controller", unix},
             {"weight", "1000001", "name", "a", "controller", unix},
             {"queue", "0", "name", "a", "controller", unix}, {"queue", "-1", "name", "a", "controller", unix},
