@@ -166,7 +166,7 @@ pub struct ApplicationFlows {
 /// What a job asks for.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct JobTerms {
+pub struct Asked {
     /// The objective that it is to be under. That of its flows may be another, where this names no such
     /// application, or isn't there.
     pub objective: Option<String>,
@@ -191,7 +191,7 @@ pub struct JobStatus {
     /// What was measured of them, payload.
     pub measured_bps: Rate,
     /// What it asks for, if anything.
-    pub terms: Option<JobTerms>,
+    pub terms: Option<Asked>,
 }
 
 /// Why a flow has its rate.
@@ -325,7 +325,7 @@ pub struct JobExplanation {
     /// What it has declared to move, payload.
     pub declared_bytes: Bytes,
     /// What it asks for, if anything.
-    pub terms: Option<JobTerms>,
+    pub terms: Option<Asked>,
     /// Its flows.
     pub flows: Vec<FlowExplanation>,
 }

@@ -21,8 +21,8 @@ use crate::desired::Intention;
 use crate::fabric::discovery::PROBES;
 use crate::failures::Failures;
 use crate::status::{
-    AgentStatus, ApplicationFlows, ApplicationStatus, Bottleneck, FlowExplanation, FlowStatus,
-    JobExplanation, JobStatus, JobTerms, LinkStatus, ObjectivePart, ObjectiveStatus, Rival,
+    AgentStatus, ApplicationFlows, ApplicationStatus, Asked, Bottleneck, FlowExplanation,
+    FlowStatus, JobExplanation, JobStatus, LinkStatus, ObjectivePart, ObjectiveStatus, Rival,
     SharedLink, Status, SwitchStatus,
 };
 
@@ -35,9 +35,9 @@ const EXPLAINED: usize = 1000;
 const UNSEEN: &str = "no agent has seen a connection of it yet";
 
 /// What a job asks for, if anything.
-fn terms(job: &Job) -> Option<JobTerms> {
+fn terms(job: &Job) -> Option<Asked> {
     let Terms { objective, deadline, weight } = &job.terms;
-    (job.terms != Terms::default()).then(|| JobTerms {
+    (job.terms != Terms::default()).then(|| Asked {
         objective: objective.as_deref().map(String::from),
         deadline_ms: deadline.map(|span| span.as_nanos() / 1_000_000),
         weight: *weight,
