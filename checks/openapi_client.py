@@ -11,7 +11,8 @@ from watermaster_client.api.default import (
     status,
 )
 from watermaster_client.models import (
-    Connection, FlowComplete, FlowRequest, JobComplete, JobStart, Portion, Size, StreamReport, Streams, TaskHost,
+    Connection, FlowComplete, FlowRequest, JobComplete, JobStart, JobTerms, Portion, Size, StreamReport, Streams,
+    TaskHost,
 )
 
 client = Client(base_url=sys.argv[1])
@@ -51,12 +52,13 @@ epoch = ask(health).epoch
 taken = say([
     JobStart(type_="job_start", job="small"),
     JobStart(type_="job_start", job="large"),
+    JobTerms(type_="job_terms", job="small", objective="report", deadline_ms=60_000, weight=2),
     TaskHost(type_="task_host", job="small", task=0, host="h0"),
     Size(type_="size", job="small", map_=0, reduces=[Portion(task=1, bytes_=1000)]),
     request("small", "1", 1_000_000, 4001),
     request("large", "2", 9_000_000, 4002),
 ])
-assert (taken.taken, taken.epoch) == (6, epoch), taken
+assert (taken.taken, taken.epoch) == (7, epoch), taken
 stream = StreamReport(flow="1", delivered_bytes=1, sender_queue_bytes=2, receiver_queue_bytes=3)
 say(Streams(type_="streams", job="small", samples=[stream]))
 refused = say([JobStart(type_="job_start", job="x"), FlowComplete(type_="flow_complete", job="x", flow="1")], 422)
