@@ -14,8 +14,7 @@ use rustix::process::Pid;
 use serde_json::{Map, Value};
 use units::{Span, Time};
 
-use crate::cgroup::{self, TRAFFIC};
-use crate::daemons::tail;
+use crate::cgroup::{self, TRAFFIC, tail};
 use crate::health::{Timers, Watch};
 use crate::{Engine, Error, Lab, hadoop, place};
 

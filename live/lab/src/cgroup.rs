@@ -1,5 +1,6 @@
 //! The processes of a lab, in a control group of its own, so that only they are ended.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,9 @@ use crate::Error;
 pub(crate) const TRAFFIC: &str = "traffic";
 /// Longest time for processes to end.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Characters of a line that an error shows: Java's class paths have thousands.
+const WIDEST: usize = 300;
 
 /// Where version 2 of control groups is mounted.
 fn root() -> Result<PathBuf, Error> {
@@ -70,6 +74,20 @@ pub(crate) fn spawn(path: &Path, command: &Command, log: &Path) -> Result<Child,
     }
     std::os::unix::process::CommandExt::process_group(&mut wrapped, 0);
     wrapped.spawn().map_err(fail(log))
+}
+
+/// The last `lines` of such a log, and which it is.
+pub(crate) fn tail(log: &Path, lines: usize) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let mut last = VecDeque::new();
+    for line in text.lines() {
+        if last.len() == lines {
+            last.pop_front();
+        }
+        let shown: String = line.chars().take(WIDEST).collect();
+        last.push_back(format!("  {shown}\n"));
+    }
+    format!("{} ends:\n{}", log.display(), last.into_iter().collect::<String>())
 }
 
 /// The processes in the group itself; none where there is no group.

@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 use model::NodeId;
 use serde_json::Value;
 
-use crate::cgroup::TRAFFIC;
-use crate::daemons::tail;
+use crate::cgroup::{TRAFFIC, tail};
 use crate::namespace::Inside;
 use crate::place::{self, COMMANDS};
 use crate::{Engine, Error, Lab, Parts, cgroup};

@@ -3,7 +3,6 @@
 //! Each has a control group below the lab's, by which it is found and ended whoever started it, and
 //! removed with the lab after any crash. Their logs are in the lab's folder.
 
-use std::collections::VecDeque;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -15,15 +14,13 @@ use serde_json::Value;
 use wire::client::{Address, Client};
 
 use crate::blueprint::Forwarding;
-use crate::cgroup::{Membership, TRAFFIC};
+use crate::cgroup::{Membership, TRAFFIC, tail};
 use crate::{Enforcement, Error, Governance, Lab, cgroup, configuration, ovs};
 
 /// How long a daemon may take to be ready, and to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Time between two polls.
 const LOOK: Duration = Duration::from_millis(20);
-/// Characters of a line that an error shows: Java's class paths have thousands.
-const WIDEST: usize = 300;
 /// Lines of a daemon's log that an error shows.
 const SHOWN: usize = 12;
 
@@ -280,20 +277,6 @@ impl Daemons {
     pub fn log(&self, daemon: Daemon) -> PathBuf {
         self.folder.join(daemon.name()).with_extension("out")
     }
-}
-
-/// The last `lines` of a log.
-pub(crate) fn tail(log: &Path, lines: usize) -> String {
-    let text = fs::read_to_string(log).unwrap_or_default();
-    let mut last = VecDeque::new();
-    for line in text.lines() {
-        if last.len() == lines {
-            last.pop_front();
-        }
-        let shown: String = line.chars().take(WIDEST).collect();
-        last.push_back(format!("  {shown}\n"));
-    }
-    format!("{} ends:\n{}", log.display(), last.into_iter().collect::<String>())
 }
 
 /// Ends what runs in a group, in order where it listens.

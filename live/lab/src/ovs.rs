@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use model::{NodeId, NodeKind};
 
-use crate::daemons::tail;
+use crate::cgroup::tail;
 use crate::namespace::run;
 use crate::{Blueprint, Error, Journal, cgroup};
 
