@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use document::DocumentError;
 use engine::random::Stream;
 use engine::{Monitor, Outcome, Plan, Progress};
-use lab::{Session, Speakers};
+use lab::{Faults, Session, Speakers};
 use model::{LinkId, Network};
 use packet::{Capture, Protocol, Setup, Transport};
 use policy::{Messages, Policy, PolicyError};
@@ -207,7 +207,15 @@ impl Task<'_> {
             until: engine.until,
             seed: scenario.seed,
         };
-        let ran = set.lab.run_applications(&session, &mut || daemons.check(), &tell)?;
+        let mut faults = Faults::new(&self.policy.faults);
+        let mut beside = |passed: Option<Span>| {
+            passed.map_or(Ok(()), |passed| daemons.suffer(&mut faults, passed, &tell))?;
+            daemons.check()
+        };
+        let mut ran = set.lab.run_applications(&session, &mut beside, &tell)?;
+        if faults.left() > 0 {
+            ran.notes.push(format!("ended before {} of its faults", faults.left()));
+        }
         if prepared.standing.is_none() {
             daemons.stop()?;
         }

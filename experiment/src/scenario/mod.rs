@@ -190,6 +190,11 @@ impl Scenario {
         }
         let policy_value = root.need("policy", "a [[policy]] table")?;
         let policies = policy::read(&policy_value, transport)?;
+        if engine.is_none() && policies.iter().any(|policy| !policy.faults.is_empty()) {
+            return Err(policy_value.error(
+                "has faults, which are of applications on an engine; add [engine] or remove them",
+            ));
+        }
         policy::check_needs(&policy_value, &policies, &workload, world)?;
         let packets = policies.iter().map(|policy| transport::packet(&policy.transport));
         topology::check_buffers(&topology_value, &topology, packets.max().unwrap_or_default())?;

@@ -1,10 +1,11 @@
 //! `[[policy]]`: the policies, one run each.
 
-use document::fields::Value;
+use document::fields::{Value, between};
 use document::{DocumentError, policies};
+use lab::{Daemon, Fault};
 use packet::Transport;
 use policy::{Descriptor, DirectiveKind, Messages, Need, Parameters, Policy, PolicyError};
-use units::Bytes;
+use units::{Bytes, Span};
 
 use super::workload::Workload;
 use super::{World, transport};
@@ -22,6 +23,8 @@ pub struct PolicySpec {
     pub parameters: Parameters,
     /// The transport in its run.
     pub transport: Transport,
+    /// What fails while the applications of an engine run under it.
+    pub faults: Vec<Fault>,
     /// Name and parameters as TOML: the body of a controller's table `[policy]`.
     pub written: String,
 }
@@ -62,10 +65,30 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, DocumentEr
     let transport = fields.or("transport", base, |v| transport::read(v, base))?;
     let segment = Bytes::new(u64::from(transport.mss));
     let (policy, parameters) = policies::read(&mut fields, segment)?;
+    let faults = fields.tables("faults", MOST)?;
+    let faults = faults.iter().map(fault).collect::<Result<_, _>>()?;
     let label = fields.or("label", policy.name.to_owned(), Value::label)?;
     fields.done()?;
-    let written = value.written(&["label", "transport"])?;
-    Ok(PolicySpec { label, policy, parameters, transport, written })
+    let written = value.written(&["faults", "label", "transport"])?;
+    Ok(PolicySpec { label, policy, parameters, transport, faults, written })
+}
+
+const DAEMONS: &[(&str, Daemon)] = &[("agent", Daemon::Agent), ("controller", Daemon::Controller)];
+
+fn fault(value: &Value<'_>) -> Result<Fault, DocumentError> {
+    let mut fields = value.fields()?;
+    let kill = fields.need("kill", "\"controller\"")?.choice(DAEMONS)?;
+    let time = |v: &Value<'_>| between(v, Span::ZERO, Span::from_secs(86_400));
+    let at = time(&fields.need("at", "\"30 s\"")?)?;
+    let back = fields.optional("back", |v| {
+        let back = time(v)?;
+        if back <= at {
+            return Err(v.error(format_args!("isn't after at, {at}; start it later")));
+        }
+        Ok(back)
+    })?;
+    fields.done()?;
+    Ok(Fault { kill, at, back })
 }
 
 /// Refuses policies that would wait forever for what neither the world nor the workload gives.

@@ -579,6 +579,12 @@ fn an_engine_needs_daemons_and_applications_of_their_own_names() {
         ("engine.kind=[\"spark\", \"spark\"]", "engine.kind[1]: is named twice"),
         ("engine.kind=[]", "engine.kind: is empty; name an engine"),
         ("engine.application.b.on=h9", "engine.application[1].on: there is no host \"h9\""),
+        (
+            "policy.tcp.faults=[{kill=\"switch\",at=\"1 s\"}]",
+            "faults[0].kill: \"switch\" is unknown",
+        ),
+        ("policy.tcp.faults=[{kill=\"agent\"}]", "faults[0].at: is missing"),
+        ("policy.tcp.faults=[{kill=\"agent\",at=\"9 s\",back=\"9 s\"}]", "isn't after at, 9 s"),
         ("engine.kind=strom", "engine.kind: \"strom\" is unknown; did you mean \"storm\""),
         ("engine.application=[]", "engine: has nothing to run; add an [[engine.application]]"),
         ("engine.application.b.name=a", "has the name of another"),
@@ -594,6 +600,27 @@ fn an_engine_needs_daemons_and_applications_of_their_own_names() {
         assert!(error.contains(fault), "{change}: {error}");
     }
     assert!(read(&text, &["engine.application.b.start=899 s"]).is_ok());
+}
+
+/// What fails under a policy is none of its parameters.
+#[test]
+fn faults_are_of_policies_on_engines() {
+    let engine = "[lab]\ncontrol = \"daemons\"\n\n[engine]\nkind = \"spark\"\n\n\
+                  [[engine.application]]\nname = \"a\"\nrun = \"sort\"\n\n[workload]\n";
+    let text = GOOD.replace("[workload]\n", engine);
+    let change = "policy.tcp.faults=[{kill=\"agent\",at=\"1 s\",back=\"3 s\"},\
+                  {kill=\"controller\",at=\"2 s\"}]";
+    let policies = read(&text, &["world=lab", change]).unwrap().policies;
+    let seconds = Span::from_secs;
+    let agent = lab::Fault { kill: lab::Daemon::Agent, at: seconds(1), back: Some(seconds(3)) };
+    let controller = lab::Fault { kill: lab::Daemon::Controller, at: seconds(2), back: None };
+    assert_eq!(policies[0].faults, [agent, controller]);
+    assert!(!policies[0].written.contains("faults"), "{}", policies[0].written);
+    let refused = refusal(GOOD, &[change]);
+    assert!(
+        refused.contains("policy: has faults, which are of applications on an engine"),
+        "{refused}"
+    );
 }
 
 #[test]

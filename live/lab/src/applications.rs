@@ -33,6 +33,10 @@ const SHOWN: usize = 20;
 /// Longest line of results, octets.
 const LONGEST: u64 = 1 << 20;
 
+/// Looks ten times a second whether all else is well, and does what else is to be done: with the time since the
+/// applications began, `None` before and after.
+pub type Beside<'a> = dyn FnMut(Option<Span>) -> Result<(), Error> + 'a;
+
 /// An application, for `sh -c` at a host, in a folder of the run's own. The environment has `RUN`, which no
 /// other run of the lab has, `SEED`, the file `GATE`, and the address of the `CONTROLLER`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,8 +140,7 @@ struct Run<'a> {
 }
 
 impl Lab {
-    /// Runs applications on the engines that [`Lab::run_engine`] has started; `beside` says ten times a second
-    /// whether all else is well. `tell` hears how far they are. Returns when their processes have ended.
+    /// Runs applications on the engines that [`Lab::run_engine`] has started; see [`Beside`]. `tell` hears how far they are. Returns when their processes have ended.
     ///
     /// # Errors
     /// [`Error::Engine`]: no engine runs, an application has failed or has no results in time; what `beside`
@@ -145,7 +148,7 @@ impl Lab {
     pub fn run_applications(
         &self,
         session: &Session<'_>,
-        beside: &mut dyn FnMut() -> Result<(), Error>,
+        beside: &mut Beside<'_>,
         tell: &dyn Fn(&str),
     ) -> Result<Ran, Error> {
         let group = self.journal.cgroup.as_ref().filter(|_| !self.journal.engines.is_empty());
@@ -195,7 +198,7 @@ impl Run<'_> {
     fn prepare(
         &self,
         session: &Session<'_>,
-        beside: &mut dyn FnMut() -> Result<(), Error>,
+        beside: &mut Beside<'_>,
         tell: &dyn Fn(&str),
     ) -> Result<(), Error> {
         let mut open = Vec::new();
@@ -216,7 +219,7 @@ impl Run<'_> {
                 Ok(Some(status)) if status.success() => {}
                 _ => return Err(fault("has failed".into())),
             }
-            beside()?;
+            beside(None)?;
             sleep(LOOK);
         }
         Ok(())
@@ -225,7 +228,7 @@ impl Run<'_> {
     fn drive(
         &self,
         session: &Session<'_>,
-        beside: &mut dyn FnMut() -> Result<(), Error>,
+        beside: &mut Beside<'_>,
         tell: &dyn Fn(&str),
     ) -> Result<Ran, Error> {
         let before: HashSet<Pid> = cgroup::members(&self.traffic).into_iter().collect();
@@ -254,7 +257,7 @@ impl Run<'_> {
             if !waits {
                 break;
             }
-            self.look(session, launched, beside, &all)?;
+            self.look(session, (launched, false), beside, &all)?;
         }
         let watch = Watch::start(self.lab)?;
         let (start, taken) = (Instant::now(), self.taken()?);
@@ -267,7 +270,7 @@ impl Run<'_> {
             if is_over {
                 break;
             }
-            self.look(session, start, beside, &all)?;
+            self.look(session, (start, true), beside, &all)?;
         }
         let end = Time::ZERO + passed(start);
         let processors = self.taken()?.saturating_sub(taken);
@@ -287,11 +290,11 @@ impl Run<'_> {
     fn look(
         &self,
         session: &Session<'_>,
-        since: Instant,
-        beside: &mut dyn FnMut() -> Result<(), Error>,
+        (since, has_begun): (Instant, bool),
+        beside: &mut Beside<'_>,
         all: &[Running<'_>],
     ) -> Result<(), Error> {
-        beside()?;
+        beside(has_begun.then(|| passed(since)))?;
         if passed(since) > session.until
             && let Some(late) = all.iter().find(|own| !matches!(own.stage, Stage::Done))
         {
@@ -409,7 +412,7 @@ impl Run<'_> {
     fn wait_for_the_end(
         &self,
         before: &HashSet<Pid>,
-        beside: &mut dyn FnMut() -> Result<(), Error>,
+        beside: &mut Beside<'_>,
     ) -> Result<(), Error> {
         let start = Instant::now();
         loop {
@@ -424,7 +427,7 @@ impl Run<'_> {
                     LEAVING.as_secs()
                 )));
             }
-            beside()?;
+            beside(None)?;
             sleep(LOOK);
         }
     }
@@ -489,7 +492,7 @@ mod tests {
     fn run(lab: &Lab, prepare: &[String], applications: &[Application]) -> Result<Ran, Error> {
         let until = Span::from_secs(120);
         let session = Session { prepare, applications, until, seed: 7 };
-        lab.run_applications(&session, &mut || Ok(()), &|_| {})
+        lab.run_applications(&session, &mut |_| Ok(()), &|_| {})
     }
 
     #[test]
@@ -537,7 +540,7 @@ mod tests {
         }
         let hangs = ["echo begun; sleep 1000".to_owned()];
         let hung = Session { prepare: &hangs, ..session(&[], 1) };
-        let error = lab.run_applications(&hung, &mut || Ok(()), &|_| {}).unwrap_err();
+        let error = lab.run_applications(&hung, &mut |_| Ok(()), &|_| {}).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("has not ended after 1 s") && text.contains("begun"), "{text}");
         let mut served = application("served", 0, "echo begun; sleep 1000");
@@ -549,11 +552,11 @@ mod tests {
             (served, 1, "served has no results after 1 s"),
         ] {
             let session = session(std::slice::from_ref(&application), until);
-            let error = lab.run_applications(&session, &mut || Ok(()), &|_| {}).unwrap_err();
+            let error = lab.run_applications(&session, &mut |_| Ok(()), &|_| {}).unwrap_err();
             let text = error.to_string();
             assert!(text.contains(fault) && text.contains("begun"), "{text}");
         }
-        let dies = || Err(Error::Control("the controller has ended".into()));
+        let dies = |_| Err(Error::Control("the controller has ended".into()));
         let waits = [application("d", 0, "sleep 1000")];
         let error = lab.run_applications(&session(&waits, 9), &mut { dies }, &|_| {});
         assert!(error.unwrap_err().to_string().contains("the controller has ended"));

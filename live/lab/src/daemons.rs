@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use units::Span;
 use wire::client::{Address, Client};
 
 use crate::blueprint::Forwarding;
@@ -40,6 +41,50 @@ impl Daemon {
             Self::Controller => "controller",
             Self::Agent => "agent",
         }
+    }
+}
+
+/// A daemon that is killed, as by a crash, while applications run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Which.
+    pub kill: Daemon,
+    /// When, since the applications began.
+    pub at: Span,
+    /// When it starts again, since the same; `None`: never.
+    pub back: Option<Span>,
+}
+
+/// What becomes of a daemon by a [`Fault`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Act {
+    Launch,
+    Kill,
+}
+
+/// The faults that are still to come.
+#[derive(Clone, Debug, Default)]
+pub struct Faults(Vec<(Span, Act, Daemon)>);
+
+impl Faults {
+    /// All of them.
+    pub fn new(faults: &[Fault]) -> Self {
+        let killed = faults.iter().map(|fault| (fault.at, Act::Kill, fault.kill));
+        let back = |fault: &Fault| Some((fault.back?, Act::Launch, fault.kill));
+        let mut all: Vec<_> = killed.chain(faults.iter().filter_map(back)).collect();
+        // The last comes first.
+        all.sort_by_key(|(at, act, _)| std::cmp::Reverse((*at, *act)));
+        Self(all)
+    }
+
+    /// What is due when so much time has passed, one after another.
+    fn due(&mut self, passed: Span) -> Option<(Act, Daemon)> {
+        self.0.pop_if(|(at, ..)| *at <= passed).map(|(_, act, daemon)| (act, daemon))
+    }
+
+    /// How many have not come.
+    pub fn left(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -185,6 +230,32 @@ impl Daemons {
         ended
     }
 
+    /// Suffers the faults that are due when so much time has passed. `tell` hears of them.
+    ///
+    /// # Errors
+    /// [`Error::Control`]: a daemon doesn't end, or can't be started.
+    pub fn suffer(
+        &mut self,
+        faults: &mut Faults,
+        passed: Span,
+        tell: &dyn Fn(&str),
+    ) -> Result<(), Error> {
+        while let Some((act, daemon)) = faults.due(passed) {
+            let name = daemon.name();
+            match act {
+                Act::Kill => {
+                    tell(&format!("the {name} is killed"));
+                    self.end(daemon, Signal::KILL)?;
+                }
+                Act::Launch => {
+                    tell(&format!("the {name} starts again"));
+                    self.launch(daemon)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Waits until the agent acts for all hosts and all switches are configured.
     ///
     /// # Errors [`Error::Control`]: a daemon has ended, or is not ready in time; with the end of
@@ -305,4 +376,35 @@ fn wait_until_empty(group: &Path) -> Result<(), Error> {
 
 fn control(path: &Path, error: std::io::Error) -> Error {
     Error::Control(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_come_in_the_order_of_their_times() {
+        let seconds = Span::from_secs;
+        let (controller, agent) = (Daemon::Controller, Daemon::Agent);
+        let mut faults = Faults::new(&[
+            Fault { kill: controller, at: seconds(5), back: Some(seconds(9)) },
+            Fault { kill: agent, at: seconds(2), back: None },
+            Fault { kill: controller, at: seconds(9), back: None },
+        ]);
+        assert_eq!(faults.left(), 4);
+        for (passed, due) in [
+            (1, None),
+            (2, Some((Act::Kill, agent))),
+            (2, None),
+            (8, Some((Act::Kill, controller))),
+            (8, None),
+            // What is to be there and is killed at one time is killed.
+            (9, Some((Act::Launch, controller))),
+            (9, Some((Act::Kill, controller))),
+            (9, None),
+        ] {
+            assert_eq!(faults.due(seconds(passed)), due, "{passed} s");
+        }
+        assert_eq!(faults.left(), 0);
+    }
 }

@@ -44,10 +44,10 @@ mod transport;
 mod world;
 
 pub use ::kernel::Dctcp;
-pub use applications::{Application, Ran, Results, Session};
+pub use applications::{Application, Beside, Ran, Results, Session};
 pub use blueprint::{Blueprint, MOST_NODES, Switches};
 pub use configuration::{Enforcement, Governance};
-pub use daemons::{Daemon, Daemons};
+pub use daemons::{Daemon, Daemons, Fault, Faults};
 pub use directory::Directory;
 pub use error::Error;
 pub use health::Verdict;
