@@ -171,7 +171,22 @@ async fn what_is_wrong_is_said_with_field_and_remedy() {
     assert_eq!((status, &said["error"]["field"]), (StatusCode::BAD_REQUEST, &json!("body")));
     for (body, field, part) in [
         ("[1]", "body", "invalid type"),
-        (r#"{"type":"job_begin","job":"j"}"#, "job_begin", "unknown variant"),
+        (r#"{"type":"job_begin","job":"j"}"#, "type", "unknown variant"),
+        (r#"{"type":"job_start","job":7}"#, "job", "invalid type"),
+        (r#"{"type":"task_host","job":"j","task":-1,"host":"h0"}"#, "task", "invalid value"),
+        (r#"{"type":"size","job":"j","map":0,"reduces":[{"task":0}]}"#, "bytes", "missing field"),
+        (
+            r#"{"type":"flow_request","job":"j","flow":"f","bytes":1,
+                "connection":{"source":"10.0.0.1:70000","destination":"10.0.0.2:1"}}"#,
+            "connection",
+            "invalid socket address",
+        ),
+        (
+            r#"{"type":"flow_request","job":"j","flow":"f","bytes":-1,
+                "connection":{"source":"10.0.0.1:7","destination":"10.0.0.2:1"}}"#,
+            "bytes",
+            "invalid value",
+        ),
         (r#"{"type":"job_start"}"#, "job", "missing field"),
         (r#"{"type":"job_start","job":"j","x":1}"#, "x", "unknown field"),
     ] {
@@ -209,7 +224,7 @@ async fn what_is_wrong_is_said_with_field_and_remedy() {
     let refused = said["refused"].as_array().unwrap();
     let refused: Vec<_> = refused.iter().map(|each| (&each["index"], &each["field"])).collect();
     let expected =
-        [(1, "job"), (2, "job_end"), (6, "job")].map(|(at, field)| (json!(at), json!(field)));
+        [(1, "job"), (2, "type"), (6, "job")].map(|(at, field)| (json!(at), json!(field)));
     assert_eq!(refused, expected.iter().map(|(at, field)| (at, field)).collect::<Vec<_>>());
     assert_eq!((&said["taken"], &said["rest"]), (&json!(4), &Value::Null));
     let jobs = get(&mut client, "/v1/jobs").await;

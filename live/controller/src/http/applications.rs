@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use http_body_util::BodyExt as _;
 use protocol::application::{Declaration, Problem};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -21,6 +22,8 @@ use crate::owner::Event;
 
 /// How long a request's body may take.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Fields of a declaration that are looked at for the one at fault.
+const MOST_FIELDS: usize = 16;
 /// Most octets that are read beyond a request's bound.
 const DRAINED: usize = 64 << 20;
 
@@ -110,21 +113,47 @@ pub fn declarations(
     } else {
         serde_json::from_slice(body).map(|one| vec![one])
     };
-    let parts = read.map_err(|error| problem(&error))?;
+    let parts = read.map_err(|error| problem(None, &error))?;
     if parts.len() > most {
         let reason = format!("has {} declarations; send at most {most}", parts.len());
         return Err(Problem { field: "body".to_owned(), reason });
     }
-    let declaration = |part: &RawValue| serde_json::from_str(part.get());
-    Ok(parts.into_iter().map(|part| declaration(part).map_err(|error| problem(&error))).collect())
+    let declaration = |part: &RawValue| {
+        let read = serde_json::from_str(part.get());
+        read.map_err(|error| problem(Some(part.get()), &error))
+    };
+    Ok(parts.into_iter().map(declaration).collect())
 }
 
-fn problem(error: &serde_json::Error) -> Problem {
+/// Of the whole body, or of a declaration in it.
+fn problem(declaration: Option<&str>, error: &serde_json::Error) -> Problem {
     let said = error.to_string();
-    // The reader quotes the field that it stumbled over.
-    let quoted = said.split('`').nth(1).unwrap_or_default();
-    let named = quoted.starts_with(|c: char| c.is_ascii_alphabetic());
-    let field = if named { quoted.chars().take(60).collect() } else { "body".to_owned() };
+    let field = missing(&said).or_else(|| declaration.and_then(|text| at_fault(text, &said)));
+    let field = field.unwrap_or_else(|| "body".to_owned()).chars().take(60).collect();
     let said: String = said.chars().take(400).collect();
     Problem { field, reason: format!("{said}; /v1/openapi.json tells the form of declarations") }
+}
+
+/// The field that is missing, or that nobody knows, where that is what is wrong.
+fn missing(said: &str) -> Option<String> {
+    let what = said.strip_prefix("missing field `").or(said.strip_prefix("unknown field `"))?;
+    what.split('`').next().map(str::to_owned)
+}
+
+/// The field of a declaration for which it is refused. Its reader doesn't tell, for it has to know the type before
+/// the others: it is the one without which something else is wrong, or nothing.
+fn at_fault(text: &str, said: &str) -> Option<String> {
+    if said.starts_with("unknown variant") {
+        return Some("type".to_owned());
+    }
+    let Ok(Value::Object(whole)) = serde_json::from_str(text) else {
+        return None;
+    };
+    let is_at_fault = |name: &&String| {
+        let mut rest = whole.clone();
+        rest.remove(*name);
+        let read = serde_json::from_value::<Declaration>(Value::Object(rest));
+        read.map_or_else(|error| missing(&error.to_string()).as_ref() == Some(*name), |_| true)
+    };
+    whole.keys().take(MOST_FIELDS).filter(|name| *name != "type").find(is_at_fault).cloned()
 }
