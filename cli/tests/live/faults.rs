@@ -5,7 +5,7 @@ use std::sync::Arc;
 use protocol::agent::Report;
 use serde_json::json;
 
-use crate::daemon::{Agent, Daemon, SMSF, config, declare};
+use crate::daemon::{Agent, Daemon, SMSF, certificates, config, declare};
 
 const HOST: &[(&str, &str)] = &[("h0", "10.0.0.1")];
 
@@ -139,6 +139,30 @@ fn a_check_loads_what_a_start_loads() {
         assert_eq!(started.status.code(), Some(code));
         assert!(String::from_utf8(started.stderr).unwrap().contains(said.trim_end()));
         let _ = std::fs::remove_dir_all(folder.path().join("state"));
+    }
+    // Files that can be read and can't work.
+    certificates(&folder.path().join("certs"), &["--agent", "h1"]);
+    for (own, key, ca, why) in [
+        (
+            "controller-main",
+            "controller-main",
+            "controller-main",
+            "certs/controller-main.crt: is no authority's",
+        ),
+        (
+            "agent-h1",
+            "agent-h1",
+            "ca",
+            "certs/agent-h1.crt: is for the agent h1; name a controller's",
+        ),
+        ("controller-main", "agent-h1", "ca", "certs/agent-h1.key: is not the key of"),
+    ] {
+        let tls = format!(
+            "[tls]\nca = \"certs/{ca}.crt\"\ncertificate = \"certs/{own}.crt\"\nkey = \"certs/{key}.key\"\n"
+        );
+        let checked = tried(&config(&format!("{tls}{SMSF}")), &["--check"]);
+        let said = String::from_utf8(checked.stderr).unwrap();
+        assert!(checked.status.code() == Some(1) && said.contains(why), "{said}");
     }
     let good = tried(&config(SMSF), &["--check"]);
     assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));

@@ -7,6 +7,9 @@ use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use x509_parser::parse_x509_certificate;
+
+use crate::identity::{Identity, Role};
 
 /// Where the certificates are, PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +64,13 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 fn load(files: &Files) -> Result<Loaded, TlsError> {
     let mut roots = RootCertStore::empty();
     for root in certificates(&files.ca)? {
+        let parsed = parse_x509_certificate(&root);
+        if parsed.is_ok_and(|(_, root)| !root.is_ca()) {
+            return Err(TlsError::new(
+                &files.ca,
+                "is no authority's certificate; name the authority's",
+            ));
+        }
         roots.add(root).map_err(|error| TlsError::new(&files.ca, error.to_string()))?;
     }
     let key = PrivateKeyDer::from_pem_file(&files.key)
@@ -84,6 +94,11 @@ fn unpaired(files: &Files, error: &rustls::Error) -> TlsError {
 /// A file that can't be used.
 pub fn server(files: &Files) -> Result<ServerConfig, TlsError> {
     let loaded = load(files)?;
+    let own = loaded.chain.first().and_then(|own| Identity::of_certificate(own).ok());
+    if let Some(Identity { role, name }) = own.filter(|own| own.role != Role::Controller) {
+        let reason = format!("is for the {} {name}; name a controller's", role.name());
+        return Err(TlsError::new(&files.certificate, reason));
+    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = WebPkiClientVerifier::builder_with_provider(loaded.roots, provider.clone())
         .build()
