@@ -57,7 +57,8 @@ impl Controller {
                 let terms = self.registry.job(job).map(|known| known.terms.clone());
                 self.tell(Declared::JobTerms { job, terms: terms.unwrap_or_default() });
                 // The objective's policy hasn't heard of its tasks.
-                for declared in self.registry.tasks(job).filter(|_| moves) {
+                let tasks = moves.then(|| self.registry.tasks(job));
+                for declared in tasks.into_iter().flatten() {
                     self.tell(declared);
                 }
             }

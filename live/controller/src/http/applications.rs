@@ -22,8 +22,10 @@ use crate::owner::Event;
 
 /// How long a request's body may take.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Fields of a declaration that are looked at for the one at fault.
+/// Fields of a declaration that are looked at for the one at fault, and octets of one for which they are: it is
+/// read again without each.
 const MOST_FIELDS: usize = 16;
+const MOST_OCTETS: usize = 16 << 10;
 /// Most octets that are read beyond a request's bound.
 const DRAINED: usize = 64 << 20;
 
@@ -145,6 +147,9 @@ fn missing(said: &str) -> Option<String> {
 fn at_fault(text: &str, said: &str) -> Option<String> {
     if said.starts_with("unknown variant") {
         return Some("type".to_owned());
+    }
+    if text.len() > MOST_OCTETS {
+        return None;
     }
     let Ok(Value::Object(whole)) = serde_json::from_str(text) else {
         return None;

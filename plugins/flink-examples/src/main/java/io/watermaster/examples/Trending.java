@@ -1,6 +1,5 @@
 package io.watermaster.examples;
 
-import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
@@ -36,7 +35,6 @@ public final class Trending {
     private static final int LENGTH = 11;
     /** Words that come before their counts are told, the text's K, and counts for each ranking. */
     private static final int BATCH = 10;
-    private static final int MOST = 1 << 20;
     /** A tweet: which splitter it is for, its birth, its words, its payload. */
     private static final TypeInformation<Tuple4<Integer, Long, int[], byte[]>> TWEET =
             Types.TUPLE(Types.INT, Types.LONG, Types.PRIMITIVE_ARRAY(Types.INT), Types.PRIMITIVE_ARRAY(Types.BYTE));
@@ -44,46 +42,17 @@ public final class Trending {
     private static final TypeInformation<Tuple4<Integer, Long, Integer, byte[]>> WORD =
             Types.TUPLE(Types.INT, Types.LONG, Types.INT, Types.PRIMITIVE_ARRAY(Types.BYTE));
 
-    /**
-     * What it is told.
-     *
-     * @param name    its name
-     * @param rate    tweets a second
-     * @param words   how many words there are
-     * @param tweet   payload of a tweet, octets
-     * @param word    payload of a word, octets
-     * @param count   payload of a count, and of a ranking, octets
-     * @param every   seconds between two lines of results
-     * @param results the file that they are appended to, as JSON
-     */
-    record Told(String name, double rate, int words, int tweet, int word, int count, int every, Path results) {
-        private static final List<String> KEYS =
-                List.of("rate", "words", "tweet", "word", "count", "every", "results");
-
-        static Told read(String... arguments) {
-            Arguments given = new Arguments(KEYS, arguments);
-            return new Told(given.name(),
-                    given.number("rate", 250, 0.001, 1e6),
-                    given.whole("words", 100_000, 1, 10_000_000),
-                    given.whole("tweet", 800, 0, MOST),
-                    given.whole("word", 400, 0, MOST),
-                    given.whole("count", 1000, 0, MOST),
-                    given.every(),
-                    given.results());
-        }
-    }
-
     private Trending() {}
 
     /**
      * Submits it.
      *
-     * @param arguments {@code NAME [KEY=VALUE…]}, see {@link Told}
+     * @param arguments {@code NAME [KEY=VALUE…]}, see {@link TrendingSettings}
      * @throws Exception what Flink throws where it can't be submitted
      */
     public static void main(String[] arguments) throws Exception {
         Managers.submit("trending", (environment, hosts) -> {
-            Told told = Told.read(arguments);
+            TrendingSettings told = TrendingSettings.read(arguments);
             build(environment, told, Places.of(hosts));
             return new Managers.Plan(told.name(), told.results());
         });
@@ -112,7 +81,7 @@ public final class Trending {
     }
 
     /** Fills an environment with it. */
-    static void build(StreamExecutionEnvironment environment, Told told, Places places) {
+    static void build(StreamExecutionEnvironment environment, TrendingSettings told, Places places) {
         Managers.prepare(environment);
         int splits = places.splits().size();
         int counts = places.counts().size();
@@ -155,7 +124,7 @@ public final class Trending {
         private transient Births births;
         private transient Words words;
 
-        Tweets(Told told, int splits) {
+        Tweets(TrendingSettings told, int splits) {
             rate = told.rate();
             count = told.words();
             payload = new byte[told.tweet()];

@@ -45,7 +45,7 @@ class TrendingTest {
         }
         StreamExecutionEnvironment environment =
                 StreamExecutionEnvironment.createLocalEnvironment(1, configuration);
-        Trending.Told told = Trending.Told.read("t", "rate=100", "words=1000", "every=1", "results=" + file);
+        TrendingSettings told = TrendingSettings.read("t", "rate=100", "words=1000", "every=1", "results=" + file);
         Trending.build(environment, told, Places.of(List.of("a", "a", "b", "c", "d", "e")));
         JobClient job = environment.executeAsync("t");
         try {

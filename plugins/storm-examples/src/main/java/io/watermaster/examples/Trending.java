@@ -1,6 +1,5 @@
 package io.watermaster.examples;
 
-import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -24,48 +23,18 @@ public final class Trending {
     private static final String COUNT = "count";
     private static final String TOP = "top";
     private static final String REPORT = "report";
-    private static final int MOST = 1 << 20;
-
-    /**
-     * What it is told.
-     *
-     * @param name    its name
-     * @param rate    tweets a second
-     * @param words   how many words there are
-     * @param tweet   payload of a tweet, octets
-     * @param word    payload of a word, octets
-     * @param count   payload of a count, and of a ranking, octets
-     * @param every   seconds between two lines of results
-     * @param results the file that they are appended to, as JSON
-     */
-    record Told(String name, double rate, int words, int tweet, int word, int count, int every, Path results) {
-        private static final List<String> KEYS =
-                List.of("rate", "words", "tweet", "word", "count", "every", "results");
-
-        static Told read(String... arguments) {
-            Arguments given = new Arguments(KEYS, arguments);
-            return new Told(given.name(),
-                    given.number("rate", 250, 0.001, 1e6),
-                    given.whole("words", 100_000, 1, 10_000_000),
-                    given.whole("tweet", 800, 0, MOST),
-                    given.whole("word", 400, 0, MOST),
-                    given.whole("count", 1000, 0, MOST),
-                    given.every(),
-                    given.results());
-        }
-    }
 
     private Trending() {}
 
     /**
      * Submits it.
      *
-     * @param arguments {@code NAME [KEY=VALUE…]}, see {@link Told}
+     * @param arguments {@code NAME [KEY=VALUE…]}, see {@link TrendingSettings}
      * @throws Exception what Storm throws where it can't be submitted
      */
     public static void main(String[] arguments) throws Exception {
         Workers.submit("trending", (hosts, ports) -> {
-            Told told = Told.read(arguments);
+            TrendingSettings told = TrendingSettings.read(arguments);
             Map<String, List<String>> places = places(hosts, ports);
             StormTopology topology = topology(told, places.get(SPLIT).size(), places.get(COUNT).size());
             return new Workers.Plan(told.name(), topology, places, told.results());
@@ -86,7 +55,7 @@ public final class Trending {
         return places;
     }
 
-    static StormTopology topology(Told told, int splits, int counts) {
+    static StormTopology topology(TrendingSettings told, int splits, int counts) {
         TopologyBuilder builder = new TopologyBuilder();
         builder.setSpout(TWEETS, new Tweets(told.rate(), told.words(), told.tweet()));
         builder.setBolt(SPLIT, new Split(told.word()), splits).shuffleGrouping(TWEETS);

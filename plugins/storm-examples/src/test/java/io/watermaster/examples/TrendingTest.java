@@ -25,7 +25,7 @@ class TrendingTest {
 
     @Test
     void theTopologyIsThatOfTheText() {
-        StormTopology topology = Trending.topology(Trending.Told.read("t"), 2, 3);
+        StormTopology topology = Trending.topology(TrendingSettings.read("t"), 2, 3);
         assertEquals(1, topology.get_spouts_size());
         assertEquals(4, topology.get_bolts_size());
         assertEquals(3, topology.get_bolts().get("count").get_common().get_parallelism_hint());
