@@ -302,7 +302,8 @@ impl Registry {
         };
         let (from, to) = (number(src, &source), number(dst, &destination));
         let known = from.zip(to);
-        let known = known.map(|(source, destination)| Selector { connection, source, destination });
+        let known =
+            known.map(|(source, destination)| Selector::new(connection, source, destination));
         let record = self.job(job).expect("the job was found");
         let open = record.flows.get(flow).copied();
         if let Some((id, other)) = open.and_then(|id| Some((id, self.flow_mut(id)?))) {
@@ -338,7 +339,7 @@ impl Registry {
             process.map(|process| self.processes.take(host, &process))
         };
         let (source, destination) = (take(src, source), take(dst, destination));
-        let selector = Selector { connection, source, destination };
+        let selector = Selector::new(connection, source, destination);
         let record = Flow::new(Some((job, flow.into())), selector, (src, dst), bytes, cx.now);
         match self.add_flow(record) {
             Some(id) => Ok(Announcement::Flow(id)),

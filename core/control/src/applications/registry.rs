@@ -410,7 +410,8 @@ impl Registry {
         Some(id)
     }
 
-    pub(crate) fn remove_flow(&mut self, id: FlowId) -> Option<Flow> {
+    /// Forgets a flow; whether it was the last that was declared just so.
+    pub(crate) fn remove_flow(&mut self, id: FlowId) -> Option<(Flow, bool)> {
         let flow = self.flows.get_mut(id.index()).and_then(Option::take)?;
         match &flow.owner {
             Some((job, name)) => {
@@ -425,16 +426,21 @@ impl Registry {
             }
             None => self.seen -= 1,
         }
-        if let Some(sharing) = self.by_selector.get_mut(&flow.selector)
-            && sharing.remove(id)
-        {
-            self.by_selector.remove(&flow.selector);
-        }
+        let is_last = match self.by_selector.entry(flow.selector) {
+            Entry::Vacant(_) => true,
+            Entry::Occupied(mut sharing) => {
+                let is_last = sharing.get_mut().remove(id);
+                if is_last {
+                    sharing.remove();
+                }
+                is_last
+            }
+        };
         for process in [flow.selector.source, flow.selector.destination].into_iter().flatten() {
             self.processes.release(process);
         }
         self.freed_flows.push(id);
-        Some(flow)
+        Some((flow, is_last))
     }
 
     /// A connection is reported: so is there what comes back over it, also where its sender has no agent.
@@ -544,7 +550,7 @@ impl Registry {
         let all = holders.into_iter().flat_map(|(sources, destinations)| {
             let pairs = sources.iter().flat_map(|s| destinations.iter().map(|d| (*s, *d)));
             pairs.flat_map(|(source, destination)| {
-                ways.map(|connection| Selector { connection, source, destination })
+                ways.map(|connection| Selector::new(connection, source, destination))
             })
         });
         all.into_iter().find(is_declared)

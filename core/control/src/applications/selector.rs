@@ -16,6 +16,8 @@ pub(crate) struct ProcessId(u32);
 /// ports are not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Selector {
+    /// Ordered as connections are, so that tables mostly compare one number.
+    rank: u128,
     /// A port that is not known is 0.
     pub(crate) connection: Connection,
     pub(crate) source: Option<ProcessId>,
@@ -24,11 +26,19 @@ pub(crate) struct Selector {
 
 impl From<Connection> for Selector {
     fn from(connection: Connection) -> Self {
-        Self { connection, source: None, destination: None }
+        Self::new(connection, None, None)
     }
 }
 
 impl Selector {
+    pub(crate) fn new(
+        connection: Connection,
+        source: Option<ProcessId>,
+        destination: Option<ProcessId>,
+    ) -> Self {
+        Self { rank: rank(&connection), connection, source, destination }
+    }
+
     /// Whether it fits one connection only.
     pub(crate) fn is_exact(&self) -> bool {
         self.connection.limitable().is_ok()
@@ -43,8 +53,21 @@ impl Selector {
     pub(crate) fn leaving(from: IpAddr) -> RangeInclusive<Self> {
         let (first, last) = leaving(from).into_inner();
         let most = Some(ProcessId(u32::MAX));
-        Self::from(first)..=Self { connection: last, source: most, destination: most }
+        Self::from(first)..=Self::new(last, most, most)
     }
+}
+
+/// A connection of a lower rank comes before one of a higher: sources of IPv4 in their order, and for each its
+/// destinations of IPv4 in theirs, then those of IPv6; last, all sources of IPv6.
+fn rank(connection: &Connection) -> u128 {
+    let end = |end: &SocketAddr| match end {
+        SocketAddr::V4(end) => Some(u128::from(end.ip().to_bits()) << 16 | u128::from(end.port())),
+        SocketAddr::V6(_) => None,
+    };
+    let Some(source) = end(&connection.source) else {
+        return u128::MAX;
+    };
+    source << 49 | end(&connection.destination).unwrap_or(1 << 48)
 }
 
 /// Those of all connections that begin at an address.
@@ -118,6 +141,34 @@ impl Processes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn selectors_are_ordered_as_their_connections_are() {
+        let ends: Vec<SocketAddr> = [
+            "10.0.0.1:0",
+            "10.0.0.1:65535",
+            "10.0.0.2:1",
+            "255.255.255.255:65535",
+            "[::]:0",
+            "[ff::1]:9",
+        ]
+        .map(|end| end.parse().expect("an address"))
+        .into();
+        let pairs = ends
+            .iter()
+            .flat_map(|source| ends.iter().map(move |destination| (source, destination)));
+        let connections: Vec<Connection> =
+            pairs.map(|(&source, &destination)| Connection { source, destination }).collect();
+        for one in &connections {
+            for other in &connections {
+                assert_eq!(
+                    Selector::from(*one).cmp(&Selector::from(*other)),
+                    one.cmp(other),
+                    "{one:?} {other:?}"
+                );
+            }
+        }
+    }
 
     #[test]
     fn a_process_is_known_while_a_flow_names_it() {

@@ -105,7 +105,7 @@ impl Controller {
     /// Forgets a flow and whatever holds it.
     pub(super) fn forget_flow(&mut self, id: FlowId) {
         self.unpin(id);
-        let Some(flow) = self.registry.remove_flow(id) else {
+        let Some((flow, is_last)) = self.registry.remove_flow(id) else {
             return;
         };
         if flow.open {
@@ -114,7 +114,6 @@ impl Controller {
         let declared = flow.selector;
         self.desired.touch(declared.connection);
         let windows = self.desired.take_windows(id);
-        let is_last = self.registry.sharing(&declared).is_empty();
         for connection in self.registry.carriers(&declared).collect::<Vec<_>>() {
             for link in &windows {
                 self.agents.cap_window(&self.view, *link, Some(connection), None);
@@ -297,7 +296,8 @@ impl Controller {
 
     /// Gives a flow entries of its own, if it is the first of its connection.
     pub(super) fn pin(&mut self, id: FlowId) {
-        if let Some(flow) = self.registry.flow(id)
+        if !self.switches.is_empty()
+            && let Some(flow) = self.registry.flow(id)
             && flow.selector.is_by_ports()
             && self.registry.sharing(&flow.selector).first() == Some(&id)
         {

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use http_body_util::BodyExt as _;
 use protocol::application::{Declaration, Problem};
+use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -109,22 +110,32 @@ pub fn declarations(
     body: &[u8],
     most: usize,
 ) -> Result<Vec<Result<Declaration, Problem>>, Problem> {
-    let first = body.iter().find(|octet| !octet.is_ascii_whitespace());
-    let read: Result<Vec<&RawValue>, _> = if first == Some(&b'[') {
-        serde_json::from_slice(body)
-    } else {
-        serde_json::from_slice(body).map(|one| vec![one])
+    let few = |number: usize| {
+        let reason = || format!("has {number} declarations; send at most {most}");
+        let wrong = (number > most).then(|| Problem { field: "body".to_owned(), reason: reason() });
+        wrong.map_or(Ok(()), Err)
     };
-    let parts = read.map_err(|error| problem(None, &error))?;
-    if parts.len() > most {
-        let reason = format!("has {} declarations; send at most {most}", parts.len());
-        return Err(Problem { field: "body".to_owned(), reason });
+    // Nearly always all can be read: then the text is gone through once.
+    if let Ok(all) = one_or_list::<Declaration>(body) {
+        few(all.len())?;
+        return Ok(all.into_iter().map(Ok).collect());
     }
+    let parts = one_or_list::<&RawValue>(body).map_err(|error| problem(None, &error))?;
+    few(parts.len())?;
     let declaration = |part: &RawValue| {
         let read = serde_json::from_str(part.get());
         read.map_err(|error| problem(Some(part.get()), &error))
     };
     Ok(parts.into_iter().map(declaration).collect())
+}
+
+fn one_or_list<'a, T: Deserialize<'a>>(body: &'a [u8]) -> serde_json::Result<Vec<T>> {
+    let first = body.iter().find(|octet| !octet.is_ascii_whitespace());
+    if first == Some(&b'[') {
+        serde_json::from_slice(body)
+    } else {
+        serde_json::from_slice(body).map(|one| vec![one])
+    }
 }
 
 /// Of the whole body, or of a declaration in it.
