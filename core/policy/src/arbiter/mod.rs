@@ -660,7 +660,8 @@ impl Arbiter {
                 given.map_or(Rate::MAX, |given| Rate::from_bps(given.max(first)))
             };
             let framed = |rate| Rate::from_bps(self.framed(rate));
-            shares::divide(&flows, stakes.len(), given, framed)
+            let yield_to = self.priorities && matches!(aim, Aim::Latency { .. });
+            shares::divide(&flows, stakes.len(), given, framed, yield_to)
         } else {
             Vec::new()
         };

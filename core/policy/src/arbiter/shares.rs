@@ -14,26 +14,39 @@ use crate::waterfill::max_min_below;
 /// What each flow may have where they have `given` of a link together, of so many links: no more than
 /// its own policy says and than it could use; and of what is left then, no more than its own policy
 /// says. `framed` makes a frame rate of a payload rate.
+///
+/// Where others `yield_to` them, each may have all that is left, and an even part in any case. Answers come
+/// in bursts, of some flows at a time: who is quiet now may burst before it is sampled again, and together
+/// they have more than is given until then.
 pub(super) fn divide(
     flows: &[&Flow],
     links: usize,
     given: impl Fn(LinkId) -> Rate,
     framed: impl Fn(Rate) -> Rate,
+    yield_to: bool,
 ) -> Vec<Rate> {
     let (used, paths) = lay_out(flows, links);
-    let mut capacities: Vec<Rate> = used.into_iter().map(given).collect();
-    let own = |flow: &Flow| flow.limit.unwrap_or(Rate::MAX);
-    let wanted = flows.iter().map(|flow| own(flow).min(framed(flow.demand())));
+    let capacities: Vec<Rate> = used.into_iter().map(given).collect();
+    let own: Vec<Rate> = flows.iter().map(|flow| flow.limit.unwrap_or(Rate::MAX)).collect();
+    let wanted = flows.iter().zip(&own).map(|(flow, own)| framed(flow.demand()).min(*own));
     let mut rates = max_min_below(&capacities, &paths, &wanted.collect::<Vec<_>>());
+    let mut left = capacities.clone();
     for (path, rate) in paths.links.iter().zip(&rates) {
         for link in path {
-            capacities[*link as usize] = capacities[*link as usize] - *rate;
+            left[*link as usize] = left[*link as usize] - *rate;
         }
     }
-    let rest = flows.iter().zip(&rates).map(|(flow, rate)| own(flow) - *rate);
-    let more = max_min_below(&capacities, &paths, &rest.collect::<Vec<_>>());
-    for (rate, more) in rates.iter_mut().zip(more) {
-        *rate = *rate + more;
+    if yield_to {
+        let even = max_min_below(&capacities, &paths, &own);
+        for (place, path) in paths.links.iter().enumerate() {
+            let all = path.iter().map(|link| left[*link as usize]).min().unwrap_or(Rate::MAX);
+            rates[place] = (rates[place] + all).min(own[place]).max(even[place]);
+        }
+    } else {
+        let rest: Vec<Rate> = own.iter().zip(&rates).map(|(own, rate)| *own - *rate).collect();
+        for (rate, more) in rates.iter_mut().zip(max_min_below(&left, &paths, &rest)) {
+            *rate = *rate + more;
+        }
     }
     rates
 }

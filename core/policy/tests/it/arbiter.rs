@@ -322,6 +322,52 @@ fn who_was_held_to_the_least_rate_has_time_to_wake() {
     assert!(delivered[0] > 1_000_000, "{delivered:?}");
 }
 
+/// Connections that answers come over, now and then: each may have the whole of what the latency may take
+/// while the others are quiet, and an even part while another has that.
+#[test]
+fn a_stream_that_is_quiet_may_burst_where_ports_serve_priorities() {
+    let (network, left, right) = racks();
+    let objectives =
+        vec![objective("web", "tcp", latency(100)), objective("sort", "tcp", Aim::Weight(1))];
+    let parameters = Parameters::default().with("priorities", true).under(objectives);
+    let mut bench = Bench::with(network, parameters);
+    bench.settle(Time::ZERO, job_of("web", 0));
+    for flow in 0..5 {
+        bench.settle(Time::ZERO, request(0, flow, left[0], right[0], u64::MAX));
+    }
+    bench.settle(Time::ZERO, job_of("sort", 1));
+    bench.settle(Time::ZERO, request(1, 5, left[1], right[1], 1 << 40));
+    let mut delivered = [0; 5];
+    let mut carry = |bench: &mut Bench, round: u64, octets: [u64; 5]| {
+        let samples = (0..).zip(octets).map(|(flow, octets)| {
+            delivered[flow as usize] += octets;
+            let delivered = Bytes::new(delivered[flow as usize]);
+            StreamSample { flow: FlowId(flow), delivered, ..StreamSample::default() }
+        });
+        bench.settle(at_ms(200 * round), Declared::Streams(samples.collect()));
+        bench.pass(at_ms(200 * round + 199));
+    };
+    for round in 0..20 {
+        carry(&mut bench, round, [1000; 5]);
+    }
+    for flow in 0..5 {
+        let may = bench.sum([flow]);
+        assert!(may as f64 >= 4.7e6 * SLACK && may <= 5 * MBPS, "{:?}", bench.limits);
+    }
+    for round in 20..25 {
+        carry(&mut bench, round, [100_000, 1000, 1000, 1000, 1000]);
+    }
+    assert!(bench.sum([0]) as f64 >= 4.5e6 * SLACK, "{:?}", bench.limits);
+    for flow in 1..5 {
+        assert!(bench.sum([flow]) as f64 >= 1e6 * SLACK, "{:?}", bench.limits);
+    }
+    // Those that always send have no more together than they are given.
+    for round in 25..35 {
+        carry(&mut bench, round, [40_000; 5]);
+    }
+    assert!(bench.sum(0..6) <= 10 * MBPS, "{:?}", bench.limits);
+}
+
 /// Where ports serve priorities others yield packet by packet: a latency's part is what it carries, and
 /// it may go beyond.
 #[test]
