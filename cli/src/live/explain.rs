@@ -172,11 +172,13 @@ fn flow(explanation: &Value) -> String {
             rate(bottleneck, "measured_bps")
         );
         for rival in list(bottleneck, "rivals") {
+            let flow = text(rival, "flow");
+            let name = match (text(rival, "application"), text(rival, "job")) {
+                ("", _) => format!("{flow}, which nobody declared"),
+                (application, job) => format!("{application}/{job}/{flow}"),
+            };
             out += &format!(
-                "    beside {}/{}/{}: intended {}, measured {}\n",
-                text(rival, "application"),
-                text(rival, "job"),
-                text(rival, "flow"),
+                "    beside {name}: intended {}, measured {}\n",
                 rival["intended_bps"].as_u64().map_or("no limit".to_owned(), super::rate_of),
                 rate(rival, "measured_bps")
             );

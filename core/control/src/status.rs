@@ -300,11 +300,11 @@ pub struct Bottleneck {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rival {
-    /// Its application.
+    /// Its application; empty where nobody declared it.
     pub application: String,
-    /// Its job.
+    /// Its job; empty where nobody declared it.
     pub job: String,
-    /// Its name there.
+    /// Its name there; of what nobody declared, the two ends of the connection.
     pub flow: String,
     /// What the policy wants for it: frame bytes in bit/s; nothing: no limit.
     pub intended_bps: Option<Rate>,

@@ -602,6 +602,59 @@ fn an_agent_that_reconnects_is_told_its_classes() {
     assert_eq!(rig.kernel.class(rig.now, PORT, &connection(1)), Some(2));
 }
 
+/// Who declares what is open already, by its ports or without, has what stood for it until then: one flow, which
+/// the policy is told of as open.
+#[test]
+fn what_is_declared_after_it_was_seen_is_one_flow() {
+    let agent_saw = |rig: &mut Rig| {
+        let opened = Report::Opened { connection: connection(7) };
+        rig.told(Input::Reported(rig.channel, &opened));
+        let seen = Measured::Opened { flow: FlowId(1), src: FROM, dst: TO };
+        assert_eq!(rig.policy.0.lock().unwrap().0.pop(), Some(seen.into()));
+        assert_eq!(rig.decided([window(Some(FlowId(1)), Some(NARROW))]).len(), 1);
+        assert_eq!(rig.cap(7), Some(NARROW));
+        rig.policy.0.lock().unwrap().0.clear();
+    };
+    for declared in [connection(7), connection(0)] {
+        let mut rig = Rig::with_a_flow();
+        agent_saw(&mut rig);
+        let (job, flow) = (String::from("sort"), String::from("2"));
+        let processes = Processes::default();
+        let request =
+            Declaration::FlowRequest { job, flow, connection: declared, processes, bytes: None };
+        rig.told(Input::Declared { application: "app", declaration: &request });
+        if declared.source.port() == 0 {
+            let connections = vec![ConnectionReport {
+                connection: connection(7),
+                delivered_bytes: Bytes::ZERO,
+                unsent_bytes: Bytes::new(1),
+                in_flight_bytes: Bytes::ZERO,
+                rtt_ns: Span::ZERO,
+                retransmissions: 0,
+                processes: vec![],
+            }];
+            let sample = Report::Connections { sampled_ns: rig.now, connections };
+            rig.told(Input::Reported(rig.channel, &sample));
+        }
+        let observed = rig.policy.0.lock().unwrap().0.clone();
+        let opened = observed.iter().filter_map(|observation| match observation {
+            Observation::Measured(Measured::Opened { flow, .. }) => Some(*flow),
+            _ => None,
+        });
+        assert_eq!(opened.collect::<Vec<_>>(), [FlowId(2)], "{observed:?}");
+        assert!(observed.contains(&Measured::Closed { flow: FlowId(1) }.into()), "{observed:?}");
+        assert_eq!(rig.cap(7), None);
+        rig.decided([window(Some(FlowId(2)), Some(NARROW))]);
+        assert_eq!(rig.cap(7), Some(NARROW));
+        assert_eq!(rig.controller.at(rig.now).status().applications[0].flows, 2);
+        // Its end is the flow's.
+        rig.policy.0.lock().unwrap().0.clear();
+        rig.told(Input::Reported(rig.channel, &Report::Closed { connection: connection(7) }));
+        let closed = Measured::Closed { flow: FlowId(2) };
+        assert!(rig.policy.0.lock().unwrap().0.contains(&closed.into()));
+    }
+}
+
 /// A flow whose port nobody knew has its window as soon as its connection is seen.
 #[test]
 fn a_connection_that_joins_has_its_flows_window() {

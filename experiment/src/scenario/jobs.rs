@@ -38,7 +38,7 @@ pub(super) fn read(value: &Value<'_>, hosts: &Names<'_>, ends: bool) -> Read<Vec
             objective: fields.optional("objective", Value::label)?.map(Arc::from),
             deadline: fields
                 .optional("deadline", |v| between(v, Span::from_millis(1), Terms::LONGEST))?,
-            weight: fields.or("weight", 1, |v| between(v, 1, Terms::HEAVIEST))?,
+            weight: fields.or("weight", 1, |v| v.integer(1..=Terms::HEAVIEST))?,
         };
         let members = fields.need("flow", "[{ from = \"h0\", to = \"h1\", size = \"1 MB\" }]")?;
         fields.done()?;

@@ -46,6 +46,16 @@ fn refusal(text: &str, changes: &[&str]) -> String {
 }
 
 #[test]
+fn a_job_says_what_it_is_worth_as_a_number() {
+    let with = |weight: &str| GOOD.replace("flow = [", &format!("weight = {weight}\nflow = ["));
+    assert!(read(&with("3"), &[]).is_ok());
+    for wrong in ["0", "0.5", "\"3\""] {
+        let said = refusal(&with(wrong), &[]);
+        assert!(said.starts_with("s.toml:13:10: workload.job[0].weight: "), "{said}");
+    }
+}
+
+#[test]
 fn a_small_scenario_has_the_stated_values_and_defaults() {
     let scenario = read(GOOD, &[]).unwrap();
     assert_eq!(scenario.name, "good");

@@ -504,6 +504,16 @@ impl Registry {
         self.by_selector.get(declared).map_or(&[], Sharing::flows)
     }
 
+    /// What stands for a connection that was seen and that nobody had declared, and its window scale.
+    pub(crate) fn undeclared(&self, connection: &Connection) -> Option<(FlowId, Option<u8>)> {
+        if self.seen == 0 {
+            return None;
+        }
+        let flows = self.sharing(&(*connection).into()).iter();
+        let mut known = flows.filter_map(|id| Some((*id, self.flow(*id)?)));
+        known.find(|(_, flow)| flow.owner.is_none()).map(|(id, flow)| (id, flow.scale))
+    }
+
     /// The flows that packets of a connection belong to: those declared with its ports, or else those
     /// that it has joined.
     pub(crate) fn carried_by(&self, connection: &Connection) -> &[FlowId] {
@@ -523,7 +533,8 @@ impl Registry {
     /// What a connection that nobody declared with its ports fits best: what names most of the processes
     /// that have its ends, and of those what names one of its ports.
     pub(crate) fn fitting(&self, connection: &Connection) -> Option<Selector> {
-        let is_declared = |selector: &Selector| self.by_selector.contains_key(selector);
+        let is_owned = |id: &FlowId| self.flow(*id).is_some_and(|flow| flow.owner.is_some());
+        let is_declared = |selector: &Selector| self.sharing(selector).iter().any(is_owned);
         if is_declared(&(*connection).into()) {
             return None;
         }

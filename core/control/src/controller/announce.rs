@@ -81,11 +81,17 @@ impl Controller {
     }
 
     fn begin_flow(&mut self, id: FlowId) {
+        let selector = self.registry.flow(id).map(|flow| flow.selector);
+        let exact = selector.filter(Selector::is_exact);
+        let was_seen = exact.is_some_and(|exact| self.take_over(&exact.connection, id));
         self.desired.begin(self.context.now, id);
         self.pin(id);
         self.touch(id);
         if let Some(request) = self.registry.declared(id) {
             self.tell(request);
+        }
+        if was_seen {
+            self.tell_opened(id);
         }
     }
 

@@ -10,7 +10,7 @@ use core::ops::Deref;
 
 use model::{FlowId, JobId, LinkId, NodeId, NodeKind, Terms};
 use protocol::Connection;
-use units::{Bytes, Rate, Time};
+use units::{Bytes, Rate, Span, Time};
 
 use super::Controller;
 use super::announce::SEGMENT;
@@ -257,7 +257,8 @@ impl Answers<'_> {
         for (number, link) in (0u32..).zip(&self.view.links) {
             let id = LinkId(number);
             if link.declared && self.is_silent(id) {
-                let since = link.seen.map(|seen| format!(" for {}", self.now.since(seen)));
+                let whole = |seen| Span::from_secs(self.now.since(seen).as_nanos() / 1_000_000_000);
+                let since = link.seen.map(|seen| format!(" for {}", whole(seen)));
                 problems.push(format!(
                     "link {} is declared, but no probe has crossed it{}; see the switches' entries and cables",
                     self.view.link_name(id),
@@ -651,7 +652,11 @@ impl Answers<'_> {
         let others = load.flows.iter().filter(|other| **other != id).take(RIVALS);
         let rivals = others.filter_map(|id| {
             let flow = self.registry.flow(*id)?;
-            let [application, job, name] = self.registry.name_of(flow);
+            let [application, job, mut name] = self.registry.name_of(flow);
+            if flow.owner.is_none() {
+                let Connection { source, destination } = flow.selector.connection;
+                name = format!("{source} -> {destination}");
+            }
             let intended_bps = self.intended(*id, flow);
             let measured_bps = self.measured(flow);
             Some(Rival { application, job, flow: name, intended_bps, measured_bps })

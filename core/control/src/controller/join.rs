@@ -28,10 +28,28 @@ impl Controller {
         let ends = self.view.ends(&connection);
         let known = ends.and_then(|e| self.desired.delivered_before(e, &connection, since));
         let before = known.unwrap_or(before);
+        let ids = self.registry.sharing(&declared).to_vec();
+        let was_seen = ids.first().is_some_and(|id| self.take_over(&connection, *id));
         if self.registry.joins.join(&self.context, connection, declared, before) {
+            for id in ids.into_iter().filter(|_| was_seen) {
+                self.tell_opened(id);
+            }
             self.cap_joined(&declared, connection, true);
             self.desired.touch(connection);
         }
+    }
+
+    /// A connection that was seen before anybody declared it is a declared flow's from now on: what stood for it
+    /// until now is forgotten. Whether there was such a thing.
+    pub(super) fn take_over(&mut self, connection: &Connection, by: FlowId) -> bool {
+        let Some((seen, scale)) = self.registry.undeclared(connection) else {
+            return false;
+        };
+        self.forget_flow(seen);
+        if let Some(flow) = self.registry.flow_mut(by) {
+            flow.scale = flow.scale.or(scale);
+        }
+        true
     }
 
     /// A connection is no more, or of others: it leaves what it had joined, if it had.

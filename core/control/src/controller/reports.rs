@@ -229,7 +229,7 @@ impl Controller {
         flows.filter(|id| self.registry.flow(*id).is_some_and(is_over)).collect()
     }
 
-    fn tell_opened(&mut self, id: FlowId) {
+    pub(super) fn tell_opened(&mut self, id: FlowId) {
         if let Some(flow) = self.registry.flow_mut(id).filter(|flow| !flow.open) {
             flow.open = true;
             let (src, dst) = flow.ends;
