@@ -82,6 +82,16 @@ pub enum Error {
     /// There is no room for another limit.
     #[error("all {0} limits are taken; raise `limits` in the agent's configuration")]
     Full(u32),
+    /// A process whose sockets aren't shown.
+    #[error("the descriptors of process {pid} can't be read without {lacks}: {source}")]
+    Hidden {
+        /// Which.
+        pid: u32,
+        /// The capability.
+        lacks: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// There is no such port.
     #[error("no port {0}")]
     NoPort(u32),
