@@ -101,15 +101,30 @@ impl Actuator {
             };
             let within = namespace(settings, interface.namespace.as_deref())?;
             let name = &interface.interface;
-            let attached = switch.attach(within, name, &kernel::PortOptions::default());
-            attached.map_err(|error| match error {
-                Error::NoInterface(..) => StartError::Absent {
+            let classes = interface.classes.clone();
+            let options = kernel::PortOptions { classes, ..kernel::PortOptions::default() };
+            switch.attach(within, name, &options).map_err(|error| {
+                let (field, remedy) = match error {
+                    Error::NoInterface(..) => {
+                        (format!("interface = \"{name}\""), "make it, or correct the name")
+                    }
+                    Error::NoClass { .. } => {
+                        let written =
+                            |(major, minor): &(u16, u16)| format!("\"{major:x}:{minor:x}\"");
+                        let list: Vec<_> = interface.classes.iter().map(written).collect();
+                        (
+                            format!("classes = [{}]", list.join(", ")),
+                            "make it with `tc class add`, or correct the number",
+                        )
+                    }
+                    error => return StartError::from(error),
+                };
+                StartError::Absent {
                     file: settings.file.clone(),
-                    field: format!("interface = \"{name}\""),
+                    field,
                     source: Box::new(error),
-                    remedy: "make it, or correct the name",
-                },
-                error => error.into(),
+                    remedy,
+                }
             })?;
         }
         Ok(())

@@ -52,6 +52,16 @@ pub enum Error {
     /// There is no such interface in the namespace.
     #[error("no interface {0} in {1}")]
     NoInterface(String, String),
+    /// There is no such class at an interface.
+    #[error("no class {class} that packets wait in at {interface}, which has {there}")]
+    NoClass {
+        /// As tc writes it.
+        class: String,
+        /// Where.
+        interface: String,
+        /// Those that are there.
+        there: String,
+    },
     /// What was governed isn't there any more.
     #[error("{0} is gone, or another has taken its place")]
     Gone(String),
