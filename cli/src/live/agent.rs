@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::failure::Failure;
 
-/// Run the agent's daemon of a host (root, or the capabilities BPF, NET_ADMIN, PERFMON and SYS_ADMIN)
+/// Run the agent's daemon of a host (root, or the capabilities that docs/agent.md names)
 ///
 /// It connects to the controller and enforces its commands through the kernel. When either of them
 /// is gone, leases end in the kernel's own maps, and traffic is plain TCP again.

@@ -22,6 +22,8 @@ pub struct Actuator {
     /// By [`PortNumber`].
     ports: Vec<Interface>,
     delays: Option<Delays>,
+    /// Whether the log says that a process's sockets aren't shown.
+    hidden: bool,
 }
 
 /// The namespace that a field of the configuration names; `None`: the agent's own.
@@ -79,7 +81,7 @@ impl Actuator {
             tracing::warn!(room, limits, why);
         }
         let ports = settings.ports.clone();
-        Ok(Self { pacer, switch: None, namespaces, ports, delays: Delays::wanted() })
+        Ok(Self { pacer, switch: None, namespaces, ports, delays: Delays::wanted(), hidden: false })
     }
 
     /// Takes over the connections that exist, and makes the interfaces ports.
@@ -99,15 +101,30 @@ impl Actuator {
             };
             let within = namespace(settings, interface.namespace.as_deref())?;
             let name = &interface.interface;
-            let attached = switch.attach(within, name, &kernel::PortOptions::default());
-            attached.map_err(|error| match error {
-                Error::NoInterface(..) => StartError::Absent {
+            let classes = interface.classes.clone();
+            let options = kernel::PortOptions { classes, ..kernel::PortOptions::default() };
+            switch.attach(within, name, &options).map_err(|error| {
+                let (field, remedy) = match error {
+                    Error::NoInterface(..) => {
+                        (format!("interface = \"{name}\""), "make it, or correct the name")
+                    }
+                    Error::NoClass { .. } => {
+                        let written =
+                            |(major, minor): &(u16, u16)| format!("\"{major:x}:{minor:x}\"");
+                        let list: Vec<_> = interface.classes.iter().map(written).collect();
+                        (
+                            format!("classes = [{}]", list.join(", ")),
+                            "make it with `tc class add`, or correct the number",
+                        )
+                    }
+                    error => return StartError::from(error),
+                };
+                StartError::Absent {
                     file: settings.file.clone(),
-                    field: format!("interface = \"{name}\""),
+                    field,
                     source: Box::new(error),
-                    remedy: "make it, or correct the name",
-                },
-                error => error.into(),
+                    remedy,
+                }
             })?;
         }
         Ok(())
@@ -192,6 +209,15 @@ impl Actuator {
         }
     }
 
+    /// Says why the connections of a process aren't found. Once: it is looked for them with every sample.
+    fn unknown(&mut self, error: &Error) {
+        if !std::mem::replace(&mut self.hidden, true) {
+            let remedy = "give the agent CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, as \
+                packaging/watermaster-agent.service does, or declare a control group";
+            tracing::warn!(%error, remedy, "connections of a declared process can't be found");
+        }
+    }
+
     fn port(&mut self, number: PortNumber) -> Result<&mut kernel::Port, Error> {
         self.switch.as_mut().ok_or(Error::NoPort(number.0))?.port(number)
     }
@@ -243,9 +269,13 @@ impl agent::Actuator for Actuator {
         // Nearly always nobody is looked for.
         let by_group = processes.iter().any(|process| matches!(process, Process::Cgroup(_)));
         let groups = by_group.then(kernel::unified_mount).and_then(Result::ok);
-        let sockets = |process: &Process| Sockets::of(process, groups.as_deref());
-        let looked_for: Vec<_> =
-            processes.iter().map(|process| (process, sockets(process))).collect();
+        let mut looked_for = Vec::with_capacity(processes.len());
+        for process in processes {
+            match Sockets::of(process, groups.as_deref()) {
+                Ok(sockets) => looked_for.push((process, sockets)),
+                Err(error) => self.unknown(&error),
+            }
+        }
         let found = self.pacer.statistics().map_err(|error| error.to_string())?;
         let open = found.iter().filter(|each| each.state != State::Closed);
         let reports = open.map(|each| ConnectionReport {
@@ -269,9 +299,18 @@ impl agent::Actuator for Actuator {
 mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
+    use std::fs;
+    use std::io::{Read as _, Seek as _};
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+    use std::sync::Arc;
+    use std::thread;
+
     use agent::Actuator as _;
     use kernel::{Connection, now};
     use model::{Cap, PortWatch};
+    use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+    use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
     use testing::wait::{eventually, settled};
     use units::{Bytes, Rate};
 
@@ -368,5 +407,99 @@ mod tests {
         assert!(there > 0 && unsent > there, "{rests:?}");
         assert_eq!(rests.processes, own);
         actuator.stop();
+    }
+
+    /// What the unit gives an agent.
+    fn of_the_unit() -> CapabilitySet {
+        let unit = include_str!("../../../packaging/watermaster-agent.service");
+        let given = |key| unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+        let bounding = given("CapabilityBoundingSet=");
+        assert_eq!(bounding, given("AmbientCapabilities="));
+        let named =
+            |name: &str| CapabilitySet::from_name(name.strip_prefix("CAP_").unwrap()).unwrap();
+        bounding.split(' ').map(named).collect()
+    }
+
+    /// Has an agent with these capabilities alone look for a process three times; how often it found its
+    /// connection, and what the log says.
+    fn looks_for(
+        process: u32,
+        connection: Connection,
+        settings: &Settings,
+        capabilities: CapabilitySet,
+    ) -> (usize, String) {
+        let mut log = tempfile::tempfile().unwrap();
+        let writer = Arc::new(log.try_clone().unwrap());
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+        let work = || {
+            let (effective, inheritable) = (capabilities, CapabilitySet::empty());
+            let own = CapabilitySets { effective, permitted: effective, inheritable };
+            set_capabilities(None, own).unwrap(); // of this thread
+            let mut actuator = Actuator::start(settings).unwrap();
+            actuator.attach(settings).unwrap();
+            let processes = [Process::Pid(process)];
+            let mut found = 0;
+            for _ in 0..3 {
+                let reports = actuator.sample(&processes).unwrap();
+                let ours = reports.into_iter().find(|report| report.connection == connection);
+                found += ours.unwrap().processes.len();
+            }
+            actuator.stop();
+            found
+        };
+        // As packaging/run-watermaster-bpf.mount does.
+        let pins = &settings.pacer.pins;
+        fs::create_dir(pins).unwrap();
+        mount("bpf", pins, "bpf", MountFlags::empty(), None).unwrap();
+        let found = thread::scope(|scope| {
+            scope.spawn(|| tracing::subscriber::with_default(subscriber, work)).join()
+        });
+        unmount(pins, UnmountFlags::DETACH).unwrap();
+        fs::remove_dir(pins).unwrap();
+        let mut said = String::new();
+        log.rewind().unwrap();
+        log.read_to_string(&mut said).unwrap();
+        (found.unwrap(), said)
+    }
+
+    #[test]
+    fn the_capabilities_of_its_unit_are_enough_and_what_is_missing_is_said_once() {
+        let Some(rig) = Rig::new() else { return };
+        let settings = rig.settings("http://127.0.0.1:1");
+        let (connection, sender, _receiver) = rig.connect();
+        let mut other = Command::new("sleep");
+        let other = other.arg("600").uid(65_534).stdin(OwnedFd::from(sender));
+        let mut other = other.spawn().unwrap();
+        let look = |settings: &Settings, without| {
+            looks_for(other.id(), connection, settings, of_the_unit().difference(without))
+        };
+        let whole = look(&settings, CapabilitySet::empty());
+        let hidden = [CapabilitySet::SYS_PTRACE, CapabilitySet::DAC_READ_SEARCH];
+        let hidden = hidden.map(|without| (look(&settings, without), without.iter_names().next()));
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(whole.0 == 3 && !whole.1.contains("WARN"), "{whole:?}");
+        for ((found, said), name) in hidden {
+            let name = format!("CAP_{}", name.unwrap().0);
+            let lacks = format!("process {} can't be read without {name}: ", other.id());
+            assert!(found == 0 && said.matches("WARN").count() == 1, "{said}");
+            assert!(said.contains(&lacks) && said.contains("remedy=\"give the agent"), "{said}");
+        }
+    }
+
+    /// Only another namespace needs SYS_ADMIN to be entered.
+    #[test]
+    fn an_agent_of_its_own_namespace_does_without_the_right_to_enter_others() {
+        let Some(rig) = Rig::new() else { return };
+        let mut settings = rig.settings("http://127.0.0.1:1");
+        settings.hosts.iter_mut().for_each(|host| host.namespace = None);
+        settings.ports.iter_mut().for_each(|port| port.namespace = None);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let sender = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (source, destination) = (sender.local_addr().unwrap(), sender.peer_addr().unwrap());
+        let connection = Connection { source, destination };
+        let capabilities = of_the_unit().difference(CapabilitySet::SYS_ADMIN);
+        let (found, said) = looks_for(std::process::id(), connection, &settings, capabilities);
+        assert!(found == 3 && !said.contains("WARN"), "{found}: {said}");
     }
 }

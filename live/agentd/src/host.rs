@@ -220,6 +220,37 @@ mod tests {
         host.stop();
     }
 
+    /// Packets of a class that isn't there, or has others below it, would go to the default class unsaid.
+    #[tokio::test]
+    async fn the_classes_of_an_interface_must_be_there() {
+        let Some(rig) = Rig::new() else { return };
+        let mut settings = rig.settings("http://127.0.0.1:1");
+        let mut refused = |classes: &[(u16, u16)]| {
+            settings.ports[0].classes = classes.to_vec();
+            let started = Host::start(&settings);
+            let refused = started.map(Host::stop).err().map(|error| error.to_string());
+            assert!(!settings.pacer.pins.exists(), "something is left behind");
+            refused
+        };
+        let wanted = [(9, 0x77), (1, 0x78)];
+        let said = |at: &str, class: &str, there: &str| {
+            Some(format!(
+                "agent.toml: classes = [{at}]: no class {class} that packets wait in at lo, which has \
+                 {there}; make it with `tc class add`, or correct the number"
+            ))
+        };
+        assert_eq!(refused(&wanted), said("\"9:77\", \"1:78\"", "9:77", "none"));
+        rig.tc("qdisc add dev lo root handle 1: htb default 10");
+        for (parent, class) in [("1:", "1:1"), ("1:1", "1:10"), ("1:1", "1:78")] {
+            rig.tc(&format!("class add dev lo parent {parent} classid {class} htb rate 10mbit"));
+        }
+        assert_eq!(refused(&wanted), said("\"9:77\", \"1:78\"", "9:77", "1:10, 1:78"));
+        let inner = [(1, 0x78), (1, 0x1)];
+        assert_eq!(refused(&inner), said("\"1:78\", \"1:1\"", "1:1", "1:10, 1:78"));
+        assert_eq!(refused(&[(1, 0x78), (1, 0x10)]), None);
+        assert_eq!(refused(&[]), None);
+    }
+
     #[tokio::test]
     async fn it_tells_what_opens_and_drops_wishes_with_the_controller() {
         let Some(rig) = Rig::new() else { return };

@@ -39,8 +39,13 @@ impl Rig {
 
     /// Runs `ip`.
     pub fn ip(&self, arguments: &[&str]) {
-        let done = Command::new("ip").args(arguments).status().unwrap();
-        assert!(done.success(), "ip {arguments:?}");
+        run("ip", arguments);
+    }
+
+    /// Runs `tc` inside.
+    pub fn tc(&self, arguments: &str) {
+        let inside = ["-n", &self.name].into_iter().chain(arguments.split(' '));
+        run("tc", &inside.collect::<Vec<_>>());
     }
 
     /// Those of an agent of this namespace, whose controller listens there.
@@ -67,6 +72,11 @@ impl Rig {
         let (source, destination) = (sender.local_addr().unwrap(), sender.peer_addr().unwrap());
         (Connection { source, destination }, sender, receiver)
     }
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    let done = Command::new(program).args(arguments).status().unwrap();
+    assert!(done.success(), "{program} {arguments:?}");
 }
 
 impl Drop for Rig {

@@ -28,6 +28,17 @@ struct {
 	__type(value, struct wm_socket);
 } sockets SEC(".maps");
 
+// The control group whose connections are governed, by its inode; 0: all are.
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} group SEC(".maps");
+
+// Control groups within each other that are looked at; nobody has so many.
+#define DEPTH 64
+
 static __always_inline void map4(__u8 *to, __be32 address)
 {
 	__builtin_memset(to, 0, 10);
@@ -76,7 +87,7 @@ static __always_inline __u64 payload(struct tcp_sock *tp, const struct wm_connec
 }
 
 // What SO_MAX_PACING_RATE must become; 0: it may stay.
-static __always_inline __u32 decide(struct tcp_sock *tp, struct wm_socket *own)
+static __always_inline __u32 decide(struct tcp_sock *tp, struct wm_socket *own, bool governed)
 {
 	struct sock *sk = &tp->inet_conn.icsk_inet.sk;
 	struct wm_connection name;
@@ -85,7 +96,7 @@ static __always_inline __u32 decide(struct tcp_sock *tp, struct wm_socket *own)
 	__u64 current = sk->sk_max_pacing_rate;
 	if (own->applied && current != own->applied)
 		own->applied = 0; // the application has set its own since
-	struct wm_limit *limit = bpf_map_lookup_elem(&limits, &name);
+	struct wm_limit *limit = governed ? bpf_map_lookup_elem(&limits, &name) : 0;
 	if (limit && holds(limit->epoch)) {
 		if (!own->applied)
 			own->before = current;
@@ -126,14 +137,34 @@ int govern(struct bpf_sock_ops *ops)
 	struct tcp_sock *tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)
 		return 1;
-	__u32 rate = decide(tp, own);
+	__u32 rate = decide(tp, own, true);
 	if (rate)
 		bpf_setsockopt(ops, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
 	return 1;
 }
 
+// Whether the program above is asked for this socket's sake: whether the group that it was made in is the
+// governed one, or below it.
+static __always_inline bool is_governed(struct sock *sk)
+{
+	__u32 only = 0;
+	__u64 *wanted = bpf_map_lookup_elem(&group, &only);
+	if (!wanted || !*wanted)
+		return true;
+	struct cgroup *own = BPF_CORE_READ(sk, sk_cgrp_data.cgroup);
+	// Before Linux 6.1 there are none, nor could anything be adopted.
+	if (!own || !bpf_core_field_exists(own->ancestors))
+		return false;
+	int level = BPF_CORE_READ(own, level);
+	for (int i = 0; i < DEPTH && i <= level; i++)
+		if (BPF_CORE_READ(own, ancestors[i], kn, id) == *wanted)
+			return true;
+	return false;
+}
+
 // Reaches connections that were there before the program above: from then on they too ask for their
-// limit. Where that can't be had, they aren't touched, because nothing would lift their limit.
+// limit. Where that can't be had, they aren't touched, because nothing would lift their limit. Those of
+// other groups aren't either, but for what an agent of another group left: that is undone.
 // Writes an octet for each connection that it holds.
 SEC("iter/tcp")
 int adopt(struct bpf_iter__tcp *ctx)
@@ -148,18 +179,26 @@ int adopt(struct bpf_iter__tcp *ctx)
 	if (state != TCP_ESTABLISHED && state != TCP_FIN_WAIT1 && state != TCP_CLOSE_WAIT &&
 	    state != TCP_LAST_ACK && state != TCP_CLOSING)
 		return 0;
-	int flags = 0;
-	if (bpf_getsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
-		return 0;
-	flags |= BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG;
-	if (bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
-		return 0;
-	struct wm_socket *own = bpf_sk_storage_get(&sockets, tp, 0, BPF_SK_STORAGE_GET_F_CREATE);
+	bool governed = is_governed(&tp->inet_conn.icsk_inet.sk);
+	if (governed) {
+		int flags = 0;
+		if (bpf_getsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
+			return 0;
+		flags |= BPF_SOCK_OPS_RTT_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG;
+		if (bpf_setsockopt(tp, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags)))
+			return 0;
+	}
+	struct wm_socket *own =
+		bpf_sk_storage_get(&sockets, tp, 0, governed ? BPF_SK_STORAGE_GET_F_CREATE : 0);
 	if (!own)
 		return 0;
-	__u32 rate = decide(tp, own);
+	__u32 rate = decide(tp, own, governed);
 	if (rate)
 		bpf_setsockopt(tp, SOL_SOCKET, SO_MAX_PACING_RATE, &rate, sizeof(rate));
+	if (!governed) {
+		bpf_sk_storage_delete(&sockets, tp);
+		return 0;
+	}
 	__u8 one = 1;
 	bpf_seq_write(ctx->meta->seq, &one, sizeof(one));
 	return 0;

@@ -173,6 +173,8 @@ struct kernfs_node {
 };
 struct cgroup {
 	struct kernfs_node *kn;
+	int level;
+	struct cgroup *ancestors[];
 };
 struct sock_cgroup_data {
 	struct cgroup *cgroup;

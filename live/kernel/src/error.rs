@@ -52,6 +52,16 @@ pub enum Error {
     /// There is no such interface in the namespace.
     #[error("no interface {0} in {1}")]
     NoInterface(String, String),
+    /// There is no such class at an interface.
+    #[error("no class {class} that packets wait in at {interface}, which has {there}")]
+    NoClass {
+        /// As tc writes it.
+        class: String,
+        /// Where.
+        interface: String,
+        /// Those that are there.
+        there: String,
+    },
     /// What was governed isn't there any more.
     #[error("{0} is gone, or another has taken its place")]
     Gone(String),
@@ -82,6 +92,16 @@ pub enum Error {
     /// There is no room for another limit.
     #[error("all {0} limits are taken; raise `limits` in the agent's configuration")]
     Full(u32),
+    /// A process whose sockets aren't shown.
+    #[error("the descriptors of process {pid} can't be read without {lacks}: {source}")]
+    Hidden {
+        /// Which.
+        pid: u32,
+        /// The capability.
+        lacks: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// There is no such port.
     #[error("no port {0}")]
     NoPort(u32),

@@ -24,6 +24,7 @@ mod pins;
 mod port;
 mod process;
 mod raw;
+pub mod rtnetlink;
 mod statistics;
 mod switch;
 

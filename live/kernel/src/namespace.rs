@@ -1,8 +1,9 @@
 //! Network namespaces of others, entered by a thread that ends with the visit.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -73,8 +74,8 @@ impl Namespace {
     /// Does something inside.
     ///
     /// # Errors
-    /// [`Error::File`]: it can't be entered, which needs the capability SYS_ADMIN; and what `action`
-    /// returns.
+    /// [`Error::File`]: it can't be entered, which needs the capability SYS_ADMIN where the caller is in
+    /// another; and what `action` returns.
     ///
     /// # Panics
     /// When `action` does.
@@ -84,11 +85,21 @@ impl Namespace {
     ) -> Result<T, Error> {
         thread::scope(|scope| {
             let visitor = scope.spawn(|| {
-                move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))
-                    .map_err(|error| Error::file(&self.path)(io::Error::from(error)))?;
+                if !self.is_here() {
+                    move_into_link_name_space(self.file.as_fd(), Some(LinkNameSpaceType::Network))
+                        .map_err(|error| Error::file(&self.path)(io::Error::from(error)))?;
+                }
                 action()
             });
             visitor.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
+    }
+
+    /// Whether the calling thread is inside already.
+    fn is_here(&self) -> bool {
+        let identity = |about: fs::Metadata| (about.dev(), about.ino());
+        let here = fs::metadata("/proc/thread-self/ns/net").map(identity);
+        let there = self.file.metadata().map(identity);
+        matches!((here, there), (Ok(here), Ok(there)) if here == there)
     }
 }

@@ -19,7 +19,12 @@ pub(crate) struct Compiled {
 pub(crate) static PACE: Compiled = Compiled {
     name: "pace",
     bytes: include_bytes!("../bpf/objects/pace.bpf.o"),
-    sizes: &[("leases", 4, LEASE as usize), ("limits", CONNECTION, 16), ("sockets", 4, 24)],
+    sizes: &[
+        ("leases", 4, LEASE as usize),
+        ("limits", CONNECTION, 16),
+        ("sockets", 4, 24),
+        ("group", 4, 8),
+    ],
 };
 
 pub(crate) static PORT: Compiled = Compiled {

@@ -98,7 +98,7 @@ impl Pacer {
         let directory = File::open(&group).map_err(Error::file(&group))?;
         let identity = directory.metadata().map_err(Error::file(&group))?.ino();
         let pins = Pins::at(&options.pins, &options.name)?;
-        match govern(&pins, &directory, identity, options.limits) {
+        match govern(&pins, &directory, identity, options) {
             Ok((object, leases, link)) => {
                 let group = (group, identity);
                 Ok(Self { object, pins, leases, group, _link: link })
@@ -124,8 +124,9 @@ impl Pacer {
         Err(Error::Gone(format!("control group {}", path.display())))
     }
 
-    /// Takes over the connections of a namespace that were there before, and applies at once what
-    /// stands for them. Returns how many there are; 0 although there are some says that this kernel
+    /// Takes over the connections of a namespace that were there before, of the control group where one is
+    /// given, and applies at once what stands for them. Those of other groups that an earlier pacer held are
+    /// let go. Returns how many there are; 0 although there are some says that this kernel
     /// can't (before 6.13): they stay untouched.
     ///
     /// # Errors
@@ -261,11 +262,11 @@ fn govern(
     pins: &Pins,
     group: &File,
     identity: u64,
-    limits: u32,
+    options: &PacerOptions,
 ) -> Result<(Object, Leases, Link), Error> {
     let mut object = PACE.open()?;
     open_map(&mut object, "limits")
-        .set_max_entries(limits)
+        .set_max_entries(options.limits)
         .map_err(Error::bpf("size the map of limits"))?;
     for name in KEPT {
         inherit(&mut object, pins, name)?;
@@ -275,6 +276,11 @@ fn govern(
         if pins.existing(name).is_none() {
             map_mut(&mut object, name).pin(pins.path(name)).map_err(Error::bpf("pin a map"))?;
         }
+    }
+    if options.cgroup.is_some() {
+        map(&object, "group")
+            .update(&0_u32.to_ne_bytes(), &identity.to_ne_bytes(), MapFlags::ANY)
+            .map_err(Error::bpf("name the control group"))?;
     }
     let link = attach(&object, pins, group, identity)?;
     let map = MapHandle::try_from(&map(&object, "leases"));

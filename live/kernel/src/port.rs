@@ -1,5 +1,6 @@
 //! An interface as a port of a switch: its queue, the windows that pass, classes, flows.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use crate::layout::{
 };
 use crate::lease::Leases;
 use crate::objects::{PORT, map, open_map, program, program_mut};
+use crate::rtnetlink::{Dump, Rtnetlink};
 use crate::{Error, Namespace, raw};
 
 /// The place of our filters among those of others, where there is no tcx.
@@ -49,6 +51,8 @@ pub struct PortOptions {
     /// How many connections are known at a time; the one not seen for longest is forgotten. About
     /// 300 octets each.
     pub connections: u32,
+    /// The classes that connections will be put into, `major:minor` as [`Port::classify`] takes them.
+    pub classes: Vec<(u16, u16)>,
 }
 
 impl Default for PortOptions {
@@ -58,6 +62,7 @@ impl Default for PortOptions {
             ethernet: true,
             segment: Bytes::new(1460),
             connections: 8192,
+            classes: Vec::new(),
         }
     }
 }
@@ -197,6 +202,7 @@ impl Port {
         configure(&object, number, options, None, None)?;
         let attached = namespace.visit(|| {
             let index = index_of(interface, &namespace)?;
+            find_classes(index, interface, &options.classes)?;
             match options.attachment {
                 Attachment::Tcx => by_links(&object, index),
                 Attachment::Clsact => by_filters(&object, index),
@@ -580,6 +586,39 @@ fn index_of(interface: &str, namespace: &Namespace) -> Result<i32, Error> {
         .map_err(|error| Error::file("socket")(error.into()))?;
     let index = netdevice::name_to_index(&socket, interface).map_err(|_| none())?;
     i32::try_from(index).map_err(|_| none())
+}
+
+/// Whether an interface of the calling thread's namespace has all these classes, and packets can wait there:
+/// HTB puts those of a class with others below it where filters say, else into its default class, like those
+/// of one that isn't there.
+fn find_classes(index: i32, interface: &str, classes: &[(u16, u16)]) -> Result<(), Error> {
+    if classes.is_empty() {
+        return Ok(());
+    }
+    let (mut there, mut above) = (BTreeSet::new(), BTreeSet::new());
+    Rtnetlink::open()
+        .and_then(|socket| {
+            socket.dump(Dump::Classes(index), |class| {
+                there.insert(class.handle);
+                above.insert(class.parent);
+                Ok(())
+            })
+        })
+        .map_err(Error::file("RTM_GETTCLASS"))?;
+    let leaves = &there - &above;
+    let handle = |(major, minor): (u16, u16)| u32::from(major) << 16 | u32::from(minor);
+    let written = |class: u32| format!("{:x}:{:x}", class >> 16, class & 0xffff);
+    match classes.iter().copied().map(handle).find(|class| !leaves.contains(class)) {
+        None => Ok(()),
+        Some(class) => Err(Error::NoClass {
+            class: written(class),
+            interface: interface.to_owned(),
+            there: match leaves.into_iter().map(written).collect::<Vec<_>>() {
+                none if none.is_empty() => "none".to_owned(),
+                some => some.join(", "),
+            },
+        }),
+    }
 }
 
 fn by_links(object: &Object, index: i32) -> Result<Attached, Error> {

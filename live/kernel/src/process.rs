@@ -2,12 +2,13 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
 
 use protocol::Process;
 
-use crate::Statistics;
+use crate::{Error, Statistics};
 
 /// Open files of a process that are looked at, and groups below a group: who has more gets no more of the
 /// agent's time.
@@ -24,14 +25,16 @@ pub enum Sockets {
 }
 
 impl Sockets {
-    /// The sockets of `process` now, where control groups are mounted at `groups`. Who isn't there, or isn't
-    /// to be seen, has none.
-    pub fn of(process: &Process, groups: Option<&Path>) -> Self {
+    /// The sockets of `process` now, where control groups are mounted at `groups`. Who isn't there has none.
+    ///
+    /// # Errors
+    /// [`Error::Hidden`]: a process of another user, or with more rights.
+    pub fn of(process: &Process, groups: Option<&Path>) -> Result<Self, Error> {
         match process {
-            Process::Pid(pid) => Self::These(files(*pid)),
+            Process::Pid(pid) => files(*pid).map(Self::These),
             Process::Cgroup(path) => {
                 let top = groups.and_then(|groups| below(groups, Path::new(path)));
-                Self::MadeIn(top.map(inodes).unwrap_or_default())
+                Ok(Self::MadeIn(top.map(inodes).unwrap_or_default()))
             }
         }
     }
@@ -45,11 +48,26 @@ impl Sockets {
     }
 }
 
-/// The inodes of a process's sockets.
-fn files(pid: u32) -> HashSet<u64> {
-    let Ok(files) = fs::read_dir(format!("/proc/{pid}/fd")) else { return HashSet::new() };
-    let links = files.take(MOST_FILES).flatten().filter_map(|file| fs::read_link(file.path()).ok());
-    links.filter_map(|link| socket(link.to_str()?)).collect()
+/// The inodes of a process's sockets. The folder is its user's, and what the links say is for who may trace it
+/// (proc_pid_fd(5)).
+fn files(pid: u32) -> Result<HashSet<u64>, Error> {
+    let hidden = |lacks, source: io::Error| match source.kind() {
+        io::ErrorKind::PermissionDenied => Err(Error::Hidden { pid, lacks, source }),
+        _ => Ok(()), // it has ended, or has closed the file
+    };
+    let mut found = HashSet::new();
+    match fs::read_dir(format!("/proc/{pid}/fd")) {
+        Ok(files) => {
+            for file in files.take(MOST_FILES).flatten() {
+                match fs::read_link(file.path()) {
+                    Ok(link) => found.extend(link.to_str().and_then(socket)),
+                    Err(error) => hidden("CAP_SYS_PTRACE", error)?,
+                }
+            }
+        }
+        Err(error) => hidden("CAP_DAC_READ_SEARCH", error)?,
+    }
+    Ok(found)
 }
 
 fn socket(link: &str) -> Option<u64> {
@@ -90,11 +108,10 @@ mod tests {
         let fd = std::os::fd::AsRawFd::as_raw_fd(&socket);
         let link = fs::read_link(format!("/proc/self/fd/{fd}")).unwrap();
         let inode = super::socket(link.to_str().unwrap()).unwrap();
-        let Sockets::These(found) = Sockets::of(&Process::Pid(std::process::id()), None) else {
-            panic!("a process has files");
-        };
+        let of = |pid| Sockets::of(&Process::Pid(pid), None).unwrap();
+        let Sockets::These(found) = of(std::process::id()) else { panic!("a process has files") };
         assert!(found.contains(&inode), "{found:?}");
-        assert_eq!(Sockets::of(&Process::Pid(0), None), Sockets::These(HashSet::new()));
+        assert_eq!(of(0), Sockets::These(HashSet::new()));
     }
 
     #[test]
@@ -103,8 +120,8 @@ mod tests {
         fs::create_dir_all(root.path().join("a/b")).unwrap();
         fs::create_dir_all(root.path().join("c")).unwrap();
         let of = |path: &str| match Sockets::of(&Process::Cgroup(path.into()), Some(root.path())) {
-            Sockets::MadeIn(groups) => groups.len(),
-            Sockets::These(_) => panic!("a group has groups"),
+            Ok(Sockets::MadeIn(groups)) => groups.len(),
+            other => panic!("a group has groups: {other:?}"),
         };
         assert_eq!([of("/"), of("/a"), of("/a/b"), of("/absent")], [4, 2, 1, 0]);
         assert_eq!([of("a"), of("/a/../.."), of("/../a"), of("")], [0; 4]);

@@ -10,10 +10,11 @@ mod hosts;
 
 use std::env;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::{IpAddr, SocketAddr};
-use std::process::{Command, Stdio};
-use std::thread;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{self, Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use hosts::{Rig, Said, lease, options, payload, statistics, within};
@@ -181,6 +182,104 @@ fn a_limit_that_finds_no_room_says_which_setting_has_more() {
     assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
 }
 
+/// Where `send_from_a_group` sends to, and the control group that it joins before.
+const SEND: &str = "WATERMASTER_TEST_SEND";
+
+/// What `a_group_is_all_that_is_adopted` starts.
+#[test]
+#[ignore = "started by a_group_is_all_that_is_adopted"]
+fn send_from_a_group() {
+    let task = env::var(SEND).expect("started with a task");
+    let [group, to] = task.split(' ').collect::<Vec<_>>().try_into().unwrap();
+    fs::write(Path::new(group).join("cgroup.procs"), process::id().to_string()).unwrap();
+    let namespace = kernel::Namespace::at(env::var("NAMESPACE").unwrap()).unwrap();
+    let to: SocketAddr = to.parse().unwrap();
+    let mut sender = namespace.visit(|| Ok(TcpStream::connect(to).unwrap())).unwrap();
+    while sender.write_all(&[0x5a; 64 << 10]).is_ok() {}
+}
+
+/// A process in control groups of its own, one within the other, that sends until it is dropped.
+struct Member {
+    /// The inner one is where it is.
+    groups: [PathBuf; 2],
+    process: Child,
+    connection: Connection,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Member {
+    fn new(rig: &Rig) -> Self {
+        let name = options().pins;
+        let outer = kernel::unified_mount().unwrap().join(name.file_name().unwrap());
+        let groups = [outer.clone(), outer.join("inner")];
+        fs::create_dir_all(&groups[1]).unwrap();
+        let listen = || Ok(TcpListener::bind((rig.addresses[1], 0)).unwrap());
+        let listener = rig.namespace(1).visit(listen).unwrap();
+        let to = listener.local_addr().unwrap();
+        let process = Command::new(env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "send_from_a_group"])
+            .env(SEND, format!("{} {to}", groups[1].display()))
+            .env("NAMESPACE", rig.namespace(0).path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let (mut receiver, source) = listener.accept().unwrap();
+        let reader = thread::spawn(move || _ = io::copy(&mut receiver, &mut io::sink()));
+        let connection = Connection { source, destination: to };
+        Self { groups, process, connection, reader: Some(reader) }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = self.reader.take().map(JoinHandle::join);
+        self.groups.iter().rev().for_each(|group| _ = fs::remove_dir(group));
+    }
+}
+
+#[test]
+fn a_group_is_all_that_is_adopted() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    let (inside, outside) = (Member::new(&rig), rig.stream());
+    let all = options();
+    let [outer, inner] = inside.groups.clone();
+    let of = |group| PacerOptions { cgroup: Some(group), ..all.clone() };
+    let rate = Rate::from_mbps(20);
+    let known = |pacer: &Pacer| {
+        let found = pacer.statistics().unwrap();
+        let of = |connection| found.iter().find(|each| each.connection == connection);
+        [inside.connection, outside.connection].map(|each| of(each).map(|each| each.pacing))
+    };
+    // The first one governs the root; those after it find what one before left, and die too.
+    let mut held = None;
+    for (options, adopted) in [(all.clone(), 2), (of(outer), 1), (all.clone(), 2), (of(inner), 1)] {
+        let mut pacer = Pacer::start(&options).unwrap();
+        pacer.renew(now(), lease(LONG)).unwrap();
+        for connection in [&inside.connection, &outside.connection] {
+            pacer.pace(connection, Some(rate)).unwrap();
+        }
+        assert_eq!(pacer.adopt(&rig.namespace(0)).unwrap(), adopted, "{options:?}");
+        let [ours, others] = known(&pacer);
+        held = held.or(ours);
+        assert!(held.flatten().is_some() && ours == held, "{options:?}: {ours:?}");
+        if adopted == 2 {
+            assert_eq!(others, held, "{options:?}");
+            outside.settles(payload(rate), 3);
+        } else {
+            assert_eq!(others, None, "{options:?}");
+            outside.exceeds(FAST);
+        }
+        drop(pacer);
+    }
+    let pacer = Pacer::start(&all).unwrap();
+    assert_eq!(pacer.stop(&[rig.namespace(0)]).unwrap(), Stopped::Clean);
+}
+
 const HOLD: &str = "WATERMASTER_TEST_HOLD";
 /// What it prints once the kernel has its limit.
 const HELD: &str = "the connection is held";
@@ -304,8 +403,9 @@ fn statistics_say_what_the_ends_see() {
     let groups = kernel::unified_mount().unwrap();
     let own = fs::read_to_string("/proc/self/cgroup").unwrap();
     let own = own.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
-    let has = |process| Sockets::of(&process, Some(&groups)).have(&ours);
-    assert!(has(Process::Pid(std::process::id())) && has(Process::Cgroup(own.into())), "{ours:?}");
+    // In a container nobody may look at the first process.
+    let has = |process| Sockets::of(&process, Some(&groups)).is_ok_and(|own| own.have(&ours));
+    assert!(has(Process::Pid(process::id())) && has(Process::Cgroup(own.into())), "{ours:?}");
     assert!(!has(Process::Pid(1)) && !has(Process::Cgroup("/no/such/group".into())));
     assert_eq!(ours.segment, Bytes::new(1448));
     assert!(ours.round_trip > Span::ZERO, "{ours:?}");

@@ -1,35 +1,20 @@
-//! Queues as the kernel counts them: one rtnetlink dump of a namespace's queueing disciplines
-//! (`RTM_GETQDISC`, rtnetlink(7)) tells of all its ports.
+//! Queues as the kernel counts them: one dump of a namespace's queueing disciplines tells of all its ports.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
 
+use kernel::rtnetlink::{self, Dump, Found, Rtnetlink};
 use model::LinkId;
-use rustix::net::netlink::SocketAddrNetlink;
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, sendto, socket_with,
-};
 use units::Bytes;
 
 use crate::namespace::Inside;
 use crate::{Error, Lab, blueprint};
 
-const RTM_NEWQDISC: u16 = 36;
-const RTM_GETQDISC: u16 = 38;
-const NLMSG_ERROR: u16 = 2;
-const NLMSG_DONE: u16 = 3;
-/// `NLM_F_REQUEST | NLM_F_DUMP`.
-const DUMP: u16 = 1 | 0x300;
-/// `nlmsghdr`, `tcmsg` and attribute headers, octets.
-const HEADER: usize = 16;
-const TCMSG: usize = 20;
+/// The header of an attribute, octets.
 const ATTRIBUTE: usize = 4;
 const TCA_STATS2: u16 = 7;
 const TCA_STATS_BASIC: u16 = 1;
 const TCA_STATS_QUEUE: u16 = 3;
-/// `TC_H_ROOT`.
-const ROOT: u32 = u32::MAX;
 
 /// Counters of a link's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,25 +37,22 @@ pub(crate) struct Probe {
 }
 
 struct Room {
-    socket: OwnedFd,
+    socket: Rtnetlink,
     /// The link behind each interface, by its number.
     links: BTreeMap<i32, LinkId>,
 }
 
 impl Probe {
     pub(crate) fn open(lab: &Lab) -> Result<Self, Error> {
-        let fail = |error: rustix::io::Errno| Error::Socket("rtnetlink".into(), error.into());
+        let fail = |error: io::Error| Error::Socket("rtnetlink".into(), error);
         let mut rooms = Vec::new();
         for (room, nodes) in lab.blueprint.rooms() {
             let _inside = Inside::enter(&lab.journal.namespace(&room))?;
-            let flags = SocketFlags::CLOEXEC;
-            // NETLINK_ROUTE is protocol 0.
-            let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None);
-            let socket = socket.map_err(fail)?;
+            let socket = Rtnetlink::open().map_err(fail)?;
             let mut links = BTreeMap::new();
             for end in nodes.iter().flat_map(|node| lab.blueprint.ends(*node)) {
                 let index = rustix::net::netdevice::name_to_index(&socket, &end.interface);
-                let index = index.map_err(fail)?;
+                let index = index.map_err(|error| fail(error.into()))?;
                 links.insert(i32::try_from(index).unwrap_or(0), end.link);
             }
             rooms.push(Room { socket, links });
@@ -98,23 +80,8 @@ impl Probe {
 
 impl Room {
     fn read(&self, counts: &mut BTreeMap<LinkId, Count>) -> Result<(), Error> {
-        let fail = |error: io::Error| Error::Socket("RTM_GETQDISC".into(), error);
-        let mut request = Vec::new();
-        let length = u32::try_from(HEADER + TCMSG).unwrap_or(0);
-        request.extend(length.to_ne_bytes());
-        request.extend(RTM_GETQDISC.to_ne_bytes());
-        request.extend(DUMP.to_ne_bytes());
-        request.resize(HEADER + TCMSG, 0);
-        let kernel = SocketAddrNetlink::new(0, 0);
-        sendto(&self.socket, &request, SendFlags::empty(), &kernel).map_err(|e| fail(e.into()))?;
-        let mut buffer = vec![0; 1 << 16];
-        loop {
-            let (length, _) = recv(&self.socket, &mut buffer[..], RecvFlags::empty())
-                .map_err(|error| fail(error.into()))?;
-            if !parse(&buffer[..length], &self.links, counts).map_err(fail)? {
-                return Ok(());
-            }
-        }
+        let dumped = self.socket.dump(Dump::Disciplines, |found| tally(found, &self.links, counts));
+        dumped.map_err(|error| Error::Socket("RTM_GETQDISC".into(), error))
     }
 }
 
@@ -130,40 +97,16 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// Reads one datagram of a dump; returns whether more follow.
-fn parse(
-    mut datagram: &[u8],
+/// Counts a discipline, where it is the root of a known port.
+fn tally(
+    found: Found<'_>,
     links: &BTreeMap<i32, LinkId>,
     counts: &mut BTreeMap<LinkId, Count>,
-) -> io::Result<bool> {
-    let cut = || io::Error::new(io::ErrorKind::InvalidData, "a message is cut short");
-    while !datagram.is_empty() {
-        let length = u32_at(datagram, 0).ok_or_else(cut)? as usize;
-        let kind = u16_at(datagram, 4).ok_or_else(cut)?;
-        if length < HEADER || length > datagram.len() {
-            return Err(cut());
-        }
-        let (message, rest) = datagram.split_at(length);
-        match kind {
-            NLMSG_DONE => return Ok(false),
-            NLMSG_ERROR => {
-                let code = u32_at(message, HEADER).ok_or_else(cut)?.cast_signed();
-                return Err(io::Error::from_raw_os_error(code.wrapping_neg()));
-            }
-            RTM_NEWQDISC => {
-                let index = u32_at(message, HEADER + 4).ok_or_else(cut)?.cast_signed();
-                let parent = u32_at(message, HEADER + 12).ok_or_else(cut)?;
-                if let (ROOT, Some(link)) = (parent, links.get(&index)) {
-                    let statistics = message.get(HEADER + TCMSG..).and_then(count);
-                    counts.insert(*link, statistics.ok_or_else(cut)?);
-                }
-            }
-            _ => {}
-        }
-        // The last message may end where the datagram does.
-        datagram = rest.get(length.next_multiple_of(4) - length..).unwrap_or_default();
+) -> io::Result<()> {
+    if let (Found::ROOT, Some(link)) = (found.parent, links.get(&found.interface)) {
+        counts.insert(*link, count(found.attributes).ok_or_else(rtnetlink::cut)?);
     }
-    Ok(true)
+    Ok(())
 }
 
 /// The attribute `kind` among `attributes`.
@@ -202,15 +145,6 @@ fn count(attributes: &[u8]) -> Option<Count> {
 mod tests {
     use super::*;
 
-    fn message(kind: u16, body: &[u8]) -> Vec<u8> {
-        let mut message = Vec::new();
-        message.extend(u32::try_from(HEADER + body.len()).unwrap().to_ne_bytes());
-        message.extend(kind.to_ne_bytes());
-        message.resize(HEADER, 0);
-        message.extend(body);
-        message
-    }
-
     fn attribute(kind: u16, body: &[u8]) -> Vec<u8> {
         let length = u16::try_from(ATTRIBUTE + body.len()).unwrap();
         let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
@@ -227,14 +161,12 @@ mod tests {
         let basic = attribute(TCA_STATS_BASIC, &words(&[3028, 0, 2, 0]));
         let queue = attribute(TCA_STATS_QUEUE, &words(&[3, 4542, 5, 0, 0]));
         let statistics = attribute(TCA_STATS2, &[basic, queue].concat());
-        let discipline = |index: u32, parent: u32| {
-            let header = words(&[0, index, 0x1_0000, parent, 0]);
-            message(RTM_NEWQDISC, &[header, statistics.clone()].concat())
-        };
-        let datagram = [discipline(7, ROOT), discipline(7, 0x1_0001), discipline(8, ROOT)].concat();
         let links = BTreeMap::from([(7, LinkId(4))]);
         let mut counts = BTreeMap::new();
-        assert!(parse(&datagram, &links, &mut counts).unwrap());
+        for (interface, parent) in [(7, Found::ROOT), (7, 0x1_0001), (8, Found::ROOT)] {
+            let found = Found { interface, handle: 0x1_0000, parent, attributes: &statistics };
+            tally(found, &links, &mut counts).unwrap();
+        }
         let expected = Count {
             bytes: Bytes::new(3000),
             packets: 2,
@@ -243,7 +175,6 @@ mod tests {
             queued: Bytes::new(4500),
         };
         assert_eq!(counts, BTreeMap::from([(LinkId(4), expected)]));
-        assert!(!parse(&message(NLMSG_DONE, &[0; 4]), &links, &mut counts).unwrap());
     }
 
     #[test]
@@ -251,22 +182,18 @@ mod tests {
         let basic = attribute(TCA_STATS_BASIC, &[0; 16]);
         let queue = attribute(TCA_STATS_QUEUE, &[0; 20]);
         let statistics = attribute(TCA_STATS2, &[basic, queue].concat());
-        let header = words(&[0, 7, 0x1_0000, ROOT, 0]);
-        let whole = message(RTM_NEWQDISC, &[header, statistics].concat());
         let links = BTreeMap::from([(7, LinkId(4))]);
-        let mut counts = BTreeMap::new();
-        for length in 1..whole.len() {
-            assert!(parse(&whole[..length], &links, &mut counts).is_err(), "{length}");
+        let of = |attributes: &[u8]| {
+            let found = Found { interface: 7, handle: 0x1_0000, parent: Found::ROOT, attributes };
+            tally(found, &links, &mut BTreeMap::new())
+        };
+        of(&statistics).unwrap();
+        for length in 0..statistics.len() {
+            assert!(of(&statistics[..length]).is_err(), "{length}");
         }
-        // Lengths that would loop forever.
-        let mut endless = whole.clone();
-        endless[..4].fill(0);
-        assert!(parse(&endless, &links, &mut counts).is_err());
-        let mut endless = whole;
-        endless[HEADER + TCMSG] = 0;
-        assert!(parse(&endless, &links, &mut counts).is_err());
-        let denied = message(NLMSG_ERROR, &words(&[(-1_i32).cast_unsigned()]));
-        let error = parse(&denied, &links, &mut counts).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        // A length that would loop forever.
+        let mut endless = statistics.clone();
+        endless[0] = 0;
+        assert!(of(&endless).is_err());
     }
 }
