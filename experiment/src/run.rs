@@ -192,7 +192,11 @@ impl Task<'_> {
         let is_new = stands.is_none() && prepared.standing.is_none();
         let mut set = match stands {
             Some(set) => set,
-            None => Set::new(self.lab()?, &wanted)?,
+            None => {
+                let mut lab = self.lab()?;
+                let speaks = self.speak(&mut lab)?;
+                Set::new(lab, speaks, &wanted)
+            }
         };
         let mut daemons = self.govern(&mut set.lab, governance)?;
         if is_new {
@@ -328,6 +332,8 @@ impl Task<'_> {
         let prepared = self.prepared;
         let transport = in_kernel(&self.policy.transport)?;
         let mut lab = self.lab()?;
+        // The world speaks for itself.
+        drop(self.speak(&mut lab)?);
         let daemons = Rc::new(RefCell::new(self.govern(&mut lab, governance)?));
         // The lab is removed after the daemons have ended.
         let lab = Arc::new(lab);
@@ -358,7 +364,18 @@ impl Task<'_> {
         Ok(outcome)
     }
 
-    /// Starts the daemons for `lab` with this policy.
+    /// Sets up the run's transport and queues in `lab`: agents look for the classes of their ports when they
+    /// start.
+    ///
+    /// # Errors
+    /// The kernel lacks a feature.
+    pub fn speak(&self, lab: &mut lab::Lab) -> Result<Option<lab::Dctcp>, lab::Error> {
+        let strict = self.prepared.scenario.queues.switch == packet::Discipline::StrictPriority;
+        lab.prioritize(if strict { lab::LEVELS } else { 1 });
+        lab.speak(&in_kernel(&self.policy.transport)?)
+    }
+
+    /// Starts the daemons for `lab`, which speaks, with this policy.
     ///
     /// # Errors
     /// The policy acts at switches and the lab has none that an agent can act at; the
@@ -375,8 +392,6 @@ impl Task<'_> {
                         use --set lab.switches=bridge";
             return Err(lab::Error::Transport(what.into()));
         }
-        let strict = self.prepared.scenario.queues.switch == packet::Discipline::StrictPriority;
-        lab.prioritize(if strict { lab::LEVELS } else { 1 });
         let program = std::env::current_exe()
             .map_err(|error| lab::Error::Control(format!("this program isn't found: {error}")))?;
         lab::Daemons::start(lab, governance, &self.policy.written, &program)

@@ -53,16 +53,15 @@ impl Stage {
 
 impl Set {
     /// A lab that speaks its transport.
-    pub(crate) fn new(lab: Lab, wanted: &Wanted<'_>) -> Result<Self, lab::Error> {
-        let _dctcp = lab.speak(wanted.transport)?;
-        Ok(Self {
+    pub(crate) fn new(lab: Lab, speaks: Option<lab::Dctcp>, wanted: &Wanted<'_>) -> Self {
+        Self {
             lab,
-            _dctcp,
+            _dctcp: speaks,
             topology: wanted.topology.clone(),
             transport: wanted.transport.clone(),
             settings: wanted.settings.clone(),
             engine: wanted.engine.clone(),
-        })
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use ::lab::{Error, Journal, Lab, Order, Phase, Switches};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use experiment::run::{Prepared, Task, in_kernel, run_all};
+use experiment::run::{Prepared, Task, run_all};
 use experiment::scenario::{Override, Scenario};
 use experiment::table;
 use serde::Serialize;
@@ -246,8 +246,7 @@ fn chosen(scenario: &Scenario, asked: Vec<String>) -> Result<Vec<String>, Failur
 
 /// Sets up the transport of the run `first`, and starts daemons if the scenario has them.
 fn bring_to_life(lab: &mut Lab, first: &Task<'_>) -> Result<(), Error> {
-    let speech = in_kernel(&first.policy.transport)?;
-    lab.speak(&speech)?;
+    first.speak(lab)?;
     if let Some(governance) = &first.prepared.scenario.lab.daemons {
         first.govern(lab, governance)?;
     }
