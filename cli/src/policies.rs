@@ -101,8 +101,8 @@ fn decides(policy: &Descriptor) -> String {
 }
 
 fn live(policy: &Descriptor) -> String {
-    match policy.directives.iter().find(|kind| kind.live_actuator().is_none()) {
-        Some(kind) => format!("no: nothing enforces {kind} outside a simulation"),
+    match policy.why_not_live() {
+        Some(why) => format!("no: {why}"),
         None => {
             let actuators = policy.directives.iter().filter_map(|kind| kind.live_actuator());
             joined(actuators, "yes: there is nothing to enforce")

@@ -36,8 +36,9 @@ pub(crate) struct Controller {
 impl Controller {
     pub(crate) fn execute(self) -> Result<(), Failure> {
         if self.check {
-            ::controller::check(&self.config).map_err(refused)?;
-            return crate::failure::print("the configuration is good\n");
+            let but = ::controller::check(&self.config).map_err(refused)?;
+            let but = but.map(|why| format!(", but {why}")).unwrap_or_default();
+            return crate::failure::print(&format!("the configuration is good{but}\n"));
         }
         let settings =
             ::controller::settings::Settings::load(&self.config).map_err(Failure::misused)?;

@@ -166,6 +166,12 @@ fn a_check_loads_what_a_start_loads() {
     }
     let good = tried(&config(SMSF), &["--check"]);
     assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));
+    let idle = tried(&config("[policy]\nname = \"syn\"\n"), &["--check"]);
+    let said = String::from_utf8(idle.stdout).unwrap();
+    assert!(
+        said.ends_with("good, but policy syn: nothing enforces timeslots outside a simulation\n"),
+        "{said}"
+    );
 }
 
 /// A command ends though who listens never says anything.

@@ -2,6 +2,8 @@
 //! from it.
 
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 use core::fmt;
 
 use model::Directive;
@@ -59,7 +61,13 @@ impl Descriptor {
     /// Whether a live controller can enforce all that it says. What it needs is not looked at, nor that
     /// switches decide by themselves ([`Watch::local`](crate::Watch::local)): live, the controller does.
     pub fn is_live(&self) -> bool {
-        self.directives.iter().all(|kind| kind.live_actuator().is_some())
+        self.why_not_live().is_none()
+    }
+
+    /// Why a live controller can't enforce all that it says, if so.
+    pub fn why_not_live(&self) -> Option<String> {
+        let kind = self.directives.iter().find(|kind| kind.live_actuator().is_none())?;
+        Some(format!("nothing enforces {kind} outside a simulation"))
     }
 }
 

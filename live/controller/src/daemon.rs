@@ -49,15 +49,18 @@ pub enum StartError {
 }
 
 /// Loads what a start loads, configuration and certificates, and makes the machine. It takes neither
-/// state nor addresses and writes nothing.
+/// state nor addresses and writes nothing. Returned is why the policy would have
+/// no effect, if so.
 ///
 /// # Errors
 /// A controller can't start with it.
-pub fn check(path: &Path) -> Result<(), StartError> {
+pub fn check(path: &Path) -> Result<Option<String>, StartError> {
     let settings = Settings::load(path)?;
     settings.tls.as_ref().map(tls::server).transpose()?;
+    let policy = settings.control.policy_name.clone();
     Controller::new(settings.control, 1, Time::ZERO)?;
-    Ok(())
+    let why = policy::find(&policy).ok().and_then(policy::Descriptor::why_not_live);
+    Ok(why.map(|why| format!("policy {policy}: {why}")))
 }
 
 /// Runs a controller until SIGTERM or SIGINT; SIGHUP has it read its configuration again.

@@ -163,7 +163,10 @@ impl Registry {
         }
         let jobs = self.applications.get(application).map_or(0, |known| known.jobs.len());
         if jobs >= cx.limits.jobs {
-            return Err(busy("job", format!("{jobs} jobs are open; complete one first")));
+            return Err(busy(
+                "job",
+                format!("{jobs} jobs are open; complete one first, or raise limits.jobs"),
+            ));
         }
         let Some(job) = self.add_job(cx.now, application, job) else {
             return Err(busy("job", "too many jobs in all; try again later".into()));
@@ -228,7 +231,9 @@ impl Registry {
         let (task, most) = (TaskId(task), cx.limits.tasks);
         let record = self.job_mut(job).expect("the job was found");
         if record.hosts.len() >= most && !record.hosts.contains_key(&task) {
-            let reason = format!("the job has {most} tasks already; start another job");
+            let reason = format!(
+                "the job has {most} tasks already; start another job, or raise limits.tasks"
+            );
             return Err(busy("task", reason));
         }
         record.hosts.insert(task, node);
@@ -256,7 +261,9 @@ impl Registry {
         let before = record.sizes.get(&map).map_or(0, Vec::len);
         let portions = record.portions - before + reduces.len();
         if portions > most || record.sizes.len() >= most {
-            let reason = format!("the job has more than {most} portions; start another job");
+            let reason = format!(
+                "the job has more than {most} portions; start another job, or raise limits.tasks"
+            );
             return Err(busy("reduces", reason));
         }
         let reduces: Vec<(TaskId, Bytes)> =
@@ -326,7 +333,10 @@ impl Registry {
         let most = cx.limits.flows;
         let flows = self.applications.get(application).map_or(0, |known| known.flows);
         if flows >= most {
-            return Err(busy("flow", format!("{most} flows are open; complete one first")));
+            return Err(busy(
+                "flow",
+                format!("{most} flows are open; complete one first, or raise limits.flows"),
+            ));
         }
         for (host, process) in [(src, &source), (dst, &destination)] {
             let is_new = process.as_ref().is_some_and(|p| self.processes.number(host, p).is_none());
@@ -378,8 +388,12 @@ fn check_name(cx: &Context, field: &'static str, name: &str) -> Result<(), Refus
 const LONGEST_PATH: usize = 1024;
 
 fn check_process(field: &'static str, process: Option<&Process>) -> Result<(), Refusal> {
-    let Some(Process::Cgroup(path)) = process else {
-        return Ok(());
+    let path = match process {
+        Some(Process::Cgroup(path)) => path,
+        Some(Process::Pid(0)) => {
+            return Err(refuse(field, "no process has the number 0; name another".into()));
+        }
+        Some(Process::Pid(_)) | None => return Ok(()),
     };
     let is_plain = |part: &str| !part.is_empty() && part != "." && part != "..";
     let whole = path.strip_prefix('/').filter(|rest| rest.split('/').all(is_plain));

@@ -225,9 +225,8 @@ impl Answers<'_> {
             ));
         }
         let policy = &self.decider.name;
-        if policy::find(policy).is_ok_and(|policy| !policy.is_live()) {
-            problems
-                .push(format!("policy {policy} says what nothing outside a simulation enforces"));
+        if let Some(why) = policy::find(policy).ok().and_then(policy::Descriptor::why_not_live) {
+            problems.push(format!("policy {policy}: {why}"));
         }
         if self.registry.seen >= self.context.limits.flows {
             let most = self.context.limits.flows;
