@@ -1,5 +1,7 @@
 //! `[lab]`: how the lab is built and governed.
 
+use std::path::Path;
+
 use ::lab::{Enforcement, Governance, Switches};
 use document::DocumentError;
 use document::fields::{Value, between};
@@ -16,8 +18,8 @@ pub struct LabSettings {
     pub daemons: Option<Governance>,
 }
 
-/// The table `[lab]`.
-pub(super) fn read(value: &Value<'_>) -> Result<LabSettings, DocumentError> {
+/// The table `[lab]` of a file in `folder`.
+pub(super) fn read(value: &Value<'_>, folder: &Path) -> Result<LabSettings, DocumentError> {
     let mut fields = value.fields()?;
     let known = &[("bridge", Switches::Bridge), ("ovs", Switches::Ovs)];
     let switches = fields.or("switches", Switches::default(), |v| v.choice(known))?;
@@ -55,10 +57,18 @@ pub(super) fn read(value: &Value<'_>) -> Result<LabSettings, DocumentError> {
         }
         Ok(sample)
     };
+    let record = fields.optional("record", |v| {
+        if !by_daemons {
+            return Err(v.error("needs a controller; write control = \"daemons\" beside it"));
+        }
+        let path = v.path(folder)?;
+        std::path::absolute(path).map_err(|error| v.error(error))
+    })?;
     let governance = Governance {
         enforcement: enforcement.unwrap_or_default(),
         lease,
         sample: fields.or("sample", default.sample, sample)?,
+        record,
         ..default
     };
     fields.done()?;

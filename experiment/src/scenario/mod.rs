@@ -168,7 +168,7 @@ impl Scenario {
             .or("transport", Transport::default(), |v| transport::read(v, Transport::default()))?;
         let queues = root.or("queues", Queues::default(), transport::read_queues)?;
         let control = root.or("control", control::CONTROL, control::read)?;
-        let lab = root.or("lab", LabSettings::default(), lab::read)?;
+        let lab = root.or("lab", LabSettings::default(), |v| lab::read(v, folder))?;
         let engine = root.optional("engine", |v| {
             let hosts = topology::names(&topology, |kind| kind == NodeKind::Host);
             let engine = engine::read(v, &hosts)?;

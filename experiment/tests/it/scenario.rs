@@ -586,6 +586,7 @@ fn an_engine_needs_daemons_and_applications_of_their_own_names() {
             "lab={control=\"daemons\",lease=\"1 s\",sample=\"2 s\"}",
             "lab.sample: is longer than the lease, 1 s",
         ),
+        ("lab={control=\"direct\",record=\"r\"}", "lab.record: needs a controller"),
         ("engine.kind=[\"spark\", \"spark\"]", "engine.kind[1]: is named twice"),
         ("engine.kind=[]", "engine.kind: is empty; name an engine"),
         ("engine.application.b.on=h9", "engine.application[1].on: there is no host \"h9\""),

@@ -2,7 +2,7 @@
 //! blueprint.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use model::{LinkId, Node, NodeId, NodeKind};
 use units::Span;
@@ -31,6 +31,8 @@ pub struct Governance {
     pub sample: Span,
     /// How long declarations of a disconnected application last.
     pub grace: Span,
+    /// Where the controller records what it hears and decides; `None`: nowhere.
+    pub record: Option<PathBuf>,
     /// Whether the daemons log the control delay.
     pub trace: bool,
 }
@@ -42,6 +44,7 @@ impl Default for Governance {
             lease: control::LEASE,
             sample: control::SAMPLE,
             grace: control::GRACE,
+            record: None,
             trace: false,
         }
     }
@@ -60,7 +63,7 @@ const REPORTS_PER_SECOND: u32 = 1_000_000;
 
 /// The controller's file, with `policy` as the body of its table.
 pub(crate) fn controller(plan: &Blueprint, governance: &Governance, policy: &str) -> String {
-    let Governance { enforcement, lease, sample, grace, .. } = governance;
+    let Governance { enforcement, lease, sample, grace, record, .. } = governance;
     let with_switches = plan.forwarding == Forwarding::Ovs;
     let openflow =
         if with_switches { format!("openflow = \"{OPENFLOW}\"\n") } else { String::new() };
@@ -80,6 +83,10 @@ pub(crate) fn controller(plan: &Blueprint, governance: &Governance, policy: &str
         nanos(*sample),
         nanos(*grace),
     );
+    if let Some(folder) = record {
+        // What JSON has for text TOML has too.
+        let _ = writeln!(text, "[recorder]\ndirectory = {}", serde_json::json!(folder));
+    }
     topology(plan, &mut text);
     for (id, node) in nodes(plan) {
         match node.kind {
@@ -240,7 +247,9 @@ mod tests {
         let plan = Blueprint::new(topology, switches).unwrap();
         let folder = Path::new("/run/lab");
         let smsf = "name = \"smsf\"\nbeta = 0.05";
-        let text = controller(&plan, &Governance::default(), smsf);
+        let record = Some(PathBuf::from("/r\"\\ä"));
+        let governance = Governance { record, ..Governance::default() };
+        let text = controller(&plan, &governance, smsf);
         let decides = ::controller::settings::Settings::read("c", &text, folder).unwrap();
         let socket = Address::Unix(folder.join(SOCKET));
         let namespace = |node: NodeId| format!("wm-t-{}", plan.room(node));
@@ -269,6 +278,7 @@ mod tests {
         };
         assert_eq!(known(&controller.control.topology), known(&spines));
         assert_eq!(controller.control.policy_name, "smsf");
+        assert_eq!(controller.recorder.unwrap().directory, Path::new("/r\"\\ä"));
         assert_eq!((agent.hosts.len(), agent.ports.len()), (6, 10));
         assert!(controller.control.switches.is_empty() && controller.listen.openflow.is_none());
         // The agent acts exactly at the interfaces that the controller knows.
