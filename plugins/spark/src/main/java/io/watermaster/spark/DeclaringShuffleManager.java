@@ -94,7 +94,7 @@ public final class DeclaringShuffleManager extends SortShuffleManager {
                 engine.mapOutputTracker(), isBatched);
         TaskCompletionListener atEnd = ended -> Watermaster.quietly(fetches::end);
         task.addTaskCompletionListener(atEnd);
-        blocks.forEach(source -> fetches.begin(source._1(), source._2(), first, task.taskAttemptId()));
+        blocks.forEach(source -> fetches.begin(source._1(), source._2(), first, end, task.taskAttemptId()));
         return reader;
     }
 

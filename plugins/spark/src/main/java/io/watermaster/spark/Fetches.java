@@ -5,8 +5,10 @@ import io.watermaster.spark.Message.Fetch;
 import io.watermaster.spark.Message.Fetched;
 import java.io.InputStream;
 import java.util.HashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.serializer.SerializerManager;
 import org.apache.spark.storage.BlockId;
@@ -48,20 +50,23 @@ final class Fetches extends SerializerManager {
         this.outbox = outbox;
     }
 
-    /** A task fetches blocks from another executor, of reduces from {@code reduce} on. */
-    synchronized void begin(BlockManagerId source, Seq<Tuple3<BlockId, Object, Object>> blocks, int reduce, long task) {
+    /** A task fetches blocks from another executor, of reduces from {@code first}, up to {@code end} and without it. */
+    synchronized void begin(BlockManagerId source, Seq<Tuple3<BlockId, Object, Object>> blocks, int first, int end,
+            long task) {
         if (source.executorId().equals(here.executorId())) {
             return;
         }
-        Open open = new Open("executor_" + source.executorId() + "-reduce_" + reduce + "-task_" + task);
-        long bytes = 0;
+        Open open = new Open("executor_" + source.executorId() + "-reduce_" + first + "-task_" + task);
+        Set<Integer> maps = new LinkedHashSet<>();
+        long rounded = 0;
         for (Tuple3<BlockId, Object, Object> block : CollectionConverters.asJava(blocks)) {
             awaited.put(block._1(), open);
             open.left++;
-            bytes += (Long) block._2();
+            rounded += (Long) block._2();
+            maps.add((Integer) block._3());
         }
         outbox.put(new Fetch(shuffle, open.flow, source.host(), source.port(), here.host(),
-                Endpoint.HERE.pid().orElse(-1), bytes));
+                Endpoint.HERE.pid().orElse(-1), List.copyOf(maps), first, end, rounded));
     }
 
     @Override

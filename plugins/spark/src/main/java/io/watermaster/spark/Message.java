@@ -36,17 +36,24 @@ sealed interface Message extends Serializable {
     record Reads(int shuffle, int first, int end, String host) implements Message {}
 
     /**
-     * A task fetches from another host.
+     * A task fetches from another host: of some maps the reduces' parts from {@code first}, up to {@code end} and
+     * without it.
      *
      * @param flow        its name
      * @param source      the host that it fetches from
      * @param port        the port there
      * @param destination the host that it runs on
      * @param process     of the executor; -1 where an agent knows none
-     * @param bytes       payload
+     * @param maps        by their partitions
+     * @param rounded     payload in octets, as the engine keeps it: rounded up
      */
-    record Fetch(int shuffle, String flow, String source, int port, String destination, long process, long bytes)
-            implements Message {
+    record Fetch(int shuffle, String flow, String source, int port, String destination, long process,
+            List<Integer> maps, int first, int end, long rounded) implements Message {
+        @Override
+        public int weight() {
+            return 1 + maps.size();
+        }
+
         OptionalLong pid() {
             return process < 0 ? OptionalLong.empty() : OptionalLong.of(process);
         }

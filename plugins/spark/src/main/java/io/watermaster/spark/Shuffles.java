@@ -46,6 +46,7 @@ final class Shuffles extends SparkListener {
     private final Consumer<Declaration> declare;
     /** Shuffles that are declared, each with its open fetches and the executors that they are for. */
     private final Map<Integer, Map<String, String>> open = new HashMap<>();
+    private final Outputs outputs = new Outputs();
     /** Shuffles that have ended. */
     private final Set<Integer> ended = new HashSet<>();
     /** Of each running job of Spark the stages that have not completed, and the shuffles that each reads. */
@@ -90,6 +91,7 @@ final class Shuffles extends SparkListener {
                     portions.add(new Portion(REDUCES + reduce, output.lengths()[reduce]));
                 }
             }
+            outputs.keep(output);
             declare.accept(new TaskHost(job, output.map(), output.host()));
             declare.accept(new Size(job, output.map(), portions));
         } else if (message instanceof Reads reads) {
@@ -100,7 +102,8 @@ final class Shuffles extends SparkListener {
             fetches.put(fetch.flow(), executor);
             Endpoint source = new Endpoint(fetch.source(), fetch.port());
             Endpoint destination = new Endpoint(fetch.destination(), 0, fetch.pid());
-            declare.accept(new FlowRequest(job, fetch.flow(), source, destination, OptionalLong.of(fetch.bytes())));
+            OptionalLong bytes = OptionalLong.of(outputs.bytes(fetch));
+            declare.accept(new FlowRequest(job, fetch.flow(), source, destination, bytes));
         } else if (message instanceof Fetched fetched && fetches.remove(fetched.flow()) != null) {
             declare.accept(new FlowComplete(job, fetched.flow()));
         }
@@ -131,6 +134,7 @@ final class Shuffles extends SparkListener {
     synchronized void remove(int shuffle) {
         end(shuffle);
         ended.remove(shuffle);
+        outputs.forget(shuffle);
     }
 
     /** The application ends. */

@@ -21,6 +21,7 @@ import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
@@ -143,9 +144,7 @@ class ClusterTest {
                     of(first, FlowRequest.class).stream().filter(flow -> flow.flow().contains(part)).toList();
             assertEquals(1, flows.size(), "there is one other executor");
             FlowRequest flow = flows.get(0);
-            // The engine rounds what it keeps of sizes, by up to a tenth.
-            long bytes = flow.bytes().orElseThrow();
-            assertTrue(bytes >= exact && bytes <= exact * 1.1 + Words.MAPS, bytes + " for " + exact);
+            assertEquals(OptionalLong.of(exact), flow.bytes());
             String from = flow.flow().substring("executor_".length(), flow.flow().indexOf('-'));
             assertNotEquals(at, from);
             assertEquals(executors.get(from).host(), flow.source().host());

@@ -52,9 +52,10 @@ class FetchesTest {
         return BlockManagerId.apply(name, "h" + name, 7337, Option.empty());
     }
 
-    private static Seq<Tuple3<BlockId, Object, Object>> blocks(long size, BlockId... ids) {
-        return CollectionConverters.asScala(
-                Arrays.stream(ids).map(id -> new Tuple3<BlockId, Object, Object>(id, size, 0)).toList());
+    /** A map's partition is its number less ten. */
+    private static Seq<Tuple3<BlockId, Object, Object>> blocks(long size, ShuffleBlockId... ids) {
+        return CollectionConverters.asScala(Arrays.stream(ids)
+                .map(id -> new Tuple3<BlockId, Object, Object>(id, size, (int) id.mapId() - 10)).toList());
     }
 
     private static InputStream nothing() {
@@ -70,10 +71,10 @@ class FetchesTest {
             Fetches fetches = new Fetches(SparkEnv.get(), 7, outbox());
             BlockManagerId here = SparkEnv.get().blockManager().blockManagerId();
             fetches.begin(executor("2"), blocks(100, new ShuffleBlockId(7, 11, 3), new ShuffleBlockId(7, 11, 5),
-                    new ShuffleBlockId(7, 12, 3)), 3, 17);
-            fetches.begin(executor("4"), blocks(1, new ShuffleBlockId(7, 13, 3), new ShuffleBlockId(7, 13, 4)), 3, 17);
+                    new ShuffleBlockId(7, 12, 3)), 3, 6, 17);
+            fetches.begin(executor("4"), blocks(1, new ShuffleBlockId(7, 13, 3), new ShuffleBlockId(7, 13, 4)), 3, 6, 17);
             // What is on this executor isn't fetched.
-            fetches.begin(here, blocks(9, new ShuffleBlockId(7, 14, 3)), 3, 17);
+            fetches.begin(here, blocks(9, new ShuffleBlockId(7, 14, 3)), 3, 6, 17);
             fetches.wrapStream(new ShuffleBlockId(7, 14, 3), nothing());
             fetches.wrapStream(new ShuffleBlockId(7, 12, 3), nothing());
             // One that is empty is between them.
@@ -82,8 +83,9 @@ class FetchesTest {
             fetches.end();
             fetches.end();
             long pid = Endpoint.HERE.pid().orElse(-1);
-            List<Message> all = List.of(new Fetch(7, "executor_2-reduce_3-task_17", "h2", 7337, here.host(), pid, 300),
-                    new Fetch(7, "executor_4-reduce_3-task_17", "h4", 7337, here.host(), pid, 2),
+            List<Message> all = List.of(new Fetch(7, "executor_2-reduce_3-task_17", "h2", 7337, here.host(), pid,
+                    List.of(1, 2), 3, 6, 300),
+                    new Fetch(7, "executor_4-reduce_3-task_17", "h4", 7337, here.host(), pid, List.of(3), 3, 6, 2),
                     new Fetched(7, "executor_2-reduce_3-task_17"), new Fetched(7, "executor_4-reduce_3-task_17"));
             until("all is told", () -> told.size() >= all.size());
             assertEquals(all, told);
