@@ -149,6 +149,13 @@ enum Attached {
     Filters { index: i32 },
 }
 
+/// What became of a packet that a program was run with.
+struct Ran {
+    passed: Vec<u8>,
+    priority: u32,
+    took: Span,
+}
+
 /// An interface with programs on it, which are taken off when it is dropped.
 pub struct Port {
     attached: Attached,
@@ -441,7 +448,17 @@ impl Port {
     /// # Errors
     /// What the kernel says.
     pub fn pass_out_as(&self, packet: &[u8], packets: u32) -> Result<Vec<u8>, Error> {
-        self.pass("leaving", packet, packets, 1).map(|(passed, _)| passed)
+        self.pass("leaving", packet, packets, 1).map(|ran| ran.passed)
+    }
+
+    /// The class `major:minor` that a packet leaves in, `None` where the programs leave it to the filters: for
+    /// tests, on no wire.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn class_out(&self, packet: &[u8]) -> Result<Option<(u16, u16)>, Error> {
+        let priority = self.pass("leaving", packet, 1, 1)?.priority;
+        Ok((priority != 0).then_some(((priority >> 16) as u16, (priority & 0xffff) as u16)))
     }
 
     /// What becomes of a packet that comes in: for tests, on no wire.
@@ -449,7 +466,7 @@ impl Port {
     /// # Errors
     /// What the kernel says.
     pub fn pass_in(&self, packet: &[u8]) -> Result<Vec<u8>, Error> {
-        self.pass("returning", packet, 1, 1).map(|(passed, _)| passed)
+        self.pass("returning", packet, 1, 1).map(|ran| ran.passed)
     }
 
     /// The virtual queue as the last packet left it: for tests.
@@ -488,24 +505,21 @@ impl Port {
     /// # Errors
     /// What the kernel says.
     pub fn cost(&self, leaving: &[u8], returning: &[u8], rounds: u32) -> Result<[Span; 2], Error> {
-        let (_, leaving) = self.pass("leaving", leaving, 1, rounds)?;
-        let (_, returning) = self.pass("returning", returning, 1, rounds)?;
-        Ok([leaving, returning])
+        let leaving = self.pass("leaving", leaving, 1, rounds)?;
+        let returning = self.pass("returning", returning, 1, rounds)?;
+        Ok([leaving.took, returning.took])
     }
 
-    fn pass(
-        &self,
-        name: &str,
-        packet: &[u8],
-        packets: u32,
-        rounds: u32,
-    ) -> Result<(Vec<u8>, Span), Error> {
+    fn pass(&self, name: &str, packet: &[u8], packets: u32, rounds: u32) -> Result<Ran, Error> {
         let mut passed = vec![0; packet.len()];
         // `struct __sk_buff` up to `gso_segs`, its last field here.
         let mut context = [0; 168];
+        // With room for those of later kernels.
+        let mut after = [0; 512];
         context[164..].copy_from_slice(&packets.to_ne_bytes());
         let input = ProgramInput {
             context_in: Some(&mut context),
+            context_out: Some(&mut after),
             data_in: Some(packet),
             data_out: Some(&mut passed),
             repeat: rounds,
@@ -515,7 +529,9 @@ impl Port {
             .test_run(input)
             .map_err(Error::bpf("run a packet through"))?;
         let took = Span::from_nanos(u64::try_from(ran.duration.as_nanos()).unwrap_or(u64::MAX));
-        Ok((passed, took))
+        // After `len`, `pkt_type`, `mark`, `queue_mapping`, `protocol` and three fields of VLANs.
+        let priority = Fields(&after[32..]).u32();
+        Ok(Ran { passed, priority, took })
     }
 
     fn configure(&self) -> Result<(), Error> {

@@ -145,13 +145,35 @@ impl Rig {
 
     /// The same to an address of `b`.
     pub fn stream_to(&self, address: IpAddr) -> Stream {
+        let [sender, receiver] = self.connect(address);
+        Stream::between(self.host(0), sender, receiver)
+    }
+
+    /// A connection from `a` to `b` that nobody sends over.
+    pub fn idle(&self) -> Idle {
+        let [sender, receiver] = self.connect(self.addresses[1].into());
+        Idle { connection: between(&sender), _ends: [sender, receiver] }
+    }
+
+    /// A connection from `a` to an address of `b`: both ends.
+    fn connect(&self, address: IpAddr) -> [TcpStream; 2] {
         let address = SocketAddr::from((address, 0));
         let listener = self.namespace(1).visit(|| Ok(TcpListener::bind(address).unwrap())).unwrap();
         let to = listener.local_addr().unwrap();
         let sender = self.namespace(0).visit(|| Ok(TcpStream::connect(to).unwrap())).unwrap();
         let (receiver, _) = listener.accept().unwrap();
-        Stream::between(self.host(0), sender, receiver)
+        [sender, receiver]
     }
+}
+
+fn between(sender: &TcpStream) -> Connection {
+    Connection { source: sender.local_addr().unwrap(), destination: sender.peer_addr().unwrap() }
+}
+
+/// A connection that stands until it is dropped.
+pub struct Idle {
+    pub connection: Connection,
+    _ends: [TcpStream; 2],
 }
 
 impl Drop for Rig {
@@ -215,10 +237,7 @@ pub struct Stream {
 
 impl Stream {
     fn between(host: String, sender: TcpStream, receiver: TcpStream) -> Self {
-        let connection = Connection {
-            source: sender.local_addr().unwrap(),
-            destination: sender.peer_addr().unwrap(),
-        };
+        let connection = between(&sender);
         let received = Arc::new(AtomicU64::new(0));
         let stop = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
