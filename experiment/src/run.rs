@@ -394,7 +394,11 @@ impl Task<'_> {
         }
         let program = std::env::current_exe()
             .map_err(|error| lab::Error::Control(format!("this program isn't found: {error}")))?;
-        lab::Daemons::start(lab, governance, &self.policy.written, &program)
+        // A run's own folder: recordings are named by epochs, which begin again with each run.
+        let run = format!("{}-{}", self.policy.label, self.prepared.scenario.seed);
+        let record = governance.record.as_ref().map(|folder| folder.join(run));
+        let governance = lab::Governance { record, ..governance.clone() };
+        lab::Daemons::start(lab, &governance, &self.policy.written, &program)
     }
 
     fn plan<'p, W: engine::Streams + 'static>(

@@ -84,8 +84,9 @@ pub(crate) fn controller(plan: &Blueprint, governance: &Governance, policy: &str
         nanos(*grace),
     );
     if let Some(folder) = record {
-        // What JSON has for text TOML has too.
-        let _ = writeln!(text, "[recorder]\ndirectory = {}", serde_json::json!(folder));
+        // What JSON has for text TOML has too. None is removed for another: who compares runs needs all.
+        let folder = serde_json::json!(folder);
+        let _ = writeln!(text, "[recorder]\ndirectory = {folder}\nfiles = 10000");
     }
     topology(plan, &mut text);
     for (id, node) in nodes(plan) {
@@ -278,7 +279,8 @@ mod tests {
         };
         assert_eq!(known(&controller.control.topology), known(&spines));
         assert_eq!(controller.control.policy_name, "smsf");
-        assert_eq!(controller.recorder.unwrap().directory, Path::new("/r\"\\ä"));
+        let recorder = controller.recorder.unwrap();
+        assert_eq!((&*recorder.directory, recorder.files), (Path::new("/r\"\\ä"), 10_000));
         assert_eq!((agent.hosts.len(), agent.ports.len()), (6, 10));
         assert!(controller.control.switches.is_empty() && controller.listen.openflow.is_none());
         // The agent acts exactly at the interfaces that the controller knows.
