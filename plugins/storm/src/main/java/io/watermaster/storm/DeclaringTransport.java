@@ -4,7 +4,6 @@ import io.watermaster.client.Client;
 import io.watermaster.client.Declaration;
 import io.watermaster.client.Declaration.JobComplete;
 import io.watermaster.client.Declaration.JobJoin;
-import io.watermaster.client.Declaration.Sample;
 import io.watermaster.client.Declaration.Streams;
 import java.lang.reflect.Field;
 import java.time.Duration;
@@ -143,9 +142,9 @@ public final class DeclaringTransport implements IContext {
     /** What is done every second. */
     private void look() {
         connections.forEach(Connection::channel);
-        List<Sample> samples = open.stream().map(Flow::sample).toList();
-        if (!samples.isEmpty()) {
-            declare.accept(new Streams(job, samples));
+        if (!open.isEmpty()) {
+            SendQueues queues = SendQueues.now();
+            declare.accept(new Streams(job, open.stream().map(flow -> flow.sample(queues)).toList()));
         }
         if (gauges != null) {
             show("sent", sent);

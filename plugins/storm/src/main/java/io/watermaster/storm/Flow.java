@@ -21,12 +21,18 @@ import org.apache.storm.shade.io.netty.channel.ChannelPromise;
  */
 final class Flow extends ChannelOutboundHandlerAdapter {
     private final String name;
+    private final InetSocketAddress source;
+    private final InetSocketAddress destination;
     /** What went into the buffer, and of that what the kernel took. The connection's thread alone writes them. */
     private volatile long written;
     private volatile long taken;
+    /** What was sampled last. The sampling thread's own. */
+    private long delivered;
 
-    private Flow(String name) {
+    private Flow(String name, InetSocketAddress source, InetSocketAddress destination) {
         this.name = name;
+        this.source = source;
+        this.destination = destination;
     }
 
     /** Declares a connection that stands, has it seen, and declares its end. Meanwhile it is among {@code open}. */
@@ -37,7 +43,7 @@ final class Flow extends ChannelOutboundHandlerAdapter {
         }
         Endpoint from = endpoint(source);
         Endpoint to = endpoint(destination);
-        Flow flow = new Flow(from.host() + ":" + from.port() + "-" + to.host() + ":" + to.port());
+        Flow flow = new Flow(from.host() + ":" + from.port() + "-" + to.host() + ":" + to.port(), source, destination);
         // First of all: after encryption.
         channel.pipeline().addFirst(flow);
         declare.accept(new FlowRequest(job, flow.name, from, to, OptionalLong.empty()));
@@ -69,10 +75,11 @@ final class Flow extends ChannelOutboundHandlerAdapter {
         super.write(context, message, told);
     }
 
-    /** How it stands: what the kernel took, and what waits in the buffer. Nothing is known of the receiver. */
-    Sample sample() {
+    /** How it stands: what has arrived, and what waits in the buffer. {@code queues} is what the kernel holds just now. */
+    Sample sample(SendQueues queues) {
         // In this order what waits isn't below zero.
-        long delivered = taken;
-        return new Sample(name, delivered, written - delivered, 0);
+        long passed = taken;
+        delivered = Math.max(delivered, passed - queues.of(source, destination));
+        return new Sample(name, delivered, written - passed, 0);
     }
 }
