@@ -25,7 +25,7 @@ quick: setup-build
 release: setup-build
 	cargo build --release --locked --package watermaster
 
-## test: everything that is quick enough for every change
+## test: everything that is quick enough for every change (TRACES=DIR, an absolute path: with published traces)
 # What root tests builds networks.
 test: setup-build$(if $(filter 0,$(shell id -u)),-lab-python)
 	cargo test --workspace --locked

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::panic::Location;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// Whether this is root. Otherwise says why the test is skipped; where the environment has
@@ -19,6 +20,19 @@ pub fn root() -> bool {
 pub fn open_vswitch() -> bool {
     let found = Command::new("ovs-vswitchd").arg("--version").output().is_ok();
     found || skipped("there is no ovs-vswitchd; install openvswitch-switch")
+}
+
+/// A published trace, in the folder that the environment's `TRACES` names.
+#[track_caller]
+#[must_use]
+pub fn trace(name: &str) -> Option<PathBuf> {
+    let Some(folder) = std::env::var_os("TRACES") else {
+        skipped(&format!("TRACES names no folder in which {name} is"));
+        return None;
+    };
+    let path = PathBuf::from(folder).join(name);
+    let found = path.exists() || skipped(&format!("{} is not there", path.display()));
+    found.then_some(path)
 }
 
 /// Says why a test is skipped; `false`, so that the question can end with it.

@@ -297,16 +297,11 @@ fn calibrated_load() {
 /// The published trace gives whole samples of 100 jobs; jobs of all classes; and the same again.
 #[test]
 fn the_published_swim_trace() {
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../../shared/data/swim/FB-2009_samples_24_times_1hr_0.tsv"
-    );
-    if !std::path::Path::new(path).exists() {
-        testing::needs::skipped(&format!("{path} is not there"));
+    let Some(path) = testing::needs::trace("swim/FB-2009_samples_24_times_1hr_0.tsv") else {
         return;
-    }
+    };
     for number in [0, 5, 13] {
-        let reader = swim::Reader::open(path.as_ref()).expect("a file");
+        let reader = swim::Reader::open(&path).expect("a file");
         let taken = sample(100, number).take(reader, &hosts(6), 1).expect("a sample");
         assert_eq!(taken.samples, 14);
         check_placement(&taken.jobs, 100);

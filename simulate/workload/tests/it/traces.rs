@@ -1,6 +1,5 @@
 //! What the readers make of good traces, small ones and the published ones.
 
-use std::path::PathBuf;
 
 use model::NodeId;
 use proptest::prelude::*;
@@ -110,21 +109,10 @@ fn stepped_quantiles() {
     assert!((cdf.mean() - 300.0).abs() < 1e-9);
 }
 
-/// The published traces, where they are at hand.
-fn published(name: &str) -> Option<PathBuf> {
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let path = PathBuf::from(root).join("../shared/data").join(name);
-    if path.exists() {
-        return Some(path);
-    }
-    testing::needs::skipped(&format!("{} is not there", path.display()));
-    None
-}
-
 /// 5,894 jobs over 24 hours, of which 24.5 % shuffle 22.2 TB.
 #[test]
 fn the_published_swim_trace() {
-    let Some(path) = published("swim/FB-2009_samples_24_times_1hr_0.tsv") else {
+    let Some(path) = testing::needs::trace("swim/FB-2009_samples_24_times_1hr_0.tsv") else {
         return;
     };
     let read: Result<Vec<_>, _> = swim::Reader::open(&path).expect("a file").collect();
@@ -139,7 +127,7 @@ fn the_published_swim_trace() {
 /// 526 coflows, 706,397 transfers, 150 ports; 4,911 of the transfers stay within a port.
 #[test]
 fn the_published_coflow_trace() {
-    let Some(path) = published("coflow/FB2010-1Hr-150-0.txt") else {
+    let Some(path) = testing::needs::trace("coflow/FB2010-1Hr-150-0.txt") else {
         return;
     };
     let open = || coflow::Reader::open(&path).expect("a file");
@@ -172,7 +160,7 @@ fn the_published_distributions() {
         ("cdf/Facebook_WebServerDist_IntraCluster.txt", 441, Some(62_874.27)),
     ];
     for (name, points, mean) in cases {
-        let Some(path) = published(name) else {
+        let Some(path) = testing::needs::trace(name) else {
             continue;
         };
         let cdf = Cdf::open(&path).expect("a good file");
