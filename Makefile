@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo plugin-cost
+.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo plugin-cost plugin-bytes
 
 ## help: this list
 help:
@@ -87,6 +87,10 @@ engines-demo:
 ## plugin-cost: what Spark's plug-in takes of the processors and of a sort's time, with intervals (root)
 plugin-cost:
 	scenarios/engines/cost.sh
+
+## plugin-bytes: what plug-ins say that flows carry, against the kernel's connections (root)
+plugin-bytes: quick
+	scenarios/engines/bytes.sh
 
 ## bpf: compile the agent's BPF programs
 bpf: setup-bpf
