@@ -111,11 +111,14 @@ final class Session {
 
     private static final class Entry {
         final Declaration declaration;
+        /** The number that what it says began with: what corrects it has a later one. */
+        long first;
         /** It is in the account. */
         boolean counted;
 
-        Entry(Declaration declaration) {
+        Entry(Declaration declaration, long first) {
             this.declaration = declaration;
+            this.first = first;
         }
     }
 
@@ -414,6 +417,8 @@ final class Session {
         for (Entry entry : parked.values()) {
             Declaration declaration = entry.declaration;
             jobs.get(declaration.job()).things.put(thing(declaration), next);
+            // It was refused, so that nothing of it is known.
+            entry.first = next;
             entries.put(next++, entry);
         }
         parked.clear();
@@ -449,7 +454,7 @@ final class Session {
             Job job = jobs.get(end.job());
             Long number = job == null ? null : job.things.remove(new Thing(Kind.FLOW, end.flow()));
             if (number != null) {
-                boolean wasSaid = number < said && !parked.containsKey(number);
+                boolean wasSaid = wasSaid(number);
                 remove(number);
                 if (wasSaid) {
                     enter(end);
@@ -491,20 +496,26 @@ final class Session {
             return;
         }
         Long start = job.things.get(Thing.START);
-        boolean wasSaid = start != null && start < said;
+        boolean wasSaid = start != null && wasSaid(start);
         List<Declaration> ends = new ArrayList<>();
         if (wasSaid) {
             ends.add(end);
         } else if (start == null) {
             // The job goes on without what this process has of it.
             job.things.forEach((thing, number) -> {
-                if (thing.kind == Kind.FLOW && number < said && !parked.containsKey(number)) {
+                if (thing.kind == Kind.FLOW && wasSaid(number)) {
                     ends.add(new FlowComplete(end.job(), (String) thing.id));
                 }
             });
         }
         forget(job);
         ends.forEach(this::enter);
+    }
+
+    /** Whether the controller may know what holds by an entry, if not with what that says now. */
+    private boolean wasSaid(long number) {
+        Entry entry = entries.get(number);
+        return entry != null && entry.first < said;
     }
 
     /** Whether a flow is one of before with another size. All else replaces what was said before. */
@@ -528,11 +539,13 @@ final class Session {
         } else if (!fits(weight(declaration) - (replaced == null ? 0 : weight(replaced.declaration)))) {
             drop("more declarations than the client holds");
         } else {
+            // What is parked was refused, so that nothing of it is known.
+            long first = before != null && entries.containsKey(before) ? replaced.first : next;
             if (replaced != null) {
                 remove(before);
             }
             jobs.computeIfAbsent(declaration.job(), name -> new Job(false)).things.put(thing, next);
-            enter(declaration);
+            enter(declaration, first);
         }
     }
 
@@ -552,7 +565,11 @@ final class Session {
     }
 
     private void enter(Declaration declaration) {
-        entries.put(next++, new Entry(declaration));
+        enter(declaration, next);
+    }
+
+    private void enter(Declaration declaration, long first) {
+        entries.put(next++, new Entry(declaration, first));
         taken += weight(declaration);
     }
 

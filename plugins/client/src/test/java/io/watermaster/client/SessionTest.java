@@ -67,8 +67,11 @@ class SessionTest {
             } else if (declaration instanceof Size said) {
                 held.put("size " + said.map(), said);
             } else if (declaration instanceof FlowRequest said) {
-                Declaration before = held.putIfAbsent("flow " + said.flow(), said);
-                return before == null || before.equals(said) ? Optional.empty() : Optional.of("flow");
+                Declaration before = held.getOrDefault("flow " + said.flow(), said);
+                if (!sized(before, 0).equals(sized(said, 0))) {
+                    return Optional.of("flow");
+                }
+                held.put("flow " + said.flow(), said);
             } else if (declaration instanceof FlowComplete said) {
                 return held.remove("flow " + said.flow()) == null ? Optional.of("flow") : Optional.empty();
             } else if (declaration instanceof Streams said) {
@@ -264,6 +267,12 @@ class SessionTest {
                 OptionalLong.of(Long.MAX_VALUE));
     }
 
+    /** A request with another size. */
+    private static Declaration sized(Declaration request, long size) {
+        FlowRequest said = (FlowRequest) request;
+        return new FlowRequest(said.job(), said.flow(), said.source(), said.destination(), OptionalLong.of(size));
+    }
+
     private static Declaration sample(String job, String... flows) {
         return new Streams(job, Arrays.stream(flows)
                 .map(flow -> new Sample(flow, Long.MAX_VALUE, Long.MAX_VALUE, Long.MAX_VALUE)).toList());
@@ -283,7 +292,7 @@ class SessionTest {
             return new Size(job, random.nextInt(3),
                     Collections.nCopies(random.nextInt(4), new Portion(1, Long.MAX_VALUE)));
         } else if (draw < 14) {
-            return request(job, flow, 1 + random.nextInt(2));
+            return sized(request(job, flow, 1 + random.nextInt(2)), 1 + random.nextInt(3));
         } else if (draw < 18) {
             return new FlowComplete(job, flow);
         } else if (draw < 19) {
@@ -292,15 +301,29 @@ class SessionTest {
         return sample(job, flow, Integer.toString(random.nextInt(5)));
     }
 
+    /** An open flow, whose size is corrected, and which may end before anybody hears of that. */
+    private static List<Declaration> correction(Session session, Random random) {
+        List<FlowRequest> open = session.holds().stream()
+                .filter(FlowRequest.class::isInstance).map(FlowRequest.class::cast).toList();
+        if (open.isEmpty()) {
+            return List.of();
+        }
+        FlowRequest flow = open.get(random.nextInt(open.size()));
+        Declaration corrected = sized(flow, 1 + random.nextInt(3));
+        return random.nextBoolean()
+                ? List.of(corrected) : List.of(corrected, new FlowComplete(flow.job(), flow.flow()));
+    }
+
     /** A history; what the application has at its end. */
     private static Held history(World world, Random random, Runnable check) {
         Held application = new Held();
         for (int steps = random.nextInt(150); steps > 0; steps--) {
-            int draw = random.nextInt(23);
-            if (draw < 8) {
-                Declaration said = declaration(random, "a", "b", UNWANTED_JOB);
-                application.take(said);
-                world.declare(said);
+            int draw = random.nextInt(25);
+            if (draw < 8 || draw >= 23) {
+                List<Declaration> said = draw < 8
+                        ? List.of(declaration(random, "a", "b", UNWANTED_JOB)) : correction(world.session, random);
+                said.forEach(application::take);
+                said.forEach(world.session::declare);
             } else if (draw < 16) {
                 world.poll(Fate.any(random), random.nextInt(3));
             } else if (draw < 20) {
@@ -423,6 +446,45 @@ class SessionTest {
         world.declare(new JobComplete("a"));
         world.settle();
         assertEquals(new Held(), world.controller.held);
+    }
+
+    /** Once the controller has heard of a flow it hears of its end, whether or not it heard the last size. */
+    @Test
+    void aFlowThatEndsBeforeItsCorrectionIsSentIsEnded() {
+        Declaration flow = request("a", "1", 1);
+        Declaration end = new FlowComplete("a", "1");
+        World world = new World(LIMITS);
+        world.declare(new JobStart("a"), sized(flow, 1));
+        world.settle();
+        world.declare(sized(flow, 2), sized(flow, 3), end);
+        assertEquals(List.of(end), world.sends(), "no correction of what has ended");
+        // What was never said needs no end, however often it was corrected.
+        world = new World(LIMITS);
+        world.settle();
+        world.declare(new JobStart("a"), sized(flow, 1), sized(flow, 2), end);
+        assertEquals(List.of(new JobStart("a")), world.sends());
+        // Nor what was refused, because its job had not started.
+        world = new World(LIMITS);
+        world.settle();
+        world.declare(new JobJoin("a"), sized(flow, 1));
+        assertTrue(world.poll());
+        world.declare(sized(flow, 2), end);
+        assertEquals(0, world.session.waiting());
+        // Nor what was refused for that, and waits to be said again after another.
+        World slow = new World(new Limits(1 << 16, 1, 1 << 10));
+        slow.settle();
+        slow.declare(new JobJoin("a"), request("a", "2", 2), flow);
+        assertTrue(slow.poll() && slow.poll());
+        slow.now = slow.session.deadline();
+        assertTrue(slow.poll());
+        slow.declare(end);
+        assertEquals(1, slow.session.waiting(), "the first, which is parked again");
+        // A process that leaves a job ends its flows there.
+        world.controller.declare(List.of(new JobStart("a")), 1);
+        world.declare(sized(flow, 1));
+        world.settle();
+        world.declare(sized(flow, 2), new JobComplete("a"));
+        assertEquals(List.of(end), world.sends());
     }
 
     /** What a process left behind that crashed. */
@@ -646,7 +708,7 @@ class SessionTest {
             List<World> both = List.of(owner, member);
             member.declare(new JobJoin("a"), new JobJoin("b"));
             for (int steps = random.nextInt(150); steps > 0; steps--) {
-                int draw = random.nextInt(22);
+                int draw = random.nextInt(24);
                 World world = both.get(random.nextInt(2));
                 if (draw < 2) {
                     owner.declare(new JobStart(random.nextBoolean() ? "a" : "b"));
@@ -662,9 +724,11 @@ class SessionTest {
                     both.forEach(each -> each.now += span);
                 } else if (draw < 21) {
                     world.lose();
-                } else {
+                } else if (draw < 22) {
                     owner.lose();
                     member.newController();
+                } else {
+                    correction(member.session, random).forEach(member.session::declare);
                 }
             }
             owner.declare(new JobStart("a"), new JobStart("b"));
