@@ -480,7 +480,7 @@ fn it_tells_of_watched_ports_and_samples_while_somebody_listens() {
     let said = [Report::Opened { connection: opened }, Report::Closed { connection: closed }];
     assert_eq!(reports, said);
     let due = host.agent.deadline().unwrap();
-    assert_eq!(due, Time::ZERO + every);
+    assert_eq!(due, Time::ZERO, "the first at once");
     let reports = host.tick(due);
     let sizes = reports.iter().map(|report| match report {
         Report::Connections { sampled_ns, connections } => {
@@ -518,7 +518,7 @@ fn complete_ends_samples_and_the_search_that_it_does_not_ask_for() {
     let sample = Command::Sample { every_ns: every };
     let identify = Command::Identify { processes: vec![Process::Pid(7)] };
     let both = |host: &Host| {
-        let samples = host.agent.deadline() == Some(Time::ZERO + every);
+        let samples = host.agent.deadline() == Some(Time::ZERO);
         (samples, host.agent.identified() == [Process::Pid(7)])
     };
     for (kept, stands) in [
@@ -562,11 +562,30 @@ fn a_late_sample_is_one_and_the_next_has_its_time() {
     assert_eq!(host.tick(s(2) + every).len(), 3);
 }
 
+/// Without it a controller would take what goes on for what begins.
+#[test]
+fn whoever_begins_to_want_samples_has_the_first_at_once() {
+    let mut host = Host::new();
+    let sample = || vec![Command::Sample { every_ns: Span::from_secs(1) }];
+    let at = |ms| s(2) + Span::from_millis(ms);
+    host.all(at(0), 1, sample());
+    assert_eq!(host.tick(at(0)).len(), 3);
+    host.all(at(100), 1, sample());
+    assert_eq!(host.tick(at(100)).len(), 0, "it was wanted already");
+    host.agent.disconnected();
+    host.all(at(200), 2, sample());
+    assert_eq!(host.tick(at(200)).len(), 3, "over another connection");
+    host.all(at(300), 2, vec![]);
+    host.all(at(400), 2, sample());
+    assert_eq!(host.tick(at(400)).len(), 3, "nobody wanted any");
+}
+
 #[test]
 fn samples_come_no_faster_than_each_millisecond_and_ports_are_watched_no_longer_than_told() {
     let mut host = Host::new();
     let sample = Command::Sample { every_ns: Span::from_nanos(1) };
     host.all(s(0), 1, vec![sample, watch(Some(PortWatch::default()))]);
+    host.tick(s(0));
     assert_eq!(host.agent.deadline(), Some(Time::ZERO + Span::from_millis(1)));
     host.told(s(0), 1, false, vec![watch(None)]).unwrap();
     let mut reports = Vec::new();
