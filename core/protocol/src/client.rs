@@ -15,7 +15,7 @@
 //! - *A refused declaration* is left out and counted; a refused job with all of its own.
 //! - *Too fast*: what the controller didn't look at waits.
 //! - *A request that is too long or can't be read* (400 or 413) is halved until it is a single
-//!   declaration, which is then left out as refused.
+//!   declaration, which is then left out as refused; after it requests grow again.
 //! - Any other answer counts as a lost connection.
 
 use alloc::collections::BTreeMap;
@@ -140,7 +140,7 @@ pub struct Client {
     state: State,
     /// Whether the controller has told its epoch on this connection.
     greeted: bool,
-    /// Most declarations in a request of this connection.
+    /// Most declarations in the next request.
     batch: usize,
     /// Nothing is asked before.
     until: Time,
@@ -312,6 +312,8 @@ impl Client {
         }
         self.state = State::Idle;
         self.heard = now;
+        // By one: where the controller takes fewer than the limits say, few requests are too long again.
+        self.batch = (self.batch + 1).min(self.limits.declarations.max(1));
         // Another controller doesn't know what a refused declaration refers to.
         let is_other = self.epoch != Some(outcome.epoch);
         for (number, index) in numbers.iter().zip(0..looked_at) {

@@ -516,6 +516,65 @@ fn a_request_that_cant_be_read_is_halved_until_it_is_one_declaration() {
     assert_eq!((*taken, *refused, *connections), (7, 1, 1));
 }
 
+/// What can't be read is past once it is left out, and another connection doesn't have it.
+#[test]
+fn requests_grow_again_after_one_that_cant_be_read() {
+    let mut world = World::new(Limits { declarations: 8, ..Limits::default() }, usize::MAX);
+    world.settle();
+    let say = |world: &mut World, status: Option<u16>| {
+        let Some(Action::Declare(said)) = world.client.poll(world.now) else { panic!() };
+        let many = said.len();
+        let taken = Outcome { taken: many as u64, epoch: 1, ..Outcome::default() };
+        match status {
+            Some(status) => world.client.refused(world.now, status, &Problem::default(), 0),
+            None => world.client.answered(world.now, &taken, 0),
+        }
+        many
+    };
+    (0..40).for_each(|job| world.client.declare(start(&job.to_string())));
+    let halved = [400, 413, 400, 400].map(|status| say(&mut world, Some(status)));
+    assert_eq!(halved, [8, 4, 2, 1]);
+    let grown = [(); 9].map(|()| say(&mut world, None));
+    assert_eq!(grown, [1, 2, 3, 4, 5, 6, 7, 8, 3]);
+    assert!(world.client.is_settled());
+    // One that ended before it was found leaves the next connection nothing.
+    (40..50).for_each(|job| world.client.declare(start(&job.to_string())));
+    assert_eq!([413; 3].map(|status| say(&mut world, Some(status))), [8, 4, 2]);
+    world.step(Step::Break(false));
+    world.now = world.client.deadline().unwrap();
+    assert!(world.poll(Fate::Answered) && world.poll(Fate::Answered));
+    assert_eq!(say(&mut world, None), 8);
+}
+
+/// The wait of an answer that names a rest, which is what is said then.
+#[test]
+fn what_came_too_fast_waits_and_is_said_then() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.settle();
+    for said in [start("a"), request("a", 1, 1), request("a", 2, 1)] {
+        world.client.declare(said);
+    }
+    let mut say = |chance, budget| {
+        let Some(Action::Declare(said)) = world.client.poll(world.now) else { panic!() };
+        let said: Vec<_> = said.into_iter().cloned().collect();
+        let outcome = world.controller.declare(&said, budget).unwrap();
+        world.client.answered(world.now, &outcome, chance);
+        let due = world.client.deadline().unwrap();
+        let waits = due.since(world.now).as_nanos() / 1_000_000;
+        world.now = due - Span::from_nanos(1);
+        assert_eq!(world.client.poll(world.now), None, "it is too soon");
+        world.now = due;
+        (said.len(), waits)
+    };
+    // Each wait is longer, until something is taken again.
+    assert_eq!([0, 0, 0].map(|budget| say(0, budget)), [(3, 50), (3, 100), (3, 200)]);
+    assert_eq!(say(u32::MAX, 1), (3, 99));
+    assert_eq!(say(0, 0), (2, 100));
+    assert_eq!(say(0, 1), (2, 50));
+    world.settle();
+    assert_eq!((world.client.account().taken, world.client.account().connections), (3, 1));
+}
+
 /// What a controller that lies or is of another kind may answer: nothing is left out or counted.
 #[test]
 fn an_answer_that_does_not_add_up_is_a_lost_connection() {

@@ -35,7 +35,7 @@ import java.util.TreeMap;
  * after growing waits until {@link #LATE}.
  * <li>Too fast: what the controller didn't look at waits.
  * <li>A request that is too long or can't be read is halved until it is a single declaration, which is then left out as
- * refused.
+ * refused; after it requests grow again.
  * <li>Any other answer counts as a lost connection.
  * </ul>
  */
@@ -145,7 +145,7 @@ final class Session {
     private List<Map.Entry<Long, Entry>> underWay = List.of();
     /** Whether the controller has told its epoch on this connection. */
     private boolean greeted;
-    /** Most declarations in a request of this connection. */
+    /** Most declarations in the next request. */
     private int batch;
     /** Nothing is asked before. */
     private long until;
@@ -330,6 +330,8 @@ final class Session {
         }
         state = State.IDLE;
         heard = now;
+        // By one: where the controller takes fewer than the limits say, few requests are too long again.
+        batch = Math.min(batch + 1, Math.max(limits.declarations(), 1));
         // Another controller doesn't know what a refused declaration refers to.
         boolean isOther = epoch == null || epoch != outcome.epoch();
         for (int index = 0; index < lookedAt; index++) {

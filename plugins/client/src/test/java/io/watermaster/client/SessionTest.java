@@ -31,6 +31,8 @@ import java.util.Optional;
 import java.util.OptionalInt;
 import java.util.OptionalLong;
 import java.util.Random;
+import java.util.function.IntFunction;
+import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -515,6 +517,33 @@ class SessionTest {
         assertEquals(List.of(7L, 1L, 0L, 1L), world.counts());
     }
 
+    /** What can't be read is past once it is left out, and another connection doesn't have it. */
+    @Test
+    void requestsGrowAgainAfterOneThatCantBeRead() {
+        World world = new World(new Limits(1 << 16, 8, 1 << 10));
+        world.settle();
+        IntFunction<Integer> say = status -> {
+            int many = world.sends().size();
+            if (status == 200) {
+                world.session.answered(world.now, new Outcome(many, 1, List.of(), OptionalLong.empty()), 0);
+            } else {
+                world.session.refused(world.now, status, "", 0);
+            }
+            return many;
+        };
+        IntStream.range(0, 40).forEach(job -> world.declare(new JobStart("job" + job)));
+        assertEquals(List.of(8, 4, 2, 1), IntStream.of(400, 413, 400, 400).mapToObj(say).toList());
+        assertEquals(List.of(1, 2, 3, 4, 5, 6, 7, 8, 3), Collections.nCopies(9, 200).stream().map(say::apply).toList());
+        assertTrue(world.session.isSettled());
+        // One that ended before it was found leaves the next connection nothing.
+        IntStream.range(40, 50).forEach(job -> world.declare(new JobStart("job" + job)));
+        assertEquals(List.of(8, 4, 2), IntStream.of(413, 413, 413).mapToObj(say).toList());
+        world.lose();
+        world.now = world.session.deadline();
+        assertTrue(world.poll() && world.poll());
+        assertEquals(8, say.apply(200));
+    }
+
     @Test
     void aRefusedDeclarationIsLeftOutAndThoseAfterItAreTaken() {
         World world = new World(LIMITS);
@@ -528,13 +557,25 @@ class SessionTest {
         assertEquals(1, world.session.account().dropped(), "its job was refused");
     }
 
+    /** The wait of an answer that names a rest, which is what is said then. */
     @Test
     void whatCameTooFastWaitsAndIsSaidThen() {
         World world = new World(LIMITS);
         world.settle();
         world.declare(new JobStart("a"), request("a", "1", 1), request("a", "2", 1));
-        assertTrue(world.poll(Fate.TOO_FAST, 1));
-        assertEquals(world.now + MILLISECONDS.toNanos(50), world.session.deadline());
+        // How many the controller looks at; by chance; how many were said; how long is waited, ms.
+        double[][] rounds = {
+            {0, 0, 3, 50}, {0, 0, 3, 100}, {0, 0, 3, 200}, {1, 0.9999, 3, 99}, {0, 0, 2, 100}, {1, 0, 2, 50}
+        };
+        for (double[] round : rounds) {
+            List<Declaration> said = world.sends();
+            assertEquals(round[2], said.size());
+            world.session.answered(world.now, world.controller.declare(said, (int) round[0]), round[1]);
+            long due = world.session.deadline();
+            assertEquals(round[3], (due - world.now) / 1_000_000, "each longer, until something is taken again");
+            assertEquals(Optional.empty(), world.session.poll(due - 1), "it is too soon");
+            world.now = due;
+        }
         world.settle();
         assertEquals(List.of(3L, 0L, 0L, 1L), world.counts());
     }
