@@ -67,11 +67,23 @@ pub struct Agent {
     windows: BTreeMap<(PortNumber, Option<Connection>), u64>,
     classes: BTreeMap<(PortNumber, Connection), u64>,
     watched: BTreeSet<PortNumber>,
-    /// Time between two samples of connections, and when the last was taken.
-    every: Option<Span>,
-    sampled: Time,
+    sampling: Option<Sampling>,
     /// Whose connections are looked for in samples.
     identified: Vec<Process>,
+}
+
+/// Somebody wants samples of connections.
+#[derive(Clone, Copy, Debug)]
+struct Sampling {
+    every: Span,
+    last: Option<Time>,
+}
+
+impl Sampling {
+    /// When the next is due. The first is at once: it says which connections go on, before ports tell of them.
+    fn due(self) -> Time {
+        self.last.map_or(Time::ZERO, |last| last + self.every)
+    }
 }
 
 /// What complete commands ask for.
@@ -97,8 +109,7 @@ impl Agent {
             windows: BTreeMap::new(),
             classes: BTreeMap::new(),
             watched: BTreeSet::new(),
-            every: None,
-            sampled: Time::ZERO,
+            sampling: None,
             identified: Vec::new(),
         }
     }
@@ -152,7 +163,7 @@ impl Agent {
 
     /// The connection to the controller is gone: nobody wants samples until somebody asks for them.
     pub fn disconnected(&mut self) {
-        self.every = None;
+        self.sampling = None;
         self.identified.clear();
     }
 
@@ -268,7 +279,8 @@ impl Agent {
                 if !self.samples {
                     return Err("there are no statistics here".to_owned());
                 }
-                self.every = Some((*every_ns).max(FASTEST));
+                let last = self.sampling.and_then(|before| before.last);
+                self.sampling = Some(Sampling { every: (*every_ns).max(FASTEST), last });
                 kept.sampled = true;
             }
             Command::Identify { processes } => {
@@ -296,7 +308,7 @@ impl Agent {
             Command::Watch { node, interface, .. } => {
                 self.find(node, interface).is_ok_and(|port| self.watched.contains(&port))
             }
-            Command::Sample { .. } => self.every.is_some(),
+            Command::Sample { .. } => self.sampling.is_some(),
             Command::Identify { .. } => !self.identified.is_empty(),
         }
     }
@@ -347,7 +359,7 @@ impl Agent {
             }
         }
         if !sampled {
-            self.every = None;
+            self.sampling = None;
         }
         if !identified {
             self.identified.clear();
@@ -374,7 +386,7 @@ impl Agent {
 
     /// When to come with [`Agent::tick`].
     pub fn deadline(&self) -> Option<Time> {
-        let sample = self.every.map(|every| self.sampled + every);
+        let sample = self.sampling.map(Sampling::due);
         [sample, self.leases.next_end()].into_iter().flatten().min()
     }
 
@@ -394,8 +406,8 @@ impl Agent {
             self.forget_ended(now);
             done = actuator.execute(now, &Operation::Sweep);
         }
-        if self.every.is_some_and(|every| self.sampled + every <= now) {
-            self.sampled = now;
+        if let Some(sampling) = self.sampling.as_mut().filter(|sampling| sampling.due() <= now) {
+            sampling.last = Some(now);
             let open = actuator.sample(&self.identified);
             if let Ok(open) = &open {
                 // That there are none is said too: what was there before is gone.

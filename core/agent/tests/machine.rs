@@ -54,16 +54,18 @@ struct Host {
     kernel: Kernel,
     sequence: u64,
     fails: Option<fn(&Operation) -> bool>,
+    /// Its kernel tells nothing of connections.
+    blind: bool,
     /// What the agent had its kernel do.
     operations: Vec<Operation>,
 }
 
 /// A kernel that notes what it has to do, and may fail at it.
-struct Failing<'a>(&'a mut Kernel, Option<fn(&Operation) -> bool>, &'a mut Vec<Operation>);
+struct Failing<'a>(&'a mut Kernel, Option<fn(&Operation) -> bool>, bool, &'a mut Vec<Operation>);
 
 impl Actuator for Failing<'_> {
     fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
-        self.2.push(*operation);
+        self.3.push(*operation);
         if self.1.is_some_and(|fails| fails(operation)) {
             return Err("no".into());
         }
@@ -71,6 +73,9 @@ impl Actuator for Failing<'_> {
     }
 
     fn sample(&mut self, _: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
+        if self.2 {
+            return Err("no sample".into());
+        }
         let report = |source| ConnectionReport {
             connection: connection(source),
             delivered_bytes: Bytes::ZERO,
@@ -95,7 +100,8 @@ fn machine() -> Agent {
 impl Host {
     fn new() -> Self {
         let kernel = Kernel::new(1, Capacity { limits: 4, connections: 4 });
-        Self { agent: machine(), kernel, sequence: 0, fails: None, operations: Vec::new() }
+        let (agent, operations) = (machine(), Vec::new());
+        Self { agent, kernel, sequence: 0, fails: None, blind: false, operations }
     }
 
     fn told(
@@ -109,15 +115,21 @@ impl Host {
         let sequence = self.sequence;
         let commands = Commands { epoch, sequence, lease_ns: LEASE, complete, commands };
         let mut reports = Vec::new();
-        let mut actuator = Failing(&mut self.kernel, self.fails, &mut self.operations);
+        let mut actuator = Failing(&mut self.kernel, self.fails, self.blind, &mut self.operations);
         self.agent.obey(now, &commands, &mut actuator, &mut reports).map(|()| reports)
     }
 
     fn tick(&mut self, now: Time) -> Vec<Report> {
-        let mut reports = Vec::new();
-        let mut actuator = Failing(&mut self.kernel, self.fails, &mut self.operations);
-        self.agent.tick(now, &mut actuator, &mut reports).unwrap();
+        let (reports, done) = self.try_tick(now);
+        done.unwrap();
         reports
+    }
+
+    fn try_tick(&mut self, now: Time) -> (Vec<Report>, Result<(), Failure>) {
+        let mut reports = Vec::new();
+        let mut actuator = Failing(&mut self.kernel, self.fails, self.blind, &mut self.operations);
+        let done = self.agent.tick(now, &mut actuator, &mut reports);
+        (reports, done)
     }
 
     fn all(&mut self, now: Time, epoch: u64, commands: Vec<Command>) -> Vec<Report> {
@@ -452,6 +464,7 @@ fn an_agent_goes_on_from_what_another_left() {
     assert_eq!(host.paced(s(1)), [1, 2]);
     assert_eq!(host.kernel.cap(s(1), PORT, &connection(1)), None);
     assert_eq!(host.agent.epoch(), 7);
+    assert!(matches!(host.agent.hello(vec![]), Report::Hello { epoch: 7, .. }));
     assert_eq!(host.told(s(1), 7, false, vec![]), Err(Lapse::Ended));
     host.all(s(1), 7, vec![pace(2, Some(RATE))]);
     assert_eq!(host.paced(s(1)), [2]);
@@ -480,7 +493,7 @@ fn it_tells_of_watched_ports_and_samples_while_somebody_listens() {
     let said = [Report::Opened { connection: opened }, Report::Closed { connection: closed }];
     assert_eq!(reports, said);
     let due = host.agent.deadline().unwrap();
-    assert_eq!(due, Time::ZERO + every);
+    assert_eq!(due, Time::ZERO, "the first at once");
     let reports = host.tick(due);
     let sizes = reports.iter().map(|report| match report {
         Report::Connections { sampled_ns, connections } => {
@@ -518,7 +531,7 @@ fn complete_ends_samples_and_the_search_that_it_does_not_ask_for() {
     let sample = Command::Sample { every_ns: every };
     let identify = Command::Identify { processes: vec![Process::Pid(7)] };
     let both = |host: &Host| {
-        let samples = host.agent.deadline() == Some(Time::ZERO + every);
+        let samples = host.agent.deadline() == Some(Time::ZERO);
         (samples, host.agent.identified() == [Process::Pid(7)])
     };
     for (kept, stands) in [
@@ -562,11 +575,64 @@ fn a_late_sample_is_one_and_the_next_has_its_time() {
     assert_eq!(host.tick(s(2) + every).len(), 3);
 }
 
+/// Without it a controller would take what goes on for what begins.
+#[test]
+fn whoever_begins_to_want_samples_has_the_first_at_once() {
+    let mut host = Host::new();
+    let sample = || vec![Command::Sample { every_ns: Span::from_secs(1) }];
+    let at = |ms| s(2) + Span::from_millis(ms);
+    host.all(at(0), 1, sample());
+    assert_eq!(host.tick(at(0)).len(), 3);
+    host.all(at(100), 1, sample());
+    assert_eq!(host.tick(at(100)).len(), 0, "it was wanted already");
+    host.agent.disconnected();
+    host.all(at(200), 2, sample());
+    assert_eq!(host.tick(at(200)).len(), 3, "over another connection");
+    host.all(at(300), 2, vec![]);
+    host.all(at(400), 2, sample());
+    assert_eq!(host.tick(at(400)).len(), 3, "nobody wanted any");
+}
+
+/// That nothing was seen is not said of a kernel that tells nothing.
+#[test]
+fn a_sample_that_fails_is_told_and_tried_again() {
+    let mut host = Host::new();
+    host.all(s(0), 1, vec![Command::Sample { every_ns: Span::from_secs(1) }]);
+    host.blind = true;
+    let failed = (vec![], Err("no sample".to_owned()));
+    assert_eq!(host.try_tick(s(1)), failed);
+    assert_eq!(host.agent.deadline(), Some(s(2)));
+    assert_eq!(host.try_tick(s(2)), failed);
+    // What can't be swept out doesn't keep connections from being sampled.
+    host.blind = false;
+    host.fails = Some(|operation| matches!(operation, Operation::Sweep));
+    let (reports, done) = host.try_tick(s(3));
+    assert_eq!((reports.len(), done), (3, Err("no".to_owned())), "the lease is over");
+}
+
+/// The controller goes on above the highest epoch that an agent obeyed.
+#[test]
+fn a_hello_names_whom_it_acts_for_what_it_can_and_whom_it_obeyed() {
+    let mut host = Host::new();
+    let hosts = vec![protocol::agent::Host { name: "h1".into(), addresses: vec![] }];
+    let hello = |host: &Host| host.agent.hello(hosts.clone());
+    let of = |epoch| {
+        let capabilities = Capability::ALL.to_vec();
+        Report::Hello { hosts: hosts.clone(), capabilities, epoch }
+    };
+    assert_eq!(hello(&host), of(0), "nobody");
+    host.all(s(0), 5, vec![]);
+    host.all(s(1), 4, vec![]);
+    host.agent.disconnected();
+    assert_eq!(hello(&host), of(5));
+}
+
 #[test]
 fn samples_come_no_faster_than_each_millisecond_and_ports_are_watched_no_longer_than_told() {
     let mut host = Host::new();
     let sample = Command::Sample { every_ns: Span::from_nanos(1) };
     host.all(s(0), 1, vec![sample, watch(Some(PortWatch::default()))]);
+    host.tick(s(0));
     assert_eq!(host.agent.deadline(), Some(Time::ZERO + Span::from_millis(1)));
     host.told(s(0), 1, false, vec![watch(None)]).unwrap();
     let mut reports = Vec::new();

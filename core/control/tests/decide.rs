@@ -534,6 +534,28 @@ fn a_switch_caps_the_window_of_each_flow_once_its_scale_is_seen() {
     assert_eq!(capping(&rig), 0, "and with the policy that wanted it");
 }
 
+/// The SYN-ACK doesn't come again for the flow that takes the place of what was only seen.
+#[test]
+fn a_flow_that_is_declared_after_its_scale_was_seen_has_its_window_capped() {
+    let shape = Shape::racks(3);
+    for declared in [1000, 0] {
+        let mut rig = Rig::new(&shape, shape.config("sab", named("sab"), true), 1);
+        (0..2).for_each(|switch| rig.connect(switch));
+        let capping = |rig: &Rig| {
+            let entries = in_memory::entries(rig.switch(0)).into_iter();
+            entries.filter(|(_, priority)| *priority == 850).count()
+        };
+        rig.send(0, segment(0, 3, 1000, 2, 0));
+        accept(&mut rig, 1000);
+        rig.start("app", "job");
+        rig.flow("app", "job", 1, connection(0, 3, declared), None).unwrap();
+        // Of a flow whose port nobody knows the connection must be seen once more.
+        rig.send(0, segment(0, 3, 1000, 2, 0));
+        assert_eq!(rig.controller.at(rig.now).flows(9).len(), 1, "it was taken over");
+        assert_eq!(capping(&rig), 1, "port {declared}");
+    }
+}
+
 /// A switch that doesn't know the action says so; one that takes the entry has confirmed it.
 #[test]
 fn a_cap_that_a_switch_refuses_is_not_enforced() {

@@ -275,6 +275,28 @@ fn a_process_says_more_than_a_port() {
     assert_eq!(rig.paced(), [(from(9), mbps(2))].into());
 }
 
+/// A socket is handed from process to process: what it delivered until it was reported last is not the next flow's.
+#[test]
+fn a_connection_that_changes_flows_leaves_each_what_it_delivered_for_it() {
+    let (mut rig, agent) = rig();
+    sample(&mut rig, agent, vec![]);
+    let of_7 = Processes { source: Some(Process::Pid(7)), ..Processes::default() };
+    request(&mut rig, "1", from(0), of_7);
+    request(&mut rig, "2", from(0), Processes::default());
+    for (is_of_7, delivered, expected) in [
+        (true, 1_000, [1_000, 0]),
+        (false, 5_000, [1_000, 4_000]),
+        (false, 5_500, [1_000, 4_500]),
+        (true, 6_000, [1_500, 4_500]),
+    ] {
+        let processes = if is_of_7 { vec![Process::Pid(7)] } else { vec![] };
+        let stands = ConnectionReport { processes, ..standing(from(9), delivered, 1) };
+        sample(&mut rig, agent, vec![stands]);
+        let delivered = [1, 2].map(|flow| rig.why("app", "job", flow).flow.delivered_bytes);
+        assert_eq!(delivered, expected.map(Bytes::new));
+    }
+}
+
 /// Bytes from before anybody knew whose they are, are the flow's if it was declared before.
 #[test]
 fn a_flow_gets_all_bytes_of_a_connection_that_began_after_it() {

@@ -175,6 +175,17 @@ fn a_size_that_is_said_again_counts_once() {
     }
     let refusal = rig.declare("a", size(1)).unwrap_err();
     assert!(refusal.busy && refusal.reason.contains("more than 2 portions"), "{refusal:?}");
+    // As many maps as the limit lets a job have: each can be said again and corrected.
+    rig.start("a", "full");
+    let of = |map, bytes: &[u64]| {
+        let portions = (0..).zip(bytes).map(|(task, &of)| Portion { task, bytes: Bytes::new(of) });
+        Declaration::Size { job: "full".into(), map, reduces: portions.collect() }
+    };
+    for size in [of(0, &[9]), of(1, &[9]), of(0, &[9]), of(1, &[8]), of(0, &[])] {
+        rig.declare("a", size).unwrap();
+    }
+    assert!(rig.declare("a", of(2, &[])).unwrap_err().busy, "a third map");
+    assert!(rig.declare("a", of(0, &[1, 1])).unwrap_err().busy, "a third portion");
 }
 
 #[test]

@@ -968,6 +968,75 @@ fn what_a_connection_delivered_before_its_flow_is_not_the_flows() {
     assert_eq!((flow.delivered_bytes, flow.contradicted), (Bytes::new(200_000), None));
 }
 
+/// A kernel with connections.
+struct Sampled<'a>(&'a mut Kernel, &'a [ConnectionReport]);
+
+impl Actuator for Sampled<'_> {
+    fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
+        self.0.execute(now, operation)
+    }
+
+    fn sample(&mut self, _: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
+        Ok(self.1.to_vec())
+    }
+}
+
+/// Each controller is new to a connection that is kept alive, and its application says again what it carries now.
+#[test]
+fn what_an_agent_samples_first_says_what_goes_on_when_its_ports_tell_of_it() {
+    let mut rig = Rig::new();
+    rig.now += Span::from_secs(10);
+    let mut delivered = 1_000_000_000;
+    let mut attend = |rig: &mut Rig, opens: bool| {
+        delivered += 100_000;
+        let open = ConnectionReport {
+            connection: connection(1),
+            delivered_bytes: Bytes::new(delivered),
+            unsent_bytes: Bytes::new(1),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            retransmissions: 0,
+            processes: vec![],
+        };
+        let mut reports = Vec::new();
+        rig.agent.tick(rig.now, &mut Sampled(&mut rig.kernel, &[open]), &mut reports).unwrap();
+        if opens {
+            rig.agent.hear(PORT, &Happening::Opened(connection(1)), &mut reports);
+            assert!(matches!(reports.last(), Some(Report::Opened { .. })), "it is not watched");
+        }
+        for report in reports {
+            rig.told(Input::Reported(rig.channel, &report));
+        }
+    };
+    for epoch in [1, 2] {
+        let policy = policy::by_name("sdtcp", &policy::Parameters::default()).unwrap();
+        rig.controller = Controller::new(config("sdtcp", policy), epoch, rig.now).unwrap();
+        let job = || String::from("sort");
+        let request = Declaration::FlowRequest {
+            job: job(),
+            flow: "1".into(),
+            connection: connection(1),
+            processes: Processes::default(),
+            bytes: Some(Bytes::new(1_000_000)),
+        };
+        for declaration in [Declaration::JobStart { job: job() }, request] {
+            rig.told(Input::Declared { application: "app", declaration: &declaration });
+        }
+        rig.connect();
+        attend(&mut rig, true);
+        for _ in 0..3 {
+            rig.now += Span::from_secs(1);
+            attend(&mut rig, false);
+        }
+        let flow = rig.controller.at(rig.now).flows(1).remove(0);
+        let stands = (flow.delivered_bytes, flow.contradicted);
+        assert_eq!(stands, (Bytes::new(300_000), None), "epoch {epoch}");
+        // Sooner than the next sample would have come.
+        rig.agent.disconnected();
+        rig.now += Span::from_millis(1);
+    }
+}
+
 /// An agent tells that a connection opens.
 fn opens(rig: &mut Rig, port: u16) {
     rig.told(Input::Reported(rig.channel, &Report::Opened { connection: connection(port) }));

@@ -15,7 +15,7 @@
 //! - *A refused declaration* is left out and counted; a refused job with all of its own.
 //! - *Too fast*: what the controller didn't look at waits.
 //! - *A request that is too long or can't be read* (400 or 413) is halved until it is a single
-//!   declaration, which is then left out as refused.
+//!   declaration, which is then left out as refused; after it requests grow again.
 //! - Any other answer counts as a lost connection.
 
 use alloc::collections::BTreeMap;
@@ -99,6 +99,14 @@ enum Thing {
     Sample,
 }
 
+/// The entry of a thing that holds.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    number: u64,
+    /// The number that it began with: what corrects it has a later one.
+    first: u64,
+}
+
 #[derive(Debug)]
 enum State {
     Lost,
@@ -117,7 +125,7 @@ pub struct Client {
     /// What holds, and ends and samples that wait, by number in the order they were declared.
     entries: BTreeMap<u64, Declaration>,
     /// The entries of jobs that hold.
-    jobs: BTreeMap<String, BTreeMap<Thing, u64>>,
+    jobs: BTreeMap<String, BTreeMap<Thing, Held>>,
     /// The number of the next entry.
     next: u64,
     /// Entries below were answered on this connection.
@@ -132,7 +140,7 @@ pub struct Client {
     state: State,
     /// Whether the controller has told its epoch on this connection.
     greeted: bool,
-    /// Most declarations in a request of this connection.
+    /// Most declarations in the next request.
     batch: usize,
     /// Nothing is asked before.
     until: Time,
@@ -251,8 +259,8 @@ impl Client {
         self.state = State::Lost;
         self.wait(now, chance);
         for things in self.jobs.values_mut() {
-            if let Some(number) = things.remove(&Thing::Sample) {
-                self.entries.remove(&number);
+            if let Some(held) = things.remove(&Thing::Sample) {
+                self.entries.remove(&held.number);
             }
         }
     }
@@ -304,6 +312,8 @@ impl Client {
         }
         self.state = State::Idle;
         self.heard = now;
+        // By one: where the controller takes fewer than the limits say, few requests are too long again.
+        self.batch = (self.batch + 1).min(self.limits.declarations.max(1));
         // Another controller doesn't know what a refused declaration refers to.
         let is_other = self.epoch != Some(outcome.epoch);
         for (number, index) in numbers.iter().zip(0..looked_at) {
@@ -373,8 +383,8 @@ impl Client {
         self.account.note(why);
         self.account.refused += 1;
         if thing == Thing::Start {
-            for number in self.jobs.remove(entry.job()).unwrap_or_default().into_values() {
-                self.account.refused += u64::from(self.entries.remove(&number).is_some());
+            for held in self.jobs.remove(entry.job()).unwrap_or_default().into_values() {
+                self.account.refused += u64::from(self.entries.remove(&held.number).is_some());
             }
         } else if let Some(things) = self.jobs.get_mut(entry.job()) {
             things.remove(&thing);
@@ -392,9 +402,10 @@ impl Client {
                     }
                     return;
                 };
-                let was_said = things.get(&Thing::Start).is_some_and(|start| *start < self.said);
-                for number in things.into_values() {
-                    self.entries.remove(&number);
+                let was_said =
+                    things.get(&Thing::Start).is_some_and(|start| start.first < self.said);
+                for held in things.into_values() {
+                    self.entries.remove(&held.number);
                 }
                 if was_said {
                     self.enter(declaration);
@@ -402,13 +413,13 @@ impl Client {
             }
             Declaration::FlowComplete { job, flow } => {
                 let things = self.jobs.get_mut(job);
-                let Some(number) =
+                let Some(held) =
                     things.and_then(|things| things.remove(&Thing::Flow(flow.clone())))
                 else {
                     return;
                 };
-                self.entries.remove(&number);
-                if number < self.said {
+                self.entries.remove(&held.number);
+                if held.first < self.said {
                     self.enter(declaration);
                 }
             }
@@ -435,7 +446,7 @@ impl Client {
     fn hold(&mut self, declaration: Declaration, thing: Thing) {
         let name = declaration.job();
         let before = self.jobs.get(name).and_then(|things| things.get(&thing)).copied();
-        let held = before.and_then(|number| self.entries.get(&number));
+        let held = before.and_then(|before| self.entries.get(&before.number));
         if held == Some(&declaration) {
             return;
         }
@@ -454,9 +465,11 @@ impl Client {
             return self.account.note(|| format!("dropped: {fault}"));
         }
         if let Some(before) = before {
-            self.entries.remove(&before);
+            self.entries.remove(&before.number);
         }
-        self.jobs.entry(name.to_string()).or_default().insert(thing, self.next);
+        let first = before.map_or(self.next, |before| before.first);
+        let held = Held { number: self.next, first };
+        self.jobs.entry(name.to_string()).or_default().insert(thing, held);
         self.enter(declaration);
     }
 

@@ -48,7 +48,11 @@ impl Held {
                 }
                 FlowRequest { flow, .. } => {
                     let before = held.entry(format!("flow {flow}")).or_insert(said.clone());
-                    before == said
+                    let is_same = sized(before.clone(), None) == sized(said.clone(), None);
+                    if is_same {
+                        *before = said.clone();
+                    }
+                    is_same
                 }
                 FlowComplete { flow, .. } => held.remove(&format!("flow {flow}")).is_some(),
                 Streams { samples, .. } => {
@@ -146,6 +150,12 @@ enum Fate {
 #[derive(Clone, Debug)]
 enum Step {
     Declare(Declaration),
+    /// The size of an open flow is corrected, and the flow may end before anybody hears of that.
+    Correct {
+        nth: usize,
+        size: Option<u64>,
+        ends: bool,
+    },
     Poll(Fate),
     /// The connection breaks while nothing is under way, and the same controller may have forgotten
     /// the application until it is back.
@@ -157,6 +167,8 @@ enum Step {
 }
 
 struct World {
+    /// What was declared.
+    application: Held,
     client: Client,
     controller: Controller,
     now: Time,
@@ -166,7 +178,13 @@ struct World {
 impl World {
     fn new(limits: Limits, most: usize) -> Self {
         let controller = Controller { epoch: 1, held: Held::default(), most };
-        Self { client: Client::new(limits), controller, now: Time::ZERO, limits }
+        let (application, client) = (Held::default(), Client::new(limits));
+        Self { application, client, controller, now: Time::ZERO, limits }
+    }
+
+    fn declare(&mut self, said: Declaration) {
+        self.application.take(&said);
+        self.client.declare(said);
     }
 
     fn lose(&mut self) {
@@ -221,7 +239,19 @@ impl World {
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Declare(said) => self.client.declare(said),
+            Step::Declare(said) => self.declare(said),
+            Step::Correct { nth, size, ends } => {
+                let is_flow = |said: &&Declaration| matches!(said, Declaration::FlowRequest { .. });
+                let Some(said) = self.client.holds().filter(is_flow).nth(nth).cloned() else {
+                    return;
+                };
+                let Declaration::FlowRequest { job, flow, .. } = &said else { return };
+                let end = Declaration::FlowComplete { job: job.clone(), flow: flow.clone() };
+                self.declare(sized(said, size));
+                if ends {
+                    self.declare(end);
+                }
+            }
             Step::Poll(fate) => {
                 self.poll(fate);
             }
@@ -279,6 +309,14 @@ fn request(job: &str, flow: u64, port: u16) -> Declaration {
     }
 }
 
+/// A request with another size.
+fn sized(mut request: Declaration, size: Option<u64>) -> Declaration {
+    if let Declaration::FlowRequest { bytes, .. } = &mut request {
+        *bytes = size.map(Bytes::new);
+    }
+    request
+}
+
 fn end(job: &str, flow: u64) -> Declaration {
     Declaration::FlowComplete { job: job.into(), flow: flow.to_string() }
 }
@@ -315,7 +353,8 @@ fn declaration() -> impl Strategy<Value = Declaration> {
             map,
             reduces: (0..reduces).map(|task| Portion { task, bytes: Bytes::MAX }).collect(),
         }),
-        6 => (job(), flow(), 1..3u16).prop_map(|(job, flow, port)| request(job, flow, port)),
+        6 => (job(), flow(), 1..3u16, prop::option::of(1..3u64))
+            .prop_map(|(job, flow, port, size)| sized(request(job, flow, port), size)),
         4 => (job(), flow()).prop_map(|(job, flow)| end(job, flow)),
         1 => (job(), prop::collection::vec(flow(), 1..3))
             .prop_map(|(job, flows)| sample(job, &flows)),
@@ -335,6 +374,8 @@ fn fate() -> impl Strategy<Value = Fate> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => declaration().prop_map(Step::Declare),
+        2 => (0..3usize, prop::option::of(1..3u64), any::<bool>())
+            .prop_map(|(nth, size, ends)| Step::Correct { nth, size, ends }),
         8 => fate().prop_map(Step::Poll),
         4 => (0..6_000u64).prop_map(Step::Pass),
         1 => any::<bool>().prop_map(Step::Break),
@@ -360,15 +401,11 @@ proptest! {
     ) {
         let limits = Limits { declarations, octets, ..Limits::default() };
         let mut world = World::new(limits, most);
-        let mut application = Held::default();
         for step in steps {
-            if let Step::Declare(said) = &step {
-                application.take(said);
-            }
             world.step(step);
         }
         world.settle();
-        prop_assert_eq!(&world.controller.held, &application.acceptable());
+        prop_assert_eq!(&world.controller.held, &world.application.clone().acceptable());
         prop_assert_eq!(&world.controller.held, &Held::of(&world.client));
     }
 
@@ -477,6 +514,65 @@ fn a_request_that_cant_be_read_is_halved_until_it_is_one_declaration() {
     world.settle();
     let Account { taken, refused, connections, .. } = world.client.account();
     assert_eq!((*taken, *refused, *connections), (7, 1, 1));
+}
+
+/// What can't be read is past once it is left out, and another connection doesn't have it.
+#[test]
+fn requests_grow_again_after_one_that_cant_be_read() {
+    let mut world = World::new(Limits { declarations: 8, ..Limits::default() }, usize::MAX);
+    world.settle();
+    let say = |world: &mut World, status: Option<u16>| {
+        let Some(Action::Declare(said)) = world.client.poll(world.now) else { panic!() };
+        let many = said.len();
+        let taken = Outcome { taken: many as u64, epoch: 1, ..Outcome::default() };
+        match status {
+            Some(status) => world.client.refused(world.now, status, &Problem::default(), 0),
+            None => world.client.answered(world.now, &taken, 0),
+        }
+        many
+    };
+    (0..40).for_each(|job| world.client.declare(start(&job.to_string())));
+    let halved = [400, 413, 400, 400].map(|status| say(&mut world, Some(status)));
+    assert_eq!(halved, [8, 4, 2, 1]);
+    let grown = [(); 9].map(|()| say(&mut world, None));
+    assert_eq!(grown, [1, 2, 3, 4, 5, 6, 7, 8, 3]);
+    assert!(world.client.is_settled());
+    // One that ended before it was found leaves the next connection nothing.
+    (40..50).for_each(|job| world.client.declare(start(&job.to_string())));
+    assert_eq!([413; 3].map(|status| say(&mut world, Some(status))), [8, 4, 2]);
+    world.step(Step::Break(false));
+    world.now = world.client.deadline().unwrap();
+    assert!(world.poll(Fate::Answered) && world.poll(Fate::Answered));
+    assert_eq!(say(&mut world, None), 8);
+}
+
+/// The wait of an answer that names a rest, which is what is said then.
+#[test]
+fn what_came_too_fast_waits_and_is_said_then() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.settle();
+    for said in [start("a"), request("a", 1, 1), request("a", 2, 1)] {
+        world.client.declare(said);
+    }
+    let mut say = |chance, budget| {
+        let Some(Action::Declare(said)) = world.client.poll(world.now) else { panic!() };
+        let said: Vec<_> = said.into_iter().cloned().collect();
+        let outcome = world.controller.declare(&said, budget).unwrap();
+        world.client.answered(world.now, &outcome, chance);
+        let due = world.client.deadline().unwrap();
+        let waits = due.since(world.now).as_nanos() / 1_000_000;
+        world.now = due - Span::from_nanos(1);
+        assert_eq!(world.client.poll(world.now), None, "it is too soon");
+        world.now = due;
+        (said.len(), waits)
+    };
+    // Each wait is longer, until something is taken again.
+    assert_eq!([0, 0, 0].map(|budget| say(0, budget)), [(3, 50), (3, 100), (3, 200)]);
+    assert_eq!(say(u32::MAX, 1), (3, 99));
+    assert_eq!(say(0, 0), (2, 100));
+    assert_eq!(say(0, 1), (2, 50));
+    world.settle();
+    assert_eq!((world.client.account().taken, world.client.account().connections), (3, 1));
 }
 
 /// What a controller that lies or is of another kind may answer: nothing is left out or counted.
@@ -599,16 +695,44 @@ fn a_job_that_the_client_does_not_know_can_be_ended() {
 #[test]
 fn a_size_is_corrected_and_another_connection_is_not() {
     let mut world = World::new(Limits::default(), usize::MAX);
-    let with = |port, size| {
-        let mut said = request("a", 1, port);
-        if let Declaration::FlowRequest { bytes, .. } = &mut said {
-            *bytes = size;
-        }
-        said
-    };
-    for said in [start("a"), with(1, Some(Bytes::new(5))), with(1, None), with(2, None)] {
+    let with = |port, size| sized(request("a", 1, port), size);
+    for said in [start("a"), with(1, Some(5)), with(1, None), with(2, None)] {
         world.client.declare(said);
     }
     assert_eq!((world.client.holds().count(), world.client.account().dropped), (2, 1));
     assert!(world.client.holds().any(|said| *said == with(1, None)));
+}
+
+/// Once the controller has heard of a flow it hears of its end, whether or not it heard the last size.
+#[test]
+fn a_flow_that_ends_before_its_correction_is_sent_is_ended() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    let with = |size| sized(request("a", 1, 1), Some(size));
+    for said in [start("a"), with(1)] {
+        world.client.declare(said);
+    }
+    world.settle();
+    for said in [with(2), with(3), end("a", 1)] {
+        world.client.declare(said);
+    }
+    let Some(Action::Declare(said)) = world.client.poll(world.now) else { panic!() };
+    assert_eq!(said, [&end("a", 1)], "no correction of what has ended");
+    // Corrected and ended while the first request is under way.
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.settle();
+    world.client.declare(start("a"));
+    world.client.declare(with(1));
+    assert!(matches!(world.client.poll(world.now), Some(Action::Declare(said)) if said.len() == 2));
+    world.client.declare(with(2));
+    world.client.declare(end("a", 1));
+    world.client.answered(world.now, &Outcome { taken: 2, epoch: 1, ..Outcome::default() }, 0);
+    let Some(Action::Declare(said)) = world.client.poll(world.now) else { panic!() };
+    assert_eq!(said, [&end("a", 1)]);
+    // What was never said needs no end, however often it was corrected.
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.settle();
+    for said in [start("a"), with(1), with(2), end("a", 1)] {
+        world.client.declare(said);
+    }
+    assert_eq!(world.client.waiting(), 1, "the job alone");
 }

@@ -288,9 +288,14 @@ mod tests {
             }
         };
         assert!(is_ready.await);
+        host.attend(&mut reports);
         host.disconnected();
         assert_eq!(host.agent.identified(), []);
         assert!(host.agent.deadline().unwrap() > lease_ends, "only the lease");
+        // The next controller's first sample doesn't wait for its time either.
+        reports.clear();
+        host.obey(&wishes, &mut reports).unwrap();
+        assert!(matches!(&reports[..], [first, Report::Connections { .. }] if *first == applied));
         host.stop();
     }
 }

@@ -258,9 +258,10 @@ impl Registry {
         }
         let (map, most) = (TaskId(map), cx.limits.tasks);
         let record = self.job_mut(job).expect("the job was found");
-        let before = record.sizes.get(&map).map_or(0, Vec::len);
-        let portions = record.portions - before + reduces.len();
-        if portions > most || record.sizes.len() >= most {
+        let before = record.sizes.get(&map);
+        let portions = record.portions - before.map_or(0, Vec::len) + reduces.len();
+        // A map without portions takes a place, too.
+        if portions > most || before.is_none() && record.sizes.len() >= most {
             let reason = format!(
                 "the job has more than {most} portions; start another job, or raise limits.tasks"
             );

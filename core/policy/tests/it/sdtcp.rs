@@ -234,6 +234,24 @@ fn hold_counts_active_flows() {
     assert_eq!(core_entries(&bench, &told).0, Some(Bytes::new(2 * PIPE / 10)));
 }
 
+/// A SYN that was lost comes again: meanwhile statistics have found its flow idle.
+#[test]
+fn hold_counts_a_flow_whose_syn_comes_again() {
+    let mut bench = Bench::new("sdtcp-hold", 10);
+    (0..10).for_each(|flow| drop(bench.open(flow)));
+    let flows = |first| (0..10).map(|flow| (flow, if flow < 2 { first } else { 0 })).collect();
+    let grown: Vec<_> = flows(100);
+    let told = bench.carried(&grown);
+    assert_eq!(core_entries(&bench, &told).0, Some(Bytes::new(2 * PIPE / 2)));
+    let told = bench.open(7);
+    assert_eq!(core_entries(&bench, &told).0, Some(Bytes::new(2 * PIPE / 3)));
+    let told = bench.open(7);
+    assert_eq!(core_entries(&bench, &told).0, None, "it counts already");
+    let grown: Vec<_> = flows(200);
+    let told = bench.carried(&grown);
+    assert_eq!(core_entries(&bench, &told).0, Some(Bytes::new(2 * PIPE / 2)), "it sent nothing");
+}
+
 /// A queue above twice its target says that idle flows woke: all count until the next statistics.
 #[test]
 fn hold_counts_all_flows_when_some_woke() {

@@ -35,7 +35,7 @@ import java.util.TreeMap;
  * after growing waits until {@link #LATE}.
  * <li>Too fast: what the controller didn't look at waits.
  * <li>A request that is too long or can't be read is halved until it is a single declaration, which is then left out as
- * refused.
+ * refused; after it requests grow again.
  * <li>Any other answer counts as a lost connection.
  * </ul>
  */
@@ -111,11 +111,14 @@ final class Session {
 
     private static final class Entry {
         final Declaration declaration;
+        /** The number that what it says began with: what corrects it has a later one. */
+        long first;
         /** It is in the account. */
         boolean counted;
 
-        Entry(Declaration declaration) {
+        Entry(Declaration declaration, long first) {
             this.declaration = declaration;
+            this.first = first;
         }
     }
 
@@ -142,7 +145,7 @@ final class Session {
     private List<Map.Entry<Long, Entry>> underWay = List.of();
     /** Whether the controller has told its epoch on this connection. */
     private boolean greeted;
-    /** Most declarations in a request of this connection. */
+    /** Most declarations in the next request. */
     private int batch;
     /** Nothing is asked before. */
     private long until;
@@ -327,6 +330,8 @@ final class Session {
         }
         state = State.IDLE;
         heard = now;
+        // By one: where the controller takes fewer than the limits say, few requests are too long again.
+        batch = Math.min(batch + 1, Math.max(limits.declarations(), 1));
         // Another controller doesn't know what a refused declaration refers to.
         boolean isOther = epoch == null || epoch != outcome.epoch();
         for (int index = 0; index < lookedAt; index++) {
@@ -414,6 +419,8 @@ final class Session {
         for (Entry entry : parked.values()) {
             Declaration declaration = entry.declaration;
             jobs.get(declaration.job()).things.put(thing(declaration), next);
+            // It was refused, so that nothing of it is known.
+            entry.first = next;
             entries.put(next++, entry);
         }
         parked.clear();
@@ -449,7 +456,7 @@ final class Session {
             Job job = jobs.get(end.job());
             Long number = job == null ? null : job.things.remove(new Thing(Kind.FLOW, end.flow()));
             if (number != null) {
-                boolean wasSaid = number < said && !parked.containsKey(number);
+                boolean wasSaid = wasSaid(number);
                 remove(number);
                 if (wasSaid) {
                     enter(end);
@@ -491,20 +498,26 @@ final class Session {
             return;
         }
         Long start = job.things.get(Thing.START);
-        boolean wasSaid = start != null && start < said;
+        boolean wasSaid = start != null && wasSaid(start);
         List<Declaration> ends = new ArrayList<>();
         if (wasSaid) {
             ends.add(end);
         } else if (start == null) {
             // The job goes on without what this process has of it.
             job.things.forEach((thing, number) -> {
-                if (thing.kind == Kind.FLOW && number < said && !parked.containsKey(number)) {
+                if (thing.kind == Kind.FLOW && wasSaid(number)) {
                     ends.add(new FlowComplete(end.job(), (String) thing.id));
                 }
             });
         }
         forget(job);
         ends.forEach(this::enter);
+    }
+
+    /** Whether the controller may know what holds by an entry, if not with what that says now. */
+    private boolean wasSaid(long number) {
+        Entry entry = entries.get(number);
+        return entry != null && entry.first < said;
     }
 
     /** Whether a flow is one of before with another size. All else replaces what was said before. */
@@ -528,11 +541,13 @@ final class Session {
         } else if (!fits(weight(declaration) - (replaced == null ? 0 : weight(replaced.declaration)))) {
             drop("more declarations than the client holds");
         } else {
+            // What is parked was refused, so that nothing of it is known.
+            long first = before != null && entries.containsKey(before) ? replaced.first : next;
             if (replaced != null) {
                 remove(before);
             }
             jobs.computeIfAbsent(declaration.job(), name -> new Job(false)).things.put(thing, next);
-            enter(declaration);
+            enter(declaration, first);
         }
     }
 
@@ -552,7 +567,11 @@ final class Session {
     }
 
     private void enter(Declaration declaration) {
-        entries.put(next++, new Entry(declaration));
+        enter(declaration, next);
+    }
+
+    private void enter(Declaration declaration, long first) {
+        entries.put(next++, new Entry(declaration, first));
         taken += weight(declaration);
     }
 
