@@ -515,6 +515,78 @@ fn a_job_that_moves_has_another_class() {
     }
 }
 
+/// Two leaves under two spines, by cables of 10 Mbit/s; the links from the first leaf to the spines, and for
+/// each a flow from the first leaf to the second that goes there.
+fn spines() -> (Network, [LinkId; 2], [(u32, NodeId, NodeId); 2]) {
+    let (edge, fabric) = (access(Rate::from_mbps(100)), spec(Rate::from_mbps(10)));
+    let network = Network::new(model::build::leaf_spine(2, 2, 2, &edge, &fabric).unwrap());
+    let topology = network.topology();
+    let [leaf, first, second] =
+        ["leaf0", "spine0", "spine1"].map(|name| topology.node_named(name).unwrap());
+    let up = [first, second].map(|spine| topology.link_between(leaf, spine).unwrap());
+    let flows = [0, 1].map(|place| {
+        let (src, dst) = (host(&network, place), host(&network, 2 + place));
+        let is_over = |flow: &u32| path(&network, *flow, src, dst).contains(&up[place as usize]);
+        ((0..).filter(|flow| flow % 2 == place).find(is_over).unwrap(), src, dst)
+    });
+    (network, up, flows)
+}
+
+/// Takes a link out of service or back, and says so.
+fn switch_link(bench: &mut Bench, now: Time, link: LinkId, up: bool) {
+    bench.network.set_up(link, up);
+    bench.settle(now, Measured::LinkState { link, up });
+}
+
+/// Where a link fails its flows meet others; when they go back they leave nothing behind.
+#[test]
+fn a_flow_that_moves_takes_its_stake_along() {
+    let (network, [first, _], flows) = spines();
+    let objectives =
+        vec![objective("one", "tcp", Aim::Weight(1)), objective("other", "tcp", Aim::Weight(1))];
+    let mut bench = Bench::new(network, objectives);
+    for (job, ((flow, src, dst), name)) in (0..).zip(flows.into_iter().zip(["one", "other"])) {
+        bench.settle(Time::ZERO, job_of(name, job));
+        bench.settle(Time::ZERO, request(job, flow, src, dst, 1 << 40));
+    }
+    assert!(bench.limits.is_empty(), "each has a spine for itself");
+    switch_link(&mut bench, at_ms(10), first, false);
+    for (flow, ..) in flows {
+        let half = bench.sum([flow]);
+        assert!(half as f64 >= 5e6 * SLACK && half <= 5 * MBPS, "{:?}", bench.limits);
+    }
+    switch_link(&mut bench, at_ms(20), first, true);
+    bench.pass(at_ms(600));
+    assert!(bench.limits.is_empty(), "{:?}", bench.limits);
+    assert_eq!(bench.policy.deadline(), None, "there is nothing left to divide");
+}
+
+/// The network that an objective's policy sees loses the links that the real one loses.
+#[test]
+fn an_objectives_policy_goes_around_a_failed_link() {
+    for name in ["fair", "sebf", "srb", "smsf"] {
+        let (network, [first, _], flows) = spines();
+        let mut bench = Bench::new(network.clone(), vec![objective("*", name, Aim::Weight(1))]);
+        let mut alone = Desk::new(network, by_name(name, &Parameters::default()).unwrap());
+        for (job, (flow, src, dst)) in (0..).zip(flows) {
+            for said in [job_start(job), request(job, flow, src, dst, 10_000_000)] {
+                alone.settle(Time::ZERO, said.clone());
+                bench.settle(Time::ZERO, said);
+            }
+        }
+        let mut seen = vec![bench.limits.clone()];
+        for (ms, up) in [(10, false), (20, true)] {
+            alone.network.set_up(first, up);
+            alone.settle(at_ms(ms), Measured::LinkState { link: first, up });
+            switch_link(&mut bench, at_ms(ms), first, up);
+            assert_eq!(bench.limits, alone.limits, "{name}, up: {up}");
+            seen.push(bench.limits.clone());
+        }
+        assert_ne!(seen[0], seen[1], "{name}: two on one cable");
+        assert_eq!(seen[0], seen[2], "{name}: each has its own again");
+    }
+}
+
 /// An objective that has the network for itself decides as its policy does alone.
 #[test]
 fn alone_it_is_its_policy() {
