@@ -587,6 +587,29 @@ fn an_objectives_policy_goes_around_a_failed_link() {
     }
 }
 
+/// Each part is within the slack of what it was, and all together are more than there is.
+#[test]
+fn a_link_that_is_given_more_than_it_has_is_divided_again() {
+    let (network, left, right) = racks();
+    let middle = path(&network, 0, left[0], right[0])[1];
+    let objectives =
+        vec![objective("one", "tcp", Aim::Weight(1)), objective("other", "tcp", Aim::Weight(1))];
+    let mut bench = Bench::new(network, objectives);
+    for (job, name) in (0..).zip(["one", "other"]) {
+        let (src, dst) = (left[job as usize], right[job as usize]);
+        bench.settle(Time::ZERO, job_of(name, job));
+        bench.settle(Time::ZERO, request(job, job, src, dst, 1 << 40));
+    }
+    let cross = Rate::from_bps(800_000);
+    bench.settle(at_ms(10), Measured::CrossTraffic(vec![(middle, cross)]));
+    let left = Rate::from_mbps(10) - cross;
+    assert!(bench.sum(0..2) <= left.as_bps(), "{:?}", bench.limits);
+    let account = bench.policy.account(FlowId(0)).unwrap();
+    let part = account.parts.iter().find(|part| part.link == middle).unwrap();
+    let given = part.given.iter().fold(Rate::ZERO, |sum, holding| sum + holding.rate);
+    assert_eq!(given, left);
+}
+
 /// An objective that has the network for itself decides as its policy does alone.
 #[test]
 fn alone_it_is_its_policy() {
