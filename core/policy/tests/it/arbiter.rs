@@ -610,6 +610,100 @@ fn a_link_that_is_given_more_than_it_has_is_divided_again() {
     assert_eq!(given, left);
 }
 
+/// One comes to a link, another goes from it, and nothing is decided in between.
+#[test]
+fn who_comes_is_held_at_once_though_another_goes() {
+    let (network, left, right) = racks();
+    let objectives =
+        vec![objective("one", "tcp", Aim::Weight(1)), objective("other", "tcp", Aim::Weight(1))];
+    let mut bench = Bench::new(network, objectives);
+    bench.settle(Time::ZERO, job_of("one", 0));
+    for flow in 0..2 {
+        bench.settle(Time::ZERO, request(0, flow, left[0], right[0], 1 << 40));
+    }
+    bench.settle(Time::ZERO, job_of("other", 1));
+    let comes = request(1, 2, left[1], right[1], 1 << 40);
+    bench.policy.observe(at_ms(10), &bench.network, &comes);
+    bench.settle(at_ms(10), flow_complete(0, 1));
+    assert!(bench.sum([0]) <= 5 * MBPS && bench.sum([2]) <= 5 * MBPS, "{:?}", bench.limits);
+}
+
+/// What one leaves of a link another has, who takes more of its other link for that: as far as two links on.
+#[test]
+fn what_is_left_of_a_link_is_known_two_links_on() {
+    let network = big_switch(5, Rate::from_mbps(10));
+    let objectives =
+        [("a", 9), ("b", 81), ("c", 9), ("d", 1)].map(|(n, w)| objective(n, "tcp", Aim::Weight(w)));
+    let hosts: Vec<NodeId> = network.topology().hosts().collect();
+    let mut bench = Bench::new(network, objectives.to_vec());
+    for (job, (name, src, dst)) in (0..).zip([("a", 0, 1), ("b", 0, 2), ("c", 3, 1), ("d", 3, 4)]) {
+        bench.settle(Time::ZERO, job_of(name, job));
+        bench.settle(Time::ZERO, request(job, job, hosts[src], hosts[dst], 1 << 40));
+    }
+    bench.pass(at_ms(300));
+    // From the first host `a` has a tenth beside `b`; so `c` has more than half of what goes into the second,
+    // though it weighs as much as `a`; and so `d` has from the fourth no more than its weight.
+    for (flow, least, most) in [(0, 0.0, 1.0), (1, 9.0 * SLACK, 9.0), (2, 6.0, 9.0), (3, 0.0, 1.0)]
+    {
+        let held = bench.sum([flow]) as f64 / 1e6;
+        assert!(held >= least && held <= most * 1.02, "{:?}", bench.limits);
+    }
+}
+
+/// Links that nobody came to are divided once an interval, whatever happens at others.
+#[test]
+fn who_comes_moves_no_parts_of_other_links() {
+    let network = big_switch(6, Rate::from_mbps(10));
+    let hosts: Vec<NodeId> = network.topology().hosts().collect();
+    let objectives =
+        vec![objective("one", "tcp", Aim::Weight(1)), objective("other", "tcp", Aim::Weight(1))];
+    let mut bench = Bench::new(network, objectives);
+    let begin = |bench: &mut Bench, now, job, flow, (src, dst): (usize, usize)| {
+        bench.settle(now, request(job, flow, hosts[src], hosts[dst], u64::MAX));
+    };
+    for (job, name) in (0..).zip(["one", "other"]) {
+        bench.settle(Time::ZERO, job_of(name, job));
+        begin(&mut bench, Time::ZERO, job, job, (2 * job as usize, 1));
+    }
+    begin(&mut bench, Time::ZERO, 0, 2, (3, 4));
+    bench.pass(at_ms(200));
+    // The first carries next to nothing: that counts when the interval is over.
+    for (ms, delivered) in [(210, 0), (310, 1_000)] {
+        let delivered = Bytes::new(delivered);
+        let sample = StreamSample { flow: FlowId(0), delivered, ..StreamSample::default() };
+        bench.settle(at_ms(ms), Declared::Streams(vec![sample]));
+    }
+    begin(&mut bench, at_ms(320), 1, 3, (3, 5));
+    assert!(bench.sum([3]) <= 5 * MBPS && bench.sum([2]) <= 5 * MBPS, "{:?}", bench.limits);
+    assert!(bench.sum([1]) <= 5 * MBPS, "{:?}", bench.limits);
+    bench.pass(at_ms(520));
+    assert!(bench.sum([1]) >= 8 * MBPS, "{:?}", bench.limits);
+}
+
+/// The objective's part stays as it is, and its flows divide it by what each carries.
+#[test]
+fn what_a_flow_leaves_others_of_its_objective_have() {
+    let (network, left, right) = racks();
+    let objectives =
+        vec![objective("one", "tcp", Aim::Weight(1)), objective("other", "tcp", Aim::Weight(1))];
+    let mut bench = Bench::new(network, objectives);
+    for (job, name) in (0..).zip(["one", "other"]) {
+        bench.settle(Time::ZERO, job_of(name, job));
+    }
+    for (flow, job) in (0..).zip([0, 0, 1]) {
+        let (src, dst) = (left[flow as usize], right[flow as usize]);
+        bench.settle(Time::ZERO, request(job, flow, src, dst, u64::MAX));
+    }
+    for round in 1..5 {
+        let delivered = Bytes::new(1_000 * round);
+        let sample = StreamSample { flow: FlowId(0), delivered, ..StreamSample::default() };
+        bench.settle(at_ms(200 * round), Declared::Streams(vec![sample]));
+        bench.pass(at_ms(200 * round + 199));
+    }
+    assert!(bench.sum([1]) as f64 >= 4.9e6 * SLACK, "{:?}", bench.limits);
+    assert!(bench.sum([2]) <= 5 * MBPS, "{:?}", bench.limits);
+}
+
 /// An objective that has the network for itself decides as its policy does alone.
 #[test]
 fn alone_it_is_its_policy() {
