@@ -704,6 +704,24 @@ fn what_a_flow_leaves_others_of_its_objective_have() {
     assert!(bench.sum([2]) <= 5 * MBPS, "{:?}", bench.limits);
 }
 
+/// What a flow's own policy keeps from it is the others' of its objective.
+#[test]
+fn a_flow_that_its_policy_holds_leaves_the_rest_to_others() {
+    let (network, left, right) = racks();
+    let objectives =
+        vec![objective("one", "fifo", Aim::Weight(1)), objective("other", "tcp", Aim::Weight(1))];
+    let mut bench = Bench::new(network, objectives);
+    for (job, name) in (0..).zip(["one", "one", "other"]) {
+        let (src, dst) = (left[job as usize], right[job as usize]);
+        bench.settle(Time::ZERO, job_of(name, job));
+        bench.settle(Time::ZERO, request(job, job, src, dst, 1 << 40));
+    }
+    // The second job waits for the first.
+    let [first, second] = [0, 1].map(|flow| bench.sum([flow]));
+    assert!(second < MBPS / 2 && first as f64 >= 4.5e6 * SLACK, "{:?}", bench.limits);
+    assert!(first + second <= 5 * MBPS, "{:?}", bench.limits);
+}
+
 /// An objective that has the network for itself decides as its policy does alone.
 #[test]
 fn alone_it_is_its_policy() {
