@@ -367,6 +367,40 @@ fn another_policy_is_told_all_that_was_said() {
     assert_eq!(rig.policy.0.lock().unwrap().0, expected);
 }
 
+/// The policy of the objective that a job goes to hasn't heard of its tasks. Where it asks for something else,
+/// nothing is new to anybody.
+#[test]
+fn of_a_job_that_asks_for_another_objective_the_tasks_are_told_again() {
+    let mut rig = Rig::with_a_flow();
+    let job = || String::from("sort");
+    let reduces = vec![Portion { task: 3, bytes: Bytes::new(9) }];
+    let asks = |objective: Option<&str>, weight| Declaration::JobTerms {
+        job: job(),
+        objective: objective.map(Into::into),
+        deadline_ms: None,
+        weight: Some(weight),
+    };
+    let mut tell = |declaration: Declaration| {
+        rig.policy.0.lock().unwrap().0.clear();
+        rig.told(Input::Declared { application: "app", declaration: &declaration });
+        rig.policy.0.lock().unwrap().0.clone()
+    };
+    tell(Declaration::TaskHost { job: job(), task: 3, host: "h2".into() });
+    tell(Declaration::Size { job: job(), map: 7, reduces });
+    let (id, task, map) = (JobId(0), TaskId(3), TaskId(7));
+    let tasks: [Observation; 2] = [
+        Declared::TaskHost { job: id, task, host: TO }.into(),
+        Declared::Size { job: id, map, reduces: vec![(task, Bytes::new(9))] }.into(),
+    ];
+    for (objective, weight, moves) in
+        [(Some("web"), 2, true), (Some("web"), 3, false), (None, 3, true), (None, 3, false)]
+    {
+        let mut told = tell(asks(objective, weight));
+        told.retain(|said| !matches!(said, Observation::Declared(Declared::JobTerms { .. })));
+        assert_eq!(told, if moves { &tasks[..] } else { &[] }, "{objective:?}, {weight}");
+    }
+}
+
 /// Numbers are given again, so they say nothing about age.
 #[test]
 fn another_policy_hears_of_the_older_job_first() {

@@ -722,6 +722,36 @@ fn a_flow_that_its_policy_holds_leaves_the_rest_to_others() {
     assert!(first + second <= 5 * MBPS, "{:?}", bench.limits);
 }
 
+/// It ends for the policy of the objective that it leaves, and begins for that of its new one.
+#[test]
+fn a_job_that_moves_is_of_one_policy_only() {
+    let (network, left, right) = racks();
+    let of_all = |name, policy| Objective {
+        applications: vec!["*".into()],
+        ..objective(name, policy, Aim::Weight(1))
+    };
+    let mut bench = Bench::new(network, vec![of_all("batch", "fair"), of_all("prompt", "fifo")]);
+    for job in 0..3 {
+        let (src, dst) = (left[job as usize], right[job as usize]);
+        bench.settle(Time::ZERO, job_of("spark", job));
+        bench.settle(Time::ZERO, request(job, job, src, dst, 1 << 40));
+    }
+    let moves = |bench: &mut Bench, ms, job| {
+        bench.settle(at_ms(ms), terms(job, Some("prompt"), None));
+        bench.pass(at_ms(ms + 300));
+    };
+    moves(&mut bench, 10, 2);
+    assert!(
+        bench.sum(0..2) as f64 >= 5e6 * SLACK && bench.sum([0]) < 3 * MBPS,
+        "{:?}",
+        bench.limits
+    );
+    moves(&mut bench, 400, 1);
+    // All that `fair` divides is the one's that has stayed; `fifo` has the later one wait.
+    assert!(bench.sum([0]) as f64 >= 5e6 * SLACK, "{:?}", bench.limits);
+    assert!(bench.sum([1]) < MBPS && bench.sum([2]) as f64 >= 4e6 * SLACK, "{:?}", bench.limits);
+}
+
 /// An objective that has the network for itself decides as its policy does alone.
 #[test]
 fn alone_it_is_its_policy() {
