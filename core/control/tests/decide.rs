@@ -488,6 +488,12 @@ fn accept(rig: &mut Rig, port: u16) {
     rig.send(3, back);
 }
 
+/// The entries of a switch that cap windows.
+fn capping(rig: &Rig, switch: u32) -> usize {
+    let entries = in_memory::entries(rig.switch(switch)).into_iter();
+    entries.filter(|(_, priority)| *priority == 850).count()
+}
+
 /// SDTCP through a switch that knows the extension: SYN seen, congestion told, windows capped.
 #[test]
 fn windows_are_capped_at_the_switch() {
@@ -518,20 +524,35 @@ fn a_switch_caps_the_window_of_each_flow_once_its_scale_is_seen() {
     let shape = Shape::racks(3);
     let mut rig = Rig::new(&shape, shape.config("sab", named("sab"), true), 1);
     (0..2).for_each(|switch| rig.connect(switch));
-    let capping = |rig: &Rig| {
-        let entries = in_memory::entries(rig.switch(0)).into_iter();
-        entries.filter(|(_, priority)| *priority == 850).count()
-    };
     for (count, port) in [(1, 1000_u16), (2, 1001)] {
         rig.send(0, segment(0, 3, port, 2, 0));
-        assert_eq!(capping(&rig), count - 1);
+        assert_eq!(capping(&rig, 0), count - 1);
         accept(&mut rig, port);
-        assert_eq!(capping(&rig), count);
+        assert_eq!(capping(&rig, 0), count);
     }
     rig.send(0, segment(0, 3, 1001, 17, 0));
-    assert_eq!(capping(&rig), 1, "an entry ends with its flow");
+    assert_eq!(capping(&rig, 0), 1, "an entry ends with its flow");
     rig.reload(Change { policy: Some(("tcp".into(), named("tcp"))), ..Change::default() });
-    assert_eq!(capping(&rig), 0, "and with the policy that wanted it");
+    assert_eq!(capping(&rig, 0), 0, "and with the policy that wanted it");
+}
+
+/// A flow that was declared goes on under the policy that comes: only its caps end.
+#[test]
+fn another_policy_lifts_the_caps_at_switches() {
+    let shape = Shape::racks(3);
+    let mut rig = Rig::new(&shape, shape.config("sab", named("sab"), true), 1);
+    (0..2).for_each(|switch| rig.connect(switch));
+    rig.start("app", "job");
+    rig.flow("app", "job", 1, connection(0, 3, 1000), None).unwrap();
+    rig.send(0, segment(0, 3, 1000, 2, 0));
+    accept(&mut rig, 1000);
+    assert_eq!([0, 1].map(|switch| capping(&rig, switch)), [1, 1]);
+    rig.reload(Change { policy: Some(("tcp".into(), named("tcp"))), ..Change::default() });
+    assert_eq!(rig.why("app", "job", 1).by, "nobody: there is nothing to enforce");
+    for _ in 0..2 {
+        assert_eq!([0, 1].map(|switch| capping(&rig, switch)), [0, 0]);
+        rig.pass(LEASE);
+    }
 }
 
 /// A switch that doesn't know the action says so; one that takes the entry has confirmed it.

@@ -247,6 +247,22 @@ fn paced(port: u16, rate: Option<Rate>) -> Command {
     Command::Pace { connection: connection(port), rate_bps: rate }
 }
 
+/// An agent has sampled connections of which each has so much to send.
+fn waiting(rig: &mut Rig, unsent: &[(u16, u64)]) -> Vec<Command> {
+    let report = |&(port, unsent): &(u16, u64)| ConnectionReport {
+        connection: connection(port),
+        delivered_bytes: Bytes::ZERO,
+        unsent_bytes: Bytes::new(unsent),
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::ZERO,
+        retransmissions: 0,
+        processes: Vec::new(),
+    };
+    let connections = unsent.iter().map(report).collect();
+    let report = Report::Connections { sampled_ns: rig.now, connections };
+    rig.told(Input::Reported(rig.channel, &report))
+}
+
 fn watched() -> [Command; 2] {
     let (node, interface) = ("s0".into(), "eth0".into());
     let watch = Some(PortWatch { thresholds: Some(THRESHOLDS) });
@@ -299,17 +315,7 @@ fn no_agent_is_told_more_than_it_takes() {
     assert!(rig.connect().contains(&paced(1, most)));
     // So is what a pair of hosts gives.
     rig.decided([Directive::Pace { flow: FLOW, limit: None }]);
-    let report = ConnectionReport {
-        connection: connection(1),
-        delivered_bytes: Bytes::ZERO,
-        unsent_bytes: Bytes::new(1),
-        in_flight_bytes: Bytes::ZERO,
-        rtt_ns: Span::ZERO,
-        retransmissions: 0,
-        processes: Vec::new(),
-    };
-    let report = Report::Connections { sampled_ns: rig.now, connections: vec![report] };
-    rig.told(Input::Reported(rig.channel, &report));
+    waiting(&mut rig, &[(1, 1)]);
     let pair = Directive::PacePair { src: FROM, dst: TO, rate: Rate::from_mbps(40_000) };
     assert_eq!(rig.decided([pair]), [paced(1, most)]);
     let why = rig.controller.at(rig.now).explain_flow("app", "sort", "1").unwrap();
@@ -434,15 +440,24 @@ fn another_policy_hears_of_the_older_job_first() {
 #[test]
 fn another_policy_lifts_all_that_the_one_before_wanted() {
     let mut rig = Rig::with_a_flow();
+    // Nobody has declared the second connection: the rate of its hosts is all that holds it.
+    let both = [(1, 10), (2, 10)];
+    waiting(&mut rig, &both);
     rig.decided([
         Directive::Pace { flow: FLOW, limit: Some(Rate::from_mbps(5)) },
         Directive::Prioritize { flow: FLOW, priority: 2 },
+        Directive::PacePair { src: FROM, dst: TO, rate: Rate::from_mbps(6) },
         window(None, Some(WIDE)),
         window(Some(FLOW), Some(NARROW)),
     ]);
+    assert_eq!(rig.kernel.limits(rig.now).count(), 2);
     assert_eq!(rig.replace(), watched());
     assert_eq!(rig.kernel.limits(rig.now).count() + rig.kernel.classes(rig.now, PORT).count(), 0);
     assert_eq!((rig.cap(1), rig.cap(2)), (None, None));
+    // With the next sample the new one hears what its hosts offer; nothing of before is divided.
+    assert_eq!(waiting(&mut rig, &both), []);
+    let offered = Measured::Offered { src: FROM, dst: TO, rate: Rate::from_mbps(100) };
+    assert!(rig.policy.0.lock().unwrap().0.contains(&offered.into()));
 }
 
 /// A flow that is declared completes, another's last packet is seen.
@@ -470,18 +485,7 @@ fn flows_that_are_forgotten_are_closed() {
 #[test]
 fn the_rate_of_a_pair_is_divided_among_those_that_send() {
     let mut rig = Rig::with_a_flow();
-    let report = |(port, unsent)| ConnectionReport {
-        connection: connection(port),
-        delivered_bytes: Bytes::ZERO,
-        unsent_bytes: Bytes::new(unsent),
-        in_flight_bytes: Bytes::ZERO,
-        rtt_ns: Span::ZERO,
-        retransmissions: 0,
-        processes: Vec::new(),
-    };
-    let connections = [(1, 10), (2, 10), (3, 0)].map(report).to_vec();
-    let report = Report::Connections { sampled_ns: rig.now, connections };
-    assert_eq!(rig.told(Input::Reported(rig.channel, &report)), []);
+    assert_eq!(waiting(&mut rig, &[(1, 10), (2, 10), (3, 0)]), []);
     let offered = Measured::Offered { src: FROM, dst: TO, rate: Rate::from_mbps(100) };
     assert!(rig.policy.0.lock().unwrap().0.contains(&offered.into()));
     let pair = |mbps| Directive::PacePair { src: FROM, dst: TO, rate: Rate::from_mbps(mbps) };
