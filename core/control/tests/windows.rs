@@ -1088,6 +1088,35 @@ fn where_nobody_samples_nothing_is_forgotten() {
     assert_eq!(comings(&rig), [came(0)]);
 }
 
+/// What it doesn't tell of may well be there.
+#[test]
+fn an_agent_that_samples_no_more_is_not_taken_to_see_all() {
+    let mut rig = Rig::new();
+    rig.connect();
+    opens(&mut rig, 1);
+    for _ in 0..15 {
+        samples(&mut rig, &[connection(1)]);
+    }
+    assert_eq!(comings(&rig), [came(0)]);
+    // That of a host apart goes on sampling.
+    let (channel, identity) = (ChannelId(99), "right");
+    let hosts = vec![Host { name: "h9".into(), addresses: vec![] }];
+    let hello = Report::Hello { hosts, capabilities: vec![], epoch: 0 };
+    rig.controller.observe(rig.now, Input::AgentConnected { channel, identity }).unwrap();
+    rig.controller.observe(rig.now, Input::Reported(channel, &hello)).unwrap();
+    for _ in 0..30 {
+        rig.now += Span::from_secs(1);
+        let report = Report::Connections { sampled_ns: rig.now, connections: vec![] };
+        rig.controller.observe(rig.now, Input::Reported(channel, &report)).unwrap();
+        rig.controller.decide(&mut Vec::new());
+    }
+    assert_eq!(comings(&rig), []);
+    // The other samples again, and the connection is not there.
+    rig.controller.observe(rig.now, Input::AgentGone(channel)).unwrap();
+    samples(&mut rig, &[]);
+    assert_eq!(comings(&rig), [went(0)]);
+}
+
 #[test]
 fn a_syn_of_ports_that_are_held_open_begins_another_flow() {
     let mut rig = Rig::new();
