@@ -5,7 +5,7 @@ mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, address, connection, even, metered, meters, segment, step};
 use model::Severity;
-use openflow::switch::Output as Answers;
+use openflow::switch::{Output as Answers, Switch};
 use openflow::{Message, PortNo, Role, RoleMessage};
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
@@ -552,6 +552,52 @@ fn another_policy_lifts_the_caps_at_switches() {
     for _ in 0..2 {
         assert_eq!([0, 1].map(|switch| capping(&rig, switch)), [0, 0]);
         rig.pass(LEASE);
+    }
+}
+
+/// A switch with one table gets no entries at all: not at once, not with renewals, not when it comes back.
+#[test]
+fn a_switch_without_a_second_table_gets_no_entries() {
+    const MIDDLE: u32 = 2;
+    const FEW: &str = "switch s2 has less than two tables";
+    // Windows of flows, counts and meters.
+    for (name, caps) in [("sab", true), ("sdtcp", false), ("fair", false)] {
+        let hosts = vec![0, 0, 0, 1, 1, 1, MIDDLE];
+        let shape = Shape { switches: 3, cables: vec![(0, MIDDLE), (MIDDLE, 1)], hosts, mbps: 100 };
+        let config = shape.config(name, named(name), true);
+        let config = if name == "fair" { metered(config) } else { config };
+        let mut rig = Rig::new(&shape, config, 1);
+        let mut small = Switch::new(u64::from(MIDDLE) + 1, 1);
+        for port in 1..=3 {
+            small.set_port(Time::ZERO, in_memory::port(port, true), &mut Answers::default());
+        }
+        rig.swap_switch(MIDDLE, small);
+        (0..3).for_each(|switch| rig.connect(switch));
+        let agent = rig.agent("middle", &[6]);
+        rig.start("app", "job");
+        // The first goes through it, the second and a third, which nobody declared, begin there.
+        rig.flow("app", "job", 1, connection(0, 3, 1000), None).unwrap();
+        rig.send(0, segment(0, 3, 1000, 2, 0));
+        accept(&mut rig, 1000);
+        rig.flow("app", "job", 2, connection(6, 3, 1), None).unwrap();
+        let opened = Report::Opened { connection: connection(6, 3, 2) };
+        rig.input(Input::Reported(agent, &opened)).unwrap();
+        for comes_back in [false, true] {
+            if comes_back {
+                rig.unplug(MIDDLE);
+                rig.plug(MIDDLE);
+            }
+            rig.pass(LEASE * 2);
+            let there = in_memory::entries(rig.switch(MIDDLE)).len();
+            assert_eq!((there, meters(rig.switch(MIDDLE)).len()), (0, 0));
+            assert_eq!(rig.controller.counters().switch_errors, 0);
+        }
+        let problems = rig.controller.at(rig.now).status().problems;
+        assert!(problems.contains(&format!("{FEW}: it gets no entries")), "{problems:?}");
+        assert_eq!(rig.controller.at(rig.now).status().switches[MIDDLE as usize].entries, 0);
+        let [through, from] = [1, 2].map(|flow| rig.why("app", "job", flow));
+        assert_eq!(from.flow.enforced_bps, None);
+        assert_eq!(through.by.contains(&format!("at s2: {FEW}")), caps, "{}", through.by);
     }
 }
 
