@@ -5,7 +5,7 @@ mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, address, connection, even, metered, meters, segment, step};
 use model::Severity;
-use openflow::switch::Output as Answers;
+use openflow::switch::{Output as Answers, Switch};
 use openflow::{Message, PortNo, Role, RoleMessage};
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
@@ -488,6 +488,12 @@ fn accept(rig: &mut Rig, port: u16) {
     rig.send(3, back);
 }
 
+/// The entries of a switch that cap windows.
+fn capping(rig: &Rig, switch: u32) -> usize {
+    let entries = in_memory::entries(rig.switch(switch)).into_iter();
+    entries.filter(|(_, priority)| *priority == 850).count()
+}
+
 /// SDTCP through a switch that knows the extension: SYN seen, congestion told, windows capped.
 #[test]
 fn windows_are_capped_at_the_switch() {
@@ -518,20 +524,81 @@ fn a_switch_caps_the_window_of_each_flow_once_its_scale_is_seen() {
     let shape = Shape::racks(3);
     let mut rig = Rig::new(&shape, shape.config("sab", named("sab"), true), 1);
     (0..2).for_each(|switch| rig.connect(switch));
-    let capping = |rig: &Rig| {
-        let entries = in_memory::entries(rig.switch(0)).into_iter();
-        entries.filter(|(_, priority)| *priority == 850).count()
-    };
     for (count, port) in [(1, 1000_u16), (2, 1001)] {
         rig.send(0, segment(0, 3, port, 2, 0));
-        assert_eq!(capping(&rig), count - 1);
+        assert_eq!(capping(&rig, 0), count - 1);
         accept(&mut rig, port);
-        assert_eq!(capping(&rig), count);
+        assert_eq!(capping(&rig, 0), count);
     }
     rig.send(0, segment(0, 3, 1001, 17, 0));
-    assert_eq!(capping(&rig), 1, "an entry ends with its flow");
+    assert_eq!(capping(&rig, 0), 1, "an entry ends with its flow");
     rig.reload(Change { policy: Some(("tcp".into(), named("tcp"))), ..Change::default() });
-    assert_eq!(capping(&rig), 0, "and with the policy that wanted it");
+    assert_eq!(capping(&rig, 0), 0, "and with the policy that wanted it");
+}
+
+/// A flow that was declared goes on under the policy that comes: only its caps end.
+#[test]
+fn another_policy_lifts_the_caps_at_switches() {
+    let shape = Shape::racks(3);
+    let mut rig = Rig::new(&shape, shape.config("sab", named("sab"), true), 1);
+    (0..2).for_each(|switch| rig.connect(switch));
+    rig.start("app", "job");
+    rig.flow("app", "job", 1, connection(0, 3, 1000), None).unwrap();
+    rig.send(0, segment(0, 3, 1000, 2, 0));
+    accept(&mut rig, 1000);
+    assert_eq!([0, 1].map(|switch| capping(&rig, switch)), [1, 1]);
+    rig.reload(Change { policy: Some(("tcp".into(), named("tcp"))), ..Change::default() });
+    assert_eq!(rig.why("app", "job", 1).by, "nobody: there is nothing to enforce");
+    for _ in 0..2 {
+        assert_eq!([0, 1].map(|switch| capping(&rig, switch)), [0, 0]);
+        rig.pass(LEASE);
+    }
+}
+
+/// A switch with one table gets no entries at all: not at once, not with renewals, not when it comes back.
+#[test]
+fn a_switch_without_a_second_table_gets_no_entries() {
+    const MIDDLE: u32 = 2;
+    const FEW: &str = "switch s2 has less than two tables";
+    // Windows of flows, counts and meters.
+    for (name, caps) in [("sab", true), ("sdtcp", false), ("fair", false)] {
+        let hosts = vec![0, 0, 0, 1, 1, 1, MIDDLE];
+        let shape = Shape { switches: 3, cables: vec![(0, MIDDLE), (MIDDLE, 1)], hosts, mbps: 100 };
+        let config = shape.config(name, named(name), true);
+        let config = if name == "fair" { metered(config) } else { config };
+        let mut rig = Rig::new(&shape, config, 1);
+        let mut small = Switch::new(u64::from(MIDDLE) + 1, 1);
+        for port in 1..=3 {
+            small.set_port(Time::ZERO, in_memory::port(port, true), &mut Answers::default());
+        }
+        rig.swap_switch(MIDDLE, small);
+        (0..3).for_each(|switch| rig.connect(switch));
+        let agent = rig.agent("middle", &[6]);
+        rig.start("app", "job");
+        // The first goes through it, the second and a third, which nobody declared, begin there.
+        rig.flow("app", "job", 1, connection(0, 3, 1000), None).unwrap();
+        rig.send(0, segment(0, 3, 1000, 2, 0));
+        accept(&mut rig, 1000);
+        rig.flow("app", "job", 2, connection(6, 3, 1), None).unwrap();
+        let opened = Report::Opened { connection: connection(6, 3, 2) };
+        rig.input(Input::Reported(agent, &opened)).unwrap();
+        for comes_back in [false, true] {
+            if comes_back {
+                rig.unplug(MIDDLE);
+                rig.plug(MIDDLE);
+            }
+            rig.pass(LEASE * 2);
+            let there = in_memory::entries(rig.switch(MIDDLE)).len();
+            assert_eq!((there, meters(rig.switch(MIDDLE)).len()), (0, 0));
+            assert_eq!(rig.controller.counters().switch_errors, 0);
+        }
+        let problems = rig.controller.at(rig.now).status().problems;
+        assert!(problems.contains(&format!("{FEW}: it gets no entries")), "{problems:?}");
+        assert_eq!(rig.controller.at(rig.now).status().switches[MIDDLE as usize].entries, 0);
+        let [through, from] = [1, 2].map(|flow| rig.why("app", "job", flow));
+        assert_eq!(from.flow.enforced_bps, None);
+        assert_eq!(through.by.contains(&format!("at s2: {FEW}")), caps, "{}", through.by);
+    }
 }
 
 /// The SYN-ACK doesn't come again for the flow that takes the place of what was only seen.

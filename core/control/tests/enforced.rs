@@ -74,6 +74,37 @@ fn a_rate_that_fails_among_all_leaves_none() {
     assert_eq!(problem(&rig), None);
 }
 
+/// A rate fails, and the policy that comes wants none: there is nothing left to fail.
+#[test]
+fn failures_end_with_the_policy_that_wanted_what_failed() {
+    let (mut rig, agent) = rig();
+    rig.agents.get_mut(&agent).unwrap().failing = 1;
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    assert!(problem(&rig).is_some() && shown(&rig).flow.failed.is_some());
+    reload(&mut rig, "tcp", policy::by_name("tcp", &policy::Parameters::default()).unwrap());
+    assert_eq!((problem(&rig), shown(&rig).flow.failed), (None, None));
+}
+
+/// The policy that comes wants the class that the one before wanted, and no rate.
+#[test]
+fn a_rate_is_over_where_only_the_class_stays() {
+    let levels = policy::Parameters::default().with("levels", vec![3_u8]);
+    let both = levels.clone().with("rates", vec![Rate::from_mbps(5)]);
+    let [levels, both] = [levels, both].map(|p| policy::by_name("static", &p).unwrap());
+    let shape = Shape::racks(2);
+    let mut rig = Rig::new(&shape, shape.config("static", both, true), 1);
+    rig.agent("h0", &[0]);
+    rig.start("app", "job");
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    assert_eq!(shown(&rig).flow.enforced_bps, Some(Rate::from_mbps(5)));
+    reload(&mut rig, "static", levels);
+    rig.pass(Span::ZERO);
+    assert!(rig.paced().is_empty());
+    let shown = shown(&rig);
+    assert_eq!((shown.flow.enforced_bps, shown.by.as_str()), (None, "agent h0, by its class"));
+    assert_eq!(rig.controller.at(rig.now).status().agents[0].paced, 0);
+}
+
 #[test]
 fn what_a_silent_agent_held_is_over_with_its_lease() {
     let (mut rig, agent) = held();

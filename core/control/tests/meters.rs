@@ -9,6 +9,7 @@ use openflow::switch::Output as Answers;
 use openflow::{
     FlowCommand, FlowMod, List, Message, MeterCommand, MeterFlags, MeterId, MeterMod, TableId,
 };
+use protocol::Processes;
 use protocol::agent::{ConnectionReport, Report};
 use protocol::application::Declaration;
 use units::{Bytes, Rate, Span};
@@ -167,6 +168,54 @@ fn meters_are_confirmed_again_after_a_switch_reconnects() {
     rig.plug(0);
     (1..=2).for_each(|number| stands(&rig, number));
     fails(&rig, 3, "full");
+}
+
+/// It lists what it has kept: that is ours, and stays when what earlier controllers left is removed.
+#[test]
+fn a_switch_that_comes_back_keeps_our_meters() {
+    let mut rig = rig();
+    (1..=2).for_each(|number| flow(&mut rig, number));
+    rig.unplug(0);
+    rig.plug(0);
+    for _ in 0..100 {
+        rig.pass(LEASE / 30);
+        (1..=2).for_each(|number| stands(&rig, number));
+        assert_eq!(meters(rig.switch(0)), [FIRST, FIRST + 1]);
+    }
+    assert_eq!(rig.controller.counters().switch_errors, 0);
+}
+
+/// A connection is let go and comes again before the switch has answered: what it answers of the first meter
+/// says nothing of the second.
+#[test]
+fn a_late_answer_confirms_nothing_of_a_connection_that_came_again() {
+    let mut rig = rig();
+    let mut unanswered = |declaration: Declaration| {
+        let (application, declaration) = ("app", &declaration);
+        let mut out = Vec::new();
+        let input = Input::Declared { application, declaration };
+        step(&mut rig.controller, rig.now, input, &mut out).unwrap();
+        step(&mut rig.controller, rig.now, Input::Tick, &mut out).unwrap();
+        out
+    };
+    let (job, flow) = (|| String::from("job"), || String::from("1"));
+    let begin = || Declaration::FlowRequest {
+        job: job(),
+        flow: flow(),
+        connection: connection(0, 2, 1),
+        processes: Processes::default(),
+        bytes: None,
+    };
+    let first = unanswered(begin());
+    let ended = unanswered(Declaration::FlowComplete { job: job(), flow: flow() });
+    let second = unanswered(begin());
+    assert!([&first, &ended, &second].into_iter().all(|said| !said.is_empty()));
+    for said in [first, ended] {
+        rig.carry(said);
+        assert_eq!(shown(&rig, 1).1, None);
+    }
+    rig.carry(second);
+    stands(&rig, 1);
 }
 
 /// A session has room for 1024 open requests; all meters of a switch need one.

@@ -247,6 +247,22 @@ fn paced(port: u16, rate: Option<Rate>) -> Command {
     Command::Pace { connection: connection(port), rate_bps: rate }
 }
 
+/// An agent has sampled connections of which each has so much to send.
+fn waiting(rig: &mut Rig, unsent: &[(u16, u64)]) -> Vec<Command> {
+    let report = |&(port, unsent): &(u16, u64)| ConnectionReport {
+        connection: connection(port),
+        delivered_bytes: Bytes::ZERO,
+        unsent_bytes: Bytes::new(unsent),
+        in_flight_bytes: Bytes::ZERO,
+        rtt_ns: Span::ZERO,
+        retransmissions: 0,
+        processes: Vec::new(),
+    };
+    let connections = unsent.iter().map(report).collect();
+    let report = Report::Connections { sampled_ns: rig.now, connections };
+    rig.told(Input::Reported(rig.channel, &report))
+}
+
 fn watched() -> [Command; 2] {
     let (node, interface) = ("s0".into(), "eth0".into());
     let watch = Some(PortWatch { thresholds: Some(THRESHOLDS) });
@@ -299,17 +315,7 @@ fn no_agent_is_told_more_than_it_takes() {
     assert!(rig.connect().contains(&paced(1, most)));
     // So is what a pair of hosts gives.
     rig.decided([Directive::Pace { flow: FLOW, limit: None }]);
-    let report = ConnectionReport {
-        connection: connection(1),
-        delivered_bytes: Bytes::ZERO,
-        unsent_bytes: Bytes::new(1),
-        in_flight_bytes: Bytes::ZERO,
-        rtt_ns: Span::ZERO,
-        retransmissions: 0,
-        processes: Vec::new(),
-    };
-    let report = Report::Connections { sampled_ns: rig.now, connections: vec![report] };
-    rig.told(Input::Reported(rig.channel, &report));
+    waiting(&mut rig, &[(1, 1)]);
     let pair = Directive::PacePair { src: FROM, dst: TO, rate: Rate::from_mbps(40_000) };
     assert_eq!(rig.decided([pair]), [paced(1, most)]);
     let why = rig.controller.at(rig.now).explain_flow("app", "sort", "1").unwrap();
@@ -367,6 +373,40 @@ fn another_policy_is_told_all_that_was_said() {
     assert_eq!(rig.policy.0.lock().unwrap().0, expected);
 }
 
+/// The policy of the objective that a job goes to hasn't heard of its tasks. Where it asks for something else,
+/// nothing is new to anybody.
+#[test]
+fn of_a_job_that_asks_for_another_objective_the_tasks_are_told_again() {
+    let mut rig = Rig::with_a_flow();
+    let job = || String::from("sort");
+    let reduces = vec![Portion { task: 3, bytes: Bytes::new(9) }];
+    let asks = |objective: Option<&str>, weight| Declaration::JobTerms {
+        job: job(),
+        objective: objective.map(Into::into),
+        deadline_ms: None,
+        weight: Some(weight),
+    };
+    let mut tell = |declaration: Declaration| {
+        rig.policy.0.lock().unwrap().0.clear();
+        rig.told(Input::Declared { application: "app", declaration: &declaration });
+        rig.policy.0.lock().unwrap().0.clone()
+    };
+    tell(Declaration::TaskHost { job: job(), task: 3, host: "h2".into() });
+    tell(Declaration::Size { job: job(), map: 7, reduces });
+    let (id, task, map) = (JobId(0), TaskId(3), TaskId(7));
+    let tasks: [Observation; 2] = [
+        Declared::TaskHost { job: id, task, host: TO }.into(),
+        Declared::Size { job: id, map, reduces: vec![(task, Bytes::new(9))] }.into(),
+    ];
+    for (objective, weight, moves) in
+        [(Some("web"), 2, true), (Some("web"), 3, false), (None, 3, true), (None, 3, false)]
+    {
+        let mut told = tell(asks(objective, weight));
+        told.retain(|said| !matches!(said, Observation::Declared(Declared::JobTerms { .. })));
+        assert_eq!(told, if moves { &tasks[..] } else { &[] }, "{objective:?}, {weight}");
+    }
+}
+
 /// Numbers are given again, so they say nothing about age.
 #[test]
 fn another_policy_hears_of_the_older_job_first() {
@@ -400,15 +440,24 @@ fn another_policy_hears_of_the_older_job_first() {
 #[test]
 fn another_policy_lifts_all_that_the_one_before_wanted() {
     let mut rig = Rig::with_a_flow();
+    // Nobody has declared the second connection: the rate of its hosts is all that holds it.
+    let both = [(1, 10), (2, 10)];
+    waiting(&mut rig, &both);
     rig.decided([
         Directive::Pace { flow: FLOW, limit: Some(Rate::from_mbps(5)) },
         Directive::Prioritize { flow: FLOW, priority: 2 },
+        Directive::PacePair { src: FROM, dst: TO, rate: Rate::from_mbps(6) },
         window(None, Some(WIDE)),
         window(Some(FLOW), Some(NARROW)),
     ]);
+    assert_eq!(rig.kernel.limits(rig.now).count(), 2);
     assert_eq!(rig.replace(), watched());
     assert_eq!(rig.kernel.limits(rig.now).count() + rig.kernel.classes(rig.now, PORT).count(), 0);
     assert_eq!((rig.cap(1), rig.cap(2)), (None, None));
+    // With the next sample the new one hears what its hosts offer; nothing of before is divided.
+    assert_eq!(waiting(&mut rig, &both), []);
+    let offered = Measured::Offered { src: FROM, dst: TO, rate: Rate::from_mbps(100) };
+    assert!(rig.policy.0.lock().unwrap().0.contains(&offered.into()));
 }
 
 /// A flow that is declared completes, another's last packet is seen.
@@ -436,18 +485,7 @@ fn flows_that_are_forgotten_are_closed() {
 #[test]
 fn the_rate_of_a_pair_is_divided_among_those_that_send() {
     let mut rig = Rig::with_a_flow();
-    let report = |(port, unsent)| ConnectionReport {
-        connection: connection(port),
-        delivered_bytes: Bytes::ZERO,
-        unsent_bytes: Bytes::new(unsent),
-        in_flight_bytes: Bytes::ZERO,
-        rtt_ns: Span::ZERO,
-        retransmissions: 0,
-        processes: Vec::new(),
-    };
-    let connections = [(1, 10), (2, 10), (3, 0)].map(report).to_vec();
-    let report = Report::Connections { sampled_ns: rig.now, connections };
-    assert_eq!(rig.told(Input::Reported(rig.channel, &report)), []);
+    assert_eq!(waiting(&mut rig, &[(1, 10), (2, 10), (3, 0)]), []);
     let offered = Measured::Offered { src: FROM, dst: TO, rate: Rate::from_mbps(100) };
     assert!(rig.policy.0.lock().unwrap().0.contains(&offered.into()));
     let pair = |mbps| Directive::PacePair { src: FROM, dst: TO, rate: Rate::from_mbps(mbps) };
@@ -1117,6 +1155,35 @@ fn where_nobody_samples_nothing_is_forgotten() {
     }
     samples(&mut rig, &[]);
     assert_eq!(comings(&rig), [came(0)]);
+}
+
+/// What it doesn't tell of may well be there.
+#[test]
+fn an_agent_that_samples_no_more_is_not_taken_to_see_all() {
+    let mut rig = Rig::new();
+    rig.connect();
+    opens(&mut rig, 1);
+    for _ in 0..15 {
+        samples(&mut rig, &[connection(1)]);
+    }
+    assert_eq!(comings(&rig), [came(0)]);
+    // That of a host apart goes on sampling.
+    let (channel, identity) = (ChannelId(99), "right");
+    let hosts = vec![Host { name: "h9".into(), addresses: vec![] }];
+    let hello = Report::Hello { hosts, capabilities: vec![], epoch: 0 };
+    rig.controller.observe(rig.now, Input::AgentConnected { channel, identity }).unwrap();
+    rig.controller.observe(rig.now, Input::Reported(channel, &hello)).unwrap();
+    for _ in 0..30 {
+        rig.now += Span::from_secs(1);
+        let report = Report::Connections { sampled_ns: rig.now, connections: vec![] };
+        rig.controller.observe(rig.now, Input::Reported(channel, &report)).unwrap();
+        rig.controller.decide(&mut Vec::new());
+    }
+    assert_eq!(comings(&rig), []);
+    // The other samples again, and the connection is not there.
+    rig.controller.observe(rig.now, Input::AgentGone(channel)).unwrap();
+    samples(&mut rig, &[]);
+    assert_eq!(comings(&rig), [went(0)]);
 }
 
 #[test]

@@ -154,3 +154,94 @@ impl Joins {
         silent.map(|(connection, _)| *connection).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use model::NodeId;
+    use protocol::Process;
+    use units::Span;
+
+    use super::*;
+    use crate::applications::selector::Processes;
+    use crate::config::Config;
+
+    fn connection(port: u16) -> Connection {
+        Connection {
+            source: ([10, 0, 0, 1], port).into(),
+            destination: ([10, 0, 0, 2], 5000).into(),
+        }
+    }
+
+    fn context() -> Context {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is known");
+        Context::new(&Config::new("tcp", policy), 1, Time::ZERO)
+    }
+
+    /// Two that flows name.
+    fn processes() -> [ProcessId; 2] {
+        let mut all = Processes::default();
+        [1, 2].map(|pid| all.take(NodeId(0), &Process::Pid(pid)))
+    }
+
+    /// A sample later.
+    fn pass(cx: &mut Context) {
+        cx.pass(cx.now + cx.sample);
+    }
+
+    fn report(port: u16) -> ConnectionReport {
+        ConnectionReport {
+            connection: connection(port),
+            delivered_bytes: Bytes::ZERO,
+            unsent_bytes: Bytes::new(1),
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::ZERO,
+            retransmissions: 0,
+            processes: vec![],
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_as_many_as_an_application_may_have_flows() {
+        let (mut joins, mut cx) = (Joins::default(), context());
+        cx.limits.flows = 2;
+        let (to, [first, second]) = (Selector::from(connection(0)), processes());
+        for (port, has_room) in [(1, true), (2, true), (3, false)] {
+            assert_eq!(joins.join(&cx, connection(port), to, Bytes::ZERO), has_room);
+            assert_eq!(joins.of(&connection(port)).is_some(), has_room);
+            joins.hold(&cx, connection(port), vec![first]);
+            assert_eq!(joins.holders(&connection(port)).is_empty(), !has_room);
+        }
+        assert_eq!(joins.with(&to).count(), 2);
+        // Those that have room can be held by others; who leaves makes room.
+        assert!(joins.hold(&cx, connection(1), vec![second]));
+        assert_eq!(joins.holders(&connection(1)), [second]);
+        joins.part(&connection(1));
+        assert!(joins.join(&cx, connection(3), to, Bytes::ZERO));
+        joins.hold(&cx, connection(1), vec![]);
+        joins.hold(&cx, connection(3), vec![first]);
+        assert_eq!(joins.holders(&connection(3)), [first]);
+    }
+
+    /// Of who has it, two samples without a word; of a connection, four.
+    #[test]
+    fn what_no_report_speaks_of_is_forgotten() {
+        let (mut joins, mut cx) = (Joins::default(), context());
+        let (to, [process, _]) = (Selector::from(connection(0)), processes());
+        for port in 1..=2 {
+            joins.join(&cx, connection(port), to, Bytes::ZERO);
+            joins.hold(&cx, connection(port), vec![process]);
+        }
+        for sample in 1..=6 {
+            pass(&mut cx);
+            joins.note(&cx, &report(1));
+            joins.hold(&cx, connection(1), vec![process]);
+            let silent = joins.silent(&cx);
+            assert_eq!(silent, if sample > 4 { vec![connection(2)] } else { vec![] });
+            assert_eq!(joins.silent(&cx), [], "it was looked for with this sample");
+            assert_eq!(joins.holders(&connection(2)).is_empty(), sample > 2, "after {sample}");
+            assert_eq!(joins.holders(&connection(1)), [process]);
+        }
+    }
+}

@@ -145,7 +145,7 @@ impl Answers<'_> {
                     connected: known.is_some_and(|switch| switch.ready),
                     settled: known.is_some_and(|s| s.ready)
                         && self.rollout.is_settled(NodeId(number)),
-                    entries: known.map_or(0, |switch| {
+                    entries: known.filter(|switch| switch.capable).map_or(0, |switch| {
                         let own = switch.own.len() + switch.meters.len() + switch.caps.len();
                         switch.routes.len() + own
                     }),
@@ -527,7 +527,11 @@ impl Answers<'_> {
         if scale.is_none() {
             return Standing::Awaited("the receiver's window scale was not seen".into());
         }
-        match self.switches.get(at).and_then(|switch| switch.caps.answer(connection)) {
+        let known = self.switches.get(at);
+        if known.is_some_and(|switch| !switch.capable) {
+            return Standing::Failed(format!("switch {name} has less than two tables"));
+        }
+        match known.and_then(|switch| switch.caps.answer(connection)) {
             Some(Ok(())) => self.silence_of(at).map_or(Standing::Stands, Standing::Awaited),
             Some(Err(failure)) => Standing::Failed(format!("switch {name}: {failure}")),
             None => Standing::Awaited(format!("switch {name} has not confirmed it")),

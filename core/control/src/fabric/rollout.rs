@@ -133,7 +133,7 @@ impl Rollout {
         self.is_due = false;
         let mut rings: BTreeMap<u32, Vec<(NodeId, Key, Does)>> = BTreeMap::new();
         let mut removals = Vec::new();
-        for (node, switch) in switches.iter().filter(|(_, s)| s.ready && s.capable) {
+        for (node, switch) in switches.iter().filter(|(_, switch)| switch.takes_entries()) {
             let target = forwarding(view, node, watching);
             for key in switch.routes.keys().filter(|key| !target.contains_key(key)) {
                 removals.push((node, key.clone()));

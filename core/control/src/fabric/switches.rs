@@ -319,8 +319,12 @@ impl Switches {
         let own: Vec<(Key, Does)> = switch.own.iter().map(|(key, d)| (key.clone(), *d)).collect();
         let metered: Vec<_> = switch.meters.connections().map(|(of, _)| of).collect();
         let capped: Vec<_> = switch.caps.iter().collect();
-        let is_first = switch.generation == 1;
+        let (is_first, takes_entries) = (switch.generation == 1, switch.takes_entries());
+        self.statistics_at = cx.now;
         self.ask(cx, node, &Request::MeterConfig(MeterId::ALL), Pending::OldMeters);
+        if !takes_entries {
+            return is_first;
+        }
         for (key, does) in own {
             self.put(cx, node, &key, does);
         }
@@ -330,7 +334,6 @@ impl Switches {
         for (connection, does) in capped {
             self.send_cap(cx, node, connection, does);
         }
-        self.statistics_at = cx.now;
         is_first
     }
 
@@ -588,9 +591,9 @@ impl Switches {
         let Some(switch) = self.switches.get_mut(&node) else {
             return;
         };
-        let is_ready = switch.ready && switch.capable;
+        let takes_entries = switch.takes_entries();
         let is_new = switch.own.insert(key.clone(), does) != Some(does);
-        if is_ready && is_new {
+        if takes_entries && is_new {
             self.put(cx, node, &key, does);
         }
     }
@@ -598,7 +601,7 @@ impl Switches {
     /// Takes such an entry from all switches: those that were told so.
     pub(crate) fn take_own_everywhere(&mut self, cx: &Context, key: &Key) -> Vec<NodeId> {
         let with = self.switches.iter_mut().filter_map(|(node, switch)| {
-            (switch.own.remove(key).is_some() && switch.ready).then_some(*node)
+            (switch.own.remove(key).is_some() && switch.takes_entries()).then_some(*node)
         });
         let told: Vec<NodeId> = with.collect();
         for node in &told {
@@ -611,8 +614,7 @@ impl Switches {
     pub(crate) fn cap(&mut self, cx: &Context, node: NodeId, connection: Connection, does: Does) {
         if let Some(switch) = self.switches.get_mut(&node)
             && switch.caps.set(connection, does)
-            && switch.ready
-            && switch.capable
+            && switch.takes_entries()
         {
             self.send_cap(cx, node, connection, does);
         }
@@ -622,7 +624,7 @@ impl Switches {
     pub(crate) fn uncap(&mut self, cx: &Context, node: NodeId, connection: &Connection) {
         if let Some(switch) = self.switches.get_mut(&node)
             && switch.caps.remove(connection)
-            && switch.ready
+            && switch.takes_entries()
         {
             self.take(cx, node, &Key::of_acknowledgements(connection));
         }
@@ -712,14 +714,14 @@ impl Switches {
         self.renew_at = cx.renewal();
         let (mut capped, mut metered, mut old) = (Vec::new(), Vec::new(), Vec::new());
         for (node, switch) in self.switches.iter_mut().filter(|(_, switch)| switch.ready) {
-            if switch.meters.len() + switch.caps.len() == 0 {
-                switch.lease = (cx.now, cx.lease);
-            } else {
+            if switch.takes_entries() && switch.meters.len() + switch.caps.len() > 0 {
                 switch.renewing = Some((cx.now, cx.lease));
+                capped.extend(switch.caps.iter().map(|(of, does)| (*node, of, does)));
+                let meters = switch.meters.connections();
+                metered.extend(meters.map(|(of, failure)| (*node, of, failure.is_some())));
+            } else {
+                switch.lease = (cx.now, cx.lease);
             }
-            capped.extend(switch.caps.iter().map(|(of, does)| (*node, of, does)));
-            let meters = switch.meters.connections();
-            metered.extend(meters.map(|(of, failure)| (*node, of, failure.is_some())));
             if switch.old_meters_end.is_some_and(|end| end <= cx.now) {
                 switch.old_meters_end = None;
                 let meters = core::mem::take(&mut switch.old_meters);
@@ -768,6 +770,11 @@ impl Switches {
 }
 
 impl Switch {
+    /// Whether it can be given entries: it is there, and has the tables that we need.
+    pub(crate) fn takes_entries(&self) -> bool {
+        self.ready && self.capable
+    }
+
     /// Whether something was changed after the last barrier.
     fn is_open(&self) -> bool {
         self.meters.is_open() || self.caps.is_open()

@@ -170,3 +170,52 @@ impl Flow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MB: u64 = 1_000_000;
+    const LEAST: Span = Span::from_millis(200);
+
+    fn at_ms(ms: u64) -> Time {
+        Time::ZERO + Span::from_millis(ms)
+    }
+
+    /// 9 MB that are due 10 s after their job's start.
+    fn flow() -> Flow {
+        let due = Due { at: at_ms(10_000), within: Span::from_secs(10) };
+        Flow::new(Time::ZERO, 0, (NodeId(0), NodeId(1)), Bytes::new(9 * MB), due)
+    }
+
+    /// It is to have ended a second before it must have, and at the end in half the time that is left.
+    #[test]
+    fn a_tenth_of_the_time_is_left_for_what_goes_wrong() {
+        let in_ms = |ms| Rate::of(Bytes::new(9 * MB), Span::from_millis(ms));
+        for (now, left) in [(0, 9_000), (5_000, 4_000), (8_000, 1_000), (9_000, 500), (9_999, 200)]
+        {
+            assert_eq!(flow().need(at_ms(now), LEAST), in_ms(left), "after {now} ms");
+        }
+        assert_eq!(in_ms(9_000), Rate::from_mbps(8));
+    }
+
+    /// Of a limit with room for 8 Mbit/s of payload 15/16 are reckoned, and what is measured instead of that.
+    #[test]
+    fn of_a_limit_fifteen_sixteenths_are_reckoned_as_sent() {
+        let mut flow = flow();
+        let limit = |mbps| (Some(Rate::from_mbps(mbps)), Rate::from_mbps(mbps));
+        let (told, carries) = limit(8);
+        flow.tell(Time::ZERO, told, carries);
+        let waits = |flow: &Flow, ms, sent| {
+            assert_eq!(flow.waiting(at_ms(ms)), Bytes::new(9 * MB - sent), "after {ms} ms");
+        };
+        waits(&flow, 1_000, MB * 15 / 16);
+        let (told, carries) = limit(4);
+        flow.tell(at_ms(1_000), told, carries);
+        waits(&flow, 3_000, MB * 15 / 8);
+        flow.measure(at_ms(3_000), Bytes::new(MB));
+        waits(&flow, 3_000, MB);
+        waits(&flow, 5_000, MB + MB * 15 / 16);
+        assert_eq!(flow.waiting(at_ms(60_000)), Bytes::new(9 * MB / 1024), "a little is left");
+    }
+}

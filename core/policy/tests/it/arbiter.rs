@@ -515,6 +515,243 @@ fn a_job_that_moves_has_another_class() {
     }
 }
 
+/// Two leaves under two spines, by cables of 10 Mbit/s; the links from the first leaf to the spines, and for
+/// each a flow from the first leaf to the second that goes there.
+fn spines() -> (Network, [LinkId; 2], [(u32, NodeId, NodeId); 2]) {
+    let (edge, fabric) = (access(Rate::from_mbps(100)), spec(Rate::from_mbps(10)));
+    let network = Network::new(model::build::leaf_spine(2, 2, 2, &edge, &fabric).unwrap());
+    let topology = network.topology();
+    let [leaf, first, second] =
+        ["leaf0", "spine0", "spine1"].map(|name| topology.node_named(name).unwrap());
+    let up = [first, second].map(|spine| topology.link_between(leaf, spine).unwrap());
+    let flows = [0, 1].map(|place| {
+        let (src, dst) = (host(&network, place), host(&network, 2 + place));
+        let is_over = |flow: &u32| path(&network, *flow, src, dst).contains(&up[place as usize]);
+        ((0..).filter(|flow| flow % 2 == place).find(is_over).unwrap(), src, dst)
+    });
+    (network, up, flows)
+}
+
+/// Takes a link out of service or back, and says so.
+fn switch_link(bench: &mut Bench, now: Time, link: LinkId, up: bool) {
+    bench.network.set_up(link, up);
+    bench.settle(now, Measured::LinkState { link, up });
+}
+
+/// Where a link fails its flows meet others; when they go back they leave nothing behind.
+#[test]
+fn a_flow_that_moves_takes_its_stake_along() {
+    let (network, [first, _], flows) = spines();
+    let objectives =
+        vec![objective("one", "tcp", Aim::Weight(1)), objective("other", "tcp", Aim::Weight(1))];
+    let mut bench = Bench::new(network, objectives);
+    for (job, ((flow, src, dst), name)) in (0..).zip(flows.into_iter().zip(["one", "other"])) {
+        bench.settle(Time::ZERO, job_of(name, job));
+        bench.settle(Time::ZERO, request(job, flow, src, dst, 1 << 40));
+    }
+    assert!(bench.limits.is_empty(), "each has a spine for itself");
+    switch_link(&mut bench, at_ms(10), first, false);
+    for (flow, ..) in flows {
+        let half = bench.sum([flow]);
+        assert!(half as f64 >= 5e6 * SLACK && half <= 5 * MBPS, "{:?}", bench.limits);
+    }
+    switch_link(&mut bench, at_ms(20), first, true);
+    bench.pass(at_ms(600));
+    assert!(bench.limits.is_empty(), "{:?}", bench.limits);
+    assert_eq!(bench.policy.deadline(), None, "there is nothing left to divide");
+}
+
+/// The network that an objective's policy sees loses the links that the real one loses.
+#[test]
+fn an_objectives_policy_goes_around_a_failed_link() {
+    for name in ["fair", "sebf", "srb", "smsf"] {
+        let (network, [first, _], flows) = spines();
+        let mut bench = Bench::new(network.clone(), vec![objective("*", name, Aim::Weight(1))]);
+        let mut alone = Desk::new(network, by_name(name, &Parameters::default()).unwrap());
+        for (job, (flow, src, dst)) in (0..).zip(flows) {
+            for said in [job_start(job), request(job, flow, src, dst, 10_000_000)] {
+                alone.settle(Time::ZERO, said.clone());
+                bench.settle(Time::ZERO, said);
+            }
+        }
+        let mut seen = vec![bench.limits.clone()];
+        for (ms, up) in [(10, false), (20, true)] {
+            alone.network.set_up(first, up);
+            alone.settle(at_ms(ms), Measured::LinkState { link: first, up });
+            switch_link(&mut bench, at_ms(ms), first, up);
+            assert_eq!(bench.limits, alone.limits, "{name}, up: {up}");
+            seen.push(bench.limits.clone());
+        }
+        assert_ne!(seen[0], seen[1], "{name}: two on one cable");
+        assert_eq!(seen[0], seen[2], "{name}: each has its own again");
+    }
+}
+
+/// Each part is within the slack of what it was, and all together are more than there is.
+#[test]
+fn a_link_that_is_given_more_than_it_has_is_divided_again() {
+    let (network, left, right) = racks();
+    let middle = path(&network, 0, left[0], right[0])[1];
+    let objectives =
+        vec![objective("one", "tcp", Aim::Weight(1)), objective("other", "tcp", Aim::Weight(1))];
+    let mut bench = Bench::new(network, objectives);
+    for (job, name) in (0..).zip(["one", "other"]) {
+        let (src, dst) = (left[job as usize], right[job as usize]);
+        bench.settle(Time::ZERO, job_of(name, job));
+        bench.settle(Time::ZERO, request(job, job, src, dst, 1 << 40));
+    }
+    let cross = Rate::from_bps(800_000);
+    bench.settle(at_ms(10), Measured::CrossTraffic(vec![(middle, cross)]));
+    let left = Rate::from_mbps(10) - cross;
+    assert!(bench.sum(0..2) <= left.as_bps(), "{:?}", bench.limits);
+    let account = bench.policy.account(FlowId(0)).unwrap();
+    let part = account.parts.iter().find(|part| part.link == middle).unwrap();
+    let given = part.given.iter().fold(Rate::ZERO, |sum, holding| sum + holding.rate);
+    assert_eq!(given, left);
+}
+
+/// One comes to a link, another goes from it, and nothing is decided in between.
+#[test]
+fn who_comes_is_held_at_once_though_another_goes() {
+    let (network, left, right) = racks();
+    let objectives =
+        vec![objective("one", "tcp", Aim::Weight(1)), objective("other", "tcp", Aim::Weight(1))];
+    let mut bench = Bench::new(network, objectives);
+    bench.settle(Time::ZERO, job_of("one", 0));
+    for flow in 0..2 {
+        bench.settle(Time::ZERO, request(0, flow, left[0], right[0], 1 << 40));
+    }
+    bench.settle(Time::ZERO, job_of("other", 1));
+    let comes = request(1, 2, left[1], right[1], 1 << 40);
+    bench.policy.observe(at_ms(10), &bench.network, &comes);
+    bench.settle(at_ms(10), flow_complete(0, 1));
+    assert!(bench.sum([0]) <= 5 * MBPS && bench.sum([2]) <= 5 * MBPS, "{:?}", bench.limits);
+}
+
+/// What one leaves of a link another has, who takes more of its other link for that: as far as two links on.
+#[test]
+fn what_is_left_of_a_link_is_known_two_links_on() {
+    let network = big_switch(5, Rate::from_mbps(10));
+    let objectives =
+        [("a", 9), ("b", 81), ("c", 9), ("d", 1)].map(|(n, w)| objective(n, "tcp", Aim::Weight(w)));
+    let hosts: Vec<NodeId> = network.topology().hosts().collect();
+    let mut bench = Bench::new(network, objectives.to_vec());
+    for (job, (name, src, dst)) in (0..).zip([("a", 0, 1), ("b", 0, 2), ("c", 3, 1), ("d", 3, 4)]) {
+        bench.settle(Time::ZERO, job_of(name, job));
+        bench.settle(Time::ZERO, request(job, job, hosts[src], hosts[dst], 1 << 40));
+    }
+    bench.pass(at_ms(300));
+    // From the first host `a` has a tenth beside `b`; so `c` has more than half of what goes into the second,
+    // though it weighs as much as `a`; and so `d` has from the fourth no more than its weight.
+    for (flow, least, most) in [(0, 0.0, 1.0), (1, 9.0 * SLACK, 9.0), (2, 6.0, 9.0), (3, 0.0, 1.0)]
+    {
+        let held = bench.sum([flow]) as f64 / 1e6;
+        assert!(held >= least && held <= most * 1.02, "{:?}", bench.limits);
+    }
+}
+
+/// Links that nobody came to are divided once an interval, whatever happens at others.
+#[test]
+fn who_comes_moves_no_parts_of_other_links() {
+    let network = big_switch(6, Rate::from_mbps(10));
+    let hosts: Vec<NodeId> = network.topology().hosts().collect();
+    let objectives =
+        vec![objective("one", "tcp", Aim::Weight(1)), objective("other", "tcp", Aim::Weight(1))];
+    let mut bench = Bench::new(network, objectives);
+    let begin = |bench: &mut Bench, now, job, flow, (src, dst): (usize, usize)| {
+        bench.settle(now, request(job, flow, hosts[src], hosts[dst], u64::MAX));
+    };
+    for (job, name) in (0..).zip(["one", "other"]) {
+        bench.settle(Time::ZERO, job_of(name, job));
+        begin(&mut bench, Time::ZERO, job, job, (2 * job as usize, 1));
+    }
+    begin(&mut bench, Time::ZERO, 0, 2, (3, 4));
+    bench.pass(at_ms(200));
+    // The first carries next to nothing: that counts when the interval is over.
+    for (ms, delivered) in [(210, 0), (310, 1_000)] {
+        let delivered = Bytes::new(delivered);
+        let sample = StreamSample { flow: FlowId(0), delivered, ..StreamSample::default() };
+        bench.settle(at_ms(ms), Declared::Streams(vec![sample]));
+    }
+    begin(&mut bench, at_ms(320), 1, 3, (3, 5));
+    assert!(bench.sum([3]) <= 5 * MBPS && bench.sum([2]) <= 5 * MBPS, "{:?}", bench.limits);
+    assert!(bench.sum([1]) <= 5 * MBPS, "{:?}", bench.limits);
+    bench.pass(at_ms(520));
+    assert!(bench.sum([1]) >= 8 * MBPS, "{:?}", bench.limits);
+}
+
+/// The objective's part stays as it is, and its flows divide it by what each carries.
+#[test]
+fn what_a_flow_leaves_others_of_its_objective_have() {
+    let (network, left, right) = racks();
+    let objectives =
+        vec![objective("one", "tcp", Aim::Weight(1)), objective("other", "tcp", Aim::Weight(1))];
+    let mut bench = Bench::new(network, objectives);
+    for (job, name) in (0..).zip(["one", "other"]) {
+        bench.settle(Time::ZERO, job_of(name, job));
+    }
+    for (flow, job) in (0..).zip([0, 0, 1]) {
+        let (src, dst) = (left[flow as usize], right[flow as usize]);
+        bench.settle(Time::ZERO, request(job, flow, src, dst, u64::MAX));
+    }
+    for round in 1..5 {
+        let delivered = Bytes::new(1_000 * round);
+        let sample = StreamSample { flow: FlowId(0), delivered, ..StreamSample::default() };
+        bench.settle(at_ms(200 * round), Declared::Streams(vec![sample]));
+        bench.pass(at_ms(200 * round + 199));
+    }
+    assert!(bench.sum([1]) as f64 >= 4.9e6 * SLACK, "{:?}", bench.limits);
+    assert!(bench.sum([2]) <= 5 * MBPS, "{:?}", bench.limits);
+}
+
+/// What a flow's own policy keeps from it is the others' of its objective.
+#[test]
+fn a_flow_that_its_policy_holds_leaves_the_rest_to_others() {
+    let (network, left, right) = racks();
+    let objectives =
+        vec![objective("one", "fifo", Aim::Weight(1)), objective("other", "tcp", Aim::Weight(1))];
+    let mut bench = Bench::new(network, objectives);
+    for (job, name) in (0..).zip(["one", "one", "other"]) {
+        let (src, dst) = (left[job as usize], right[job as usize]);
+        bench.settle(Time::ZERO, job_of(name, job));
+        bench.settle(Time::ZERO, request(job, job, src, dst, 1 << 40));
+    }
+    // The second job waits for the first.
+    let [first, second] = [0, 1].map(|flow| bench.sum([flow]));
+    assert!(second < MBPS / 2 && first as f64 >= 4.5e6 * SLACK, "{:?}", bench.limits);
+    assert!(first + second <= 5 * MBPS, "{:?}", bench.limits);
+}
+
+/// It ends for the policy of the objective that it leaves, and begins for that of its new one.
+#[test]
+fn a_job_that_moves_is_of_one_policy_only() {
+    let (network, left, right) = racks();
+    let of_all = |name, policy| Objective {
+        applications: vec!["*".into()],
+        ..objective(name, policy, Aim::Weight(1))
+    };
+    let mut bench = Bench::new(network, vec![of_all("batch", "fair"), of_all("prompt", "fifo")]);
+    for job in 0..3 {
+        let (src, dst) = (left[job as usize], right[job as usize]);
+        bench.settle(Time::ZERO, job_of("spark", job));
+        bench.settle(Time::ZERO, request(job, job, src, dst, 1 << 40));
+    }
+    let moves = |bench: &mut Bench, ms, job| {
+        bench.settle(at_ms(ms), terms(job, Some("prompt"), None));
+        bench.pass(at_ms(ms + 300));
+    };
+    moves(&mut bench, 10, 2);
+    assert!(
+        bench.sum(0..2) as f64 >= 5e6 * SLACK && bench.sum([0]) < 3 * MBPS,
+        "{:?}",
+        bench.limits
+    );
+    moves(&mut bench, 400, 1);
+    // All that `fair` divides is the one's that has stayed; `fifo` has the later one wait.
+    assert!(bench.sum([0]) as f64 >= 5e6 * SLACK, "{:?}", bench.limits);
+    assert!(bench.sum([1]) < MBPS && bench.sum([2]) as f64 >= 4e6 * SLACK, "{:?}", bench.limits);
+}
+
 /// An objective that has the network for itself decides as its policy does alone.
 #[test]
 fn alone_it_is_its_policy() {

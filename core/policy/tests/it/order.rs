@@ -1,7 +1,12 @@
 //! Orders of jobs, against brute force over all orders.
+#![allow(clippy::unwrap_used)] // a test may panic
 
+use crate::desk::*;
+use model::{Declared, FlowId, JobId, Terms};
 use proptest::prelude::*;
+use units::{Rate, Span, Time};
 use watermaster_policy::order::{Demand, bssf, by_bottleneck, improve, total};
+use watermaster_policy::{Parameters, by_name};
 
 /// The least sum of completion times of any order.
 fn least(jobs: &[Demand]) -> f64 {
@@ -54,6 +59,32 @@ fn a_heavy_job_goes_before_a_short_one() {
     assert_eq!(bssf(&jobs, &[1.0, 1.0, 1.0]), [1, 2, 0]);
     assert_eq!(bssf(&jobs, &[10.0, 1.0, 1.0]), [0, 1, 2]);
     assert_eq!(bssf(&jobs, &[1.0, 1.0, 9.0]), [2, 1, 0]);
+}
+
+/// What a job asks for counts while it runs, too.
+#[test]
+fn bssf_heeds_the_weight_that_a_job_asks_for() {
+    let network = two_racks(Rate::from_mbps(10));
+    let policy = by_name("bssf", &Parameters::default()).unwrap();
+    let mut desk = Desk::new(network.clone(), policy);
+    for (job, bytes) in [(0, 40_000_000), (1, 10_000_000)] {
+        desk.settle(Time::ZERO, job_start(job));
+        let (src, dst) = (host(&network, job), host(&network, 3 + job));
+        desk.settle(Time::ZERO, request(job, job, src, dst, bytes));
+    }
+    let first = |desk: &Desk| {
+        let [large, small] = [0, 1].map(|flow| desk.limits[&FlowId(flow)]);
+        let (more, less) = (large.max(small), large.min(small));
+        assert!(more >= Rate::from_mbps(9) && less < Rate::from_mbps(1), "{:?}", desk.limits);
+        if large > small { 0 } else { 1 }
+    };
+    assert_eq!(first(&desk), 1, "the smaller");
+    for (second, weight, goes_first) in [(1, 100, 0), (2, 1, 1)] {
+        let now = Time::ZERO + Span::from_secs(second);
+        let terms = Terms { weight, ..Terms::default() };
+        desk.settle(now, Declared::JobTerms { job: JobId(0), terms });
+        assert_eq!(first(&desk), goes_first, "a weight of {weight}");
+    }
 }
 
 #[test]

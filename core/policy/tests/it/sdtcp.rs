@@ -219,6 +219,70 @@ fn hold_divides_windows_and_then_time() {
     }
 }
 
+/// With its last flow a port has neither cap nor spacing any more; also where the flow only moves away.
+#[test]
+fn an_empty_port_is_held_to_nothing() {
+    let lifted = |told: Directives, core: LinkId| -> Vec<Directive> {
+        let at = |directive: &Directive| match directive {
+            Directive::Window { link, .. } | Directive::Space { link, .. } => *link == core,
+            _ => false,
+        };
+        told.into_iter().filter(at).collect()
+    };
+    for moves in [false, true] {
+        let mut bench = Bench::new("sdtcp-hold", 2);
+        let link = bench.core();
+        let spaced = (0..2).map(|flow| bench.open(flow)).last().unwrap();
+        assert!(core_entries(&bench, &spaced).1.is_some());
+        let last = if moves {
+            bench.network.set_up(link, false);
+            Measured::LinkState { link, up: false }
+        } else {
+            bench.tell(Measured::Closed { flow: FlowId(0) });
+            Measured::Closed { flow: FlowId(1) }
+        };
+        let expected = [
+            Directive::Window { link, flow: None, cap: None },
+            Directive::Space { link, gap: None },
+        ];
+        assert_eq!(lifted(bench.tell(last), link), expected, "moves: {moves}");
+    }
+}
+
+/// A link fails: the flow's window is set at the port that it goes through now, and at that only.
+#[test]
+fn a_flow_that_moves_is_capped_at_its_new_port() {
+    let link = LinkSpec {
+        capacity: Rate::from_mbps(1_000),
+        delay: Span::from_micros(33),
+        buffer: Buffer::Packets(100),
+        mark: None,
+    };
+    let access = Access { link, nic: Buffer::Unlimited };
+    let network = Network::new(build::leaf_spine(2, 2, 1, &access, &link).unwrap());
+    let policy = by_name("sdtcp", &Parameters::default()).unwrap();
+    let mut bench = Bench { network, policy, now: Time::ZERO };
+    let node = |name: &str| bench.network.topology().node_named(name).unwrap();
+    let (src, dst, leaf) = (node("h0"), node("h1"), node("leaf0"));
+    let up = [node("spine0"), node("spine1")];
+    let up = up.map(|spine| bench.network.topology().link_between(leaf, spine).unwrap());
+    bench.tell(Measured::Opened { flow: FlowId(0), src, dst });
+    let capped = |bench: &mut Bench| {
+        up.map(|link| {
+            let queue = Bytes::new(127_500);
+            !bench.tell(Measured::Congested { link, severity: Severity::High, queue }).is_empty()
+        })
+    };
+    let before = capped(&mut bench);
+    assert_ne!(before[0], before[1], "it goes by one spine");
+    let link = up[usize::from(before[1])];
+    for (is_up, expected) in [(false, before.map(|is_there| !is_there)), (true, before)] {
+        bench.network.set_up(link, is_up);
+        assert!(bench.tell(Measured::LinkState { link, up: is_up }).is_empty());
+        assert_eq!(capped(&mut bench), expected, "up: {is_up}");
+    }
+}
+
 /// Flows that carry nothing from one statistics to the next have no share.
 #[test]
 fn hold_counts_active_flows() {
