@@ -1,6 +1,5 @@
 //! What the readers make of good traces, small ones and the published ones.
 
-
 use model::NodeId;
 use proptest::prelude::*;
 use units::{Bytes, Span, Time};
