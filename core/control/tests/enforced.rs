@@ -119,6 +119,21 @@ fn what_a_silent_agent_held_is_over_with_its_lease() {
     assert!(problem(&rig).unwrap().starts_with("agent h0 has confirmed nothing for 14 s"));
 }
 
+/// Nothing is wanted any more, but the agent has not said that it let go.
+#[test]
+fn a_limit_of_before_is_told_until_its_end_is_confirmed() {
+    let (mut rig, agent) = held();
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    let tcp = policy::by_name("tcp", &policy::Parameters::default()).unwrap();
+    reload(&mut rig, "tcp", tcp);
+    rig.pass(SECOND);
+    let why = shown(&rig);
+    assert_eq!(why.flow.enforced_bps, Some(Rate::from_mbps(5)));
+    assert_eq!(why.by, "5 Mbit/s of before, until its end is confirmed or its lease is over");
+    rig.pass(SECOND * 13);
+    assert_eq!(shown(&rig).by, "nobody: there is nothing to enforce");
+}
+
 /// What the controller sends is lost on the way; what the agent says arrives.
 #[test]
 fn reports_of_an_agent_that_hears_nothing_keep_nothing_enforced() {

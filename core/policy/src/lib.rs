@@ -4,7 +4,7 @@
 //! arguments, intentions go into the caller's buffer, and equal inputs give equal outputs. The same
 //! code decides in every world.
 //!
-//! One file per policy. It says in its [`Descriptor`] all that others need to know of it: name, source,
+//! One file per policy (that of `static` is `fixed.rs`). It says in its [`Descriptor`] all that others need to know of it: name, source,
 //! parameters, needs, how to build it. [`POLICIES`] lists them, [`by_name`] builds one.
 //!
 //! What several share:

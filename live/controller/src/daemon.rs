@@ -59,8 +59,13 @@ pub fn check(path: &Path) -> Result<Option<String>, StartError> {
     settings.tls.as_ref().map(tls::server).transpose()?;
     let policy = settings.control.policy_name.clone();
     Controller::new(settings.control, 1, Time::ZERO)?;
-    let why = policy::find(&policy).ok().and_then(policy::Descriptor::why_not_live);
-    Ok(why.map(|why| format!("policy {policy}: {why}")))
+    Ok(no_effect(&policy))
+}
+
+/// Why a policy would have no effect, if so.
+fn no_effect(policy: &str) -> Option<String> {
+    let why = policy::find(policy).ok().and_then(policy::Descriptor::why_not_live)?;
+    Some(format!("policy {policy}: {why}"))
 }
 
 /// Runs a controller until SIGTERM or SIGINT; SIGHUP has it read its configuration again.
@@ -119,6 +124,7 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
         socket = %socket.0.display(),
         "controller ready"
     );
+    warn_of(&policy);
     ready();
 
     loop {
@@ -127,13 +133,17 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
             _ = interrupt.recv() => break,
             _ = hangup.recv() => {
                 match reload(path, &certificates, &hub).await {
-                    Ok(fresh) => match kept.differs(&fresh)[..] {
-                        [] => tracing::info!("configuration read again"),
-                        ref other => tracing::warn!(
-                            restart = other.join(", "),
-                            "configuration read again; some changes need a restart"
-                        ),
-                    },
+                    Ok((fresh, policy)) => {
+                        match kept.differs(&fresh)[..] {
+                            [] => tracing::info!(policy, "configuration read again"),
+                            ref other => tracing::warn!(
+                                policy,
+                                restart = other.join(", "),
+                                "configuration read again; some changes need a restart"
+                            ),
+                        }
+                        warn_of(&policy);
+                    }
                     Err(error) => tracing::error!(%error, "configuration kept as it was"),
                 }
             }
@@ -151,6 +161,13 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
         tracing::warn!("a connection outlives the daemon's patience; cut off");
     }
     Ok(())
+}
+
+/// Warns of a policy without effect.
+fn warn_of(policy: &str) {
+    if let Some(why) = no_effect(policy) {
+        tracing::warn!("{why}");
+    }
 }
 
 /// Listens on an address, where one is wanted.
@@ -262,7 +279,7 @@ async fn reload(
     path: &Path,
     certificates: &RwLock<Option<Arc<ServerConfig>>>,
     hub: &Hub,
-) -> Result<Kept, StartError> {
+) -> Result<(Kept, String), StartError> {
     let settings = Settings::load(path)?;
     if let Some(files) = &settings.tls {
         let fresh = Arc::new(tls::server(files)?);
@@ -271,7 +288,8 @@ async fn reload(
     }
     hub.set_bounds(settings.bounds);
     let kept = Kept::of(&settings);
+    let policy = settings.control.policy_name.clone();
     // The machine lives as long as the daemon.
     let _ = hub.tell(Event::Reload(Box::new(settings))).await;
-    Ok(kept)
+    Ok((kept, policy))
 }

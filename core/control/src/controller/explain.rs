@@ -750,7 +750,12 @@ impl Answers<'_> {
             all.push("nobody: another flow of its connection has no limit".to_string());
         }
         if all.is_empty() {
-            return "nobody: there is nothing to enforce".to_string();
+            return match self.enforced(flow) {
+                Some(rate) => {
+                    format!("{rate} of before, until its end is confirmed or its lease is over")
+                }
+                None => "nobody: there is nothing to enforce".to_string(),
+            };
         }
         all.join("; ")
     }
