@@ -12,6 +12,8 @@ pub(crate) struct Context {
     /// Goes on while the controller listens: only this tells how long others have been silent.
     pub(crate) awake: Time,
     pub(crate) epoch: u64,
+    /// When the controller began.
+    started: Time,
     pub(crate) enforcement: Enforcement,
     pub(crate) lease: Span,
     pub(crate) sample: Span,
@@ -30,12 +32,16 @@ const LATELY: u64 = 2;
 /// What no report of an agent speaks of for so many samples is gone: two may be lost, and one late.
 const PATIENCE: u64 = 4;
 
+/// Agents of a controller that ended come to the next one within this time: they try every 8 s, or more often.
+const ARRIVAL: Span = Span::from_secs(15);
+
 impl Context {
     pub(crate) const fn new(config: &Config, epoch: u64, now: Time) -> Self {
         Self {
             now,
             awake: now,
             epoch,
+            started: now,
             enforcement: config.enforcement,
             lease: config.lease,
             sample: config.sample,
@@ -51,6 +57,12 @@ impl Context {
     pub(crate) fn pass(&mut self, now: Time) {
         self.awake += now.since(self.now).min(self.sample);
         self.now = self.now.max(now);
+    }
+
+    /// Whether a controller was there before, whose agents may not have come to this one yet: hosts that they know
+    /// are unknown until then.
+    pub(crate) fn awaits_agents(&self) -> bool {
+        self.epoch > 1 && self.now.since(self.started) < ARRIVAL
     }
 
     /// What was reported so long ago is what stands.

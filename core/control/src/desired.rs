@@ -48,6 +48,24 @@ struct Pair {
     gauge: Gauge,
     /// When it was reported last, as [`Context::awake`].
     at: Time,
+    /// When its connections were last looked through, likewise.
+    swept: Option<Time>,
+}
+
+impl Pair {
+    /// Looks which connections are still there, and which count; whether that has changed.
+    fn sweep(&mut self, cx: &Context) -> bool {
+        self.swept = Some(cx.awake);
+        let before = self.connections.len();
+        self.connections.retain(|_, paired| !paired.carrier.is_silent(cx));
+        let mut changed = self.connections.len() != before;
+        self.counting = 0;
+        for paired in self.connections.values_mut() {
+            changed |= paired.carrier.count(cx);
+            self.counting += u64::from(paired.carrier.counts());
+        }
+        changed
+    }
 }
 
 /// A connection of a pair.
@@ -264,7 +282,12 @@ impl Desired {
             since: cx.now,
             before,
         });
+        let counted = paired.carrier.counts();
         paired.carrier.note(cx, report);
+        if paired.carrier.count(cx) {
+            pair.counting = pair.counting + u64::from(!counted) - u64::from(counted);
+            self.divided.extend(pair.rate.map(|_| ends));
+        }
     }
 
     /// Takes in what all connections of a pair have `delivered`, and whether something `waits` to be
@@ -279,15 +302,8 @@ impl Desired {
         access: Rate,
     ) -> Option<Measured> {
         let pair = self.pairs.get_mut(&(src, dst))?;
-        let before = pair.connections.len();
-        pair.connections.retain(|_, paired| !paired.carrier.is_silent(cx));
-        let mut changed = pair.connections.len() != before;
-        pair.counting = 0;
-        for paired in pair.connections.values_mut() {
-            changed |= paired.carrier.count(cx);
-            pair.counting += u64::from(paired.carrier.counts());
-        }
-        if changed {
+        // A sample comes in many reports where there are many connections.
+        if pair.swept.is_none_or(|at| cx.awake.since(at) >= cx.least()) && pair.sweep(cx) {
             self.divided.extend(pair.rate.map(|_| (src, dst)));
         }
         pair.gauge.note(sampled, delivered, cx.least());
@@ -409,6 +425,33 @@ mod tests {
         let rate = Rate::ZERO;
         let ended = desired.leave_pair(ENDS, &connection(2));
         assert_eq!(ended, Some(Measured::Offered { src: ENDS.0, dst: ENDS.1, rate }));
+    }
+
+    /// However many reports a sample comes in.
+    #[test]
+    fn a_pair_is_looked_through_twice_a_sample_at_most() {
+        let policy = policy::by_name("tcp", &policy::Parameters::default()).expect("it is one");
+        let config = crate::config::Config::new("tcp", policy);
+        let began = Time::ZERO + Span::from_secs(1);
+        let (mut desired, mut cx) = (Desired::default(), Context::new(&config, 1, began));
+        let access = Rate::from_mbps(100);
+        let mut report = |desired: &mut Desired, cx: &Context, ports: &[u16]| {
+            for port in ports {
+                desired.note_carrier(cx, ENDS, &sent(*port, 0), Bytes::ZERO, 10);
+            }
+            desired.note_pair(cx, cx.now, ENDS, (Bytes::ZERO, true), access);
+            desired.give_pair(ENDS, access);
+            desired.grant(&connection(2), (&[], 1), || Some(ENDS)).rate
+        };
+        assert_eq!(report(&mut desired, &cx, &[1, 2]), Some(Rate::from_mbps(50)));
+        cx.pass(began + cx.lately());
+        cx.awake = cx.now;
+        assert_eq!(report(&mut desired, &cx, &[2]), Some(Rate::from_mbps(50)), "it sent lately");
+        cx.pass(cx.now + cx.least() / 2);
+        assert_eq!(report(&mut desired, &cx, &[2]), Some(Rate::from_mbps(50)), "not looked at");
+        cx.pass(cx.now + cx.least() / 2);
+        assert_eq!(report(&mut desired, &cx, &[2]), Some(access));
+        assert_eq!(report(&mut desired, &cx, &[1]), Some(Rate::from_mbps(50)), "it sends again");
     }
 
     #[test]

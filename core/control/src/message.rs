@@ -135,13 +135,20 @@ pub struct Refusal {
     pub busy: bool,
 }
 
+impl Refusal {
+    /// Whether all else that the application says has to wait too.
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.busy && self.field == "application"
+    }
+}
+
 /// Notes in the answer what became of the declaration at `index`; whether to look at the next one: an
-/// application that is too fast has to wait with the rest.
+/// application that is too fast, or comes before the agents, has to wait with the rest.
 pub fn note(outcome: &mut Outcome, index: u64, became: Result<(), Refusal>) -> bool {
     match became {
         Ok(()) => outcome.taken += 1,
-        Err(Refusal { field: "application", reason, busy: true }) => {
-            (outcome.rest, outcome.reason) = (Some(index), Some(reason));
+        Err(refusal) if refusal.is_for_all() => {
+            (outcome.rest, outcome.reason) = (Some(index), Some(refusal.reason));
             return false;
         }
         Err(Refusal { field, reason, .. }) => {

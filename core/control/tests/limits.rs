@@ -215,3 +215,39 @@ fn the_epoch_of_a_hello_is_heard() {
     rig.controller.observe(rig.now, Input::Reported(peer, &hello)).unwrap();
     assert_eq!(rig.controller.outranked(), Some(("h0", 2)));
 }
+
+/// Whose addresses agents alone know: after a restart the application may come first.
+#[test]
+fn an_application_that_comes_before_the_agents_waits_for_them_a_while() {
+    let shape = Shape::racks(2);
+    let controller = |epoch| {
+        let mut config = shape.config("fair", even(), true);
+        config.hosts.clear();
+        let mut rig = Rig::new(&shape, config, epoch);
+        rig.start("a", "j");
+        rig
+    };
+    let mut rig = controller(2);
+    let request = |rig: &mut Rig| rig.flow("a", "j", 1, connection(0, 1, 10), None);
+    let task = Declaration::TaskHost { job: "j".into(), task: 1, host: "10.9.9.9".into() };
+    let place = |rig: &mut Rig| {
+        let input = Input::Declared { application: "a", declaration: &task };
+        rig.input(input).map(drop)
+    };
+    for refusal in [request(&mut rig).unwrap_err(), place(&mut rig).unwrap_err()] {
+        assert_eq!((refusal.field, refusal.busy), ("application", true), "{refusal}");
+    }
+    assert_eq!(rig.controller.at(rig.now).status().applications[0].refused, 0);
+    rig.agent("first", &[0, 1]);
+    request(&mut rig).unwrap();
+    rig.pass(SECOND * 15);
+    let refusal = place(&mut rig).unwrap_err();
+    assert_eq!((refusal.field, refusal.busy), ("host", false), "nobody comes any more");
+
+    let refusal = request(&mut controller(1)).unwrap_err();
+    assert_eq!(
+        (refusal.field, refusal.busy),
+        ("connection.source", false),
+        "nobody was there before"
+    );
+}

@@ -62,7 +62,8 @@ impl Registry {
     ) -> Result<Announcement, Refusal> {
         self.admit(cx, application)?;
         let done = self.check(cx, view, application, declaration);
-        if let Some(record) = self.applications.get_mut(application).filter(|_| done.is_err()) {
+        let is_refused = done.as_ref().is_err_and(|refusal| !refusal.is_for_all());
+        if let Some(record) = self.applications.get_mut(application).filter(|_| is_refused) {
             record.refused += 1;
         }
         done
@@ -226,7 +227,8 @@ impl Registry {
         let node = found.filter(|node| view.kind(*node) == Some(NodeKind::Host));
         let node = node.ok_or_else(|| {
             let host = start_of(host);
-            refuse("host", format!("no host is called or addressed \"{host}\"; name a known one"))
+            let reason = format!("no host is called or addressed \"{host}\"; name a known one");
+            unknown(cx, "host", reason)
         })?;
         let (task, most) = (TaskId(task), cx.limits.tasks);
         let record = self.job_mut(job).expect("the job was found");
@@ -285,8 +287,8 @@ impl Registry {
     ) -> Result<Announcement, Refusal> {
         check_name(cx, "flow", flow)?;
         let connection = connection.canonical();
-        let src = end(view, "connection.source", connection.source)?;
-        let dst = end(view, "connection.destination", connection.destination)?;
+        let src = end(cx, view, "connection.source", connection.source)?;
+        let dst = end(cx, view, "connection.destination", connection.destination)?;
         if src == dst {
             let reason = "both ends are on one host; leave flows within a host out";
             return Err(refuse("connection", reason.into()));
@@ -371,13 +373,27 @@ impl Registry {
     }
 }
 
-fn end(view: &View, field: &'static str, address: SocketAddr) -> Result<NodeId, Refusal> {
+/// No such host is known. Where its agent may still come, the application waits instead: what is refused it would
+/// not say again.
+fn unknown(cx: &Context, field: &'static str, reason: String) -> Refusal {
+    if cx.awaits_agents() {
+        return busy("application", format!("{reason}, unless its agent is still to come; wait"));
+    }
+    refuse(field, reason)
+}
+
+fn end(
+    cx: &Context,
+    view: &View,
+    field: &'static str,
+    address: SocketAddr,
+) -> Result<NodeId, Refusal> {
     view.host_at(address.ip()).ok_or_else(|| {
         let reason = format!(
             "{} is no host's address; declare it in the configuration or run an agent there",
             address.ip()
         );
-        refuse(field, reason)
+        unknown(cx, field, reason)
     })
 }
 
