@@ -176,7 +176,9 @@ impl Line {
 
     fn text(&self) -> String {
         let Self { at, way, peer, text, .. } = self;
-        format!("{:>12.6}  {way:<4} {peer}: {text}\n", at.as_secs_f64())
+        let line = format!("{:>12.6}  {way:<4} {peer}: {text}", at.as_secs_f64());
+        // What was refused is among it.
+        line.replace(control::is_control, "\u{fffd}") + "\n"
     }
 
     fn json(&self) -> String {
@@ -358,5 +360,20 @@ fn wanted(command: &Command) -> String {
             let all: Vec<String> = processes.iter().map(process).collect();
             format!("look for connections of {}", all.join(", "))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_steers_no_terminal() {
+        let (peer, text, what) = said("a\u{202e}", "job x\u{1b}[2J\nb is complete");
+        let line = Line { at: Time::ZERO, way: "from", peer, text, what };
+        assert_eq!(
+            line.text(),
+            "    0.000000  from a\u{fffd}: job x\u{fffd}[2J\u{fffd}b is complete\n"
+        );
     }
 }

@@ -579,7 +579,7 @@ impl Agents {
             unconfirm(*connection);
         }
         // People read it on terminals.
-        let reason = reason.replace(char::is_control, " ");
+        let reason = reason.replace(crate::config::is_control, " ");
         agent.failures.failed(command, sequence, &reason, cx.limits.flows);
         true
     }

@@ -169,6 +169,11 @@ impl Default for Limits {
     }
 }
 
+/// Whether a terminal obeys a character in the place of showing it, as those that change the direction of text.
+pub fn is_control(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 impl Limits {
     /// Why a text can't be a name: it is empty or too long, or would write elsewhere on the terminal of who
     /// reads it.
@@ -177,8 +182,7 @@ impl Limits {
         if name.is_empty() || name.len() > most {
             return Some(format!("must have 1 to {most} bytes"));
         }
-        let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        name.contains(|c: char| c.is_control() || turns(c)).then(|| "has control characters".into())
+        name.contains(is_control).then(|| "has control characters".into())
     }
 }
 

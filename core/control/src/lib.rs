@@ -33,7 +33,7 @@ mod view;
 
 pub use config::{
     Config, ConfigError, Enforcement, GRACE, HostConfig, LEASE, Limits, PortConfig, SAMPLE,
-    SwitchConfig,
+    SwitchConfig, is_control,
 };
 pub use controller::{Answers, Change, Controller};
 pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal, note};

@@ -254,6 +254,35 @@ fn a_stream_that_lies_about_its_backlog_gains_nothing() {
     assert!(found.unwrap().contains("its sender's kernel has nothing to send"));
 }
 
+/// A limit excuses that the kernel has nothing to send only where the flow runs near it.
+#[test]
+fn a_limit_that_a_stream_does_not_use_excuses_no_backlog() {
+    for (mbps, is_excused) in [(4, true), (3, false)] {
+        let rates = vec![Rate::from_mbps(5)];
+        let parameters = policy::Parameters::default().with("rates", rates);
+        let policy = policy::by_name("static", &parameters).unwrap();
+        let shape = Shape::racks(2);
+        let mut rig = Rig::new(&shape, shape.config("static", policy, true), 1);
+        let agent = rig.agent("left", &[0]);
+        rig.start("app", "job");
+        rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+        for second in 1..6 {
+            rig.pass(SECOND);
+            let reports = [report(connection(0, 2, 7), second * mbps * 125_000, 0)];
+            rig.input(Input::Reported(agent, &sampled(rig.now, &reports))).unwrap();
+        }
+        let samples = vec![StreamReport {
+            flow: "1".into(),
+            delivered_bytes: Bytes::ZERO,
+            sender_queue_bytes: Bytes::new(50_000_000),
+            receiver_queue_bytes: Bytes::ZERO,
+        }];
+        rig.declare("app", Declaration::Streams { job: "job".into(), samples }).unwrap();
+        let found = rig.why("app", "job", 1).flow.contradicted;
+        assert_eq!(found.is_none(), is_excused, "{mbps} Mbit/s: {found:?}");
+    }
+}
+
 /// The controller is stopped for a while within its lease. What waited for it arrives at once: rates are
 /// those of the agent's clock, nobody was silent, and limits stay.
 #[test]

@@ -416,10 +416,11 @@ fn a_rate_that_fails_is_told_until_it_was_tried_again() {
     rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
     let rate_bps = Some(Rate::from_mbps(5));
     let command = Command::Pace { connection: connection(0, 2, 7), rate_bps };
-    let failed = Report::Failed { epoch: 1, sequence: 2, command, reason: "no".into() };
+    let failed =
+        Report::Failed { epoch: 1, sequence: 2, command, reason: "no\u{1b}[2J\u{202e}".into() };
     rig.input(Input::Reported(agent, &failed)).unwrap();
     rig.pass(SECOND * 4);
-    for (sequence, expected) in [(2, (None, Some("no"))), (3, (rate_bps, None))] {
+    for (sequence, expected) in [(2, (None, Some("no [2J "))), (3, (rate_bps, None))] {
         rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence })).unwrap();
         let flow = shown(&rig).flow;
         assert_eq!((flow.enforced_bps, flow.failed.as_deref()), expected, "{sequence}");

@@ -142,4 +142,27 @@ mod tests {
         registry.flow_mut(id).expect("it is there").queued = Bytes::new(5);
         assert_eq!(registry.backlog(id, much, false), (much + Bytes::new(5), false));
     }
+
+    #[test]
+    fn a_jobs_corrected_sizes_are_those_between_two_hosts() {
+        let (mut registry, id) = one_flow();
+        let job = registry.flow(id).and_then(Flow::job).expect("it is of a job");
+        let connection = protocol::Connection {
+            source: ([10, 0, 0, 1], 1).into(),
+            destination: ([10, 0, 0, 3], 2).into(),
+        };
+        let other = (NodeId(0), NodeId(2));
+        let size = Some(Bytes::new(5 * MEGA));
+        let flow = Flow::new(Some((job, "2".into())), connection.into(), other, size, Time::ZERO);
+        registry.add_flow(flow).expect("there is room");
+        let corrected = |registry: &Registry, (src, dst)| registry.corrected_sizes(job, src, dst);
+        assert_eq!(corrected(&registry, other), None, "it has declared no sizes");
+        let record = registry.job_mut(job).expect("it is there");
+        record.sizes.insert(TaskId(0), vec![]);
+        for ((src, dst), bytes) in [((NodeId(0), NodeId(1)), MEGA), (other, 5 * MEGA)] {
+            let [.., size] = corrected(&registry, (src, dst)).expect("it has sizes");
+            let Declared::Size { reduces, .. } = size else { panic!("{size:?}") };
+            assert_eq!(reduces, [(TaskId(OWN_TASKS | 1 << 24 | dst.0), Bytes::new(bytes))]);
+        }
+    }
 }
