@@ -24,6 +24,21 @@ fn message(kind: u8, xid: u8, body: &str) -> Vec<u8> {
     message
 }
 
+/// A switch that says again and again which ports it has.
+#[test]
+fn ports_that_were_not_asked_for_are_not_answered() {
+    let shape = Shape::racks(1);
+    let policy = policy::by_name("smsf", &policy::Parameters::default()).unwrap();
+    let mut rig = Rig::new(&shape, shape.config("smsf", policy, true), 1);
+    let peer = rig.plug(0);
+    let mut out = Vec::new();
+    for xid in 0..=40 {
+        let ports = message(19, xid, "000d 0000 00000000");
+        step(&mut rig.controller, rig.now, Input::SwitchBytes(peer, &ports), &mut out).unwrap();
+    }
+    assert!(out.is_empty(), "{out:?}");
+}
+
 #[test]
 fn messages_of_published_attacks_are_survived() {
     const MATCH_ALL: &str = "0001 0004 00000000";

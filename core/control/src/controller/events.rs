@@ -57,8 +57,8 @@ impl Controller {
                 for port in ports {
                     self.discovery().port_found(node, &port, false);
                 }
-                if last {
-                    self.switches.answered(node, xid);
+                // What nobody asked, or asked for something else, begins nothing anew.
+                if last && matches!(self.switches.answered(node, xid), Some(Pending::Ports)) {
                     self.switch_ready(node);
                 }
             }
