@@ -435,7 +435,7 @@ mod tests {
         let began = Time::ZERO + Span::from_secs(1);
         let (mut desired, mut cx) = (Desired::default(), Context::new(&config, 1, began));
         let access = Rate::from_mbps(100);
-        let mut report = |desired: &mut Desired, cx: &Context, ports: &[u16]| {
+        let report = |desired: &mut Desired, cx: &Context, ports: &[u16]| {
             for port in ports {
                 desired.note_carrier(cx, ENDS, &sent(*port, 0), Bytes::ZERO, 10);
             }
