@@ -128,6 +128,21 @@ impl Rig {
         self.obey(&out)
     }
 
+    /// An application starts a job with one flow of 1 MB.
+    fn declares_a_flow(&mut self) {
+        let job = || String::from("sort");
+        let request = Declaration::FlowRequest {
+            job: job(),
+            flow: "1".into(),
+            connection: connection(1),
+            processes: Processes::default(),
+            bytes: Some(Bytes::new(1_000_000)),
+        };
+        for declaration in [Declaration::JobStart { job: job() }, request] {
+            self.told(Input::Declared { application: "app", declaration: &declaration });
+        }
+    }
+
     /// The agent carries out what the controller says, and answers; the commands.
     fn obey(&mut self, out: &[Output]) -> Vec<Command> {
         let mut all = Vec::new();
@@ -987,17 +1002,7 @@ fn what_a_connection_delivered_before_its_flow_is_not_the_flows() {
         rig.told(Input::Reported(rig.channel, &report));
     };
     sample(&mut rig, 5_000_000);
-    let job = || String::from("sort");
-    let request = Declaration::FlowRequest {
-        job: job(),
-        flow: "1".into(),
-        connection: connection(1),
-        processes: Processes::default(),
-        bytes: Some(Bytes::new(1_000_000)),
-    };
-    for declaration in [Declaration::JobStart { job: job() }, request] {
-        rig.told(Input::Declared { application: "app", declaration: &declaration });
-    }
+    rig.declares_a_flow();
     rig.told(Input::Reported(rig.channel, &Report::Opened { connection: connection(1) }));
     for delivered in [5_100_000, 5_300_000] {
         sample(&mut rig, delivered);
@@ -1049,17 +1054,7 @@ fn what_an_agent_samples_first_says_what_goes_on_when_its_ports_tell_of_it() {
     for epoch in [1, 2] {
         let policy = policy::by_name("sdtcp", &policy::Parameters::default()).unwrap();
         rig.controller = Controller::new(config("sdtcp", policy), epoch, rig.now).unwrap();
-        let job = || String::from("sort");
-        let request = Declaration::FlowRequest {
-            job: job(),
-            flow: "1".into(),
-            connection: connection(1),
-            processes: Processes::default(),
-            bytes: Some(Bytes::new(1_000_000)),
-        };
-        for declaration in [Declaration::JobStart { job: job() }, request] {
-            rig.told(Input::Declared { application: "app", declaration: &declaration });
-        }
+        rig.declares_a_flow();
         rig.connect();
         attend(&mut rig, true);
         for _ in 0..3 {

@@ -19,9 +19,12 @@ import java.util.Map;
  * It is read from {@code /proc/net/tcp} and {@code tcp6}, which list all connections of the network namespace.
  */
 final class SendQueues {
-    /** More connections than these aren't read: a line takes the kernel and us some 2 µs together. */
+    /** More connections than these aren't read in a file, so that a look stays short. */
     private static final int MOST = 4096;
     private static final HexFormat HEX = HexFormat.of().withUpperCase();
+
+    /** What stands before an address of IPv4 in {@code tcp6}. */
+    private static final String MAPPED = mapped();
 
     private final Map<String, Long> queues = new HashMap<>();
 
@@ -73,9 +76,6 @@ final class SendQueues {
     private static String plain(String end) {
         return end.startsWith(MAPPED) ? end.substring(MAPPED.length()) : end;
     }
-
-    /** What stands before an address of IPv4 in {@code tcp6}. */
-    private static final String MAPPED = mapped();
 
     private static String mapped() {
         ByteBuffer word = ByteBuffer.wrap(new byte[] {0, 0, -1, -1}).order(ByteOrder.nativeOrder());
