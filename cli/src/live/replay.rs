@@ -129,8 +129,9 @@ impl Line {
             }
             Content::Input(input) => match input.as_input() {
                 Input::Tick => return None,
-                Input::SwitchConnected(channel) => {
-                    said(&format!("switch {}", channel.0), "connected")
+                Input::SwitchConnected { channel, identity } => {
+                    let who = identity.map_or_else(String::new, |name| format!(" as {name}"));
+                    said(&format!("switch {}", channel.0), &format!("connected{who}"))
                 }
                 Input::SwitchGone(channel) => said(&format!("switch {}", channel.0), "gone"),
                 Input::SwitchBytes(channel, bytes) => {

@@ -3,14 +3,13 @@
 use openflow::{Config, Message, Side};
 use testing::openflow::Connected;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use wire::client::{Address, connect};
 
-use crate::daemon::{Daemon, SMSF, config};
+use crate::daemon::{Daemon, SMSF, certificates, config, shows};
 
 /// The model at the end of a real connection, until that ends.
-async fn model(address: String) -> std::io::Result<usize> {
+async fn model(mut stream: Box<dyn wire::Stream>) -> std::io::Result<usize> {
     let clock = wire::clock::Clock::start();
-    let mut stream = TcpStream::connect(address).await?;
     let switch = testing::openflow::switch(0xaa, 254, 3);
     let mut end = Connected::new(switch, Config::new(Side::Switch), clock.now());
     let mut rules = 0;
@@ -31,7 +30,8 @@ async fn model(address: String) -> std::io::Result<usize> {
 async fn a_switch_is_set_up_and_again_after_it_comes_back() {
     let daemon = Daemon::start(&config(SMSF));
     for round in 0..2 {
-        let switch = tokio::spawn(model(daemon.openflow.clone().unwrap()));
+        let address = Address::Tcp(daemon.openflow.clone().unwrap());
+        let switch = tokio::spawn(model(connect(&address, None).await.unwrap()));
         let up = |wanted: bool| {
             move |status: &serde_json::Value| {
                 let switch = &status["switches"][0];
@@ -44,4 +44,26 @@ async fn a_switch_is_set_up_and_again_after_it_comes_back() {
         switch.abort();
         daemon.until("/v1/status", up(false)).await;
     }
+}
+
+/// The key of one switch doesn't open the place of another.
+#[tokio::test]
+async fn a_switch_with_the_certificate_of_another_is_refused() {
+    let folder = std::sync::Arc::new(tempfile::tempdir().unwrap());
+    let certs = folder.path().join("certs");
+    certificates(&certs, &["--switch", "s0", "--switch", "rogue"]);
+    let tls = "[tls]\nca = \"certs/ca.crt\"\ncertificate = \"certs/controller-main.crt\"\n\
+               key = \"certs/controller-main.key\"\n";
+    let config = config(&format!("{tls}{SMSF}")).replace("openflow =", "openflow_tls =");
+    let mut daemon = Daemon::start_in(folder, &config);
+    let address = Address::Tls(daemon.openflow.clone().unwrap());
+    let shown = shows(&certs, "switch-rogue");
+    model(connect(&address, Some(&shown)).await.unwrap()).await.unwrap();
+    let said = daemon.hears("connection closed by the controller");
+    let reason = "datapath_id: 0xaa is s0's, and this is the certificate of switch rogue; give the switch its own";
+    assert_eq!(said["reason"], reason);
+    let shown = shows(&certs, "switch-s0");
+    let switch = tokio::spawn(model(connect(&address, Some(&shown)).await.unwrap()));
+    daemon.until("/v1/status", |status| status["switches"][0]["connected"] == true).await;
+    switch.abort();
 }

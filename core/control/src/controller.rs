@@ -110,8 +110,8 @@ impl Controller {
     pub fn observe(&mut self, now: Time, input: Input<'_>) -> Result<(), Refusal> {
         self.context.pass(now);
         match input {
-            Input::SwitchConnected(channel) => {
-                if let Err(refusal) = self.switches.connect(&self.context, channel) {
+            Input::SwitchConnected { channel, identity } => {
+                if let Err(refusal) = self.switches.connect(&self.context, channel, identity) {
                     self.closing.push(Output::CloseSwitch(channel, Closing::Refused(refusal)));
                 }
             }

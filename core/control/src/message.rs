@@ -17,7 +17,12 @@ pub struct ChannelId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input<'a> {
     /// A switch connected.
-    SwitchConnected(ChannelId),
+    SwitchConnected {
+        /// The connection.
+        channel: ChannelId,
+        /// The name that it has proved; `None` without TLS.
+        identity: Option<&'a str>,
+    },
     /// It sent bytes, cut anywhere.
     SwitchBytes(ChannelId, &'a [u8]),
     /// Its connection ended.
@@ -51,7 +56,7 @@ pub enum Input<'a> {
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)] // the variants are those of `Input`
 pub enum OwnedInput {
-    SwitchConnected(ChannelId),
+    SwitchConnected { channel: ChannelId, identity: Option<String> },
     SwitchBytes(ChannelId, Vec<u8>),
     SwitchGone(ChannelId),
     Declared { application: String, declaration: Declaration },
@@ -66,7 +71,9 @@ impl OwnedInput {
     /// The input.
     pub fn as_input(&self) -> Input<'_> {
         match self {
-            Self::SwitchConnected(channel) => Input::SwitchConnected(*channel),
+            Self::SwitchConnected { channel, identity } => {
+                Input::SwitchConnected { channel: *channel, identity: identity.as_deref() }
+            }
             Self::SwitchBytes(channel, bytes) => Input::SwitchBytes(*channel, bytes),
             Self::SwitchGone(channel) => Input::SwitchGone(*channel),
             Self::Declared { application, declaration } => {

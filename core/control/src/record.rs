@@ -24,7 +24,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every part begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x09";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0a";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -249,7 +249,7 @@ pub fn write_digest(at: Time, digest: Digest, out: &mut Vec<u8>) -> Result<(), T
 /// It is too long.
 pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(), TooLong> {
     let kind = match input {
-        Input::SwitchConnected(_) => 16,
+        Input::SwitchConnected { .. } => 16,
         Input::SwitchBytes(..) => 17,
         Input::SwitchGone(_) => 18,
         Input::Declared { .. } => 19,
@@ -260,9 +260,11 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(),
         Input::Tick => 24,
     };
     record(kind, at, out, |out| match input {
-        Input::SwitchConnected(channel)
-        | Input::SwitchGone(channel)
-        | Input::AgentGone(channel) => {
+        Input::SwitchConnected { channel, identity } => {
+            out.put(&channel.0);
+            out.put(&identity.map(String::from));
+        }
+        Input::SwitchGone(channel) | Input::AgentGone(channel) => {
             out.put(&channel.0);
         }
         Input::SwitchBytes(channel, bytes) => {
@@ -452,7 +454,7 @@ const MALFORMED: &str = "has a content that can't be";
 fn input(kind: u8, from: &mut Reader<'_>) -> Option<OwnedInput> {
     type Is = OwnedInput;
     Some(match kind {
-        16 => Is::SwitchConnected(ChannelId(from.u64()?)),
+        16 => Is::SwitchConnected { channel: ChannelId(from.u64()?), identity: Coded::read(from)? },
         17 => Is::SwitchBytes(ChannelId(from.u64()?), from.rest()),
         18 => Is::SwitchGone(ChannelId(from.u64()?)),
         19 => Is::Declared { application: from.text()?, declaration: Declaration::read(from)? },

@@ -236,6 +236,14 @@ impl View {
         self.ethernet.iter().map(|(address, node)| (*address, *node))
     }
 
+    /// What the switch of this number is called, which is what its certificate must name.
+    pub(crate) fn switch_name(&self, datapath_id: u64) -> String {
+        match self.switch_of(datapath_id) {
+            Some(node) => self.node_name(node).into(),
+            None => format!("s-{datapath_id:x}"),
+        }
+    }
+
     /// The switch of this number; one that isn't declared is added.
     pub(crate) fn add_switch(&mut self, datapath_id: u64, most: usize) -> Option<NodeId> {
         if let Some(node) = self.switch_of(datapath_id) {
@@ -245,7 +253,7 @@ impl View {
             return None;
         }
         self.learnt_switches += 1;
-        let node = self.add_node(format!("s-{datapath_id:x}"), NodeKind::Switch)?;
+        let node = self.add_node(self.switch_name(datapath_id), NodeKind::Switch)?;
         self.datapaths.insert(datapath_id, node);
         Some(node)
     }

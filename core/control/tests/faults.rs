@@ -355,7 +355,7 @@ impl World {
         let peer = self.peer();
         let session = Session::new(SessionConfig::new(Side::Switch), self.now);
         self.switches[at as usize].1 = Some((peer, session));
-        self.input(Input::SwitchConnected(peer));
+        self.input(Input::SwitchConnected { channel: peer, identity: None });
         self.reach(at, peer, &[]);
     }
 

@@ -33,7 +33,13 @@ fn ports_that_were_not_asked_for_begin_nothing_anew() {
     let peer = rig.peer();
     let (mut out, mut asked) = (Vec::new(), 0);
     let mut answers = vec![message(0, 0, "")];
-    step(&mut rig.controller, rig.now, Input::SwitchConnected(peer), &mut out).unwrap();
+    step(
+        &mut rig.controller,
+        rig.now,
+        Input::SwitchConnected { channel: peer, identity: None },
+        &mut out,
+    )
+    .unwrap();
     for _ in 0..50 {
         for answer in answers.drain(..) {
             let bytes = Input::SwitchBytes(peer, &answer);
@@ -269,7 +275,7 @@ proptest! {
                 Word::Agent(peer, true) => Input::AgentConnected { channel: ChannelId(*peer), identity: "x" },
                 Word::Agent(peer, false) => Input::AgentGone(ChannelId(*peer)),
                 Word::Bytes(bytes) => Input::SwitchBytes(ChannelId(9), bytes),
-                Word::Switch(true) => Input::SwitchConnected(ChannelId(9)),
+                Word::Switch(true) => Input::SwitchConnected { channel: ChannelId(9), identity: None },
                 Word::Switch(false) => Input::SwitchGone(ChannelId(9)),
                 Word::Gone => Input::ApplicationGone("app"),
                 Word::Pass(ms) => {

@@ -82,7 +82,7 @@ fn recorded_by(configure: &mut impl Configure) -> (Vec<u8>, Digest, Vec<Output>)
         record::write_digest(now, digest, bytes).unwrap();
         all.extend(out);
     };
-    heard(0, Input::SwitchConnected(ChannelId(1)), &mut bytes);
+    heard(0, Input::SwitchConnected { channel: ChannelId(1), identity: None }, &mut bytes);
     heard(0, Input::SwitchBytes(ChannelId(1), &[4, 0, 0, 8, 0, 0, 0, 1]), &mut bytes);
     heard(1, Input::AgentConnected { channel: ChannelId(2), identity: "left" }, &mut bytes);
     let hosts = (0..3).map(|host| protocol::agent::Host {
@@ -373,7 +373,8 @@ fn the_form_is_bound_to_its_version() {
         .into_iter()
         .map(|declaration| OwnedInput::Declared { application: "hadoop".into(), declaration });
     let inputs = [
-        OwnedInput::SwitchConnected(channel),
+        OwnedInput::SwitchConnected { channel, identity: None },
+        OwnedInput::SwitchConnected { channel, identity: Some(String::from("leaf1")) },
         OwnedInput::SwitchBytes(channel, vec![7, 8]),
         OwnedInput::SwitchGone(channel),
         OwnedInput::ApplicationGone("hadoop".into()),
@@ -396,7 +397,7 @@ fn the_form_is_bound_to_its_version() {
     let [.., version] = *record::MAGIC;
     assert_eq!(
         (version, format!("{:016x}", sum.0)),
-        (9, "220913621dd870f2".into()),
+        (10, "0f6d0993cd44237a".into()),
         "the form has changed: raise the version in MAGIC, then write both here"
     );
 }

@@ -70,7 +70,10 @@ impl Fabric {
             order: order.to_vec(),
         };
         for switch in 0..shape.switches {
-            fabric.input(Input::SwitchConnected(ChannelId(switch.into())));
+            fabric.input(Input::SwitchConnected {
+                channel: ChannelId(switch.into()),
+                identity: None,
+            });
             fabric.poll(switch);
         }
         fabric.run(|_| {});

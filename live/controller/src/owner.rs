@@ -38,8 +38,8 @@ const TURN: Duration = Duration::from_millis(1);
 
 /// Something that happened.
 pub enum Event {
-    /// A switch connected.
-    SwitchConnected(ChannelId, Outlet),
+    /// A switch connected, and proved this name.
+    SwitchConnected(ChannelId, Option<String>, Outlet),
     /// It sent bytes.
     SwitchBytes(ChannelId, Vec<u8>),
     /// Its connection ended.
@@ -189,9 +189,10 @@ impl Owner {
         let start = Instant::now();
         let now = self.clock.now();
         match event {
-            Event::SwitchConnected(channel, outlet) => {
+            Event::SwitchConnected(channel, identity, outlet) => {
                 self.switches.insert(channel, outlet);
-                self.input(now, Input::SwitchConnected(channel));
+                let identity = identity.as_deref();
+                self.input(now, Input::SwitchConnected { channel, identity });
             }
             Event::SwitchBytes(channel, bytes) => {
                 if self.switches.contains_key(&channel) {

@@ -46,13 +46,14 @@ async fn connection(
     {
         return Err(format!("{identity} is no switch"));
     }
+    let name = identity.as_ref().map(|identity| identity.name.clone());
     if !admission.identify(identity) {
         return Err("too many connections of this switch".to_owned());
     }
     let channel = hub.channel();
     let (outlet, drain) = outlet();
     let (mut reader, writer) = tokio::io::split(stream);
-    if hub.tell(Event::SwitchConnected(channel, outlet)).await.is_err() {
+    if hub.tell(Event::SwitchConnected(channel, name, outlet)).await.is_err() {
         return Ok(());
     }
     let receive = async {

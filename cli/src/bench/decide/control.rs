@@ -283,7 +283,12 @@ fn connect(controller: &mut Controller) {
     }
     let mut session = Session::new(openflow::Config::new(Side::Switch), Time::ZERO);
     let mut out = Vec::new();
-    let _ = step(controller, Time::ZERO, Input::SwitchConnected(ChannelId(1)), &mut out);
+    let _ = step(
+        controller,
+        Time::ZERO,
+        Input::SwitchConnected { channel: ChannelId(1), identity: None },
+        &mut out,
+    );
     loop {
         let mut answers = Answers::default();
         for output in out.drain(..) {

@@ -126,6 +126,16 @@ impl Controller {
         let Some(features) = self.switches.features(channel) else {
             return;
         };
+        let name = self.view.switch_name(features.datapath_id);
+        if let Some(identity) = self.switches.identity(channel).filter(|proved| *proved != name) {
+            let reason = format!(
+                "{:#x} is {name}'s, and this is the certificate of switch {identity}; give the switch its own",
+                features.datapath_id
+            );
+            let refusal = Refusal { field: "datapath_id", reason, busy: false };
+            self.close_switch(channel, Closing::Refused(refusal));
+            return;
+        }
         let most = self.context.limits.switches;
         let Some(node) = self.view.add_switch(features.datapath_id, most) else {
             let reason = format!("{most} switches are known that nobody declared; declare it");

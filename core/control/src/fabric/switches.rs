@@ -4,6 +4,7 @@
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use model::NodeId;
@@ -28,6 +29,8 @@ use crate::status::Counters;
 /// A channel of a switch.
 struct SwitchChannel {
     session: Session,
+    /// The name that it has proved; `None` without TLS.
+    identity: Option<String>,
     /// The switch, once it has said which it is.
     node: Option<NodeId>,
     /// Packets that it may send up.
@@ -201,15 +204,26 @@ impl Switches {
         Some(timers.min(self.sessions_at)).filter(|at| *at != Time::NEVER)
     }
 
-    pub(crate) fn connect(&mut self, cx: &Context, channel: ChannelId) -> Result<(), Refusal> {
+    pub(crate) fn connect(
+        &mut self,
+        cx: &Context,
+        channel: ChannelId,
+        identity: Option<&str>,
+    ) -> Result<(), Refusal> {
         let most = cx.limits.switches;
         if self.channels.len() >= most {
             let reason = format!("{most} switches are connected; try again later");
             return Err(Refusal { field: "switch", reason, busy: true });
         }
         let session = Session::new(Config::new(Side::Controller), cx.now);
-        let (budget, output) = (Budget::default(), Vec::new());
-        self.channels.insert(channel, SwitchChannel { session, node: None, budget, output });
+        let fresh = SwitchChannel {
+            session,
+            identity: identity.map(String::from),
+            node: None,
+            budget: Budget::default(),
+            output: Vec::new(),
+        };
+        self.channels.insert(channel, fresh);
         self.written.insert(channel);
         Ok(())
     }
@@ -265,6 +279,11 @@ impl Switches {
     pub(crate) fn polled_all(&mut self) {
         let deadlines = self.channels.values().filter_map(|channel| channel.session.deadline());
         self.sessions_at = deadlines.min().unwrap_or(Time::NEVER);
+    }
+
+    /// The name that a switch has proved.
+    pub(crate) fn identity(&self, channel: ChannelId) -> Option<&str> {
+        self.channels.get(&channel)?.identity.as_deref()
     }
 
     /// What a switch says of itself.
@@ -947,7 +966,7 @@ mod tests {
         for number in 1..=2 {
             let channel = ChannelId(number);
             let mut session = Session::new(Config::new(Side::Switch), cx.now);
-            switches.connect(&cx, channel).expect("there is room");
+            switches.connect(&cx, channel, None).expect("there is room");
             exchange(&mut switches, &cx, channel, &mut model, &mut session);
             assert_eq!(switches.channels[&channel].node, Some(NODE));
             assert_eq!(switches.set_ready(&cx, NODE), number == 1, "the first time");
@@ -986,8 +1005,8 @@ mod tests {
         let mut cx = context();
         cx.limits.switches = 1;
         let mut switches = Switches::new(&cx, BTreeSet::new());
-        assert!(switches.connect(&cx, ChannelId(1)).is_ok());
-        assert!(switches.connect(&cx, ChannelId(2)).is_err_and(|refusal| refusal.busy));
+        assert!(switches.connect(&cx, ChannelId(1), None).is_ok());
+        assert!(switches.connect(&cx, ChannelId(2), None).is_err_and(|refusal| refusal.busy));
         assert_eq!(switches.receive(&cx, ChannelId(2), &[4]), None);
         assert_eq!(switches.deadline(), None, "no session was written yet");
     }

@@ -332,10 +332,15 @@ impl Rig {
 
     /// Connects a switch that keeps what it has.
     pub fn plug(&mut self, switch: u32) -> ChannelId {
+        self.plug_as(switch, None)
+    }
+
+    /// The same over TLS, with the certificate of `identity`.
+    pub fn plug_as(&mut self, switch: u32, identity: Option<&str>) -> ChannelId {
         let peer = self.peer();
         let session = Session::new(SessionConfig::new(Side::Switch), self.now);
         self.devices[switch as usize].session = Some((peer, session));
-        self.input(Input::SwitchConnected(peer)).unwrap();
+        self.input(Input::SwitchConnected { channel: peer, identity }).unwrap();
         self.speak(switch);
         peer
     }
