@@ -83,7 +83,8 @@ impl Forecast for Last {
     }
 }
 
-/// What is generated goes on along its trend, what is consumed as it did of late.
+/// What is generated goes on along its trend, what is consumed as it did of late; a receiver at which
+/// nothing waits would consume all that the sender has.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Trend {
     generated: Holt,
@@ -101,9 +102,14 @@ impl Forecast for Trend {
             self.seen = true;
         }
         let waiting = over(interval.sender.1, horizon);
+        let demand = self.generated.next(generated).saturating_add(waiting).min(MOST);
+        let consumption = self.consumed.next(consumed);
+        // Where nothing waits, the receiver took all that came, and says no more than what we let
+        // through: by that a division would prove itself right, whatever it is.
+        let is_starved = interval.receiver == (0, 0);
         FlowNeed {
-            demand: self.generated.next(generated).saturating_add(waiting).min(MOST),
-            consumption: self.consumed.next(consumed),
+            demand,
+            consumption: if is_starved { consumption.max(demand) } else { consumption },
             waiting: over(interval.receiver.1, horizon),
         }
     }

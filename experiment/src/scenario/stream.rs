@@ -106,6 +106,7 @@ fn operator(
         random: fields.or("arrivals", false, |v| v.choice(&[("even", false), ("random", true)]))?,
         inputs: fields.tables("from", MOST)?.iter().map(input).collect::<Read<_>>()?,
         join: fields.or("join", false, Value::flag)?,
+        opaque: fields.or("opaque", false, Value::flag)?,
         cost: fields.or("cost", Span::ZERO, span)?,
         batch: fields.or("batch", 1, count)?,
         size: fields.or("size", Bytes::ZERO, bytes)?,

@@ -189,6 +189,46 @@ fn the_measured_wins() {
     assert!(near(case.mbps(0), 2.5) && near(case.mbps(1), 7.5), "{:?}", case.limits);
 }
 
+/// Streams of two hosts meet at a third; each has 12 Mbit/s to send, the second 5 s later. Their
+/// receiver takes what comes, so that nothing waits there. What each is held to after a minute.
+fn meeting(policy: &str, every: Span) -> (f64, f64) {
+    let mut case = Case::new(policy, &[(0, 2), (1, 2)]);
+    let (mut delivered, mut waiting) = ([0u64; 2], [0u64; 2]);
+    let mut out = Directives::new();
+    let mut now = Time::ZERO;
+    while now < seconds(60) {
+        now += every;
+        for (id, flow) in (0..).zip(0..2) {
+            let limit = case.limits.get(&FlowId(id)).copied().flatten();
+            let generated = if flow == 0 || now > seconds(5) { 12 } else { 0 };
+            let offered = waiting[flow] + Rate::from_mbps(generated).bytes_in(every).get();
+            let sent = offered.min(limit.unwrap_or(Rate::from_mbps(10)).bytes_in(every).get());
+            (delivered[flow], waiting[flow]) = (delivered[flow] + sent, offered - sent);
+        }
+        let samples =
+            [sample(0, delivered[0], waiting[0], 0), sample(1, delivered[1], waiting[1], 0)];
+        tell(&mut *case.policy, now, &case.network, &declared(&samples), &mut out);
+        tell(&mut *case.policy, now, &case.network, &Observation::Tick, &mut out);
+        case.obey(&out);
+    }
+    (case.mbps(0), case.mbps(1))
+}
+
+/// Problem (4) weighs streams by what their receiver consumed. Where nothing waits there, that is what
+/// they were let through: the published policy keeps whatever division it once had.
+#[test]
+fn a_join_at_which_nothing_waits_keeps_its_division() {
+    let (first, second) = meeting("app-aware", Span::from_secs(5));
+    assert!(first > 9.0 && second < 1.0, "{first} {second}");
+}
+
+/// The variant goes by what waits at the senders then.
+#[test]
+fn the_variant_divides_a_join_at_which_nothing_waits_by_demand() {
+    let (first, second) = meeting("app-aware-fast", Span::from_millis(200));
+    assert!((4.0..6.0).contains(&first) && (4.0..6.0).contains(&second), "{first} {second}");
+}
+
 /// A step in what is generated: the change is half done within a second, nearly done within two.
 #[test]
 fn the_variant_follows_a_step() {

@@ -20,6 +20,8 @@ pub(super) struct Tuple {
 pub(super) struct Channel {
     /// The connection; `None` between two instances on one host.
     pub(super) flow: Option<FlowId>,
+    /// Whether samples don't show what waits at the receiver.
+    pub(super) opaque: bool,
     /// Births up to here have all been sent: nothing older will come.
     pub(super) clock: u64,
     /// Tuples that have not arrived whole, and those that have and wait.
@@ -37,6 +39,10 @@ pub(super) struct Channel {
 }
 
 impl Channel {
+    pub(super) fn new(opaque: bool) -> Self {
+        Self { opaque, ..Self::default() }
+    }
+
     pub(super) fn push(&mut self, tuple: Tuple) {
         let size = u64::from(tuple.size);
         self.written += size;
@@ -92,7 +98,30 @@ impl Channel {
             flow: self.flow?,
             delivered: Bytes::new(self.delivered),
             sender_queue: Bytes::new(self.written - self.delivered),
-            receiver_queue: Bytes::new(self.delivered - self.processed),
+            receiver_queue: if self.opaque {
+                Bytes::ZERO
+            } else {
+                Bytes::new(self.delivered - self.processed)
+            },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_in_an_applications_own_memory_is_not_sampled() {
+        let waits = |opaque| {
+            let mut channel = Channel { flow: Some(FlowId(0)), ..Channel::new(opaque) };
+            channel.push(Tuple { birth: 1, key: 0, size: 100 });
+            (channel.delivered, channel.taken) = (100, 100);
+            channel.arrive();
+            assert_eq!(channel.next(), Some(1));
+            channel.sample().map(|sample| sample.receiver_queue)
+        };
+        assert_eq!(waits(false), Some(Bytes::new(100)));
+        assert_eq!(waits(true), Some(Bytes::ZERO));
     }
 }

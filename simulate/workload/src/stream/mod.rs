@@ -55,6 +55,9 @@ pub struct Operator {
     /// Whether an instance processes a tuple only when all inputs have reached its time at the
     /// source: a join, which waits for the slowest input.
     pub join: bool,
+    /// Whether what waits to be processed is in the application's own memory, where no instrument
+    /// sees it: samples say that nothing waits.
+    pub opaque: bool,
     /// Processor time of a tuple.
     pub cost: Span,
     /// Tuples that an instance collects before it emits what they give.

@@ -57,7 +57,7 @@ impl<'a> StreamRun<'a> {
                     for (receiver, &dst) in operator.hosts.iter().enumerate() {
                         let from = From::new(run.channels.len(), input.emit);
                         run.instances[firsts[to] + receiver].inputs.push(from);
-                        run.channels.push(Channel::default());
+                        run.channels.push(Channel::new(operator.opaque));
                         run.ends.push((src, dst));
                     }
                     let channels = (first..run.channels.len()).collect();

@@ -31,6 +31,7 @@ fn operator(name: &str, hosts: &[u32], inputs: &[(usize, Grouping, f64)], size: 
         random: false,
         inputs: inputs.collect(),
         join: false,
+        opaque: false,
         cost: Span::ZERO,
         batch: 1,
         size: Bytes::new(size),
