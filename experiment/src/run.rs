@@ -141,7 +141,7 @@ pub struct Task<'a> {
     pub prepared: &'a Prepared,
     /// The policy.
     pub policy: &'a PolicySpec,
-    /// Where captures go, as `POLICY-FROM-TO.pcapng`; `None` makes none.
+    /// Where captures go, as `LABEL-FROM-TO.pcapng`; `None` makes none.
     pub captures: Option<&'a Path>,
 }
 

@@ -58,7 +58,7 @@ impl Workload {
     }
 }
 
-/// Measure the simulator itself
+/// Measure the simulator, decisions and the controller
 ///
 /// Prints for each workload the packets moved over links (hops), the events, processor time of a run,
 /// hops per second of processor time, the most memory of a process that runs nothing else, and the

@@ -67,17 +67,22 @@ async fn a_second_controller_does_not_touch_the_state_of_the_first() {
 
 #[tokio::test]
 async fn a_damaged_epoch_stops_the_start() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("state")).unwrap();
-    std::fs::write(folder.path().join("state/epoch"), "x").unwrap();
-    let file = folder.path().join("controller.toml");
-    std::fs::write(&file, config(SMSF)).unwrap();
-    let ended = std::process::Command::new(env!("CARGO_BIN_EXE_watermaster"))
-        .args(["controller", "--config", file.to_str().unwrap()])
-        .output()
-        .unwrap();
-    assert_eq!(ended.status.code(), Some(1));
-    assert!(String::from_utf8(ended.stderr).unwrap().contains("holds no epoch"));
+    for (holds, wanted) in
+        [("x", "holds no epoch"), ("281474976710656", "at most 281474976710656 can be")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("state")).unwrap();
+        std::fs::write(folder.path().join("state/epoch"), holds).unwrap();
+        let file = folder.path().join("controller.toml");
+        std::fs::write(&file, config(SMSF)).unwrap();
+        let ended = std::process::Command::new(env!("CARGO_BIN_EXE_watermaster"))
+            .args(["controller", "--config", file.to_str().unwrap()])
+            .output()
+            .unwrap();
+        assert_eq!(ended.status.code(), Some(1));
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(said.contains(wanted), "{said}");
+    }
 }
 
 #[tokio::test]

@@ -49,7 +49,7 @@ pub struct Port {
     /// How many classes of strict priority it has.
     pub classes: usize,
     /// Whether its queue can be watched and windows capped there.
-    pub switches: bool,
+    pub watchable: bool,
 }
 
 /// The agent of one or more hosts. What it grants stands in the kernel: it outlives the agent, not its
@@ -147,7 +147,7 @@ impl Agent {
         if self.samples {
             capabilities.push(Capability::Statistics);
         }
-        if self.ports.iter().any(|port| port.switches) {
+        if self.ports.iter().any(|port| port.watchable) {
             capabilities.extend([Capability::Watching, Capability::Windows]);
         }
         if self.ports.iter().any(|port| port.classes > 0) {
@@ -439,7 +439,7 @@ impl Agent {
     fn find(&self, node: &str, interface: &str) -> Result<PortNumber, Failure> {
         let is = |(_, port): &(u32, &Port)| port.node == node && port.interface == interface;
         let found = (0u32..).zip(&self.ports).find(is);
-        let Some((number, _)) = found.filter(|(_, port)| port.switches) else {
+        let Some((number, _)) = found.filter(|(_, port)| port.watchable) else {
             return Err(format!("no interface {interface} of {node} is configured here"));
         };
         Ok(PortNumber(number))

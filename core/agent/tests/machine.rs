@@ -90,7 +90,7 @@ impl Actuator for Failing<'_> {
 }
 
 fn port(interface: &str) -> Port {
-    Port { node: "s1".into(), interface: interface.into(), classes: 3, switches: true }
+    Port { node: "s1".into(), interface: interface.into(), classes: 3, watchable: true }
 }
 
 fn machine() -> Agent {
@@ -384,7 +384,7 @@ fn a_port_is_found_by_its_node_and_its_interface() {
 #[test]
 fn a_port_that_is_no_switch_has_no_queue_to_act_at() {
     let mut host = Host::new();
-    host.agent = Agent::new(vec![Port { switches: false, ..port("eth0") }], true);
+    host.agent = Agent::new(vec![Port { watchable: false, ..port("eth0") }], true);
     let commands = [window(1, Some(CAP)), watch(Some(PortWatch::default()))];
     let answer = host.all(s(0), 1, commands.to_vec());
     let failed = commands.map(|command| Report::Failed {

@@ -20,7 +20,7 @@ use crate::contradictions::Contradictions;
 use crate::desired::Grant;
 use crate::failures::Failures;
 use crate::message::{ChannelId, Refusal};
-use crate::view::View;
+use crate::view::{View, is_unicast, numbered};
 
 /// An agent.
 #[derive(Default)]
@@ -330,8 +330,26 @@ impl Agents {
             let known = view.named(&host.name).or_else(at);
             let other = known.and_then(|node| self.acting_for(node));
             if other.is_some_and(|(_, other)| other.identity != agent.identity) {
-                let reason = format!("another agent acts for {}; stop that one", host.name);
+                let name = known.map_or("", |node| view.node_name(node));
+                let reason = if name == host.name {
+                    format!("another agent acts for {name}; stop that one")
+                } else {
+                    format!(
+                        "{} has an address of {name}, for which another agent acts; give it its own",
+                        host.name
+                    )
+                };
                 return refuse("hosts", reason);
+            }
+            if let Some(address) = host.addresses.iter().find(|address| !is_unicast(**address)) {
+                return refuse(
+                    "hosts.addresses",
+                    format!("{address} is no host's; give it one of its own"),
+                );
+            }
+            if known.is_none() && numbered(&host.name).is_some() {
+                let reason = format!("{} is what a switch is called; choose another", host.name);
+                return refuse("hosts.name", reason);
             }
             nodes.push(known);
         }

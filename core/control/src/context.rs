@@ -32,7 +32,8 @@ const LATELY: u64 = 2;
 /// What no report of an agent speaks of for so many samples is gone: two may be lost, and one late.
 const PATIENCE: u64 = 4;
 
-/// Agents of a controller that ended come to the next one within this time: they try every 8 s, or more often.
+/// Agents of a controller that ended come to the next one within this time: they try every 8 s, or more often,
+/// where attempts are refused at once.
 const ARRIVAL: Span = Span::from_secs(15);
 
 impl Context {

@@ -36,6 +36,8 @@ pub(crate) struct View {
     pub(crate) links: Vec<LinkView>,
     /// Hosts that were learnt.
     pub(crate) learnt: usize,
+    /// How many nodes the configuration names; they come first.
+    declared: usize,
     /// Switches that were learnt.
     learnt_switches: usize,
     /// Addresses that were learnt, of all hosts.
@@ -82,6 +84,10 @@ impl View {
                 return error(format!("hosts[{i}].node"), "is no host of the topology; name one");
             }
             for address in &host.addresses {
+                if !is_unicast(*address) {
+                    let reason = format!("{address} is no host's; give it one of its own");
+                    return error(format!("hosts[{i}].addresses"), &reason);
+                }
                 addressed.insert((host.node, *address));
                 if addresses.insert(number(*address), host.node).is_some() {
                     let reason = format!("{address} belongs to two hosts; give each its own");
@@ -104,6 +110,14 @@ impl View {
                 let reason = "another switch has this number; give each its own";
                 return error(format!("switches[{i}].datapath_id"), reason);
             }
+            let name = topology.nodes().get(switch.node.index()).map_or("", |node| &node.name);
+            if numbered(name).is_some_and(|number| number != switch.datapath_id) {
+                let reason = format!(
+                    "{name} is what a switch of another number is called that nobody declared; \
+                     choose another name"
+                );
+                return error(format!("switches[{i}].node"), &reason);
+            }
         }
         let mut links = Vec::new();
         links.resize_with(topology.links().len(), || LinkView {
@@ -112,6 +126,7 @@ impl View {
         });
         pair(&topology, &mut links);
         let mut view = Self {
+            declared: topology.nodes().len(),
             network: Network::new(topology),
             names,
             addressed,
@@ -240,22 +255,44 @@ impl View {
     pub(crate) fn switch_name(&self, datapath_id: u64) -> String {
         match self.switch_of(datapath_id) {
             Some(node) => self.node_name(node).into(),
-            None => format!("s-{datapath_id:x}"),
+            None => format!("{NUMBERED}{datapath_id:x}"),
         }
     }
 
-    /// The switch of this number; one that isn't declared is added.
-    pub(crate) fn add_switch(&mut self, datapath_id: u64, most: usize) -> Option<NodeId> {
+    /// The switch of this number. One that isn't declared is added, or is the switch of the topology
+    /// that bears its name and has no number.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn add_switch(&mut self, datapath_id: u64, most: usize) -> Result<NodeId, String> {
         if let Some(node) = self.switch_of(datapath_id) {
-            return Some(node);
+            return Ok(node);
         }
-        if self.learnt_switches >= most {
-            return None;
-        }
-        self.learnt_switches += 1;
-        let node = self.add_node(self.switch_name(datapath_id), NodeKind::Switch)?;
+        let name = self.switch_name(datapath_id);
+        let node = match self.named(&name) {
+            Some(node) if self.lacks_datapath(node) => node,
+            Some(_) => return Err(format!("{name} is another's name; declare the switch")),
+            None if self.learnt_switches >= most => {
+                return Err(format!("{most} switches are known that nobody declared; declare it"));
+            }
+            None => {
+                self.learnt_switches += 1;
+                let added = self.add_node(name, NodeKind::Switch);
+                added.ok_or("there is no room for another node; declare it")?
+            }
+        };
         self.datapaths.insert(datapath_id, node);
-        Some(node)
+        Ok(node)
+    }
+
+    /// Whether it is a switch whose number is not known.
+    pub(crate) fn lacks_datapath(&self, node: NodeId) -> bool {
+        self.is_switch(node) && self.datapath_of(node).is_none()
+    }
+
+    /// Whether the configuration names the node.
+    pub(crate) const fn is_declared(&self, node: NodeId) -> bool {
+        node.index() < self.declared
     }
 
     /// A host of this name; one that isn't known is added without a link.
@@ -367,6 +404,22 @@ impl View {
     }
 }
 
+/// How switches are called that nobody declared, before their number in hexadecimal.
+const NUMBERED: &str = "s-";
+
+/// The number of the switch that is called so when nobody declares it.
+pub(crate) fn numbered(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(NUMBERED)?;
+    u64::from_str_radix(digits, 16).ok().filter(|number| format!("{number:x}") == digits)
+}
+
+/// Whether an address can be a host's.
+pub(crate) fn is_unicast(address: IpAddr) -> bool {
+    !address.is_unspecified()
+        && !address.is_multicast()
+        && address != IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
 /// Finds the two directions of each cable: the n-th link each way between two nodes.
 fn pair(topology: &model::Topology, links: &mut [LinkView]) {
     let mut open: BTreeMap<(NodeId, NodeId), Vec<LinkId>> = BTreeMap::new();
@@ -402,8 +455,9 @@ mod tests {
         let policy = policy::by_name("tcp", &Parameters::default()).expect("it is known");
         let mut view = View::new(&mut Config::new("tcp", policy)).expect("a view");
         let first = view.add_switch(1, 2);
-        assert!(first.is_some() && view.add_switch(2, 2).is_some());
-        assert_eq!((view.add_switch(3, 2), view.add_switch(1, 2)), (None, first));
+        assert!(first.is_ok() && view.add_switch(2, 2).is_ok());
+        assert!(view.add_switch(3, 2).is_err());
+        assert_eq!(view.add_switch(1, 2), first);
         // Two hosts that may be learnt have 32 addresses between them, and one host no more than 1024.
         let address = |number: u32| IpAddr::from(number.to_be_bytes());
         for (hosts, room) in [(2, 32), (1_000, 1_024)] {

@@ -4,6 +4,8 @@
 mod in_memory;
 
 use in_memory::{Rig, Shape};
+use protocol::agent::{Host, Report};
+use watermaster_control::{Config, Input};
 
 fn connected(rig: &Rig) -> Vec<(String, bool)> {
     let switches = rig.controller.at(rig.now).status().switches;
@@ -11,9 +13,15 @@ fn connected(rig: &Rig) -> Vec<(String, bool)> {
 }
 
 fn rig() -> Rig {
+    rig_of(|_| ())
+}
+
+fn rig_of(change: impl FnOnce(&mut Config)) -> Rig {
     let shape = Shape::racks(1);
     let tcp = policy::by_name("tcp", &policy::Parameters::default()).unwrap();
-    Rig::new(&shape, shape.config("tcp", tcp, true), 1)
+    let mut config = shape.config("tcp", tcp, true);
+    change(&mut config);
+    Rig::new(&shape, config, 1)
 }
 
 #[test]
@@ -61,4 +69,95 @@ fn a_switch_that_nobody_declared_is_bound_to_its_number() {
     assert_eq!(connected(&rig).len(), 2, "nothing is learnt from it");
     rig.plug_as(0, Some("s-1f"));
     assert!(connected(&rig).contains(&("s-1f".into(), true)));
+}
+
+/// The switch is declared, and its number forgotten: who shows its certificate learns what is missing, and
+/// so does the operator.
+#[test]
+fn a_switch_of_the_topology_without_a_number_is_told_what_is_missing() {
+    let mut rig = rig_of(|config| drop(config.switches.remove(0)));
+    rig.plug_as(0, Some("s0"));
+    let why = rig.closed.pop().unwrap();
+    assert!(why.contains("add [[switch]] name = \"s0\", datapath_id = \"0x1\""), "{why}");
+    let problems = rig.controller.at(rig.now).status().problems;
+    assert!(problems.iter().any(|problem| problem.contains("0x1 is refused: ")), "{problems:?}");
+}
+
+/// It is called as a switch of its number is that nobody declared: it is that one.
+#[test]
+fn a_switch_of_the_topology_may_be_called_by_its_number() {
+    let mut rig = rig_of(|config| {
+        config.switches.remove(0);
+        let mut topology = model::Topology::new();
+        for node in config.topology.nodes() {
+            let name = if node.name == "s0" { "s-1" } else { node.name.as_str() };
+            topology.add_node(name.to_owned(), node.kind).unwrap();
+        }
+        for link in config.topology.links().chunks(2) {
+            topology.connect(link[0].from, link[0].to, link[0].spec, link[1].spec).unwrap();
+        }
+        config.topology = topology;
+    });
+    rig.plug_as(0, Some("s-1"));
+    assert_eq!(connected(&rig), [("s-1".into(), true), ("s1".into(), false)]);
+}
+
+#[test]
+fn names_of_undeclared_switches_are_not_for_others() {
+    let shape = Shape::racks(1);
+    let tcp = policy::by_name("tcp", &policy::Parameters::default()).unwrap();
+    let mut config = shape.config("tcp", tcp, true);
+    let mut topology = model::Topology::new();
+    let s = topology.add_node("s-1f".to_owned(), model::NodeKind::Switch).unwrap();
+    config.switches =
+        vec![watermaster_control::SwitchConfig { node: s, datapath_id: 2, windows: false }];
+    (config.topology, config.hosts, config.ports) = (topology, Vec::new(), Vec::new());
+    let wrong = watermaster_control::Controller::new(config, 1, units::Time::ZERO).err().unwrap();
+    assert!(wrong.to_string().contains("switches[0].node: s-1f is what a switch"), "{wrong}");
+}
+
+/// One that nobody declared may go as it came.
+#[test]
+fn an_undeclared_switch_that_is_gone_is_no_problem() {
+    let mut rig = rig();
+    rig.plug(1);
+    rig.swap_switch(0, testing::openflow::switch(0x1f, 254, 2));
+    rig.plug(0);
+    rig.unplug(0);
+    rig.unplug(1);
+    let problems = rig.controller.at(rig.now).status().problems;
+    let missing: Vec<_> = problems.iter().filter(|p| p.ends_with("is not connected")).collect();
+    assert_eq!(missing, ["switch s0 is not connected", "switch s1 is not connected"]);
+}
+
+fn hello(name: &str, address: &str, epoch: u64) -> Report {
+    let host = Host { name: name.into(), addresses: vec![address.parse().unwrap()] };
+    Report::Hello { hosts: vec![host], capabilities: Vec::new(), epoch }
+}
+
+/// What an agent says of itself that can't be: why it is refused.
+#[test]
+fn a_hello_that_can_not_be_is_refused() {
+    let mut rig = rig();
+    rig.agent("h0", &[0]);
+    let mut refused = |report: &Report| {
+        let channel = rig.peer();
+        rig.input(Input::AgentConnected { channel, identity: "evil" }).unwrap();
+        let refusal = rig.input(Input::Reported(channel, report)).unwrap_err();
+        format!("{}: {}", refusal.field, refusal.reason)
+    };
+    for (report, wanted) in [
+        (hello("hx", "10.9.9.9", 1 << 48 | 1), "epoch: 281474976710657 is no controller's"),
+        (hello("hx", "255.255.255.255", 0), "hosts.addresses: 255.255.255.255 is no host's"),
+        (hello("hx", "0.0.0.0", 0), "hosts.addresses: 0.0.0.0 is no host's"),
+        (hello("s-2a", "10.9.9.9", 0), "hosts.name: s-2a is what a switch is called"),
+        (hello("h0", "10.9.9.9", 0), "hosts: another agent acts for h0"),
+        (
+            hello("hq", &in_memory::address(0).to_string(), 0),
+            "hosts: hq has an address of h0, for which another agent acts",
+        ),
+    ] {
+        let said = refused(&report);
+        assert!(said.starts_with(wanted), "{said}");
+    }
 }

@@ -96,7 +96,7 @@ impl Actuator for Refusing<'_> {
 
 fn machine() -> Agent {
     let (node, interface) = ("s0".into(), "eth0".into());
-    Agent::new(vec![agent::Port { node, interface, classes: 3, switches: true }], true)
+    Agent::new(vec![agent::Port { node, interface, classes: 3, watchable: true }], true)
 }
 
 /// A controller and one agent that acts for the switch and the hosts.

@@ -14,6 +14,10 @@ use units::{Bytes, Rate, Span, Time};
 
 use crate::{Connection, Process};
 
+/// The highest epoch that a controller may have, and that anybody is believed to obey: one start a
+/// millisecond comes there in 8900 years. Above it there is always a higher one.
+pub const MOST_EPOCH: u64 = 1 << 48;
+
 /// From an agent to the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -146,7 +146,7 @@ impl Actuator {
             node: port.node.clone(),
             interface: port.interface.clone(),
             classes: port.classes.len(),
-            switches: true,
+            watchable: true,
         });
         let limits = self.pacer.limits()?;
         let limits = limits.into_iter().map(|limit| (limit.connection, limit.epoch));

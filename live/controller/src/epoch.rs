@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use protocol::agent::MOST_EPOCH;
 use rustix::fs::{FlockOperation, flock};
 
 /// The state directory, held by this process alone.
@@ -39,6 +40,17 @@ pub enum StateError {
          the last that their logs name", .0.display()
     )]
     Damaged(PathBuf),
+    /// No start can have a higher epoch than this.
+    #[error(
+        "{}: holds {epoch}, and at most {MOST_EPOCH} can be: no agent obeys so high an epoch; write \
+         into it the highest that their logs name", file.display()
+    )]
+    TooHigh {
+        /// The file of the epoch.
+        file: PathBuf,
+        /// What it holds.
+        epoch: u64,
+    },
 }
 
 impl State {
@@ -67,8 +79,11 @@ impl State {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Some(0),
             Err(error) => return Err(wrong(&file)(error)),
         };
-        let epoch = last.and_then(|last| last.checked_add(1));
-        let epoch = epoch.ok_or_else(|| StateError::Damaged(file.clone()))?;
+        let last = last.ok_or_else(|| StateError::Damaged(file.clone()))?;
+        if last >= MOST_EPOCH {
+            return Err(StateError::TooHigh { file, epoch: last });
+        }
+        let epoch = last + 1;
         let beside = directory.join("epoch.new");
         let written = File::create(&beside).and_then(|mut out| {
             writeln!(out, "{epoch}")?;

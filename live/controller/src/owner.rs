@@ -9,7 +9,8 @@
 //!
 //! It is a task among those of the connections, and lets all go first that have something to say: a
 //! thread of its own would be woken by the first word, and on one core take the processor from the
-//! readers, again and again. Only a queue that fills isn't kept waiting.
+//! readers, again and again. Only an agent's report of a queue that
+//! fills isn't kept waiting.
 
 use std::collections::HashMap;
 use std::sync::Arc;

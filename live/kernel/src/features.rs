@@ -41,7 +41,7 @@ impl Features {
                 "bpf",
                 "all that agents do",
                 "run as root, or give the capabilities BPF, PERFMON, NET_ADMIN and SYS_ADMIN, on a \
-                 kernel with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF",
+                 kernel from Linux 5.17 with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF",
                 bpf(),
             ),
             feature(

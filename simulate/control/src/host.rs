@@ -60,7 +60,7 @@ impl Actuator for Failing<'_> {
 /// The machine of a host's agent that starts.
 fn machine(kernel: &Kernel) -> Agent {
     let port =
-        Port { node: String::new(), interface: String::new(), classes: CLASSES, switches: false };
+        Port { node: String::new(), interface: String::new(), classes: CLASSES, watchable: false };
     Agent::new(vec![port], false).after(kernel.leases().clone(), kernel.granted())
 }
 

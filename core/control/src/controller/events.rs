@@ -1,6 +1,7 @@
 //! What switches say, and what follows from it.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use model::{Measured, NodeId};
@@ -126,27 +127,44 @@ impl Controller {
         let Some(features) = self.switches.features(channel) else {
             return;
         };
-        let name = self.view.switch_name(features.datapath_id);
-        if let Some(identity) = self.switches.identity(channel).filter(|proved| *proved != name) {
-            let reason = format!(
-                "{:#x} is {name}'s, and this is the certificate of switch {identity}; give the switch its own",
-                features.datapath_id
-            );
-            let refusal = Refusal { field: "datapath_id", reason, busy: false };
-            self.close_switch(channel, Closing::Refused(refusal));
-            return;
-        }
         let most = self.context.limits.switches;
-        let Some(node) = self.view.add_switch(features.datapath_id, most) else {
-            let reason = format!("{most} switches are known that nobody declared; declare it");
-            let refusal = Refusal { field: "datapath_id", reason, busy: false };
-            self.close_switch(channel, Closing::Refused(refusal));
-            return;
+        let proved = self.check_certificate(channel, features.datapath_id);
+        let node = proved.and_then(|()| self.view.add_switch(features.datapath_id, most));
+        let node = match node {
+            Ok(node) => node,
+            Err(reason) => {
+                let told =
+                    format!("a switch of number {:#x} is refused: {reason}", features.datapath_id);
+                self.view.contradictions.note(self.context.now, told);
+                let refusal = Refusal { field: "datapath_id", reason, busy: false };
+                self.close_switch(channel, Closing::Refused(refusal));
+                return;
+            }
         };
         if let Some(old) = self.switches.up(&self.context, channel, node, &features) {
             self.rollout.confirmed(node);
             self.closing.push(Output::CloseSwitch(old, Closing::Replaced));
         }
+    }
+
+    /// Whether the switch of a channel may be this datapath: with a certificate it is what that says.
+    fn check_certificate(&self, channel: ChannelId, datapath_id: u64) -> Result<(), String> {
+        let name = self.view.switch_name(datapath_id);
+        let Some(identity) = self.switches.identity(channel).filter(|proved| *proved != name)
+        else {
+            return Ok(());
+        };
+        let lacking = self.view.named(identity).filter(|node| self.view.lacks_datapath(*node));
+        Err(match lacking {
+            Some(_) => format!(
+                "its certificate is {identity}'s, which has no number in the configuration: \
+                 add [[switch]] name = \"{identity}\", datapath_id = \"{datapath_id:#x}\""
+            ),
+            None => format!(
+                "{datapath_id:#x} is {name}'s, and this is the certificate of switch {identity}; \
+                 give the switch its own"
+            ),
+        })
     }
 
     fn switch_ready(&mut self, node: NodeId) {

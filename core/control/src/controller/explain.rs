@@ -242,7 +242,7 @@ impl Answers<'_> {
                     "switch {} obeys a controller of a later epoch than {}: stop one of the two",
                     switch.name, self.context.epoch
                 ));
-            } else if switch.is_missing() {
+            } else if switch.is_missing() && node.is_some_and(|node| self.view.is_declared(node)) {
                 problems.push(format!("switch {} is not connected", switch.name));
             }
         }

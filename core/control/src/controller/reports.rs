@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use model::{Declared, FlowId, Measured, NodeId, StreamSample};
 use protocol::Connection;
-use protocol::agent::{Capability, ConnectionReport, Host, Report};
+use protocol::agent::{Capability, ConnectionReport, Host, MOST_EPOCH, Report};
 use units::{Bytes, Rate, Time};
 
 use super::Controller;
@@ -60,6 +60,7 @@ impl Controller {
         capabilities: &[Capability],
         epoch: u64,
     ) -> Result<(), Refusal> {
+        check_epoch(epoch)?;
         let (cx, view) = (&self.context, &mut self.view);
         let replaced = self.agents.greet(cx, view, channel, hosts, capabilities)?;
         self.agents.note_epoch(channel, epoch);
@@ -141,6 +142,7 @@ impl Controller {
                 }
             }
             Report::Stale { obeys, .. } => {
+                check_epoch(*obeys)?;
                 self.counters.stale += 1;
                 self.agents.note_epoch(channel, *obeys);
             }
@@ -472,4 +474,13 @@ impl Controller {
 fn check_ports(connection: &Connection) -> Result<(), Refusal> {
     let refuse = |why| Refusal { field: "connection", reason: String::from(why), busy: false };
     connection.limitable().map_err(refuse)
+}
+
+/// Nobody obeys an epoch that no controller has: by it the next one could have no higher epoch.
+fn check_epoch(epoch: u64) -> Result<(), Refusal> {
+    if epoch <= MOST_EPOCH {
+        return Ok(());
+    }
+    let reason = format!("{epoch} is no controller's; at most {MOST_EPOCH} can be");
+    Err(Refusal { field: "epoch", reason, busy: false })
 }

@@ -185,7 +185,7 @@ impl Default for Host {
 
 fn machine(kernel: &Kernel) -> Agent {
     let (node, interface) = (String::new(), String::new());
-    let port = agent::Port { node, interface, classes: 256, switches: false };
+    let port = agent::Port { node, interface, classes: 256, watchable: false };
     Agent::new(vec![port], true).after(kernel.leases().clone(), kernel.granted())
 }
 
