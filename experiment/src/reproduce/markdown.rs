@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::judged::{FigureResult, Measure, Reproduction};
+use super::judged::{ChoiceResult, FigureResult, Measure, Reproduction};
 use crate::files::{WriteError, write_whole};
 use crate::metrics::{Unit, human};
 use crate::published::Verdict;
@@ -62,17 +62,19 @@ impl Reproduction {
 
     /// The number of figures and values by verdict.
     fn counts(&self) -> String {
+        let names = Verdict::ALL.map(|verdict| match verdict {
+            Verdict::None => "not run or nothing published",
+            verdict => verdict.name(),
+        });
         let mut table =
-            "| | holds | direction holds | differs | not run or nothing published |\n|---|---|---|---|---|\n".to_owned();
+            format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
         let figures: Vec<Verdict> = self.figures.iter().map(|figure| figure.verdict).collect();
         let values = self.figures.iter().flat_map(|figure| &figure.measures);
         let values: Vec<Verdict> = values.map(|measure| measure.verdict).collect();
         for (name, verdicts) in [("figures", figures), ("published values", values)] {
             let count = |verdict| verdicts.iter().filter(|&&other| other == verdict).count();
-            let [holds, direction, differs, none] =
-                [Verdict::Holds, Verdict::DirectionHolds, Verdict::Differs, Verdict::None]
-                    .map(count);
-            table += &format!("| {name} | {holds} | {direction} | {differs} | {none} |\n");
+            let counts = Verdict::ALL.map(|verdict| count(verdict).to_string());
+            table += &format!("| {name} | {} |\n", counts.join(" | "));
         }
         table
     }
@@ -99,6 +101,31 @@ fn section(figure: &FigureResult) -> String {
     }
     for reason in figure.reason.lines() {
         page += &format!("\n{}\n", cell(reason));
+    }
+    for choice in &figure.choices {
+        page += &chosen(choice);
+    }
+    page
+}
+
+/// A choice with our values under what else was possible.
+fn chosen(choice: &ChoiceResult) -> String {
+    let mut page = format!(
+        "\nThe text doesn't say {}. Here: {} ({}: {}).\n",
+        cell(&choice.about),
+        cell(&choice.stands),
+        choice.rule.shown(),
+        cell(&choice.why)
+    );
+    page += "\n| instead | measure | published | ours | verdict |\n|---|---|---|---|---|\n";
+    for tried in &choice.tried {
+        let name = cell(&tried.name);
+        for measure in &tried.measures {
+            page += &format!("| {name} | {}\n", cells(measure));
+        }
+        if !tried.failed.is_empty() {
+            page += &format!("| {name} | failed: {} | | | |\n", cell(&tried.failed));
+        }
     }
     page
 }

@@ -226,8 +226,7 @@ fn the_page_gives_each_name_the_unit_that_the_program_shows() {
 
 #[test]
 fn the_page_has_every_verdict() {
-    let verdicts = [Verdict::Holds, Verdict::DirectionHolds, Verdict::Differs, Verdict::None];
-    for verdict in verdicts {
+    for verdict in Verdict::ALL {
         let count = rows(&format!("| {} |", verdict.name())).count();
         assert_eq!(count, 1, "{}", verdict.name());
     }

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use watermaster_experiment::Verdict;
 use watermaster_experiment::report::render_results;
 use watermaster_experiment::reproduce::{Cache, Measured, Plan, Reproduction, Selection, run};
+use watermaster_experiment::scenario::Scenario;
 
 const BASE: &str = r#"
 source = "A text, section 1"
@@ -48,7 +49,7 @@ policy = "tcp"
 metric = "fct_mean_s"
 at = 1
 value = 0.0085
-tolerance = 0.001
+reading = { from = "text", error = 0.001 }
 headline = true
 
 [[published]]
@@ -56,7 +57,7 @@ policy = "fifo"
 metric = "fct_mean_s"
 value = 1
 bound = "at most"
-tolerance = 0
+reading = { from = "plot", error = 0 }
 
 [[published]]
 policy = "fifo"
@@ -153,7 +154,12 @@ fn a_figure_is_judged_at_its_points_and_as_a_whole() {
         value.as_object().unwrap().keys().cloned().collect()
     };
     assert_eq!(keys(&json[1]), ["figure", "measures", "reason", "text", "verdict"]);
-    assert_eq!(keys(&json[1]["measures"][0]), ["name", "ours", "published", "verdict"]);
+    let measure = &json[1]["measures"][0];
+    assert_eq!(
+        keys(measure),
+        ["interval95", "name", "ours", "published", "reading", "tolerance", "verdict"]
+    );
+    assert_eq!(measure["reading"], serde_json::json!({"from": "text", "error": 0.001}));
     assert_eq!(
         (&json[1]["measures"][1]["published"], &json[1]["verdict"]),
         (&5.0.into(), &"differs".into())
@@ -242,25 +248,150 @@ fn figures_share_runs_and_panels_share_a_figure() {
     assert!(measures[0].name.starts_with("one: ") && measures[5].name.starts_with("two: "));
 }
 
+/// Whether transfers of 100 KB are long or short is left open: 10 KB take a tenth of the time, 101 KB as long.
+const OPEN: &str = r#"
+[[choice]]
+about = "how much is sent"
+stands = "100 KB"
+rule = "plainest"
+why = "a round number"
+tried = [
+    { name = "as much", set = { "workload.bytes" = "101 KB" } },
+    { name = "less", set = { "workload.bytes" = "10 KB" } },
+]
+"#;
+
 #[test]
-fn a_panel_that_stands_in_decides_only_where_the_other_cannot_be_run() {
-    let own = "metric = \"fct_mean_s\"\n\n";
-    let named = |text: &str, keys: &str| {
-        text.replacen(own, &format!("metric = \"fct_mean_s\"\n{keys}\n\n"), 1)
-    };
-    for (trace, verdict) in [("", Verdict::Holds), ("\ntrace = \"big.tsv\"", Verdict::Differs)] {
-        let desk = Desk::new();
-        let right = AXIS.replace("value = 5", "value = 0");
-        desk.scenario("one", &named(&right, &format!("panel = \"one\"{trace}")));
-        desk.scenario("two", &named(AXIS, "panel = \"two\"\nstands_in_for = \"one\""));
-        let plan = desk.plan(&Selection::default());
-        let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
-        let figure = &reproduction.figures[0];
-        assert_eq!(figure.verdict, verdict, "{:?}", figure.measures);
-        let mut two = figure.measures.iter().filter(|measure| measure.name.starts_with("two"));
-        assert!(two.any(|measure| measure.verdict == Verdict::Differs));
-        assert_eq!(figure.reason.contains("stands in"), trace.is_empty(), "{}", figure.reason);
+fn a_verdict_that_a_choice_decides_is_undetermined() {
+    let desk = Desk::new();
+    desk.scenario("axis", &format!("{AXIS}{OPEN}"));
+    let plan = desk.plan(&Selection::default());
+    // The axis, and for the value over all of it both points under each of the two other values. Only
+    // the policies of which something is published are run.
+    assert_eq!(plan.units.len(), 4 + 2 * 4);
+    assert!(plan.units[4].policies == ["tcp", "fifo"] && plan.units[0].policies.is_empty());
+    let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
+    let figure = &reproduction.figures[0];
+    let told: Vec<_> =
+        figure.measures.iter().map(|m| (m.name.as_str(), m.verdict, m.as_chosen)).collect();
+    let expected = [
+        ("tcp fct_mean_s at 1", Verdict::Undetermined, Some(Verdict::Holds)),
+        ("fifo fct_mean_s against tcp at 2", Verdict::Differs, None),
+        ("fifo fct_mean_s", Verdict::Holds, None),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(figure.verdict, Verdict::Differs, "what differs prevails");
+    assert_eq!(reproduction.headline().count(), 0, "what is undetermined is no headline");
+    let because = &figure.measures[0].because;
+    assert_eq!(
+        because,
+        "holds with what stands for how much is sent (100 KB), otherwise less: differs"
+    );
+    let [choice] = &figure.choices[..] else { panic!("one choice") };
+    let names: Vec<_> = choice.tried.iter().map(|tried| tried.name.as_str()).collect();
+    assert_eq!(names, ["as much", "less"]);
+    assert!(choice.tried.iter().all(|tried| tried.measures.len() == 3 && tried.failed.is_empty()));
+
+    let json: serde_json::Value = serde_json::from_str(&reproduction.to_json().unwrap()).unwrap();
+    let measure = &json[0]["measures"][0];
+    assert_eq!(
+        (&measure["verdict"], &measure["as_chosen"]),
+        (&"undetermined".into(), &"holds".into())
+    );
+    let tried = &json[0]["choices"][0]["tried"];
+    assert_eq!(tried[1]["measures"][0]["verdict"], "differs");
+    assert_eq!(json[0]["choices"][0]["rule"], "plainest");
+    for told in [reproduction.text(), reproduction.markdown(""), render_results(&reproduction, "")]
+    {
+        for words in ["how much is sent", "the plainest: a round number", "less", because] {
+            assert!(told.contains(words), "no {words} in\n{told}");
+        }
     }
+}
+
+#[test]
+fn a_choice_takes_few_repetitions_and_its_interval_is_reckoned_as_for_all() {
+    let desk = Desk::new();
+    let noisy = BASE.replace("senders = 2", "senders = 2\njitter = \"2 ms\"");
+    let axis = AXIS.replace("seeds = 2", "seeds = 12");
+    let text = format!("name = \"axis\"\ntitle = \"Axis\"\n{noisy}{axis}{OPEN}");
+    fs::write(desk.0.path().join("scenarios/text/axis.toml"), text).unwrap();
+    let plan = desk.plan(&Selection::default());
+    assert_eq!(plan.units.len(), 24 + 2 * 2 * 3);
+    let quick = desk.plan(&Selection { quick: true, ..Selection::default() });
+    assert_eq!(quick.units.len(), 2 + 2 * 2);
+    let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
+    let figure = &reproduction.figures[0];
+    // A kilobyte more leaves the spread as it is: by three runs it is known to a factor of a few, where
+    // their own interval would be 3.9 times as wide.
+    let (name, half) = (&figure.measures[2].name, figure.measures[2].interval.unwrap());
+    let tried = figure.choices[0].tried[0].measures.iter().find(|m| m.name == *name).unwrap();
+    let ratio = tried.interval.unwrap() / half;
+    assert!((0.2..2.0).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn figures_share_a_testbed_and_what_they_leave_open() {
+    let desk = Desk::new();
+    let folder = desk.0.path().join("scenarios/text");
+    fs::create_dir(folder.join("testbed")).unwrap();
+    fs::write(folder.join("testbed/star.toml"), format!("{BASE}{OPEN}")).unwrap();
+    let text = |name: &str, more: &str| {
+        format!("name = \"{name}\"\ntitle = \"T\"\ntestbed = \"testbed/star.toml\"\n{more}")
+    };
+    let own = OPEN
+        .replace("how much is sent", "how many packets wait")
+        .replace("workload.bytes", "topology.access.buffer");
+    let longer = format!("topology.access.delay = \"99 us\"\n{AXIS}{own}");
+    fs::write(folder.join("axis.toml"), text("axis", &longer)).unwrap();
+    fs::write(folder.join("curves.toml"), text("curves", CURVES)).unwrap();
+    let plan = desk.plan(&Selection::default());
+    let names: Vec<&str> = plan.figures.iter().map(|figure| figure.number.as_str()).collect();
+    assert_eq!(names, ["9", "10"], "the testbed is no scenario");
+    let about = |figure: usize| -> Vec<&str> {
+        let choices = plan.figures[figure].panels[0].choices.iter();
+        choices.map(|plan| plan.choice.about.as_str()).collect()
+    };
+    assert_eq!(about(1), ["how much is sent", "how many packets wait"], "of both files");
+    let load = |name: &str| Scenario::load(&folder.join(name), &[]).unwrap();
+    let (axis, curves) = (load("axis.toml"), load("curves.toml"));
+    let link = |scenario: &Scenario| scenario.topology.links()[0].spec;
+    assert_eq!(link(&axis).delay, units::Span::from_micros(99));
+    assert_eq!(
+        (link(&curves).delay, link(&axis).capacity),
+        (units::Span::from_micros(33), link(&curves).capacity)
+    );
+    // What the testbed says is part of what results depend on; what nobody reads of it isn't.
+    let keys = |desk: &Desk| -> Vec<String> {
+        desk.plan(&Selection::default()).units.iter().map(|u| u.key.clone()).collect()
+    };
+    let before = keys(&desk);
+    let change = |from: &str, to: &str| {
+        let text = fs::read_to_string(folder.join("testbed/star.toml")).unwrap();
+        fs::write(folder.join("testbed/star.toml"), text.replace(from, to)).unwrap();
+    };
+    change("A text, section 1", "A text, section 2");
+    assert_eq!(keys(&desk), before);
+    change("100 KB\"\n", "200 KB\"\n");
+    assert!(keys(&desk).iter().all(|key| !before.contains(key)));
+    // Errors name the file that is to blame.
+    let fault = |from: &str, to: &str| {
+        change(from, to);
+        let fault = Scenario::load(&folder.join("axis.toml"), &[]).unwrap_err().to_string();
+        change(to, from);
+        fault
+    };
+    let fault_below = fault("senders = 2", "senders = -2");
+    assert!(fault_below.contains("testbed/star.toml:12:11: workload.senders"), "{fault_below}");
+    let fault_deep = fault("source =", "testbed = \"x\"\nsource =");
+    assert!(fault_deep.contains("star.toml: testbed: stands on no other file"), "{fault_deep}");
+    let missing = text("axis", AXIS).replace("star.toml", "stars.toml");
+    fs::write(folder.join("axis.toml"), missing).unwrap();
+    let error = Scenario::load(&folder.join("axis.toml"), &[]).unwrap_err().to_string();
+    assert!(
+        error.contains("axis.toml:3:11: testbed: ") && error.contains("no such file"),
+        "{error}"
+    );
 }
 
 #[test]
