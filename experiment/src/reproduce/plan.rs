@@ -9,7 +9,7 @@ use document::{DocumentError, Override, Setting};
 
 use crate::choice::Choice;
 use crate::figure::Figure;
-use crate::metrics::{self, is_change};
+use crate::metrics;
 use crate::published::{Published, Standing};
 use crate::scenario::{Content, Scenario};
 
@@ -287,15 +287,12 @@ struct Series<'a> {
     distributions: Vec<String>,
 }
 
-/// The policies without which `published` can't be judged, in the order of the scenario.
+/// The policies without which `published` can't be judged, the baseline among them, in the order of
+/// the scenario.
 fn policies_of(published: &[&Published], scenario: &Scenario) -> Vec<String> {
     let needs = |label: &&str| {
-        published.iter().any(|p| {
-            let compares = is_change(&p.metric) || p.metric == "jobs_improved_ratio";
-            p.policy == **label
-                || p.against.as_deref() == Some(label)
-                || (compares && scenario.baseline == **label)
-        })
+        let of = |p: &&Published| p.policy == *label || p.against.as_deref() == Some(label);
+        scenario.baseline == *label || published.iter().any(of)
     };
     scenario.labels().filter(needs).map(str::to_owned).collect()
 }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use document::{Below, Document, DocumentError, Node, Override, Table, text_of};
 
 /// Keys that affect how results are shown and judged, but not the results.
-const WITHOUT: [&str; 7] = ["name", "title", "source", "measures", "figure", "choice", "published"];
+const WITHOUT: [&str; 8] =
+    ["name", "title", "source", "testbed", "measures", "figure", "choice", "published"];
 
 /// The scenario `text`, called `file` in errors, over the testbed that it names, with `overrides`
 /// applied in order.

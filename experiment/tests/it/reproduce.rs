@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use tempfile::TempDir;
-use watermaster_experiment::Verdict;
 use watermaster_experiment::report::render_results;
 use watermaster_experiment::reproduce::{Cache, Measured, Plan, Reproduction, Selection, run};
 use watermaster_experiment::scenario::Scenario;
+use watermaster_experiment::{Ours, Published, Standing, Verdict, judge};
 
 const BASE: &str = r#"
 source = "A text, section 1"
@@ -60,9 +60,8 @@ bound = "at most"
 reading = { from = "plot", error = 0 }
 
 [[published]]
-policy = "fifo"
+policy = "tcp"
 metric = "fct_mean_s"
-against = "tcp"
 at = 2
 value = 5
 tolerance = 0.1
@@ -136,7 +135,7 @@ fn a_figure_is_judged_at_its_points_and_as_a_whole() {
         axis.measures.iter().map(|m| (m.name.as_str(), m.verdict)).collect();
     let expected = [
         ("tcp fct_mean_s at 1", Verdict::Holds),
-        ("fifo fct_mean_s against tcp at 2", Verdict::Differs),
+        ("tcp fct_mean_s at 2", Verdict::Differs),
         ("fifo fct_mean_s", Verdict::Holds),
     ];
     assert_eq!(told, expected);
@@ -175,15 +174,25 @@ fn a_figure_is_judged_at_its_points_and_as_a_whole() {
         markdown.contains("| text | 10 | tcp fct_mean_s at 1 | 8.50 ms ± 1.00 ms | "),
         "{markdown}"
     );
+    let found = "* [text](results/text.md), figures: **differs** 10.\n  Of 3 published values 2 hold, 0 hold in direction, 1 differ.\n";
+    assert!(markdown.contains(found) && !markdown.contains("Nothing makes"), "{markdown}");
+    let page = desk.0.path().join("results.md");
+    reproduction.write_markdown(&page, "watermaster reproduce").unwrap();
+    assert_eq!(fs::read_to_string(&page).unwrap(), markdown);
+    let own = fs::read_to_string(desk.0.path().join("results/text.md")).unwrap();
+    assert!(
+        own.contains("## text 9: curves") && own.contains("Nothing makes it five times"),
+        "{own}"
+    );
     let page = render_results(&reproduction, "watermaster reproduce");
     assert!(page.contains("axis &amp; more") && page.contains("time of a flow (ms)"));
     assert!(
         !page.contains("http:") && !page.contains("https:") && !page.contains("NaN"),
         "self-contained"
     );
-    // Each of the two policies has a line with two marks, and the published point is drawn.
+    // Each of the two policies has a line with two marks, and the two published points are drawn.
     assert_eq!(page.matches("class=\"mark p").count(), 4);
-    assert_eq!(page.matches("class=\"told p").count(), 1);
+    assert_eq!(page.matches("class=\"told p").count(), 2);
 }
 
 #[test]
@@ -197,7 +206,7 @@ fn a_quick_run_takes_its_points_and_a_choice_its_figure() {
     let reproduction = Reproduction::new(&plan, &desk.run(&plan), true);
     let names: Vec<&str> =
         reproduction.figures[0].measures.iter().map(|m| m.name.as_str()).collect();
-    assert_eq!(names, ["fifo fct_mean_s against tcp at 2", "fifo fct_mean_s"]);
+    assert_eq!(names, ["tcp fct_mean_s at 2", "fifo fct_mean_s"]);
     let other = Selection { text: Some("other".into()), ..Selection::default() };
     assert!(desk.plan(&other).figures.is_empty());
 }
@@ -276,7 +285,7 @@ fn a_verdict_that_a_choice_decides_is_undetermined() {
         figure.measures.iter().map(|m| (m.name.as_str(), m.verdict, m.as_chosen)).collect();
     let expected = [
         ("tcp fct_mean_s at 1", Verdict::Undetermined, Some(Verdict::Holds)),
-        ("fifo fct_mean_s against tcp at 2", Verdict::Differs, None),
+        ("tcp fct_mean_s at 2", Verdict::Differs, None),
         ("fifo fct_mean_s", Verdict::Holds, None),
     ];
     assert_eq!(told, expected);
@@ -301,8 +310,11 @@ fn a_verdict_that_a_choice_decides_is_undetermined() {
     let tried = &json[0]["choices"][0]["tried"];
     assert_eq!(tried[1]["measures"][0]["verdict"], "differs");
     assert_eq!(json[0]["choices"][0]["rule"], "plainest");
-    for told in [reproduction.text(), reproduction.markdown(""), render_results(&reproduction, "")]
-    {
+    for told in [
+        reproduction.text(),
+        reproduction.text_markdown("text", ""),
+        render_results(&reproduction, ""),
+    ] {
         for words in ["how much is sent", "the plainest: a round number", "less", because] {
             assert!(told.contains(words), "no {words} in\n{told}");
         }
@@ -372,7 +384,7 @@ fn figures_share_a_testbed_and_what_they_leave_open() {
     };
     change("A text, section 1", "A text, section 2");
     assert_eq!(keys(&desk), before);
-    change("100 KB\"\n", "200 KB\"\n");
+    change("100 Mbit/s", "99 Mbit/s");
     assert!(keys(&desk).iter().all(|key| !before.contains(key)));
     // Errors name the file that is to blame.
     let fault = |from: &str, to: &str| {
@@ -416,6 +428,44 @@ fn what_cannot_be_run_is_said_and_leaves_the_rest_alone() {
         crowded.reason
     );
     assert!(render_results(&reproduction, "").contains("not run"));
+}
+
+/// What the files of three texts publish, at all points, with every value of every choice planned.
+fn published(text: &str) -> Vec<Published> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let selection = Selection { text: Some(text.into()), ..Selection::default() };
+    let plan = Plan::new(&folder, &selection).unwrap();
+    let panels = plan.figures.iter().flat_map(|figure| &figure.panels);
+    panels.flat_map(|panel| &panel.points).flat_map(|point| &point.published).cloned().collect()
+}
+
+#[test]
+fn every_size_says_how_exactly_it_can_be_read() {
+    for text in ["app-aware", "phurti", "syn-asy"] {
+        let all = published(text);
+        assert!(all.len() > 10, "{text}: {}", all.len());
+        for one in all.iter().filter(|one| one.claim.size().is_some()) {
+            let error = one.reading.map(|reading| reading.error);
+            assert!(error.is_some_and(|error| one.tolerance <= error), "{text}: {one:?}");
+            assert!(!one.source.is_empty(), "{text}: {one:?}");
+        }
+    }
+}
+
+#[test]
+fn latencies_that_sizes_were_solved_from_are_calibrated() {
+    let all = published("app-aware");
+    let of = |figure: &'static str| all.iter().filter(move |one| one.figure == figure);
+    assert_eq!(of("7").count(), 6);
+    for one in of("7") {
+        assert!(
+            matches!(&one.standing, Standing::Calibrates(sizes) if sizes.len() == 2),
+            "{one:?}"
+        );
+        let ours = Ours { mean: one.claim.size(), ..Ours::default() };
+        assert_eq!(judge(one, ours), Verdict::Calibrated, "however well it agrees");
+    }
+    assert!(of("6").all(|one| one.standing == Standing::Open));
 }
 
 #[test]

@@ -312,7 +312,7 @@ fn a_published_value_says_how_exactly_it_can_be_read_and_of_what_size_it_is() {
             "there is no setting workload.sise",
         ),
         (
-            "value = 1\ntolerance = 1\ncalibrates = [\"seed\"]\nfollows_from = \"it\"\n",
+            "value = 1\ntolerance = 1\ncalibrates = [\"topology.hosts\"]\nfollows_from = \"it\"\n",
             "exclude each other",
         ),
     ] {
