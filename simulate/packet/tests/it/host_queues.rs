@@ -68,8 +68,9 @@ fn an_empty_network_takes_what_the_closed_form_says() {
     assert_eq!(late, ideal + SLOT * 5 + delay);
 }
 
-/// Where a packet leaves before it leaks, a flow that meets nobody takes the ideal time; half of the link
-/// for each of two flows from one host takes each twice as long but for the last packet, which waits for none.
+/// Where a packet leaves before it leaks, a flow that meets nobody takes the ideal time. Half of a link for
+/// each of two flows takes each twice as long but for the last packet, which waits for none. Rates end a
+/// little below the link's.
 #[test]
 fn a_packet_that_leaves_first_saves_its_own_time() {
     let topology = network();
@@ -79,7 +80,7 @@ fn a_packet_that_leaves_first_saves_its_own_time() {
     let ideal = SLOT * 10 + Span::from_micros(6 + 6 + 12 + 4);
     let near = |ours: Span, expected: Span| {
         assert!(
-            ours >= expected && ours.saturating_sub(expected) <= Span::from_nanos(30),
+            ours >= expected && ours.saturating_sub(expected) <= Span::from_micros(1),
             "{ours}"
         );
     };
