@@ -428,7 +428,7 @@ fn told(result: &RunResult, published: &[Published], prefix: &str, widen: f64) -
         Some(Measure {
             name: format!("{prefix}{} {key}{at}", published.policy),
             ours: ours.mean,
-            interval: policy.interval95.get(&key).map(|half| half * widen),
+            interval: policy.interval95.contains_key(&key).then_some(ours.half),
             verdict: judge(published, ours),
             as_chosen: None,
             because,
