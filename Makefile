@@ -137,9 +137,10 @@ reproduce: release
 reproduce-quick: release
 	$(WATERMASTER) reproduce --quick $(if $(TRACES),--trace "$(TRACES)")
 
-## results: docs/results.md, of all figures
+## results: docs/results.md and docs/results, of all figures
 results: reproduce
 	cp out/reproduce/results.md docs/results.md
+	mkdir -p docs/results && cp out/reproduce/results/*.md docs/results/
 
 ## phurti: the tables of docs/phurti.md (TRACE=FILE, a SWIM trace)
 phurti: release

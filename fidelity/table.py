@@ -97,7 +97,7 @@ def closed_forms(simulator):
     for path in sorted(SCENARIOS.glob("closed-*.toml")):
         results = simulator.run(path.stem)
         for one in published(path.stem):
-            expected, tolerance = one["value"], one["tolerance"]
+            expected, tolerance = one["value"], one["reading"]["error"]
             simulated = results[one["policy"]]["metrics"][one["metric"]]
             holds = abs(simulated - expected) <= tolerance
             if not holds:

@@ -555,7 +555,8 @@ fn figure() -> String {
     let scenario = SCENARIO.split("[[capture]]").next().unwrap_or_default();
     format!(
         "{scenario}\n[figure]\ntext = \"thesis\"\nnumber = \"1.2\"\nseeds = 3\nmetric = \"jct_mean_s\"\n\
-         [[published]]\npolicy = \"fifo\"\nmetric = \"jct_mean_s\"\nvalue = 1\ntolerance = 1\n"
+         [[published]]\npolicy = \"fifo\"\nmetric = \"jct_mean_s\"\nvalue = 1\n\
+         reading = {{ from = \"text\", error = 1 }}\n"
     )
 }
 
@@ -569,7 +570,8 @@ fn reproduce_writes_its_pages_and_keeps_what_it_ran() {
     assert!(output.status.success() && text.contains("thesis/1.2: Two hosts: holds"), "{text}");
     assert_eq!(desk.names("out"), ["cache", "reproduce"]);
     assert_eq!(desk.names("out/cache").len(), 3);
-    assert_eq!(desk.names("out/reproduce"), ["results.html", "results.md"]);
+    assert_eq!(desk.names("out/reproduce"), ["results", "results.html", "results.md"]);
+    assert_eq!(desk.names("out/reproduce/results"), ["thesis.md"]);
 
     let quick = desk.run(&["reproduce", "thesis/1.2", "--quick", "--json", "--jobs", "1"]);
     let array = json(&quick);
@@ -597,7 +599,7 @@ fn reproduce_writes_its_pages_and_keeps_what_it_ran() {
 fn reproduce_takes_traces_by_name_and_goes_on_without() {
     let desk = Desk::new();
     fs::create_dir_all(desk.path("scenarios/thesis")).unwrap();
-    let traced = figure().replace("seeds = 3", "trace = \"trace.tsv\"");
+    let traced = figure().replace("seeds = 3", "seeds = 2\ntrace = \"trace.tsv\"");
     desk.write("scenarios/thesis/figure.toml", &traced);
     let array = json(&desk.run(&["reproduce", "--json"]));
     assert_eq!(array[0]["verdict"], "none");
@@ -608,7 +610,7 @@ fn reproduce_takes_traces_by_name_and_goes_on_without() {
     fs::create_dir(desk.path("traces")).unwrap();
     fs::rename(desk.path("trace.tsv"), desk.path("traces/trace.tsv")).unwrap();
     assert_eq!(json(&desk.run(&["reproduce", "--json"]))[0]["verdict"], "holds");
-    assert_eq!(desk.names("out/cache").len(), 1, "where a trace lies changes nothing");
+    assert_eq!(desk.names("out/cache").len(), 2, "where a trace lies changes nothing");
 }
 
 /// An interrupt in the middle of a run leaves nothing behind.

@@ -15,6 +15,8 @@ use crate::{DocumentError, Override, Setting};
 pub enum Place {
     /// Octets from the start of the file.
     File(usize),
+    /// Octets from the start of the file below it.
+    Below(usize),
     /// Which of the overrides.
     Override(usize),
 }
@@ -79,11 +81,21 @@ impl Node {
     }
 }
 
+/// A file that others stand on: what they don't say, it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Below {
+    /// What errors call it.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+}
+
 /// A scenario file with its overrides applied.
 #[derive(Debug)]
 pub struct Document<'a> {
     file: &'a str,
     text: &'a str,
+    below: Option<Below>,
     overrides: &'a [Override],
     /// The table that holds everything.
     pub root: Item,
@@ -96,22 +108,27 @@ impl<'a> Document<'a> {
         text: &'a str,
         overrides: &'a [Override],
     ) -> Result<Self, DocumentError> {
-        let mut document = Self {
-            file,
-            text,
-            overrides,
-            root: Item { place: Place::File(0), node: Node::Table(Table::new()) },
+        Self::read_above(None, &[], file, text, overrides)
+    }
+
+    /// Reads `text`, called `file` in errors, and applies `overrides` in order. Tables of it are
+    /// laid over those of `below`, key by key; any other value takes the place of that below, but
+    /// the lists called `joined` are those of both.
+    pub fn read_above(
+        below: Option<Below>,
+        joined: &[&str],
+        file: &'a str,
+        text: &'a str,
+        overrides: &'a [Override],
+    ) -> Result<Self, DocumentError> {
+        let root = Item { place: Place::File(0), node: Node::Table(Table::new()) };
+        let mut document = Self { file, text, below, overrides, root };
+        let mut table = match &document.below {
+            Some(Below { text, .. }) => document.parse(text, Place::Below)?,
+            None => Table::new(),
         };
-        let table = DeTable::parse(text).map_err(|error| {
-            let offset = error.span().map_or(0, |span| span.start);
-            let what = error.message().trim_end();
-            document.error(Place::File(offset), "", format_args!("{what}; correct the TOML syntax"))
-        })?;
-        let at = |span: Range<usize>| Place::File(span.start);
-        document.root.node = Node::Table(
-            convert_table(table.get_ref(), at)
-                .map_err(|(place, what)| document.error(place, "", what))?,
-        );
+        lay(document.parse(text, Place::File)?, &mut table, joined);
+        document.root.node = Node::Table(table);
         for (number, change) in overrides.iter().enumerate() {
             let place = Place::Override(number);
             let item = document.override_value(change, place)?;
@@ -122,6 +139,16 @@ impl<'a> Document<'a> {
         Ok(document)
     }
 
+    fn parse(&self, text: &str, place: fn(usize) -> Place) -> Result<Table, DocumentError> {
+        let table = DeTable::parse(text).map_err(|error| {
+            let offset = error.span().map_or(0, |span| span.start);
+            let what = error.message().trim_end();
+            self.error(place(offset), "", format_args!("{what}; correct the TOML syntax"))
+        })?;
+        convert_table(table.get_ref(), |span: Range<usize>| place(span.start))
+            .map_err(|(place, what)| self.error(place, "", what))
+    }
+
     /// An error about `field`, written at `place`.
     pub fn error(&self, place: Place, field: &str, message: impl fmt::Display) -> DocumentError {
         DocumentError::new(&self.site(place), field, message)
@@ -130,16 +157,11 @@ impl<'a> Document<'a> {
     /// `file:line:column`, or the override.
     pub fn site(&self, place: Place) -> String {
         match place {
-            Place::File(offset) => {
-                let end = (0..=offset.min(self.text.len()))
-                    .rev()
-                    .find(|&end| self.text.is_char_boundary(end))
-                    .unwrap_or(0);
-                let before = &self.text[..end];
-                let line = before.matches('\n').count() + 1;
-                let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
-                format!("{}:{line}:{column}", self.file)
-            }
+            Place::File(offset) => site(self.file, self.text, offset),
+            Place::Below(offset) => match &self.below {
+                Some(Below { file, text }) => site(file, text, offset),
+                None => self.file.to_owned(),
+            },
             Place::Override(number) => self
                 .overrides
                 .get(number)
@@ -163,6 +185,15 @@ impl<'a> Document<'a> {
 
     /// The single value that stands where `path` leads, as a change follows it.
     pub fn setting(&self, path: &str) -> Option<Setting> {
+        self.find(path)?.node.setting()
+    }
+
+    /// Whether anything stands where `path` leads.
+    pub fn has(&self, path: &str) -> bool {
+        self.find(path).is_some()
+    }
+
+    fn find(&self, path: &str) -> Option<&Item> {
         let mut at = &self.root;
         for key in path.split('.') {
             at = match &at.node {
@@ -171,7 +202,7 @@ impl<'a> Document<'a> {
                 _ => return None,
             };
         }
-        at.node.setting()
+        Some(at)
     }
 
     /// Puts `item` where the path of `change` leads. Members of a list are named by their number
@@ -204,6 +235,33 @@ impl<'a> Document<'a> {
         *at = item;
         Ok(())
     }
+}
+
+/// Lays `upper` over `lower`, key by key.
+fn lay(upper: Table, lower: &mut Table, joined: &[&str]) {
+    for (key, (place, item)) in upper {
+        let Some((_, under)) = lower.get_mut(&key) else {
+            lower.insert(key, (place, item));
+            continue;
+        };
+        match (item.node, &mut under.node) {
+            // What is joined stands at the top.
+            (Node::Table(table), Node::Table(under)) => lay(table, under, &[]),
+            (Node::List(items), Node::List(under)) if joined.contains(&key.as_str()) => {
+                under.extend(items);
+            }
+            (node, _) => *under = Item { place: item.place, node },
+        }
+    }
+}
+
+/// `file:line:column` of the octet at `offset`.
+fn site(file: &str, text: &str, offset: usize) -> String {
+    let end = (0..=offset.min(text.len())).rev().find(|&end| text.is_char_boundary(end));
+    let before = &text[..end.unwrap_or(0)];
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().map_or(0, |last| last.chars().count()) + 1;
+    format!("{file}:{line}:{column}")
 }
 
 /// The position of the member that `key` names.

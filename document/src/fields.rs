@@ -191,6 +191,23 @@ impl<'a> Value<'a> {
         Ok(members.collect())
     }
 
+    /// The members of a table by key.
+    pub fn members(&self) -> Read<Vec<(&'a str, Self)>> {
+        let Node::Table(table) = &self.item.node else {
+            return Err(self.wrong_kind("a table"));
+        };
+        let members = table.iter().map(|(key, (_, item))| {
+            let path = format!("{}.{}", self.path, shown(key));
+            (key.as_str(), Self { document: self.document, path, item })
+        });
+        Ok(members.collect())
+    }
+
+    /// The value as TOML.
+    pub fn toml(&self) -> String {
+        written::inline(&self.item.node)
+    }
+
     /// The members of a table as TOML, one a line, without those called `left_out`.
     pub fn written(&self, left_out: &[&str]) -> Read<String> {
         match &self.item.node {

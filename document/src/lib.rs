@@ -13,7 +13,7 @@ mod setting;
 pub mod topology;
 mod written;
 
-pub use document::{Document, Item, Node, Place, Table};
+pub use document::{Below, Document, Item, Node, Place, Table};
 pub use error::{DocumentError, Override, shown};
 pub use file::text_of;
 pub use setting::Setting;

@@ -16,6 +16,13 @@ pub(crate) fn body(table: &Table, left_out: &[&str]) -> String {
     text
 }
 
+/// The value on one line.
+pub(crate) fn inline(node: &Node) -> String {
+    let mut text = String::new();
+    value(node, &mut text);
+    text
+}
+
 fn value(node: &Node, text: &mut String) {
     match node {
         Node::Text(content) => quote(content, text),

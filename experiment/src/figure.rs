@@ -12,10 +12,6 @@ pub struct Figure {
     pub number: String,
     /// Name of the panel among the scenarios of the same figure; empty when it is the only one.
     pub panel: String,
-    /// The panel that this one replaces when that panel's trace is missing. When the trace is
-    /// there, the values of this panel are shown but don't decide the figure's verdict. Empty: it
-    /// replaces none.
-    pub stands_in_for: String,
     /// The keys that change together along the x axis; empty when nothing varies.
     pub vary: Vec<String>,
     /// Their values at each point of the x axis; the axis shows the value of the first key.

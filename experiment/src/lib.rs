@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bound;
+mod choice;
 mod figure;
 mod files;
 pub mod metrics;
@@ -17,10 +18,11 @@ mod stage;
 pub mod store;
 pub mod table;
 
+pub use choice::{Choice, Rule, Tried};
 pub use document::Setting;
 pub use figure::Figure;
 pub use files::WriteError;
-pub use published::{Bound, Published, Verdict, judge};
+pub use published::{Bound, Claim, Ours, Published, ReadFrom, Reading, Standing, Verdict, judge};
 pub use result::{Origin, PolicyResult, Run, RunResult};
 pub use run::Prepared;
 pub use stage::Stage;

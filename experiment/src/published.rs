@@ -28,6 +28,90 @@ impl Bound {
     }
 }
 
+/// What is claimed of a metric.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Claim {
+    /// A value, in the metric's unit; a ratio where it is compared with another policy.
+    Size(f64),
+    /// More than the policy that it is compared with, of no stated size.
+    More,
+    /// Less, likewise.
+    Less,
+}
+
+impl Default for Claim {
+    fn default() -> Self {
+        Self::Size(0.0)
+    }
+}
+
+impl Claim {
+    /// The value, where one is given.
+    pub const fn size(self) -> Option<f64> {
+        match self {
+            Self::Size(value) => Some(value),
+            Self::More | Self::Less => None,
+        }
+    }
+
+    /// `more` or `less`, as in scenarios and the JSON; `None` of a value.
+    pub const fn direction(self) -> Option<&'static str> {
+        match self {
+            Self::Size(_) => None,
+            Self::More => Some("more"),
+            Self::Less => Some("less"),
+        }
+    }
+}
+
+/// From what a published value was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ReadFrom {
+    /// A number in a sentence.
+    Text,
+    /// A number in a table.
+    Table,
+    /// A mark or curve of a plot.
+    Plot,
+    /// Nothing: it was reckoned from what is given.
+    Formula,
+    /// Somebody's measurement, whose spread is the error.
+    Measurement,
+}
+
+impl ReadFrom {
+    /// The word for each, as in scenarios.
+    pub const NAMED: &[(&str, Self)] = &[
+        ("text", Self::Text),
+        ("table", Self::Table),
+        ("plot", Self::Plot),
+        ("formula", Self::Formula),
+        ("measurement", Self::Measurement),
+    ];
+}
+
+/// How exactly a published value can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Reading {
+    /// From what.
+    pub from: ReadFrom,
+    /// Largest distance, in the metric's unit, of what was meant from what was read.
+    pub error: f64,
+}
+
+/// Why a comparison with a published value tells nothing, as the scenario declares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// It may tell something.
+    #[default]
+    Open,
+    /// The settings, by path, that were solved from the published value.
+    Calibrates(Vec<String>),
+    /// Why our value follows from what was put in.
+    Follows(String),
+}
+
 /// A published value: one metric of one policy.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Published {
@@ -42,13 +126,17 @@ pub struct Published {
     pub against: Option<String>,
     /// The point of the figure's x axis that it is about; none: the mean over the axis.
     pub at: Option<Setting>,
-    /// The value, in the metric's unit; a ratio where `against` names a policy.
-    pub value: f64,
-    /// On which sides of it ours may lie.
+    /// What is claimed.
+    pub claim: Claim,
+    /// On which sides of a value ours may lie.
     pub bound: Bound,
     /// Largest distance from the published value, in the metric's unit, at which ours still holds;
     /// inclusive.
     pub tolerance: f64,
+    /// How exactly it can be read; `None` where nobody said, so that nothing can hold.
+    pub reading: Option<Reading>,
+    /// Whether the comparison can tell something.
+    pub standing: Standing,
     /// Where it was published: text and section, figure or table; empty when not known.
     pub source: String,
     /// A note for readers; may be empty.
@@ -69,78 +157,160 @@ impl Published {
         }
     }
 
-    /// For people, with bound and tolerance: `at least −20.0 % ± 5.0 %`.
+    /// For people, with bound and tolerance: `at least −20.0 % ± 5.0 %`, or `less`.
     pub fn shown(&self) -> String {
+        let Claim::Size(value) = self.claim else {
+            return self.claim.direction().unwrap_or_default().to_owned();
+        };
         let key = self.key();
         let bound = self.bound.name().map(|name| format!("{name} ")).unwrap_or_default();
         let tolerance = Unit::of(&key).show(self.tolerance);
-        format!("{bound}{} ± {tolerance}", human(&key, self.value))
+        format!("{bound}{} ± {tolerance}", human(&key, value))
+    }
+
+    /// The value of the metric that means that nothing changes; `None` of a policy's own value.
+    pub fn no_effect(&self) -> Option<f64> {
+        match self.metric.as_str() {
+            _ if self.against.is_some() => Some(0.0),
+            name if is_change(name) => Some(0.0),
+            "jobs_improved_ratio" => Some(0.5),
+            _ => None,
+        }
     }
 }
 
-/// The verdict on our value beside the published one.
+/// The verdict on our value beside the published one. A later one prevails where several are summed
+/// up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Verdict {
     /// Nothing is published.
     #[serde(rename = "none")]
     None,
-    /// Inside the tolerance.
+    /// Ours follows from what was put in, or compares equal runs.
+    #[serde(rename = "no information")]
+    NoInformation,
+    /// Something that was put in was solved from the published value.
+    #[serde(rename = "calibrated")]
+    Calibrated,
+    /// The whole interval lies inside the tolerance, which the text can be read to.
     #[serde(rename = "holds")]
     Holds,
-    /// Outside the tolerance, on the published side of the point of no effect.
+    /// There is an effect on the published side, and of half of the published size at least.
     #[serde(rename = "direction holds")]
     DirectionHolds,
-    /// Neither, or not measured.
+    /// It depends on a choice that the text doesn't make.
+    #[serde(rename = "undetermined")]
+    Undetermined,
+    /// None of these, or not measured.
     #[serde(rename = "differs")]
     Differs,
 }
 
 impl Verdict {
+    /// All of them, as tables order them.
+    pub const ALL: [Self; 7] = [
+        Self::Holds,
+        Self::DirectionHolds,
+        Self::Differs,
+        Self::Undetermined,
+        Self::Calibrated,
+        Self::NoInformation,
+        Self::None,
+    ];
+
     /// The word for it, as in the JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",
+            Self::NoInformation => "no information",
+            Self::Calibrated => "calibrated",
             Self::Holds => "holds",
             Self::DirectionHolds => "direction holds",
+            Self::Undetermined => "undetermined",
             Self::Differs => "differs",
+        }
+    }
+
+    /// Whether it says something of the text, so that headlines may count it.
+    pub const fn decides(self) -> bool {
+        matches!(self, Self::Holds | Self::DirectionHolds | Self::Differs)
+    }
+
+    /// The verdict when the value is judged so under one of a choice's values and as `other` under
+    /// another: what both allow.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (one, two) if one == two => one,
+            (Self::Holds | Self::DirectionHolds, Self::Holds | Self::DirectionHolds) => {
+                Self::DirectionHolds
+            }
+            _ => Self::Undetermined,
         }
     }
 }
 
+/// Our value of a published metric.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Ours {
+    /// The mean; `None` when it wasn't measured.
+    pub mean: Option<f64>,
+    /// Half the width of its 95 % interval; 0 of a single run, which has none.
+    pub half: f64,
+    /// It compares runs that are equal in everything that is measured.
+    pub equal_runs: bool,
+}
+
 /// Judges `ours`, our value of the published metric.
 ///
-/// The direction is the side of the *point of no effect* on which a value lies: zero for a change
-/// against another policy, one half for `jobs_improved_ratio`. A value on the point itself has no
-/// direction, and neither has a policy's own value, which is compared with no other. A bound on the
-/// point itself, without a tolerance, says that there is an effect: ours on the point differs.
-pub fn judge(published: &Published, ours: Option<f64>) -> Verdict {
-    let Some(ours) = ours else {
+/// The *point of no effect* is zero for a change against another policy, one half for
+/// `jobs_improved_ratio`. A policy's own value, which is compared with no other, has none, and so
+/// no direction.
+pub fn judge(published: &Published, ours: Ours) -> Verdict {
+    match &published.standing {
+        Standing::Follows(_) => return Verdict::NoInformation,
+        Standing::Calibrates(_) => return Verdict::Calibrated,
+        Standing::Open if ours.equal_runs => return Verdict::NoInformation,
+        Standing::Open => {}
+    }
+    let Some(mean) = ours.mean else {
         return Verdict::Differs;
+    };
+    let (low, high) = (mean - ours.half, mean + ours.half);
+    let neutral = published.no_effect();
+    let value = match published.claim {
+        Claim::Size(value) => value,
+        // An order without a size: there is nothing that could hold.
+        Claim::More if neutral.is_some_and(|neutral| low > neutral) => {
+            return Verdict::DirectionHolds;
+        }
+        Claim::Less if neutral.is_some_and(|neutral| high < neutral) => {
+            return Verdict::DirectionHolds;
+        }
+        Claim::More | Claim::Less => return Verdict::Differs,
     };
     // Decimal tolerances aren't exact in binary: without slack 0.3 ± 0.1 would exclude 0.2.
-    let slack = f64::EPSILON * 4.0 * published.value.abs().max(ours.abs());
-    let off = match published.bound {
-        Bound::Both => (ours - published.value).abs(),
-        Bound::AtLeast => published.value - ours,
-        Bound::AtMost => ours - published.value,
+    let slack = f64::EPSILON * 4.0 * value.abs().max(mean.abs());
+    let reach = published.tolerance + slack;
+    let below = low >= value - reach;
+    let above = high <= value + reach;
+    let inside = match published.bound {
+        Bound::Both => below && above,
+        Bound::AtLeast => below,
+        Bound::AtMost => above,
     };
-    let neutral = match published.metric.as_str() {
-        _ if published.against.is_some() => Some(0.0),
-        name if is_change(name) => Some(0.0),
-        "jobs_improved_ratio" => Some(0.5),
-        _ => None,
-    };
-    let says_effect = published.bound != Bound::Both && published.tolerance == 0.0;
-    if says_effect && neutral == Some(published.value) && neutral == Some(ours) {
-        return Verdict::Differs;
-    }
-    if off <= published.tolerance + slack {
+    let read = published.reading.is_some_and(|reading| published.tolerance <= reading.error);
+    if inside && read {
         return Verdict::Holds;
     }
-    match neutral {
-        Some(neutral) if (ours - neutral) * (published.value - neutral) > 0.0 => {
-            Verdict::DirectionHolds
-        }
-        _ => Verdict::Differs,
+    let Some(neutral) = neutral else {
+        return Verdict::Differs;
+    };
+    let (effect, told) = (mean - neutral, value - neutral);
+    let excluded = low > neutral || high < neutral;
+    if excluded && effect * told > 0.0 && effect.abs() >= told.abs() / 2.0 {
+        Verdict::DirectionHolds
+    } else {
+        Verdict::Differs
     }
 }

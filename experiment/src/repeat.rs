@@ -27,14 +27,18 @@ impl RunResult {
                     }
                 }
                 let all = runs.iter().flat_map(|run| &run.results);
-                let own = all.filter(|repeat| repeat.policy == result.policy);
+                let own: Vec<_> = all.filter(|repeat| repeat.policy == result.policy).collect();
                 let (mut notes, mut rates) = (Vec::new(), Vec::new());
-                for repeat in own {
+                for repeat in &own {
                     notes.extend_from_slice(&repeat.notes);
                     rates.extend_from_slice(&repeat.rates);
                 }
+                let equal = own.iter().fold(result.equal_runs.clone(), |equal, repeat| {
+                    equal.intersection(&repeat.equal_runs).cloned().collect()
+                });
                 let metrics = Metrics::new();
-                let mut sums = PolicyResult { metrics, notes, rates, ..result.clone() };
+                let mut sums =
+                    PolicyResult { metrics, notes, rates, equal_runs: equal, ..result.clone() };
                 for (name, values) in values {
                     if let Some(summary) = Summary::of(&values) {
                         sums.metrics.insert(name.clone(), summary.mean);

@@ -8,8 +8,8 @@ use model::Topology;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::metrics::{self, Metrics};
-use crate::published::{Published, Verdict, judge};
+use crate::metrics::{self, Metrics, is_change};
+use crate::published::{Ours, Published, Verdict, judge};
 use crate::rates::{self, FlowRate};
 
 /// What a world reported of the scenario under one policy.
@@ -71,10 +71,13 @@ pub struct PolicyResult {
     /// Achieved rates, if recorded; of all repeated runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<FlowRate>,
-    /// What is published; as JSON the figures under `published`, under `bounds` the side of those
-    /// that have one.
+    /// What is published; as JSON the values under `published`, under `bounds` the side of those
+    /// that have one, and under `directions` what is published without a size.
     #[serde(flatten, serialize_with = "values_and_bounds")]
     pub published: BTreeMap<String, Published>,
+    /// The published figures that compare runs which are equal in all that is measured.
+    #[serde(skip)]
+    pub equal_runs: BTreeSet<String>,
     /// The worst of [`PolicyResult::verdicts`].
     pub verdict: Verdict,
     /// The verdict on each published figure.
@@ -86,24 +89,36 @@ fn values_and_bounds<S: Serializer>(
     published: &BTreeMap<String, Published>,
     to: S,
 ) -> Result<S::Ok, S::Error> {
-    let values: BTreeMap<_, _> = published.iter().map(|(name, p)| (name, p.value)).collect();
+    let values = published.iter().filter_map(|(name, p)| Some((name, p.claim.size()?)));
+    let values: BTreeMap<_, _> = values.collect();
     let bounds = published.iter().filter_map(|(name, p)| Some((name, p.bound.name()?)));
-    let bounds: BTreeMap<_, _> = bounds.collect();
+    let directions = published.iter().filter_map(|(name, p)| Some((name, p.claim.direction()?)));
+    let words: [(_, BTreeMap<_, _>); 2] =
+        [("bounds", bounds.collect()), ("directions", directions.collect())];
     let mut keys = to.serialize_map(None)?;
     keys.serialize_entry("published", &values)?;
-    if !bounds.is_empty() {
-        keys.serialize_entry("bounds", &bounds)?;
+    for (key, words) in words.iter().filter(|(_, words)| !words.is_empty()) {
+        keys.serialize_entry(key, words)?;
     }
     keys.end()
 }
 
 impl PolicyResult {
+    /// Our value beside the published figure `name`.
+    pub(crate) fn ours(&self, name: &str) -> Ours {
+        Ours {
+            mean: self.metrics.get(name).copied(),
+            half: self.interval95.get(name).copied().unwrap_or_default(),
+            equal_runs: self.equal_runs.contains(name),
+        }
+    }
+
     /// Judges the metrics against the published figures.
     pub(crate) fn judge(&mut self) {
-        let judged = self.published.iter().map(|(name, figure)| {
-            let ours = self.metrics.get(name).copied();
-            (name.clone(), judge(figure, ours))
-        });
+        let judged = self
+            .published
+            .iter()
+            .map(|(name, figure)| (name.clone(), judge(figure, self.ours(name))));
         self.verdicts = judged.collect();
         let worst = self.verdicts.values().max();
         self.verdict = worst.copied().unwrap_or(Verdict::None);
@@ -167,6 +182,7 @@ impl RunResult {
         let results = measured.iter().map(|(policy, metrics)| {
             let mut metrics = metrics.clone();
             let mut figures = BTreeMap::new();
+            let mut equal_runs = BTreeSet::new();
             for figure in published.iter().filter(|figure| figure.policy == *policy) {
                 if let Some(against) = &figure.against {
                     let Some((_, theirs)) = of(against) else {
@@ -174,6 +190,11 @@ impl RunResult {
                     };
                     let change = change(metrics.get(&figure.metric), theirs.get(&figure.metric));
                     metrics.extend(change.map(|change| (figure.key(), change)));
+                }
+                let other = figure.against.as_deref().or(baseline);
+                let compared = figure.no_effect().and(other).filter(|other| other != policy);
+                if compared.and_then(of).is_some_and(|(_, theirs)| equal(&metrics, theirs)) {
+                    equal_runs.insert(figure.key());
                 }
                 figures.insert(figure.key(), figure.clone());
             }
@@ -184,6 +205,7 @@ impl RunResult {
                 notes: Vec::new(),
                 rates: Vec::new(),
                 published: figures,
+                equal_runs,
                 verdict: Verdict::None,
                 verdicts: BTreeMap::new(),
             };
@@ -201,6 +223,13 @@ impl RunResult {
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
+}
+
+/// Whether two runs are equal in all that is measured of both.
+fn equal(ours: &Metrics, theirs: &Metrics) -> bool {
+    let own = ours.iter().filter(|(name, _)| !is_change(name));
+    let mut both = own.filter_map(|(name, value)| Some((value, theirs.get(name)?))).peekable();
+    both.peek().is_some() && both.all(|(ours, theirs)| ours.to_bits() == theirs.to_bits())
 }
 
 /// The note on a number of an application that has the name of what is measured.

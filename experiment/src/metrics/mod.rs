@@ -212,6 +212,7 @@ const TABLE: &[(&str, Metric)] = &[
     ("jct_p95_change_large_ratio", |v| v.change(Some(Large), |s| s.percentile(95))),
     ("jobs_improved_ratio", |v| v.improved()),
     ("jobs_worsened_ratio", |v| v.worsened()),
+    ("jobs_gained_100_s_ratio", |v| v.increase().share_where(|longer| longer <= -100.0)),
     ("jct_worst_increase_s", |v| v.increase().max()),
 ];
 

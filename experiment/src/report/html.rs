@@ -1,5 +1,7 @@
 //! Pieces of HTML. Every text from outside passes [`escape`].
 
+use crate::published::Verdict;
+
 /// `text` as character data or as the value of a quoted attribute.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -47,6 +49,17 @@ pub(super) fn classes<'a>(
         format!("p{}", (others - 1) % COLOURS + 1)
     };
     policies.map(class).collect()
+}
+
+/// The style class of a verdict.
+pub(super) const fn class(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::None => "",
+        Verdict::Holds => "holds",
+        Verdict::DirectionHolds => "direction",
+        Verdict::Differs => "differs",
+        Verdict::Undetermined | Verdict::Calibrated | Verdict::NoInformation => "open",
+    }
 }
 
 /// A table whose cells are plain text; the first cell of a row names it.

@@ -130,11 +130,7 @@ fn beside_published(result: &RunResult) -> String {
     let rows = |r: &PolicyResult| -> String {
         let rows = r.published.iter().map(|(name, figure)| {
             let verdict = r.verdicts.get(name).copied().unwrap_or(Verdict::None);
-            let class = match verdict {
-                Verdict::Holds => "holds",
-                Verdict::DirectionHolds => "direction",
-                Verdict::Differs | Verdict::None => "differs",
-            };
+            let class = html::class(verdict);
             let about = [figure.source.as_str(), &figure.note];
             let about = about.into_iter().filter(|text| !text.is_empty());
             format!(

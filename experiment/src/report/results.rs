@@ -7,11 +7,10 @@ use document::Setting;
 
 use crate::files::{WriteError, write_whole};
 use crate::metrics::{Unit, distributions};
-use crate::published::Verdict;
-use crate::reproduce::{Drawn, FigureResult, Measure, PanelResult, Reproduction};
+use crate::reproduce::{ChoiceResult, Drawn, FigureResult, Measure, PanelResult, Reproduction};
 
 use super::cdf::{self, Curve, Quantity};
-use super::html::{Figure, classes, escape, page};
+use super::html::{Figure, class, classes, escape, page};
 use super::plot::{self, Series, Subject, Value};
 
 /// Writes the page to the file `path`; `command` reproduces it.
@@ -73,7 +72,32 @@ fn section(figure: &FigureResult) -> String {
     for reason in figure.reason.lines() {
         html += &format!("<p class=\"source\">{}</p>\n", escape(reason));
     }
+    for choice in &figure.choices {
+        html += &chosen(choice);
+    }
     html + "</section>\n"
+}
+
+/// A choice with our values under what else was possible.
+fn chosen(choice: &ChoiceResult) -> String {
+    let mut html = format!(
+        "<p class=\"source\">The text doesn't say {}. Here: {} ({}: {}). Instead:</p>\n",
+        escape(&choice.about),
+        escape(&choice.stands),
+        choice.rule.shown(),
+        escape(&choice.why)
+    );
+    html += &table(choice.tried.iter().flat_map(|tried| {
+        tried.measures.iter().map(|measure| (format!("{}: {}", tried.name, measure.name), measure))
+    }));
+    for tried in choice.tried.iter().filter(|tried| !tried.failed.is_empty()) {
+        html += &format!(
+            "<p class=\"source\">{}: failed: {}</p>\n",
+            escape(&tried.name),
+            escape(&tried.failed)
+        );
+    }
+    html
 }
 
 /// Written by hand because verdicts have a style class.
@@ -97,15 +121,6 @@ fn table<'a>(rows: impl Iterator<Item = (String, &'a Measure)>) -> String {
          <th scope=\"col\">ours</th><th scope=\"col\">published</th><th scope=\"col\">verdict</th>\
          <th scope=\"col\">source</th></tr></thead><tbody>{rows}</tbody></table></div>\n"
     )
-}
-
-fn class(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::None => "",
-        Verdict::Holds => "holds",
-        Verdict::DirectionHolds => "direction",
-        Verdict::Differs => "differs",
-    }
 }
 
 fn plots(panel: &PanelResult) -> Vec<Figure> {
@@ -142,7 +157,7 @@ fn plots(panel: &PanelResult) -> Vec<Figure> {
         Value {
             mean: result.metrics.get(metric).copied(),
             half: result.interval95.get(metric).copied().unwrap_or_default(),
-            published: result.published.get(metric).map(|published| published.value),
+            published: result.published.get(metric).and_then(|published| published.claim.size()),
         }
     };
     let policies = || first.result.results.iter().zip(&classes).enumerate();

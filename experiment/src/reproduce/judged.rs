@@ -6,11 +6,12 @@ use document::Setting;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::plan::{FigurePlan, PanelPlan, Plan, PointPlan};
+use super::plan::{ChoicePlan, FigurePlan, PanelPlan, Plan, PointPlan};
 use super::runs::{Measured, PolicyMeasured};
+use crate::choice::{Choice, Rule};
 use crate::figure::Figure;
-use crate::metrics::{Metrics, Sample};
-use crate::published::{Published, Verdict};
+use crate::metrics::{Metrics, Sample, Summary};
+use crate::published::{Published, Standing, Verdict, judge};
 use crate::result::{Origin, RunResult};
 
 /// All figures that were reproduced. As JSON the list of them.
@@ -32,11 +33,14 @@ pub struct FigureResult {
     /// Number in the text.
     #[serde(rename = "figure")]
     pub number: String,
-    /// The worst verdict of the measures, without those of panels that stand in for one that was
-    /// run; `None` when nothing is published or nothing was run.
+    /// The verdict of the measures that prevails; `None` when nothing is published or nothing was
+    /// run.
     pub verdict: Verdict,
     /// Every published value.
     pub measures: Vec<Measure>,
+    /// What the text leaves open, and what else was possible.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<ChoiceResult>,
     /// Why our values differ, or why nothing was run; may be empty.
     pub reason: String,
     /// What to draw.
@@ -51,21 +55,62 @@ pub struct Measure {
     pub name: String,
     /// Our mean; `None` when it wasn't measured.
     pub ours: Option<f64>,
-    /// Half the width of its 95 % interval, of repeated runs.
-    #[serde(skip)]
+    /// Half the width of its 95 % interval.
+    #[serde(rename = "interval95", skip_serializing_if = "Option::is_none")]
     pub interval: Option<f64>,
     /// What the text gives.
-    #[serde(flatten, serialize_with = "value_and_bound")]
+    #[serde(flatten, serialize_with = "claimed")]
     pub published: Published,
-    /// The verdict.
+    /// The verdict, under all values of all choices.
     pub verdict: Verdict,
+    /// The verdict under the values that stand, where that is another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub as_chosen: Option<Verdict>,
+    /// Why it tells nothing, or which choices decide it; may be empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub because: String,
 }
 
-fn value_and_bound<S: Serializer>(published: &Published, to: S) -> Result<S::Ok, S::Error> {
+/// A choice that the text doesn't make, and our values under what else was possible.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChoiceResult {
+    /// What is chosen.
+    pub about: String,
+    /// What stands.
+    pub stands: String,
+    /// The rule by which it stands.
+    pub rule: Rule,
+    /// How the rule leads to it.
+    pub why: String,
+    /// What else was possible.
+    pub tried: Vec<TriedResult>,
+}
+
+/// Our values under another value of a choice.
+#[derive(Clone, Debug, Serialize)]
+pub struct TriedResult {
+    /// What the value is called.
+    pub name: String,
+    /// Those published values that can tell something, judged. Their intervals are as wide as they
+    /// would be with as many repetitions as the value that stands has.
+    pub measures: Vec<Measure>,
+    /// Why there are none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub failed: String,
+}
+
+fn claimed<S: Serializer>(published: &Published, to: S) -> Result<S::Ok, S::Error> {
     let mut keys = to.serialize_map(None)?;
-    keys.serialize_entry("published", &published.value)?;
+    keys.serialize_entry("published", &published.claim.size())?;
     if let Some(bound) = published.bound.name() {
         keys.serialize_entry("bound", bound)?;
+    }
+    match published.claim.direction() {
+        Some(direction) => keys.serialize_entry("direction", direction)?,
+        None => keys.serialize_entry("tolerance", &published.tolerance)?,
+    }
+    if let Some(reading) = &published.reading {
+        keys.serialize_entry("reading", reading)?;
     }
     keys.end()
 }
@@ -102,10 +147,11 @@ impl Reproduction {
         Self { figures: figures.collect(), quick }
     }
 
-    /// The published values that matter most, each with its figure.
+    /// The published values that matter most, each with its figure, of those whose verdict says
+    /// something of the text.
     pub fn headline(&self) -> impl Iterator<Item = (&FigureResult, &Measure)> {
         let all = self.figures.iter().flat_map(|f| f.measures.iter().map(move |m| (f, m)));
-        all.filter(|(_, measure)| measure.published.headline)
+        all.filter(|(_, measure)| measure.published.headline && measure.verdict.decides())
     }
 
     /// The JSON array, indented, with a line end.
@@ -124,6 +170,7 @@ impl FigureResult {
             number: plan.number.clone(),
             verdict: Verdict::None,
             measures: Vec::new(),
+            choices: Vec::new(),
             reason: String::new(),
             panels: Vec::new(),
         };
@@ -144,20 +191,28 @@ impl FigureResult {
             if points.len() < panel.points.len() {
                 figure.verdict = Verdict::Differs;
             }
-            let measures = measures(panel, &points, &prefix);
-            let original = &panel.figure.stands_in_for;
-            if plan.ran(original) {
-                let aside = "it stands in for the panel, and its values don't decide the verdict";
-                said.push(format!("{prefix}{aside} ({original} was run)"));
-            } else {
-                let worst = measures.iter().map(|measure| measure.verdict).max();
-                figure.verdict = figure.verdict.max(worst.unwrap_or(Verdict::None));
+            let mut measures = measures(panel, &points, &prefix, None);
+            for choice in &panel.choices {
+                let choice = tried(panel, choice, results, &prefix, &mut measures);
+                // Scenarios of a figure may leave the same open.
+                match figure.choices.iter_mut().find(|other| other.is_as(&choice)) {
+                    Some(other) => other.join(choice),
+                    None => figure.choices.push(choice),
+                }
             }
-            said.extend(measures.iter().filter(|m| m.verdict > Verdict::Holds).map(|m| {
-                let reason = &m.published.reason;
-                let unknown = format!("{}: no reason is known", m.name);
-                if reason.is_empty() { unknown } else { reason.clone() }
-            }));
+            let worst = measures.iter().map(|measure| measure.verdict).max();
+            figure.verdict = figure.verdict.max(worst.unwrap_or(Verdict::None));
+            for measure in &measures {
+                if !measure.because.is_empty() {
+                    said.push(format!("{}: {}", measure.name, measure.because));
+                }
+                let reason = &measure.published.reason;
+                if measure.verdict > Verdict::Holds && !reason.is_empty() {
+                    said.push(reason.clone());
+                } else if measure.verdict == Verdict::Differs {
+                    said.push(format!("{}: no reason is known", measure.name));
+                }
+            }
             figure.measures.extend(measures);
             figure.panels.push(PanelResult {
                 figure: panel.figure.clone(),
@@ -179,12 +234,93 @@ impl FigureResult {
     }
 }
 
-impl FigurePlan {
-    /// Whether there is a panel of this name, and it can be run.
-    fn ran(&self, panel: &str) -> bool {
-        let runs = |one: &PanelPlan| one.figure.panel == panel && one.missing.is_none();
-        !panel.is_empty() && self.panels.iter().any(runs)
+impl ChoiceResult {
+    fn of(choice: &Choice) -> Self {
+        Self {
+            about: choice.about.clone(),
+            stands: choice.stands.clone(),
+            rule: choice.rule,
+            why: choice.why.clone(),
+            tried: Vec::new(),
+        }
     }
+
+    fn is_as(&self, other: &Self) -> bool {
+        let names = |choice: &Self| choice.tried.iter().map(|t| t.name.clone()).collect::<Vec<_>>();
+        self.about == other.about && self.stands == other.stands && names(self) == names(other)
+    }
+
+    fn join(&mut self, other: Self) {
+        for (own, tried) in self.tried.iter_mut().zip(other.tried) {
+            own.measures.extend(tried.measures);
+            if own.failed.is_empty() {
+                own.failed = tried.failed;
+            }
+        }
+    }
+}
+
+/// Our values under what else `plan` could have been, after which `measures`, those under what
+/// stands, have the verdicts that all of them allow.
+fn tried(
+    panel: &PanelPlan,
+    plan: &ChoicePlan,
+    results: &[Result<Measured, String>],
+    prefix: &str,
+    measures: &mut [Measure],
+) -> ChoiceResult {
+    let mut choice = ChoiceResult::of(&plan.choice);
+    let runs = panel.points.iter().map(|point| point.units.len()).max();
+    for (value, points) in plan.choice.tried.iter().zip(&plan.tried) {
+        let collected: Result<Vec<_>, _> =
+            points.iter().map(|point| Ok((point, point.collect(results)?))).collect();
+        let (all, failed) = match collected {
+            Ok(points) => (self::measures(panel, &points, prefix, runs), String::new()),
+            Err(error) => (Vec::new(), String::clone(error)),
+        };
+        let tells = |one: &Measure| one.published.standing == Standing::Open;
+        let all = all.into_iter().filter(tells).collect();
+        choice.tried.push(TriedResult { name: value.name.clone(), measures: all, failed });
+    }
+    for measure in measures.iter_mut() {
+        // What tells nothing tells nothing under any value, and what was undetermined stays so.
+        let before = measure.as_chosen.unwrap_or(measure.verdict);
+        if !before.decides() {
+            continue;
+        }
+        let same = |tried: &TriedResult| {
+            let found = tried.measures.iter().find(|one| one.name == measure.name);
+            // Of equal runs nothing that was published is true.
+            found.map_or(Verdict::Differs, |found| match found.verdict {
+                verdict if verdict.decides() => verdict,
+                _ => Verdict::Differs,
+            })
+        };
+        let others: Vec<Verdict> = choice.tried.iter().map(same).collect();
+        let joint = others.iter().fold(before, |joint, other| joint.and(*other));
+        if joint == before {
+            continue;
+        }
+        measure.as_chosen = Some(before);
+        measure.verdict = match measure.verdict {
+            Verdict::Undetermined => Verdict::Undetermined,
+            verdict => verdict.and(joint),
+        };
+        let which = choice.tried.iter().zip(&others).filter(|(_, other)| **other != before);
+        let which: Vec<String> =
+            which.map(|(tried, other)| format!("{}: {}", tried.name, other.name())).collect();
+        if !measure.because.is_empty() {
+            measure.because += "; ";
+        }
+        measure.because += &format!(
+            "{} with what stands for {} ({}), otherwise {}",
+            before.name(),
+            choice.about,
+            choice.stands,
+            which.join(", ")
+        );
+    }
+    choice
 }
 
 /// What every repetition of a point gave.
@@ -244,17 +380,23 @@ fn metrics_of(measured: &Measured) -> Vec<(String, Metrics)> {
 }
 
 /// Every published value of a panel: first those at points of its axis, then those about all of it.
+/// Intervals are as wide as those of `runs` repetitions, where that is given.
 fn measures(
     panel: &PanelPlan,
     points: &[(&PointPlan, Repetitions<'_>)],
     prefix: &str,
+    runs: Option<usize>,
 ) -> Vec<Measure> {
+    let told = |result: &RunResult, published: &[Published], made: usize| {
+        let widen = runs.map_or(1.0, |runs| Summary::width(runs) / Summary::width(made));
+        told(result, published, prefix, widen)
+    };
     let varies = !panel.figure.vary.is_empty();
     let mut measures = Vec::new();
     for (point, repetitions) in points {
         let here = here(panel, point);
         let metrics = repetitions.iter().map(|measured| metrics_of(measured));
-        measures.extend(told(&judged(panel, &here, metrics), &here, prefix));
+        measures.extend(told(&judged(panel, &here, metrics), &here, repetitions.len()));
     }
     let Some((first, repetitions)) = points.first().filter(|_| varies) else {
         return measures;
@@ -265,25 +407,40 @@ fn measures(
         let along = points.iter().filter_map(|(_, all)| all.get(repetition).copied());
         average(&along.collect::<Vec<_>>())
     });
-    measures.extend(told(&judged(panel, &whole, averages), &whole, prefix));
+    measures.extend(told(&judged(panel, &whole, averages), &whole, repetitions.len()));
     measures
 }
 
-/// The verdict on each of `published`, in its order.
-fn told(result: &RunResult, published: &[Published], prefix: &str) -> Vec<Measure> {
+/// The verdict on each of `published`, in its order, with intervals `widen` times as wide.
+fn told(result: &RunResult, published: &[Published], prefix: &str, widen: f64) -> Vec<Measure> {
     let measures = published.iter().filter_map(|published| {
         let policy = result.results.iter().find(|policy| policy.policy == published.policy)?;
         let key = published.key();
         let at = published.at.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
+        let mut ours = policy.ours(&key);
+        ours.half *= widen;
+        let because = match &published.standing {
+            Standing::Calibrates(paths) => format!("{} solved from it", were(paths)),
+            Standing::Follows(why) => format!("it follows from {why}"),
+            Standing::Open if ours.equal_runs => "both runs are equal".to_owned(),
+            Standing::Open => String::new(),
+        };
         Some(Measure {
             name: format!("{prefix}{} {key}{at}", published.policy),
-            ours: policy.metrics.get(&key).copied(),
-            interval: policy.interval95.get(&key).copied(),
-            verdict: policy.verdicts.get(&key).copied().unwrap_or(Verdict::Differs),
+            ours: ours.mean,
+            interval: policy.interval95.contains_key(&key).then_some(ours.half),
+            verdict: judge(published, ours),
+            as_chosen: None,
+            because,
             published: published.clone(),
         })
     });
     measures.collect()
+}
+
+fn were(paths: &[String]) -> String {
+    let verb = if paths.len() == 1 { "was" } else { "were" };
+    format!("{} {verb}", paths.join(", "))
 }
 
 /// The mean of every metric over those points of an axis that have it, by policy.

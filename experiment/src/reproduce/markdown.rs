@@ -1,11 +1,14 @@
 //! The results as a page of documentation.
 
+use std::fs;
 use std::path::Path;
 
-use super::judged::{FigureResult, Measure, Reproduction};
+use super::judged::{ChoiceResult, FigureResult, Measure, Reproduction};
 use crate::files::{WriteError, write_whole};
 use crate::metrics::{Unit, human};
 use crate::published::Verdict;
+
+const QUICK: &str = "A quick run: few points and repetitions, so that intervals are wide.\n\n";
 
 impl Measure {
     /// Our value for people, with its interval.
@@ -20,25 +23,44 @@ impl Measure {
 }
 
 impl Reproduction {
-    /// Writes the page to the file `path`; `command` reproduces it.
+    /// Writes the page to the file `path`, and one for each text into the folder of its name without
+    /// the ending; `command` reproduces them.
     ///
     /// # Errors
-    /// A file that can't be written; no part of it is left.
+    /// A folder that can't be made, or a file that can't be written, of which no part is left.
     pub fn write_markdown(&self, path: &Path, command: &str) -> Result<(), WriteError> {
-        let page = self.markdown(command);
-        write_whole(path, |file| file.write_all(page.as_bytes()))
+        let folder = path.with_extension("");
+        fs::create_dir_all(&folder)
+            .map_err(|error| WriteError { path: folder.clone(), source: error.into() })?;
+        let write =
+            |path: &Path, page: &str| write_whole(path, |file| file.write_all(page.as_bytes()));
+        for text in self.texts() {
+            write(&folder.join(format!("{text}.md")), &self.text_markdown(text, command))?;
+        }
+        write(path, &self.markdown(command))
     }
 
-    /// The page.
+    /// The texts, in order.
+    fn texts(&self) -> impl Iterator<Item = &str> {
+        self.figures
+            .chunk_by(|one, next| one.text == next.text)
+            .filter_map(|figures| figures.first().map(|figure| figure.text.as_str()))
+    }
+
+    /// The page about all texts: what was found, how many, and the most important.
     pub fn markdown(&self, command: &str) -> String {
-        let mut page = format!(
-            "# Results: published figures, and ours\n\n\
-             Written by `{command}`. Each scenario holds what is published, with a tolerance; `a ± b` of ours is a mean\n\
-             with half of its 95 % interval over the repetitions, of the published the tolerance. [metrics.md](metrics.md)\n\
-             explains the names and the verdicts.\n\n"
+        let mut page = "# Results: published figures, and ours\n\n".to_owned();
+        for text in self.texts() {
+            page += &self.found(text);
+        }
+        page += &format!(
+            "\nWritten by `{command}`. Each scenario holds what is published and how exactly that can be read; `a ± b` of ours is a\n\
+             mean with half of its 95 % interval over the repetitions, of the published the error of reading it.\n\
+             [metrics.md](metrics.md#published-figures-and-verdicts) explains names and verdicts, [claims.md](claims.md) lists\n\
+             what the texts claim and where each claim is judged.\n\n"
         );
         if self.quick {
-            page += "A quick run: few points and repetitions.\n\n";
+            page += QUICK;
         }
         page += &self.counts();
         let headline: Vec<_> = self.headline().collect();
@@ -49,30 +71,64 @@ impl Reproduction {
                 page += &format!("| {} | {} | {}\n", figure.text, figure.number, cells(measure));
             }
         }
-        let mut text = "";
-        for figure in &self.figures {
-            if text != figure.text {
-                text = &figure.text;
-                page += &format!("\n## {text}\n");
-            }
+        page
+    }
+
+    /// The page about one text: each of its figures.
+    pub fn text_markdown(&self, text: &str, command: &str) -> String {
+        let mut page = format!(
+            "# {text}: published figures, and ours\n\n\
+             Written by `{command}`. [results.md](../results.md) sums up all texts;\n\
+             [metrics.md](../metrics.md#published-figures-and-verdicts) explains names and verdicts.\n"
+        );
+        if self.quick {
+            page += "\n";
+            page += QUICK.trim_end();
+            page += "\n";
+        }
+        for figure in self.figures.iter().filter(|figure| figure.text == text) {
             page += &section(figure);
         }
         page
     }
 
+    /// A line on a text: its figures by verdict, and its most important values by verdict.
+    fn found(&self, text: &str) -> String {
+        let figures: Vec<_> = self.figures.iter().filter(|figure| figure.text == text).collect();
+        let by = |verdict: Verdict| {
+            let same = figures.iter().filter(|figure| figure.verdict == verdict);
+            let numbers: Vec<&str> = same.map(|figure| figure.number.as_str()).collect();
+            (!numbers.is_empty() && verdict != Verdict::None)
+                .then(|| format!("**{}** {}", verdict.name(), numbers.join(", ")))
+        };
+        let found: Vec<String> = Verdict::ALL.into_iter().filter_map(by).collect();
+        let values: Vec<_> = figures.iter().flat_map(|figure| &figure.measures).collect();
+        let count = |verdict| values.iter().filter(|measure| measure.verdict == verdict).count();
+        format!(
+            "* [{text}](results/{text}.md), figures: {}.\n  Of {} published values {} hold, {} hold in direction, {} differ.\n",
+            if found.is_empty() { "none was judged".to_owned() } else { found.join("; ") },
+            values.len(),
+            count(Verdict::Holds),
+            count(Verdict::DirectionHolds),
+            count(Verdict::Differs),
+        )
+    }
+
     /// The number of figures and values by verdict.
     fn counts(&self) -> String {
+        let names = Verdict::ALL.map(|verdict| match verdict {
+            Verdict::None => "not run or nothing published",
+            verdict => verdict.name(),
+        });
         let mut table =
-            "| | holds | direction holds | differs | not run or nothing published |\n|---|---|---|---|---|\n".to_owned();
+            format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
         let figures: Vec<Verdict> = self.figures.iter().map(|figure| figure.verdict).collect();
         let values = self.figures.iter().flat_map(|figure| &figure.measures);
         let values: Vec<Verdict> = values.map(|measure| measure.verdict).collect();
         for (name, verdicts) in [("figures", figures), ("published values", values)] {
             let count = |verdict| verdicts.iter().filter(|&&other| other == verdict).count();
-            let [holds, direction, differs, none] =
-                [Verdict::Holds, Verdict::DirectionHolds, Verdict::Differs, Verdict::None]
-                    .map(count);
-            table += &format!("| {name} | {holds} | {direction} | {differs} | {none} |\n");
+            let counts = Verdict::ALL.map(|verdict| count(verdict).to_string());
+            table += &format!("| {name} | {} |\n", counts.join(" | "));
         }
         table
     }
@@ -81,14 +137,16 @@ impl Reproduction {
 fn section(figure: &FigureResult) -> String {
     let title = figure.panels.first().map_or("", |panel| panel.title.as_str());
     let mut page = format!(
-        "\n### {} {}: {}\n\n**{}**",
+        "\n## {} {}: {}\n\n**{}**",
         figure.text,
         figure.number,
         cell(title),
         figure.verdict_name()
     );
-    for panel in &figure.panels {
-        page += &format!(" · {}", cell(&panel.source));
+    let mut sources: Vec<&str> = figure.panels.iter().map(|panel| panel.source.as_str()).collect();
+    sources.dedup();
+    for source in sources {
+        page += &format!(" · {}", cell(source));
     }
     page += "\n";
     if !figure.measures.is_empty() {
@@ -99,6 +157,31 @@ fn section(figure: &FigureResult) -> String {
     }
     for reason in figure.reason.lines() {
         page += &format!("\n{}\n", cell(reason));
+    }
+    for choice in &figure.choices {
+        page += &chosen(choice);
+    }
+    page
+}
+
+/// A choice with our values under what else was possible.
+fn chosen(choice: &ChoiceResult) -> String {
+    let mut page = format!(
+        "\nThe text doesn't say {}. Here: {} ({}: {}).\n",
+        cell(&choice.about),
+        cell(&choice.stands),
+        choice.rule.shown(),
+        cell(&choice.why)
+    );
+    page += "\n| instead | measure | published | ours | verdict |\n|---|---|---|---|---|\n";
+    for tried in &choice.tried {
+        let name = cell(&tried.name);
+        for measure in &tried.measures {
+            page += &format!("| {name} | {}\n", cells(measure));
+        }
+        if !tried.failed.is_empty() {
+            page += &format!("| {name} | failed: {} | | | |\n", cell(&tried.failed));
+        }
     }
     page
 }

@@ -9,6 +9,8 @@ mod runs;
 mod terminal;
 
 pub use cache::Cache;
-pub use judged::{Drawn, FigureResult, Measure, PanelResult, Reproduction};
-pub use plan::{FigurePlan, PanelPlan, Plan, PlanError, PointPlan, Selection, Unit};
+pub use judged::{
+    ChoiceResult, Drawn, FigureResult, Measure, PanelResult, Reproduction, TriedResult,
+};
+pub use plan::{ChoicePlan, FigurePlan, PanelPlan, Plan, PlanError, PointPlan, Selection, Unit};
 pub use runs::{Measured, PolicyMeasured, Tick, run};

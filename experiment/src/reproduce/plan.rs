@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use document::{DocumentError, Override, Setting};
 
+use crate::choice::Choice;
 use crate::figure::Figure;
 use crate::metrics;
-use crate::published::Published;
+use crate::published::{Published, Standing};
 use crate::scenario::{Content, Scenario};
 
 /// What to reproduce, and how.
@@ -84,8 +85,19 @@ pub struct PanelPlan {
     pub baseline: String,
     /// The points of its axis; none when it can't be run.
     pub points: Vec<PointPlan>,
+    /// What the text leaves open, with the runs of what else was possible.
+    pub choices: Vec<ChoicePlan>,
     /// Why it can't be run.
     pub missing: Option<String>,
+}
+
+/// A choice, at the points that something is published of.
+#[derive(Clone, Debug)]
+pub struct ChoicePlan {
+    /// What is chosen.
+    pub choice: Choice,
+    /// The points under each of its other values, in its order.
+    pub tried: Vec<Vec<PointPlan>>,
 }
 
 /// A point of an axis.
@@ -99,13 +111,15 @@ pub struct PointPlan {
     pub units: Vec<usize>,
 }
 
-/// A scenario with one repetition's values, to be run under all its policies.
+/// A scenario with one repetition's values, to be run under its policies.
 #[derive(Clone, Debug)]
 pub struct Unit {
     /// The scenario file.
     pub path: PathBuf,
     /// What changes it.
     pub overrides: Vec<Override>,
+    /// The policies to run; empty: all.
+    pub policies: Vec<String>,
     /// The distributions that figures plot of it.
     pub distributions: Vec<String>,
     /// Equal for equal results.
@@ -164,6 +178,7 @@ impl Plan {
             path: path.to_owned(),
             baseline: scenario.baseline.clone(),
             points: Vec::new(),
+            choices: Vec::new(),
             missing: None,
         };
         let mut trace = None;
@@ -180,31 +195,75 @@ impl Plan {
             plotted.filter(|name| metrics::distributions().any(|d| d == *name)).cloned().collect();
         distributions.sort();
         distributions.dedup();
-        for point in figure.points(selection.quick) {
+        let mut series = Series {
+            path,
+            figure,
+            set: trace.into_iter().collect(),
+            seeds: figure.repetitions(selection.quick),
+            policies: Vec::new(),
+            distributions,
+        };
+        let points = figure.points(selection.quick);
+        panel.points = self.points(&series, &points)?;
+        let open: Vec<&Published> =
+            panel.points.iter().flat_map(|point| &point.published).collect();
+        let open: Vec<_> = open.into_iter().filter(|p| p.standing == Standing::Open).collect();
+        // Only what is judged: the points, and the policies, that something is published of.
+        let whole = open.iter().any(|p| p.at.is_none());
+        let judged = |point: &&[Setting]| {
+            whole || open.iter().any(|p| p.at.is_some() && p.at.as_ref() == point.first())
+        };
+        let judged: Vec<_> = points.into_iter().filter(judged).collect();
+        series.policies = policies_of(&open, scenario);
+        series.distributions.clear();
+        for choice in scenario.choices.iter().filter(|_| !judged.is_empty()) {
+            let mut tried = Vec::new();
+            for value in &choice.tried {
+                let set = series.set.iter().chain(&value.set).cloned().collect();
+                let seeds = choice.seeds.min(series.seeds);
+                tried.push(self.points(&Series { set, seeds, ..series.clone() }, &judged)?);
+            }
+            panel.choices.push(ChoicePlan { choice: choice.clone(), tried });
+        }
+        Ok(panel)
+    }
+
+    /// Plans the repetitions of `points`.
+    fn points(
+        &mut self,
+        series: &Series<'_>,
+        points: &[&[Setting]],
+    ) -> Result<Vec<PointPlan>, PlanError> {
+        let Series { path, figure, set, .. } = series;
+        let mut planned = Vec::new();
+        for point in points {
             let mut units = Vec::new();
             let mut published = Vec::new();
-            for repetition in 1..=figure.repetitions(selection.quick) {
+            for repetition in 1..=series.seeds {
                 let overrides: Vec<Override> =
-                    trace.iter().cloned().chain(figure.overrides(point, repetition)).collect();
+                    set.iter().cloned().chain(figure.overrides(point, repetition)).collect();
                 if repetition == 1 {
                     published = Scenario::load(path, &overrides)?.published;
                     published.retain(|p| p.figure == figure.number);
                 }
                 let content = Content::load(path, &overrides)?;
-                let key = content.key(&distributions).map_err(|source| PlanError::File {
+                let with: Vec<String> =
+                    series.distributions.iter().chain(&series.policies).cloned().collect();
+                let key = content.key(&with).map_err(|source| PlanError::File {
                     scenario: path.display().to_string(),
                     source,
                 })?;
                 units.push(self.unit(Unit {
-                    path: path.to_owned(),
+                    path: path.to_path_buf(),
                     overrides,
-                    distributions: distributions.clone(),
+                    policies: series.policies.clone(),
+                    distributions: series.distributions.clone(),
                     key,
                 }));
             }
-            panel.points.push(PointPlan { x: point.first().cloned(), published, units });
+            planned.push(PointPlan { x: point.first().cloned(), published, units });
         }
-        Ok(panel)
+        Ok(planned)
     }
 
     /// The position of a unit with the same results; `unit` is added if there is none.
@@ -215,6 +274,27 @@ impl Plan {
             self.units.len() - 1
         })
     }
+}
+
+/// Points of a figure that share what changes their scenario and how often each is run.
+#[derive(Clone)]
+struct Series<'a> {
+    path: &'a Path,
+    figure: &'a Figure,
+    set: Vec<Override>,
+    seeds: u32,
+    policies: Vec<String>,
+    distributions: Vec<String>,
+}
+
+/// The policies without which `published` can't be judged, the baseline among them, in the order of
+/// the scenario.
+fn policies_of(published: &[&Published], scenario: &Scenario) -> Vec<String> {
+    let needs = |label: &&str| {
+        let of = |p: &&Published| p.policy == *label || p.against.as_deref() == Some(label);
+        scenario.baseline == *label || published.iter().any(of)
+    };
+    scenario.labels().filter(needs).map(str::to_owned).collect()
 }
 
 impl Selection {

@@ -81,12 +81,15 @@ impl Unit {
     fn run(&self, progress: &dyn Fn(f64)) -> Result<Measured, String> {
         let scenario = Scenario::load(&self.path, &self.overrides).map_err(|e| e.to_string())?;
         let prepared = Prepared::new(scenario).map_err(|error| error.to_string())?;
-        let labels: Vec<String> = prepared.scenario.labels().map(str::to_owned).collect();
+        let runs =
+            |label: &&str| self.policies.is_empty() || self.policies.iter().any(|p| p == label);
+        let labels = prepared.scenario.labels().filter(runs);
+        let labels: Vec<String> = labels.map(str::to_owned).collect();
         let tasks: Vec<Task<'_>> = prepared.tasks(&labels, None).collect();
         // The baseline runs first: only its outcome is kept while the others run.
         let first = labels.iter().position(|label| *label == prepared.scenario.baseline);
-        let first = first.unwrap_or_default();
-        let order = std::iter::once(first).chain((0..tasks.len()).filter(|&task| task != first));
+        let others = (0..tasks.len()).filter(|&task| Some(task) != first);
+        let order = first.into_iter().chain(others);
         let mut baseline: Option<Outcome> = None;
         let mut measured: Vec<Option<PolicyMeasured>> = vec![None; tasks.len()];
         for (count, position) in order.enumerate() {
@@ -97,7 +100,9 @@ impl Unit {
             let topology = &prepared.scenario.topology;
             let policy = self.measure(run.policy, topology, &run.outcome, baseline.as_ref());
             measured[position] = Some(policy);
-            baseline.get_or_insert(run.outcome);
+            if Some(position) == first {
+                baseline = Some(run.outcome);
+            }
         }
         Ok(Measured(measured.into_iter().flatten().collect()))
     }

@@ -2,7 +2,7 @@
 
 use comfy_table::Cell;
 
-use super::judged::Reproduction;
+use super::judged::{ChoiceResult, Reproduction};
 use crate::table::{finished, new_table, printable, right};
 
 impl Reproduction {
@@ -32,8 +32,41 @@ impl Reproduction {
                 text += &printable(reason);
                 text.push('\n');
             }
+            for choice in &figure.choices {
+                text += &chosen(choice);
+            }
             text.push('\n');
         }
         text
     }
+}
+
+/// A choice with our values under what else was possible.
+fn chosen(choice: &ChoiceResult) -> String {
+    let mut text = printable(&format!(
+        "The text doesn't say {}; here {} ({}: {}).",
+        choice.about,
+        choice.stands,
+        choice.rule.shown(),
+        choice.why
+    ));
+    text.push('\n');
+    let mut table = new_table(None);
+    table.set_header(["instead", "measure", "ours", "published", "verdict"]);
+    for tried in &choice.tried {
+        for measure in &tried.measures {
+            table.add_row([
+                Cell::new(printable(&tried.name)),
+                Cell::new(printable(&measure.name)),
+                right(measure.ours_shown()),
+                right(measure.published.shown()),
+                Cell::new(measure.verdict.name()),
+            ]);
+        }
+        if !tried.failed.is_empty() {
+            let failed = format!("failed: {}", tried.failed);
+            table.add_row([printable(&tried.name), printable(&failed)]);
+        }
+    }
+    text + &finished(&table)
 }

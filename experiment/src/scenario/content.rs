@@ -6,10 +6,43 @@ use std::hash::{DefaultHasher, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use document::{Document, DocumentError, Node, Override, Table, text_of};
+use document::{Below, Document, DocumentError, Node, Override, Table, text_of};
 
 /// Keys that affect how results are shown and judged, but not the results.
-const WITHOUT: [&str; 6] = ["name", "title", "source", "measures", "figure", "published"];
+const WITHOUT: [&str; 8] =
+    ["name", "title", "source", "testbed", "measures", "figure", "choice", "published"];
+
+/// The scenario `text`, called `file` in errors, over the testbed that it names, with `overrides`
+/// applied in order.
+pub(super) fn document<'a>(
+    file: &'a str,
+    text: &'a str,
+    folder: &Path,
+    overrides: &'a [Override],
+) -> Result<Document<'a>, DocumentError> {
+    // Changes may be of what the testbed says.
+    let alone = Document::read(file, text, &[])?;
+    let Node::Table(root) = &alone.root.node else {
+        return Document::read(file, text, overrides);
+    };
+    let Some((_, item)) = root.get("testbed") else {
+        return Document::read(file, text, overrides);
+    };
+    let Node::Text(name) = &item.node else {
+        let what = "is no text; name a file, such as \"testbed/sdtcp.toml\"";
+        return Err(alone.error(item.place, "testbed", what));
+    };
+    let (below, shared) = text_of(&folder.join(name), Content::MOST_BYTES)
+        .map_err(|error| alone.error(item.place, "testbed", error))?;
+    if let Node::Table(root) = Document::read(&below, &shared, &[])?.root.node
+        && root.contains_key("testbed")
+    {
+        let what = "stands on no other file; write what they share in one";
+        return Err(DocumentError::new(&below, "testbed", what));
+    }
+    let below = Below { file: below, text: shared };
+    Document::read_above(Some(below), &["choice"], file, text, overrides)
+}
 
 /// A scenario file with overrides applied, without keys that change no result.
 #[derive(Clone, Debug)]
@@ -30,9 +63,9 @@ impl Content {
     /// The file can't be read, or an override can't be applied.
     pub fn load(path: &Path, overrides: &[Override]) -> Result<Self, DocumentError> {
         let (file, text) = text_of(path, Self::MOST_BYTES)?;
-        let document = Document::read(&file, &text, overrides)?;
-        let mut content = Self { text: String::new(), files: Vec::new() };
         let folder = path.parent().unwrap_or(Path::new(""));
+        let document = document(&file, &text, folder, overrides)?;
+        let mut content = Self { text: String::new(), files: Vec::new() };
         if let Node::Table(root) = &document.root.node {
             let mut root = root.clone();
             root.retain(|key, _| !WITHOUT.contains(&key.as_str()));

@@ -48,11 +48,17 @@ pub(super) fn read(value: &Value<'_>) -> Result<Control, DocumentError> {
         fields.or("processing", Span::ZERO, |v| between(v, Span::ZERO, Span::from_secs(10)))?;
     let metered =
         fields.or("enforcement", false, |v| v.choice(&[("pacing", false), ("meters", true)]))?;
-    let enforcement = if metered {
-        let burst = fields.need("burst", "\"15 KB\"")?;
-        Enforcement::Meter { burst: between(&burst, Bytes::new(64), Bytes::new(1 << 30))? }
-    } else {
-        Enforcement::Pacing
+    // Said of pacing it means nothing, but lets one key change the other way of enforcing.
+    let burst = fields.optional("burst", |v| between(v, Bytes::new(64), Bytes::new(1 << 30)))?;
+    let enforcement = match (metered, burst) {
+        (false, _) => Enforcement::Pacing,
+        (true, Some(burst)) => Enforcement::Meter { burst },
+        (true, None) => {
+            return Err(fields
+                .need("burst", "\"15 KB\"")
+                .err()
+                .unwrap_or_else(|| fields.error("")));
+        }
     };
     let is_simulated =
         fields.or("controller", false, |v| v.choice(&[("none", false), ("simulated", true)]))?;

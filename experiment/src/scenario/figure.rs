@@ -35,7 +35,6 @@ fn read_one(value: &Value<'_>) -> Read<Figure> {
     let text = fields.need("text", "\"phurti\"")?.label()?;
     let number = number(&fields.need("number", "\"6.4\"")?)?;
     let panel = fields.or("panel", String::new(), |v| Ok(v.text()?.to_owned()))?;
-    let stands_in_for = fields.or("stands_in_for", String::new(), |v| Ok(v.text()?.to_owned()))?;
     let vary = fields.or("vary", Vec::new(), texts)?;
     let over = match vary.len() {
         0 => Vec::new(),
@@ -71,21 +70,7 @@ fn read_one(value: &Value<'_>) -> Read<Figure> {
     let y = fields.or("y", String::new(), |v| Ok(v.text()?.to_owned()))?;
     let trace = fields.optional("trace", file_name)?;
     fields.done()?;
-    Ok(Figure {
-        text,
-        number,
-        panel,
-        stands_in_for,
-        vary,
-        over,
-        quick,
-        seeds,
-        repeat,
-        metrics,
-        x,
-        y,
-        trace,
-    })
+    Ok(Figure { text, number, panel, vary, over, quick, seeds, repeat, metrics, x, y, trace })
 }
 
 /// The number of a figure: 1 to 16 letters, digits, `.`, `-`.

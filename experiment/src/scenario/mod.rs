@@ -5,6 +5,7 @@
 //! each key, or one error that names file, line, column, field, fault and remedy.
 
 mod amounts;
+mod choice;
 mod cluster;
 mod content;
 mod control;
@@ -24,11 +25,12 @@ use std::path::Path;
 
 use ::engine::Monitor;
 use document::fields::{Fields, Value};
-use document::{Document, text_of, topology};
+use document::{text_of, topology};
 use model::{LinkId, NodeKind, Topology};
 use packet::Transport;
 use units::{Span, Time};
 
+use crate::choice::Choice;
 use crate::figure::Figure;
 use crate::metrics::{self, is_change};
 use crate::published::Published;
@@ -79,6 +81,8 @@ pub struct Scenario {
     pub monitors: Vec<Monitor>,
     /// The figures of a text that it is.
     pub figures: Vec<Figure>,
+    /// What the text leaves open.
+    pub choices: Vec<Choice>,
     /// Values published for the scenario as it is, without those of other points of a figure's
     /// axis.
     pub published: Vec<Published>,
@@ -147,8 +151,10 @@ impl Scenario {
         folder: &Path,
         overrides: &[Override],
     ) -> Result<Self, DocumentError> {
-        let document = Document::read(file, text, overrides)?;
+        let document = content::document(file, text, folder, overrides)?;
         let mut root = Value::root(&document).fields()?;
+        // Read already: its values are the document's.
+        root.get("testbed");
 
         let name = root.need("name", "\"my-scenario\"")?.label()?;
         let title = root.need("title", "\"One line for people\"")?.text()?.to_owned();
@@ -223,8 +229,9 @@ impl Scenario {
         let mut applications: Vec<&str> = workload.applications().collect();
         applications.extend(engine.iter().flat_map(EngineSettings::names));
         let figures = root.or("figure", Vec::new(), figure::read)?;
+        let choices = root.or("choice", Vec::new(), |v| choice::read(v, &figures))?;
         let mut published = root.or("published", Vec::new(), |v| {
-            published::read(v, &policies, &applications, &figures)
+            published::read(v, &policies, &applications, &figures, &document)
         })?;
         published.retain(|published| published::applies(published, &figures, &document));
         let measures = root.tables("measures", metrics::names().count())?;
@@ -249,6 +256,7 @@ impl Scenario {
             captures,
             monitors,
             figures,
+            choices,
             published,
             measures,
         })

@@ -6,18 +6,22 @@ use document::{Document, DocumentError};
 use super::policy::PolicySpec;
 use crate::figure::Figure;
 use crate::metrics;
-use crate::published::{Bound, Published};
+use crate::published::{Bound, Claim, Published, ReadFrom, Reading, Standing};
 
 /// Most published figures of a scenario.
 const MOST: usize = 1024;
+/// Largest published value.
+const MOST_VALUE: f64 = 1e18;
+/// Most settings solved from one published value.
+const MOST_SOLVED: usize = 16;
 
 pub(super) fn read(
     value: &Value<'_>,
     policies: &[PolicySpec],
     applications: &[&str],
     figures: &[Figure],
+    document: &Document<'_>,
 ) -> Result<Vec<Published>, DocumentError> {
-    const ANY: std::ops::RangeInclusive<f64> = -1e18..=1e18;
     const BOUNDS: &[(&str, Bound)] = &[("at least", Bound::AtLeast), ("at most", Bound::AtMost)];
     let labels: Vec<_> = policies.iter().map(|policy| policy.label.as_str()).collect();
     let mut all: Vec<Published> = Vec::new();
@@ -35,6 +39,10 @@ pub(super) fn read(
             }
         })?;
         let figure = owner(&mut fields, figures)?;
+        if figure.is_some_and(|figure| figure.seeds == 1) {
+            let what = "one repetition has no interval; write seeds = 2 or more in its figure";
+            return Err(fields.error(what));
+        }
         let at = fields.optional("at", |v| {
             let at = v.setting()?;
             let over = figure.map(|figure| &figure.over).filter(|over| !over.is_empty());
@@ -46,20 +54,33 @@ pub(super) fn read(
             }
             Ok(at)
         })?;
+        let reading = fields.optional("reading", |v| read_reading(v))?;
+        let claim = claim(&mut fields)?;
+        let needs_tolerance = claim.size().is_some() && reading.is_none();
+        let tolerance = match reading {
+            _ if needs_tolerance => fields.need("tolerance", "0.1")?.number(0.0..=MOST_VALUE)?,
+            Some(Reading { error, .. }) => {
+                fields.or("tolerance", error, |v| v.number(0.0..=MOST_VALUE))?
+            }
+            None => 0.0,
+        };
         let published = Published {
             figure: figure.map(|figure| figure.number.clone()).unwrap_or_default(),
             policy: policy.to_owned(),
             metric: metric_name(&metric, applications)?,
             against,
             at,
-            value: fields.need("value", "1.5")?.number(ANY)?,
+            claim,
             bound: fields.or("bound", Bound::Both, |v| v.choice(BOUNDS))?,
-            tolerance: fields.need("tolerance", "0.1")?.number(0.0..=1e18)?,
+            tolerance,
+            reading,
+            standing: standing(&mut fields, document)?,
             source: fields.or("source", String::new(), |v| Ok(v.text()?.to_owned()))?,
             note: fields.or("note", String::new(), |v| Ok(v.text()?.to_owned()))?,
             reason: fields.or("reason", String::new(), |v| Ok(v.text()?.to_owned()))?,
             headline: fields.or("headline", false, Value::flag)?,
         };
+        sized(&fields, &published)?;
         fields.done()?;
         let about = |p: &Published| {
             (p.figure.clone(), p.policy.clone(), p.key(), p.at.as_ref().map(ToString::to_string))
@@ -70,6 +91,77 @@ pub(super) fn read(
         all.push(published);
     }
     Ok(all)
+}
+
+/// The size of an effect, or an order of which no size is known.
+fn claim(fields: &mut Fields<'_>) -> Result<Claim, DocumentError> {
+    const DIRECTIONS: &[(&str, Claim)] = &[("more", Claim::More), ("less", Claim::Less)];
+    let direction = fields.optional("direction", |v| v.choice(DIRECTIONS))?;
+    let Some(direction) = direction else {
+        let value = fields.need("value", "1.5")?.number(-MOST_VALUE..=MOST_VALUE)?;
+        return Ok(Claim::Size(value));
+    };
+    for key in ["value", "bound", "tolerance"] {
+        if let Some(value) = fields.get(key) {
+            return Err(
+                value.error("goes with a size, and direction says that none is known; remove one")
+            );
+        }
+    }
+    Ok(direction)
+}
+
+fn read_reading(value: &Value<'_>) -> Result<Reading, DocumentError> {
+    let mut fields = value.fields()?;
+    let from = fields.need("from", "\"text\"")?.choice(ReadFrom::NAMED)?;
+    let error = fields.need("error", "0.005")?.number(0.0..=MOST_VALUE)?;
+    fields.done()?;
+    Ok(Reading { from, error })
+}
+
+/// Why the comparison tells nothing, where the scenario says so.
+fn standing(fields: &mut Fields<'_>, document: &Document<'_>) -> Result<Standing, DocumentError> {
+    let solved = fields.optional("calibrates", |v| {
+        let members = v.list(MOST_SOLVED)?;
+        if members.is_empty() {
+            return Err(v.error("is empty; name the settings that were solved from the value"));
+        }
+        let paths = members.iter().map(|member| {
+            let path = member.text()?;
+            match document.has(path) {
+                true => Ok(path.to_owned()),
+                false => Err(member
+                    .error(format_args!("there is no setting {path}; name one as --set does"))),
+            }
+        });
+        paths.collect::<Result<Vec<_>, _>>()
+    })?;
+    let follows = fields.optional("follows_from", |v| Ok((v.text()?.to_owned(), v.clone())))?;
+    match (solved, follows) {
+        (Some(_), Some((_, value))) => {
+            Err(value.error("and calibrates exclude each other; keep one"))
+        }
+        (Some(paths), None) => Ok(Standing::Calibrates(paths)),
+        (None, Some((why, _))) => Ok(Standing::Follows(why)),
+        (None, None) => Ok(Standing::Open),
+    }
+}
+
+/// Refuses what says less than a text would: an order has no size, and no effect is no bound.
+fn sized(fields: &Fields<'_>, published: &Published) -> Result<(), DocumentError> {
+    let neutral = published.no_effect();
+    match published.claim {
+        Claim::More | Claim::Less if neutral.is_none() => Err(fields.error(
+            "direction needs a comparison; add against, or write value with what is published",
+        )),
+        Claim::Size(value) if published.bound != Bound::Both && neutral == Some(value) => {
+            Err(fields.error(
+                "a bound at no effect says nothing of a size; write the size that the text gives, or, \
+                 where it gives none, direction = \"more\" or \"less\" without value, bound and tolerance",
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The figure that a published value belongs to.

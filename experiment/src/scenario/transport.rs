@@ -63,6 +63,7 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Docu
         frto: fields.or("frto", base.frto, Value::flag)?,
         tick: fields.or("tick", base.tick, |v| between(v, Span::ZERO, Span::from_millis(100)))?,
         held: fields.or("held", base.held, Value::flag)?,
+        leaves_first: fields.or("leaves_first", base.leaves_first, Value::flag)?,
         lengths: fields.or("lengths", base.lengths, |v| v.choice(LENGTHS))?,
         handshake: fields.or("handshake", base.handshake, Value::flag)?,
         ictcp: fields.or("ictcp", base.ictcp, Value::flag)?,

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use document::DocumentError;
 use document::fields::{Fields, Value};
 use document::topology::{self, Names, named};
+use document::{DocumentError, Setting};
 use engine::{Application, Jobs, Several, Streams, World};
 use model::{Job, JobId, Network, NodeId, NodeKind, Topology};
 use packet::{Progress, Transport};
@@ -481,12 +481,12 @@ fn read_part(value: &Value<'_>, context: &Context<'_>, is_named: bool) -> Read<P
             Recipe::Jobs(jobs::read(&list, &names, context.ends)?)
         }
         Kind::Shuffle => {
-            stretch = fields.optional("load", positive)?;
+            stretch = fields.optional("load", load)?.flatten();
             running = fields.optional("cluster", |v| cluster::read(v, hosts.len(), &mut sites))?;
             shuffle(&mut fields, hosts.len(), stretch.is_none(), context, &mut sites)?
         }
         Kind::Coflow => {
-            stretch = fields.optional("load", positive)?;
+            stretch = fields.optional("load", load)?.flatten();
             let mut trace =
                 fields.need("trace", "{ file = \"FB2010-1Hr-150-0.txt\" }")?.fields()?;
             let file = file(&trace.need("file", "\"FB2010-1Hr-150-0.txt\"")?, context.folder)?;
@@ -567,6 +567,14 @@ fn shuffle(
         Some(file) => Recipe::Swim { file, sample },
         None => Recipe::Shuffle(generated),
     })
+}
+
+/// The load that arrivals are stretched to; `None` where those of the trace are kept.
+fn load(value: &Value<'_>) -> Read<Option<f64>> {
+    match value.setting()? {
+        Setting::Text(_) => value.choice(&[("own", None)]),
+        _ => positive(value).map(Some),
+    }
 }
 
 fn poisson(fields: &mut Fields<'_>, names: &Names<'_>, context: &Context<'_>) -> Read<Recipe> {

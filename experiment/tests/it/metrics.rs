@@ -109,6 +109,7 @@ fn every_metric_by_hand() {
         ("jobs_improved_ratio", 0.25),
         // The third took 2 s longer, the fourth completed under the baseline only.
         ("jobs_worsened_ratio", 0.5),
+        ("jobs_gained_100_s_ratio", 0.0),
         ("jct_worst_increase_s", 2.0),
     ];
     for (name, value) in expected {
@@ -130,6 +131,17 @@ fn every_metric_by_hand() {
     }
     let tested: BTreeSet<_> = expected.into_iter().chain(placed).map(|(name, _)| name).collect();
     assert_eq!(tested, names().collect(), "every metric is tested here");
+}
+
+#[test]
+fn a_job_has_gained_100_s_when_it_took_so_much_less() {
+    // Of three that completed in both: 2 s against 102, 3 against 103, 10 against 109.999.
+    let mut base = by_hand_baseline();
+    for (job, end) in base.jobs.iter_mut().zip([102_000, 104_000, 111_999]) {
+        job.end = Some(ms(end));
+    }
+    let metrics = measure(&three_hosts(), &by_hand(), Some(&base));
+    assert_eq!(metrics["jobs_gained_100_s_ratio"], 2.0 / 3.0);
 }
 
 /// Two leaves with a host each and one spine; a port of each was watched.
@@ -226,8 +238,7 @@ fn the_page_gives_each_name_the_unit_that_the_program_shows() {
 
 #[test]
 fn the_page_has_every_verdict() {
-    let verdicts = [Verdict::Holds, Verdict::DirectionHolds, Verdict::Differs, Verdict::None];
-    for verdict in verdicts {
+    for verdict in Verdict::ALL {
         let count = rows(&format!("| {} |", verdict.name())).count();
         assert_eq!(count, 1, "{}", verdict.name());
     }

@@ -13,7 +13,7 @@ use model::{JobClass, NodeKind, Topology};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_experiment::report::{Report, render, write};
-use watermaster_experiment::{Origin, Published, Run, RunResult};
+use watermaster_experiment::{Claim, Origin, Published, Run, RunResult};
 
 /// Numbers that only need to look random (Knuth's MMIX constants).
 struct Draws(u64);
@@ -105,7 +105,7 @@ fn everything(topology: &Topology) -> (Vec<Run>, RunResult) {
     let figure = |metric: &str, value, tolerance, source: &str| Published {
         policy: "smsf".into(),
         metric: metric.into(),
-        value,
+        claim: Claim::Size(value),
         tolerance,
         source: format!("Phurti, {source}"),
         note: String::new(),
@@ -297,7 +297,7 @@ fn with_text(text: &str) -> String {
     let published = ["jct_mean_s", text].map(|metric| Published {
         policy: text.into(),
         metric: metric.into(),
-        value: 1.0,
+        claim: Claim::Size(1.0),
         tolerance: 0.1,
         source: text.into(),
         note: text.into(),

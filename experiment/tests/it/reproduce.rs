@@ -7,9 +7,11 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use tempfile::TempDir;
-use watermaster_experiment::Verdict;
+use watermaster_experiment::metrics::Summary;
 use watermaster_experiment::report::render_results;
 use watermaster_experiment::reproduce::{Cache, Measured, Plan, Reproduction, Selection, run};
+use watermaster_experiment::scenario::Scenario;
+use watermaster_experiment::{Ours, Published, Standing, Verdict, judge};
 
 const BASE: &str = r#"
 source = "A text, section 1"
@@ -48,7 +50,7 @@ policy = "tcp"
 metric = "fct_mean_s"
 at = 1
 value = 0.0085
-tolerance = 0.001
+reading = { from = "text", error = 0.001 }
 headline = true
 
 [[published]]
@@ -56,12 +58,11 @@ policy = "fifo"
 metric = "fct_mean_s"
 value = 1
 bound = "at most"
-tolerance = 0
+reading = { from = "plot", error = 0 }
 
 [[published]]
-policy = "fifo"
+policy = "tcp"
 metric = "fct_mean_s"
-against = "tcp"
 at = 2
 value = 5
 tolerance = 0.1
@@ -135,7 +136,7 @@ fn a_figure_is_judged_at_its_points_and_as_a_whole() {
         axis.measures.iter().map(|m| (m.name.as_str(), m.verdict)).collect();
     let expected = [
         ("tcp fct_mean_s at 1", Verdict::Holds),
-        ("fifo fct_mean_s against tcp at 2", Verdict::Differs),
+        ("tcp fct_mean_s at 2", Verdict::Differs),
         ("fifo fct_mean_s", Verdict::Holds),
     ];
     assert_eq!(told, expected);
@@ -153,7 +154,12 @@ fn a_figure_is_judged_at_its_points_and_as_a_whole() {
         value.as_object().unwrap().keys().cloned().collect()
     };
     assert_eq!(keys(&json[1]), ["figure", "measures", "reason", "text", "verdict"]);
-    assert_eq!(keys(&json[1]["measures"][0]), ["name", "ours", "published", "verdict"]);
+    let measure = &json[1]["measures"][0];
+    assert_eq!(
+        keys(measure),
+        ["interval95", "name", "ours", "published", "reading", "tolerance", "verdict"]
+    );
+    assert_eq!(measure["reading"], serde_json::json!({"from": "text", "error": 0.001}));
     assert_eq!(
         (&json[1]["measures"][1]["published"], &json[1]["verdict"]),
         (&5.0.into(), &"differs".into())
@@ -169,15 +175,25 @@ fn a_figure_is_judged_at_its_points_and_as_a_whole() {
         markdown.contains("| text | 10 | tcp fct_mean_s at 1 | 8.50 ms ± 1.00 ms | "),
         "{markdown}"
     );
+    let found = "* [text](results/text.md), figures: **differs** 10.\n  Of 3 published values 2 hold, 0 hold in direction, 1 differ.\n";
+    assert!(markdown.contains(found) && !markdown.contains("Nothing makes"), "{markdown}");
+    let page = desk.0.path().join("results.md");
+    reproduction.write_markdown(&page, "watermaster reproduce").unwrap();
+    assert_eq!(fs::read_to_string(&page).unwrap(), markdown);
+    let own = fs::read_to_string(desk.0.path().join("results/text.md")).unwrap();
+    assert!(
+        own.contains("## text 9: curves") && own.contains("Nothing makes it five times"),
+        "{own}"
+    );
     let page = render_results(&reproduction, "watermaster reproduce");
     assert!(page.contains("axis &amp; more") && page.contains("time of a flow (ms)"));
     assert!(
         !page.contains("http:") && !page.contains("https:") && !page.contains("NaN"),
         "self-contained"
     );
-    // Each of the two policies has a line with two marks, and the published point is drawn.
+    // Each of the two policies has a line with two marks, and the two published points are drawn.
     assert_eq!(page.matches("class=\"mark p").count(), 4);
-    assert_eq!(page.matches("class=\"told p").count(), 1);
+    assert_eq!(page.matches("class=\"told p").count(), 2);
 }
 
 #[test]
@@ -191,7 +207,7 @@ fn a_quick_run_takes_its_points_and_a_choice_its_figure() {
     let reproduction = Reproduction::new(&plan, &desk.run(&plan), true);
     let names: Vec<&str> =
         reproduction.figures[0].measures.iter().map(|m| m.name.as_str()).collect();
-    assert_eq!(names, ["fifo fct_mean_s against tcp at 2", "fifo fct_mean_s"]);
+    assert_eq!(names, ["tcp fct_mean_s at 2", "fifo fct_mean_s"]);
     let other = Selection { text: Some("other".into()), ..Selection::default() };
     assert!(desk.plan(&other).figures.is_empty());
 }
@@ -242,25 +258,156 @@ fn figures_share_runs_and_panels_share_a_figure() {
     assert!(measures[0].name.starts_with("one: ") && measures[5].name.starts_with("two: "));
 }
 
+/// Whether transfers of 100 KB are long or short is left open: 10 KB take a tenth of the time, 101 KB as long.
+const OPEN: &str = r#"
+[[choice]]
+about = "how much is sent"
+stands = "100 KB"
+rule = "plainest"
+why = "a round number"
+tried = [
+    { name = "as much", set = { "workload.bytes" = "101 KB" } },
+    { name = "less", set = { "workload.bytes" = "10 KB" } },
+]
+"#;
+
 #[test]
-fn a_panel_that_stands_in_decides_only_where_the_other_cannot_be_run() {
-    let own = "metric = \"fct_mean_s\"\n\n";
-    let named = |text: &str, keys: &str| {
-        text.replacen(own, &format!("metric = \"fct_mean_s\"\n{keys}\n\n"), 1)
-    };
-    for (trace, verdict) in [("", Verdict::Holds), ("\ntrace = \"big.tsv\"", Verdict::Differs)] {
-        let desk = Desk::new();
-        let right = AXIS.replace("value = 5", "value = 0");
-        desk.scenario("one", &named(&right, &format!("panel = \"one\"{trace}")));
-        desk.scenario("two", &named(AXIS, "panel = \"two\"\nstands_in_for = \"one\""));
-        let plan = desk.plan(&Selection::default());
-        let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
-        let figure = &reproduction.figures[0];
-        assert_eq!(figure.verdict, verdict, "{:?}", figure.measures);
-        let mut two = figure.measures.iter().filter(|measure| measure.name.starts_with("two"));
-        assert!(two.any(|measure| measure.verdict == Verdict::Differs));
-        assert_eq!(figure.reason.contains("stands in"), trace.is_empty(), "{}", figure.reason);
+fn a_verdict_that_a_choice_decides_is_undetermined() {
+    let desk = Desk::new();
+    desk.scenario("axis", &format!("{AXIS}{OPEN}"));
+    let plan = desk.plan(&Selection::default());
+    // The axis, and for the value over all of it both points under each of the two other values. Only
+    // the policies of which something is published are run.
+    assert_eq!(plan.units.len(), 4 + 2 * 4);
+    assert!(plan.units[4].policies == ["tcp", "fifo"] && plan.units[0].policies.is_empty());
+    let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
+    let figure = &reproduction.figures[0];
+    let told: Vec<_> =
+        figure.measures.iter().map(|m| (m.name.as_str(), m.verdict, m.as_chosen)).collect();
+    let expected = [
+        ("tcp fct_mean_s at 1", Verdict::Undetermined, Some(Verdict::Holds)),
+        ("tcp fct_mean_s at 2", Verdict::Differs, None),
+        ("fifo fct_mean_s", Verdict::Holds, None),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(figure.verdict, Verdict::Differs, "what differs prevails");
+    assert_eq!(reproduction.headline().count(), 0, "what is undetermined is no headline");
+    let because = &figure.measures[0].because;
+    assert_eq!(
+        because,
+        "holds with what stands for how much is sent (100 KB), otherwise less: differs"
+    );
+    let [choice] = &figure.choices[..] else { panic!("one choice") };
+    let names: Vec<_> = choice.tried.iter().map(|tried| tried.name.as_str()).collect();
+    assert_eq!(names, ["as much", "less"]);
+    assert!(choice.tried.iter().all(|tried| tried.measures.len() == 3 && tried.failed.is_empty()));
+
+    let json: serde_json::Value = serde_json::from_str(&reproduction.to_json().unwrap()).unwrap();
+    let measure = &json[0]["measures"][0];
+    assert_eq!(
+        (&measure["verdict"], &measure["as_chosen"]),
+        (&"undetermined".into(), &"holds".into())
+    );
+    let tried = &json[0]["choices"][0]["tried"];
+    assert_eq!(tried[1]["measures"][0]["verdict"], "differs");
+    assert_eq!(json[0]["choices"][0]["rule"], "plainest");
+    for told in [
+        reproduction.text(),
+        reproduction.text_markdown("text", ""),
+        render_results(&reproduction, ""),
+    ] {
+        for words in ["how much is sent", "the plainest: a round number", "less", because] {
+            assert!(told.contains(words), "no {words} in\n{told}");
+        }
     }
+}
+
+#[test]
+fn a_choice_takes_few_repetitions_and_its_interval_is_reckoned_as_for_all() {
+    let desk = Desk::new();
+    let noisy = BASE.replace("senders = 2", "senders = 2\njitter = \"2 ms\"");
+    let axis = AXIS.replace("seeds = 2", "seeds = 12");
+    let text = format!("name = \"axis\"\ntitle = \"Axis\"\n{noisy}{axis}{OPEN}");
+    fs::write(desk.0.path().join("scenarios/text/axis.toml"), text).unwrap();
+    let plan = desk.plan(&Selection::default());
+    assert_eq!(plan.units.len(), 24 + 2 * 2 * 3);
+    let quick = desk.plan(&Selection { quick: true, ..Selection::default() });
+    assert_eq!(quick.units.len(), 2 + 2 * 2);
+    let results = desk.run(&plan);
+    let reproduction = Reproduction::new(&plan, &results, false);
+    // Three runs at the second point, whose interval is 3.9 times as wide as that of twelve.
+    let runs = &plan.figures[0].panels[0].choices[0].tried[0][1].units;
+    let tcp = |&unit: &usize| results[unit].as_ref().unwrap().0[0].metrics["fct_mean_s"];
+    let three = Summary::of(&runs.iter().map(tcp).collect::<Vec<_>>()).unwrap();
+    let half = three.half_width.unwrap();
+    let tried = &reproduction.figures[0].choices[0].tried[0].measures[1];
+    assert_eq!((tried.name.as_str(), three.runs), ("tcp fct_mean_s at 2", 3));
+    let wider = half / tried.interval.unwrap();
+    assert!(half > 0.0 && (wider - 3.91).abs() < 0.01, "{wider}");
+}
+
+#[test]
+fn figures_share_a_testbed_and_what_they_leave_open() {
+    let desk = Desk::new();
+    let folder = desk.0.path().join("scenarios/text");
+    fs::create_dir(folder.join("testbed")).unwrap();
+    fs::write(folder.join("testbed/star.toml"), format!("{BASE}{OPEN}")).unwrap();
+    let text = |name: &str, more: &str| {
+        format!("name = \"{name}\"\ntitle = \"T\"\ntestbed = \"testbed/star.toml\"\n{more}")
+    };
+    let own = OPEN
+        .replace("how much is sent", "how many packets wait")
+        .replace("workload.bytes", "topology.access.buffer");
+    let longer = format!("topology.access.delay = \"99 us\"\n{AXIS}{own}");
+    fs::write(folder.join("axis.toml"), text("axis", &longer)).unwrap();
+    fs::write(folder.join("curves.toml"), text("curves", CURVES)).unwrap();
+    let plan = desk.plan(&Selection::default());
+    let names: Vec<&str> = plan.figures.iter().map(|figure| figure.number.as_str()).collect();
+    assert_eq!(names, ["9", "10"], "the testbed is no scenario");
+    let about = |figure: usize| -> Vec<&str> {
+        let choices = plan.figures[figure].panels[0].choices.iter();
+        choices.map(|plan| plan.choice.about.as_str()).collect()
+    };
+    assert_eq!(about(1), ["how much is sent", "how many packets wait"], "of both files");
+    let load = |name: &str| Scenario::load(&folder.join(name), &[]).unwrap();
+    let (axis, curves) = (load("axis.toml"), load("curves.toml"));
+    let link = |scenario: &Scenario| scenario.topology.links()[0].spec;
+    assert_eq!(link(&axis).delay, units::Span::from_micros(99));
+    assert_eq!(
+        (link(&curves).delay, link(&axis).capacity),
+        (units::Span::from_micros(33), link(&curves).capacity)
+    );
+    // What the testbed says is part of what results depend on; what nobody reads of it isn't.
+    let keys = |desk: &Desk| -> Vec<String> {
+        desk.plan(&Selection::default()).units.iter().map(|u| u.key.clone()).collect()
+    };
+    let before = keys(&desk);
+    let change = |from: &str, to: &str| {
+        let text = fs::read_to_string(folder.join("testbed/star.toml")).unwrap();
+        fs::write(folder.join("testbed/star.toml"), text.replace(from, to)).unwrap();
+    };
+    change("A text, section 1", "A text, section 2");
+    assert_eq!(keys(&desk), before);
+    change("100 Mbit/s", "99 Mbit/s");
+    assert!(keys(&desk).iter().all(|key| !before.contains(key)));
+    // Errors name the file that is to blame.
+    let fault = |from: &str, to: &str| {
+        change(from, to);
+        let fault = Scenario::load(&folder.join("axis.toml"), &[]).unwrap_err().to_string();
+        change(to, from);
+        fault
+    };
+    let fault_below = fault("senders = 2", "senders = -2");
+    assert!(fault_below.contains("testbed/star.toml:12:11: workload.senders"), "{fault_below}");
+    let fault_deep = fault("source =", "testbed = \"x\"\nsource =");
+    assert!(fault_deep.contains("star.toml: testbed: stands on no other file"), "{fault_deep}");
+    let missing = text("axis", AXIS).replace("star.toml", "stars.toml");
+    fs::write(folder.join("axis.toml"), missing).unwrap();
+    let error = Scenario::load(&folder.join("axis.toml"), &[]).unwrap_err().to_string();
+    assert!(
+        error.contains("axis.toml:3:11: testbed: ") && error.contains("no such file"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -285,6 +432,44 @@ fn what_cannot_be_run_is_said_and_leaves_the_rest_alone() {
         crowded.reason
     );
     assert!(render_results(&reproduction, "").contains("not run"));
+}
+
+/// What the files of three texts publish, at all points, with every value of every choice planned.
+fn published(text: &str) -> Vec<Published> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scenarios");
+    let selection = Selection { text: Some(text.into()), ..Selection::default() };
+    let plan = Plan::new(&folder, &selection).unwrap();
+    let panels = plan.figures.iter().flat_map(|figure| &figure.panels);
+    panels.flat_map(|panel| &panel.points).flat_map(|point| &point.published).cloned().collect()
+}
+
+#[test]
+fn every_size_says_how_exactly_it_can_be_read() {
+    for text in ["app-aware", "phurti", "syn-asy"] {
+        let all = published(text);
+        assert!(all.len() > 10, "{text}: {}", all.len());
+        for one in all.iter().filter(|one| one.claim.size().is_some()) {
+            let error = one.reading.map(|reading| reading.error);
+            assert!(error.is_some_and(|error| one.tolerance <= error), "{text}: {one:?}");
+            assert!(!one.source.is_empty(), "{text}: {one:?}");
+        }
+    }
+}
+
+#[test]
+fn latencies_that_sizes_were_solved_from_are_calibrated() {
+    let all = published("app-aware");
+    let of = |figure: &'static str| all.iter().filter(move |one| one.figure == figure);
+    assert_eq!(of("7").count(), 6);
+    for one in of("7") {
+        assert!(
+            matches!(&one.standing, Standing::Calibrates(sizes) if sizes.len() == 2),
+            "{one:?}"
+        );
+        let ours = Ours { mean: one.claim.size(), ..Ours::default() };
+        assert_eq!(judge(one, ours), Verdict::Calibrated, "however well it agrees");
+    }
+    assert!(of("6").all(|one| one.standing == Standing::Open));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use packet::{Discipline, Enforcement, Protocol};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_experiment::scenario::{DocumentError, Override, Scenario, World};
+use watermaster_experiment::{Claim, ReadFrom, Reading, Rule, Standing};
 
 const GOOD: &str = r#"name = "good"
 title = "Two hosts"
@@ -277,6 +278,109 @@ fn published_figures_name_policies_and_metrics_that_exist() {
 }
 
 #[test]
+fn a_published_value_says_how_exactly_it_can_be_read_and_of_what_size_it_is() {
+    const TOLD: &str =
+        "[[published]]\npolicy = \"smsf\"\nmetric = \"jct_mean_s\"\nagainst = \"tcp\"\n";
+    const SIZE: &str = "value = -0.2\nreading = { from = \"text\", error = 0.05 }\n";
+    let told = |more: &str| format!("{GOOD}{TOLD}{more}");
+    let one = |more: &str| read(&told(more), &[]).unwrap().published.remove(0);
+    let published = one(SIZE);
+    let text = Reading { from: ReadFrom::Text, error: 0.05 };
+    assert_eq!((published.reading, published.tolerance), (Some(text), 0.05));
+    assert_eq!(one(&format!("{SIZE}tolerance = 0.01\n")).tolerance, 0.01);
+    assert_eq!(one("direction = \"less\"\n").claim, Claim::Less);
+    let solved = one(&format!("{SIZE}calibrates = [\"workload.job.0.flow.0.size\"]\n")).standing;
+    assert_eq!(solved, Standing::Calibrates(vec!["workload.job.0.flow.0.size".into()]));
+    let follows = one(&format!("{SIZE}follows_from = \"the sizes\"\n")).standing;
+    assert_eq!(follows, Standing::Follows("the sizes".into()));
+    for (more, fault) in [
+        ("value = -0.2\n", "published[0].tolerance: is missing"),
+        (
+            "value = 0\nbound = \"at least\"\ntolerance = 0\n",
+            "a bound at no effect says nothing of a size",
+        ),
+        ("value = 0\nbound = \"at most\"\ntolerance = 0.1\n", "direction = \"more\" or \"less\""),
+        ("value = -0.2\ndirection = \"less\"\n", "published[0].value: goes with a size"),
+        ("direction = \"lower\"\n", "published[0].direction: \"lower\" is unknown"),
+        (
+            "value = 1\nreading = { from = \"memory\", error = 1 }\n",
+            "reading.from: \"memory\" is unknown",
+        ),
+        ("value = 1\ntolerance = 1\ncalibrates = []\n", "is empty; name the settings"),
+        (
+            "value = 1\ntolerance = 1\ncalibrates = [\"workload.sise\"]\n",
+            "there is no setting workload.sise",
+        ),
+        (
+            "value = 1\ntolerance = 1\ncalibrates = [\"topology.hosts\"]\nfollows_from = \"it\"\n",
+            "exclude each other",
+        ),
+    ] {
+        let error = refusal(&told(more), &[]);
+        assert!(error.starts_with("s.toml:") && error.contains(fault), "{more}: {error}");
+    }
+    let level = told("direction = \"less\"\n").replace("against = \"tcp\"\n", "");
+    assert!(refusal(&level, &[]).contains("direction needs a comparison; add against"));
+    // An interval takes two repetitions.
+    let single = format!("{GOOD}{FIGURE}").replace("seeds = 5", "seeds = 1");
+    assert!(refusal(&single, &[]).contains("one repetition has no interval; write seeds = 2"));
+}
+
+const CHOICE: &str = r#"
+[[choice]]
+about = "how long links are"
+stands = "1 ms"
+rule = "plainest"
+why = "a round number"
+tried = [
+    { name = "short", set = { "topology.access.delay" = "1 us" } },
+    { name = "long", set = { "topology.access.delay" = "9 ms", "policy.smsf.beta" = 0.02 } },
+]
+"#;
+
+#[test]
+fn a_choice_names_what_stands_by_which_rule_and_what_else_was_possible() {
+    let text = format!("{GOOD}{CHOICE}");
+    let scenario = read(&text, &[]).unwrap();
+    let [choice] = &scenario.choices[..] else { panic!("{:?}", scenario.choices) };
+    assert_eq!((choice.rule, choice.seeds, choice.tried.len()), (Rule::Plainest, 3, 2));
+    let long = Scenario::read("s.toml", &text, Path::new(""), &choice.tried[1].set).unwrap();
+    assert_eq!(value(&long, 1, "beta"), "0.02");
+    assert_eq!(long.topology.links()[0].spec.delay, Span::from_millis(9));
+    for (good, bad, fault) in [
+        ("stands = \"1 ms\"", "", "choice[0].stands: is missing"),
+        ("why = \"a round number\"", "", "choice[0].why: is missing"),
+        ("a round number", " ", "choice[0].why: is empty; say something"),
+        ("rule = \"plainest\"", "rule = \"nearest\"", "choice[0].rule: \"nearest\" is unknown"),
+        (
+            "name = \"short\"",
+            "name = \"long\"",
+            "choice[0].tried[1]: has the name of another value",
+        ),
+        (
+            "name = \"short\"",
+            "name = \"1 ms\"",
+            "choice[0].tried[0]: has the name of another value",
+        ),
+        ("{ \"topology.access.delay\" = \"1 us\" }", "{}", "choice[0].tried[0].set: write 1 to 32"),
+        (
+            "\"policy.smsf.beta\" =",
+            "\"policy..beta\" =",
+            "is no path; write keys with dots between",
+        ),
+    ] {
+        assert!(text.contains(good), "{good}");
+        let error = refusal(&text.replacen(good, bad, 1), &[]);
+        assert!(error.starts_with("s.toml:") && error.contains(fault), "{bad}: {error}");
+    }
+    let twice = format!("{text}{CHOICE}");
+    assert!(refusal(&twice, &[]).contains("choice[1]: is about the same as another"));
+    // What an axis sets is no choice.
+    let error = refusal(&format!("{GOOD}{FIGURE}{CHOICE}"), &[]);
+    assert!(error.contains("figure 6.4 sets it at each point"), "{error}");
+}
+
+#[test]
 fn limits_are_kept_by_pacing_or_by_meters() {
     let metered = ["control.enforcement=meters", "control.burst=15 KB"];
     let control = read(GOOD, &metered).unwrap().control;
@@ -435,7 +539,9 @@ fn a_figure_names_its_points_and_each_has_its_published_values() {
 #[test]
 fn figures_share_a_scenario_when_each_published_value_names_its_own() {
     let figure = |number: &str| {
-        format!("[[figure]]\ntext = \"phurti\"\nnumber = \"{number}\"\nmetric = \"fct_s\"\n")
+        format!(
+            "[[figure]]\ntext = \"phurti\"\nnumber = \"{number}\"\nmetric = \"fct_s\"\nseeds = 2\n"
+        )
     };
     let published = |owner: &str| {
         format!(

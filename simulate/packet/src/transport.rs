@@ -56,6 +56,9 @@ pub struct Transport {
     /// Of datagrams: whether packets wait at their host, in a queue for each destination, until
     /// directives release them.
     pub held: bool,
+    /// Of datagrams in host queues that leak at a rate: whether each leaves when all before it have
+    /// leaked, and the next waits; otherwise when it has leaked itself.
+    pub leaves_first: bool,
     /// Of datagrams in host queues: packet lengths.
     pub lengths: Lengths,
     /// Whether connections open by SYN and SYN-ACK and close by FIN. Otherwise they exist when
@@ -150,6 +153,7 @@ impl Default for Transport {
             frto: false,
             tick: Span::ZERO,
             held: false,
+            leaves_first: false,
             lengths: Lengths::Full,
             handshake: false,
             ictcp: false,

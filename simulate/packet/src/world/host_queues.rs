@@ -2,8 +2,8 @@
 //!
 //! Source: sync-vs-async, sections II and III-B. A grant releases the packet at the head of a queue
 //! at once, perhaps over a switch of the controller's choice. A rate makes the queue a leaky
-//! bucket: each packet goes to its link when its last bit has leaked. Packets of one queue leave in
-//! order of arrival. A queue that runs empty loses its rate: new packets wait for the next
+//! bucket: each packet goes to its link when its last bit has leaked, or, if the transport says so,
+//! when that of the packet before it has. Packets of one queue leave in order of arrival. A queue that runs empty loses its rate: new packets wait for the next
 //! directive. Hosts report to the controller when packets are queued and when a queue runs empty.
 
 use std::collections::VecDeque;
@@ -44,7 +44,7 @@ struct Queue {
     leaks: bool,
     /// Cost of an octet at the rate that was last set.
     cost: u64,
-    /// When the last bit of the packet at the head has leaked, or of the last that left, ns.
+    /// When the packet at the head may leave, or after the last what the next waits for, ns.
     finish: u64,
     /// Rows of the paths over switches that grants have named.
     detours: Vec<(NodeId, u32)>,
@@ -197,7 +197,7 @@ impl World {
 
     /// Releases the packets of a queue that have leaked by now, and schedules the next.
     pub(super) fn leak(&mut self, number: usize) {
-        while let Some((place, _, _)) = self.head(number) {
+        while let Some((place, _, size)) = self.head(number) {
             let Some(queue) = self.host_queues.as_ref().map(|queues| &queues.queues[number]) else {
                 return;
             };
@@ -209,8 +209,10 @@ impl World {
                 return self.schedule_timer(place, 0, leaked);
             }
             self.let_go(number, None);
-            let next = self.head(number);
-            if let (Some((_, _, size)), Some(queues)) = (next, &mut self.host_queues) {
+            // What the next one waits for: that which left, or itself.
+            let first = self.transport.leaves_first;
+            let waits = if first { Some(size) } else { self.head(number).map(|(_, _, size)| size) };
+            if let (Some(size), Some(queues)) = (waits, &mut self.host_queues) {
                 let queue = &mut queues.queues[number];
                 queue.finish += link::span(size, queue.cost);
             }
@@ -222,6 +224,7 @@ impl World {
         let Some(queues) = &self.host_queues else { return };
         let Some(number) = queues.place(src, dst) else { return };
         let (now, head) = (self.now, self.head(number));
+        let first = self.transport.leaves_first;
         let (Some((_, _, size)), Some(queues)) = (head, &mut self.host_queues) else { return };
         let queue = &mut queues.queues[number];
         if queue.leaks {
@@ -230,7 +233,8 @@ impl World {
             let scaled = left * u128::from(cost) / u128::from(queue.cost.max(1));
             queue.finish = now + u64::try_from(scaled).unwrap_or(u64::MAX >> 1);
         } else {
-            queue.finish = queue.finish.max(now) + link::span(size, cost);
+            let own = if first { 0 } else { link::span(size, cost) };
+            queue.finish = queue.finish.max(now) + own;
         }
         (queue.leaks, queue.cost) = (true, cost);
         self.leak(number);

@@ -68,6 +68,32 @@ fn an_empty_network_takes_what_the_closed_form_says() {
     assert_eq!(late, ideal + SLOT * 5 + delay);
 }
 
+/// Where a packet leaves before it leaks, a flow that meets nobody takes the ideal time. Half of a link for
+/// each of two flows takes each twice as long but for the last packet, which waits for none. Rates end a
+/// little below the link's.
+#[test]
+fn a_packet_that_leaves_first_saves_its_own_time() {
+    let topology = network();
+    let flow =
+        |id, to: &str| job(id, Time::ZERO, host(&topology, "h0"), host(&topology, to), 10 * FULL);
+    let first = Transport { leaves_first: true, ..held() };
+    let ideal = SLOT * 10 + Span::from_micros(6 + 6 + 12 + 4);
+    let near = |ours: Span, expected: Span| {
+        assert!(
+            ours >= expected && ours.saturating_sub(expected) <= Span::from_micros(1),
+            "{ours}"
+        );
+    };
+    near(completion(&under("asy", first, vec![flow(0, "h7")], Span::ZERO), 0), ideal);
+    let both = || vec![flow(0, "h7"), flow(1, "h6")];
+    let later = under("asy", held(), both(), Span::ZERO);
+    let sooner = under("asy", first, both(), Span::ZERO);
+    // The nineteen packets before it leave at 12 µs each on the one link of the host.
+    let last = |outcome: &Outcome| completion(outcome, 0).max(completion(outcome, 1));
+    near(last(&sooner), ideal.saturating_sub(SLOT * 10) + SLOT * 20);
+    assert!(last(&later).saturating_sub(last(&sooner)) >= SLOT);
+}
+
 /// Packets of several lengths: the ideal is what one flow alone takes, but for the time of the last
 /// packet on its first link, before which it must have leaked.
 #[test]
