@@ -75,7 +75,9 @@ fn a_switch_that_nobody_declared_is_bound_to_its_number() {
 /// so does the operator.
 #[test]
 fn a_switch_of_the_topology_without_a_number_is_told_what_is_missing() {
-    let mut rig = rig_of(|config| drop(config.switches.remove(0)));
+    let mut rig = rig_of(|config| {
+        config.switches.remove(0);
+    });
     rig.plug_as(0, Some("s0"));
     let why = rig.closed.pop().unwrap();
     assert!(why.contains("add [[switch]] name = \"s0\", datapath_id = \"0x1\""), "{why}");
