@@ -21,6 +21,9 @@ pub struct Request {
     pub holders: Vec<NodeId>,
     /// How many servers hold each object.
     pub copies: usize,
+    /// What servers can send, frame bytes, where the front end knows that it is less than their link
+    /// carries; in order of servers.
+    pub spare: Vec<(NodeId, Rate)>,
 }
 
 impl Request {

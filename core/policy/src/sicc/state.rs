@@ -10,7 +10,7 @@ use units::{Bytes, Rate, Span};
 
 use super::redirect::{Load, redirect};
 use super::speed::{demand, shares};
-use super::tree::{self, Swarm};
+use super::tree::{self, Swarm, Target};
 use super::{Choice, Parameters, Racks};
 
 /// A full packet on Ethernet, octets.
@@ -120,9 +120,14 @@ impl State {
                 *count += 1;
             }
         }
+        let spare = |server: NodeId| {
+            let known = request.spare.binary_search_by_key(&server, |(node, _)| *node);
+            let known = known.map_or(Rate::MAX, |place| request.spare[place].1);
+            racks.link(server).min(known)
+        };
         let asked = || {
-            let servers = (0u32..).map(NodeId).zip(&counts);
-            servers.filter(|(_, count)| **count > 0).map(|(server, count)| (server, *count))
+            let servers = (0u32..).map(NodeId).zip(&counts).filter(|(_, count)| **count > 0);
+            servers.map(|(server, count)| Target { server, objects: *count, spare: spare(server) })
         };
         let swarms = tree::swarms(racks, asked());
         let packet = if parameters.pack { PACKET } else { mean(&request.sizes) + HEADER };
@@ -143,7 +148,7 @@ impl State {
             }
             Swarms::Racks(by_rack)
         } else {
-            Swarms::Dealt(deal(&swarms, asked().map(|(server, _)| server)))
+            Swarms::Dealt(deal(&swarms, asked().map(|target| target.server)))
         };
         let way = |holder: &NodeId| Way { holder: *holder, hub: swarms.hub(racks, *holder) };
         let ways: Vec<Way> = holders.iter().map(way).collect();

@@ -18,7 +18,7 @@ use watermaster_policy::sicc::Racks;
 use watermaster_policy::sicc::joint::{Limits, assign, bound};
 use watermaster_policy::sicc::redirect::{Load, redirect};
 use watermaster_policy::sicc::speed::{Yielding, demand, shares};
-use watermaster_policy::sicc::tree::{merge, most_hubs, swarms};
+use watermaster_policy::sicc::tree::{Target, merge, most_hubs, swarms};
 use watermaster_policy::{Parameters, Policy, Share, by_name};
 
 const GIGABIT: Rate = Rate::from_mbps(1_000);
@@ -47,16 +47,55 @@ fn solved(problem: &Problem, variable: Variable) -> f64 {
 }
 
 #[test]
-fn the_server_with_most_objects_is_the_hub_and_the_next_its_backup() {
+fn the_server_with_most_spare_capacity_is_the_hub_and_the_next_its_backup() {
     let network = network(3, 3, 4);
     let racks = Racks::new(&network);
     let at = |number| host(&network, number);
-    let targets = [(at(0), 2), (at(1), 5), (at(2), 5), (at(9), 1), (NodeId(u32::MAX), 9)];
-    let swarms = swarms(&racks, targets);
-    assert_eq!(swarms.len(), 2, "the rack without a target has no swarm");
-    assert_eq!((swarms[0].hub, swarms[0].backup), (at(1), Some(at(2))), "the first of equals");
-    assert_eq!((swarms[0].objects, swarms[0].servers), (12, 3));
-    assert_eq!((swarms[1].hub, swarms[1].backup), (at(9), None));
+    let swarms = |targets: &[(NodeId, u32, u64)]| {
+        let target = |(server, objects, mbps): &(NodeId, u32, u64)| Target {
+            server: *server,
+            objects: *objects,
+            spare: Rate::from_mbps(*mbps),
+        };
+        swarms(&racks, targets.iter().map(target))
+    };
+    // Where all have as much, those with most objects (algorithm 1).
+    let equal = [
+        (at(0), 2, 1000),
+        (at(1), 5, 1000),
+        (at(2), 5, 1000),
+        (at(9), 1, 0),
+        (NodeId(u32::MAX), 9, 1000),
+    ];
+    let equal = swarms(&equal);
+    assert_eq!(equal.len(), 2, "the rack without a target has no swarm");
+    assert_eq!((equal[0].hub, equal[0].backup), (at(1), Some(at(2))), "the first of equals");
+    assert_eq!((equal[0].objects, equal[0].servers), (12, 3));
+    assert_eq!((equal[1].hub, equal[1].backup), (at(9), None));
+    // Else spare capacity (section 3.1).
+    let other = swarms(&[(at(0), 9, 100), (at(1), 1, 900), (at(2), 3, 300)]);
+    assert_eq!((other[0].hub, other[0].backup), (at(1), Some(at(2))));
+}
+
+/// A server's spare capacity is its link's, or less where the front end knows it.
+#[test]
+fn hubs_are_chosen_by_what_is_known_of_servers() {
+    let network = network(4, 2, 10);
+    let racks = Racks::new(&network);
+    let mut request = request(&network, 11, 200, 3);
+    let hubs = |request: &Request| -> Vec<NodeId> {
+        let (_, gathering, _) = begun(&network, "sicc", &Parameters::default(), request);
+        gathering.hubs.iter().map(|hub| hub.node).collect()
+    };
+    let before = hubs(&request);
+    request.spare = before.iter().map(|hub| (*hub, Rate::from_mbps(100))).collect();
+    for (before, after) in before.iter().zip(hubs(&request)) {
+        assert_ne!(*before, after, "a server that is known to be slow");
+        assert_eq!(racks.of(*before), racks.of(after), "in the same rack");
+    }
+    let all = network.topology().hosts().map(|host| (host, Rate::from_mbps(100)));
+    request.spare = all.collect();
+    assert_eq!(hubs(&request), before, "all are alike");
 }
 
 #[test]
@@ -379,7 +418,7 @@ fn request(network: &Network, seed: u64, objects: usize, copies: usize) -> Reque
         }
     }
     let sizes = (0..objects).map(|_| 20 + draw(981) as u32).collect();
-    Request { id: JobId(0), front: hosts[0], sizes, holders, copies }
+    Request { id: JobId(0), front: hosts[0], sizes, holders, copies, spare: Vec::new() }
 }
 
 fn orders(directives: &Directives) -> Vec<&Order> {
@@ -604,6 +643,7 @@ fn a_hostile_request_does_no_harm() {
         sizes: vec![u32::MAX; 5],
         holders: vec![NodeId(u32::MAX), NodeId(0), NodeId(3)],
         copies: 2,
+        spare: vec![(NodeId(u32::MAX), Rate::ZERO), (NodeId(0), Rate::MAX)],
     };
     for request in
         [nowhere, Request::default(), Request { copies: usize::MAX, ..Request::default() }]

@@ -114,7 +114,7 @@ impl Gather {
                 }
             }
         }
-        Request { id, front, sizes, holders, copies }
+        Request { id, front, sizes, holders, copies, spare: Vec::new() }
     }
 }
 
