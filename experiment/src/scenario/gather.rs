@@ -36,6 +36,7 @@ pub(super) fn read(
         ),
         copies: fields.or("copies", 3, |v| v.integer(1..=16))?,
         query: fields.or("query", Bytes::new(20), size).map(octets)?,
+        order: fields.or("order", Bytes::new(20), size).map(octets)?,
         period: fields
             .or("period", Span::from_millis(10), |v| between(v, Span::from_micros(10), LONGEST))?,
         overload: fields.optional("overload", overload)?,

@@ -199,9 +199,6 @@ impl Sicc {
         let (state, gathering) =
             State::new(&self.parameters, self.choice, racks, Arc::clone(request), &holders, &front);
         self.orders.push(order(request.id, Order::Gather(gathering)));
-        if let Some(speeds) = state.speeds() {
-            self.orders.push(order(request.id, speeds));
-        }
         self.requests.insert(request.id, state);
     }
 }

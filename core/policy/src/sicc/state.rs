@@ -138,8 +138,8 @@ impl State {
         };
         let places: Vec<_> = swarms.iter().map(|s| (racks.router(s.rack), s.objects)).collect();
         let parents = tree::merge(&places, most);
-        let hubs: Vec<Hub> =
-            swarms.iter().zip(parents).map(|(s, parent)| Hub { node: s.hub, parent }).collect();
+        let hub = |(s, parent): (&Swarm, _)| Hub { node: s.hub, parent, speed: model::LEAST_RATE };
+        let hubs: Vec<Hub> = swarms.iter().zip(parents).map(hub).collect();
         let backups = swarms.iter().map(|swarm| swarm.backup).collect();
         let swarms = if parameters.proximity {
             let mut by_rack = vec![None; racks.count()];
@@ -152,8 +152,6 @@ impl State {
         };
         let way = |holder: &NodeId| Way { holder: *holder, hub: swarms.hub(racks, *holder) };
         let ways: Vec<Way> = holders.iter().map(way).collect();
-        let gathering =
-            Gathering { hubs: hubs.clone(), ways: ways.clone(), packed: parameters.pack };
         let capacity = front.down.capacity;
         let mut state = Self {
             pending: vec![true; ways.len()],
@@ -173,7 +171,11 @@ impl State {
         };
         let left = state.left();
         state.divide(choice, &left, |_, _| Rate::MAX);
-        (state, gathering)
+        for (hub, speed) in state.hubs.iter_mut().zip(&state.speeds) {
+            hub.speed = *speed;
+        }
+        let (hubs, ways) = (state.hubs.clone(), state.ways.clone());
+        (state, Gathering { hubs, ways, packed: parameters.pack })
     }
 
     pub(super) fn front(&self) -> NodeId {
@@ -183,11 +185,6 @@ impl State {
     /// What came in lately.
     pub(super) const fn received(&self) -> Rate {
         self.received
-    }
-
-    /// The speeds as an order; `None` when there are no hubs.
-    pub(super) fn speeds(&self) -> Option<Order> {
-        (!self.speeds.is_empty()).then(|| Order::Speeds(self.speeds.clone()))
     }
 
     /// Octets that each hub and those below it have not sent; zero for hubs below another.
@@ -277,7 +274,9 @@ impl State {
                 real[hub].map_or(Rate::MAX, |real| demand(real.assigned, real.speed, part))
             };
             self.divide(choice, &left, wants);
-            orders.extend((self.speeds != before).then(|| self.speeds()).flatten());
+            if self.speeds != before {
+                orders.push(Order::Speeds(self.speeds.clone()));
+            }
         }
         orders
     }

@@ -443,9 +443,9 @@ fn begun(
     let gather = Declared::Gather(Arc::new(request.clone())).into();
     tell(&mut *policy, Time::ZERO, network, &gather, &mut out);
     match orders(&out)[..] {
-        [Order::Gather(gathering), Order::Speeds(speeds)] => {
-            let (gathering, speeds) = (gathering.clone(), speeds.clone());
-            (policy, gathering, speeds)
+        [Order::Gather(gathering)] => {
+            let speeds = gathering.hubs.iter().map(|hub| hub.speed).collect();
+            (policy, gathering.clone(), speeds)
         }
         ref other => panic!("{other:?}"),
     }

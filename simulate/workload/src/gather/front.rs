@@ -1,22 +1,23 @@
 //! The application: front ends, hubs and servers together.
 //!
-//! A query is a flow that names its objects; an answer is a flow of the objects. Speeds and deaths
-//! of hubs take no packets: speeds ride on other messages to hubs, deaths are noticed after a time
-//! that the scenario gives.
+//! A query is a flow that names its objects; an answer is a flow of the objects. So is each order
+//! to a hub: what to get, what not to send, its speed, its parent. The queue of the aggregation
+//! router, which is no host here, is known after the cables' time there and back. Deaths of hubs are
+//! noticed after a time that the scenario gives.
 
 use std::sync::Arc;
 
 use engine::random::Stream;
 use engine::{Actions, Application, Streams};
 use model::{
-    Buffer, Declared, Directive, FlowId, JobId, LinkId, Measured, Network, NodeId, NodeKind, Order,
+    Buffer, Declared, Directive, FlowId, JobId, LinkId, LinkSpec, Measured, Network, NodeId, NodeKind, Order,
     Way,
 };
 use rand::RngExt;
-use units::{Bytes, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
 use super::active::{Active, grouped};
-use super::hub::{Hub, Line};
+use super::hub::{HEADER, Hub, Line};
 use super::{Asker, Gather};
 
 /// What a flow carries.
@@ -33,15 +34,18 @@ struct Message {
 enum What {
     /// A hub's objects, to its parent.
     Line(u32),
-    /// To a hub: objects to get, and objects not to send, which those above it hear too.
+    /// To a hub: objects to get, and objects not to send, which it passes on to those above it.
     Swarm(u32),
     Cancel(u32),
+    /// To a hub: its speed, by which change; that its parent is another, and what to send it again.
+    Speed(u32, u32, Rate),
+    Parent(u32),
     /// A server is asked, by a hub or by the front end, and answers.
     Query(NodeId, Option<u32>),
     Answer(Option<u32>),
 }
 
-/// Timers of a request; all but the first are for a hub.
+/// Timers of a request; of the first there are three steps, the others are for a hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     Sample,
@@ -107,11 +111,12 @@ impl Fronts {
         let size = (0..request.sizes.len()).map(|object| request.size(object)).sum();
         let record = actions.begin_job(request.id, None, size);
         actions.tell(Declared::Gather(Arc::clone(&request)));
-        actions.later(self.plan.period, Timer::Sample.token(number, 0));
+        actions.later(self.plan.period, Timer::Sample.token(number, ASK));
         if let Some(death) = self.plan.death {
             actions.later(death.after, Timer::Die.token(number, death.hub));
         }
-        let active = Active::new(request, asker, record, actions.now());
+        let mut active = Active::new(request, asker, record, actions.now());
+        active.port = port(actions.network(), active.request.front);
         self.active.push(Some(Box::new(active)));
     }
 
@@ -213,7 +218,7 @@ impl Fronts {
         self.ask_on(request, actions)
     }
 
-    /// Sends a hub a message about `objects`.
+    /// Sends a hub a message about `objects`; the first also tells its speed and parent.
     fn instruct<W: Streams>(
         &mut self,
         request: u32,
@@ -222,9 +227,12 @@ impl Fronts {
         objects: Vec<u32>,
         actions: &mut Actions<'_, W>,
     ) -> Result<(), W::Error> {
-        let size = self.naming(&objects);
+        let (names, order) = (self.naming(&objects), Bytes::new(u64::from(self.plan.order)));
         let Some(active) = self.active(request) else { return Ok(()) };
         let ends = (active.request.front, active.end(Some(hub)));
+        let is_first = !std::mem::replace(&mut active.introduced[hub as usize], true);
+        let tells = is_first || matches!(what, What::Speed(..) | What::Parent(_));
+        let size = if tells { names + order } else { names };
         self.send(ends, size, Message { request, what, objects, is_late: false }, actions)
     }
 
@@ -241,19 +249,37 @@ impl Fronts {
             What::Swarm(hub) => {
                 let node = &mut active.hubs[hub as usize];
                 if !node.is_dead {
+                    node.begin();
                     objects.iter().for_each(|object| node.expect(*object));
+                    self.wake(request, hub, actions);
                     return self.ask(request, Some(hub), objects, actions);
                 }
             }
             What::Cancel(hub) => {
-                let objects = objects.into_iter().collect();
-                let mut above = active.hubs[hub as usize].parent;
-                while let Some(parent) = above {
-                    let parent = &mut active.hubs[parent as usize];
-                    parent.drop(&objects);
-                    above = parent.parent;
+                if let Some(parent) = active.cancel(hub, &objects) {
+                    let ends = (active.end(Some(hub)), active.end(Some(parent)));
+                    let (size, what) = (self.naming(&objects), What::Cancel(parent));
+                    let message = Message { request, what, objects, is_late: false };
+                    return self.send(ends, size, message, actions);
                 }
-                active.hubs[hub as usize].cancel(objects);
+            }
+            What::Speed(hub, change, speed) => {
+                let node = &mut active.hubs[hub as usize];
+                if !node.is_dead && node.accelerate(actions.now(), change, speed) {
+                    if let Some(line) = &node.line {
+                        actions.limit(line.flow, Some(node.speed()));
+                    }
+                    self.wake(request, hub, actions);
+                }
+            }
+            What::Parent(hub) => {
+                let parent = active.told[hub as usize].parent;
+                let node = &mut active.hubs[hub as usize];
+                if !node.is_dead {
+                    let line = node.start_over(parent, &objects.into_iter().collect());
+                    line.into_iter().for_each(|flow| actions.close(flow));
+                    self.wake(request, hub, actions);
+                }
             }
             What::Query(holder, hub) => {
                 if !active.dead.contains(&holder) {
@@ -312,7 +338,9 @@ impl Fronts {
         let is_new = node.line.is_none();
         let line = match &mut node.line {
             Some(line) => line,
-            none => none.insert(Line::new(actions.open(JobId(request), ends.0, ends.1)?)),
+            none => {
+                none.insert(Line::new(actions.open(JobId(request), ends.0, ends.1)?, ends.1))
+            }
         };
         let (flow, mark) = (line.flow, line.send(objects, size));
         actions.write(flow, size);
@@ -344,10 +372,10 @@ impl Fronts {
             Order::Gather(gathering) => {
                 let hub = |hub: &model::Hub| {
                     let is_slow = overload.filter(|o| random.random_bool(o.probability));
-                    Hub::new(hub.node, hub.parent, is_slow.map(|overload| overload.speed))
+                    Hub::new(hub, is_slow.map(|overload| overload.speed))
                 };
                 let hubs = gathering.hubs.iter().map(hub).collect();
-                active.begin(hubs, gathering.ways.clone(), gathering.packed);
+                active.begin(hubs, gathering);
                 let all = 0..u32::try_from(active.ways.len()).unwrap_or(u32::MAX);
                 self.fetch(request, all, actions)
             }
@@ -356,16 +384,18 @@ impl Fronts {
                 self.ask_on(request, actions)
             }
             Order::Speeds(speeds) => {
+                active.changes += 1;
+                let change = active.changes;
                 let mut changed = Vec::new();
-                for ((place, hub), speed) in (0u32..).zip(&mut active.hubs).zip(speeds) {
-                    if hub.accelerate(actions.now(), *speed) {
-                        changed.push(place);
-                        if let Some(line) = &hub.line {
-                            actions.limit(line.flow, Some(hub.speed()));
-                        }
+                for ((hub, told), speed) in (0u32..).zip(&mut active.told).zip(speeds) {
+                    if std::mem::replace(&mut told.speed, *speed) != *speed {
+                        changed.push((hub, *speed));
                     }
                 }
-                changed.into_iter().for_each(|hub| self.wake(request, hub, actions));
+                for (hub, speed) in changed {
+                    let what = What::Speed(hub, change, speed);
+                    self.instruct(request, hub, what, Vec::new(), actions)?;
+                }
                 Ok(())
             }
             Order::Redirect(moves) => {
@@ -384,30 +414,50 @@ impl Fronts {
                 self.fetch(request, moves.into_iter().map(|(object, _)| object), actions)
             }
             Order::Replace { hub, node } => {
-                let lines = active.replace(*hub, *node);
-                lines.into_iter().for_each(|flow| actions.close(flow));
-                let hubs = u32::try_from(active.hubs.len()).unwrap_or(u32::MAX);
-                let again = if node.is_some() { active.wanted_of(*hub) } else { Vec::new() };
-                (0..hubs).for_each(|hub| self.wake(request, hub, actions));
-                self.fetch(request, again, actions)
+                let (line, children) = active.replace(*hub, *node);
+                line.into_iter().for_each(|flow| actions.close(flow));
+                let again = node.map(|_| active.wanted_of(*hub));
+                let children: Vec<_> =
+                    children.into_iter().map(|child| (child, active.wanted_below(child))).collect();
+                if let Some(again) = again {
+                    self.instruct(request, *hub, What::Swarm(*hub), again, actions)?;
+                }
+                for (child, objects) in children {
+                    self.instruct(request, child, What::Parent(child), objects, actions)?;
+                }
+                Ok(())
             }
         }
     }
 
-    /// Tells the policy how far a request has come.
-    fn sample<W: Streams>(&mut self, request: u32, actions: &mut Actions<'_, W>) {
+    /// Asks the aggregation router for its queue and, when it has the answer, tells the policy how
+    /// far a request has come.
+    fn sample<W: Streams>(&mut self, request: u32, step: u32, actions: &mut Actions<'_, W>) {
         let period = self.plan.period;
         let Some(active) = self.active(request) else { return };
-        if !active.hubs.is_empty() {
-            let port = port(actions.network(), active.request.front);
-            let (queued, room) =
-                port.map_or_else(Default::default, |(link, room)| (actions.queued(link), room));
-            let sample = Arc::new(active.sample(actions.now(), queued, room));
-            actions.tell(Measured::Gathering { request: JobId(request), sample });
+        let next = |step| Timer::Sample.token(request, step);
+        if step == ASK {
+            actions.later(period, next(ASK));
         }
-        actions.later(period, Timer::Sample.token(request, 0));
+        match (step, active.port) {
+            _ if active.hubs.is_empty() => {}
+            (ASK, Some(port)) => actions.later(port.away, next(READ)),
+            (READ, Some(port)) => {
+                active.queue = (actions.queued(port.link), port.room);
+                actions.later(port.away, next(HEAR));
+            }
+            _ => {
+                let sample = Arc::new(active.sample(actions.now()));
+                actions.tell(Measured::Gathering { request: JobId(request), sample });
+            }
+        }
     }
 }
+
+/// Steps of a sample: the front end asks the router, which reads its queue; it hears the answer.
+const ASK: u32 = 0;
+const READ: u32 = 1;
+const HEAR: u32 = 2;
 
 /// Counts queries that were answered when their request was so old.
 fn count<W: Streams>(took: Span, queries: usize, actions: &mut Actions<'_, W>) {
@@ -416,17 +466,27 @@ fn count<W: Streams>(took: Span, queries: usize, actions: &mut Actions<'_, W>) {
     }
 }
 
-/// The aggregation router's port towards the rack of a front end, and its room where that is a
-/// number of octets.
-fn port(network: &Network, front: NodeId) -> Option<(LinkId, Bytes)> {
+/// The aggregation router's port towards the rack of a front end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Port {
+    link: LinkId,
+    room: Bytes,
+    /// How long a question to the router takes.
+    away: Span,
+}
+
+/// That of `front`, where it has room for a number of octets.
+fn port(network: &Network, front: NodeId) -> Option<Port> {
     let topology = network.topology();
-    let edge = topology.link(*topology.out(front).first()?).to;
-    let above = topology.out(edge).iter().map(|link| topology.link(*link).to);
-    let router =
-        above.into_iter().find(|n| topology.nodes()[n.index()].kind == NodeKind::Switch)?;
-    let link = topology.link_between(router, edge)?;
+    let first = topology.link(*topology.out(front).first()?);
+    let edge = first.to;
+    let mut above = topology.out(edge).iter().map(|link| topology.link(*link));
+    let up = above.find(|link| topology.nodes()[link.to.index()].kind == NodeKind::Switch)?;
+    let link = topology.link_between(up.to, edge)?;
+    let away = |spec: &LinkSpec| spec.delay + spec.capacity.time_for(HEADER);
+    let away = away(&first.spec) + away(&up.spec);
     match topology.link(link).spec.buffer {
-        Buffer::Bytes(room) => Some((link, room)),
+        Buffer::Bytes(room) => Some(Port { link, room, away }),
         _ => None,
     }
 }
@@ -448,7 +508,7 @@ impl<W: Streams> Application<W> for Fronts {
     fn due(&mut self, token: u64, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
         let (timer, request, hub) = Timer::of(token);
         match timer {
-            Timer::Sample => self.sample(request, actions),
+            Timer::Sample => self.sample(request, hub, actions),
             Timer::Send => return self.send_on(request, hub, actions),
             Timer::Die => {
                 let detection = self.plan.death.map_or(Span::ZERO, |death| death.detection);

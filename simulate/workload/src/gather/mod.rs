@@ -34,6 +34,8 @@ pub struct Gather {
     pub copies: u32,
     /// Octets by which a query names an object.
     pub query: u32,
+    /// Octets by which a hub is told its speed or its parent.
+    pub order: u32,
     /// Time between two samples that a front end takes of hubs and switch.
     pub period: Span,
     /// Hubs that can't keep up.
