@@ -4,7 +4,7 @@ use document::DocumentError;
 use document::fields::{Fields, Value, between};
 use document::topology::{self, named};
 use model::{NodeId, NodeKind, Topology};
-use units::{Bytes, Span};
+use units::{Bytes, Rate, Span};
 use workload::{Death, Gather, Overload};
 
 type Read<T> = Result<T, DocumentError>;
@@ -49,9 +49,11 @@ pub(super) fn read(
 fn overload(value: &Value<'_>) -> Read<Overload> {
     let mut fields = value.fields()?;
     let probability = fields.need("probability", "0.5")?.number(0.0..=1.0)?;
-    let speed = fields.need("speed", "0.1")?.number(0.001..=1.0)?;
+    let (least, most) = (Rate::from_bps(1000), Rate::from_mbps(1_000_000));
+    let rate = between(&fields.need("rate", "\"2 Mbit/s\"")?, least, most)?;
+    let known = fields.or("known", false, Value::flag)?;
     fields.done()?;
-    Ok(Overload { probability, speed })
+    Ok(Overload { probability, rate, known })
 }
 
 fn death(value: &Value<'_>) -> Read<Death> {

@@ -8,6 +8,7 @@ use units::{Bytes, Span, Time};
 
 use super::front::Port;
 use super::hub::{HEADER, Hub};
+use super::servers::Servers;
 
 pub(super) struct Active {
     pub(super) request: Arc<Request>,
@@ -22,6 +23,7 @@ pub(super) struct Active {
     pub(super) changes: u32,
     pub(super) ways: Vec<Way>,
     pub(super) packed: bool,
+    pub(super) servers: Servers,
     /// Servers that died.
     pub(super) dead: Vec<NodeId>,
     begun: Time,
@@ -43,7 +45,12 @@ pub(super) struct Active {
 }
 
 impl Active {
-    pub(super) fn new(request: Arc<Request>, asker: usize, record: usize, now: Time) -> Self {
+    pub(super) fn new(
+        (request, servers): (Arc<Request>, Servers),
+        asker: usize,
+        record: usize,
+        now: Time,
+    ) -> Self {
         let objects = request.sizes.len();
         Self {
             request,
@@ -55,6 +62,7 @@ impl Active {
             changes: 0,
             ways: Vec::new(),
             packed: false,
+            servers,
             dead: Vec::new(),
             begun: now,
             has: vec![false; objects],
@@ -103,12 +111,13 @@ impl Active {
         objects.iter().filter(|object| self.arrive(**object)).count()
     }
 
-    pub(super) fn begin(&mut self, hubs: Vec<Hub>, gathering: &Gathering) {
-        self.received = vec![Bytes::ZERO; hubs.len()];
-        self.introduced = vec![false; hubs.len()];
+    pub(super) fn begin(&mut self, gathering: &Gathering) {
+        self.received = vec![Bytes::ZERO; gathering.hubs.len()];
+        self.introduced = vec![false; gathering.hubs.len()];
+        self.hubs = gathering.hubs.iter().map(Hub::new).collect();
         self.told.clone_from(&gathering.hubs);
         self.ways.clone_from(&gathering.ways);
-        (self.hubs, self.packed) = (hubs, gathering.packed);
+        self.packed = gathering.packed;
     }
 
     /// Where a hub runs, or the front end.

@@ -13,11 +13,10 @@ use model::{
     Buffer, Declared, Directive, FlowId, JobId, LinkId, LinkSpec, Measured, Network, NodeId, NodeKind, Order,
     Way,
 };
-use rand::RngExt;
 use units::{Bytes, Rate, Span, Time};
 
 use super::active::{Active, grouped};
-use super::hub::{HEADER, Hub, Line};
+use super::hub::{HEADER, Line};
 use super::{Asker, Gather};
 
 /// What a flow carries.
@@ -45,25 +44,35 @@ enum What {
     Answer(Option<u32>),
 }
 
-/// Timers of a request; of the first there are three steps, the others are for a hub.
+/// What a server that is overloaded is busy with.
+#[derive(Debug)]
+enum Departure {
+    Message((NodeId, NodeId), Bytes, Message),
+    /// The packet of a hub, which runs there.
+    Packet(u32, u32, NodeId, Vec<u32>, Bytes),
+}
+
+/// Timers of a request: of the first there are three steps, the last is for what departs, the others
+/// are for a hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     Sample,
     Send,
     Die,
     Detect,
+    Depart,
 }
 
 impl Timer {
-    const ALL: [Self; 4] = [Self::Sample, Self::Send, Self::Die, Self::Detect];
+    const ALL: [Self; 5] = [Self::Sample, Self::Send, Self::Die, Self::Detect, Self::Depart];
 
     const fn token(self, request: u32, hub: u32) -> u64 {
-        (request as u64) << 32 | (hub as u64 & 0x3fff_ffff) << 2 | self as u64
+        (request as u64) << 32 | (hub as u64 & 0x1fff_ffff) << 3 | self as u64
     }
 
     #[allow(clippy::cast_possible_truncation)] // the parts that `token` put together
     const fn of(token: u64) -> (Self, u32, u32) {
-        (Self::ALL[(token & 3) as usize], (token >> 32) as u32, (token as u32) >> 2)
+        (Self::ALL[(token & 7) as usize], (token >> 32) as u32, (token as u32) >> 3)
     }
 }
 
@@ -77,7 +86,9 @@ pub(super) struct Fronts {
     active: Vec<Option<Box<Active>>>,
     /// By flow; gone when it ended.
     messages: Vec<Option<Message>>,
-    overload: Stream,
+    /// What departs later, and free places there.
+    departures: Vec<Option<Departure>>,
+    free: Vec<u32>,
 }
 
 impl Fronts {
@@ -86,6 +97,7 @@ impl Fronts {
             node: *node,
             left: plan.requests,
             random: Stream::named(seed, &format!("objects-{number}")),
+            overload: Stream::named(seed, &format!("overload-{number}")),
         };
         Self {
             askers: plan.fronts.iter().enumerate().map(asker).collect(),
@@ -94,7 +106,8 @@ impl Fronts {
             begun: 0,
             active: Vec::new(),
             messages: Vec::new(),
-            overload: Stream::named(seed, "overload"),
+            departures: Vec::new(),
+            free: Vec::new(),
         }
     }
 
@@ -105,9 +118,8 @@ impl Fronts {
     /// The front end begins its next request, if there is one.
     fn begin<W: Streams>(&mut self, asker: usize, actions: &mut Actions<'_, W>) {
         let number = u32::try_from(self.active.len()).unwrap_or(u32::MAX);
-        let Some(request) = self.askers[asker].next(&self.plan, &self.hosts, JobId(number)) else {
-            return;
-        };
+        let next = self.askers[asker].next(&self.plan, &self.hosts, JobId(number));
+        let Some((request, servers)) = next else { return };
         let size = (0..request.sizes.len()).map(|object| request.size(object)).sum();
         let record = actions.begin_job(request.id, None, size);
         actions.tell(Declared::Gather(Arc::clone(&request)));
@@ -115,7 +127,7 @@ impl Fronts {
         if let Some(death) = self.plan.death {
             actions.later(death.after, Timer::Die.token(number, death.hub));
         }
-        let mut active = Active::new(request, asker, record, actions.now());
+        let mut active = Active::new((request, servers), asker, record, actions.now());
         active.port = port(actions.network(), active.request.front);
         self.active.push(Some(Box::new(active)));
     }
@@ -130,20 +142,61 @@ impl Fronts {
         self.begin(done.asker, actions);
     }
 
-    /// Sends a message of so many octets; what stays on a host arrives at once.
+    /// Sends a message of so many octets, when its server can; what stays on a host arrives at once.
     fn send<W: Streams>(
         &mut self,
-        (from, to): (NodeId, NodeId),
+        ends: (NodeId, NodeId),
         size: Bytes,
         message: Message,
         actions: &mut Actions<'_, W>,
     ) -> Result<(), W::Error> {
-        if from == to {
+        if ends.0 == ends.1 {
             return self.deliver(message, actions);
         }
-        let flow = actions.start(JobId(message.request), from, to, size)?;
-        self.note(flow, message);
+        let now = actions.now();
+        let Some(active) = self.active(message.request) else { return Ok(()) };
+        let wait = match ends.0 {
+            front if front == active.request.front => Span::ZERO,
+            server => active.servers.send(now, server, size + HEADER),
+        };
+        self.depart(wait, Departure::Message(ends, size, message), actions)
+    }
+
+    /// Has something depart after `wait`.
+    fn depart<W: Streams>(
+        &mut self,
+        wait: Span,
+        what: Departure,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        if wait == Span::ZERO {
+            return self.leave(what, actions);
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.departures.push(None);
+            u32::try_from(self.departures.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.departures[place as usize] = Some(what);
+        actions.later(wait, Timer::Depart.token(place, 0));
         Ok(())
+    }
+
+    /// Something departs.
+    fn leave<W: Streams>(
+        &mut self,
+        what: Departure,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        match what {
+            Departure::Message((from, to), size, message) => {
+                let flow = actions.start(JobId(message.request), from, to, size)?;
+                self.note(flow, message);
+                Ok(())
+            }
+            Departure::Packet(request, hub, node, objects, size) => {
+                self.forward(request, (hub, node), objects, size, actions)
+            }
+        }
     }
 
     fn note(&mut self, flow: FlowId, message: Message) {
@@ -328,19 +381,40 @@ impl Fronts {
         hub: u32,
         actions: &mut Actions<'_, W>,
     ) -> Result<(), W::Error> {
+        let now = actions.now();
         let Some(active) = self.active(request) else { return Ok(()) };
-        let ends = (active.end(Some(hub)), active.end(active.hubs[hub as usize].parent));
         let (wanted, packed) = (Arc::clone(&active.request), active.packed);
         let node = &mut active.hubs[hub as usize];
-        let Some((objects, size)) = node.packet(actions.now(), &wanted, packed) else {
+        let Some((objects, size)) = node.packet(now, &wanted, packed) else {
             return Ok(());
         };
+        let wait = active.servers.send(now, node.node, size + HEADER);
+        node.is_sending(now, wait);
+        let packet = Departure::Packet(request, hub, node.node, objects, size);
+        self.depart(wait, packet, actions)?;
+        self.wake(request, hub, actions);
+        Ok(())
+    }
+
+    /// A packet leaves a hub, if it still runs there.
+    fn forward<W: Streams>(
+        &mut self,
+        request: u32,
+        (hub, at): (u32, NodeId),
+        objects: Vec<u32>,
+        size: Bytes,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        let Some(active) = self.active(request) else { return Ok(()) };
+        let to = active.end(active.hubs[hub as usize].parent);
+        let node = &mut active.hubs[hub as usize];
+        if node.is_dead || node.node != at {
+            return Ok(());
+        }
         let is_new = node.line.is_none();
         let line = match &mut node.line {
             Some(line) => line,
-            none => {
-                none.insert(Line::new(actions.open(JobId(request), ends.0, ends.1)?, ends.1))
-            }
+            none => none.insert(Line::new(actions.open(JobId(request), at, to)?, to)),
         };
         let (flow, mark) = (line.flow, line.send(objects, size));
         actions.write(flow, size);
@@ -353,7 +427,6 @@ impl Fronts {
             let what = What::Line(hub);
             self.note(flow, Message { request, what, objects: Vec::new(), is_late: false });
         }
-        self.wake(request, hub, actions);
         Ok(())
     }
 
@@ -364,18 +437,10 @@ impl Fronts {
         order: &Order,
         actions: &mut Actions<'_, W>,
     ) -> Result<(), W::Error> {
-        let overload = self.plan.overload;
-        let random = &mut self.overload;
-        let place = self.active.get_mut(request as usize);
-        let Some(active) = place.and_then(Option::as_deref_mut) else { return Ok(()) };
+        let Some(active) = self.active(request) else { return Ok(()) };
         match order {
             Order::Gather(gathering) => {
-                let hub = |hub: &model::Hub| {
-                    let is_slow = overload.filter(|o| random.random_bool(o.probability));
-                    Hub::new(hub, is_slow.map(|overload| overload.speed))
-                };
-                let hubs = gathering.hubs.iter().map(hub).collect();
-                active.begin(hubs, gathering);
+                active.begin(gathering);
                 let all = 0..u32::try_from(active.ways.len()).unwrap_or(u32::MAX);
                 self.fetch(request, all, actions)
             }
@@ -510,6 +575,12 @@ impl<W: Streams> Application<W> for Fronts {
         match timer {
             Timer::Sample => self.sample(request, hub, actions),
             Timer::Send => return self.send_on(request, hub, actions),
+            Timer::Depart => {
+                let what = self.departures.get_mut(request as usize).and_then(Option::take);
+                let Some(what) = what else { return Ok(()) };
+                self.free.push(request);
+                return self.leave(what, actions);
+            }
             Timer::Die => {
                 let detection = self.plan.death.map_or(Span::ZERO, |death| death.detection);
                 if let Some(active) = self.active(request)

@@ -52,26 +52,24 @@ pub(super) struct Hub {
     pub(super) is_dead: bool,
     /// Whether it knows that it is one: until then it sends nothing.
     is_told: bool,
-    /// Its assigned speed, by which of the front end's changes, and its largest.
+    /// Its assigned speed, by which of the front end's changes.
     speed: Rate,
     change: u32,
-    most: Rate,
     /// Objects to send, and all it ever had.
     queue: VecDeque<u32>,
     kept: Vec<u32>,
     /// Cancelled objects that its swarm may still answer with.
     cancelled: BTreeSet<u32>,
     pub(super) line: Option<Line>,
-    /// When its speed lets it send again, and whether a timer is set for it.
+    /// When its speed and its server let it send again, and whether a timer is set for it.
     ready: Time,
+    busy: Time,
     pub(super) is_waiting: bool,
 }
 
 impl Hub {
-    /// As a front end wants it, `part` of whose first speed it can reach.
-    pub(super) fn new(hub: &model::Hub, part: Option<f64>) -> Self {
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most the speed
-        let most = part.map(|part| (hub.speed.as_bps() as f64 * part) as u64);
+    /// As a front end wants it.
+    pub(super) const fn new(hub: &model::Hub) -> Self {
         Self {
             node: hub.node,
             parent: hub.parent,
@@ -79,12 +77,12 @@ impl Hub {
             is_told: false,
             speed: hub.speed,
             change: 0,
-            most: most.map_or(Rate::MAX, |most| Rate::from_bps(most.max(1))),
             queue: VecDeque::new(),
             kept: Vec::new(),
             cancelled: BTreeSet::new(),
             line: None,
             ready: Time::ZERO,
+            busy: Time::ZERO,
             is_waiting: false,
         }
     }
@@ -95,28 +93,31 @@ impl Hub {
     }
 
     /// Learns of the front end's `change` of speeds, unless it knows a later one; the rest of the
-    /// wait after the last packet is scaled to it. Returns whether the actual speed changes.
+    /// wait after the last packet is scaled to it. Returns whether its own changes.
     pub(super) fn accelerate(&mut self, now: Time, change: u32, speed: Rate) -> bool {
         if change <= self.change {
             return false;
         }
         self.change = change;
-        let before = self.speed();
-        let owed = before.bytes_in(self.ready.since(now));
-        self.speed = speed;
-        if self.speed() == before {
+        let before = std::mem::replace(&mut self.speed, speed);
+        if speed == before {
             return false;
         }
         if self.ready > now {
-            self.ready = now + self.speed().time_for(owed);
+            self.ready = now + speed.time_for(before.bytes_in(self.ready.since(now)));
         }
         self.is_waiting = false;
         true
     }
 
-    /// What it sends at.
-    pub(super) fn speed(&self) -> Rate {
-        self.speed.min(self.most)
+    /// What it is to send at.
+    pub(super) const fn speed(&self) -> Rate {
+        self.speed
+    }
+
+    /// Its server is busy with what it sends for so long.
+    pub(super) fn is_sending(&mut self, now: Time, wait: Span) {
+        self.busy = now + wait;
     }
 
     /// Gets an object from a child.
@@ -167,13 +168,17 @@ impl Hub {
     /// speeds; the connection to close.
     pub(super) fn replace(&mut self, hub: &model::Hub, changes: u32) -> Option<FlowId> {
         let line = self.line.take().map(|line| line.flow);
-        *self = Self { change: changes, ..Self::new(hub, None) };
+        *self = Self { change: changes, ..Self::new(hub) };
         line
+    }
+
+    fn next(&self) -> Time {
+        self.ready.max(self.busy)
     }
 
     /// How long until it may send; `None` when it has nothing to.
     pub(super) fn wait(&self, now: Time) -> Option<Span> {
-        (!self.queue.is_empty() && self.is_told && !self.is_dead).then(|| self.ready.since(now))
+        (!self.queue.is_empty() && self.is_told && !self.is_dead).then(|| self.next().since(now))
     }
 
     /// The next packet, of several objects if `packed`: the objects and their payload. `None` when
@@ -184,7 +189,7 @@ impl Hub {
         request: &Request,
         packed: bool,
     ) -> Option<(Vec<u32>, Bytes)> {
-        if now < self.ready {
+        if now < self.next() {
             return None;
         }
         self.is_waiting = false;
