@@ -1,4 +1,5 @@
-//! `sicc`: the tree of hubs of a request that names objects on 10,000 or 50,000 servers.
+//! `sicc`: the tree of hubs of a request that names 1 to 10 objects on each of so many servers (SICC,
+//! section 4.6, figure 10).
 
 use model::{LinkSpec, Network};
 use policy::sicc::Racks;
@@ -12,15 +13,7 @@ use crate::failure::Failure;
 const SERVERS: u32 = 60;
 const RACKS: u32 = 20;
 
-pub(super) fn few() -> Result<Decision, Failure> {
-    case(10_000)
-}
-
-pub(super) fn many() -> Result<Decision, Failure> {
-    case(50_000)
-}
-
-fn case(servers: u32) -> Result<Decision, Failure> {
+pub(super) fn tree(servers: u32) -> Result<Decision, Failure> {
     let link = LinkSpec {
         capacity: Rate::from_mbps(1000),
         delay: Span::from_micros(10),
@@ -42,7 +35,7 @@ fn case(servers: u32) -> Result<Decision, Failure> {
             target.objects = 1 + dice.roll(10);
         }
         timed_us(|| {
-            let swarms = swarms(&racks, targets.iter().copied());
+            let swarms = swarms(&racks, 1, targets.iter().copied());
             let hubs = swarms.iter().map(|swarm| (racks.router(swarm.rack), swarm.objects));
             merge(&hubs.collect::<Vec<_>>(), most)
         })

@@ -19,11 +19,13 @@ use units::{Bytes, Rate};
 
 use super::Racks;
 
-/// The servers of a request in one rack.
+/// The servers of a request in one rack, or a part of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swarm {
     /// Which rack.
     pub rack: u32,
+    /// Which part of the rack.
+    pub part: u32,
     /// The server with the largest spare capacity; of equals the one with most objects, of equals
     /// of these the first.
     pub hub: NodeId,
@@ -46,31 +48,37 @@ pub struct Target {
     pub spare: Rate,
 }
 
-/// The swarms of `targets`, of which each server is one at most; in order of racks. What is no
-/// server of a rack is left out.
-pub fn swarms(racks: &Racks, targets: impl IntoIterator<Item = Target>) -> Vec<Swarm> {
+/// Which of the `parts` of its rack a server is in.
+pub(super) const fn part(server: NodeId, parts: u32) -> u32 {
+    if parts > 1 { server.0 % parts } else { 0 }
+}
+
+/// The swarms of `targets`, of which each server is one at most: one for each of so many `parts` of
+/// a rack, in order of racks. What is no server of a rack is left out.
+pub fn swarms(racks: &Racks, parts: u32, targets: impl IntoIterator<Item = Target>) -> Vec<Swarm> {
     #[derive(Clone, Copy, Default)]
-    struct Rack {
+    struct Group {
         /// Spare capacity, a server's objects, its number's complement: the greater goes first.
         best: [u128; 2],
         objects: u32,
         servers: u32,
     }
-    let mut all = vec![Rack::default(); racks.count()];
+    let mut all = vec![Group::default(); racks.count() * parts as usize];
     for Target { server, objects, spare } in targets {
         let Some(rack) = racks.of(server) else { continue };
-        let rack = &mut all[rack as usize];
-        rack.objects = rack.objects.saturating_add(objects);
-        rack.servers += 1;
+        let group = &mut all[(rack * parts + part(server, parts)) as usize];
+        group.objects = group.objects.saturating_add(objects);
+        group.servers += 1;
         let own = u64::from(objects) << 32 | u64::from(!server.0);
         let rank = u128::from(spare.as_bps()) << 64 | u128::from(own);
-        let [first, second] = rack.best;
-        rack.best = [first.max(rank), second.max(first.min(rank))];
+        let [first, second] = group.best;
+        group.best = [first.max(rank), second.max(first.min(rank))];
     }
     #[allow(clippy::cast_possible_truncation)] // the lowest quarter is the server
     let server = |rank: u128| (rank > 0).then_some(NodeId(!(rank as u32)));
-    let swarm = |(rack, Rack { best: [hub, backup], objects, servers }): (u32, Rack)| {
-        Some(Swarm { rack, hub: server(hub)?, backup: server(backup), objects, servers })
+    let swarm = |(place, Group { best: [hub, backup], objects, servers }): (u32, Group)| {
+        let (rack, part) = (place / parts, place % parts);
+        Some(Swarm { rack, part, hub: server(hub)?, backup: server(backup), objects, servers })
     };
     (0u32..).zip(all).filter_map(swarm).collect()
 }

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_policy::sicc::Racks;
 use watermaster_policy::sicc::joint::{Limits, assign, bound};
-use watermaster_policy::sicc::redirect::{Load, redirect};
+use watermaster_policy::sicc::redirect::{Load, mean, redirect};
 use watermaster_policy::sicc::speed::{Yielding, demand, shares};
 use watermaster_policy::sicc::tree::{Target, merge, most_hubs, swarms};
 use watermaster_policy::{Parameters, Policy, Share, by_name};
@@ -57,7 +57,7 @@ fn the_server_with_most_spare_capacity_is_the_hub_and_the_next_its_backup() {
             objects: *objects,
             spare: Rate::from_mbps(*mbps),
         };
-        swarms(&racks, targets.iter().map(target))
+        swarms(&racks, 1, targets.iter().map(target))
     };
     // Where all have as much, those with most objects (algorithm 1).
     let equal = [
@@ -270,7 +270,7 @@ proptest! {
         let mut after = before.clone();
         let pending: Vec<_> = objects.iter().map(|(object, _)| *object).collect();
         let other = |object: u32| [objects[object as usize].1];
-        let moves = redirect(&mut after, &pending, other);
+        let moves = redirect(mean(&before), &mut after, &pending, other);
         let slowest = |loads: &[Load]| loads.iter().map(|l| l.speed.time_for(l.bytes)).max();
         prop_assert!(slowest(&after) <= slowest(&before));
         let mut counted = before;
@@ -393,7 +393,7 @@ fn redirection_by_hand() {
         2 => vec![2, 1],
         _ => vec![1, 2],
     };
-    let moves = redirect(&mut loads, &objects, replicas);
+    let moves = redirect(mean(&loads), &mut loads, &objects, replicas);
     // Object 1 has no other hub. After object 0, hub 2 has least; after 2, either: the first.
     assert_eq!(moves, [(0, 1), (2, 2), (3, 1)]);
     assert_eq!(loads, [load(1000, 1), load(6000, 8), load(5000, 8)]);
@@ -509,7 +509,8 @@ fn many_racks_form_a_tree_unless_it_is_off() {
 fn joint_speeds_follow_what_each_hub_has() {
     let network = network(8, 4, 10);
     let request = request(&network, 7, 300, 3);
-    let (_, gathering, speeds) = begun(&network, "sicc-joint", &Parameters::default(), &request);
+    let parameters = Parameters::default().with("hubs", 8u32);
+    let (_, gathering, speeds) = begun(&network, "sicc-joint", &parameters, &request);
     let mut bytes = [0u64; 8];
     for (object, way) in gathering.ways.iter().enumerate() {
         bytes[way.hub.unwrap() as usize] += request.size(object).get();
@@ -518,6 +519,43 @@ fn joint_speeds_follow_what_each_hub_has() {
     for (speed, bytes) in speeds.iter().zip(bytes) {
         let part = GIGABIT.fraction(bytes, total).as_bps();
         assert!(speed.as_bps().abs_diff(part) <= 8, "{speed} for {bytes} of {total}");
+    }
+}
+
+/// Where racks are fewer than N, the joint choice gives each several hubs: what goes through one
+/// hangs on one server.
+#[test]
+fn joint_divides_racks_among_the_hubs_that_there_may_be() {
+    let network = network(2, 2, 30);
+    let racks = Racks::new(&network);
+    let request = request(&network, 7, 300, 3);
+    let hubs = |name, most: u32| {
+        let parameters = Parameters::default().with("hubs", most);
+        let (_, gathering, _) = begun(&network, name, &parameters, &request);
+        for way in &gathering.ways {
+            let hub = gathering.hubs[way.hub.unwrap() as usize];
+            assert_eq!(racks.of(hub.node), racks.of(way.holder));
+            assert!(hub.parent.is_none());
+        }
+        gathering.hubs.len()
+    };
+    assert_eq!((hubs("sicc", 12), hubs("sicc-joint", 12)), (2, 12));
+    assert_eq!(hubs("sicc-joint", 3), 2, "one and a half each");
+    assert!(hubs("sicc-joint", 1000) > 50, "nearly each server its own");
+}
+
+#[test]
+fn joint_leaves_out_servers_that_are_known_to_be_slow() {
+    let network = network(6, 3, 10);
+    let (racks, slow) = (Racks::new(&network), Rate::from_mbps(2));
+    let limits = Limits::new(&network, &racks);
+    let mut request = request(&network, 7, 100, 3);
+    let half = network.topology().hosts().filter(|host| host.0 % 2 == 0);
+    request.spare = half.map(|host| (host, slow)).collect();
+    let is_slow = |host: NodeId| host.0 % 2 == 0;
+    for (object, holder) in assign(&request, &racks, &limits).into_iter().enumerate() {
+        let others = request.holders(object).iter().any(|holder| !is_slow(*holder));
+        assert!(!is_slow(holder) || !others, "object {object}");
     }
 }
 

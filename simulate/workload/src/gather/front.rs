@@ -10,8 +10,8 @@ use std::sync::Arc;
 use engine::random::Stream;
 use engine::{Actions, Application, Streams};
 use model::{
-    Buffer, Declared, Directive, FlowId, JobId, LinkId, LinkSpec, Measured, Network, NodeId, NodeKind, Order,
-    Way,
+    Buffer, Declared, Directive, FlowId, JobId, LinkId, LinkSpec, Measured, Network, NodeId,
+    NodeKind, Order, Way,
 };
 use units::{Bytes, Rate, Span, Time};
 
