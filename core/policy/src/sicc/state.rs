@@ -277,14 +277,17 @@ impl State {
             }
             Choice::Joint => {
                 let (loads, whole) = self.able(&left);
-                if !self.is_worth_orders(sample.span, &loads, whole) {
+                // Of a tree more hubs are told than may send at once: their acknowledgements alone
+                // overflow the front end's port.
+                let is_tree = self.hubs.len() > self.most as usize;
+                if is_tree || !self.is_worth_orders(sample.span, &loads, whole) {
                     return orders;
                 }
                 (loads, whole)
             }
         };
         if parameters.redirect {
-            let mut moves = self.redirect(racks, target, &mut loads);
+            let mut moves = self.redirect(choice, racks, target, &mut loads);
             if choice == Choice::Joint {
                 moves.append(&mut self.ask_directly(target, &mut loads));
             }
@@ -371,7 +374,13 @@ impl State {
         }
     }
 
-    fn redirect(&mut self, racks: &Racks, target: Span, loads: &mut [Load]) -> Vec<(u32, Way)> {
+    fn redirect(
+        &mut self,
+        choice: Choice,
+        racks: &Racks,
+        target: Span,
+        loads: &mut [Load],
+    ) -> Vec<(u32, Way)> {
         let roots: Vec<usize> = self.senders().collect();
         let place = |hub: u32| roots.binary_search(&(self.roots[hub as usize] as usize)).ok();
         let objects: Vec<(u32, Bytes, usize)> = (0u32..)
@@ -384,7 +393,9 @@ impl State {
         let replicas = |object: u32| {
             let holders = self.request.holders(object as usize).iter();
             let alive = holders.filter(|holder| !self.dead.contains(holder));
-            alive.filter_map(|&holder| {
+            let able =
+                alive.filter(|holder| choice == Choice::First || !self.is_known_slow(**holder));
+            able.filter_map(|&holder| {
                 let hub = self.swarms.hub(racks, holder)?;
                 Some((Way { holder, hub: Some(hub) }, place(hub)?))
             })
@@ -402,6 +413,11 @@ impl State {
             self.ways[*object as usize] = *way;
         }
         ways
+    }
+
+    /// Whether the front end knows that a server is slower than its link.
+    fn is_known_slow(&self, server: NodeId) -> bool {
+        self.request.spare.binary_search_by_key(&server, |(node, _)| *node).is_ok()
     }
 
     /// What hubs that don't keep up can't send in time and no other hub can get, the front end asks
@@ -427,10 +443,8 @@ impl State {
             }
             let holders = self.request.holders(object).iter().copied();
             let alive = holders.filter(|holder| !self.dead.contains(holder));
-            let known = |holder: &NodeId| {
-                self.request.spare.binary_search_by_key(holder, |(node, _)| *node).is_ok()
-            };
-            let Some(holder) = alive.min_by_key(|h| (slow.contains(h), known(h))) else { continue };
+            let cost = |holder: &NodeId| (slow.contains(holder), self.is_known_slow(*holder));
+            let Some(holder) = alive.min_by_key(cost) else { continue };
             loads[place].bytes = loads[place].bytes - self.request.size(object);
             self.ways[object] = Way { holder, hub: None };
             moves.push((u32::try_from(object).unwrap_or(u32::MAX), self.ways[object]));

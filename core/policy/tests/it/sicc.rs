@@ -544,6 +544,39 @@ fn joint_divides_racks_among_the_hubs_that_there_may_be() {
     assert!(hubs("sicc-joint", 1000) > 50, "nearly each server its own");
 }
 
+/// Of four hubs one is slow. The joint choice asks for what it can't send in time elsewhere: of hubs
+/// that keep up, or of servers itself. It orders nothing while all keep up, and nothing where hubs
+/// form a tree.
+#[test]
+fn joint_orders_where_it_gains() {
+    let network = network(4, 2, 10);
+    let of = |copies| request(&network, 5, 2000, copies);
+    let advanced = |request: &Request, most: u32, slow: usize| {
+        let parameters = Parameters::default().with("hubs", most);
+        let (mut policy, _, speeds) = begun(&network, "sicc-joint", &parameters, request);
+        let span = Span::from_millis(1);
+        let sent = |(hub, speed): (usize, &Rate)| {
+            if hub == slow { speed.fraction(1, 10) } else { *speed }.bytes_in(span)
+        };
+        let received = speeds.iter().enumerate().map(sent).collect();
+        let sample = Arc::new(Sample { span, received, ..Sample::default() });
+        let sample = Measured::Gathering { request: JobId(0), sample };
+        let mut out = Directives::new();
+        tell(&mut *policy, Time::ZERO, &network, &sample.into(), &mut out);
+        out
+    };
+    let out = advanced(&of(3), 4, 2);
+    let [Order::Redirect(moves), Order::Speeds(_)] = orders(&out)[..] else { panic!("{out:?}") };
+    assert!(moves.len() > 100, "{}", moves.len());
+    assert!(moves.iter().all(|(_, way)| way.hub != Some(2)), "to hubs that keep up");
+    // Without replicas the front end asks itself, N at a time.
+    let out = advanced(&of(1), 4, 2);
+    let [Order::Redirect(moves), Order::Speeds(_)] = orders(&out)[..] else { panic!("{out:?}") };
+    assert!(moves.len() == 4 && moves.iter().all(|(_, way)| way.hub.is_none()), "{moves:?}");
+    assert!(advanced(&of(3), 4, 99).is_empty(), "all keep up");
+    assert!(advanced(&of(3), 2, 0).is_empty(), "a tree");
+}
+
 #[test]
 fn joint_leaves_out_servers_that_are_known_to_be_slow() {
     let network = network(6, 3, 10);
