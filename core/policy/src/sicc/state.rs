@@ -341,16 +341,16 @@ impl State {
     }
 
     /// Orders cost packets and act after their way: they are worth it where, as things are, a hub
-    /// would end later than the `whole` needs, by a period and by a quarter of it, or where what is
-    /// planned has changed by an eighth.
+    /// would end later than the `whole` needs, by a period and by a quarter of it, or where less is
+    /// planned than was divided, or more by an eighth.
     fn is_worth_orders(&self, period: Span, loads: &[Load], whole: Span) -> bool {
         let now = self.senders().zip(loads).map(|(hub, load)| {
             let speed = self.slow(hub).unwrap_or(self.speeds[hub]);
             Load { speed, ..*load }.remaining()
         });
         let late = now.max().unwrap_or_default();
-        let apart = self.planned.max(self.divided) - self.planned.min(self.divided);
-        late > whole + period.max(whole / 4) || apart > self.divided.fraction(1, 8)
+        let grown = self.planned > self.divided + self.divided.fraction(1, 8);
+        late > whole + period.max(whole / 4) || self.planned < self.divided || grown
     }
 
     /// Learns how fast hubs are: each over as many samples as [`ENOUGH`] takes at its speed, for

@@ -583,9 +583,9 @@ fn joint_leaves_out_servers_that_are_known_to_be_slow() {
     let (racks, slow) = (Racks::new(&network), Rate::from_mbps(2));
     let limits = Limits::new(&network, &racks);
     let mut request = request(&network, 7, 100, 3);
-    let half = network.topology().hosts().filter(|host| host.0 % 2 == 0);
+    let is_slow = |host: NodeId| host.0.is_multiple_of(2);
+    let half = network.topology().hosts().filter(|host| is_slow(*host));
     request.spare = half.map(|host| (host, slow)).collect();
-    let is_slow = |host: NodeId| host.0 % 2 == 0;
     for (object, holder) in assign(&request, &racks, &limits).into_iter().enumerate() {
         let others = request.holders(object).iter().any(|holder| !is_slow(*holder));
         assert!(!is_slow(holder) || !others, "object {object}");
