@@ -21,6 +21,9 @@ pub struct Request {
     pub holders: Vec<NodeId>,
     /// How many servers hold each object.
     pub copies: usize,
+    /// What servers can send, frame bytes, where the front end knows that it is less than their link
+    /// carries; in order of servers.
+    pub spare: Vec<(NodeId, Rate)>,
 }
 
 impl Request {
@@ -43,6 +46,8 @@ pub struct Hub {
     pub node: NodeId,
     /// The hub that it sends to; `None` is the front end. Never itself or one below it.
     pub parent: Option<u32>,
+    /// The speed that it begins at, frame bytes. Never zero.
+    pub speed: Rate,
 }
 
 /// How an object comes to the front end.
@@ -72,7 +77,7 @@ pub enum Order {
     Gather(Gathering),
     /// Have at most so many queries of the front end unanswered; without this order, any number.
     Outstanding(u32),
-    /// The speed of each hub, frame bytes. Never zero.
+    /// The speed of each hub from now on, frame bytes. Never zero.
     Speeds(Vec<Rate>),
     /// These objects come another way from now on.
     Redirect(Vec<(u32, Way)>),

@@ -4,7 +4,7 @@ use document::DocumentError;
 use document::fields::{Fields, Value, between};
 use document::topology::{self, named};
 use model::{NodeId, NodeKind, Topology};
-use units::{Bytes, Span};
+use units::{Bytes, Rate, Span};
 use workload::{Death, Gather, Overload};
 
 type Read<T> = Result<T, DocumentError>;
@@ -36,6 +36,7 @@ pub(super) fn read(
         ),
         copies: fields.or("copies", 3, |v| v.integer(1..=16))?,
         query: fields.or("query", Bytes::new(20), size).map(octets)?,
+        order: fields.or("order", Bytes::new(20), size).map(octets)?,
         period: fields
             .or("period", Span::from_millis(10), |v| between(v, Span::from_micros(10), LONGEST))?,
         overload: fields.optional("overload", overload)?,
@@ -48,9 +49,11 @@ pub(super) fn read(
 fn overload(value: &Value<'_>) -> Read<Overload> {
     let mut fields = value.fields()?;
     let probability = fields.need("probability", "0.5")?.number(0.0..=1.0)?;
-    let speed = fields.need("speed", "0.1")?.number(0.001..=1.0)?;
+    let (least, most) = (Rate::from_bps(1000), Rate::from_mbps(1_000_000));
+    let rate = between(&fields.need("rate", "\"2 Mbit/s\"")?, least, most)?;
+    let known = fields.or("known", false, Value::flag)?;
     fields.done()?;
-    Ok(Overload { probability, speed })
+    Ok(Overload { probability, rate, known })
 }
 
 fn death(value: &Value<'_>) -> Read<Death> {

@@ -1,8 +1,9 @@
-//! `sicc`: the tree of hubs of a request that names objects on 10,000 or 50,000 servers.
+//! `sicc`: the tree of hubs of a request that names 1 to 10 objects on each of so many servers (SICC,
+//! section 4.6, figure 10).
 
-use model::{LinkSpec, Network, NodeId};
+use model::{LinkSpec, Network};
 use policy::sicc::Racks;
-use policy::sicc::tree::{merge, most_hubs, swarms};
+use policy::sicc::tree::{Target, merge, most_hubs, swarms};
 use units::{Bytes, Rate, Span};
 
 use super::{Decision, Dice, timed_us};
@@ -12,15 +13,7 @@ use crate::failure::Failure;
 const SERVERS: u32 = 60;
 const RACKS: u32 = 20;
 
-pub(super) fn few() -> Result<Decision, Failure> {
-    case(10_000)
-}
-
-pub(super) fn many() -> Result<Decision, Failure> {
-    case(50_000)
-}
-
-fn case(servers: u32) -> Result<Decision, Failure> {
+pub(super) fn tree(servers: u32) -> Result<Decision, Failure> {
     let link = LinkSpec {
         capacity: Rate::from_mbps(1000),
         delay: Span::from_micros(10),
@@ -32,17 +25,17 @@ fn case(servers: u32) -> Result<Decision, Failure> {
     let topology = model::build::racks(racks, RACKS, SERVERS, &access, &link, &link);
     let topology = topology.map_err(Failure::failed)?;
     let servers = servers as usize;
-    let mut targets: Vec<(NodeId, u32)> =
-        topology.hosts().take(servers).map(|host| (host, 0)).collect();
+    let target = |server| Target { server, objects: 0, spare: link.capacity };
+    let mut targets: Vec<Target> = topology.hosts().take(servers).map(target).collect();
     let racks = Racks::new(&Network::new(topology));
     let most = most_hubs(&link, link.capacity, Bytes::new(1500), 1);
     let mut dice = Dice(1);
     Ok(Box::new(move || {
-        for (_, objects) in &mut targets {
-            *objects = 1 + dice.roll(5);
+        for target in &mut targets {
+            target.objects = 1 + dice.roll(10);
         }
         timed_us(|| {
-            let swarms = swarms(&racks, targets.iter().copied());
+            let swarms = swarms(&racks, 1, targets.iter().copied());
             let hubs = swarms.iter().map(|swarm| (racks.router(swarm.rack), swarm.objects));
             merge(&hubs.collect::<Vec<_>>(), most)
         })

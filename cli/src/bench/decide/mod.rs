@@ -59,12 +59,15 @@ struct Case {
 /// Decides once; returns the time that it took, µs.
 type Decision = Box<dyn FnMut() -> f64>;
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 17] = [
     Case { name: "app-aware-10000-flows", goal_us: Some(1000.0), make: app_aware::published },
     Case { name: "app-aware-fast-10000-flows", goal_us: Some(1000.0), make: app_aware::fast },
     Case { name: "sdtcp-1500-flows", goal_us: Some(5.0), make: windows::sdtcp },
-    Case { name: "sicc-10000-servers", goal_us: None, make: hubs::few },
-    Case { name: "sicc-50000-servers", goal_us: Some(1000.0), make: hubs::many },
+    Case { name: "sicc-10000-servers", goal_us: None, make: || hubs::tree(10_000) },
+    Case { name: "sicc-20000-servers", goal_us: None, make: || hubs::tree(20_000) },
+    Case { name: "sicc-30000-servers", goal_us: None, make: || hubs::tree(30_000) },
+    Case { name: "sicc-40000-servers", goal_us: None, make: || hubs::tree(40_000) },
+    Case { name: "sicc-50000-servers", goal_us: Some(1000.0), make: || hubs::tree(50_000) },
     Case { name: "syn-256-hosts-load-50", goal_us: Some(1.0), make: slots::half },
     Case { name: "syn-256-hosts-load-95", goal_us: None, make: slots::full },
     Case { name: "asy-4096-hosts", goal_us: Some(5000.0), make: matrix::asy },

@@ -3,8 +3,6 @@
 //!
 //! Source: SICC (SPAA 2017), section 3. [`tree`] chooses hubs and their tree, [`speed`] divides the
 //! front end's link, [`redirect`] moves queries to hubs that are ahead; here they are put together.
-//! Where the text chooses hubs both by spare capacity and by objects, it is by objects, as in its
-//! algorithm 1.
 //!
 //! `sicc-joint` is ours: [`joint`] chooses replicas so that hubs have equal work, and speeds follow
 //! what each has left.
@@ -201,9 +199,6 @@ impl Sicc {
         let (state, gathering) =
             State::new(&self.parameters, self.choice, racks, Arc::clone(request), &holders, &front);
         self.orders.push(order(request.id, Order::Gather(gathering)));
-        if let Some(speeds) = state.speeds() {
-            self.orders.push(order(request.id, speeds));
-        }
         self.requests.insert(request.id, state);
     }
 }

@@ -5,6 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use model::{LinkId, Network, NodeId, NodeKind};
+use units::Rate;
 
 /// Not a host, or one without a switch.
 const NONE: u32 = u32::MAX;
@@ -14,6 +15,8 @@ const NONE: u32 = u32::MAX;
 pub struct Racks {
     /// By node.
     rack: Vec<u32>,
+    /// By node: what its link carries.
+    link: Vec<Rate>,
     /// By rack.
     router: Vec<NodeId>,
 }
@@ -31,17 +34,25 @@ impl Racks {
         edges.sort_unstable();
         edges.dedup();
         let mut rack = vec![NONE; topology.nodes().len()];
+        let mut link = vec![Rate::ZERO; rack.len()];
         for host in topology.hosts() {
+            let first = topology.out(host).first();
+            link[host.index()] = first.map_or(Rate::ZERO, |l| topology.link(*l).spec.capacity);
             let edge = switch_at(host).and_then(|edge| edges.binary_search(&edge).ok());
             rack[host.index()] = edge.and_then(|edge| u32::try_from(edge).ok()).unwrap_or(NONE);
         }
         let router = edges.iter().map(|edge| switch_at(*edge).unwrap_or(*edge)).collect();
-        Self { rack, router }
+        Self { rack, link, router }
     }
 
     /// The rack of a server; `None` for what is no server of this network.
     pub fn of(&self, server: NodeId) -> Option<u32> {
         self.rack.get(server.index()).copied().filter(|rack| *rack != NONE)
+    }
+
+    /// What a server can send at most: the rate of its link.
+    pub fn link(&self, server: NodeId) -> Rate {
+        self.link.get(server.index()).copied().unwrap_or_default()
     }
 
     /// How many racks there are.

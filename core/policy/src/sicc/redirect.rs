@@ -15,26 +15,31 @@ pub struct Load {
 
 impl Load {
     /// Equation 7, called progress rate there: the time that it still needs.
-    fn remaining(&self) -> Span {
+    pub(super) fn remaining(&self) -> Span {
         self.speed.time_for(self.bytes)
     }
 }
 
-/// Takes objects from hubs whose remaining time is above the mean to hubs where it is below
-/// (equation 8), until the ones or the others have none left to give or take. `objects` are those
-/// that have not been sent: number, size and hub; `elsewhere` names the hubs that have each
-/// one's replicas. Returns object and new hub; `loads` are then as expected.
+/// The mean of what hubs still need (equation 8).
+pub fn mean(loads: &[Load]) -> Span {
+    let total: u128 = loads.iter().map(|load| u128::from(load.remaining().as_nanos())).sum();
+    let mean = total.checked_div(loads.len() as u128).unwrap_or_default();
+    Span::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
+}
+
+/// Takes objects from hubs whose remaining time is above the `mean` to hubs where it is below, until
+/// the ones or the others have none left to give or take. `objects` are those that have not been
+/// sent: number, size and hub; `elsewhere` names the hubs that have each one's replicas. Returns
+/// object and new hub; `loads` are then as expected.
 ///
 /// The hub that needs longest gives first, an object goes where least time remains, and never where
 /// it would take longer than where it is.
 pub fn redirect<I: IntoIterator<Item = usize>>(
+    mean: Span,
     loads: &mut [Load],
     objects: &[(u32, Bytes, usize)],
     elsewhere: impl Fn(u32) -> I,
 ) -> Vec<(u32, usize)> {
-    let total: u128 = loads.iter().map(|load| u128::from(load.remaining().as_nanos())).sum();
-    let mean = total.checked_div(loads.len() as u128).unwrap_or_default();
-    let mean = Span::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX));
     let behind = |hub: &usize| loads[*hub].remaining() > mean;
     let mut slow: Vec<usize> = (0..loads.len()).filter(behind).collect();
     slow.sort_by_key(|hub| core::cmp::Reverse(loads[*hub].remaining()));

@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 use model::{Buffer, Gathering, Hub, LinkSpec, Network, NodeId, Order, Request, Sample, Way};
 use units::{Bytes, Rate, Span};
 
-use super::redirect::{Load, redirect};
+use super::redirect::{Load, mean, redirect};
 use super::speed::{demand, shares};
-use super::tree::{self, Swarm};
-use super::{Choice, Parameters, Racks};
+use super::tree::{self, Swarm, Target};
+use super::{Choice, Parameters, Racks, joint};
 
 /// A full packet on Ethernet, octets.
 const PACKET: Bytes = Bytes::new(1500);
@@ -52,8 +52,8 @@ impl Front {
 /// Who belongs to which hub.
 #[derive(Debug)]
 enum Swarms {
-    /// By rack; `None` where none of the request's servers is.
-    Racks(Vec<Option<u32>>),
+    /// By rack and part of so many; `None` where none of the request's servers is.
+    Racks(u32, Vec<Option<u32>>),
     /// By server, dealt out (-NPS).
     Dealt(BTreeMap<NodeId, u32>),
 }
@@ -61,7 +61,10 @@ enum Swarms {
 impl Swarms {
     fn hub(&self, racks: &Racks, server: NodeId) -> Option<u32> {
         match self {
-            Self::Racks(hubs) => *hubs.get(racks.of(server)? as usize)?,
+            Self::Racks(parts, hubs) => {
+                let place = racks.of(server)? * parts + tree::part(server, *parts);
+                *hubs.get(place as usize)?
+            }
             Self::Dealt(hubs) => hubs.get(&server).copied(),
         }
     }
@@ -98,8 +101,11 @@ pub(super) struct State {
     /// What each hub sent since its real speed was last known; and that speed.
     seen: Vec<Seen>,
     real: Vec<Option<Real>>,
-    /// B_p, B_d, and what came in last (B_a).
+    /// N.
+    most: u32,
+    /// B_p, what it was when speeds were last divided, B_d, and what came in last (B_a).
     planned: Rate,
+    divided: Rate,
     capacity: Rate,
     received: Rate,
 }
@@ -120,35 +126,42 @@ impl State {
                 *count += 1;
             }
         }
-        let asked = || {
-            let servers = (0u32..).map(NodeId).zip(&counts);
-            servers.filter(|(_, count)| **count > 0).map(|(server, count)| (server, *count))
+        let spare = |server: NodeId| {
+            let known = request.spare.binary_search_by_key(&server, |(node, _)| *node);
+            let known = known.map_or(Rate::MAX, |place| request.spare[place].1);
+            racks.link(server).min(known)
         };
-        let swarms = tree::swarms(racks, asked());
-        let packet = if parameters.pack { PACKET } else { mean(&request.sizes) + HEADER };
+        let asked = || {
+            let servers = (0u32..).map(NodeId).zip(&counts).filter(|(_, count)| **count > 0);
+            servers.map(|(server, count)| Target { server, objects: *count, spare: spare(server) })
+        };
+        let packet = if parameters.pack { PACKET } else { mean_size(&request.sizes) + HEADER };
         let most = match (parameters.tree, parameters.hubs) {
             (false, _) => u32::MAX,
             (true, Some(hubs)) => hubs,
             (true, None) => tree::most_hubs(&front.down, front.up, packet, front.requests),
         };
+        let parts = match choice {
+            Choice::First => 1,
+            Choice::Joint => joint::parts(racks, asked().map(|target| target.server), most),
+        };
+        let swarms = tree::swarms(racks, parts, asked());
         let places: Vec<_> = swarms.iter().map(|s| (racks.router(s.rack), s.objects)).collect();
         let parents = tree::merge(&places, most);
-        let hubs: Vec<Hub> =
-            swarms.iter().zip(parents).map(|(s, parent)| Hub { node: s.hub, parent }).collect();
+        let hub = |(s, parent): (&Swarm, _)| Hub { node: s.hub, parent, speed: model::LEAST_RATE };
+        let hubs: Vec<Hub> = swarms.iter().zip(parents).map(hub).collect();
         let backups = swarms.iter().map(|swarm| swarm.backup).collect();
         let swarms = if parameters.proximity {
-            let mut by_rack = vec![None; racks.count()];
+            let mut places = vec![None; racks.count() * parts as usize];
             for (hub, swarm) in (0u32..).zip(&swarms) {
-                by_rack[swarm.rack as usize] = Some(hub);
+                places[(swarm.rack * parts + swarm.part) as usize] = Some(hub);
             }
-            Swarms::Racks(by_rack)
+            Swarms::Racks(parts, places)
         } else {
-            Swarms::Dealt(deal(&swarms, asked().map(|(server, _)| server)))
+            Swarms::Dealt(deal(&swarms, asked().map(|target| target.server)))
         };
         let way = |holder: &NodeId| Way { holder: *holder, hub: swarms.hub(racks, *holder) };
         let ways: Vec<Way> = holders.iter().map(way).collect();
-        let gathering =
-            Gathering { hubs: hubs.clone(), ways: ways.clone(), packed: parameters.pack };
         let capacity = front.down.capacity;
         let mut state = Self {
             pending: vec![true; ways.len()],
@@ -156,7 +169,9 @@ impl State {
             seen: vec![Seen::default(); hubs.len()],
             real: vec![None; hubs.len()],
             roots: roots(&hubs),
+            most,
             planned: (capacity - front.received).max(model::LEAST_RATE),
+            divided: Rate::ZERO,
             capacity,
             received: Rate::ZERO,
             dead: Vec::new(),
@@ -168,7 +183,11 @@ impl State {
         };
         let left = state.left();
         state.divide(choice, &left, |_, _| Rate::MAX);
-        (state, gathering)
+        for (hub, speed) in state.hubs.iter_mut().zip(&state.speeds) {
+            hub.speed = *speed;
+        }
+        let (hubs, ways) = (state.hubs.clone(), state.ways.clone());
+        (state, Gathering { hubs, ways, packed: parameters.pack })
     }
 
     pub(super) fn front(&self) -> NodeId {
@@ -178,11 +197,6 @@ impl State {
     /// What came in lately.
     pub(super) const fn received(&self) -> Rate {
         self.received
-    }
-
-    /// The speeds as an order; `None` when there are no hubs.
-    pub(super) fn speeds(&self) -> Option<Order> {
-        (!self.speeds.is_empty()).then(|| Order::Speeds(self.speeds.clone()))
     }
 
     /// Octets that each hub and those below it have not sent; zero for hubs below another.
@@ -201,6 +215,7 @@ impl State {
     /// send at the speed of the one above that sends to the front end, as far as their parent's
     /// link, taken to be like the front end's, carries all its children.
     fn divide(&mut self, choice: Choice, left: &[Bytes], wants: impl Fn(usize, Rate) -> Rate) {
+        self.divided = self.planned;
         let active: Vec<usize> = (0..left.len()).filter(|hub| left[*hub] > Bytes::ZERO).collect();
         let weight = |hub: usize| match choice {
             Choice::First => 1,
@@ -245,20 +260,7 @@ impl State {
         let mut orders = Vec::new();
         let left = self.left();
         self.measure(sample, &left);
-        if parameters.redirect {
-            let speeds = self.real.iter().zip(&self.speeds);
-            let loads = left
-                .iter()
-                .zip(speeds.map(|(real, assigned)| real.map_or(*assigned, |real| real.speed)));
-            let loads: Vec<Load> =
-                loads.map(|(left, speed)| Load { bytes: *left, speed }).collect();
-            let moves = self.redirect(racks, &loads);
-            if !moves.is_empty() {
-                orders.push(Order::Redirect(moves));
-            }
-        }
         if parameters.speed {
-            let before = self.speeds.clone();
             self.planned = parameters.yielding.planned(
                 self.planned,
                 self.received,
@@ -266,15 +268,89 @@ impl State {
                 sample.queued,
                 sample.buffer,
             );
+        }
+        let (mut loads, target) = match choice {
+            Choice::First => {
+                let loads = self.loads(&left);
+                let mean = mean(&loads);
+                (loads, mean)
+            }
+            Choice::Joint => {
+                let (loads, whole) = self.able(&left);
+                // Of a tree more hubs are told than may send at once: their acknowledgements alone
+                // overflow the front end's port.
+                let is_tree = self.hubs.len() > self.most as usize;
+                if is_tree || !self.is_worth_orders(sample.span, &loads, whole) {
+                    return orders;
+                }
+                (loads, whole)
+            }
+        };
+        if parameters.redirect {
+            let mut moves = self.redirect(choice, racks, target, &mut loads);
+            if choice == Choice::Joint {
+                moves.append(&mut self.ask_directly(target, &mut loads));
+            }
+            if !moves.is_empty() {
+                orders.push(Order::Redirect(moves));
+            }
+        }
+        if parameters.speed {
+            let before = self.speeds.clone();
             let left = self.left();
             let real = self.real.clone();
             let wants = |hub: usize, part| {
                 real[hub].map_or(Rate::MAX, |real| demand(real.assigned, real.speed, part))
             };
             self.divide(choice, &left, wants);
-            orders.extend((self.speeds != before).then(|| self.speeds()).flatten());
+            if self.speeds != before {
+                orders.push(Order::Speeds(self.speeds.clone()));
+            }
         }
         orders
+    }
+
+    /// The hubs that send to the front end.
+    fn senders(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.hubs.len()).filter(|hub| self.roots[*hub] as usize == *hub)
+    }
+
+    /// What the hubs that send to the front end have `left`, and how fast they are.
+    fn loads(&self, left: &[Bytes]) -> Vec<Load> {
+        let speed = |hub: usize| self.real[hub].map_or(self.speeds[hub], |real| real.speed);
+        self.senders().map(|hub| Load { bytes: left[hub], speed: speed(hub) }).collect()
+    }
+
+    /// How fast a hub is that doesn't keep up.
+    fn slow(&self, hub: usize) -> Option<Rate> {
+        let behind = |real: &Real| demand(real.assigned, real.speed, Rate::ZERO) < Rate::MAX;
+        self.real[hub].filter(behind).map(|real| real.speed)
+    }
+
+    /// What the hubs that send to the front end have `left`, and how fast they can be: one that
+    /// doesn't keep up as it is, the others as what is planned, divided among them, lets them; and
+    /// the time that all of it needs if no hub is waited for.
+    fn able(&self, left: &[Bytes]) -> (Vec<Load>, Span) {
+        let quick = self.senders().filter(|hub| self.slow(*hub).is_none()).count();
+        let part = self.planned.fraction(1, quick.max(1) as u64).max(model::LEAST_RATE);
+        let load = |hub: usize| Load { bytes: left[hub], speed: self.slow(hub).unwrap_or(part) };
+        let loads: Vec<Load> = self.senders().map(load).collect();
+        let all = loads.iter().map(|load| load.bytes).sum();
+        let whole = loads.iter().map(|load| load.speed).sum::<Rate>().time_for(all);
+        (loads, whole)
+    }
+
+    /// Orders cost packets and act after their way: they are worth it where, as things are, a hub
+    /// would end later than the `whole` needs, by a period and by a quarter of it, or where less is
+    /// planned than was divided, or more by an eighth.
+    fn is_worth_orders(&self, period: Span, loads: &[Load], whole: Span) -> bool {
+        let now = self.senders().zip(loads).map(|(hub, load)| {
+            let speed = self.slow(hub).unwrap_or(self.speeds[hub]);
+            Load { speed, ..*load }.remaining()
+        });
+        let late = now.max().unwrap_or_default();
+        let grown = self.planned > self.divided + self.divided.fraction(1, 8);
+        late > whole + period.max(whole / 4) || self.planned < self.divided || grown
     }
 
     /// Learns how fast hubs are: each over as many samples as [`ENOUGH`] takes at its speed, for
@@ -298,11 +374,15 @@ impl State {
         }
     }
 
-    fn redirect(&mut self, racks: &Racks, loads: &[Load]) -> Vec<(u32, Way)> {
-        let roots: Vec<usize> =
-            (0..self.hubs.len()).filter(|hub| self.roots[*hub] as usize == *hub).collect();
+    fn redirect(
+        &mut self,
+        choice: Choice,
+        racks: &Racks,
+        target: Span,
+        loads: &mut [Load],
+    ) -> Vec<(u32, Way)> {
+        let roots: Vec<usize> = self.senders().collect();
         let place = |hub: u32| roots.binary_search(&(self.roots[hub as usize] as usize)).ok();
-        let mut loads: Vec<Load> = roots.iter().map(|root| loads[*root]).collect();
         let objects: Vec<(u32, Bytes, usize)> = (0u32..)
             .zip(&self.ways)
             .filter(|(object, _)| self.pending[*object as usize])
@@ -313,13 +393,15 @@ impl State {
         let replicas = |object: u32| {
             let holders = self.request.holders(object as usize).iter();
             let alive = holders.filter(|holder| !self.dead.contains(holder));
-            alive.filter_map(|&holder| {
+            let able =
+                alive.filter(|holder| choice == Choice::First || !self.is_known_slow(**holder));
+            able.filter_map(|&holder| {
                 let hub = self.swarms.hub(racks, holder)?;
                 Some((Way { holder, hub: Some(hub) }, place(hub)?))
             })
         };
         let elsewhere = |object| replicas(object).map(|(_, hub)| hub);
-        let moves = redirect(&mut loads, &objects, elsewhere);
+        let moves = redirect(target, loads, &objects, elsewhere);
         let ways: Vec<(u32, Way)> = moves
             .into_iter()
             .filter_map(|(object, to)| {
@@ -331,6 +413,44 @@ impl State {
             self.ways[*object as usize] = *way;
         }
         ways
+    }
+
+    /// Whether the front end knows that a server is slower than its link.
+    fn is_known_slow(&self, server: NodeId) -> bool {
+        self.request.spare.binary_search_by_key(&server, |(node, _)| *node).is_ok()
+    }
+
+    /// What hubs that don't keep up can't send in time and no other hub can get, the front end asks
+    /// for itself, of servers that are no such hubs where there are some: so much at a time that N
+    /// packets are on their way.
+    fn ask_directly(&mut self, target: Span, loads: &mut [Load]) -> Vec<(u32, Way)> {
+        let pending = |object: &usize| self.pending[*object];
+        let direct = (0..self.ways.len()).filter(pending).filter(|o| self.ways[*o].hub.is_none());
+        let mut room = (self.most as usize).saturating_sub(direct.count());
+        let senders: Vec<usize> = self.senders().collect();
+        let slow: Vec<NodeId> = (senders.iter().filter(|hub| self.slow(**hub).is_some()))
+            .map(|hub| self.hubs[*hub].node)
+            .collect();
+        let mut moves = Vec::new();
+        for object in 0..self.ways.len() {
+            let Some(hub) = self.ways[object].hub.filter(|_| self.pending[object]) else {
+                continue;
+            };
+            let root = self.roots[hub as usize] as usize;
+            let Ok(place) = senders.binary_search(&root) else { continue };
+            if room == 0 || self.slow(root).is_none() || loads[place].remaining() <= target {
+                continue;
+            }
+            let holders = self.request.holders(object).iter().copied();
+            let alive = holders.filter(|holder| !self.dead.contains(holder));
+            let cost = |holder: &NodeId| (slow.contains(holder), self.is_known_slow(*holder));
+            let Some(holder) = alive.min_by_key(cost) else { continue };
+            loads[place].bytes = loads[place].bytes - self.request.size(object);
+            self.ways[object] = Way { holder, hub: None };
+            moves.push((u32::try_from(object).unwrap_or(u32::MAX), self.ways[object]));
+            room -= 1;
+        }
+        moves
     }
 
     /// A hub died: its backup takes over, and what it alone was asked for comes from replicas.
@@ -372,7 +492,7 @@ impl Swarms {
     /// Has nobody belong to `hub` any more.
     fn remove(&mut self, hub: u32) {
         match self {
-            Self::Racks(hubs) => {
+            Self::Racks(_, hubs) => {
                 for one in hubs.iter_mut().filter(|one| **one == Some(hub)) {
                     *one = None;
                 }
@@ -406,7 +526,7 @@ fn roots(hubs: &[Hub]) -> Vec<u32> {
     (0u32..).zip(hubs).map(|(hub, _)| root(hub)).collect()
 }
 
-fn mean(sizes: &[u32]) -> Bytes {
+fn mean_size(sizes: &[u32]) -> Bytes {
     let sum = sizes.iter().map(|size| u64::from(*size)).sum::<u64>();
     Bytes::new(sum.checked_div(sizes.len() as u64).unwrap_or_default())
 }

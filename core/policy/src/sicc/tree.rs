@@ -1,5 +1,8 @@
 //! Hubs and the tree they form (SICC, section 3.1, algorithm 1).
 //!
+//! Section 3.1 chooses a rack's hub by spare capacity, algorithm 1 by objects. Here spare capacity
+//! decides, and objects where it is equal.
+//!
 //! Two deviations. Where no hub under the same aggregation router is left, any takes the child: the
 //! text is silent. And a hub with N children doesn't take another, as in the text, but passes the
 //! child down to the smallest of its children that has at least as many objects, so that N bounds
@@ -16,14 +19,17 @@ use units::{Bytes, Rate};
 
 use super::Racks;
 
-/// The servers of a request in one rack.
+/// The servers of a request in one rack, or a part of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swarm {
     /// Which rack.
     pub rack: u32,
-    /// The server with the most objects, the first of equals.
+    /// Which part of the rack.
+    pub part: u32,
+    /// The server with the largest spare capacity; of equals the one with most objects, of equals
+    /// of these the first.
     pub hub: NodeId,
-    /// The one with the second most: it takes over when the hub dies.
+    /// The next: it takes over when the hub dies.
     pub backup: Option<NodeId>,
     /// Objects that the swarm has for the request.
     pub objects: u32,
@@ -31,30 +37,48 @@ pub struct Swarm {
     pub servers: u32,
 }
 
-/// The swarms of the servers in `targets`, each named once with its number of objects; in order of
-/// racks. What is no server of a rack is left out.
-pub fn swarms(racks: &Racks, targets: impl IntoIterator<Item = (NodeId, u32)>) -> Vec<Swarm> {
+/// A server of which a request wants something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Which.
+    pub server: NodeId,
+    /// How many objects.
+    pub objects: u32,
+    /// What it can send.
+    pub spare: Rate,
+}
+
+/// Which of the `parts` of its rack a server is in.
+pub(super) const fn part(server: NodeId, parts: u32) -> u32 {
+    if parts > 1 { server.0 % parts } else { 0 }
+}
+
+/// The swarms of `targets`, of which each server is one at most: one for each of so many `parts` of
+/// a rack, in order of racks. What is no server of a rack is left out.
+pub fn swarms(racks: &Racks, parts: u32, targets: impl IntoIterator<Item = Target>) -> Vec<Swarm> {
     #[derive(Clone, Copy, Default)]
-    struct Rack {
-        /// Objects of a server above, its number's complement below: the greater goes first.
-        best: [u64; 2],
+    struct Group {
+        /// Spare capacity, a server's objects, its number's complement: the greater goes first.
+        best: [u128; 2],
         objects: u32,
         servers: u32,
     }
-    let mut all = vec![Rack::default(); racks.count()];
-    for (server, count) in targets {
+    let mut all = vec![Group::default(); racks.count() * parts as usize];
+    for Target { server, objects, spare } in targets {
         let Some(rack) = racks.of(server) else { continue };
-        let rack = &mut all[rack as usize];
-        rack.objects = rack.objects.saturating_add(count);
-        rack.servers += 1;
-        let rank = u64::from(count) << 32 | u64::from(!server.0);
-        let [first, second] = rack.best;
-        rack.best = [first.max(rank), second.max(first.min(rank))];
+        let group = &mut all[(rack * parts + part(server, parts)) as usize];
+        group.objects = group.objects.saturating_add(objects);
+        group.servers += 1;
+        let own = u64::from(objects) << 32 | u64::from(!server.0);
+        let rank = u128::from(spare.as_bps()) << 64 | u128::from(own);
+        let [first, second] = group.best;
+        group.best = [first.max(rank), second.max(first.min(rank))];
     }
-    #[allow(clippy::cast_possible_truncation)] // the lower half is the server
-    let server = |rank: u64| (rank >> 32 > 0).then_some(NodeId(!(rank as u32)));
-    let swarm = |(rack, Rack { best: [hub, backup], objects, servers }): (u32, Rack)| {
-        Some(Swarm { rack, hub: server(hub)?, backup: server(backup), objects, servers })
+    #[allow(clippy::cast_possible_truncation)] // the lowest quarter is the server
+    let server = |rank: u128| (rank > 0).then_some(NodeId(!(rank as u32)));
+    let swarm = |(place, Group { best: [hub, backup], objects, servers }): (u32, Group)| {
+        let (rack, part) = (place / parts, place % parts);
+        Some(Swarm { rack, part, hub: server(hub)?, backup: server(backup), objects, servers })
     };
     (0u32..).zip(all).filter_map(swarm).collect()
 }

@@ -123,7 +123,9 @@ fn gathering(base: u32) -> impl Strategy<Value = Observation> {
         2 => (job(), node(), prop::collection::vec(0..9u32, 0..6), prop::collection::vec(node(), 0..14))
             .prop_map(|(id, front, sizes, holders)| {
                 let copies = holders.len() / sizes.len().max(1);
-                Declared::Gather(Arc::new(Request { id, front, sizes, holders, copies })).into()
+                let spare = holders.iter().map(|holder| (*holder, Rate::from_bps(9))).collect();
+                let request = Request { id, front, sizes, holders, copies, spare };
+                Declared::Gather(Arc::new(request)).into()
             }),
         2 => (job(), prop::collection::vec(0..7u32, 0..6), prop::collection::vec(bytes(), 0..6), bytes())
             .prop_map(|(request, arrived, received, queued)| {

@@ -16,9 +16,9 @@ use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_policy::sicc::Racks;
 use watermaster_policy::sicc::joint::{Limits, assign, bound};
-use watermaster_policy::sicc::redirect::{Load, redirect};
+use watermaster_policy::sicc::redirect::{Load, mean, redirect};
 use watermaster_policy::sicc::speed::{Yielding, demand, shares};
-use watermaster_policy::sicc::tree::{merge, most_hubs, swarms};
+use watermaster_policy::sicc::tree::{Target, merge, most_hubs, swarms};
 use watermaster_policy::{Parameters, Policy, Share, by_name};
 
 const GIGABIT: Rate = Rate::from_mbps(1_000);
@@ -47,16 +47,55 @@ fn solved(problem: &Problem, variable: Variable) -> f64 {
 }
 
 #[test]
-fn the_server_with_most_objects_is_the_hub_and_the_next_its_backup() {
+fn the_server_with_most_spare_capacity_is_the_hub_and_the_next_its_backup() {
     let network = network(3, 3, 4);
     let racks = Racks::new(&network);
     let at = |number| host(&network, number);
-    let targets = [(at(0), 2), (at(1), 5), (at(2), 5), (at(9), 1), (NodeId(u32::MAX), 9)];
-    let swarms = swarms(&racks, targets);
-    assert_eq!(swarms.len(), 2, "the rack without a target has no swarm");
-    assert_eq!((swarms[0].hub, swarms[0].backup), (at(1), Some(at(2))), "the first of equals");
-    assert_eq!((swarms[0].objects, swarms[0].servers), (12, 3));
-    assert_eq!((swarms[1].hub, swarms[1].backup), (at(9), None));
+    let swarms = |targets: &[(NodeId, u32, u64)]| {
+        let target = |(server, objects, mbps): &(NodeId, u32, u64)| Target {
+            server: *server,
+            objects: *objects,
+            spare: Rate::from_mbps(*mbps),
+        };
+        swarms(&racks, 1, targets.iter().map(target))
+    };
+    // Where all have as much, those with most objects (algorithm 1).
+    let equal = [
+        (at(0), 2, 1000),
+        (at(1), 5, 1000),
+        (at(2), 5, 1000),
+        (at(9), 1, 0),
+        (NodeId(u32::MAX), 9, 1000),
+    ];
+    let equal = swarms(&equal);
+    assert_eq!(equal.len(), 2, "the rack without a target has no swarm");
+    assert_eq!((equal[0].hub, equal[0].backup), (at(1), Some(at(2))), "the first of equals");
+    assert_eq!((equal[0].objects, equal[0].servers), (12, 3));
+    assert_eq!((equal[1].hub, equal[1].backup), (at(9), None));
+    // Else spare capacity (section 3.1).
+    let other = swarms(&[(at(0), 9, 100), (at(1), 1, 900), (at(2), 3, 300)]);
+    assert_eq!((other[0].hub, other[0].backup), (at(1), Some(at(2))));
+}
+
+/// A server's spare capacity is its link's, or less where the front end knows it.
+#[test]
+fn hubs_are_chosen_by_what_is_known_of_servers() {
+    let network = network(4, 2, 10);
+    let racks = Racks::new(&network);
+    let mut request = request(&network, 11, 200, 3);
+    let hubs = |request: &Request| -> Vec<NodeId> {
+        let (_, gathering, _) = begun(&network, "sicc", &Parameters::default(), request);
+        gathering.hubs.iter().map(|hub| hub.node).collect()
+    };
+    let before = hubs(&request);
+    request.spare = before.iter().map(|hub| (*hub, Rate::from_mbps(100))).collect();
+    for (before, after) in before.iter().zip(hubs(&request)) {
+        assert_ne!(*before, after, "a server that is known to be slow");
+        assert_eq!(racks.of(*before), racks.of(after), "in the same rack");
+    }
+    let all = network.topology().hosts().map(|host| (host, Rate::from_mbps(100)));
+    request.spare = all.collect();
+    assert_eq!(hubs(&request), before, "all are alike");
 }
 
 #[test]
@@ -231,7 +270,7 @@ proptest! {
         let mut after = before.clone();
         let pending: Vec<_> = objects.iter().map(|(object, _)| *object).collect();
         let other = |object: u32| [objects[object as usize].1];
-        let moves = redirect(&mut after, &pending, other);
+        let moves = redirect(mean(&before), &mut after, &pending, other);
         let slowest = |loads: &[Load]| loads.iter().map(|l| l.speed.time_for(l.bytes)).max();
         prop_assert!(slowest(&after) <= slowest(&before));
         let mut counted = before;
@@ -354,7 +393,7 @@ fn redirection_by_hand() {
         2 => vec![2, 1],
         _ => vec![1, 2],
     };
-    let moves = redirect(&mut loads, &objects, replicas);
+    let moves = redirect(mean(&loads), &mut loads, &objects, replicas);
     // Object 1 has no other hub. After object 0, hub 2 has least; after 2, either: the first.
     assert_eq!(moves, [(0, 1), (2, 2), (3, 1)]);
     assert_eq!(loads, [load(1000, 1), load(6000, 8), load(5000, 8)]);
@@ -379,7 +418,7 @@ fn request(network: &Network, seed: u64, objects: usize, copies: usize) -> Reque
         }
     }
     let sizes = (0..objects).map(|_| 20 + draw(981) as u32).collect();
-    Request { id: JobId(0), front: hosts[0], sizes, holders, copies }
+    Request { id: JobId(0), front: hosts[0], sizes, holders, copies, spare: Vec::new() }
 }
 
 fn orders(directives: &Directives) -> Vec<&Order> {
@@ -404,9 +443,9 @@ fn begun(
     let gather = Declared::Gather(Arc::new(request.clone())).into();
     tell(&mut *policy, Time::ZERO, network, &gather, &mut out);
     match orders(&out)[..] {
-        [Order::Gather(gathering), Order::Speeds(speeds)] => {
-            let (gathering, speeds) = (gathering.clone(), speeds.clone());
-            (policy, gathering, speeds)
+        [Order::Gather(gathering)] => {
+            let speeds = gathering.hubs.iter().map(|hub| hub.speed).collect();
+            (policy, gathering.clone(), speeds)
         }
         ref other => panic!("{other:?}"),
     }
@@ -470,7 +509,8 @@ fn many_racks_form_a_tree_unless_it_is_off() {
 fn joint_speeds_follow_what_each_hub_has() {
     let network = network(8, 4, 10);
     let request = request(&network, 7, 300, 3);
-    let (_, gathering, speeds) = begun(&network, "sicc-joint", &Parameters::default(), &request);
+    let parameters = Parameters::default().with("hubs", 8u32);
+    let (_, gathering, speeds) = begun(&network, "sicc-joint", &parameters, &request);
     let mut bytes = [0u64; 8];
     for (object, way) in gathering.ways.iter().enumerate() {
         bytes[way.hub.unwrap() as usize] += request.size(object).get();
@@ -479,6 +519,76 @@ fn joint_speeds_follow_what_each_hub_has() {
     for (speed, bytes) in speeds.iter().zip(bytes) {
         let part = GIGABIT.fraction(bytes, total).as_bps();
         assert!(speed.as_bps().abs_diff(part) <= 8, "{speed} for {bytes} of {total}");
+    }
+}
+
+/// Where racks are fewer than N, the joint choice gives each several hubs: what goes through one
+/// hangs on one server.
+#[test]
+fn joint_divides_racks_among_the_hubs_that_there_may_be() {
+    let network = network(2, 2, 30);
+    let racks = Racks::new(&network);
+    let request = request(&network, 7, 300, 3);
+    let hubs = |name, most: u32| {
+        let parameters = Parameters::default().with("hubs", most);
+        let (_, gathering, _) = begun(&network, name, &parameters, &request);
+        for way in &gathering.ways {
+            let hub = gathering.hubs[way.hub.unwrap() as usize];
+            assert_eq!(racks.of(hub.node), racks.of(way.holder));
+            assert!(hub.parent.is_none());
+        }
+        gathering.hubs.len()
+    };
+    assert_eq!((hubs("sicc", 12), hubs("sicc-joint", 12)), (2, 12));
+    assert_eq!(hubs("sicc-joint", 3), 2, "one and a half each");
+    assert!(hubs("sicc-joint", 1000) > 50, "nearly each server its own");
+}
+
+/// Of four hubs one is slow. The joint choice asks for what it can't send in time elsewhere: of hubs
+/// that keep up, or of servers itself. It orders nothing while all keep up, and nothing where hubs
+/// form a tree.
+#[test]
+fn joint_orders_where_it_gains() {
+    let network = network(4, 2, 10);
+    let of = |copies| request(&network, 5, 2000, copies);
+    let advanced = |request: &Request, most: u32, slow: usize| {
+        let parameters = Parameters::default().with("hubs", most);
+        let (mut policy, _, speeds) = begun(&network, "sicc-joint", &parameters, request);
+        let span = Span::from_millis(1);
+        let sent = |(hub, speed): (usize, &Rate)| {
+            if hub == slow { speed.fraction(1, 10) } else { *speed }.bytes_in(span)
+        };
+        let received = speeds.iter().enumerate().map(sent).collect();
+        let sample = Arc::new(Sample { span, received, ..Sample::default() });
+        let sample = Measured::Gathering { request: JobId(0), sample };
+        let mut out = Directives::new();
+        tell(&mut *policy, Time::ZERO, &network, &sample.into(), &mut out);
+        out
+    };
+    let out = advanced(&of(3), 4, 2);
+    let [Order::Redirect(moves), Order::Speeds(_)] = orders(&out)[..] else { panic!("{out:?}") };
+    assert!(moves.len() > 100, "{}", moves.len());
+    assert!(moves.iter().all(|(_, way)| way.hub != Some(2)), "to hubs that keep up");
+    // Without replicas the front end asks itself, N at a time.
+    let out = advanced(&of(1), 4, 2);
+    let [Order::Redirect(moves), Order::Speeds(_)] = orders(&out)[..] else { panic!("{out:?}") };
+    assert!(moves.len() == 4 && moves.iter().all(|(_, way)| way.hub.is_none()), "{moves:?}");
+    assert!(advanced(&of(3), 4, 99).is_empty(), "all keep up");
+    assert!(advanced(&of(3), 2, 0).is_empty(), "a tree");
+}
+
+#[test]
+fn joint_leaves_out_servers_that_are_known_to_be_slow() {
+    let network = network(6, 3, 10);
+    let (racks, slow) = (Racks::new(&network), Rate::from_mbps(2));
+    let limits = Limits::new(&network, &racks);
+    let mut request = request(&network, 7, 100, 3);
+    let is_slow = |host: NodeId| host.0.is_multiple_of(2);
+    let half = network.topology().hosts().filter(|host| is_slow(*host));
+    request.spare = half.map(|host| (host, slow)).collect();
+    for (object, holder) in assign(&request, &racks, &limits).into_iter().enumerate() {
+        let others = request.holders(object).iter().any(|holder| !is_slow(*holder));
+        assert!(!is_slow(holder) || !others, "object {object}");
     }
 }
 
@@ -604,6 +714,7 @@ fn a_hostile_request_does_no_harm() {
         sizes: vec![u32::MAX; 5],
         holders: vec![NodeId(u32::MAX), NodeId(0), NodeId(3)],
         copies: 2,
+        spare: vec![(NodeId(u32::MAX), Rate::ZERO), (NodeId(0), Rate::MAX)],
     };
     for request in
         [nowhere, Request::default(), Request { copies: usize::MAX, ..Request::default() }]

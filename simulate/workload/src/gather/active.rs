@@ -1,12 +1,14 @@
 //! A request under way.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use model::{FlowId, NodeId, Request, Sample, Way};
+use model::{FlowId, Gathering, NodeId, Request, Sample, Way};
 use units::{Bytes, Span, Time};
 
+use super::front::Port;
 use super::hub::{HEADER, Hub};
+use super::servers::Servers;
 
 pub(super) struct Active {
     pub(super) request: Arc<Request>,
@@ -14,8 +16,14 @@ pub(super) struct Active {
     pub(super) asker: usize,
     pub(super) record: usize,
     pub(super) hubs: Vec<Hub>,
+    /// Hubs as the front end wants them, and whether it has told each of them yet.
+    pub(super) told: Vec<model::Hub>,
+    pub(super) introduced: Vec<bool>,
+    /// How often it has changed speeds.
+    pub(super) changes: u32,
     pub(super) ways: Vec<Way>,
     pub(super) packed: bool,
+    pub(super) servers: Servers,
     /// Servers that died.
     pub(super) dead: Vec<NodeId>,
     begun: Time,
@@ -27,6 +35,9 @@ pub(super) struct Active {
     pub(super) unanswered: u32,
     /// When it asked for each.
     pub(super) asked: Vec<Time>,
+    /// The port whose queue it asks for, and what it was told: queued and room.
+    pub(super) port: Option<Port>,
+    pub(super) queue: (Bytes, Bytes),
     /// Since the last sample.
     sampled: Time,
     arrived: Vec<u32>,
@@ -34,15 +45,24 @@ pub(super) struct Active {
 }
 
 impl Active {
-    pub(super) fn new(request: Arc<Request>, asker: usize, record: usize, now: Time) -> Self {
+    pub(super) fn new(
+        (request, servers): (Arc<Request>, Servers),
+        asker: usize,
+        record: usize,
+        now: Time,
+    ) -> Self {
         let objects = request.sizes.len();
         Self {
             request,
             asker,
             record,
             hubs: Vec::new(),
+            told: Vec::new(),
+            introduced: Vec::new(),
+            changes: 0,
             ways: Vec::new(),
             packed: false,
+            servers,
             dead: Vec::new(),
             begun: now,
             has: vec![false; objects],
@@ -51,6 +71,8 @@ impl Active {
             most_unanswered: u32::MAX,
             unanswered: 0,
             asked: vec![now; objects],
+            port: None,
+            queue: (Bytes::ZERO, Bytes::ZERO),
             sampled: now,
             arrived: Vec::new(),
             received: Vec::new(),
@@ -89,9 +111,13 @@ impl Active {
         objects.iter().filter(|object| self.arrive(**object)).count()
     }
 
-    pub(super) fn begin(&mut self, hubs: Vec<Hub>, ways: Vec<Way>, packed: bool) {
-        self.received = vec![Bytes::ZERO; hubs.len()];
-        (self.hubs, self.ways, self.packed) = (hubs, ways, packed);
+    pub(super) fn begin(&mut self, gathering: &Gathering) {
+        self.received = vec![Bytes::ZERO; gathering.hubs.len()];
+        self.introduced = vec![false; gathering.hubs.len()];
+        self.hubs = gathering.hubs.iter().map(Hub::new).collect();
+        self.told.clone_from(&gathering.hubs);
+        self.ways.clone_from(&gathering.ways);
+        self.packed = gathering.packed;
     }
 
     /// Where a hub runs, or the front end.
@@ -113,8 +139,8 @@ impl Active {
             return (0, None, None);
         };
         let mut new = 0;
-        // What a dead hub had not delivered is lost.
-        let is_dead = node.is_dead;
+        // What a dead hub had not delivered is lost, and what reaches one.
+        let is_dead = node.is_dead || self.dead.contains(&line.to);
         while let Some(objects) = line.arrived(delivered) {
             match parent {
                 _ if is_dead => {}
@@ -130,6 +156,16 @@ impl Active {
         (new, parent, mark)
     }
 
+    /// A hub hears that it is not to send `objects`; the hub above it, which is to hear it too. What
+    /// comes through it again meanwhile it keeps: orders are numbered, and it knows a later one.
+    pub(super) fn cancel(&mut self, hub: u32, objects: &[u32]) -> Option<u32> {
+        let gone = objects.iter().copied().filter(|object| !self.comes_through(hub, *object));
+        let gone: BTreeSet<u32> = gone.collect();
+        let node = &mut self.hubs[hub as usize];
+        node.cancel(gone);
+        node.parent.filter(|_| !node.is_dead)
+    }
+
     /// A hub's server dies; `false` when there is no such hub or it is dead.
     pub(super) fn kill(&mut self, hub: u32) -> bool {
         let hub = self.hubs.get_mut(hub as usize).filter(|hub| !hub.is_dead);
@@ -139,23 +175,41 @@ impl Active {
         true
     }
 
-    /// `node` takes the place of a hub, or its children go to its parent; connections to close.
-    pub(super) fn replace(&mut self, hub: u32, node: Option<NodeId>) -> Vec<FlowId> {
-        let Some(lost) = self.hubs.get_mut(hub as usize) else { return Vec::new() };
-        let parent = lost.parent;
+    /// `node` takes the place of a hub, or its children go to its parent; the connection to close,
+    /// and the children, which are to be told.
+    pub(super) fn replace(&mut self, hub: u32, node: Option<NodeId>) -> (Option<FlowId>, Vec<u32>) {
+        let place = hub as usize;
+        let Some(lost) = self.hubs.get_mut(place) else { return (None, Vec::new()) };
         let line = match node {
-            Some(node) => lost.replace(node),
+            Some(node) => {
+                self.told[place].node = node;
+                self.introduced[place] = false;
+                lost.replace(&self.told[place], self.changes)
+            }
             None => lost.line.take().map(|line| line.flow),
         };
-        let mut lines: Vec<FlowId> = line.into_iter().collect();
-        let has = &self.has;
-        for child in self.hubs.iter_mut().filter(|child| child.parent == Some(hub)) {
-            if node.is_none() {
-                child.parent = parent;
-            }
-            lines.extend(child.start_over(|object| !has[object as usize]));
+        let above = if node.is_some() { Some(hub) } else { self.told[place].parent };
+        let children = (0u32..).zip(&mut self.told).filter(|(_, told)| told.parent == Some(hub));
+        let told = children.map(|(child, told)| {
+            told.parent = above;
+            child
+        });
+        (line, told.collect())
+    }
+
+    /// Whether an object is to come through a hub, from its swarm or from hubs below it.
+    fn comes_through(&self, hub: u32, object: u32) -> bool {
+        let mut at = self.ways[object as usize].hub;
+        while at.is_some_and(|at| at != hub) {
+            at = at.and_then(|at| self.told[at as usize].parent);
         }
-        lines
+        at.is_some()
+    }
+
+    /// Objects that come through a hub, from its swarm or from hubs below it, and have not arrived.
+    pub(super) fn wanted_below(&self, hub: u32) -> Vec<u32> {
+        let all = 0..u32::try_from(self.ways.len()).unwrap_or(u32::MAX);
+        all.filter(|object| !self.has(*object) && self.comes_through(hub, *object)).collect()
     }
 
     /// Objects that come through a hub's swarm and have not arrived.
@@ -166,7 +220,8 @@ impl Active {
     }
 
     /// What came since the last sample.
-    pub(super) fn sample(&mut self, now: Time, queued: Bytes, buffer: Bytes) -> Sample {
+    pub(super) fn sample(&mut self, now: Time) -> Sample {
+        let (queued, buffer) = self.queue;
         let span: Span = now.since(self.sampled);
         self.sampled = now;
         let none = vec![Bytes::ZERO; self.received.len()];

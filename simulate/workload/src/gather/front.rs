@@ -1,22 +1,22 @@
 //! The application: front ends, hubs and servers together.
 //!
-//! A query is a flow that names its objects; an answer is a flow of the objects. Speeds and deaths
-//! of hubs take no packets: speeds ride on other messages to hubs, deaths are noticed after a time
-//! that the scenario gives.
+//! A query is a flow that names its objects; an answer is a flow of the objects. So is each order
+//! to a hub: what to get, what not to send, its speed, its parent. The queue of the aggregation
+//! router, which is no host here, is known after the cables' time there and back. Deaths of hubs are
+//! noticed after a time that the scenario gives.
 
 use std::sync::Arc;
 
 use engine::random::Stream;
 use engine::{Actions, Application, Streams};
 use model::{
-    Buffer, Declared, Directive, FlowId, JobId, LinkId, Measured, Network, NodeId, NodeKind, Order,
-    Way,
+    Buffer, Declared, Directive, FlowId, JobId, LinkId, LinkSpec, Measured, Network, NodeId,
+    NodeKind, Order, Way,
 };
-use rand::RngExt;
-use units::{Bytes, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
 use super::active::{Active, grouped};
-use super::hub::{Hub, Line};
+use super::hub::{HEADER, Line};
 use super::{Asker, Gather};
 
 /// What a flow carries.
@@ -33,33 +33,46 @@ struct Message {
 enum What {
     /// A hub's objects, to its parent.
     Line(u32),
-    /// To a hub: objects to get, and objects not to send, which those above it hear too.
+    /// To a hub: objects to get, and objects not to send, which it passes on to those above it.
     Swarm(u32),
     Cancel(u32),
+    /// To a hub: its speed, by which change; that its parent is another, and what to send it again.
+    Speed(u32, u32, Rate),
+    Parent(u32),
     /// A server is asked, by a hub or by the front end, and answers.
     Query(NodeId, Option<u32>),
     Answer(Option<u32>),
 }
 
-/// Timers of a request; all but the first are for a hub.
+/// What a server that is overloaded is busy with.
+#[derive(Debug)]
+enum Departure {
+    Message((NodeId, NodeId), Bytes, Message),
+    /// The packet of a hub, which runs there.
+    Packet(u32, u32, NodeId, Vec<u32>, Bytes),
+}
+
+/// Timers of a request: of the first there are three steps, the last is for what departs, the others
+/// are for a hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Timer {
     Sample,
     Send,
     Die,
     Detect,
+    Depart,
 }
 
 impl Timer {
-    const ALL: [Self; 4] = [Self::Sample, Self::Send, Self::Die, Self::Detect];
+    const ALL: [Self; 5] = [Self::Sample, Self::Send, Self::Die, Self::Detect, Self::Depart];
 
     const fn token(self, request: u32, hub: u32) -> u64 {
-        (request as u64) << 32 | (hub as u64 & 0x3fff_ffff) << 2 | self as u64
+        (request as u64) << 32 | (hub as u64 & 0x1fff_ffff) << 3 | self as u64
     }
 
     #[allow(clippy::cast_possible_truncation)] // the parts that `token` put together
     const fn of(token: u64) -> (Self, u32, u32) {
-        (Self::ALL[(token & 3) as usize], (token >> 32) as u32, (token as u32) >> 2)
+        (Self::ALL[(token & 7) as usize], (token >> 32) as u32, (token as u32) >> 3)
     }
 }
 
@@ -73,7 +86,9 @@ pub(super) struct Fronts {
     active: Vec<Option<Box<Active>>>,
     /// By flow; gone when it ended.
     messages: Vec<Option<Message>>,
-    overload: Stream,
+    /// What departs later, and free places there.
+    departures: Vec<Option<Departure>>,
+    free: Vec<u32>,
 }
 
 impl Fronts {
@@ -82,6 +97,7 @@ impl Fronts {
             node: *node,
             left: plan.requests,
             random: Stream::named(seed, &format!("objects-{number}")),
+            overload: Stream::named(seed, &format!("overload-{number}")),
         };
         Self {
             askers: plan.fronts.iter().enumerate().map(asker).collect(),
@@ -90,7 +106,8 @@ impl Fronts {
             begun: 0,
             active: Vec::new(),
             messages: Vec::new(),
-            overload: Stream::named(seed, "overload"),
+            departures: Vec::new(),
+            free: Vec::new(),
         }
     }
 
@@ -101,17 +118,17 @@ impl Fronts {
     /// The front end begins its next request, if there is one.
     fn begin<W: Streams>(&mut self, asker: usize, actions: &mut Actions<'_, W>) {
         let number = u32::try_from(self.active.len()).unwrap_or(u32::MAX);
-        let Some(request) = self.askers[asker].next(&self.plan, &self.hosts, JobId(number)) else {
-            return;
-        };
+        let next = self.askers[asker].next(&self.plan, &self.hosts, JobId(number));
+        let Some((request, servers)) = next else { return };
         let size = (0..request.sizes.len()).map(|object| request.size(object)).sum();
         let record = actions.begin_job(request.id, None, size);
         actions.tell(Declared::Gather(Arc::clone(&request)));
-        actions.later(self.plan.period, Timer::Sample.token(number, 0));
+        actions.later(self.plan.period, Timer::Sample.token(number, ASK));
         if let Some(death) = self.plan.death {
             actions.later(death.after, Timer::Die.token(number, death.hub));
         }
-        let active = Active::new(request, asker, record, actions.now());
+        let mut active = Active::new((request, servers), asker, record, actions.now());
+        active.port = port(actions.network(), active.request.front);
         self.active.push(Some(Box::new(active)));
     }
 
@@ -125,20 +142,61 @@ impl Fronts {
         self.begin(done.asker, actions);
     }
 
-    /// Sends a message of so many octets; what stays on a host arrives at once.
+    /// Sends a message of so many octets, when its server can; what stays on a host arrives at once.
     fn send<W: Streams>(
         &mut self,
-        (from, to): (NodeId, NodeId),
+        ends: (NodeId, NodeId),
         size: Bytes,
         message: Message,
         actions: &mut Actions<'_, W>,
     ) -> Result<(), W::Error> {
-        if from == to {
+        if ends.0 == ends.1 {
             return self.deliver(message, actions);
         }
-        let flow = actions.start(JobId(message.request), from, to, size)?;
-        self.note(flow, message);
+        let now = actions.now();
+        let Some(active) = self.active(message.request) else { return Ok(()) };
+        let wait = match ends.0 {
+            front if front == active.request.front => Span::ZERO,
+            server => active.servers.send(now, server, size + HEADER),
+        };
+        self.depart(wait, Departure::Message(ends, size, message), actions)
+    }
+
+    /// Has something depart after `wait`.
+    fn depart<W: Streams>(
+        &mut self,
+        wait: Span,
+        what: Departure,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        if wait == Span::ZERO {
+            return self.leave(what, actions);
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.departures.push(None);
+            u32::try_from(self.departures.len() - 1).unwrap_or(u32::MAX)
+        });
+        self.departures[place as usize] = Some(what);
+        actions.later(wait, Timer::Depart.token(place, 0));
         Ok(())
+    }
+
+    /// Something departs.
+    fn leave<W: Streams>(
+        &mut self,
+        what: Departure,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        match what {
+            Departure::Message((from, to), size, message) => {
+                let flow = actions.start(JobId(message.request), from, to, size)?;
+                self.note(flow, message);
+                Ok(())
+            }
+            Departure::Packet(request, hub, node, objects, size) => {
+                self.forward(request, (hub, node), objects, size, actions)
+            }
+        }
     }
 
     fn note(&mut self, flow: FlowId, message: Message) {
@@ -213,7 +271,7 @@ impl Fronts {
         self.ask_on(request, actions)
     }
 
-    /// Sends a hub a message about `objects`.
+    /// Sends a hub a message about `objects`; the first also tells its speed and parent.
     fn instruct<W: Streams>(
         &mut self,
         request: u32,
@@ -222,9 +280,12 @@ impl Fronts {
         objects: Vec<u32>,
         actions: &mut Actions<'_, W>,
     ) -> Result<(), W::Error> {
-        let size = self.naming(&objects);
+        let (names, order) = (self.naming(&objects), Bytes::new(u64::from(self.plan.order)));
         let Some(active) = self.active(request) else { return Ok(()) };
         let ends = (active.request.front, active.end(Some(hub)));
+        let is_first = !std::mem::replace(&mut active.introduced[hub as usize], true);
+        let tells = is_first || matches!(what, What::Speed(..) | What::Parent(_));
+        let size = if tells { names + order } else { names };
         self.send(ends, size, Message { request, what, objects, is_late: false }, actions)
     }
 
@@ -241,19 +302,37 @@ impl Fronts {
             What::Swarm(hub) => {
                 let node = &mut active.hubs[hub as usize];
                 if !node.is_dead {
+                    node.begin();
                     objects.iter().for_each(|object| node.expect(*object));
+                    self.wake(request, hub, actions);
                     return self.ask(request, Some(hub), objects, actions);
                 }
             }
             What::Cancel(hub) => {
-                let objects = objects.into_iter().collect();
-                let mut above = active.hubs[hub as usize].parent;
-                while let Some(parent) = above {
-                    let parent = &mut active.hubs[parent as usize];
-                    parent.drop(&objects);
-                    above = parent.parent;
+                if let Some(parent) = active.cancel(hub, &objects) {
+                    let ends = (active.end(Some(hub)), active.end(Some(parent)));
+                    let (size, what) = (self.naming(&objects), What::Cancel(parent));
+                    let message = Message { request, what, objects, is_late: false };
+                    return self.send(ends, size, message, actions);
                 }
-                active.hubs[hub as usize].cancel(objects);
+            }
+            What::Speed(hub, change, speed) => {
+                let node = &mut active.hubs[hub as usize];
+                if !node.is_dead && node.accelerate(actions.now(), change, speed) {
+                    if let Some(line) = &node.line {
+                        actions.limit(line.flow, Some(node.speed()));
+                    }
+                    self.wake(request, hub, actions);
+                }
+            }
+            What::Parent(hub) => {
+                let parent = active.told[hub as usize].parent;
+                let node = &mut active.hubs[hub as usize];
+                if !node.is_dead {
+                    let line = node.start_over(parent, &objects.into_iter().collect());
+                    line.into_iter().for_each(|flow| actions.close(flow));
+                    self.wake(request, hub, actions);
+                }
             }
             What::Query(holder, hub) => {
                 if !active.dead.contains(&holder) {
@@ -302,17 +381,40 @@ impl Fronts {
         hub: u32,
         actions: &mut Actions<'_, W>,
     ) -> Result<(), W::Error> {
+        let now = actions.now();
         let Some(active) = self.active(request) else { return Ok(()) };
-        let ends = (active.end(Some(hub)), active.end(active.hubs[hub as usize].parent));
         let (wanted, packed) = (Arc::clone(&active.request), active.packed);
         let node = &mut active.hubs[hub as usize];
-        let Some((objects, size)) = node.packet(actions.now(), &wanted, packed) else {
+        let Some((objects, size)) = node.packet(now, &wanted, packed) else {
             return Ok(());
         };
+        let wait = active.servers.send(now, node.node, size + HEADER);
+        node.is_sending(now, wait);
+        let packet = Departure::Packet(request, hub, node.node, objects, size);
+        self.depart(wait, packet, actions)?;
+        self.wake(request, hub, actions);
+        Ok(())
+    }
+
+    /// A packet leaves a hub, if it still runs there.
+    fn forward<W: Streams>(
+        &mut self,
+        request: u32,
+        (hub, at): (u32, NodeId),
+        objects: Vec<u32>,
+        size: Bytes,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        let Some(active) = self.active(request) else { return Ok(()) };
+        let to = active.end(active.hubs[hub as usize].parent);
+        let node = &mut active.hubs[hub as usize];
+        if node.is_dead || node.node != at {
+            return Ok(());
+        }
         let is_new = node.line.is_none();
         let line = match &mut node.line {
             Some(line) => line,
-            none => none.insert(Line::new(actions.open(JobId(request), ends.0, ends.1)?)),
+            none => none.insert(Line::new(actions.open(JobId(request), at, to)?, to)),
         };
         let (flow, mark) = (line.flow, line.send(objects, size));
         actions.write(flow, size);
@@ -325,7 +427,6 @@ impl Fronts {
             let what = What::Line(hub);
             self.note(flow, Message { request, what, objects: Vec::new(), is_late: false });
         }
-        self.wake(request, hub, actions);
         Ok(())
     }
 
@@ -336,18 +437,10 @@ impl Fronts {
         order: &Order,
         actions: &mut Actions<'_, W>,
     ) -> Result<(), W::Error> {
-        let overload = self.plan.overload;
-        let random = &mut self.overload;
-        let place = self.active.get_mut(request as usize);
-        let Some(active) = place.and_then(Option::as_deref_mut) else { return Ok(()) };
+        let Some(active) = self.active(request) else { return Ok(()) };
         match order {
             Order::Gather(gathering) => {
-                let hub = |hub: &model::Hub| {
-                    let is_slow = overload.filter(|o| random.random_bool(o.probability));
-                    Hub::new(hub.node, hub.parent, is_slow.map(|overload| overload.speed))
-                };
-                let hubs = gathering.hubs.iter().map(hub).collect();
-                active.begin(hubs, gathering.ways.clone(), gathering.packed);
+                active.begin(gathering);
                 let all = 0..u32::try_from(active.ways.len()).unwrap_or(u32::MAX);
                 self.fetch(request, all, actions)
             }
@@ -356,16 +449,18 @@ impl Fronts {
                 self.ask_on(request, actions)
             }
             Order::Speeds(speeds) => {
+                active.changes += 1;
+                let change = active.changes;
                 let mut changed = Vec::new();
-                for ((place, hub), speed) in (0u32..).zip(&mut active.hubs).zip(speeds) {
-                    if hub.accelerate(actions.now(), *speed) {
-                        changed.push(place);
-                        if let Some(line) = &hub.line {
-                            actions.limit(line.flow, Some(hub.speed()));
-                        }
+                for ((hub, told), speed) in (0u32..).zip(&mut active.told).zip(speeds) {
+                    if std::mem::replace(&mut told.speed, *speed) != *speed {
+                        changed.push((hub, *speed));
                     }
                 }
-                changed.into_iter().for_each(|hub| self.wake(request, hub, actions));
+                for (hub, speed) in changed {
+                    let what = What::Speed(hub, change, speed);
+                    self.instruct(request, hub, what, Vec::new(), actions)?;
+                }
                 Ok(())
             }
             Order::Redirect(moves) => {
@@ -384,30 +479,50 @@ impl Fronts {
                 self.fetch(request, moves.into_iter().map(|(object, _)| object), actions)
             }
             Order::Replace { hub, node } => {
-                let lines = active.replace(*hub, *node);
-                lines.into_iter().for_each(|flow| actions.close(flow));
-                let hubs = u32::try_from(active.hubs.len()).unwrap_or(u32::MAX);
-                let again = if node.is_some() { active.wanted_of(*hub) } else { Vec::new() };
-                (0..hubs).for_each(|hub| self.wake(request, hub, actions));
-                self.fetch(request, again, actions)
+                let (line, children) = active.replace(*hub, *node);
+                line.into_iter().for_each(|flow| actions.close(flow));
+                let again = node.map(|_| active.wanted_of(*hub));
+                let children: Vec<_> =
+                    children.into_iter().map(|child| (child, active.wanted_below(child))).collect();
+                if let Some(again) = again {
+                    self.instruct(request, *hub, What::Swarm(*hub), again, actions)?;
+                }
+                for (child, objects) in children {
+                    self.instruct(request, child, What::Parent(child), objects, actions)?;
+                }
+                Ok(())
             }
         }
     }
 
-    /// Tells the policy how far a request has come.
-    fn sample<W: Streams>(&mut self, request: u32, actions: &mut Actions<'_, W>) {
+    /// Asks the aggregation router for its queue and, when it has the answer, tells the policy how
+    /// far a request has come.
+    fn sample<W: Streams>(&mut self, request: u32, step: u32, actions: &mut Actions<'_, W>) {
         let period = self.plan.period;
         let Some(active) = self.active(request) else { return };
-        if !active.hubs.is_empty() {
-            let port = port(actions.network(), active.request.front);
-            let (queued, room) =
-                port.map_or_else(Default::default, |(link, room)| (actions.queued(link), room));
-            let sample = Arc::new(active.sample(actions.now(), queued, room));
-            actions.tell(Measured::Gathering { request: JobId(request), sample });
+        let next = |step| Timer::Sample.token(request, step);
+        if step == ASK {
+            actions.later(period, next(ASK));
         }
-        actions.later(period, Timer::Sample.token(request, 0));
+        match (step, active.port) {
+            _ if active.hubs.is_empty() => {}
+            (ASK, Some(port)) => actions.later(port.away, next(READ)),
+            (READ, Some(port)) => {
+                active.queue = (actions.queued(port.link), port.room);
+                actions.later(port.away, next(HEAR));
+            }
+            _ => {
+                let sample = Arc::new(active.sample(actions.now()));
+                actions.tell(Measured::Gathering { request: JobId(request), sample });
+            }
+        }
     }
 }
+
+/// Steps of a sample: the front end asks the router, which reads its queue; it hears the answer.
+const ASK: u32 = 0;
+const READ: u32 = 1;
+const HEAR: u32 = 2;
 
 /// Counts queries that were answered when their request was so old.
 fn count<W: Streams>(took: Span, queries: usize, actions: &mut Actions<'_, W>) {
@@ -416,17 +531,27 @@ fn count<W: Streams>(took: Span, queries: usize, actions: &mut Actions<'_, W>) {
     }
 }
 
-/// The aggregation router's port towards the rack of a front end, and its room where that is a
-/// number of octets.
-fn port(network: &Network, front: NodeId) -> Option<(LinkId, Bytes)> {
+/// The aggregation router's port towards the rack of a front end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Port {
+    link: LinkId,
+    room: Bytes,
+    /// How long a question to the router takes.
+    away: Span,
+}
+
+/// That of `front`, where it has room for a number of octets.
+fn port(network: &Network, front: NodeId) -> Option<Port> {
     let topology = network.topology();
-    let edge = topology.link(*topology.out(front).first()?).to;
-    let above = topology.out(edge).iter().map(|link| topology.link(*link).to);
-    let router =
-        above.into_iter().find(|n| topology.nodes()[n.index()].kind == NodeKind::Switch)?;
-    let link = topology.link_between(router, edge)?;
+    let first = topology.link(*topology.out(front).first()?);
+    let edge = first.to;
+    let mut above = topology.out(edge).iter().map(|link| topology.link(*link));
+    let up = above.find(|link| topology.nodes()[link.to.index()].kind == NodeKind::Switch)?;
+    let link = topology.link_between(up.to, edge)?;
+    let away = |spec: &LinkSpec| spec.delay + spec.capacity.time_for(HEADER);
+    let away = away(&first.spec) + away(&up.spec);
     match topology.link(link).spec.buffer {
-        Buffer::Bytes(room) => Some((link, room)),
+        Buffer::Bytes(room) => Some(Port { link, room, away }),
         _ => None,
     }
 }
@@ -448,8 +573,14 @@ impl<W: Streams> Application<W> for Fronts {
     fn due(&mut self, token: u64, actions: &mut Actions<'_, W>) -> Result<(), W::Error> {
         let (timer, request, hub) = Timer::of(token);
         match timer {
-            Timer::Sample => self.sample(request, actions),
+            Timer::Sample => self.sample(request, hub, actions),
             Timer::Send => return self.send_on(request, hub, actions),
+            Timer::Depart => {
+                let what = self.departures.get_mut(request as usize).and_then(Option::take);
+                let Some(what) = what else { return Ok(()) };
+                self.free.push(request);
+                return self.leave(what, actions);
+            }
             Timer::Die => {
                 let detection = self.plan.death.map_or(Span::ZERO, |death| death.detection);
                 if let Some(active) = self.active(request)

@@ -14,14 +14,16 @@ const FULL: u64 = 1460;
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) flow: FlowId,
+    /// Where it ends.
+    pub(super) to: NodeId,
     written: Bytes,
     /// Packets on their way: what has arrived when they have, and their objects.
     packets: VecDeque<(Bytes, Vec<u32>)>,
 }
 
 impl Line {
-    pub(super) const fn new(flow: FlowId) -> Self {
-        Self { flow, written: Bytes::ZERO, packets: VecDeque::new() }
+    pub(super) const fn new(flow: FlowId, to: NodeId) -> Self {
+        Self { flow, to, written: Bytes::ZERO, packets: VecDeque::new() }
     }
 
     /// Takes a packet of `size`; the mark to set, when it is the only one on its way.
@@ -48,64 +50,74 @@ pub(super) struct Hub {
     pub(super) node: NodeId,
     pub(super) parent: Option<u32>,
     pub(super) is_dead: bool,
-    /// Its assigned speed, and its largest; known once a first speed is assigned.
+    /// Whether it knows that it is one: until then it sends nothing.
+    is_told: bool,
+    /// Its assigned speed, by which of the front end's changes.
     speed: Rate,
-    most: Rate,
-    /// The part of its first speed that an overloaded hub reaches.
-    overload: Option<f64>,
+    change: u32,
     /// Objects to send, and all it ever had.
     queue: VecDeque<u32>,
     kept: Vec<u32>,
     /// Cancelled objects that its swarm may still answer with.
     cancelled: BTreeSet<u32>,
     pub(super) line: Option<Line>,
-    /// When its speed lets it send again, and whether a timer is set for it.
+    /// When its speed and its server let it send again, and whether a timer is set for it.
     ready: Time,
+    busy: Time,
     pub(super) is_waiting: bool,
 }
 
 impl Hub {
-    pub(super) const fn new(node: NodeId, parent: Option<u32>, overload: Option<f64>) -> Self {
+    /// As a front end wants it.
+    pub(super) const fn new(hub: &model::Hub) -> Self {
         Self {
-            node,
-            parent,
+            node: hub.node,
+            parent: hub.parent,
             is_dead: false,
-            speed: Rate::MAX,
-            most: Rate::MAX,
-            overload,
+            is_told: false,
+            speed: hub.speed,
+            change: 0,
             queue: VecDeque::new(),
             kept: Vec::new(),
             cancelled: BTreeSet::new(),
             line: None,
             ready: Time::ZERO,
+            busy: Time::ZERO,
             is_waiting: false,
         }
     }
 
-    /// Sets the speed at once; the rest of the wait after the last packet is scaled to it. The
-    /// first one sets the limit of an overloaded hub. Returns whether the actual speed changes.
-    pub(super) fn accelerate(&mut self, now: Time, speed: Rate) -> bool {
-        let before = self.speed();
-        let owed = before.bytes_in(self.ready.since(now));
-        if let Some(part) = self.overload.take() {
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // at most the speed
-            let most = (speed.as_bps() as f64 * part) as u64;
-            self.most = Rate::from_bps(most.max(1));
+    /// Learns that it is a hub, whose and at what speed.
+    pub(super) const fn begin(&mut self) {
+        self.is_told = true;
+    }
+
+    /// Learns of the front end's `change` of speeds, unless it knows a later one; the rest of the
+    /// wait after the last packet is scaled to it. Returns whether its own changes.
+    pub(super) fn accelerate(&mut self, now: Time, change: u32, speed: Rate) -> bool {
+        if change <= self.change {
+            return false;
         }
-        self.speed = speed;
-        if self.speed() == before {
+        self.change = change;
+        let before = std::mem::replace(&mut self.speed, speed);
+        if speed == before {
             return false;
         }
         if self.ready > now {
-            self.ready = now + self.speed().time_for(owed);
+            self.ready = now + speed.time_for(before.bytes_in(self.ready.since(now)));
         }
         self.is_waiting = false;
         true
     }
 
-    /// What it sends at.
-    pub(super) fn speed(&self) -> Rate {
-        self.speed.min(self.most)
+    /// What it is to send at.
+    pub(super) const fn speed(&self) -> Rate {
+        self.speed
+    }
+
+    /// Its server is busy with what it sends for so long.
+    pub(super) fn is_sending(&mut self, now: Time, wait: Span) {
+        self.busy = now + wait;
     }
 
     /// Gets an object from a child.
@@ -140,24 +152,33 @@ impl Hub {
         self.cancelled.extend(objects);
     }
 
-    /// Sends what it ever had and is still wanted again, perhaps to another parent; the connection
-    /// that it had, to close.
-    pub(super) fn start_over(&mut self, wanted: impl Fn(u32) -> bool) -> Option<FlowId> {
-        self.queue = self.kept.iter().copied().filter(|object| wanted(*object)).collect();
+    /// Sends what it ever had and is still wanted again, to this parent; the connection that it had,
+    /// to close.
+    pub(super) fn start_over(
+        &mut self,
+        parent: Option<u32>,
+        wanted: &BTreeSet<u32>,
+    ) -> Option<FlowId> {
+        self.parent = parent;
+        self.queue = self.kept.iter().copied().filter(|object| wanted.contains(object)).collect();
         self.line.take().map(|line| line.flow)
     }
 
-    /// Another node takes the place of this one, which died.
-    pub(super) fn replace(&mut self, node: NodeId) -> Option<FlowId> {
+    /// Another node takes the place of this one, which died, as told after so many changes of
+    /// speeds; the connection to close.
+    pub(super) fn replace(&mut self, hub: &model::Hub, changes: u32) -> Option<FlowId> {
         let line = self.line.take().map(|line| line.flow);
-        let (parent, speed) = (self.parent, self.speed);
-        *self = Self { speed, ..Self::new(node, parent, None) };
+        *self = Self { change: changes, ..Self::new(hub) };
         line
+    }
+
+    fn next(&self) -> Time {
+        self.ready.max(self.busy)
     }
 
     /// How long until it may send; `None` when it has nothing to.
     pub(super) fn wait(&self, now: Time) -> Option<Span> {
-        (!self.queue.is_empty() && !self.is_dead).then(|| self.ready.since(now))
+        (!self.queue.is_empty() && self.is_told && !self.is_dead).then(|| self.next().since(now))
     }
 
     /// The next packet, of several objects if `packed`: the objects and their payload. `None` when
@@ -168,7 +189,7 @@ impl Hub {
         request: &Request,
         packed: bool,
     ) -> Option<(Vec<u32>, Bytes)> {
-        if now < self.ready {
+        if now < self.next() {
             return None;
         }
         self.is_waiting = false;

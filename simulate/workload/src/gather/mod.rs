@@ -1,5 +1,5 @@
 //! Fan-out requests: front ends ask for many small objects, each held by several servers, one
-//! request after the other (SICC, section 4). Streams: `objects-N` of the front end N.
+//! request after the other (SICC, section 4). Streams: `objects-N` and `overload-N` of the front end N.
 //!
 //! The policy decides how a request is gathered ([`model::Order`]), and [`front`] carries it out:
 //! every query and answer is a flow of its own, and each hub has a connection to its parent.
@@ -7,6 +7,7 @@
 mod active;
 mod front;
 mod hub;
+mod servers;
 
 use std::sync::Arc;
 
@@ -14,10 +15,11 @@ use engine::random::Stream;
 use engine::{Application, Streams};
 use model::{JobId, NodeId, Request};
 use rand::RngExt;
-use units::Span;
+use units::{Rate, Span};
 
 use crate::ParameterError;
 use crate::error::require;
+use servers::Servers;
 
 /// Fan-out requests.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,21 +36,25 @@ pub struct Gather {
     pub copies: u32,
     /// Octets by which a query names an object.
     pub query: u32,
+    /// Octets by which a hub is told its speed or its parent.
+    pub order: u32,
     /// Time between two samples that a front end takes of hubs and switch.
     pub period: Span,
-    /// Hubs that can't keep up.
+    /// Servers that can't keep up.
     pub overload: Option<Overload>,
     /// A hub that dies.
     pub death: Option<Death>,
 }
 
-/// Hubs that can't keep up (SICC, section 4.4).
+/// Servers that can't keep up, whoever asks them (SICC, section 4.4, has hubs that can't).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overload {
-    /// The probability that a hub is overloaded, drawn anew for each request.
+    /// The probability that a server is overloaded, drawn anew for each request.
     pub probability: f64,
-    /// Fraction of its first assigned speed that such a hub reaches.
-    pub speed: f64,
+    /// How fast such a server sends, frame bytes.
+    pub rate: Rate,
+    /// Whether front ends know as a request begins.
+    pub known: bool,
 }
 
 /// The death of a hub in each request.
@@ -114,7 +120,7 @@ impl Gather {
                 }
             }
         }
-        Request { id, front, sizes, holders, copies }
+        Request { id, front, sizes, holders, copies, spare: Vec::new() }
     }
 }
 
@@ -123,11 +129,23 @@ struct Asker {
     node: NodeId,
     left: u32,
     random: Stream,
+    overload: Stream,
 }
 
 impl Asker {
-    fn next(&mut self, plan: &Gather, hosts: &[NodeId], id: JobId) -> Option<Arc<Request>> {
+    /// The next request, and what its servers can send.
+    fn next(
+        &mut self,
+        plan: &Gather,
+        hosts: &[NodeId],
+        id: JobId,
+    ) -> Option<(Arc<Request>, Servers)> {
         self.left = self.left.checked_sub(1)?;
-        Some(Arc::new(plan.draw(id, self.node, hosts, &mut self.random)))
+        let mut request = plan.draw(id, self.node, hosts, &mut self.random);
+        let mut servers = Servers::new(plan.overload, self.overload.random());
+        if plan.overload.is_some_and(|overload| overload.known) {
+            request.spare = servers.known(&request.holders);
+        }
+        Some((Arc::new(request), servers))
     }
 }
