@@ -5,8 +5,8 @@
 //! Windows are octets of payload, as in the text, which counts no headers.
 //!
 //! Where the text is silent: a flow that opens while its port is congested gets its window with the
-//! next notification, if one comes; the round trip of a port's flows is the mean over their paths
-//! with empty queues.
+//! next notification, if one comes; the round trip of a port's flows, which "could be gained" by
+//! measuring, is the mean over their paths with empty queues.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -198,6 +198,9 @@ impl Policy for Sdtcp {
             }
             Measured::Closed { flow } => {
                 self.connections.close(*flow);
+            }
+            Measured::RoundTrips(flows) => {
+                self.connections.timed(flows);
             }
             Measured::LinkState { .. } => {
                 self.connections.reroute(network, self.parameters.segment);

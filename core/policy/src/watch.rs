@@ -9,7 +9,7 @@ use units::Span;
 pub struct Watch {
     /// Congestion notifications of every port ([`model::Measured::Congested`]).
     pub congestion: Option<Thresholds>,
-    /// Time between two flow statistics ([`model::Measured::Carried`]).
+    /// Time between two flow statistics ([`model::Measured::Carried`], [`model::Measured::RoundTrips`]).
     pub statistics: Option<Span>,
     /// Time between two reports of the queues that are not empty, and of each once when it has
     /// become so ([`model::Measured::QueueLength`]).

@@ -4,8 +4,9 @@
 use std::collections::VecDeque;
 
 use agent::Trigger;
-use model::{Cap, Measured, NodeKind, Topology};
+use model::{Cap, FlowId, Measured, NodeKind, Topology};
 use policy::Watch;
+use units::Span;
 
 use crate::frame::Packet;
 use crate::wires::{DELIVER, Path, SPECIAL};
@@ -20,6 +21,8 @@ pub(crate) struct Switches {
     pub(crate) ports: Vec<Port>,
     /// Measurements not reported yet.
     pub(crate) reports: Vec<Measured>,
+    /// Round trips of handshakes that are told with the next statistics.
+    pub(crate) round_trips: Vec<(FlowId, Span)>,
     /// Whether the next statistics and the next reports of queues are events already.
     pub(crate) counting: bool,
     pub(crate) reporting: bool,
@@ -64,6 +67,7 @@ impl Switches {
             watch,
             ports: ports.collect(),
             reports: Vec::new(),
+            round_trips: Vec::new(),
             counting: false,
             reporting: false,
         }

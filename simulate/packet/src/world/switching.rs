@@ -186,6 +186,20 @@ impl World {
         }
     }
 
+    /// A handshake was answered after so long. The first switch sees it from the SYN to the
+    /// acknowledgement of the SYN-ACK, which here is the first data and may wait for an application:
+    /// the sender's time, which is the same, is taken. It is told with statistics, or at once.
+    pub(super) fn timed(&mut self, flow: FlowId, round_trip: Span) {
+        let Some(switches) = &mut self.switches else {
+            return;
+        };
+        if switches.watch.statistics.is_some() {
+            switches.round_trips.push((flow, round_trip));
+        } else {
+            self.report(Measured::RoundTrips(vec![(flow, round_trip)]));
+        }
+    }
+
     /// An event of a switch.
     pub(super) fn switch_event(&mut self, number: usize) {
         let links = self.wires.links.len();
@@ -221,8 +235,12 @@ impl World {
 
     /// Flow statistics.
     fn count(&mut self) {
-        if let Some(switches) = &mut self.switches {
+        let timed = self.switches.as_mut().map(|switches| {
             switches.counting = false;
+            std::mem::take(&mut switches.round_trips)
+        });
+        if let Some(timed) = timed.filter(|timed| !timed.is_empty()) {
+            self.report(Measured::RoundTrips(timed));
         }
         let live = self.flows.iter().filter(|flow| self.place(flow.id).is_some());
         let count = |passage: &crate::switches::Passage| Bytes::new(passage.carried);
