@@ -37,7 +37,11 @@ struct Bench {
 
 impl Bench {
     fn new(name: &str, left: u32) -> Self {
-        let policy = by_name(name, &Parameters::default()).unwrap();
+        Self::with(name, &Parameters::default(), left)
+    }
+
+    fn with(name: &str, parameters: &Parameters, left: u32) -> Self {
+        let policy = by_name(name, parameters).unwrap();
         Self { network: dumbbell(left), policy, now: Time::ZERO }
     }
 
@@ -110,6 +114,56 @@ fn windows_by_equations_3_to_8() {
     let recovered = Measured::Congested { link, severity: Severity::Recovered, queue: Bytes::ZERO };
     let all = bench.tell(recovered);
     assert!(matches!(all[..], [Directive::Window { flow: None, cap: None, .. }]));
+}
+
+/// One background flow among ten bursts, and then others come and go. By default nobody hears of them.
+#[test]
+fn late_flows_are_capped_if_asked_for() {
+    for is_capped in [false, true] {
+        let late = if is_capped { "capped" } else { "uncapped" };
+        let parameters = Parameters::default().with("late", late);
+        let mut bench = Bench::with("sdtcp", &parameters, 20);
+        let link = bench.core();
+        bench.open(0);
+        bench.now = Time::from_nanos(2_000_000_000);
+        (1..=10).for_each(|flow| assert!(bench.open(flow).is_empty()));
+        bench.carried(&[(0, 2_000_000)]);
+        let own = |flow, bytes| {
+            let (flow, cap) = (Some(FlowId(flow)), Some(cap_of(bytes)));
+            Directive::Window { link, flow, cap }
+        };
+        let all = |bytes| Directive::Window { link, flow: None, cap: Some(cap_of(bytes)) };
+        let mut is = |bench: &mut Bench, told: Directives, expected: &[Directive]| {
+            assert_eq!(told, if is_capped { expected } else { &[] });
+            bench.now += Span::from_millis(1);
+        };
+        let congested = |bench: &mut Bench, severity, packets: u64| {
+            let queue = Bytes::new(1500 * packets);
+            bench.tell(Measured::Congested { link, severity, queue })
+        };
+        // W = (29,130 + 45,000) / 12 = 6177 with another flow; two thirds.
+        congested(&mut bench, Severity::Low, 30);
+        let told = bench.open(11);
+        is(&mut bench, told, &[own(0, 4118)]);
+        let told = congested(&mut bench, Severity::High, 85);
+        // (29,130 + 127,500 − 1460) / 11.
+        if is_capped {
+            assert_eq!(told, [own(0, MSS), all(14_106)]);
+        } else {
+            assert_eq!(told.len(), 12, "each its own");
+        }
+        let told = bench.open(12);
+        is(&mut bench, told, &[all(12_930)]);
+        let told = bench.tell(Measured::Closed { flow: FlowId(3) });
+        is(&mut bench, told, &[all(14_106)]);
+        // A second one is background: 2920 less for eleven.
+        bench.now += Span::from_secs(2);
+        let told = bench.carried(&[(0, 3_000_000), (5, 2_000_000)]);
+        is(&mut bench, told, &[own(0, MSS), own(5, MSS), all(15_371)]);
+        let told = congested(&mut bench, Severity::Recovered, 0);
+        assert_eq!(told, [Directive::Window { link, flow: None, cap: None }]);
+        assert!(bench.open(13).is_empty(), "nothing is congested");
+    }
 }
 
 /// The round trip is the least that was measured of any flow that passes the same ports, as long as one
