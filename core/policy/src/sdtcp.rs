@@ -110,6 +110,19 @@ const LATE: Parameter = Parameter::new(
 const UNCAPPED: &str = "uncapped";
 const CAPPED: &str = "capped";
 
+/// The text's switch has no entry for a new connection, and asks the controller for one. Live, our
+/// switches forward by destination.
+const SYN: Parameter = Parameter::new(
+    "syn",
+    Kind::Choice(&[PASSES, HELD]),
+    Value::Choice(PASSES),
+    "what a SYN does at its first switch: goes on, or in simulated ones waits for the controller's entry, as \
+     in section 3.3",
+);
+
+const PASSES: &str = "passes";
+const HELD: &str = "held";
+
 /// The least window, in whole segments. Where receivers delay the acknowledgement of a single
 /// segment, as Linux does, one segment costs that delay for each.
 pub(crate) const FLOOR: Parameter = Parameter::new(
@@ -142,6 +155,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         LOW_SHARE,
         MEDIUM_SHARE,
         LATE,
+        SYN,
         FLOOR.published("section 3.4"),
         STATISTICS,
     ],
@@ -174,6 +188,7 @@ struct Parameters {
     segment: Bytes,
     floor_segments: u32,
     statistics: Span,
+    holds_syns: bool,
 }
 
 impl Parameters {
@@ -192,6 +207,7 @@ impl Parameters {
             segment: given.segment(),
             floor_segments: given.get(FLOOR.name),
             statistics: given.get(STATISTICS.name),
+            holds_syns: given.get::<&str>(SYN.name) == HELD,
         }
     }
 }
@@ -276,9 +292,9 @@ impl Policy for Sdtcp {
     }
 
     fn watch(&self) -> Option<Watch> {
-        let Parameters { thresholds, statistics, .. } = self.parameters;
+        let Parameters { thresholds, statistics, holds_syns, .. } = self.parameters;
         let (congestion, statistics) = (Some(thresholds), Some(statistics));
-        Some(Watch { congestion, statistics, ..Watch::default() })
+        Some(Watch { congestion, statistics, holds_syns, ..Watch::default() })
     }
 }
 

@@ -14,6 +14,9 @@ pub struct Watch {
     /// Time between two reports of the queues that are not empty, and of each once when it has
     /// become so ([`model::Measured::QueueLength`]).
     pub queues: Option<Span>,
+    /// A SYN waits at the first switch of its path until the controller has answered it. Simulated
+    /// switches do so; live ones tell of it and pass it on.
+    pub holds_syns: bool,
     /// The decisions are the switch's own: nothing is sent anywhere, and no time passes. The packet
     /// world does so; a live controller decides itself, over its channels.
     pub local: bool,

@@ -54,6 +54,9 @@ pub(crate) struct Passage {
     pub(crate) entries: Vec<(u32, Cap)>,
     /// Frame bytes through its first switch.
     pub(crate) carried: u64,
+    /// Whether the controller has answered its SYN, and the SYN if it waits for that.
+    pub(crate) is_admitted: bool,
+    pub(crate) held: Option<Packet>,
 }
 
 impl Switches {
@@ -83,7 +86,7 @@ impl Switches {
             let same = |element: &&u32| from(**element) == from(*hop) && **element != DELIVER;
             *toll = there.iter().skip(1).find(same).map_or(NONE, |element| element & !SPECIAL);
         }
-        Passage { tolls, entries: Vec::new(), carried: 0 }
+        Passage { tolls, entries: Vec::new(), carried: 0, is_admitted: false, held: None }
     }
 
     /// The window entry for a flow's acknowledgements at a port: its own before that of the port.

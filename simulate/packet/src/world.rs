@@ -511,7 +511,9 @@ impl World {
             }
         }
         let waiting = self.wires.schedulers.iter().flatten().map(|s| s.bytes());
-        let held = self.switches.iter().map(|switches| switches.carried());
+        let passages = self.flows.iter().filter_map(|flow| flow.passage.as_ref()?.held);
+        let syns: u64 = passages.map(|packet| u64::from(packet.size)).sum();
+        let held = self.switches.iter().map(|switches| switches.carried() + syns);
         let links = self.wires.links.iter().map(Link::carried);
         let carried = links.chain(waiting).chain(held).sum::<u64>();
         if self.injected != self.arrived + self.dropped + carried {
@@ -686,6 +688,10 @@ impl engine::World for World {
 
     fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
         self.set_cap(link, flow, cap);
+    }
+
+    fn admit(&mut self, flow: FlowId) {
+        self.let_in(flow);
     }
 
     fn space(&mut self, link: LinkId, gap: Option<Span>) {

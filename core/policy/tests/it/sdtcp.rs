@@ -116,6 +116,15 @@ fn windows_by_equations_3_to_8() {
     assert!(matches!(all[..], [Directive::Window { flow: None, cap: None, .. }]));
 }
 
+/// Section 3.3, if asked for.
+#[test]
+fn syns_are_held_if_asked_for() {
+    for (syn, is_held) in [("passes", false), ("held", true)] {
+        let policy = by_name("sdtcp", &Parameters::default().with("syn", syn)).unwrap();
+        assert_eq!(policy.watch().unwrap().holds_syns, is_held);
+    }
+}
+
 /// One background flow among ten bursts, and then others come and go. By default nobody hears of them.
 #[test]
 fn late_flows_are_capped_if_asked_for() {

@@ -53,7 +53,14 @@ impl World {
         if packet.hop == 1 {
             passage.carried += u64::from(packet.size);
             if packet.flags & frame::SYN != 0 {
+                let waits = switches.watch.holds_syns && !passage.is_admitted;
+                // One that comes again finds the first still waiting: it takes its place.
+                let again = waits.then(|| passage.held.replace(*packet)).flatten();
                 self.report(Measured::Opened { flow: id, src, dst });
+                if let Some(again) = again {
+                    self.drop(&again);
+                }
+                return !waits;
             } else if packet.flags & frame::FIN != 0 {
                 self.report(Measured::Closed { flow: id });
             }
@@ -93,17 +100,22 @@ impl World {
             return;
         };
         self.release(slot_number(link), &mut packet);
+        self.pass(packet);
+        let port = self.switches.as_ref().map(|switches| &switches.ports[link]);
+        if let Some(ready) = port.and_then(|port| (!port.waiting.is_empty()).then_some(port.ready))
+        {
+            self.await_gate(link, ready);
+        }
+    }
+
+    /// A packet that waited at a switch goes on.
+    fn pass(&mut self, packet: Packet) {
         let element = self.wires.element(&packet);
         let out = (element & !SPECIAL) as usize;
         if element != DELIVER && !self.serve(out, packet) {
             self.drop(&packet);
         }
         self.sense(out);
-        let port = self.switches.as_ref().map(|switches| &switches.ports[link]);
-        if let Some(ready) = port.and_then(|port| (!port.waiting.is_empty()).then_some(port.ready))
-        {
-            self.await_gate(link, ready);
-        }
     }
 
     /// A packet was offered to a port.
@@ -297,6 +309,20 @@ impl World {
         if let Some(passage) = flow.and_then(|flow| flow.passage.as_mut()) {
             passage.entries.retain(|(at, _)| *at != link.0);
             passage.entries.extend(cap.map(|cap| (link.0, cap)));
+        }
+    }
+
+    /// See [`engine::World::admit`].
+    pub(super) fn let_in(&mut self, flow: FlowId) {
+        let Some(place) = self.place(flow) else {
+            return;
+        };
+        let Some(passage) = &mut self.flows[place as usize].passage else {
+            return;
+        };
+        passage.is_admitted = true;
+        if let Some(packet) = passage.held.take() {
+            self.pass(packet);
         }
     }
 

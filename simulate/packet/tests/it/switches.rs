@@ -136,8 +136,7 @@ fn switches_report_what_handshakes_took() {
     let receiver = host(&topology, "receiver");
     let jobs = (0..10).map(|n| job(n, Time::ZERO, host(&topology, &format!("h{n}")), receiver, 1));
     let jobs: Vec<_> = jobs.collect();
-    let (outcome, heard) =
-        watched(setup(topology, transport(), jobs), Watch::default(), |_, _| {});
+    let (outcome, heard) = watched(setup(topology, transport(), jobs), Watch::default(), |_, _| {});
     let timed: Vec<_> = heard
         .into_iter()
         .filter_map(|(at, measured)| match measured {
@@ -155,6 +154,36 @@ fn switches_report_what_handshakes_took() {
         assert_eq!(took, Span::from_nanos(fast + slow + wire), "{place}");
         assert_eq!(*at, Time::ZERO + took);
     }
+}
+
+/// The controller's answer takes 33 µs each way, and 5 µs.
+#[test]
+fn a_syn_that_is_held_waits_for_the_answer() {
+    let completion = |holds_syns| {
+        let mut setup = flow_of(pair(), transport(), 1);
+        setup.control_delay = Span::from_micros(33);
+        setup.processing = Span::from_micros(5);
+        let watch = Watch { holds_syns, ..Watch::default() };
+        let (outcome, heard) = watched(setup, watch, |_, _| {});
+        let opened = heard.iter().filter(|(_, m)| matches!(m, Measured::Opened { .. }));
+        assert_eq!(opened.count(), 1);
+        outcome.flows[0].completion().unwrap()
+    };
+    assert_eq!(completion(true), completion(false) + Span::from_micros(71));
+}
+
+/// An answer that takes longer than the first timeout of a SYN: the one that came again goes on in its place.
+#[test]
+fn a_syn_that_comes_again_takes_the_place_of_the_one_that_waits() {
+    let mut setup = flow_of(pair(), transport(), 1);
+    setup.control_delay = Span::from_millis(600);
+    let watch = Watch { holds_syns: true, ..Watch::default() };
+    let (outcome, heard) = watched(setup, watch, |_, _| {});
+    let opened = heard.iter().filter(|(_, m)| matches!(m, Measured::Opened { .. }));
+    assert_eq!((opened.count(), outcome.flows[0].timeouts), (2, 1));
+    // Both ways of the control channel, that of headers there and back, and the segment.
+    let took = Span::from_nanos(1_200_000_000 + 401_280 + 224_000);
+    assert_eq!(outcome.flows[0].completion(), Some(took));
 }
 
 /// A cap with the published floor; one below a segment is meant so.
