@@ -13,9 +13,7 @@
 import argparse
 import itertools
 import json
-import math
 import pathlib
-import statistics
 import subprocess
 import sys
 import time
@@ -162,3 +160,157 @@ def by_setting(rows):
         }
         found[tuple(row["setting"])] = (row["seeds"], points)
     return found
+
+
+def judged(points):
+    """The claims: figure, words, and whether they are so under each reading."""
+    each = [list(claims(points, ours)) for ours in READINGS]
+    return [(part, words, [reading[place][2] for reading in each]) for place, (part, words, _) in enumerate(each[0])]
+
+
+def met(points):
+    """Most claims that are so under one reading."""
+    return max(sum(reading) for reading in zip(*(so for _, _, so in judged(points))))
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines) + "\n"
+
+
+def page(options):
+    found = by_setting(load(pathlib.Path(options.results)))
+    verdicts = {setting: judged(points) for setting, (_, points) in found.items()}
+    (seeds, standing), count = found[STANDING], len(found)
+    print(f"{count} settings, {seeds} seeds where it stands\n")
+
+    figures = ("9", "10", "13", "14")
+    gives = lambda setting, part, reading: all(so[reading] for f, _, so in verdicts[setting] if f == part)
+    rows = []
+    for reading, name in enumerate(READINGS):
+        row = [f"`{name}`", *(sum(gives(s, f, reading) for s in verdicts) for f in figures)]
+        rows.append([*row, sum(all(gives(s, f, reading) for f in figures) for s in verdicts)])
+    print(table(["settings that give all of figure", *figures, "all four"], rows))
+
+    head = ["figure", "the text says", "settings, `sdtcp`", "`sdtcp-capped`", "what stands"]
+    rows = []
+    for place, (part, words, so) in enumerate(verdicts[STANDING]):
+        shown = [sum(v[place][2][reading] for v in verdicts.values()) for reading in range(len(READINGS))]
+        rows.append([part, words, *shown, "yes" if so[0] else "late caps" if so[1] else "no"])
+    print(table(head, rows))
+
+    never = set()
+    for one, other in itertools.combinations(range(len(rows)), 2):
+        pair = lambda v: any(v[one][2][r] and v[other][2][r] for r in range(len(READINGS)))
+        alone = lambda place: any(any(v[place][2]) for v in verdicts.values())
+        if alone(one) and alone(other) and not any(pair(v) for v in verdicts.values()):
+            never.add((rows[one][1], rows[other][1]))
+    print("Each of these is so in some settings, both in none:\n")
+    print("\n".join(f"* {one}; {other}" for one, other in sorted(never)) + "\n")
+
+    best = sorted(found, key=lambda setting: -met(found[setting][1]))
+    rows = []
+    for setting in [*best[:6], STANDING]:
+        reading = max(range(len(READINGS)), key=lambda r: sum(so[r] for _, _, so in verdicts[setting]))
+        lacks = [f"{f}: {words}" for f, words, so in verdicts[setting] if not so[reading]]
+        rows.append([", ".join(setting), f"`{READINGS[reading]}`", f"{met(found[setting][1])} of {len(lacks) + met(found[setting][1])}",
+                     "; ".join(lacks)])
+    print(table(["setting", "reading", "claims", "lacks"], rows))
+
+    for title, setting in (("what stands", STANDING), ("the nearest", best[0])):
+        seeds, points = found[setting]
+        for metric, scale, unit in (("burst_goodput_bps", 1e-6, "Mbit/s"), ("flows_with_timeout_ratio", 100, "% with a timeout")):
+            rows = [[f"`{p}`", *(f"{scale * points[p, '9', n][metric]:.0f}" for n in SENDERS)] for p in POLICIES]
+            print(f"{title} ({', '.join(setting)}; {seeds} seeds), {unit} by burst flows\n")
+            print(table(["", *SENDERS], rows))
+
+    images = ROOT / "docs/images"
+    draw_claims(images / "incast-claims.svg", found)
+    for metric, scale, top, unit in (("burst_goodput_bps", 1e-6, 1000, "Mbit/s"), ("flows_with_timeout_ratio", 100, 100, "% of flows with a timeout")):
+        name = {"burst_goodput_bps": "goodput", "flows_with_timeout_ratio": "timeouts"}[metric]
+        draw_lines(images / f"incast-{name}.svg", found, metric, scale, top, unit)
+
+
+COLOURS = dict(zip(POLICIES, ("#777777", "#c77700", "#1b7f5c", "#b3123b", "#e5709a", "#2457c5")))
+
+
+def svg(path, width, height, parts):
+    path.write_text(
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">'
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>' + "".join(parts) + "</svg>\n"
+    )
+
+
+def text(x, y, words, anchor="start", more=""):
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" {more}>{words}</text>'
+
+
+def draw_claims(path, found):
+    """How many claims each setting shows: starts and recovery across, hosts' queues and places down."""
+    columns = list(itertools.product(RECOVERY, STARTS))
+    rows = list(itertools.product(HOSTS, PLACES))
+    left, top, wide, high = 170, 60, 62, 22
+    most = len(judged(found[STANDING][1]))
+    parts = [text(left + wide * 4 * i + wide * 2, 20, f"senders with {name}" if name != "neither" else "senders with neither SACK nor limited transmit", "middle") for i, name in enumerate(RECOVERY)]
+    parts += [text(left + wide * i + wide / 2, 45, starts, "middle") for i, (_, starts) in enumerate(columns)]
+    for y, (host, places) in enumerate(rows):
+        if places == next(iter(PLACES)):
+            parts.append(text(8, top + high * y + 15, host))
+        parts.append(text(left - 8, top + high * y + 15, f"{places} places", "end"))
+        for x, (recovery, starts) in enumerate(columns):
+            setting = (starts, host, places, recovery)
+            if setting not in found:
+                continue
+            value = met(found[setting][1])
+            shade = 245 - round(170 * max(0, value / most - 0.3) / 0.7)
+            frame = 'stroke="#000000" stroke-width="2"' if setting == STANDING else 'stroke="#ffffff"'
+            parts.append(f'<rect x="{left + wide * x}" y="{top + high * y}" width="{wide}" height="{high}" fill="rgb({shade},{min(255, shade + 25)},255)" {frame}/>')
+            parts.append(text(left + wide * x + wide / 2, top + high * y + 15, value, "middle"))
+    below = top + high * len(rows) + 22
+    parts.append(text(8, below, f"of {most} claims, under the better of the two readings; framed: what stands"))
+    svg(path, left + wide * len(columns) + 10, below + 12, parts)
+
+
+def draw_lines(path, found, metric, scale, top, unit):
+    """A metric by senders, a panel for each spread of starts; all else as it stands."""
+    wide, high, gap = 300, 200, 62
+    parts = []
+    for place, starts in enumerate(STARTS):
+        setting = (starts, *STANDING[1:])
+        if setting not in found:
+            continue
+        x0, y0 = gap + (wide + gap) * (place % 2), 34 + (high + 70) * (place // 2)
+        across = lambda n: x0 + wide * n / SENDERS[-1]
+        down = lambda value: y0 + high * (1 - min(value, top) / top)
+        parts.append(text(x0 + wide / 2, y0 - 12, f"starts over {starts}", "middle"))
+        parts.append(f'<rect x="{x0}" y="{y0}" width="{wide}" height="{high}" fill="none" stroke="#bbbbbb"/>')
+        parts += [text(x0 - 6, down(tick) + 4, tick, "end") for tick in (0, top // 2, top)]
+        parts += [text(across(n), y0 + high + 16, n, "middle") for n in (9, 36, 69, 99, 149)]
+        for policy in POLICIES:
+            points = found[setting][1]
+            line = " ".join(f"{across(n):.1f},{down(scale * points[policy, '9', n][metric]):.1f}" for n in SENDERS)
+            parts.append(f'<polyline points="{line}" fill="none" stroke="{COLOURS[policy]}" stroke-width="2"/>')
+    bottom = 34 + 2 * (high + 70)
+    parts.append(text(8, 14, unit))
+    parts.append(text(gap + wide + gap / 2, bottom - 28, "burst flows", "middle"))
+    for place, policy in enumerate(POLICIES):
+        x = gap + 112 * place
+        parts.append(f'<rect x="{x}" y="{bottom - 12}" width="18" height="4" fill="{COLOURS[policy]}"/>')
+        parts.append(text(x + 24, bottom - 6, policy))
+    svg(path, 2 * (wide + gap) + 24, bottom + 6, parts)
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("what", choices=("run", "page"))
+    options.add_argument("results")
+    options.add_argument("--watermaster", default=str(ROOT / "target/release/watermaster"))
+    options.add_argument("--seeds", type=int, default=1)
+    options.add_argument("--only", action="append", default=[])
+    options.add_argument("--jobs", type=int)
+    options = options.parse_args()
+    {"run": run, "page": page}[options.what](options)
+
+
+if __name__ == "__main__":
+    main()
