@@ -13,6 +13,7 @@
 import argparse
 import itertools
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -71,7 +72,8 @@ def claims(of, ours):
     """What the text says of figures 9, 10, 13 and 14 and whether a setting shows it, where `ours` is SDTCP."""
     goodput = lambda policy, senders: of[policy, "9", senders]["burst_goodput_bps"]
     late = lambda policy, senders, part="9": of[policy, part, senders]["flows_with_timeout_ratio"]
-    took = lambda policy, part, x, what: of[policy, part, x][f"fct_{what}_s"]
+    # Where no flow has ended there is none.
+    took = lambda policy, part, x, what: of[policy, part, x].get(f"fct_{what}_s", math.inf)
     others = ("tcp", "dctcp", "sab")
     best = lambda what: all(
         took(ours, "13", n, what) <= TIE * min(took(other, "13", n, what) for other in others) for n in FEW

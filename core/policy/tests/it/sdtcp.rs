@@ -142,7 +142,7 @@ fn late_flows_are_capped_if_asked_for() {
             Directive::Window { link, flow, cap }
         };
         let all = |bytes| Directive::Window { link, flow: None, cap: Some(cap_of(bytes)) };
-        let mut is = |bench: &mut Bench, told: Directives, expected: &[Directive]| {
+        let is = |bench: &mut Bench, told: Directives, expected: &[Directive]| {
             assert_eq!(told, if is_capped { expected } else { &[] });
             bench.now += Span::from_millis(1);
         };
@@ -215,7 +215,7 @@ fn ways_of_one_port_have_round_trips_of_their_own() {
     for (flow, src) in [(0, left), (1, right)] {
         bench.tell(Measured::Opened { flow: FlowId(flow), src, dst: to });
     }
-    let mut each = |bench: &mut Bench| {
+    let each = |bench: &mut Bench| {
         let queue = Bytes::new(127_500);
         let told = bench.tell(Measured::Congested { link, severity: Severity::High, queue });
         let Directive::Window { cap: Some(cap), .. } = told[0] else { panic!("{told:?}") };
