@@ -118,21 +118,32 @@ def settings():
     return sorted(every, key=lambda setting: sum(a != b for a, b in zip(setting, STANDING)))
 
 
-def sweep(binary, setting, part, seeds, jobs):
+def sweep(options, setting, part):
     """The kept metrics of each policy at each point of a figure."""
     fixed, axis = PARTS[part]
-    command = [binary, "sweep", str(SCENARIO), "--json", "--vary", axis]
-    command += ["--over", f"seed={','.join(map(str, range(1, seeds + 1)))}"]
-    if jobs:
-        command += ["--jobs", str(jobs)]
+    # A burst that is over after 1 s is over: the endless flow goes on alone. Other runs have all their time.
+    done = list(once(options, setting, [*fixed, "until=3 s"], axis, POLICIES))
+    for x in sorted({x for x, _, metrics in done if metrics["jobs_completed_ratio"] < 1}):
+        late = [policy for at, policy, metrics in done if at == x and metrics["jobs_completed_ratio"] < 1]
+        done = [run for run in done if run[0] != x or run[1] not in late]
+        done += once(options, setting, fixed, f"{axis.partition('=')[0]}={x}", late)
+    for x, policy, metrics in done:
+        yield {"policy": policy, "x": int(x.split()[0]), **{name: metrics[name] for name in KEPT if name in metrics}}
+
+
+def once(options, setting, fixed, axis, policies):
+    """All metrics by point and policy."""
+    command = [options.watermaster, "sweep", str(SCENARIO), "--json", "--vary", axis, "--policy", ",".join(policies)]
+    command += ["--over", f"seed={','.join(map(str, range(1, options.seeds + 1)))}"]
+    if options.jobs:
+        command += ["--jobs", str(options.jobs)]
     for change in itertools.chain(fixed, *(axis[name] for axis, name in zip(AXES, setting))):
         command += ["--set", change]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    for point in json.loads(done.stdout)["sweep"]:
+    ran = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    for point in json.loads(ran.stdout)["sweep"]:
         (x,) = point["set"].values()
         for result in point["results"]:
-            kept = {name: result["metrics"][name] for name in KEPT if name in result["metrics"]}
-            yield {"policy": result["policy"], "x": int(x.split()[0]), **kept}
+            yield x, result["policy"], result["metrics"]
 
 
 def run(options):
@@ -144,7 +155,7 @@ def run(options):
     for done, setting in enumerate(todo):
         left = f", some {(time.monotonic() - began) / done * (len(todo) - done) / 60:.0f} min left" if done else ""
         print(f"{done + 1} of {len(todo)}: {', '.join(setting)}{left}", file=sys.stderr, flush=True)
-        points = {part: list(sweep(options.watermaster, setting, part, options.seeds, options.jobs)) for part in PARTS}
+        points = {part: list(sweep(options, setting, part)) for part in PARTS}
         with results.open("a") as file:
             file.write(json.dumps({"setting": setting, "seeds": options.seeds, "points": points}) + "\n")
 
