@@ -74,7 +74,8 @@ impl Policy for Scripted {
     }
 
     fn watch(&self) -> Option<Watch> {
-        Some(Watch { congestion: Some(THRESHOLDS), ..Watch::default() })
+        let statistics = Some(Span::from_secs(1));
+        Some(Watch { congestion: Some(THRESHOLDS), statistics, ..Watch::default() })
     }
 }
 
@@ -276,6 +277,35 @@ fn waiting(rig: &mut Rig, unsent: &[(u16, u64)]) -> Vec<Command> {
     let connections = unsent.iter().map(report).collect();
     let report = Report::Connections { sampled_ns: rig.now, connections };
     rig.told(Input::Reported(rig.channel, &report))
+}
+
+/// The round trips of a flow's connections that its sender's kernel has; none before its first
+/// acknowledgement.
+#[test]
+fn what_agents_sample_of_round_trips_is_told() {
+    let mut rig = Rig::with_a_flow();
+    let mut told = |us: u64| {
+        rig.policy.0.lock().unwrap().0.clear();
+        let report = ConnectionReport {
+            connection: connection(1),
+            delivered_bytes: Bytes::ZERO,
+            unsent_bytes: Bytes::ZERO,
+            in_flight_bytes: Bytes::ZERO,
+            rtt_ns: Span::from_micros(us),
+            retransmissions: 0,
+            processes: Vec::new(),
+        };
+        let report = Report::Connections { sampled_ns: rig.now, connections: vec![report] };
+        rig.told(Input::Reported(rig.channel, &report));
+        let heard = rig.policy.0.lock().unwrap().0.clone();
+        let timed = heard.into_iter().filter_map(|observation| match observation {
+            Observation::Measured(Measured::RoundTrips(flows)) => Some(flows),
+            _ => None,
+        });
+        timed.collect::<Vec<_>>()
+    };
+    assert_eq!(told(0), Vec::<Vec<_>>::new());
+    assert_eq!(told(140), [[(FLOW, Span::from_micros(140))]]);
 }
 
 fn watched() -> [Command; 2] {

@@ -184,6 +184,9 @@ pub enum Measured {
         /// The flows and their bytes so far.
         flows: Vec<(FlowId, Bytes)>,
     },
+    /// Round trips of flows since they were told last: of a handshake, or as the kernel of the sender has
+    /// them. What waited in queues on the way is in them.
+    RoundTrips(Vec<(FlowId, Span)>),
     /// A switch port became congested, or more so, or recovered (SDTCP, section 3.2).
     Congested {
         /// The directed link that the port's queue feeds.

@@ -2,6 +2,10 @@
 //! its class. From SYN, FIN and flow statistics alone; what the two classes are, the policy says.
 //!
 //! Each port keeps its flows in two plain lists, so that a decision about a port reads nothing else.
+//!
+//! The round trip over empty queues of what passes the same ports is the least that was measured of any of
+//! it: a handshake that met a full queue says nothing about another. Until one is measured it is that of the
+//! delays that the topology is given.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -21,6 +25,25 @@ pub(crate) struct Port {
     pub(crate) flows: [Vec<FlowId>; 2],
     /// Sum of the flows' round trips, ns.
     round_trips: u128,
+}
+
+/// The connections that pass the same ports.
+#[derive(Debug, Default)]
+struct Way {
+    count: u64,
+    /// Sum of their round trips by the delays of the topology, ns.
+    configured: u128,
+    /// The least that was measured.
+    least: Option<Span>,
+}
+
+impl Way {
+    /// Sum of their round trips, ns.
+    fn round_trips(&self) -> u128 {
+        let measured =
+            self.least.map(|least| u128::from(least.as_nanos()) * u128::from(self.count));
+        measured.unwrap_or(self.configured)
+    }
 }
 
 impl Port {
@@ -44,6 +67,7 @@ struct Connection {
     carried: Bytes,
     listed: Time,
     class: usize,
+    /// By the delays of the topology.
     round_trip: Span,
     /// The ports, and its place in the list of each.
     ports: Vec<(LinkId, usize)>,
@@ -64,6 +88,8 @@ pub(crate) struct ConnectionStats {
 pub(crate) struct Connections {
     flows: BTreeMap<FlowId, Connection>,
     ports: BTreeMap<LinkId, Port>,
+    /// By the ports, as long as a connection passes them.
+    ways: BTreeMap<Vec<LinkId>, Way>,
 }
 
 impl Connections {
@@ -156,6 +182,39 @@ impl Connections {
         changed
     }
 
+    /// Round trips were measured. Returns the ports where the mean has changed, perhaps more than once.
+    pub(crate) fn timed(&mut self, flows: &[(FlowId, Span)]) -> Vec<LinkId> {
+        let mut changed = Vec::new();
+        for &(flow, took) in flows.iter().filter(|(_, took)| *took > Span::ZERO) {
+            let Some(connection) = self.flows.get(&flow) else {
+                continue;
+            };
+            let links: Vec<LinkId> = connection.ports.iter().map(|(link, _)| *link).collect();
+            let way = self.ways.get(&links);
+            if way.is_some_and(|way| way.least.is_none_or(|least| took < least)) {
+                self.pass(&links, |way| way.least = Some(took));
+                changed.extend(links);
+            }
+        }
+        changed
+    }
+
+    /// Changes what passes the same ports, and so the round trips of each.
+    fn pass(&mut self, links: &[LinkId], change: impl FnOnce(&mut Way)) {
+        let way = self.ways.entry(links.into()).or_default();
+        let before = way.round_trips();
+        change(way);
+        let after = way.round_trips();
+        if way.count == 0 {
+            self.ways.remove(links);
+        }
+        for link in links {
+            if let Some(port) = self.ports.get_mut(link) {
+                port.round_trips = port.round_trips - before + after;
+            }
+        }
+    }
+
     /// A port with flows.
     pub(crate) fn port(&self, link: LinkId) -> Option<&Port> {
         self.ports.get(&link)
@@ -200,11 +259,15 @@ impl Connections {
         links.retain(|link| is_port(*link));
         for link in &links {
             let port = self.ports.entry(*link).or_default();
-            port.round_trips += u128::from(connection.round_trip.as_nanos());
             let list = &mut port.flows[connection.class];
             connection.ports.push((*link, list.len()));
             list.push(flow);
         }
+        let round_trip = u128::from(connection.round_trip.as_nanos());
+        self.pass(&links, |way| {
+            way.count += 1;
+            way.configured += round_trip;
+        });
         links
     }
 
@@ -213,18 +276,20 @@ impl Connections {
         let Some(connection) = self.flows.get_mut(&flow) else {
             return Vec::new();
         };
-        let (class, round_trip) = (connection.class, connection.round_trip);
+        let (class, round_trip) = (connection.class, u128::from(connection.round_trip.as_nanos()));
         let ports = core::mem::take(&mut connection.ports);
+        let links: Vec<LinkId> = ports.iter().map(|(link, _)| *link).collect();
+        self.pass(&links, |way| {
+            way.count -= 1;
+            way.configured -= round_trip;
+        });
         for (link, place) in &ports {
             self.leave(*link, class, *place);
-            if let Some(port) = self.ports.get_mut(link) {
-                port.round_trips -= u128::from(round_trip.as_nanos());
-                if port.count() == 0 {
-                    self.ports.remove(link);
-                }
+            if self.ports.get(link).is_some_and(|port| port.count() == 0) {
+                self.ports.remove(link);
             }
         }
-        ports.into_iter().map(|(link, _)| link).collect()
+        links
     }
 
     /// Takes the flow at `place` off a port's list; the last one moves there.

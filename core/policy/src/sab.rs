@@ -73,6 +73,9 @@ impl Policy for Sab {
             Observation::Measured(Measured::Closed { flow }) => {
                 self.changed.extend(self.connections.close(*flow));
             }
+            Observation::Measured(Measured::RoundTrips(flows)) => {
+                self.changed.extend(self.connections.timed(flows));
+            }
             Observation::Measured(Measured::LinkState { .. }) => {
                 let segment = self.parameters.segment;
                 self.changed.extend(self.connections.reroute(network, segment));

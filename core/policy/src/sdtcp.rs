@@ -5,18 +5,20 @@
 //! Windows are octets of payload, as in the text, which counts no headers.
 //!
 //! Where the text is silent: a flow that opens while its port is congested gets its window with the
-//! next notification, if one comes; the round trip of a port's flows is the mean over their paths
-//! with empty queues.
+//! next notification, if one comes, or at once (`late`); the round trip of a port's flows, which "could be gained" by
+//! measuring, is the mean over their paths with empty queues.
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use model::{
-    Cap, Directive, Directives, LinkId, Measured, Network, Observation, Severity, Thresholds,
+    Cap, Directive, Directives, FlowId, LinkId, Measured, Network, Observation, Severity,
+    Thresholds,
 };
-use units::{Bytes, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
-use crate::connections::Connections;
+use crate::connections::{Connections, Port};
 use crate::parameter::{LONGEST, SHORTEST};
 use crate::watch::Watch;
 use crate::{
@@ -95,6 +97,32 @@ const MEDIUM_SHARE: Parameter = Parameter::new(
 )
 .published("section 3.4");
 
+/// Algorithm 1 sends nothing while a port stays in its state, and 3.4 gives windows when something
+/// is sent: who comes between has none. Equations 3 to 8 hold for the flows that there are, too.
+const LATE: Parameter = Parameter::new(
+    "late",
+    Kind::Choice(&[UNCAPPED, CAPPED]),
+    Value::Choice(UNCAPPED),
+    "a flow that opens while its port is congested: has no window before the next notification, or gets \
+     one at once, and the others theirs anew",
+);
+
+const UNCAPPED: &str = "uncapped";
+const CAPPED: &str = "capped";
+
+/// The text's switch has no entry for a new connection, and asks the controller for one. Live, our
+/// switches forward by destination.
+const SYN: Parameter = Parameter::new(
+    "syn",
+    Kind::Choice(&[PASSES, HELD]),
+    Value::Choice(PASSES),
+    "what a SYN does at its first switch: goes on, or in simulated ones waits for the controller's entry, as \
+     in section 3.3",
+);
+
+const PASSES: &str = "passes";
+const HELD: &str = "held";
+
 /// The least window, in whole segments. Where receivers delay the acknowledgement of a single
 /// segment, as Linux does, one segment costs that delay for each.
 pub(crate) const FLOOR: Parameter = Parameter::new(
@@ -126,6 +154,8 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         BACKGROUND_AGE,
         LOW_SHARE,
         MEDIUM_SHARE,
+        LATE,
+        SYN,
         FLOOR.published("section 3.4"),
         STATISTICS,
     ],
@@ -138,8 +168,13 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
             let range = "above 0, below medium, and medium below high";
             return Err(PolicyError::OutOfRange { parameter: "low", range });
         }
-        let connections = Connections::default();
-        Ok(Box::new(Sdtcp { parameters, connections, notices: Vec::new() }))
+        Ok(Box::new(Sdtcp {
+            parameters,
+            connections: Connections::default(),
+            notices: Vec::new(),
+            congested: (given.get::<&str>(LATE.name) == CAPPED).then(BTreeMap::new),
+            changed: Vec::new(),
+        }))
     },
 };
 
@@ -153,6 +188,7 @@ struct Parameters {
     segment: Bytes,
     floor_segments: u32,
     statistics: Span,
+    holds_syns: bool,
 }
 
 impl Parameters {
@@ -171,6 +207,7 @@ impl Parameters {
             segment: given.segment(),
             floor_segments: given.get(FLOOR.name),
             statistics: given.get(STATISTICS.name),
+            holds_syns: given.get::<&str>(SYN.name) == HELD,
         }
     }
 }
@@ -182,6 +219,26 @@ struct Sdtcp {
     connections: Connections,
     /// Congestion that was notified and not yet decided about.
     notices: Vec<(LinkId, Severity, Bytes)>,
+    /// What was notified of ports and has not ended, where late flows are capped, and what was said then.
+    congested: Option<BTreeMap<LinkId, Congested>>,
+    /// Ports whose flows have changed since, and whether flows have become background flows.
+    changed: Vec<(LinkId, bool)>,
+}
+
+/// A port that is congested.
+#[derive(Clone, Copy, Debug)]
+struct Congested {
+    severity: Severity,
+    queue: Bytes,
+    said: Windows,
+}
+
+/// The windows of a port's flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Windows {
+    /// None: that of their receivers.
+    burst: Option<Bytes>,
+    background: Option<Bytes>,
 }
 
 impl Policy for Sdtcp {
@@ -194,77 +251,141 @@ impl Policy for Sdtcp {
                 self.notices.push((*link, *severity, *queue));
             }
             Measured::Opened { flow, src, dst } => {
-                self.connections.open(now, network, *flow, (*src, *dst), self.parameters.segment);
+                let segment = self.parameters.segment;
+                let links = self.connections.open(now, network, *flow, (*src, *dst), segment);
+                self.note(links, false);
             }
             Measured::Closed { flow } => {
-                self.connections.close(*flow);
+                let links = self.connections.close(*flow);
+                self.note(links, false);
+            }
+            Measured::RoundTrips(flows) => {
+                let links = self.connections.timed(flows);
+                self.note(links, false);
             }
             Measured::LinkState { .. } => {
-                self.connections.reroute(network, self.parameters.segment);
+                let links = self.connections.reroute(network, self.parameters.segment);
+                self.note(links, true);
             }
             Measured::Carried { flows } => {
                 let Parameters { background_size, background_age, .. } = self.parameters;
-                self.connections.carried(now, flows, |flow| {
+                let links = self.connections.carried(now, flows, |flow| {
                     if flow.carried > background_size && flow.age > background_age {
                         BACKGROUND
                     } else {
                         BURST
                     }
                 });
+                self.note(links, true);
             }
             _ => {}
         }
     }
 
     fn decide(&mut self, _: Time, network: &Network, out: &mut Directives) {
-        for notice in self.notices.drain(..) {
-            congested(&self.parameters, &self.connections, network, notice, out);
+        for notice in core::mem::take(&mut self.notices) {
+            self.notified(network, notice, out);
+        }
+        for (link, is_new) in core::mem::take(&mut self.changed) {
+            self.divide_anew(network, link, is_new, out);
         }
     }
 
     fn watch(&self) -> Option<Watch> {
-        let Parameters { thresholds, statistics, .. } = self.parameters;
+        let Parameters { thresholds, statistics, holds_syns, .. } = self.parameters;
         let (congestion, statistics) = (Some(thresholds), Some(statistics));
-        Some(Watch { congestion, statistics, ..Watch::default() })
+        Some(Watch { congestion, statistics, holds_syns, ..Watch::default() })
     }
 }
 
-fn congested(
-    parameters: &Parameters,
-    connections: &Connections,
-    network: &Network,
-    (link, severity, queue): (LinkId, Severity, Bytes),
-    out: &mut Directives,
-) {
-    if severity == Severity::Recovered {
-        out.push(Directive::Window { link, flow: None, cap: None });
-        return;
+impl Sdtcp {
+    fn note(&mut self, links: Vec<LinkId>, is_new: bool) {
+        if self.congested.is_some() {
+            self.changed.extend(links.into_iter().map(|link| (link, is_new)));
+        }
     }
-    let Some(port) = connections.port(link) else {
-        return;
-    };
-    let Parameters { low_share, medium_share, segment, floor_segments, .. } = *parameters;
-    let capacity = network.topology().link(link).spec.capacity;
-    // Equation 2: what all flows together have in flight.
-    let total = capacity.bytes_in(port.round_trip()) + queue;
-    let [burst, background] = &port.flows;
-    let (some, many) = (burst.len() as u64, background.len() as u64);
-    let fair = share(total, port.count());
-    // At least a segment (equations 5, 6 and 8). Actuators see to `floor_segments` themselves; here it
-    // makes caps below a segment equal, and an equal cap costs no message.
-    let background_cap = match severity {
-        Severity::Low => low_share.of(fair).max(segment),
-        Severity::Medium => medium_share.of(fair).max(segment),
-        Severity::High | Severity::Recovered => segment,
-    };
-    let entry = |flow, bytes| {
-        let cap = Some(Cap { bytes, floor_segments });
-        Directive::Window { link, flow: Some(flow), cap }
-    };
-    out.extend(background.iter().map(|flow| entry(*flow, background_cap)));
-    if severity == Severity::High {
-        let cap = share(total - segment * many, some).max(segment);
-        out.extend(burst.iter().map(|flow| entry(*flow, cap)));
+
+    /// A port has told how congested it is.
+    fn notified(
+        &mut self,
+        network: &Network,
+        (link, severity, queue): (LinkId, Severity, Bytes),
+        out: &mut Directives,
+    ) {
+        if severity == Severity::Recovered {
+            out.push(Directive::Window { link, flow: None, cap: None });
+            if let Some(congested) = &mut self.congested {
+                congested.remove(&link);
+            }
+            return;
+        }
+        if let Some(congested) = &mut self.congested {
+            let said = congested.remove(&link).map(|before| before.said).unwrap_or_default();
+            congested.insert(link, Congested { severity, queue, said });
+            self.divide_anew(network, link, false, out);
+            return;
+        }
+        let Some(port) = self.connections.port(link) else {
+            return;
+        };
+        let capacity = network.topology().link(link).spec.capacity;
+        let Windows { burst, background } =
+            self.parameters.windows(port, capacity, severity, queue);
+        for (flows, cap) in [(&port.flows[BACKGROUND], background), (&port.flows[BURST], burst)] {
+            if let Some(bytes) = cap {
+                out.extend(flows.iter().map(|flow| self.parameters.cap(link, Some(*flow), bytes)));
+            }
+        }
+    }
+
+    /// Says what has changed of the windows of a port that is congested: of its background flows each, and
+    /// of all others together, so that a SYN costs a message and not one for each. `is_new`: a background
+    /// flow may have none yet.
+    fn divide_anew(&mut self, network: &Network, link: LinkId, is_new: bool, out: &mut Directives) {
+        let congested = self.congested.as_mut().and_then(|congested| congested.get_mut(&link));
+        let (Some(congested), Some(port)) = (congested, self.connections.port(link)) else {
+            return;
+        };
+        let Congested { severity, queue, said } = *congested;
+        let capacity = network.topology().link(link).spec.capacity;
+        let windows = self.parameters.windows(port, capacity, severity, queue);
+        if let Some(bytes) =
+            windows.background.filter(|_| is_new || windows.background != said.background)
+        {
+            let flows = port.flows[BACKGROUND].iter();
+            out.extend(flows.map(|flow| self.parameters.cap(link, Some(*flow), bytes)));
+        }
+        if let Some(bytes) = windows.burst.filter(|_| windows.burst != said.burst) {
+            out.push(self.parameters.cap(link, None, bytes));
+        }
+        congested.said = windows;
+    }
+}
+
+impl Parameters {
+    fn cap(&self, link: LinkId, flow: Option<FlowId>, bytes: Bytes) -> Directive {
+        let cap = Some(Cap { bytes, floor_segments: self.floor_segments });
+        Directive::Window { link, flow, cap }
+    }
+
+    /// Equations 3 to 8.
+    fn windows(&self, port: &Port, capacity: Rate, severity: Severity, queue: Bytes) -> Windows {
+        let Self { low_share, medium_share, segment, .. } = *self;
+        // Equation 2: what all flows together have in flight.
+        let total = capacity.bytes_in(port.round_trip()) + queue;
+        let [burst, background] = &port.flows;
+        let (some, many) = (burst.len() as u64, background.len() as u64);
+        let fair = share(total, port.count());
+        // At least a segment (equations 5, 6 and 8). Actuators see to `floor_segments` themselves; here it
+        // makes caps below a segment equal, and an equal cap costs no message.
+        let (background, burst) = match severity {
+            Severity::Low => (low_share.of(fair).max(segment), None),
+            Severity::Medium => (medium_share.of(fair).max(segment), None),
+            Severity::High | Severity::Recovered => {
+                (segment, Some(share(total - segment * many, some).max(segment)))
+            }
+        };
+        Windows { burst, background: Some(background) }
     }
 }
 

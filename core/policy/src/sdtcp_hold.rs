@@ -135,6 +135,10 @@ impl Policy for Hold {
                 self.ports.values_mut().for_each(|held| held.woken = false);
                 self.note(changed);
             }
+            Measured::RoundTrips(flows) => {
+                let changed = self.connections.timed(flows);
+                self.note(changed);
+            }
             Measured::LinkState { .. } => {
                 let changed = self.connections.reroute(network, self.parameters.segment);
                 self.note(changed);

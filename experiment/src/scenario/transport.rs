@@ -55,6 +55,12 @@ pub(super) fn read(value: &Value<'_>, base: Transport) -> Result<Transport, Docu
         receive_window: fields.or("receive_window", base.receive_window, |v| {
             between(v, Bytes::new(1_000), Bytes::new(1 << 30))
         })?,
+        small_queue: fields.or("small_queue", base.small_queue, |v| {
+            if v.text() == Ok("off") {
+                return Ok(None);
+            }
+            between(v, Bytes::new(1), Bytes::new(1 << 30)).map(Some)
+        })?,
         sack: fields.or("sack", base.sack, Value::flag)?,
         limited_transmit: fields.or("limited_transmit", base.limited_transmit, Value::flag)?,
         rack: fields.or("rack", base.rack, Value::flag)?,

@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
-use model::{Directives, Observation};
+use model::{Directives, FlowId, Observation};
 use units::Time;
 
 /// An act at a time given in advance.
@@ -16,6 +16,8 @@ pub(crate) enum Act {
     Decide,
     /// Directives reach their actuators.
     Obey(Directives),
+    /// The answer to a flow's SYN reaches the switch that holds it.
+    Admit(FlowId),
     /// A watched queue is sampled.
     Sample { monitor: usize },
     /// Sample achieved rates.

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use model::{Directive, Directives, FlowId, LinkId, Network, Observation};
+use model::{Directive, Directives, FlowId, LinkId, Measured, Network, Observation};
 use policy::Policy;
 use units::{Span, Time};
 
@@ -62,6 +62,8 @@ struct Driver<'a, W> {
     policy: Option<Box<dyn Policy + 'a>>,
     control_delay: Span,
     processing: Span,
+    /// Whether SYNs wait in the world until the controller has answered them ([`World::admit`]).
+    holds_syns: bool,
     /// Observations that the controller processes or has queued, and when each arrived.
     inbox: VecDeque<(Time, Observation)>,
     until: Time,
@@ -99,6 +101,8 @@ impl<'a, W: World> Driver<'a, W> {
     fn new(world: W, plan: Plan<'a, W>) -> Self {
         let mut agenda = Agenda::default();
         let mut outcome = Outcome::default();
+        let watch = plan.policy.as_ref().and_then(|policy| policy.watch());
+        let holds_syns = watch.is_some_and(|watch| watch.holds_syns);
         for (monitor, &Monitor { link, interval, start }) in plan.monitors.iter().enumerate() {
             outcome.queues.push(QueueRecord { link, interval, packets: Vec::new() });
             agenda.enter(Time::ZERO + start + interval, Act::Sample { monitor });
@@ -113,6 +117,7 @@ impl<'a, W: World> Driver<'a, W> {
             policy: plan.policy,
             control_delay: plan.control_delay,
             processing: plan.processing,
+            holds_syns,
             inbox: VecDeque::new(),
             until: plan.until,
             application: plan.application,
@@ -214,6 +219,7 @@ impl<'a, W: World> Driver<'a, W> {
                     self.directives = directives;
                 }
             }
+            Some(Act::Admit(flow)) => self.world.admit(flow),
             Some(Act::Sample { monitor }) => self.sample(monitor),
             Some(Act::Rates) => self.look(),
         }
@@ -234,6 +240,12 @@ impl<'a, W: World> Driver<'a, W> {
             self.outcome.reactions.push(now.since(heard) + wire);
         }
         self.send();
+        if let Observation::Measured(Measured::Opened { flow, .. }) = observation
+            && self.holds_syns
+        {
+            // Behind the entries that were made for it.
+            self.agenda.enter(now + self.control_delay, Act::Admit(flow));
+        }
     }
 
     fn tick(&mut self, now: Time) {

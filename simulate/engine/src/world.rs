@@ -55,6 +55,11 @@ pub trait World {
         let _ = (link, flow, cap);
     }
 
+    /// Lets the SYN of a flow go on that waits at its first switch. No effect where none do.
+    fn admit(&mut self, flow: FlowId) {
+        let _ = flow;
+    }
+
     /// Spaces the acknowledgements of the flows through a link ([`model::Directive::Space`]).
     fn space(&mut self, link: LinkId, gap: Option<Span>) {
         let _ = (link, gap);

@@ -1,5 +1,7 @@
 //! A flow in the network: both ends of its connection, and what the world keeps about it.
 
+use std::collections::VecDeque;
+
 use engine::FlowState;
 use model::{FlowId, NodeId};
 use units::Bytes;
@@ -21,6 +23,44 @@ pub(crate) struct Opening {
     pub(crate) due: u64,
     /// SYNs sent.
     pub(crate) attempts: u32,
+}
+
+/// What a flow has in its host's own queue, where hosts limit that (Linux's TCP small queues): the rest
+/// waits at the sender, where a window that is cut still holds it back.
+#[derive(Debug)]
+pub(crate) struct OwnQueue {
+    limit: u64,
+    waiting: u64,
+    /// When each packet will have left, ns, and its octets.
+    packets: VecDeque<(u64, u16)>,
+}
+
+impl OwnQueue {
+    const fn new(limit: u64) -> Self {
+        Self { limit, waiting: 0, packets: VecDeque::new() }
+    }
+
+    /// A packet joined the queue.
+    pub(crate) fn push(&mut self, leaves: u64, size: u16) {
+        self.waiting += u64::from(size);
+        self.packets.push_back((leaves, size));
+    }
+
+    /// When the next packet may join; `None`: now.
+    pub(crate) fn ready(&mut self, now: u64) -> Option<u64> {
+        while let Some((_, size)) = self.packets.pop_front_if(|(leaves, _)| *leaves <= now) {
+            self.waiting -= u64::from(size);
+        }
+        let mut waiting = self.waiting;
+        let mut packets = self.packets.iter();
+        let mut ready = None;
+        while waiting >= self.limit {
+            let (leaves, size) = packets.next()?;
+            waiting -= u64::from(*size);
+            ready = Some(*leaves);
+        }
+        ready
+    }
 }
 
 pub(crate) struct Flow {
@@ -60,6 +100,8 @@ pub(crate) struct Flow {
     pub(crate) fin_at: u64,
     /// What its receiver grants, under ICTCP.
     pub(crate) grant: Option<Box<ictcp::Grant>>,
+    /// Its packets in its host's own queue, if these are limited.
+    pub(crate) own: Option<Box<OwnQueue>>,
     /// What switches know of it, if they do more than forward.
     pub(crate) passage: Option<Box<Passage>>,
 }
@@ -98,6 +140,7 @@ impl Flow {
             opening: None,
             fin_at: if transport.connects() { size } else { u64::MAX },
             grant: None,
+            own: transport.small_queue.map(|limit| Box::new(OwnQueue::new(limit.get()))),
             passage: None,
         }
     }

@@ -4,8 +4,9 @@
 use std::collections::VecDeque;
 
 use agent::Trigger;
-use model::{Cap, Measured, NodeKind, Topology};
+use model::{Cap, FlowId, Measured, NodeKind, Topology};
 use policy::Watch;
+use units::Span;
 
 use crate::frame::Packet;
 use crate::wires::{DELIVER, Path, SPECIAL};
@@ -20,6 +21,8 @@ pub(crate) struct Switches {
     pub(crate) ports: Vec<Port>,
     /// Measurements not reported yet.
     pub(crate) reports: Vec<Measured>,
+    /// Round trips of handshakes that are told with the next statistics.
+    pub(crate) round_trips: Vec<(FlowId, Span)>,
     /// Whether the next statistics and the next reports of queues are events already.
     pub(crate) counting: bool,
     pub(crate) reporting: bool,
@@ -51,6 +54,9 @@ pub(crate) struct Passage {
     pub(crate) entries: Vec<(u32, Cap)>,
     /// Frame bytes through its first switch.
     pub(crate) carried: u64,
+    /// Whether the controller has answered its SYN, and the SYN if it waits for that.
+    pub(crate) is_admitted: bool,
+    pub(crate) held: Option<Packet>,
 }
 
 impl Switches {
@@ -64,6 +70,7 @@ impl Switches {
             watch,
             ports: ports.collect(),
             reports: Vec::new(),
+            round_trips: Vec::new(),
             counting: false,
             reporting: false,
         }
@@ -79,7 +86,7 @@ impl Switches {
             let same = |element: &&u32| from(**element) == from(*hop) && **element != DELIVER;
             *toll = there.iter().skip(1).find(same).map_or(NONE, |element| element & !SPECIAL);
         }
-        Passage { tolls, entries: Vec::new(), carried: 0 }
+        Passage { tolls, entries: Vec::new(), carried: 0, is_admitted: false, held: None }
     }
 
     /// The window entry for a flow's acknowledgements at a port: its own before that of the port.

@@ -39,6 +39,9 @@ pub struct Transport {
     pub delayed_ack: Option<Span>,
     /// Room of the receive buffer, and the most that the receiver advertises.
     pub receive_window: Bytes,
+    /// Most octets that a flow has in its host's own queue before its next packet waits at the sender
+    /// (Linux's TCP small queues); `None`: the queue's room alone limits it.
+    pub small_queue: Option<Bytes>,
     /// Selective acknowledgements (RFC 2018, recovery by RFC 6675).
     pub sack: bool,
     /// A new segment for each of the first two duplicate acknowledgements (RFC 3042).
@@ -145,6 +148,7 @@ impl Default for Transport {
             min_rto: Span::from_millis(200),
             delayed_ack: None,
             receive_window: Bytes::new(4 << 20),
+            small_queue: None,
             sack: true,
             limited_transmit: true,
             rack: false,

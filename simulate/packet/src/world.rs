@@ -19,7 +19,7 @@ use crate::meter::Meter;
 use crate::switches::Switches;
 use crate::tcp::{Acknowledgement, ictcp, low, unwrap};
 use crate::wires::{DELIVER, SPECIAL, Wires, arrival_slot, slot_number};
-use crate::{Enforcement, Protocol, RunError, Setup, Transport};
+use crate::{Discipline, Enforcement, Protocol, RunError, Setup, Transport};
 use host_queues::HostQueues;
 
 /// Events between two [`Notice::Pause`].
@@ -59,6 +59,10 @@ impl World {
             NodeKind::Host => setup.host_queue,
             NodeKind::Switch => setup.switch_queue,
         };
+        if transport.small_queue.is_some() && setup.host_queue != Discipline::Fifo {
+            let what = "small_queue counts what leaves in order: set queues.host = \"fifo\"";
+            return Err(RunError::Transport(what.into()));
+        }
         let watch = setup.policy.as_ref().and_then(|policy| policy.watch());
         if watch.is_some() && !transport.handshake {
             let what = "the policy reads SYN and FIN at switches: set transport.handshake = true";
@@ -367,6 +371,20 @@ impl World {
         self.forward(element, &mut packet);
     }
 
+    /// Sends a packet, and notes when it will have left its host's own queue.
+    #[cold]
+    fn inject_counted(&mut self, packet: Packet) {
+        let link = (self.wires.element(&packet) & !SPECIAL) as usize;
+        let before = self.wires.links[link].packets;
+        self.inject(packet);
+        let link = &self.wires.links[link];
+        if let Some(own) = &mut self.flows[packet.flow as usize].own
+            && link.packets > before
+        {
+            own.push(link.free_at(), packet.size);
+        }
+    }
+
     /// Sends what window and pace allow, and sets the timer.
     #[inline]
     fn pump(&mut self, place: u32) {
@@ -381,6 +399,12 @@ impl World {
             let flow = &mut self.flows[place as usize];
             if flow.pace != 0 && flow.pace_at > now {
                 deadline = flow.pace_at;
+                break;
+            }
+            if let Some(own) = &mut flow.own
+                && let Some(ready) = own.ready(now)
+            {
+                deadline = ready;
                 break;
             }
             let Some(segment) = flow.sender.poll(now) else {
@@ -398,7 +422,7 @@ impl World {
             if segment.seq + u64::from(segment.len) == flow.fin_at {
                 flags |= frame::FIN;
             }
-            self.inject(Packet {
+            let packet = Packet {
                 time: 0,
                 seq: low(segment.seq),
                 block: (0, 0),
@@ -407,7 +431,12 @@ impl World {
                 flags,
                 hop: 0,
                 window: 0,
-            });
+            };
+            if self.transport.small_queue.is_some() {
+                self.inject_counted(packet);
+            } else {
+                self.inject(packet);
+            }
         }
         let flow = &self.flows[place as usize];
         let deadline = deadline.min(flow.sender.deadline());
@@ -511,7 +540,9 @@ impl World {
             }
         }
         let waiting = self.wires.schedulers.iter().flatten().map(|s| s.bytes());
-        let held = self.switches.iter().map(|switches| switches.carried());
+        let passages = self.flows.iter().filter_map(|flow| flow.passage.as_ref()?.held);
+        let syns: u64 = passages.map(|packet| u64::from(packet.size)).sum();
+        let held = self.switches.iter().map(|switches| switches.carried() + syns);
         let links = self.wires.links.iter().map(Link::carried);
         let carried = links.chain(waiting).chain(held).sum::<u64>();
         if self.injected != self.arrived + self.dropped + carried {
@@ -686,6 +717,10 @@ impl engine::World for World {
 
     fn cap(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
         self.set_cap(link, flow, cap);
+    }
+
+    fn admit(&mut self, flow: FlowId) {
+        self.let_in(flow);
     }
 
     fn space(&mut self, link: LinkId, gap: Option<Span>) {

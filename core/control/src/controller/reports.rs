@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use model::{Declared, FlowId, Measured, NodeId, StreamSample};
 use protocol::Connection;
 use protocol::agent::{Capability, ConnectionReport, Host, MOST_EPOCH, Report};
-use units::{Bytes, Rate, Time};
+use units::{Bytes, Rate, Span, Time};
 
 use super::Controller;
 use crate::applications::registry::Flow;
@@ -19,6 +19,8 @@ use crate::message::{ChannelId, Closing, Output, Refusal};
 struct Sum {
     delivered: Bytes,
     queued: Bytes,
+    /// The least.
+    round_trip: Option<Span>,
 }
 
 impl Controller {
@@ -306,6 +308,9 @@ impl Controller {
                 let sum = flows.entry(id).or_insert_with(|| self.counted(id));
                 sum.delivered += grown.unwrap_or(report.delivered_bytes);
                 sum.queued += report.unsent_bytes + report.in_flight_bytes;
+                // Before its first acknowledgement a connection has none.
+                let took = Some(report.rtt_ns).filter(|took| *took > Span::ZERO);
+                sum.round_trip = [sum.round_trip, took].into_iter().flatten().min();
             } else {
                 let carried = Vec::from(carried);
                 for id in carried {
@@ -411,6 +416,11 @@ impl Controller {
                 sums.keys().filter_map(|id| Some((*id, self.registry.flow(*id)?.delivered)));
             let flows = carried.collect();
             self.tell(Measured::Carried { flows });
+            let timed: Vec<_> =
+                sums.iter().filter_map(|(id, sum)| Some((*id, sum.round_trip?))).collect();
+            if !timed.is_empty() {
+                self.tell(Measured::RoundTrips(timed));
+            }
         }
         if !delivered.is_empty() {
             self.tell(Measured::Delivered(delivered));

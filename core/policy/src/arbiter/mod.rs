@@ -425,6 +425,9 @@ impl Arbiter {
                 let kind = |flows| Measured::Carried { flows };
                 self.pass_on(now, flows, |(flow, _)| *flow, kind);
             }
+            Measured::RoundTrips(flows) => {
+                self.pass_on(now, flows, |(flow, _)| *flow, Measured::RoundTrips);
+            }
             Measured::CrossTraffic(links) => {
                 // The capacities that objectives are given are without it.
                 self.cross.clear();

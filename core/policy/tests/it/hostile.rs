@@ -170,6 +170,10 @@ fn measured(base: u32) -> impl Strategy<Value = Observation> {
         2 => flow().prop_map(|flow| Measured::Closed { flow }),
         2 => prop::collection::vec((flow(), bytes()), 0..9)
             .prop_map(|flows| Measured::Carried { flows }),
+        1 => prop::collection::vec((flow(), bytes()), 0..9).prop_map(|flows| {
+            let timed = flows.into_iter().map(|(flow, took)| (flow, Span::from_nanos(took.get())));
+            Measured::RoundTrips(timed.collect())
+        }),
         2 => (link(), level(), bytes())
             .prop_map(|(link, level, queue)| Measured::Congested { link, severity: level, queue }),
         2 => (link(), bytes(), bytes())

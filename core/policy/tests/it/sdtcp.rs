@@ -37,7 +37,11 @@ struct Bench {
 
 impl Bench {
     fn new(name: &str, left: u32) -> Self {
-        let policy = by_name(name, &Parameters::default()).unwrap();
+        Self::with(name, &Parameters::default(), left)
+    }
+
+    fn with(name: &str, parameters: &Parameters, left: u32) -> Self {
+        let policy = by_name(name, parameters).unwrap();
         Self { network: dumbbell(left), policy, now: Time::ZERO }
     }
 
@@ -60,6 +64,12 @@ impl Bench {
     fn carried(&mut self, flows: &[(u32, u64)]) -> Directives {
         let flows = flows.iter().map(|(flow, bytes)| (FlowId(*flow), Bytes::new(*bytes)));
         self.tell(Measured::Carried { flows: flows.collect() })
+    }
+
+    /// Round trips, µs.
+    fn timed(&mut self, flows: &[(u32, u64)]) -> Directives {
+        let flows = flows.iter().map(|(flow, us)| (FlowId(*flow), Span::from_micros(*us)));
+        self.tell(Measured::RoundTrips(flows.collect()))
     }
 
     fn core(&self) -> LinkId {
@@ -104,6 +114,131 @@ fn windows_by_equations_3_to_8() {
     let recovered = Measured::Congested { link, severity: Severity::Recovered, queue: Bytes::ZERO };
     let all = bench.tell(recovered);
     assert!(matches!(all[..], [Directive::Window { flow: None, cap: None, .. }]));
+}
+
+/// Section 3.3, if asked for.
+#[test]
+fn syns_are_held_if_asked_for() {
+    for (syn, is_held) in [("passes", false), ("held", true)] {
+        let policy = by_name("sdtcp", &Parameters::default().with("syn", syn)).unwrap();
+        assert_eq!(policy.watch().unwrap().holds_syns, is_held);
+    }
+}
+
+/// One background flow among ten bursts, and then others come and go. By default nobody hears of them.
+#[test]
+fn late_flows_are_capped_if_asked_for() {
+    for is_capped in [false, true] {
+        let late = if is_capped { "capped" } else { "uncapped" };
+        let parameters = Parameters::default().with("late", late);
+        let mut bench = Bench::with("sdtcp", &parameters, 20);
+        let link = bench.core();
+        bench.open(0);
+        bench.now = Time::from_nanos(2_000_000_000);
+        (1..=10).for_each(|flow| assert!(bench.open(flow).is_empty()));
+        bench.carried(&[(0, 2_000_000)]);
+        let own = |flow, bytes| {
+            let (flow, cap) = (Some(FlowId(flow)), Some(cap_of(bytes)));
+            Directive::Window { link, flow, cap }
+        };
+        let all = |bytes| Directive::Window { link, flow: None, cap: Some(cap_of(bytes)) };
+        let is = |bench: &mut Bench, told: Directives, expected: &[Directive]| {
+            assert_eq!(told, if is_capped { expected } else { &[] });
+            bench.now += Span::from_millis(1);
+        };
+        let congested = |bench: &mut Bench, severity, packets: u64| {
+            let queue = Bytes::new(1500 * packets);
+            bench.tell(Measured::Congested { link, severity, queue })
+        };
+        // W = (29,130 + 45,000) / 12 = 6177 with another flow; two thirds.
+        congested(&mut bench, Severity::Low, 30);
+        let told = bench.open(11);
+        is(&mut bench, told, &[own(0, 4118)]);
+        let told = congested(&mut bench, Severity::High, 85);
+        // (29,130 + 127,500 − 1460) / 11.
+        if is_capped {
+            assert_eq!(told, [own(0, MSS), all(14_106)]);
+        } else {
+            assert_eq!(told.len(), 12, "each its own");
+        }
+        let told = bench.open(12);
+        is(&mut bench, told, &[all(12_930)]);
+        let told = bench.tell(Measured::Closed { flow: FlowId(3) });
+        is(&mut bench, told, &[all(14_106)]);
+        // A second one is background: 2920 less for eleven.
+        bench.now += Span::from_secs(2);
+        let told = bench.carried(&[(0, 3_000_000), (5, 2_000_000)]);
+        is(&mut bench, told, &[own(0, MSS), own(5, MSS), all(15_371)]);
+        let told = congested(&mut bench, Severity::Recovered, 0);
+        assert_eq!(told, [Directive::Window { link, flow: None, cap: None }]);
+        assert!(bench.open(13).is_empty(), "nothing is congested");
+    }
+}
+
+/// The round trip is the least that was measured of any flow that passes the same ports, as long as one
+/// does; of others that of the configured delays holds. A report of no time tells nothing.
+#[test]
+fn a_measured_round_trip_replaces_the_configured_one() {
+    let mut bench = Bench::new("sdtcp", 2);
+    let each = |bench: &mut Bench, flows: u64| {
+        let entries = bench.congested(Severity::High, 85);
+        assert_eq!(entries.len() as u64, flows);
+        (entries[&1] * flows).checked_sub(127_500).unwrap()
+    };
+    bench.open(1);
+    assert_eq!(each(&mut bench, 1), PIPE);
+    bench.timed(&[(1, 0), (7, 3)]);
+    assert_eq!(each(&mut bench, 1), PIPE);
+    // A handshake among full queues took 400 µs, another 200: 50,000 and 25,000 B.
+    bench.timed(&[(1, 400)]);
+    assert_eq!(each(&mut bench, 1), 50_000);
+    bench.open(2);
+    bench.timed(&[(2, 200)]);
+    assert_eq!(each(&mut bench, 2), 25_000);
+    bench.timed(&[(1, 300)]);
+    assert_eq!(each(&mut bench, 2), 25_000);
+    bench.tell(Measured::Closed { flow: FlowId(2) });
+    assert_eq!(each(&mut bench, 1), 25_000, "what is left goes the same way");
+    bench.tell(Measured::Closed { flow: FlowId(1) });
+    bench.open(1);
+    assert_eq!(each(&mut bench, 1), PIPE, "nobody has measured yet");
+}
+
+/// Of a port through which flows go two ways the round trip is the mean over its flows.
+#[test]
+fn ways_of_one_port_have_round_trips_of_their_own() {
+    let mut bench = Bench::new("sdtcp", 1);
+    let node = |bench: &Bench, name: &str| bench.network.topology().node_named(name).unwrap();
+    // h0 is on the left, h1 and h2 on the right: both send to h2, over its one port.
+    let (left, right, to) = (node(&bench, "h0"), node(&bench, "h1"), node(&bench, "h2"));
+    let link = bench.network.topology().link_between(node(&bench, "s1"), to).unwrap();
+    for (flow, src) in [(0, left), (1, right)] {
+        bench.tell(Measured::Opened { flow: FlowId(flow), src, dst: to });
+    }
+    let each = |bench: &mut Bench| {
+        let queue = Bytes::new(127_500);
+        let told = bench.tell(Measured::Congested { link, severity: Severity::High, queue });
+        let Directive::Window { cap: Some(cap), .. } = told[0] else { panic!("{told:?}") };
+        2 * cap.bytes.get() - 127_500
+    };
+    // 233.04 µs over three links and 155.36 over two: 194.2.
+    assert_eq!(each(&mut bench), 24_274);
+    bench.timed(&[(0, 300)]);
+    assert_eq!(each(&mut bench), 28_460, "300 and 155.36 µs");
+    bench.timed(&[(1, 100)]);
+    assert_eq!(each(&mut bench), 25_000, "300 and 100 µs");
+}
+
+/// What each flow has changes where a measurement does, and at no other.
+#[test]
+fn variants_divide_anew_when_a_round_trip_is_measured() {
+    for (name, total) in [("sab", 25_000 + 75_000), ("sdtcp-hold", 2 * 25_000)] {
+        let mut bench = Bench::new(name, 2);
+        (0..2).for_each(|flow| drop(bench.open(flow)));
+        let told = bench.timed(&[(0, 200)]);
+        assert_eq!(core_entries(&bench, &told).0, Some(Bytes::new(total / 2)), "{name}");
+        assert!(bench.timed(&[(1, 250)]).is_empty(), "{name}");
+    }
 }
 
 #[test]
@@ -363,10 +498,12 @@ proptest! {
     /// Connections come, grow and go: the entries at CN-H are those of a table kept naively.
     #[test]
     fn the_table_is_what_was_seen(
-        story in prop::collection::vec((0..4_u8, 0..12_u32, 0..2_000_000_u64), 0..120),
+        story in prop::collection::vec((0..5_u8, 0..12_u32, 0..2_000_000_u64), 0..120),
     ) {
         let mut bench = Bench::new("sdtcp", 12);
         let mut naive: BTreeMap<u32, (Time, u64, bool)> = BTreeMap::new();
+        // The least round trip, µs: all go the same way.
+        let mut least: Option<u64> = None;
         for (what, flow, bytes) in story {
             bench.now += Span::from_millis(300);
             match what {
@@ -377,6 +514,13 @@ proptest! {
                 2 => {
                     bench.tell(Measured::Closed { flow: FlowId(flow) });
                     naive.remove(&flow);
+                    least = least.filter(|_| !naive.is_empty());
+                }
+                3 => {
+                    bench.timed(&[(flow, bytes)]);
+                    if naive.contains_key(&flow) && bytes > 0 {
+                        least = Some(least.map_or(bytes, |least| least.min(bytes)));
+                    }
                 }
                 _ => {
                     bench.carried(&[(flow, bytes)]);
@@ -389,7 +533,8 @@ proptest! {
             }
             let background = naive.values().filter(|flow| flow.2).count() as u64;
             let bursts = naive.len() as u64 - background;
-            let burst = (PIPE + 127_500).saturating_sub(MSS * background) / bursts.max(1);
+            let pipe = least.map_or(PIPE, |us| us * 125);
+            let burst = (pipe + 127_500).saturating_sub(MSS * background) / bursts.max(1);
             let expected: BTreeMap<u32, u64> = naive
                 .iter()
                 .map(|(flow, (.., background))| (*flow, if *background { MSS } else { burst }))

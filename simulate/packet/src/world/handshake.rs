@@ -1,6 +1,8 @@
 //! SYN, SYN-ACK and FIN (RFC 9293, sections 3.5 and 3.6), if the transport has them. The third
 //! packet of the handshake is the first data; a FIN is not waited for.
 
+use units::Span;
+
 use super::World;
 use crate::flow::Opening;
 use crate::frame::{self, Packet};
@@ -45,11 +47,17 @@ impl World {
             return;
         }
         let flow = &mut self.flows[place as usize];
-        if let Some(opening) = flow.opening.take() {
-            let round_trip = self.now - opening.sent;
-            flow.sender.establish(&self.transport, u64::from(packet.window), round_trip);
-            self.pump(place);
+        let Some(opening) = flow.opening.take() else {
+            return;
+        };
+        let round_trip = self.now - opening.sent;
+        flow.sender.establish(&self.transport, u64::from(packet.window), round_trip);
+        let id = flow.id;
+        // Which of several SYNs was answered, nobody knows (RFC 6298, section 3).
+        if opening.attempts == 1 {
+            self.timed(id, Span::from_nanos(round_trip));
         }
+        self.pump(place);
     }
 
     /// Sends a separate FIN: the last data went without one.

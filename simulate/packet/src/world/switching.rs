@@ -53,7 +53,14 @@ impl World {
         if packet.hop == 1 {
             passage.carried += u64::from(packet.size);
             if packet.flags & frame::SYN != 0 {
+                let waits = switches.watch.holds_syns && !passage.is_admitted;
+                // One that comes again finds the first still waiting: it takes its place.
+                let again = waits.then(|| passage.held.replace(*packet)).flatten();
                 self.report(Measured::Opened { flow: id, src, dst });
+                if let Some(again) = again {
+                    self.drop(&again);
+                }
+                return !waits;
             } else if packet.flags & frame::FIN != 0 {
                 self.report(Measured::Closed { flow: id });
             }
@@ -93,17 +100,22 @@ impl World {
             return;
         };
         self.release(slot_number(link), &mut packet);
+        self.pass(packet);
+        let port = self.switches.as_ref().map(|switches| &switches.ports[link]);
+        if let Some(ready) = port.and_then(|port| (!port.waiting.is_empty()).then_some(port.ready))
+        {
+            self.await_gate(link, ready);
+        }
+    }
+
+    /// A packet that waited at a switch goes on.
+    fn pass(&mut self, packet: Packet) {
         let element = self.wires.element(&packet);
         let out = (element & !SPECIAL) as usize;
         if element != DELIVER && !self.serve(out, packet) {
             self.drop(&packet);
         }
         self.sense(out);
-        let port = self.switches.as_ref().map(|switches| &switches.ports[link]);
-        if let Some(ready) = port.and_then(|port| (!port.waiting.is_empty()).then_some(port.ready))
-        {
-            self.await_gate(link, ready);
-        }
     }
 
     /// A packet was offered to a port.
@@ -186,6 +198,20 @@ impl World {
         }
     }
 
+    /// A handshake was answered after so long. The first switch sees it from the SYN to the
+    /// acknowledgement of the SYN-ACK, which here is the first data and may wait for an application:
+    /// the sender's time, which is the same, is taken. It is told with statistics, or at once.
+    pub(super) fn timed(&mut self, flow: FlowId, round_trip: Span) {
+        let Some(switches) = &mut self.switches else {
+            return;
+        };
+        if switches.watch.statistics.is_some() {
+            switches.round_trips.push((flow, round_trip));
+        } else {
+            self.report(Measured::RoundTrips(vec![(flow, round_trip)]));
+        }
+    }
+
     /// An event of a switch.
     pub(super) fn switch_event(&mut self, number: usize) {
         let links = self.wires.links.len();
@@ -221,8 +247,12 @@ impl World {
 
     /// Flow statistics.
     fn count(&mut self) {
-        if let Some(switches) = &mut self.switches {
+        let timed = self.switches.as_mut().map(|switches| {
             switches.counting = false;
+            std::mem::take(&mut switches.round_trips)
+        });
+        if let Some(timed) = timed.filter(|timed| !timed.is_empty()) {
+            self.report(Measured::RoundTrips(timed));
         }
         let live = self.flows.iter().filter(|flow| self.place(flow.id).is_some());
         let count = |passage: &crate::switches::Passage| Bytes::new(passage.carried);
@@ -279,6 +309,20 @@ impl World {
         if let Some(passage) = flow.and_then(|flow| flow.passage.as_mut()) {
             passage.entries.retain(|(at, _)| *at != link.0);
             passage.entries.extend(cap.map(|cap| (link.0, cap)));
+        }
+    }
+
+    /// See [`engine::World::admit`].
+    pub(super) fn let_in(&mut self, flow: FlowId) {
+        let Some(place) = self.place(flow) else {
+            return;
+        };
+        let Some(passage) = &mut self.flows[place as usize].passage else {
+            return;
+        };
+        passage.is_admitted = true;
+        if let Some(packet) = passage.held.take() {
+            self.pass(packet);
         }
     }
 

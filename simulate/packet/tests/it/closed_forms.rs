@@ -1,7 +1,7 @@
 //! The transports against what can be computed by hand.
 
 use crate::runs::{access, host, incast, job, link, outcome, pace, per_flow, setup};
-use model::{Directives, build};
+use model::{Buffer, Directives, build};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_packet::{Protocol, Transport};
 
@@ -54,6 +54,33 @@ fn a_long_flow_over_a_loss_free_pipe_runs_at_the_rate_of_the_link() {
     // trip is 0.45 ms), so the closed form of the first test holds for all 10,000 packets.
     let expected = (PACKET + Span::from_micros(50)) * 2 + PACKET * 9_999;
     assert_eq!(outcome.flows[0].completion(), Some(expected));
+}
+
+/// A window of 200 packets for a pipe of 29, and 50 places at the host: what finds none is lost, unless the
+/// rest waits at the sender from ten on.
+#[test]
+fn what_a_host_keeps_small_waits_at_the_sender() {
+    let access = || build::Access { link: link(100, 50, 100), nic: Buffer::Packets(50) };
+    let run = |small_queue| {
+        let topology = build::star(2, &access()).unwrap();
+        let (a, b) = (host(&topology, "h0"), host(&topology, "h1"));
+        let own = topology.link_between(a, host(&topology, "s0")).unwrap();
+        let transport =
+            Transport { receive_window: Bytes::new(200 * 1460), small_queue, ..newreno() };
+        let size = 10_000 * 1460;
+        let outcome = outcome(setup(topology, transport, vec![job(0, Time::ZERO, a, b, size)]));
+        (outcome.links[own.index()].peak, outcome)
+    };
+    let (peak, plain) = run(None);
+    assert!(peak == 50 && plain.flows[0].retransmissions > 0);
+    let (peak, small) = run(Some(Bytes::new(10 * 1500)));
+    assert_eq!((peak, small.flows[0].retransmissions), (10, 0));
+    // The host's link is never idle.
+    let expected = (PACKET + Span::from_micros(50)) * 2 + PACKET * 9_999;
+    assert_eq!(small.flows[0].completion(), Some(expected));
+    // One that is less than a packet holds a packet.
+    let (peak, least) = run(Some(Bytes::new(1)));
+    assert_eq!((peak, least.flows[0].completion()), (1, Some(expected)));
 }
 
 #[test]

@@ -114,14 +114,76 @@ fn switches_report_syn_fin_and_statistics() {
     // The SYN is at the switch after a link, and 33 µs later at the controller.
     let syn = Time::from_nanos(100_320 + 33_000);
     assert_eq!(heard[0], (syn, Measured::Opened { flow, src, dst }));
+    // What the handshake took is told with the statistics.
+    let told = Time::from_nanos(633_000);
+    let timed = vec![(flow, Span::from_nanos(401_280))];
+    assert_eq!(heard[1], (told, Measured::RoundTrips(timed)));
     // Segments leave a round trip of headers later, 12 µs each: at 600 µs eight have passed.
     let flows = vec![(flow, Bytes::new(8 * 1500 + 40))];
-    assert_eq!(heard[1], (Time::from_nanos(633_000), Measured::Carried { flows }));
+    assert_eq!(heard[2], (told, Measured::Carried { flows }));
     // The tenth has the FIN.
     let fin = Time::from_nanos(401_280 + 10 * 12_000 + 100_000 + 33_000);
-    assert_eq!(heard[2], (fin, Measured::Closed { flow }));
-    assert_eq!(heard.len(), 3, "no flow, no statistics");
+    assert_eq!(heard[3], (fin, Measured::Closed { flow }));
+    assert_eq!(heard.len(), 4, "no flow, no statistics");
     assert!(outcome.reactions.is_empty());
+}
+
+/// Where there are no statistics, a round trip is told at once. That of a SYN that was sent twice is nobody's.
+#[test]
+fn switches_report_what_handshakes_took() {
+    // Ten hosts send at once; the buffer has five places.
+    let topology = incast(10, link(10, 10, 5));
+    let receiver = host(&topology, "receiver");
+    let jobs = (0..10).map(|n| job(n, Time::ZERO, host(&topology, &format!("h{n}")), receiver, 1));
+    let jobs: Vec<_> = jobs.collect();
+    let (outcome, heard) = watched(setup(topology, transport(), jobs), Watch::default(), |_, _| {});
+    let timed: Vec<_> = heard
+        .into_iter()
+        .filter_map(|(at, measured)| match measured {
+            Measured::RoundTrips(flows) => Some((at, flows)),
+            _ => None,
+        })
+        .collect();
+    let late = |flow: &FlowId| outcome.flows[flow.index()].timeouts > 0;
+    assert_eq!(timed.len(), 5);
+    for (place, (at, flows)) in (1..).zip(&timed) {
+        let [(flow, took)] = flows[..] else { panic!("{flows:?}") };
+        assert!(!late(&flow));
+        // The SYN waits for those before it, 32 µs each.
+        let [fast, slow, wire] = [2 * 4, 32_000 * (place + 1), 4 * 10_000];
+        assert_eq!(took, Span::from_nanos(fast + slow + wire), "{place}");
+        assert_eq!(*at, Time::ZERO + took);
+    }
+}
+
+/// The controller's answer takes 33 µs each way, and 5 µs.
+#[test]
+fn a_syn_that_is_held_waits_for_the_answer() {
+    let completion = |holds_syns| {
+        let mut setup = flow_of(pair(), transport(), 1);
+        setup.control_delay = Span::from_micros(33);
+        setup.processing = Span::from_micros(5);
+        let watch = Watch { holds_syns, ..Watch::default() };
+        let (outcome, heard) = watched(setup, watch, |_, _| {});
+        let opened = heard.iter().filter(|(_, m)| matches!(m, Measured::Opened { .. }));
+        assert_eq!(opened.count(), 1);
+        outcome.flows[0].completion().unwrap()
+    };
+    assert_eq!(completion(true), completion(false) + Span::from_micros(71));
+}
+
+/// An answer that takes longer than the first timeout of a SYN: the one that came again goes on in its place.
+#[test]
+fn a_syn_that_comes_again_takes_the_place_of_the_one_that_waits() {
+    let mut setup = flow_of(pair(), transport(), 1);
+    setup.control_delay = Span::from_millis(600);
+    let watch = Watch { holds_syns: true, ..Watch::default() };
+    let (outcome, heard) = watched(setup, watch, |_, _| {});
+    let opened = heard.iter().filter(|(_, m)| matches!(m, Measured::Opened { .. }));
+    assert_eq!((opened.count(), outcome.flows[0].timeouts), (2, 1));
+    // Both ways of the control channel, that of headers there and back, and the segment.
+    let took = Span::from_nanos(1_200_000_000 + 401_280 + 224_000);
+    assert_eq!(outcome.flows[0].completion(), Some(took));
 }
 
 /// A cap with the published floor; one below a segment is meant so.

@@ -1,0 +1,329 @@
+#!/usr/bin/env python3
+"""Incast under what SDTCP's text leaves open: docs/incast.md.
+
+    checks/incast.py run RESULTS.jsonl      run what RESULTS.jsonl doesn't hold yet, setting by setting
+    checks/incast.py page RESULTS.jsonl     the tables of docs/incast.md, and its pictures in docs/images
+
+    --watermaster PATH   the binary (target/release/watermaster)
+    --seeds N            seeds of each point, from 1 (1)
+    --only TEXT          settings whose name holds this; repeatable
+    --jobs N             runs at the same time, as for watermaster
+"""
+
+import argparse
+import itertools
+import json
+import math
+import pathlib
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SCENARIO = ROOT / "scenarios/sdtcp/incast.toml"
+
+# What the text leaves open, and what we tried. The first of each is the setting of all figures of the text:
+# what the text says elsewhere, else what its authors' tools do, else the plainest.
+STARTS = {  # "synchronously" (5.2.1): the nearest to it that hosts can do.
+    "0.1 ms": ["workload.jitter=100 us"],
+    "1 ms": ["workload.jitter=1 ms"],
+    "3 ms": ["workload.jitter=3 ms"],
+    "10 ms": ["workload.jitter=10 ms"],
+}
+HOSTS = {  # A link of Mininet has the same queue at both ends, and its delay takes packets from small queues.
+    "100 packets": ["topology.access.nic=100 packets"],
+    "20 packets": ["topology.access.nic=20 packets"],
+    "128 KiB": ["transport.small_queue=128 KiB"],
+    "2 packets": ["transport.small_queue=3 kB"],
+}
+PLACES = {  # "a static buffer size of 100 packets" (5.1).
+    places: [f"topology.core.buffer={places} packets"] for places in ("100", "120", "135", "150")
+}
+RECOVERY = {  # "New Reno [33]" (5.1), RFC 2582.
+    "neither": [],
+    "SACK": ["transport.sack=true", "transport.limited_transmit=true"],
+}
+AXES = (STARTS, HOSTS, PLACES, RECOVERY)
+STANDING = tuple(next(iter(axis)) for axis in AXES)
+
+# Figures 9 and 10: flows with an end, one less than the text's N. 13 and 14 likewise.
+SENDERS = (9, 19, 29, 36, 49, 59, 69, 99, 119, 149)
+FEW = (10, 50, 100)
+SIZES = (14600, 43800, 146000)
+PARTS = {
+    "9": ([], f"workload.senders={','.join(map(str, SENDERS))}"),
+    "13": (["workload.bytes=100 KB"], f"workload.senders={','.join(map(str, FEW))}"),
+    "14": (["workload.senders=50"], f"workload.bytes={','.join(f'{size} B' for size in SIZES)}"),
+}
+KEPT = ("burst_goodput_bps", "flows_with_timeout_ratio", "fct_mean_s", "fct_p95_s", "fct_p99_s", "drops_count")
+POLICIES = ("tcp", "dctcp", "sab", "sdtcp", "sdtcp-capped", "sdtcp-hold")
+READINGS = ("sdtcp", "sdtcp-capped")
+
+# The rule, written before the grid was run. A claim with a number is met within a tenth of it, or 5 points of a
+# share; "best" allows a tie within 1 %; a collapse, to which the text gives no number, is a loss of half of the link.
+HALF, TIE = 500e6, 1.01
+
+
+def near(value, published, part=0.1):
+    return abs(value - published) <= part * published
+
+
+def claims(of, ours):
+    """What the text says of figures 9, 10, 13 and 14 and whether a setting shows it, where `ours` is SDTCP."""
+    goodput = lambda policy, senders: of[policy, "9", senders]["burst_goodput_bps"]
+    late = lambda policy, senders, part="9": of[policy, part, senders]["flows_with_timeout_ratio"]
+    # Where no flow has ended there is none.
+    took = lambda policy, part, x, what: of[policy, part, x].get(f"fct_{what}_s", math.inf)
+    others = ("tcp", "dctcp", "sab")
+    best = lambda what: all(
+        took(ours, "13", n, what) <= TIE * min(took(other, "13", n, what) for other in others) for n in FEW
+    )
+    yield "9", "TCP collapses above some 10 flows", (
+        goodput("tcp", 9) > HALF >= max(goodput("tcp", n) for n in (19, 36))
+    )
+    yield "9", "DCTCP collapses at 37 flows, not at 30", goodput("dctcp", 29) > HALF >= goodput("dctcp", 36)
+    yield "9", "SDTCP has some 92 % with 50 and 70 flows", all(near(goodput(ours, n), 920e6) for n in (49, 69))
+    yield "9", "SAB has some 92 % with 50 and 70 flows", all(near(goodput("sab", n), 920e6) for n in (49, 69))
+    yield "9", "SDTCP with 100 flows is slightly worse than with 70", goodput(ours, 99) >= 0.9 * goodput(ours, 69)
+    yield "9", "SDTCP is worse with 120 flows than with 100", goodput(ours, 119) < goodput(ours, 99)
+    yield "9", "SDTCP is ahead of TCP and DCTCP with 100 flows", goodput(ours, 99) > max(
+        goodput(other, 99) for other in ("tcp", "dctcp")
+    )
+    yield "10", "all of TCP's flows have a timeout with 30", late("tcp", 29) >= 0.95
+    yield "10", "all of DCTCP's flows have a timeout with 60", late("dctcp", 59) >= 0.95
+    yield "10", "20 % of SDTCP's have one with 150", 0.15 <= late(ours, 149) <= 0.25
+    yield "10", "no more of SDTCP's have one with fewer", max(late(ours, n) for n in SENDERS) <= 0.25
+    yield "13", "SDTCP's mean is the best", best("mean")
+    yield "13", "SDTCP's 95th percentile is the best", best("p95")
+    yield "13", "SDTCP's 99th percentile is the best", best("p99")
+    yield "13", "TCP has no timeout with 10 flows, TCP and DCTCP have some with 50 and 100", (
+        late("tcp", 10, "13") == 0 and all(late(p, n, "13") > 0 for p in ("tcp", "dctcp") for n in (50, 100))
+    )
+    for policy, mean, p99 in (("tcp", 0.038, 0.06), ("dctcp", 0.032, 0.055)):
+        yield "14", f"30 packets take {policy.upper()} {mean * 1000:.0f} ms, at the 99th percentile {p99 * 1000:.0f}", (
+            near(took(policy, "14", 43800, "mean"), mean) and near(took(policy, "14", 43800, "p99"), p99)
+        )
+    yield "14", "SDTCP is ahead of SAB", all(
+        took(ours, "14", size, what) <= took("sab", "14", size, what) for size in SIZES for what in ("mean", "p99")
+    )
+    yield "14", "TCP and DCTCP are behind both from 30 packets on", all(
+        took(slow, "14", size, "mean") > took(fast, "14", size, "mean")
+        for slow in ("tcp", "dctcp") for fast in ("sab", ours) for size in SIZES[1:]
+    )
+
+
+def settings():
+    """By name, nearest to the standing one first."""
+    every = list(itertools.product(*AXES))
+    return sorted(every, key=lambda setting: sum(a != b for a, b in zip(setting, STANDING)))
+
+
+def sweep(options, setting, part):
+    """The kept metrics of each policy at each point of a figure."""
+    fixed, axis = PARTS[part]
+    # A burst that is over after 1 s is over: the endless flow goes on alone. Other runs have all their time.
+    done = list(once(options, setting, [*fixed, "until=3 s"], axis, POLICIES))
+    for x in sorted({x for x, _, metrics in done if metrics["jobs_completed_ratio"] < 1}):
+        late = [policy for at, policy, metrics in done if at == x and metrics["jobs_completed_ratio"] < 1]
+        done = [run for run in done if run[0] != x or run[1] not in late]
+        done += once(options, setting, fixed, f"{axis.partition('=')[0]}={x}", late)
+    for x, policy, metrics in done:
+        yield {"policy": policy, "x": int(x.split()[0]), **{name: metrics[name] for name in KEPT if name in metrics}}
+
+
+def once(options, setting, fixed, axis, policies):
+    """All metrics by point and policy."""
+    command = [options.watermaster, "sweep", str(SCENARIO), "--json", "--vary", axis, "--policy", ",".join(policies)]
+    command += ["--over", f"seed={','.join(map(str, range(1, options.seeds + 1)))}"]
+    if options.jobs:
+        command += ["--jobs", str(options.jobs)]
+    for change in itertools.chain(fixed, *(axis[name] for axis, name in zip(AXES, setting))):
+        command += ["--set", change]
+    ran = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    for point in json.loads(ran.stdout)["sweep"]:
+        (x,) = point["set"].values()
+        for result in point["results"]:
+            yield x, result["policy"], result["metrics"]
+
+
+def run(options):
+    results = pathlib.Path(options.results)
+    have = {(tuple(row["setting"]), row["seeds"]) for row in load(results)}
+    todo = [setting for setting in settings() if (setting, options.seeds) not in have]
+    todo = [setting for setting in todo if all(only in ", ".join(setting) for only in options.only)]
+    began = time.monotonic()
+    for done, setting in enumerate(todo):
+        left = f", some {(time.monotonic() - began) / done * (len(todo) - done) / 60:.0f} min left" if done else ""
+        print(f"{done + 1} of {len(todo)}: {', '.join(setting)}{left}", file=sys.stderr, flush=True)
+        points = {part: list(sweep(options, setting, part)) for part in PARTS}
+        with results.open("a") as file:
+            file.write(json.dumps({"setting": setting, "seeds": options.seeds, "points": points}) + "\n")
+
+
+def load(results):
+    return [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+
+
+def by_setting(rows):
+    """Of each setting the run with the most seeds: metrics by policy, figure and point."""
+    found = {}
+    for row in sorted(rows, key=lambda row: row["seeds"]):
+        points = {
+            (point["policy"], part, point["x"]): point for part, points in row["points"].items() for point in points
+        }
+        found[tuple(row["setting"])] = (row["seeds"], points)
+    return found
+
+
+def judged(points):
+    """The claims: figure, words, and whether they are so under each reading."""
+    each = [list(claims(points, ours)) for ours in READINGS]
+    return [(part, words, [reading[place][2] for reading in each]) for place, (part, words, _) in enumerate(each[0])]
+
+
+def met(points):
+    """Most claims that are so under one reading."""
+    return max(sum(reading) for reading in zip(*(so for _, _, so in judged(points))))
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines) + "\n"
+
+
+def page(options):
+    found = by_setting(load(pathlib.Path(options.results)))
+    verdicts = {setting: judged(points) for setting, (_, points) in found.items()}
+    (seeds, standing), count = found[STANDING], len(found)
+    print(f"{count} settings, {seeds} seeds where it stands\n")
+
+    figures = ("9", "10", "13", "14")
+    gives = lambda setting, part, reading: all(so[reading] for f, _, so in verdicts[setting] if f == part)
+    rows = []
+    for reading, name in enumerate(READINGS):
+        row = [f"`{name}`", *(sum(gives(s, f, reading) for s in verdicts) for f in figures)]
+        rows.append([*row, sum(all(gives(s, f, reading) for f in figures) for s in verdicts)])
+    print(table(["settings that give all of figure", *figures, "all four"], rows))
+
+    head = ["figure", "the text says", "settings, `sdtcp`", "`sdtcp-capped`", "what stands"]
+    rows = []
+    for place, (part, words, so) in enumerate(verdicts[STANDING]):
+        shown = [sum(v[place][2][reading] for v in verdicts.values()) for reading in range(len(READINGS))]
+        rows.append([part, words, *shown, "yes" if so[0] else "late caps" if so[1] else "no"])
+    print(table(head, rows))
+
+    never = set()
+    for one, other in itertools.combinations(range(len(rows)), 2):
+        pair = lambda v: any(v[one][2][r] and v[other][2][r] for r in range(len(READINGS)))
+        alone = lambda place: any(any(v[place][2]) for v in verdicts.values())
+        if alone(one) and alone(other) and not any(pair(v) for v in verdicts.values()):
+            never.add((rows[one][1], rows[other][1]))
+    print("Each of these is so in some settings, both in none:\n")
+    print("\n".join(f"* {one}; {other}" for one, other in sorted(never)) + "\n")
+
+    best = sorted(found, key=lambda setting: -met(found[setting][1]))
+    rows = []
+    for setting in [*best[:6], STANDING]:
+        reading = max(range(len(READINGS)), key=lambda r: sum(so[r] for _, _, so in verdicts[setting]))
+        lacks = [f"{f}: {words}" for f, words, so in verdicts[setting] if not so[reading]]
+        rows.append([", ".join(setting), f"`{READINGS[reading]}`", f"{met(found[setting][1])} of {len(lacks) + met(found[setting][1])}",
+                     "; ".join(lacks)])
+    print(table(["setting", "reading", "claims", "lacks"], rows))
+
+    for title, setting in (("what stands", STANDING), ("the nearest", best[0])):
+        seeds, points = found[setting]
+        for metric, scale, unit in (("burst_goodput_bps", 1e-6, "Mbit/s"), ("flows_with_timeout_ratio", 100, "% with a timeout")):
+            rows = [[f"`{p}`", *(f"{scale * points[p, '9', n][metric]:.0f}" for n in SENDERS)] for p in POLICIES]
+            print(f"{title} ({', '.join(setting)}; {seeds} seeds), {unit} by burst flows\n")
+            print(table(["", *SENDERS], rows))
+
+    images = ROOT / "docs/images"
+    draw_claims(images / "incast-claims.svg", found)
+    for metric, scale, top, unit in (("burst_goodput_bps", 1e-6, 1000, "Mbit/s"), ("flows_with_timeout_ratio", 100, 100, "% of flows with a timeout")):
+        name = {"burst_goodput_bps": "goodput", "flows_with_timeout_ratio": "timeouts"}[metric]
+        draw_lines(images / f"incast-{name}.svg", found, metric, scale, top, unit)
+
+
+COLOURS = dict(zip(POLICIES, ("#777777", "#c77700", "#1b7f5c", "#b3123b", "#e5709a", "#2457c5")))
+
+
+def svg(path, width, height, parts):
+    path.write_text(
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">'
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>' + "".join(parts) + "</svg>\n"
+    )
+
+
+def text(x, y, words, anchor="start", more=""):
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" {more}>{words}</text>'
+
+
+def draw_claims(path, found):
+    """How many claims each setting shows: starts and recovery across, hosts' queues and places down."""
+    columns = list(itertools.product(RECOVERY, STARTS))
+    rows = list(itertools.product(HOSTS, PLACES))
+    left, top, wide, high = 170, 60, 62, 22
+    most = len(judged(found[STANDING][1]))
+    parts = [text(left + wide * 4 * i + wide * 2, 20, f"senders with {name}" if name != "neither" else "senders with neither SACK nor limited transmit", "middle") for i, name in enumerate(RECOVERY)]
+    parts += [text(left + wide * i + wide / 2, 45, starts, "middle") for i, (_, starts) in enumerate(columns)]
+    for y, (host, places) in enumerate(rows):
+        if places == next(iter(PLACES)):
+            parts.append(text(8, top + high * y + 15, host))
+        parts.append(text(left - 8, top + high * y + 15, f"{places} places", "end"))
+        for x, (recovery, starts) in enumerate(columns):
+            setting = (starts, host, places, recovery)
+            if setting not in found:
+                continue
+            value = met(found[setting][1])
+            shade = 245 - round(170 * max(0, value / most - 0.3) / 0.7)
+            frame = 'stroke="#000000" stroke-width="2"' if setting == STANDING else 'stroke="#ffffff"'
+            parts.append(f'<rect x="{left + wide * x}" y="{top + high * y}" width="{wide}" height="{high}" fill="rgb({shade},{min(255, shade + 25)},255)" {frame}/>')
+            parts.append(text(left + wide * x + wide / 2, top + high * y + 15, value, "middle"))
+    below = top + high * len(rows) + 22
+    parts.append(text(8, below, f"of {most} claims, under the better of the two readings; framed: what stands"))
+    svg(path, left + wide * len(columns) + 10, below + 12, parts)
+
+
+def draw_lines(path, found, metric, scale, top, unit):
+    """A metric by senders, a panel for each spread of starts; all else as it stands."""
+    wide, high, gap = 300, 200, 62
+    parts = []
+    for place, starts in enumerate(STARTS):
+        setting = (starts, *STANDING[1:])
+        if setting not in found:
+            continue
+        x0, y0 = gap + (wide + gap) * (place % 2), 34 + (high + 70) * (place // 2)
+        across = lambda n: x0 + wide * n / SENDERS[-1]
+        down = lambda value: y0 + high * (1 - min(value, top) / top)
+        parts.append(text(x0 + wide / 2, y0 - 12, f"starts over {starts}", "middle"))
+        parts.append(f'<rect x="{x0}" y="{y0}" width="{wide}" height="{high}" fill="none" stroke="#bbbbbb"/>')
+        parts += [text(x0 - 6, down(tick) + 4, tick, "end") for tick in (0, top // 2, top)]
+        parts += [text(across(n), y0 + high + 16, n, "middle") for n in (9, 36, 69, 99, 149)]
+        for policy in POLICIES:
+            points = found[setting][1]
+            line = " ".join(f"{across(n):.1f},{down(scale * points[policy, '9', n][metric]):.1f}" for n in SENDERS)
+            parts.append(f'<polyline points="{line}" fill="none" stroke="{COLOURS[policy]}" stroke-width="2"/>')
+    bottom = 34 + 2 * (high + 70)
+    parts.append(text(8, 14, unit))
+    parts.append(text(gap + wide + gap / 2, bottom - 28, "burst flows", "middle"))
+    for place, policy in enumerate(POLICIES):
+        x = gap + 112 * place
+        parts.append(f'<rect x="{x}" y="{bottom - 12}" width="18" height="4" fill="{COLOURS[policy]}"/>')
+        parts.append(text(x + 24, bottom - 6, policy))
+    svg(path, 2 * (wide + gap) + 24, bottom + 6, parts)
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("what", choices=("run", "page"))
+    options.add_argument("results")
+    options.add_argument("--watermaster", default=str(ROOT / "target/release/watermaster"))
+    options.add_argument("--seeds", type=int, default=1)
+    options.add_argument("--only", action="append", default=[])
+    options.add_argument("--jobs", type=int)
+    options = options.parse_args()
+    {"run": run, "page": page}[options.what](options)
+
+
+if __name__ == "__main__":
+    main()
