@@ -54,14 +54,19 @@ struct Host {
     kernel: Kernel,
     sequence: u64,
     fails: Option<fn(&Operation) -> bool>,
-    /// Its kernel tells nothing of connections.
-    blind: bool,
+    /// Connections that are open; `None`: its kernel tells nothing of them.
+    open: Option<u16>,
     /// What the agent had its kernel do.
     operations: Vec<Operation>,
 }
 
 /// A kernel that notes what it has to do, and may fail at it.
-struct Failing<'a>(&'a mut Kernel, Option<fn(&Operation) -> bool>, bool, &'a mut Vec<Operation>);
+struct Failing<'a>(
+    &'a mut Kernel,
+    Option<fn(&Operation) -> bool>,
+    Option<u16>,
+    &'a mut Vec<Operation>,
+);
 
 impl Actuator for Failing<'_> {
     fn execute(&mut self, now: Time, operation: &Operation) -> Result<(), Failure> {
@@ -73,9 +78,9 @@ impl Actuator for Failing<'_> {
     }
 
     fn sample(&mut self, _: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
-        if self.2 {
+        let Some(open) = self.2 else {
             return Err("no sample".into());
-        }
+        };
         let report = |source| ConnectionReport {
             connection: connection(source),
             delivered_bytes: Bytes::ZERO,
@@ -85,7 +90,7 @@ impl Actuator for Failing<'_> {
             retransmissions: 0,
             processes: Vec::new(),
         };
-        Ok((0..2_500).map(report).collect())
+        Ok((0..open).map(report).collect())
     }
 }
 
@@ -101,7 +106,7 @@ impl Host {
     fn new() -> Self {
         let kernel = Kernel::new(1, Capacity { limits: 4, connections: 4 });
         let (agent, operations) = (machine(), Vec::new());
-        Self { agent, kernel, sequence: 0, fails: None, blind: false, operations }
+        Self { agent, kernel, sequence: 0, fails: None, open: Some(2_500), operations }
     }
 
     fn told(
@@ -115,7 +120,7 @@ impl Host {
         let sequence = self.sequence;
         let commands = Commands { epoch, sequence, lease_ns: LEASE, complete, commands };
         let mut reports = Vec::new();
-        let mut actuator = Failing(&mut self.kernel, self.fails, self.blind, &mut self.operations);
+        let mut actuator = Failing(&mut self.kernel, self.fails, self.open, &mut self.operations);
         self.agent.obey(now, &commands, &mut actuator, &mut reports).map(|()| reports)
     }
 
@@ -127,7 +132,7 @@ impl Host {
 
     fn try_tick(&mut self, now: Time) -> (Vec<Report>, Result<(), Failure>) {
         let mut reports = Vec::new();
-        let mut actuator = Failing(&mut self.kernel, self.fails, self.blind, &mut self.operations);
+        let mut actuator = Failing(&mut self.kernel, self.fails, self.open, &mut self.operations);
         let done = self.agent.tick(now, &mut actuator, &mut reports);
         (reports, done)
     }
@@ -593,18 +598,28 @@ fn whoever_begins_to_want_samples_has_the_first_at_once() {
     assert_eq!(host.tick(at(400)).len(), 3, "nobody wanted any");
 }
 
+/// That nothing is open any more is said: else nobody would know that what was open is gone.
+#[test]
+fn an_empty_sample_is_told() {
+    let mut host = Host::new();
+    host.all(s(0), 1, vec![Command::Sample { every_ns: Span::from_secs(1) }]);
+    host.open = Some(0);
+    let none = Report::Connections { sampled_ns: s(1), connections: vec![] };
+    assert_eq!(host.tick(s(1)), [none]);
+}
+
 /// That nothing was seen is not said of a kernel that tells nothing.
 #[test]
 fn a_sample_that_fails_is_told_and_tried_again() {
     let mut host = Host::new();
     host.all(s(0), 1, vec![Command::Sample { every_ns: Span::from_secs(1) }]);
-    host.blind = true;
+    host.open = None;
     let failed = (vec![], Err("no sample".to_owned()));
     assert_eq!(host.try_tick(s(1)), failed);
     assert_eq!(host.agent.deadline(), Some(s(2)));
     assert_eq!(host.try_tick(s(2)), failed);
     // What can't be swept out doesn't keep connections from being sampled.
-    host.blind = false;
+    host.open = Some(2_500);
     host.fails = Some(|operation| matches!(operation, Operation::Sweep));
     let (reports, done) = host.try_tick(s(3));
     assert_eq!((reports.len(), done), (3, Err("no".to_owned())), "the lease is over");
@@ -625,6 +640,8 @@ fn a_hello_names_whom_it_acts_for_what_it_can_and_whom_it_obeyed() {
     host.all(s(1), 4, vec![]);
     host.agent.disconnected();
     assert_eq!(hello(&host), of(5));
+    host.agent = Agent::new(vec![Port { watchable: false, classes: 0, ..port("eth0") }], false);
+    assert_eq!(host.agent.capabilities(), [Capability::Pacing], "no samples, no queue, no classes");
 }
 
 #[test]

@@ -67,6 +67,9 @@ fn a_switch_that_nobody_declared_is_bound_to_its_number() {
     let why = rig.closed.pop().unwrap();
     assert!(why.contains("0x1f is s-1f's"), "{why}");
     assert_eq!(connected(&rig).len(), 2, "nothing is learnt from it");
+    // A name that begins as another is another.
+    rig.plug_as(0, Some("s-1"));
+    assert!(rig.closed.pop().unwrap().contains("certificate of switch s-1;"));
     rig.plug_as(0, Some("s-1f"));
     assert!(connected(&rig).contains(&("s-1f".into(), true)));
 }

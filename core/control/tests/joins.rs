@@ -145,6 +145,25 @@ fn several_flows_of_one_connection_get_the_sum() {
     assert_eq!(rig.paced(), [(from(7), mbps(6))].into());
 }
 
+/// Whose bytes those of a shared connection are nobody knows: they correct no size and contradict none.
+#[test]
+fn bytes_of_a_connection_of_several_flows_are_nobodys() {
+    let (mut rig, agent) = rig();
+    for flow in [1, 2] {
+        rig.flow("app", "job", flow, from(0), Some(1_000)).unwrap();
+    }
+    sample(&mut rig, agent, vec![standing(from(7), 0, 1)]);
+    sample(&mut rig, agent, vec![standing(from(7), 50_000, 1)]);
+    for flow in [1, 2] {
+        let shown = rig.why("app", "job", flow).flow;
+        assert_eq!((shown.delivered_bytes, shown.contradicted), (Bytes::ZERO, None), "{flow}");
+    }
+    complete(&mut rig, "2");
+    sample(&mut rig, agent, vec![standing(from(7), 90_000, 1)]);
+    let left = shown(&rig).flow;
+    assert_eq!(left.delivered_bytes, Bytes::new(40_000), "what it alone carried");
+}
+
 /// What a connection delivered before the flow is not the flow's; what one that is gone delivered is.
 #[test]
 fn what_connections_deliver_one_after_another_adds_up() {
