@@ -277,8 +277,8 @@ impl State {
             }
             Choice::Joint => {
                 let (loads, whole) = self.able(&left);
-                // Of a tree more hubs are told than may send at once: their acknowledgements alone
-                // overflow the front end's port.
+                // Of a tree more hubs are told than may send at once: what comes back overflows the
+                // front end's port.
                 let is_tree = self.hubs.len() > self.most as usize;
                 if is_tree || !self.is_worth_orders(sample.span, &loads, whole) {
                     return orders;
