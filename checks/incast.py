@@ -6,7 +6,7 @@
 
     --watermaster PATH   the binary (target/release/watermaster)
     --seeds N            seeds of each point, from 1 (1)
-    --only TEXT          settings whose name holds this; repeatable
+    --only SETTING       this one, such as "3 ms, 100 packets, 100, neither"; repeatable
     --jobs N             runs at the same time, as for watermaster
 """
 
@@ -150,7 +150,7 @@ def run(options):
     results = pathlib.Path(options.results)
     have = {(tuple(row["setting"]), row["seeds"]) for row in load(results)}
     todo = [setting for setting in settings() if (setting, options.seeds) not in have]
-    todo = [setting for setting in todo if all(only in ", ".join(setting) for only in options.only)]
+    todo = [setting for setting in todo if not options.only or ", ".join(setting) in options.only]
     began = time.monotonic()
     for done, setting in enumerate(todo):
         left = f", some {(time.monotonic() - began) / done * (len(todo) - done) / 60:.0f} min left" if done else ""
@@ -187,15 +187,15 @@ def met(points):
 
 
 def table(head, rows):
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines) + "\n"
+    line = lambda cells: "| " + " | ".join(str(cell) for cell in cells) + " |"
+    return "\n".join([line(head), "|" + "---|" * len(head), *map(line, rows)]) + "\n"
 
 
 def page(options):
     found = by_setting(load(pathlib.Path(options.results)))
     verdicts = {setting: judged(points) for setting, (_, points) in found.items()}
-    (seeds, standing), count = found[STANDING], len(found)
-    print(f"{count} settings, {seeds} seeds where it stands\n")
+    count = len(found)
+    print(f"{count} settings; {sum(n > 1 for n, _ in found.values())} with several seeds\n")
 
     figures = ("9", "10", "13", "14")
     gives = lambda setting, part, reading: all(so[reading] for f, _, so in verdicts[setting] if f == part)
@@ -205,11 +205,13 @@ def page(options):
         rows.append([*row, sum(all(gives(s, f, reading) for f in figures) for s in verdicts)])
     print(table(["settings that give all of figure", *figures, "all four"], rows))
 
-    head = ["figure", "the text says", "settings, `sdtcp`", "`sdtcp-capped`", "what stands"]
+    head = ["figure", "the text says", "`sdtcp`", "late flows capped", *(" / ".join(axis) for axis in AXES)]
     rows = []
-    for place, (part, words, so) in enumerate(verdicts[STANDING]):
+    for place, (part, words, _) in enumerate(verdicts[STANDING]):
         shown = [sum(v[place][2][reading] for v in verdicts.values()) for reading in range(len(READINGS))]
-        rows.append([part, words, *shown, "yes" if so[0] else "late caps" if so[1] else "no"])
+        either = lambda axis, value: sum(any(v[place][2]) for s, v in verdicts.items() if s[axis] == value)
+        by = [" / ".join(str(either(axis, value)) for value in AXES[axis]) for axis in range(len(AXES))]
+        rows.append([part, words, *shown, *by])
     print(table(head, rows))
 
     never = set()
@@ -263,8 +265,8 @@ def draw_claims(path, found):
     columns = list(itertools.product(RECOVERY, STARTS))
     rows = list(itertools.product(HOSTS, PLACES))
     left, top, wide, high = 170, 60, 62, 22
-    most = len(judged(found[STANDING][1]))
-    parts = [text(left + wide * 4 * i + wide * 2, 20, f"senders with {name}" if name != "neither" else "senders with neither SACK nor limited transmit", "middle") for i, name in enumerate(RECOVERY)]
+    most, framed = len(judged(found[STANDING][1])), ""
+    parts = [text(left + wide * 4 * i + wide * 2, 20, "SACK and limited transmit" if name != "neither" else "neither SACK nor limited transmit", "middle") for i, name in enumerate(RECOVERY)]
     parts += [text(left + wide * i + wide / 2, 45, starts, "middle") for i, (_, starts) in enumerate(columns)]
     for y, (host, places) in enumerate(rows):
         if places == next(iter(PLACES)):
@@ -275,10 +277,14 @@ def draw_claims(path, found):
             if setting not in found:
                 continue
             value = met(found[setting][1])
-            shade = 245 - round(170 * max(0, value / most - 0.3) / 0.7)
-            frame = 'stroke="#000000" stroke-width="2"' if setting == STANDING else 'stroke="#ffffff"'
-            parts.append(f'<rect x="{left + wide * x}" y="{top + high * y}" width="{wide}" height="{high}" fill="rgb({shade},{min(255, shade + 25)},255)" {frame}/>')
+            # White for two of them, as in no setting, darkest for twelve.
+            shade = 255 - 17 * min(10, max(0, value - 2))
+            box = f'<rect x="{left + wide * x}" y="{top + high * y}" width="{wide}" height="{high}"'
+            parts.append(f'{box} fill="rgb({shade},{(shade + 255) // 2},255)" stroke="#ffffff"/>')
             parts.append(text(left + wide * x + wide / 2, top + high * y + 15, value, "middle"))
+            if setting == STANDING:
+                framed = f'{box} fill="none" stroke="#000000" stroke-width="2"/>'
+    parts.append(framed)
     below = top + high * len(rows) + 22
     parts.append(text(8, below, f"of {most} claims, under the better of the two readings; framed: what stands"))
     svg(path, left + wide * len(columns) + 10, below + 12, parts)
@@ -304,7 +310,7 @@ def draw_lines(path, found, metric, scale, top, unit):
             line = " ".join(f"{across(n):.1f},{down(scale * points[policy, '9', n][metric]):.1f}" for n in SENDERS)
             parts.append(f'<polyline points="{line}" fill="none" stroke="{COLOURS[policy]}" stroke-width="2"/>')
     bottom = 34 + 2 * (high + 70)
-    parts.append(text(8, 14, unit))
+    parts.append(text(8, bottom - 28, unit))
     parts.append(text(gap + wide + gap / 2, bottom - 28, "burst flows", "middle"))
     for place, policy in enumerate(POLICIES):
         x = gap + 112 * place
