@@ -137,3 +137,69 @@ impl Holt {
         (self.level + self.trend).max(0).unsigned_abs().min(MOST)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1 MB delivered in a second; `sender` waits at the end, `receiver` at both ends.
+    fn interval(sender: u64, receiver: (u64, u64)) -> Interval {
+        Interval { length: Span::from_secs(1), delivered: 1_000_000, sender: (0, sender), receiver }
+    }
+
+    fn trend(interval: &Interval) -> FlowNeed {
+        Trend::default().need(interval, Span::from_secs(1))
+    }
+
+    /// V is 8 Mbit/s and 0.5 MB wait: 12 Mbit/s were generated, and 4 are to drain.
+    #[test]
+    fn what_waits_at_the_sender_is_demand() {
+        let interval = interval(500_000, (0, 0));
+        let need = Last.need(&interval, Span::from_secs(1));
+        assert_eq!((need.demand, need.consumption), (16_000_000, 8_000_000));
+        assert_eq!(
+            Last.need(&interval, Span::from_secs(2)).demand,
+            14_000_000,
+            "in twice the time"
+        );
+        assert_eq!(trend(&interval).demand, 16_000_000);
+    }
+
+    /// Only where nothing waits at either end of the interval may a receiver consume more than it did.
+    #[test]
+    fn a_receiver_is_starved_where_nothing_waits_at_both_ends() {
+        let consumption = |receiver| trend(&interval(500_000, receiver)).consumption;
+        assert_eq!(consumption((0, 0)), 16_000_000, "all that its sender has");
+        assert_eq!(consumption((0, 250_000)), 6_000_000, "of 8 Mbit/s, 2 wait");
+        assert_eq!(consumption((250_000, 0)), 10_000_000, "8 Mbit/s and what waited");
+        assert_eq!(consumption((250_000, 250_000)), 8_000_000);
+    }
+
+    #[test]
+    fn a_starved_receiver_consumes_no_less_than_it_did() {
+        let mut trend = Trend::default();
+        trend.need(&interval(0, (0, 0)), Span::from_secs(1));
+        // Half as much came: demand falls at once by a quarter of the step, consumption too.
+        let half = Interval { delivered: 500_000, ..interval(0, (0, 0)) };
+        let need = trend.need(&half, Span::from_secs(1));
+        assert_eq!(need.consumption, need.demand);
+        // The backlog that went with the last interval makes demand small, not what is consumed.
+        let drained = Interval { sender: (1_000_000, 0), ..interval(0, (0, 0)) };
+        let need = trend.need(&drained, Span::from_secs(1));
+        assert!(need.consumption > need.demand, "{need:?}");
+    }
+
+    /// By hand: of a step from 0 to 16 the level takes a quarter, 4, and the trend a quarter of that, 1.
+    /// The next value of 16 finds 5 expected: the level rises by 2 to 7, the trend by (3 − 1)/4 to 1.
+    #[test]
+    fn holt_takes_a_quarter_of_what_is_new() {
+        let mut holt = Holt::at(0);
+        assert_eq!(holt.next(16), 5);
+        assert_eq!((holt.level, holt.trend), (4, 1));
+        assert_eq!(holt.next(16), 8);
+        assert_eq!((holt.level, holt.trend), (7, 1));
+        // A steady value is its own forecast.
+        let mut steady = Holt::at(100);
+        assert_eq!([100, 100, 100].map(|value| steady.next(value)), [100; 3]);
+    }
+}

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::desk::*;
 use model::{
-    Declared, Directive, Directives, FlowId, LEAST_RATE, Measured, Network, Observation,
+    Declared, Directive, Directives, FlowId, JobId, LEAST_RATE, Measured, Network, Observation,
     StreamSample,
 };
 use proptest::prelude::*;
@@ -176,6 +176,14 @@ fn cross_traffic_is_left_room() {
     );
     case.tick();
     assert!(near(case.mbps(0), 4.0) && near(case.mbps(1), 2.0), "{:?}", case.limits);
+    // And is again when they take nothing.
+    case.tell(6, &Measured::CrossTraffic(vec![]).into());
+    case.tell(
+        10,
+        &declared(&[sample(0, 4_000_000, 2_000_000, 0), sample(1, 2_000_000, 1_000_000, 0)]),
+    );
+    case.tick();
+    assert!(near(case.mbps(0) + case.mbps(1), 10.0), "{:?}", case.limits);
 }
 
 /// The application says that all waits in stream 0, the agents that all waits in stream 1.
@@ -227,6 +235,57 @@ fn a_join_at_which_nothing_waits_keeps_its_division() {
 fn the_variant_divides_a_join_at_which_nothing_waits_by_demand() {
     let (first, second) = meeting("app-aware-fast", Span::from_millis(200));
     assert!((4.0..6.0).contains(&first) && (4.0..6.0).contains(&second), "{first} {second}");
+}
+
+/// Nobody decides about the flows of a job that is over.
+#[test]
+fn the_rates_of_a_job_that_is_over_are_lifted() {
+    let mut case = Case::new("app-aware", &[(0, 1), (0, 2)]);
+    case.tell(5, &declared(&[sample(0, 3_000_000, 3_000_000, 0), sample(1, 3_000_000, 0, 0)]));
+    case.tick();
+    assert!(case.limits.values().all(Option::is_some), "{:?}", case.limits);
+    case.tell(6, &Observation::Declared(Declared::JobComplete { job: JobId(0) }));
+    assert!(case.limits.values().all(Option::is_none), "{:?}", case.limits);
+}
+
+/// Between two intervals nothing is decided, whatever is told and however often it is asked.
+#[test]
+fn rates_change_once_an_interval() {
+    let mut case = Case::new("app-aware", &[(0, 1), (0, 2)]);
+    case.tell(5, &declared(&[sample(0, 3_000_000, 3_000_000, 0), sample(1, 3_000_000, 0, 0)]));
+    case.tick();
+    let before = case.limits.clone();
+    case.tell(8, &declared(&[sample(0, 4_000_000, 0, 0), sample(1, 6_000_000, 6_000_000, 0)]));
+    case.tell(8, &Observation::Tick);
+    assert_eq!(case.limits, before);
+    case.tick();
+    assert_ne!(case.limits, before, "when it is over");
+}
+
+/// The variant speaks only when a rate changes by more than a hundredth.
+#[test]
+fn the_variant_is_silent_where_little_changes() {
+    let mut case = Case::new("app-aware-fast", &[(0, 1), (0, 2)]);
+    let full = |step: u64, more: u64| {
+        declared(&[
+            sample(0, step * 125_000, 2_000_000 + more, 0),
+            sample(1, step * 125_000, 2_000_000, 0),
+        ])
+    };
+    let mut out = Directives::new();
+    let mut said = Vec::new();
+    for step in 1..=20 {
+        let now = Time::ZERO + Span::from_millis(200) * step;
+        out.clear();
+        // At the end a little more waits at one of the two, and then much more.
+        let more = [0, 2_000, 1_000_000][usize::try_from(step / 9).unwrap()];
+        tell(&mut *case.policy, now, &case.network, &full(step, more), &mut out);
+        tell(&mut *case.policy, now, &case.network, &Observation::Tick, &mut out);
+        said.push(out.len());
+    }
+    assert!(said[..7].iter().any(|count| *count > 0), "{said:?}");
+    assert!(said[8..17].iter().all(|count| *count == 0), "{said:?}");
+    assert!(said[17..].iter().any(|count| *count > 0), "{said:?}");
 }
 
 /// A step in what is generated: the change is half done within a second, nearly done within two.
