@@ -202,4 +202,35 @@ mod tests {
         let mut steady = Holt::at(100);
         assert_eq!([100, 100, 100].map(|value| steady.next(value)), [100; 3]);
     }
+
+    /// 8 Mbit/s, then 24 of both: of a step of 16 the level takes 4, the trend 1. What waits isn't smoothed.
+    #[test]
+    fn a_trend_smooths_rates_and_not_what_waits() {
+        let mut trend = Trend::default();
+        trend.need(&interval(0, (500_000, 500_000)), Span::from_secs(1));
+        let (sender, receiver) = ((250_000, 250_000), (500_000, 500_000));
+        let next = Interval { delivered: 3_000_000, sender, receiver, ..interval(0, (0, 0)) };
+        let [demand, consumption, waiting] = [13_000_000 + 1_000_000, 13_000_000, 2_000_000];
+        let need = FlowNeed { demand, consumption, waiting };
+        assert_eq!(trend.need(&next, Span::from_secs(2)), need);
+    }
+
+    /// Five values a second: a step, up or down, is forecast in full by the fifth and not before the
+    /// fourth; what is forecast is neither negative nor above the most.
+    #[test]
+    fn a_step_is_followed_within_five_values() {
+        for (from, to) in [(0, MOST), (MOST, 0), (0, u64::MAX)] {
+            let mut holt = Holt::at(from);
+            let missing = [to; 5].map(|value| holt.next(value).abs_diff(to.min(MOST)));
+            assert!(missing[2] > MOST / 8 && missing[4] == 0, "{from} {to}: {missing:?}");
+        }
+    }
+
+    /// What grows by as much every time is forecast without a lag.
+    #[test]
+    fn a_steady_growth_is_forecast() {
+        let mut holt = Holt::at(0);
+        let last = (0..=60).map(|n| holt.next(n * 1_000_000)).last();
+        assert!(last.is_some_and(|last| last.abs_diff(61_000_000) < 10_000), "{last:?}");
+    }
 }
