@@ -19,6 +19,8 @@ pub(super) struct Active {
     /// Hubs as the front end wants them, and whether it has told each of them yet.
     pub(super) told: Vec<model::Hub>,
     pub(super) introduced: Vec<bool>,
+    /// Hubs to which a speed is on its way: until it is there, they aren't told another.
+    pub(super) is_telling: Vec<bool>,
     /// How often it has changed speeds.
     pub(super) changes: u32,
     pub(super) ways: Vec<Way>,
@@ -59,6 +61,7 @@ impl Active {
             hubs: Vec::new(),
             told: Vec::new(),
             introduced: Vec::new(),
+            is_telling: Vec::new(),
             changes: 0,
             ways: Vec::new(),
             packed: false,
@@ -114,6 +117,7 @@ impl Active {
     pub(super) fn begin(&mut self, gathering: &Gathering) {
         self.received = vec![Bytes::ZERO; gathering.hubs.len()];
         self.introduced = vec![false; gathering.hubs.len()];
+        self.is_telling = vec![false; gathering.hubs.len()];
         self.hubs = gathering.hubs.iter().map(Hub::new).collect();
         self.told.clone_from(&gathering.hubs);
         self.ways.clone_from(&gathering.ways);
@@ -184,6 +188,7 @@ impl Active {
             Some(node) => {
                 self.told[place].node = node;
                 self.introduced[place] = false;
+                self.is_telling[place] = false;
                 lost.replace(&self.told[place], self.changes)
             }
             None => lost.line.take().map(|line| line.flow),

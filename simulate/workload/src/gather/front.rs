@@ -289,6 +289,21 @@ impl Fronts {
         self.send(ends, size, Message { request, what, objects, is_late: false }, actions)
     }
 
+    /// Tells a hub the speed that it is to have, once the one before has reached it.
+    fn tell_speed<W: Streams>(
+        &mut self,
+        request: u32,
+        hub: u32,
+        actions: &mut Actions<'_, W>,
+    ) -> Result<(), W::Error> {
+        let Some(active) = self.active(request) else { return Ok(()) };
+        if std::mem::replace(&mut active.is_telling[hub as usize], true) {
+            return Ok(());
+        }
+        let what = What::Speed(hub, active.changes, active.told[hub as usize].speed);
+        self.instruct(request, hub, what, Vec::new(), actions)
+    }
+
     /// A message has arrived.
     fn deliver<W: Streams>(
         &mut self,
@@ -317,12 +332,17 @@ impl Fronts {
                 }
             }
             What::Speed(hub, change, speed) => {
+                let newer = active.told[hub as usize].speed;
+                active.is_telling[hub as usize] = false;
                 let node = &mut active.hubs[hub as usize];
                 if !node.is_dead && node.accelerate(actions.now(), change, speed) {
                     if let Some(line) = &node.line {
                         actions.limit(line.flow, Some(node.speed()));
                     }
                     self.wake(request, hub, actions);
+                }
+                if newer != speed {
+                    return self.tell_speed(request, hub, actions);
                 }
             }
             What::Parent(hub) => {
@@ -450,18 +470,13 @@ impl Fronts {
             }
             Order::Speeds(speeds) => {
                 active.changes += 1;
-                let change = active.changes;
                 let mut changed = Vec::new();
                 for ((hub, told), speed) in (0u32..).zip(&mut active.told).zip(speeds) {
                     if std::mem::replace(&mut told.speed, *speed) != *speed {
-                        changed.push((hub, *speed));
+                        changed.push(hub);
                     }
                 }
-                for (hub, speed) in changed {
-                    let what = What::Speed(hub, change, speed);
-                    self.instruct(request, hub, what, Vec::new(), actions)?;
-                }
-                Ok(())
+                changed.into_iter().try_for_each(|hub| self.tell_speed(request, hub, actions))
             }
             Order::Redirect(moves) => {
                 let wanted = moves.iter().filter(|(object, _)| !active.has(*object));
