@@ -6,8 +6,8 @@ use std::sync::Arc;
 use model::{FlowId, Gathering, NodeId, Request, Sample, Way};
 use units::{Bytes, Span, Time};
 
-use super::front::Port;
 use super::hub::{HEADER, Hub};
+use super::router::Port;
 use super::servers::Servers;
 
 pub(super) struct Active {

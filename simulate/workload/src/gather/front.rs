@@ -9,14 +9,12 @@ use std::sync::Arc;
 
 use engine::random::Stream;
 use engine::{Actions, Application, Streams};
-use model::{
-    Buffer, Declared, Directive, FlowId, JobId, LinkId, LinkSpec, Measured, Network, NodeId,
-    NodeKind, Order, Way,
-};
+use model::{Declared, Directive, FlowId, JobId, Measured, NodeId, Order, Way};
 use units::{Bytes, Rate, Span, Time};
 
 use super::active::{Active, grouped};
 use super::hub::{HEADER, Line};
+use super::router;
 use super::{Asker, Gather};
 
 /// What a flow carries.
@@ -128,7 +126,7 @@ impl Fronts {
             actions.later(death.after, Timer::Die.token(number, death.hub));
         }
         let mut active = Active::new((request, servers), asker, record, actions.now());
-        active.port = port(actions.network(), active.request.front);
+        active.port = router::port(actions.network(), active.request.front);
         self.active.push(Some(Box::new(active)));
     }
 
@@ -543,31 +541,6 @@ const HEAR: u32 = 2;
 fn count<W: Streams>(took: Span, queries: usize, actions: &mut Actions<'_, W>) {
     if let Some(all) = actions.outcome().completions.first_mut() {
         (0..queries).for_each(|_| all.add(took));
-    }
-}
-
-/// The aggregation router's port towards the rack of a front end.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Port {
-    link: LinkId,
-    room: Bytes,
-    /// How long a question to the router takes.
-    away: Span,
-}
-
-/// That of `front`, where it has room for a number of octets.
-fn port(network: &Network, front: NodeId) -> Option<Port> {
-    let topology = network.topology();
-    let first = topology.link(*topology.out(front).first()?);
-    let edge = first.to;
-    let mut above = topology.out(edge).iter().map(|link| topology.link(*link));
-    let up = above.find(|link| topology.nodes()[link.to.index()].kind == NodeKind::Switch)?;
-    let link = topology.link_between(up.to, edge)?;
-    let away = |spec: &LinkSpec| spec.delay + spec.capacity.time_for(HEADER);
-    let away = away(&first.spec) + away(&up.spec);
-    match topology.link(link).spec.buffer {
-        Buffer::Bytes(room) => Some(Port { link, room, away }),
-        _ => None,
     }
 }
 

@@ -7,6 +7,7 @@
 mod active;
 mod front;
 mod hub;
+mod router;
 mod servers;
 
 use std::sync::Arc;
