@@ -331,10 +331,13 @@ impl Sdtcp {
         let capacity = network.topology().link(link).spec.capacity;
         let Windows { burst, background } =
             self.parameters.windows(port, capacity, severity, queue);
-        for (flows, cap) in [(&port.flows[BACKGROUND], background), (&port.flows[BURST], burst)] {
-            if let Some(bytes) = cap {
-                out.extend(flows.iter().map(|flow| self.parameters.cap(link, Some(*flow), bytes)));
-            }
+        let floor_segments = self.parameters.floor_segments;
+        for (flows, bytes) in [(&port.flows[BACKGROUND], background), (&port.flows[BURST], burst)] {
+            let Some(bytes) = bytes else {
+                continue;
+            };
+            let cap = Some(Cap { bytes, floor_segments });
+            out.extend(flows.iter().map(|flow| Directive::Window { link, flow: Some(*flow), cap }));
         }
     }
 
