@@ -574,7 +574,7 @@ fn joint_orders_where_it_gains() {
     let [Order::Redirect(moves), Order::Speeds(_)] = orders(&out)[..] else { panic!("{out:?}") };
     assert!(moves.len() == 4 && moves.iter().all(|(_, way)| way.hub.is_none()), "{moves:?}");
     assert!(advanced(&of(3), 4, 99).is_empty(), "all keep up");
-    assert!(advanced(&of(3), 2, 0).is_empty(), "a tree");
+    assert!((0..4).all(|slow| advanced(&of(3), 2, slow).is_empty()), "a tree");
 }
 
 #[test]
