@@ -28,7 +28,7 @@ pub(crate) struct Reproduce {
     #[arg(value_name = "TEXT[/FIGURE]")]
     figure: Option<String>,
 
-    /// Fewer points and repetitions
+    /// Fewer points and repetitions, and no other values of what the texts leave open
     #[arg(long)]
     quick: bool,
 

@@ -112,11 +112,12 @@ impl<'a> Document<'a> {
     }
 
     /// Reads `text`, called `file` in errors, and applies `overrides` in order. Tables of it are
-    /// laid over those of `below`, key by key; any other value takes the place of that below, but
-    /// the lists called `joined` are those of both.
+    /// laid over those of `below`, key by key; any other value takes the place of that below. Each
+    /// list in `joined` has the members of both, of which those of `text` take the place of those
+    /// that are the same by the key that stands beside the list's name.
     pub fn read_above(
         below: Option<Below>,
-        joined: &[&str],
+        joined: &[(&str, &str)],
         file: &'a str,
         text: &'a str,
         overrides: &'a [Override],
@@ -238,7 +239,7 @@ impl<'a> Document<'a> {
 }
 
 /// Lays `upper` over `lower`, key by key.
-fn lay(upper: Table, lower: &mut Table, joined: &[&str]) {
+fn lay(upper: Table, lower: &mut Table, joined: &[(&str, &str)]) {
     for (key, (place, item)) in upper {
         let Some((_, under)) = lower.get_mut(&key) else {
             lower.insert(key, (place, item));
@@ -247,8 +248,22 @@ fn lay(upper: Table, lower: &mut Table, joined: &[&str]) {
         match (item.node, &mut under.node) {
             // What is joined stands at the top.
             (Node::Table(table), Node::Table(under)) => lay(table, under, &[]),
-            (Node::List(items), Node::List(under)) if joined.contains(&key.as_str()) => {
-                under.extend(items);
+            (Node::List(items), Node::List(below)) => {
+                if let Some((_, key)) = joined.iter().find(|(list, _)| *list == key) {
+                    let name = |item: &Item| match &item.node {
+                        Node::Table(table) => match table.get(*key).map(|(_, item)| &item.node) {
+                            Some(Node::Text(name)) => Some(name.clone()),
+                            _ => None,
+                        },
+                        _ => None,
+                    };
+                    let names: Vec<String> = items.iter().filter_map(name).collect();
+                    below.retain(|old| name(old).is_none_or(|name| !names.contains(&name)));
+                    below.extend(items);
+                } else {
+                    *below = items;
+                    under.place = item.place;
+                }
             }
             (node, _) => *under = Item { place: item.place, node },
         }

@@ -29,7 +29,7 @@ pub fn render(reproduction: &Reproduction, command: &str) -> String {
         escape(command)
     );
     if reproduction.quick {
-        body += "<p>A quick run: few points and repetitions.</p>\n";
+        body += "<p>A quick run: few points and repetitions, no choices.</p>\n";
     }
     body += "<p>Filled marks and bars are ours, with the 95 % interval over the repetitions; \
              hollow marks are published.</p>\n";

@@ -193,6 +193,10 @@ impl FigureResult {
             }
             let mut measures = measures(panel, &points, &prefix, None);
             for choice in &panel.choices {
+                if choice.tried.is_empty() {
+                    said.push(format!("{prefix}not tried in a quick run: {}", choice.choice.about));
+                    continue;
+                }
                 let choice = tried(panel, choice, results, &prefix, &mut measures);
                 // Scenarios of a figure may leave the same open.
                 match figure.choices.iter_mut().find(|other| other.is_as(&choice)) {

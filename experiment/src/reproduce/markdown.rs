@@ -8,7 +8,8 @@ use crate::files::{WriteError, write_whole};
 use crate::metrics::{Unit, human};
 use crate::published::Verdict;
 
-const QUICK: &str = "A quick run: few points and repetitions, so that intervals are wide.\n\n";
+const QUICK: &str = "A quick run: few points and repetitions, so that intervals are wide, and no\n\
+     other value of what the texts leave open: no verdict is `undetermined`, and any may become it.\n\n";
 
 impl Measure {
     /// Our value for people, with its interval.

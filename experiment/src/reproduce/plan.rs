@@ -20,7 +20,7 @@ pub struct Selection {
     pub text: Option<String>,
     /// Only the figure of this number.
     pub number: Option<String>,
-    /// Only the points and repetitions of a quick run.
+    /// Only the points and repetitions of a quick run, and no choices.
     pub quick: bool,
     /// Trace files by name.
     pub traces: BTreeMap<String, PathBuf>,
@@ -96,7 +96,7 @@ pub struct PanelPlan {
 pub struct ChoicePlan {
     /// What is chosen.
     pub choice: Choice,
-    /// The points under each of its other values, in its order.
+    /// The points under each of its other values, in its order; none in a quick run.
     pub tried: Vec<Vec<PointPlan>>,
 }
 
@@ -218,7 +218,7 @@ impl Plan {
         series.distributions.clear();
         for choice in scenario.choices.iter().filter(|_| !judged.is_empty()) {
             let mut tried = Vec::new();
-            for value in &choice.tried {
+            for value in choice.tried.iter().filter(|_| !selection.quick) {
                 let set = series.set.iter().chain(&value.set).cloned().collect();
                 let seeds = choice.seeds.min(series.seeds);
                 tried.push(self.points(&Series { set, seeds, ..series.clone() }, &judged)?);

@@ -41,7 +41,7 @@ pub(super) fn document<'a>(
         return Err(DocumentError::new(&below, "testbed", what));
     }
     let below = Below { file: below, text: shared };
-    Document::read_above(Some(below), &["choice"], file, text, overrides)
+    Document::read_above(Some(below), &[("choice", "about")], file, text, overrides)
 }
 
 /// A scenario file with overrides applied, without keys that change no result.

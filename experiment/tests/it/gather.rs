@@ -14,6 +14,7 @@ const TEXT: &str = r#"
 name = "gather"
 title = "Fan-out requests"
 baseline = "one-all"
+until = "10 s"
 
 [topology]
 kind = "racks"

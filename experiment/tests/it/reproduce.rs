@@ -332,7 +332,9 @@ fn a_choice_takes_few_repetitions_and_its_interval_is_reckoned_as_for_all() {
     let plan = desk.plan(&Selection::default());
     assert_eq!(plan.units.len(), 24 + 2 * 2 * 3);
     let quick = desk.plan(&Selection { quick: true, ..Selection::default() });
-    assert_eq!(quick.units.len(), 2 + 2 * 2);
+    assert_eq!(quick.units.len(), 2);
+    let judged = Reproduction::new(&quick, &desk.run(&quick), true);
+    assert!(judged.figures[0].reason.contains("not tried in a quick run: "), "{judged:?}");
     let results = desk.run(&plan);
     let reproduction = Reproduction::new(&plan, &results, false);
     // Three runs at the second point, whose interval is 3.9 times as wide as that of twelve.
@@ -370,6 +372,12 @@ fn figures_share_a_testbed_and_what_they_leave_open() {
     };
     assert_eq!(about(1), ["how much is sent", "how many packets wait"], "of both files");
     let load = |name: &str| Scenario::load(&folder.join(name), &[]).unwrap();
+    let instead = OPEN.replace("stands = \"", "stands = \"here ");
+    fs::write(folder.join("instead.toml"), text("instead", &format!("{BASE}{instead}"))).unwrap();
+    let choices = load("instead.toml").choices;
+    assert_eq!(choices.len(), 1, "its own in place of the testbed's: {choices:?}");
+    assert!(choices[0].stands.starts_with("here "), "{choices:?}");
+    fs::remove_file(folder.join("instead.toml")).unwrap();
     let (axis, curves) = (load("axis.toml"), load("curves.toml"));
     let link = |scenario: &Scenario| scenario.topology.links()[0].spec;
     assert_eq!(link(&axis).delay, units::Span::from_micros(99));
