@@ -49,13 +49,10 @@ const BOTTLENECK: Parameter = Parameter::new(
     "a link is divided when the demand for it reaches this part of it",
 );
 
-/// The text is silent.
-const EVEN: Parameter = Parameter::new(
-    "floor",
-    Kind::Share,
-    Value::Share(Share::literal(50_000)),
-    "the part of an even share that a flow gets though it shows no need",
-);
+/// The text is silent. Without it a flow that shows no need could never show any.
+const fn floor(meaning: &'static str) -> Parameter {
+    Parameter::new("floor", Kind::Share, Value::Share(Share::literal(50_000)), meaning)
+}
 
 /// The text has no such parameter: its flows divide all of a link's capacity (IV-B, problems 3 and 4).
 const USABLE: Parameter = Parameter::new(
@@ -74,7 +71,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         interval(Span::from_secs(5)).published("section VI-A"),
         Parameter::optional("horizon", INTERVALS, "the interval, as published", HORIZON),
         BOTTLENECK,
-        EVEN,
+        floor("the part of an even share that a flow gets if it shows no need"),
         USABLE,
         Parameter::optional(
             "hysteresis",
@@ -86,7 +83,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     needs: &[Need::StreamSamples],
     directives: &[DirectiveKind::Pace],
     is_max_min: false,
-    build: |given| Ok(Box::new(AppAware::<Last>::new(Parameters::from_given(given)))),
+    build: |given| Ok(Box::new(AppAware::<Last>::new(Parameters::from_given(given, false)))),
 };
 
 /// What `app-aware-fast` is: five decisions a second, queues to drain within a second.
@@ -98,14 +95,14 @@ pub const FAST: Descriptor = Descriptor {
         interval(Span::from_millis(200)),
         Parameter::new("horizon", INTERVALS, Value::Span(Span::from_secs(1)), HORIZON),
         BOTTLENECK,
-        EVEN,
+        floor("the part of an even share that every flow gets"),
         USABLE,
         Parameter::new("hysteresis", Kind::Share, Value::Share(Share::literal(10_000)), HYSTERESIS),
     ],
     needs: &[Need::StreamSamples],
     directives: &[DirectiveKind::Pace],
     is_max_min: false,
-    build: |given| Ok(Box::new(AppAware::<Trend>::new(Parameters::from_given(given)))),
+    build: |given| Ok(Box::new(AppAware::<Trend>::new(Parameters::from_given(given, true)))),
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -117,14 +114,15 @@ struct Parameters {
 }
 
 impl Parameters {
-    fn from_given(given: &Given<'_>) -> Self {
+    fn from_given(given: &Given<'_>, is_floor_for_all: bool) -> Self {
         let interval = given.get("interval");
         Self {
             interval,
             horizon: given.find("horizon").unwrap_or(interval),
             rule: DivisionRule {
                 bottleneck: given.get(BOTTLENECK.name),
-                floor: given.get(EVEN.name),
+                floor: given.get("floor"),
+                is_floor_for_all,
                 usable: given.get(USABLE.name),
             },
             hysteresis: given.find("hysteresis"),

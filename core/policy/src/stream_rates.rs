@@ -8,7 +8,7 @@
 
 use alloc::vec::Vec;
 
-use model::LinkId;
+use model::{LEAST_RATE, LinkId};
 use units::Rate;
 
 use crate::Share;
@@ -49,6 +49,8 @@ pub(crate) struct DivisionRule {
     pub(crate) bottleneck: Share,
     /// The part of an even share that a flow gets though it shows no need.
     pub(crate) floor: Share,
+    /// Whether flows that show some need get at least as much.
+    pub(crate) is_floor_for_all: bool,
     /// The part of a link that is given away.
     pub(crate) usable: Share,
 }
@@ -140,13 +142,17 @@ impl StreamRates {
         if coming == 0 || coming < rule.bottleneck.divided(capacity, 1).as_bps() {
             return;
         }
-        let least = rule.floor.divided(capacity, here().count() as u64).as_bps();
+        let floor = rule.floor.divided(capacity, here().count() as u64).max(LEAST_RATE).as_bps();
         claims.clear();
-        claims.extend(here().map(|flow| match stage {
-            Stage::Fork => Claim { weight: needs[flow].demand, offset: 0, least },
-            Stage::Join => {
-                Claim { weight: needs[flow].consumption, offset: needs[flow].waiting, least }
-            }
+        claims.extend(here().map(|flow| {
+            let need = &needs[flow];
+            let (weight, offset) = match stage {
+                Stage::Fork => (need.demand, 0),
+                Stage::Join => (need.consumption, need.waiting),
+            };
+            let has_floor = weight == 0 || rule.is_floor_for_all;
+            // No limit is below the least rate that actuators hold.
+            Claim { weight, offset, least: if has_floor { floor } else { LEAST_RATE.as_bps() } }
         }));
         shares.clear();
         level(capacity, claims, order, shares);

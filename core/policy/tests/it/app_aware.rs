@@ -206,9 +206,24 @@ fn no_stream_of_many_is_held_below_the_least_rate() {
         let sent = |flow| sample(flow, if flow == 0 { 9_000_000 } else { 0 }, 0, 0);
         case.tell(5, &declared(&(0..50).map(sent).collect::<Vec<_>>()));
         case.tick();
-        assert!(near(case.mbps(0), 9.51), "{name}: {:?}", case.limits);
+        assert!(near(case.mbps(0), 9.412), "{name}: {:?}", case.limits);
         let idle: Vec<_> = case.limits.values().skip(1).collect();
         assert_eq!(idle, [&Some(LEAST_RATE); 49], "{name}");
+        let sum: u64 = case.limits.values().flatten().map(|limit| limit.as_bps()).sum();
+        assert!(sum <= 10_000_000, "{name}: {sum}");
+    }
+}
+
+/// Of what two streams bring to a receiver one is a hundredth: it has that part, and no floor, as it
+/// shows what it needs. The variant's floor is for all.
+#[test]
+fn the_floor_is_for_streams_that_show_no_need() {
+    for (name, small) in [("app-aware", 0.1), ("app-aware-fast", 0.25)] {
+        let mut case = Case::new(name, &[(0, 2), (1, 2)]);
+        let samples = [sample(0, 9_900_000, 0, 0), sample(1, 100_000, 0, 0)];
+        case.tell(5, &declared(&samples));
+        case.tick();
+        assert!(near(case.mbps(1), small), "{name}: {:?}", case.limits);
     }
 }
 
