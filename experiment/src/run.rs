@@ -306,11 +306,6 @@ impl Task<'_> {
             Some(self.policy().map_err(refuse)?)
         };
         let transport = in_kernel(&self.policy.transport)?;
-        if policy.as_ref().is_some_and(|policy| policy.watch().is_some()) {
-            let what = "the policy acts at switches, which needs agents; use --set \
-                        lab.control=daemons, or world = \"packet\"";
-            return Err(lab::Error::Transport(what.into()));
-        }
         let mut world = lab::World::new(
             self.lab()?,
             &self.prepared.network,
@@ -378,20 +373,12 @@ impl Task<'_> {
     /// Starts the daemons for `lab`, which speaks, with this policy.
     ///
     /// # Errors
-    /// The policy acts at switches and the lab has none that an agent can act at; the
-    /// daemons' errors.
+    /// Those of the daemons.
     pub fn govern(
         &self,
         lab: &mut lab::Lab,
         governance: &lab::Governance,
     ) -> Result<lab::Daemons, lab::Error> {
-        let policy = self.policy().map_err(|e| lab::Error::Control(e.to_string()))?;
-        let settings = &self.prepared.scenario.lab;
-        if policy.watch().is_some() && settings.switches == lab::Switches::Ovs {
-            let what = "the policy acts at switches, which an agent can where the kernel forwards; \
-                        use --set lab.switches=bridge";
-            return Err(lab::Error::Transport(what.into()));
-        }
         let program = std::env::current_exe()
             .map_err(|error| lab::Error::Control(format!("this program isn't found: {error}")))?;
         // A run's own folder: recordings are named by epochs, which begin again with each run.

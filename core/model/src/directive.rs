@@ -12,7 +12,7 @@ use crate::{Cap, FlowId, JobId, LinkId, NodeId, Order};
 /// by the end of a lease.
 pub const LEAST_RATE: Rate = Rate::from_bps(12_000);
 
-/// No host holds a flow to more, 34.3 Gbit/s: kernels keep rates in whole octets a second, of 32 bits, all of which
+/// No agent holds a flow to more, 34.3 Gbit/s: kernels keep rates in whole octets a second, of 32 bits, all of which
 /// together say that there is no limit.
 pub const MOST_RATE: Rate = Rate::from_bps((u32::MAX as u64 - 1) * 8);
 

@@ -201,7 +201,8 @@ impl Scenario {
                 "has faults, which are of applications on an engine; add [engine] or remove them",
             ));
         }
-        policy::check_needs(&policy_value, &policies, &workload, world)?;
+        let place = policy::Place { world, lab: &lab, workload: &workload };
+        policy::check_needs(&policy_value, &policies, &place)?;
         let packets = policies.iter().map(|policy| transport::packet(&policy.transport));
         topology::check_buffers(&topology_value, &topology, packets.max().unwrap_or_default())?;
         if control.simulated.is_some()

@@ -7,6 +7,7 @@ use packet::Transport;
 use policy::{Descriptor, DirectiveKind, Messages, Need, Parameters, Policy, PolicyError};
 use units::{Bytes, Span};
 
+use super::lab::LabSettings;
 use super::workload::Workload;
 use super::{World, transport};
 
@@ -91,37 +92,40 @@ fn fault(value: &Value<'_>) -> Result<Fault, DocumentError> {
     Ok(Fault { kill, at, back })
 }
 
-/// Refuses policies that would wait forever for what neither the world nor the workload gives.
+/// What a scenario has for its policies.
+pub(super) struct Place<'a> {
+    pub(super) world: World,
+    pub(super) lab: &'a LabSettings,
+    pub(super) workload: &'a Workload,
+}
+
+/// Refuses policies that would wait forever for what neither the world nor the workload gives, or whose
+/// decisions nothing would enforce: they would run as `tcp` under another name.
 pub(super) fn check_needs(
     value: &Value<'_>,
     policies: &[PolicySpec],
-    workload: &Workload,
-    world: World,
+    place: &Place<'_>,
 ) -> Result<(), DocumentError> {
     for spec in policies {
         let under = spec.parameters.objectives().iter().map(|objective| objective.policy);
-        let needs = under.chain([spec.policy]);
-        let needs = needs.flat_map(|policy| policy.needs.iter().map(|need| (policy.name, *need)));
-        for (name, need) in needs {
-            let remedy = match need {
-                Need::Handshakes if !spec.transport.handshake => {
-                    "write handshake = true into [transport]"
+        for policy in under.chain([spec.policy]) {
+            let name = policy.name;
+            for need in policy.needs {
+                if let Some(remedy) = place.lacks(*need, &spec.transport) {
+                    return Err(value.error(format_args!("{name} needs {need}; {remedy}")));
                 }
-                Need::Handshakes | Need::PortReports | Need::WaitingPackets
-                    if world == World::Fluid =>
-                {
-                    "use world = \"packet\""
-                }
-                Need::StreamSamples if !workload.is_stream() => {
-                    "use a [workload] of kind = \"stream\""
-                }
-                Need::Requests if !workload.is_gather() => "use a [workload] of kind = \"gather\"",
-                _ => continue,
-            };
-            return Err(value.error(format_args!("{name} needs {need}; {remedy}")));
+            }
+            if let Some(why) = place.why_not_enforced(policy) {
+                return Err(value.error(format_args!("{name} has no effect here: {why}")));
+            }
         }
         let name = spec.policy.name;
-        if workload.is_gather() && !spec.policy.says(DirectiveKind::Gather) {
+        if spec.transport.held && !spec.policy.needs(Need::WaitingPackets) {
+            return Err(value.error(format_args!(
+                "{name} never lets go what hosts hold; write held = false into its transport"
+            )));
+        }
+        if place.workload.is_gather() && !spec.policy.says(DirectiveKind::Gather) {
             let gathering = policy::POLICIES.iter().filter(|p| p.says(DirectiveKind::Gather));
             let names: Vec<&str> = gathering.map(|policy| policy.name).collect();
             return Err(value.error(format_args!(
@@ -131,4 +135,61 @@ pub(super) fn check_needs(
         }
     }
     Ok(())
+}
+
+impl Place<'_> {
+    /// The remedy, where this is not what the policy needs.
+    fn lacks(&self, need: Need, transport: &Transport) -> Option<&'static str> {
+        const PACKET: &str = "use world = \"packet\"";
+        const DAEMONS: &str = "in the lab agents see it: write control = \"daemons\" into [lab]";
+        let is_direct = self.world == World::Lab && self.lab.daemons.is_none();
+        match need {
+            Need::Handshakes | Need::PortReports | Need::WaitingPackets
+                if self.world == World::Fluid =>
+            {
+                Some(PACKET)
+            }
+            Need::Handshakes | Need::PortReports | Need::WaitingPackets if is_direct => {
+                Some(DAEMONS)
+            }
+            Need::Handshakes if !transport.handshake => {
+                Some("write handshake = true into [transport]")
+            }
+            Need::Handshakes | Need::PortReports
+                if self.world == World::Lab && self.lab.switches == lab::Switches::Ovs =>
+            {
+                Some(
+                    "agents see it where the kernel forwards: write switches = \"bridge\" into [lab]",
+                )
+            }
+            Need::WaitingPackets if self.world == World::Packet && !transport.held => {
+                Some("write protocol = \"datagram\" and held = true into [transport]")
+            }
+            Need::StreamSamples if !self.workload.is_stream() => {
+                Some("use a [workload] of kind = \"stream\"")
+            }
+            Need::Requests if !self.workload.is_gather() => {
+                Some("use a [workload] of kind = \"gather\"")
+            }
+            _ => None,
+        }
+    }
+
+    /// Why nothing of what a policy says is done in the lab, if so.
+    fn why_not_enforced(&self, policy: &Descriptor) -> Option<String> {
+        if self.world != World::Lab || policy.is_passive() {
+            return None;
+        }
+        if self.lab.daemons.is_some() {
+            return policy.why_not_live();
+        }
+        (!policy.says(DirectiveKind::Pace)).then(|| {
+            let said: Vec<String> = policy.directives.iter().map(ToString::to_string).collect();
+            format!(
+                "it says {}, and without daemons the lab sets rates of flows alone; write control = \
+                 \"daemons\" into [lab]",
+                said.join(", ")
+            )
+        })
+    }
 }

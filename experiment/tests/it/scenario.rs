@@ -669,6 +669,29 @@ fn streams_and_their_policies() {
     assert!(refusal(&endless, &[]).contains("add until"));
 }
 
+/// What would run as `tcp` under another name is refused, with what is missing.
+#[test]
+fn a_policy_has_what_it_decides_by_and_somebody_who_obeys() {
+    let under = |policy: &str, changes: &[&str]| {
+        let text = GOOD.replace("name = \"smsf\"\nbeta = 0.05", &format!("name = \"{policy}\""));
+        assert_ne!(text, GOOD);
+        let changes = [&["transport.protocol=datagram"], changes].concat();
+        refusal(&text, &changes)
+    };
+    for (policy, changes, fault) in [
+        ("asy", &[][..], "asy needs hosts that report what waits for whom; write protocol"),
+        ("syn", &[], "syn needs hosts that report what waits for whom; write protocol"),
+        ("asy", &["world=fluid"], "use world = \"packet\""),
+        ("asy", &["world=lab"], "write control = \"daemons\" into [lab]"),
+        ("syn", &["world=lab", "lab.control=daemons"], "nothing enforces timeslots outside"),
+        ("sab", &["world=lab", "lab.control=daemons"], "write handshake = true"),
+        ("smsf", &["transport.held=true"], "never lets go what hosts hold"),
+    ] {
+        let refusal = under(policy, changes);
+        assert!(refusal.contains(fault), "{policy} {changes:?}: {refusal}");
+    }
+}
+
 #[test]
 fn an_engine_needs_daemons_and_applications_of_their_own_names() {
     let engine = "[lab]\ncontrol = \"daemons\"\n\n[engine]\nkind = \"spark\"\nprepare = [\"true\"]\n\n\
