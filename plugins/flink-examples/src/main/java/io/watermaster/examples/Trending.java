@@ -89,20 +89,23 @@ public final class Trending {
                 .fromSource(new DataGeneratorSource<>(new Tweets(told, splits), Long.MAX_VALUE, TWEET),
                         WatermarkStrategy.noWatermarks(), "tweets")
                 .slotSharingGroup(Managers.group("tweets", places.ends()));
-        DataStream<Tuple4<Integer, Long, Integer, byte[]>> words = null;
+        List<DataStream<Tuple4<Integer, Long, Integer, byte[]>>> words = new ArrayList<>();
         for (int number = 0; number < splits; number++) {
             int own = number;
             String name = "split-" + number;
-            DataStream<Tuple4<Integer, Long, Integer, byte[]>> one = tweets.filter(tweet -> tweet.f0 == own)
+            words.add(tweets.filter(tweet -> tweet.f0 == own)
                     .flatMap(new Split(told.word(), counts)).returns(WORD).name(name)
-                    .slotSharingGroup(Managers.group(name, places.splits().get(number)));
-            words = words == null ? one : words.union(one);
+                    .slotSharingGroup(Managers.group(name, places.splits().get(number))));
         }
         DataStream<Tuple3<Integer, Long, byte[]>> counted = null;
         for (int number = 0; number < counts; number++) {
             int own = number;
             String name = "count-" + number;
-            DataStream<Tuple3<Integer, Long, byte[]>> one = words.filter(word -> word.f0 == own)
+            // Each at its splitter: behind a union a filter would be a task of its own, for which there is no
+            // TaskManager.
+            DataStream<Tuple3<Integer, Long, byte[]>> one = words.stream()
+                    .<DataStream<Tuple4<Integer, Long, Integer, byte[]>>>map(all -> all.filter(word -> word.f0 == own))
+                    .reduce((some, more) -> some.union(more)).orElseThrow()
                     .flatMap(new Count(told.count(), number)).returns(Trucking.TUPLE).name(name)
                     .slotSharingGroup(Managers.group(name, places.counts().get(number)));
             counted = counted == null ? one : counted.union(one);

@@ -28,25 +28,25 @@ class TrendingTest {
         assertTrue(wrong.getMessage().contains("4 hosts or more"), wrong.getMessage());
     }
 
-    /** In one process, with a task in each of six TaskManagers that may have any. */
+    /** In one process, with a task in each of seven TaskManagers that may have any: as many as there are tasks. */
     @Test
     void itRunsAndMeasuresItself() throws Exception {
         Path file = folder.resolve("results");
         Configuration configuration = new Configuration();
-        configuration.setString("minicluster.number-of-taskmanagers", "6");
+        configuration.setString("minicluster.number-of-taskmanagers", "7");
         configuration.setString("taskmanager.numberOfTaskSlots", "1");
         configuration.setString("taskmanager.cpu.cores", "1");
         configuration.setString("taskmanager.memory.managed.size", "0m");
         configuration.setString("taskmanager.memory.network.min", "8m");
         configuration.setString("taskmanager.memory.network.max", "8m");
-        configuration.setString("external-resources", "a;b;c;d;e");
-        for (String host : List.of("a", "b", "c", "d", "e")) {
+        configuration.setString("external-resources", "a;b;c;d;e;f");
+        for (String host : List.of("a", "b", "c", "d", "e", "f")) {
             configuration.setString("external-resource." + host + ".amount", "1");
         }
         StreamExecutionEnvironment environment =
                 StreamExecutionEnvironment.createLocalEnvironment(1, configuration);
         TrendingSettings told = TrendingSettings.read("t", "rate=100", "words=1000", "every=1", "results=" + file);
-        Trending.build(environment, told, Places.of(List.of("a", "a", "b", "c", "d", "e")));
+        Trending.build(environment, told, Places.of(List.of("a", "a", "b", "c", "d", "e", "f")));
         JobClient job = environment.executeAsync("t");
         try {
             long end = System.nanoTime() + 300_000_000_000L;
