@@ -135,4 +135,40 @@ impl Figure {
         );
         html
     }
+
+    /// Title, keys and plot as an SVG document.
+    pub(super) fn picture(&self) -> String {
+        const WIDTH: f64 = 560.0;
+        const KEY: f64 = 140.0;
+        const PLOT: (f64, f64) = (540.0, 298.0);
+        let across = ((WIDTH - 20.0) / KEY).floor();
+        let mut keys = String::new();
+        let mut top = 44.0;
+        for (number, (class, name)) in self.legend.iter().enumerate() {
+            let (row, column) = ((number as f64 / across).floor(), number as f64 % across);
+            let (x, y) = (10.0 + column * KEY, 44.0 + row * 18.0);
+            top = y;
+            keys += &format!(
+                "<g class=\"{class}\"><path class=\"line\" d=\"M{x} {y}h26\"/></g>\
+                 <text class=\"label\" x=\"{}\" y=\"{}\">{}</text>\n",
+                x + 32.0,
+                y + 4.0,
+                escape(name)
+            );
+        }
+        let top = top + 12.0;
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\">\n<style>\n{style}\
+             svg {{ font-family: system-ui, sans-serif; }}\n</style>\n\
+             <rect width=\"100%\" height=\"100%\" fill=\"var(--card)\"/>\n\
+             <text class=\"panel\" x=\"10\" y=\"22\">{title}</text>\n{keys}\
+             <svg x=\"10\" y=\"{top}\" width=\"{}\" height=\"{}\">\n{plot}</svg>\n</svg>\n",
+            PLOT.0,
+            PLOT.1,
+            height = top + PLOT.1 + 4.0,
+            style = include_str!("page.css"),
+            title = escape(&self.title),
+            plot = self.svg,
+        )
+    }
 }

@@ -8,6 +8,7 @@
 mod bars;
 mod cdf;
 mod html;
+mod markdown;
 mod plot;
 mod results;
 mod svg;

@@ -123,6 +123,11 @@ fn table<'a>(rows: impl Iterator<Item = (String, &'a Measure)>) -> String {
     )
 }
 
+/// The first plot of a figure, as a file of its own.
+pub(super) fn picture(figure: &FigureResult) -> Option<String> {
+    figure.panels.iter().flat_map(plots).next().map(|plot| plot.picture())
+}
+
 fn plots(panel: &PanelResult) -> Vec<Figure> {
     let Some(first) = panel.points.first() else {
         return Vec::new();

@@ -10,7 +10,7 @@ use super::plan::{ChoicePlan, FigurePlan, PanelPlan, Plan, PointPlan};
 use super::runs::{Measured, PolicyMeasured};
 use crate::choice::{Choice, Rule};
 use crate::figure::Figure;
-use crate::metrics::{Metrics, Sample, Summary};
+use crate::metrics::{Metrics, Sample, Summary, Unit, human};
 use crate::published::{Published, Standing, Verdict, judge};
 use crate::result::{Origin, RunResult};
 
@@ -46,6 +46,18 @@ pub struct FigureResult {
     /// What to draw.
     #[serde(skip)]
     pub panels: Vec<PanelResult>,
+}
+
+impl Measure {
+    /// Our value for people, with its interval.
+    pub fn ours_shown(&self) -> String {
+        let key = self.published.key();
+        let ours = self.ours.map_or_else(|| "–".to_owned(), |value| human(&key, value));
+        match self.interval {
+            Some(half) => format!("{ours} ± {}", Unit::of(&key).show(half)),
+            None => ours,
+        }
+    }
 }
 
 /// A published value beside ours.

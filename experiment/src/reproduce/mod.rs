@@ -3,7 +3,6 @@
 
 mod cache;
 mod judged;
-mod markdown;
 mod plan;
 mod runs;
 mod terminal;

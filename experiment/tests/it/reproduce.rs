@@ -185,6 +185,9 @@ fn a_figure_is_judged_at_its_points_and_as_a_whole() {
         own.contains("## text 9: curves") && own.contains("Nothing makes it five times"),
         "{own}"
     );
+    assert!(markdown.contains("![Figure 10 of text](results/text.svg)"), "{markdown}");
+    let picture = fs::read_to_string(desk.0.path().join("results/text.svg")).unwrap();
+    assert!(picture.starts_with("<svg xmlns") && picture.contains(">tcp</text>"), "{picture}");
     let page = render_results(&reproduction, "watermaster reproduce");
     assert!(page.contains("axis &amp; more") && page.contains("time of a flow (ms)"));
     assert!(

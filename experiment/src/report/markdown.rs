@@ -3,29 +3,18 @@
 use std::fs;
 use std::path::Path;
 
-use super::judged::{ChoiceResult, FigureResult, Measure, Reproduction};
 use crate::files::{WriteError, write_whole};
-use crate::metrics::{Unit, human};
 use crate::published::Verdict;
+use crate::reproduce::{ChoiceResult, FigureResult, Measure, Reproduction};
+
+use super::results;
 
 const QUICK: &str = "A quick run: few points and repetitions, so that intervals are wide, and no\n\
      other value of what the texts leave open: no verdict is `undetermined`, and any may become it.\n\n";
 
-impl Measure {
-    /// Our value for people, with its interval.
-    pub fn ours_shown(&self) -> String {
-        let key = self.published.key();
-        let ours = self.ours.map_or_else(|| "–".to_owned(), |value| human(&key, value));
-        match self.interval {
-            Some(half) => format!("{ours} ± {}", Unit::of(&key).show(half)),
-            None => ours,
-        }
-    }
-}
-
 impl Reproduction {
-    /// Writes the page to the file `path`, and one for each text into the folder of its name without
-    /// the ending; `command` reproduces them.
+    /// Writes the page to the file `path`, and for each text a page and a picture into the folder of its name
+    /// without the ending; `command` reproduces them.
     ///
     /// # Errors
     /// A folder that can't be made, or a file that can't be written, of which no part is left.
@@ -37,6 +26,9 @@ impl Reproduction {
             |path: &Path, page: &str| write_whole(path, |file| file.write_all(page.as_bytes()));
         for text in self.texts() {
             write(&folder.join(format!("{text}.md")), &self.text_markdown(text, command))?;
+            if let Some((_, picture)) = self.picture(text) {
+                write(&folder.join(format!("{text}.svg")), &picture)?;
+            }
         }
         write(path, &self.markdown(command))
     }
@@ -46,6 +38,15 @@ impl Reproduction {
         self.figures
             .chunk_by(|one, next| one.text == next.text)
             .filter_map(|figures| figures.first().map(|figure| figure.text.as_str()))
+    }
+
+    /// A picture of the text's most important figure, else of the first that has one and tells something.
+    fn picture(&self, text: &str) -> Option<(&FigureResult, String)> {
+        let figures = || self.figures.iter().filter(|figure| figure.text == text);
+        let important = figures()
+            .filter(|figure| figure.measures.iter().any(|measure| measure.published.headline));
+        let telling = figures().filter(|figure| figure.verdict != Verdict::NoInformation);
+        important.chain(telling).find_map(|figure| Some((figure, results::picture(figure)?)))
     }
 
     /// The page about all texts: what was found, how many, and the most important.
@@ -112,7 +113,9 @@ impl Reproduction {
             count(Verdict::Holds),
             count(Verdict::DirectionHolds),
             count(Verdict::Differs),
-        )
+        ) + &self.picture(text).map_or_else(String::new, |(figure, _)| {
+            format!("\n  ![Figure {} of {text}](results/{text}.svg)\n\n", figure.number)
+        })
     }
 
     /// The number of figures and values by verdict.
