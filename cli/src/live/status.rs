@@ -62,13 +62,14 @@ pub(super) fn page(status: &Value) -> String {
         }),
     );
     out += &table(
-        &["agent", "hosts", "paced", "unconfirmed"],
+        &["agent", "hosts", "paced", "unseen", "unconfirmed"],
         list(status, "agents").iter().map(|agent| {
             let hosts: Vec<&str> = list(agent, "hosts").iter().filter_map(Value::as_str).collect();
             vec![
                 text(agent, "identity").to_owned(),
                 hosts.join(" "),
                 number(&agent["paced"]),
+                number(&agent["unseen"]),
                 number(&agent["unconfirmed"]),
             ]
         }),
@@ -87,13 +88,14 @@ pub(super) fn page(status: &Value) -> String {
         }),
     );
     out += &table(
-        &["link", "capacity", "flows", "limited", "measured", "state"],
+        &["link", "capacity", "flows", "limited", "enforced", "measured", "state"],
         list(status, "links").iter().map(|link| {
             vec![
                 format!("{} -> {}", text(link, "from"), text(link, "to")),
                 rate(link, "capacity_bps"),
                 number(&link["flows"]),
                 rate(link, "limited_bps"),
+                rate(link, "enforced_bps"),
                 rate(link, "measured_bps"),
                 yes(&link["up"], "up", "down"),
             ]

@@ -69,8 +69,10 @@ pub struct AgentStatus {
     pub hosts: Vec<String>,
     /// What its kernel gives.
     pub capabilities: Vec<Capability>,
-    /// Connections whose rate it has confirmed.
+    /// Connections whose rate it has confirmed and that it sees, where it samples.
     pub paced: usize,
+    /// Connections whose rate it has confirmed and that it doesn't see: nothing is held.
+    pub unseen: usize,
     /// Rates of connections, and ends of such, that it has not confirmed yet.
     pub unconfirmed: u64,
     /// When it reported last.
@@ -115,6 +117,8 @@ pub struct LinkStatus {
     pub flows: usize,
     /// What the limits that the policy wants for them add up to, frame bytes.
     pub limited_bps: Rate,
+    /// What the limits that are confirmed to stand for them add up to, frame bytes.
+    pub enforced_bps: Rate,
     /// What was measured of them, payload.
     pub measured_bps: Rate,
 }

@@ -246,6 +246,21 @@ fn a_limit_counts_once_a_sample_has_its_connection() {
     };
     let (enforced, by) = sample(&mut rig, vec![]);
     assert_eq!((enforced, &*by), (None, "nobody yet: agent h0 has not seen its connection"));
+    let counted = |rig: &Rig| {
+        let status = rig.controller.at(rig.now).status();
+        let out = status.links.iter().find(|link| link.from == "h0").unwrap();
+        let agent = &status.agents[0];
+        (agent.paced, agent.unseen, out.limited_bps, out.enforced_bps)
+    };
+    let five = Rate::from_mbps(5);
+    assert_eq!(counted(&rig), (0, 1, five, Rate::ZERO));
+    // A flow may be declared before it begins.
+    assert_eq!(problem(&rig), None);
+    for _ in 0..4 {
+        sample(&mut rig, vec![]);
+    }
+    let told = problem(&rig).unwrap();
+    assert!(told.contains("of 1 rates that stand it sees no connection, such as 10."), "{told}");
     let report = ConnectionReport {
         connection: connection(0, 2, 7),
         delivered_bytes: Bytes::new(9),
@@ -256,7 +271,9 @@ fn a_limit_counts_once_a_sample_has_its_connection() {
         processes: Vec::new(),
     };
     let (enforced, by) = sample(&mut rig, vec![report]);
-    assert_eq!((enforced, &*by), (Some(Rate::from_mbps(5)), "agent h0, by pacing"));
+    assert_eq!((enforced, &*by), (Some(five), "agent h0, by pacing"));
+    assert_eq!(counted(&rig), (1, 0, five, five));
+    assert_eq!(problem(&rig), None);
 }
 
 /// One connection that isn't the agent's doesn't silence it.

@@ -49,6 +49,7 @@ fn terms(job: &Job) -> Option<Asked> {
 struct Load {
     flows: Vec<FlowId>,
     limited: Rate,
+    enforced: Rate,
     measured: Rate,
     /// Flows without a limit: they take what there is.
     unlimited: usize,
@@ -89,6 +90,7 @@ impl Controller {
 impl Answers<'_> {
     /// How everything stands.
     pub fn status(&self) -> Status {
+        let unseen = self.unseen();
         Status {
             epoch: self.context.epoch,
             since_ns: self.since,
@@ -109,7 +111,12 @@ impl Answers<'_> {
                         .map(|node| self.view.node_name(*node).into())
                         .collect(),
                     capabilities: agent.capabilities.clone(),
-                    paced: agent.grants.keys().filter(|c| self.is_held(agent, c)).count(),
+                    paced: agent
+                        .grants
+                        .keys()
+                        .filter(|c| self.is_held(agent, c) && !unseen.contains_key(c))
+                        .count(),
+                    unseen: agent.grants.keys().filter(|c| unseen.contains_key(c)).count(),
                     unconfirmed: agent.unconfirmed() as u64,
                     heard_ns: agent.heard,
                 })
@@ -128,8 +135,22 @@ impl Answers<'_> {
                 })
                 .collect(),
             links: self.link_statuses(),
-            problems: self.problems(),
+            problems: self.problems(&unseen),
         }
+    }
+
+    /// Connections whose rate an agent has confirmed though it doesn't see them, and since when their
+    /// flows are wanted.
+    fn unseen(&self) -> BTreeMap<Connection, Time> {
+        let flows = self.registry.flows().filter_map(|(_, flow)| {
+            let (_, agent) = self.agents.acting_for(flow.ends.0)?;
+            (!self.is_seen(agent, flow)).then_some((agent, flow))
+        });
+        let connections = flows.flat_map(|(agent, flow)| {
+            let limited = self.limited(flow).into_iter();
+            limited.filter(|c| self.is_held(agent, c)).map(|connection| (connection, flow.since))
+        });
+        connections.collect()
     }
 
     fn switch_statuses(&self) -> Vec<SwitchStatus> {
@@ -172,6 +193,7 @@ impl Answers<'_> {
                     up: self.view.network.is_up(id),
                     flows: load.flows.len(),
                     limited_bps: load.limited,
+                    enforced_bps: load.enforced,
                     measured_bps: load.measured,
                 }
             })
@@ -203,19 +225,21 @@ impl Answers<'_> {
         for (id, flow) in self.registry.flows() {
             path.clear();
             self.view.network.path(flow.ends.0, flow.ends.1, u64::from(id.0), &mut path);
+            let enforced = self.enforced(flow).unwrap_or(Rate::ZERO);
             for link in path.iter().filter(|link| matters(**link)) {
                 let load = loads.entry(*link).or_default();
                 load.flows.push(id);
                 let limit = self.intended(id, flow);
                 load.unlimited += usize::from(limit.is_none());
                 load.limited = load.limited + limit.unwrap_or(Rate::ZERO);
+                load.enforced = load.enforced + enforced;
                 load.measured = load.measured + self.measured(flow).unwrap_or(Rate::ZERO);
             }
         }
         loads
     }
 
-    fn problems(&self) -> Vec<String> {
+    fn problems(&self, unseen: &BTreeMap<Connection, Time>) -> Vec<String> {
         let mut problems = Vec::new();
         if let Some((agent, epoch)) = self.outranked() {
             problems.push(format!(
@@ -274,6 +298,19 @@ impl Answers<'_> {
             let all = failures.into_iter().chain(contradictions);
             problems.extend(all.map(|what| format!("agent {}: {what}", agent.identity)));
             problems.extend(self.silence(agent));
+            let is_late = |since: &Time| self.now.since(*since) > self.context.patience();
+            let mut late =
+                unseen.iter().filter(|(c, since)| agent.grants.contains_key(c) && is_late(since));
+            if let Some((first, _)) = late.next() {
+                problems.push(format!(
+                    "agent {}: of {} rates that stand it sees no connection, such as {} -> {}: they aren't open, \
+                     or their processes are outside its control group",
+                    agent.identity,
+                    1 + late.count(),
+                    first.source,
+                    first.destination
+                ));
+            }
         }
         for (node, switch) in self.switches.iter() {
             let meters = switch.meters.connections();
