@@ -85,6 +85,51 @@ async fn a_damaged_epoch_stops_the_start() {
     }
 }
 
+/// State and records are on a disk of 64 KiB that is filled between two starts.
+#[test]
+fn a_full_disk_stops_no_start() {
+    // A mount namespace of its own: nobody else sees the disk, which goes with it.
+    const RUN: &str = r#"
+        folder=$1 program=$2
+        mkdir "$folder/state"
+        mount -t tmpfs -o size=64k none "$folder/state"
+        start() {
+            "$program" controller --config "$folder/controller.toml" 2>"$folder/log" & pid=$!
+            until grep -q '"controller ready"' "$folder/log"; do
+                kill -0 $pid 2>/dev/null || { cat "$folder/log" >&2; return 1; }
+                sleep 0.02
+            done
+            kill $pid
+            wait $pid || true
+        }
+        fill() { dd if=/dev/zero of="$folder/state/$1" bs=1k 2>/dev/null || true; }
+        start
+        fill a
+        start
+        cat "$folder/state/epoch" "$folder/log"
+        rm "$folder/state/epoch.new"
+        fill b
+        ! start
+    "#;
+    if !testing::needs::root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let records = "[recorder]\ndirectory = \"state/records\"\n";
+    std::fs::write(folder.path().join("controller.toml"), config(&(SMSF.to_owned() + records)))
+        .unwrap();
+    let ended = std::process::Command::new("unshare")
+        .args(["--mount", "sh", "-euc", RUN, "sh"])
+        .args([folder.path().as_os_str(), env!("CARGO_BIN_EXE_watermaster").as_ref()])
+        .output()
+        .unwrap();
+    let (said, failed) =
+        [ended.stdout, ended.stderr].map(|text| String::from_utf8(text).unwrap()).into();
+    assert!(ended.status.success(), "{said}{failed}");
+    assert!(said.starts_with('2') && said.contains("recording stopped"), "{said}");
+    assert!(failed.contains("make room there"), "{failed}");
+}
+
 #[tokio::test]
 async fn a_reload_changes_the_policy_and_a_bad_one_changes_nothing() {
     let mut daemon = Daemon::start(&config(SMSF));

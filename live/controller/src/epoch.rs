@@ -4,7 +4,7 @@
 //! they have obeyed. So the number must be on disk before the first word is said, and must never be
 //! guessed: a state that can't be read stops the start.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ pub struct State {
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     /// A file can't be read or written.
-    #[error("{}: {error}; the controller needs a state directory that it may write to", file.display())]
+    #[error("{}: {error}; {}", file.display(), remedy(error))]
     File {
         /// Which.
         file: PathBuf,
@@ -85,13 +85,39 @@ impl State {
         }
         let epoch = last + 1;
         let beside = directory.join("epoch.new");
-        let written = File::create(&beside).and_then(|mut out| {
-            writeln!(out, "{epoch}")?;
-            out.sync_all()?;
+        let written = write(&beside, epoch).and_then(|()| {
             fs::rename(&beside, &file)?;
             File::open(directory)?.sync_all()
         });
         written.map_err(wrong(&file))?;
+        // The next start writes over it: it needs no room, and a full disk doesn't stop it.
+        if let Err(error) = write(&beside, epoch) {
+            tracing::warn!(
+                file = %beside.display(), %error, "no room is kept for the next epoch: make room before a restart"
+            );
+        }
         Ok(Self { _lock: lock, epoch })
     }
+}
+
+/// Writes an epoch, over what is there.
+fn write(file: &Path, epoch: u64) -> io::Result<()> {
+    let text = format!("{epoch:<16}\n");
+    let mut out = OpenOptions::new().write(true).create(true).truncate(false).open(file)?;
+    out.write_all(text.as_bytes())?;
+    out.set_len(text.len() as u64)?;
+    out.sync_all()
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    if is_full(error) {
+        "make room there"
+    } else {
+        "the controller needs a state directory that it may write to"
+    }
+}
+
+/// Whether a disk has no room for more.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -20,6 +20,7 @@ use control::record::{self, Configuration, Continuation, Fnv, TooLong};
 use control::{Digest, Input, Output};
 use units::{Span, Time};
 
+use crate::epoch::is_full;
 use crate::metrics::{Measures, Recording};
 use crate::settings::{self, Settings};
 
@@ -66,10 +67,10 @@ pub fn part_of(file_name: &str) -> Option<(&str, u64)> {
 }
 
 impl Recorder {
-    /// Begins a recording.
+    /// Begins a recording. Where the disk is full there is none, which is told as when it becomes so.
     ///
     /// # Errors
-    /// Nothing can be written.
+    /// Nothing can be written for another reason.
     pub fn start(
         wanted: &settings::Recorder,
         settings: &Settings,
@@ -81,28 +82,36 @@ impl Recorder {
             let file = file.to_owned();
             move |error| RecorderError { file, error }
         };
-        fs::create_dir_all(directory).map_err(wrong(directory))?;
-        let mut files = Files::begin(wanted, epoch).map_err(wrong(directory))?;
+        let files = fs::create_dir_all(directory).and_then(|()| Files::begin(wanted, epoch));
+        let mut files = match files {
+            Err(error) if is_full(&error) => {
+                stopped(&format!("{}: {error}", directory.display()), &measures);
+                return Ok(Self::to(None, None, measures));
+            }
+            files => files.map_err(wrong(directory))?,
+        };
         let (sender, receiver) = sync_channel(WAITING);
         let counted = Arc::clone(&measures);
         let writer = std::thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || files.write(&receiver, &counted))
             .map_err(wrong(directory))?;
-        let mut recorder = Self {
-            buffer: Vec::new(),
-            sender: Some(sender),
-            writer: Some(writer),
-            measures,
-            digest: Digest::default(),
-            noted: (Digest::default(), Time::ZERO),
-            now: Time::ZERO,
-        };
+        let mut recorder = Self::to(Some(sender), Some(writer), measures);
         recorder.measures.set_recorder(Recording::On);
         recorder
             .note(|out| record::write_started(Time::ZERO, epoch, &configuration(settings), out));
         recorder.hand_over();
         Ok(recorder)
+    }
+
+    fn to(
+        sender: Option<SyncSender<Vec<u8>>>,
+        writer: Option<JoinHandle<()>>,
+        measures: Arc<Measures>,
+    ) -> Self {
+        let digest = Digest::default();
+        let noted = (digest, Time::ZERO);
+        Self { buffer: Vec::new(), sender, writer, measures, digest, noted, now: Time::ZERO }
     }
 
     /// Notes that the configuration was read again.
