@@ -68,7 +68,7 @@ async fn a_second_controller_does_not_touch_the_state_of_the_first() {
 #[tokio::test]
 async fn a_damaged_epoch_stops_the_start() {
     for (holds, wanted) in
-        [("x", "holds no epoch"), ("281474976710656", "at most 281474976710656 can be")]
+        [("x", "holds no epoch"), ("281474976710656", "an epoch above 281474976710656")]
     {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("state")).unwrap();

@@ -42,7 +42,7 @@ pub enum StateError {
     Damaged(PathBuf),
     /// No start can have a higher epoch than this.
     #[error(
-        "{}: holds {epoch}, and at most {MOST_EPOCH} can be: no agent obeys so high an epoch; write \
+        "{}: holds {epoch}; no agent obeys an epoch above {MOST_EPOCH}, and this start's would be: write \
          into it the highest that their logs name", file.display()
     )]
     TooHigh {
