@@ -106,8 +106,11 @@ impl Reproduction {
         let found: Vec<String> = Verdict::ALL.into_iter().filter_map(by).collect();
         let values: Vec<_> = figures.iter().flat_map(|figure| &figure.measures).collect();
         let count = |verdict| values.iter().filter(|measure| measure.verdict == verdict).count();
+        let words = self.found.get(text).map_or_else(String::new, |words| {
+            words.lines().map(|line| format!("  {line}\n")).collect()
+        });
         format!(
-            "* [{text}](results/{text}.md), figures: {}.\n  Of {} published values {} hold, {} hold in direction, {} differ.\n",
+            "* [{text}](results/{text}.md), figures: {}.\n  Of {} published values {} hold, {} hold in direction, {} differ.\n{words}",
             if found.is_empty() { "none was judged".to_owned() } else { found.join("; ") },
             values.len(),
             count(Verdict::Holds),

@@ -23,6 +23,9 @@ pub struct Reproduction {
     /// Whether it was a quick run.
     #[serde(skip)]
     pub quick: bool,
+    /// What was found, by text, in a maintainer's words.
+    #[serde(skip)]
+    pub found: BTreeMap<String, String>,
 }
 
 /// A figure: our values beside the published ones.
@@ -156,7 +159,7 @@ impl Reproduction {
     /// Judges `results`, those of the units of `plan` in their order.
     pub fn new(plan: &Plan, results: &[Result<Measured, String>], quick: bool) -> Self {
         let figures = plan.figures.iter().map(|figure| FigureResult::new(figure, results));
-        Self { figures: figures.collect(), quick }
+        Self { figures: figures.collect(), quick, found: plan.found.clone() }
     }
 
     /// The published values that matter most, each with its figure, of those whose verdict says

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use document::{DocumentError, Override, Setting};
+use document::{DocumentError, Override, Setting, text_of};
 
 use crate::choice::Choice;
 use crate::figure::Figure;
@@ -57,6 +57,8 @@ pub struct Plan {
     pub figures: Vec<FigurePlan>,
     /// All runs.
     pub units: Vec<Unit>,
+    /// What was found, by text: the file `found.txt` beside its scenarios.
+    pub found: BTreeMap<String, String>,
 }
 
 /// A figure.
@@ -126,6 +128,9 @@ pub struct Unit {
     pub key: String,
 }
 
+/// Most octets of what was found of a text.
+const MOST_FOUND: u64 = 4096;
+
 impl Plan {
     /// Reads all scenarios in the folders of `folder` and plans those that are figures.
     ///
@@ -140,6 +145,11 @@ impl Plan {
             None => true,
         };
         for directory in entries(folder)?.iter().filter(|path| path.is_dir() && chosen(path)) {
+            let found = directory.join("found.txt");
+            if let (Some(text), true) = (directory.file_name(), found.exists()) {
+                let (_, words) = text_of(&found, MOST_FOUND)?;
+                plan.found.insert(text.to_string_lossy().into_owned(), words);
+            }
             for path in entries(directory)? {
                 if path.extension() != Some(OsStr::new("toml")) {
                     continue;

@@ -121,6 +121,7 @@ fn a_figure_is_judged_at_its_points_and_as_a_whole() {
     let desk = Desk::new();
     desk.scenario("axis", AXIS);
     desk.scenario("curves", CURVES);
+    fs::write(desk.0.path().join("scenarios/text/found.txt"), "In words.\n").unwrap();
     let plan = desk.plan(&Selection::default());
     let names: Vec<&str> = plan.figures.iter().map(|figure| figure.number.as_str()).collect();
     assert_eq!(names, ["9", "10"], "as numbers, not as texts");
@@ -175,7 +176,7 @@ fn a_figure_is_judged_at_its_points_and_as_a_whole() {
         markdown.contains("| text | 10 | tcp fct_mean_s at 1 | 8.50 ms ± 1.00 ms | "),
         "{markdown}"
     );
-    let found = "* [text](results/text.md), figures: **differs** 10.\n  Of 3 published values 2 hold, 0 hold in direction, 1 differ.\n";
+    let found = "* [text](results/text.md), figures: **differs** 10.\n  Of 3 published values 2 hold, 0 hold in direction, 1 differ.\n  In words.\n";
     assert!(markdown.contains(found) && !markdown.contains("Nothing makes"), "{markdown}");
     let page = desk.0.path().join("results.md");
     reproduction.write_markdown(&page, "watermaster reproduce").unwrap();
