@@ -10,9 +10,11 @@ import collections
 import pathlib
 import re
 import sys
+import tempfile
 
 PATH = re.compile(r"(?<![\w:])((?:[a-z_]\w*::)+)(\{|\w+|\*)")
-EXPORT = re.compile(r"^\s*pub(?:\([^)]*\))? use ([^;]+);", re.M)
+# A private use hands on too: to all modules below it.
+EXPORT = re.compile(r"^\s*(?:pub(?:\([^)]*\))? )?use ([^;]+);", re.M)
 MOD = re.compile(r"^\s*(?:pub(?:\([^)]*\))?\s+)?mod (\w+);", re.M)
 
 
@@ -41,7 +43,7 @@ def names(text):
             letter = text[at]
             depth += {"{": 1, "}": -1}.get(letter, 0)
             if depth == 1 and letter == "," or not depth:
-                branches.append(branch.strip())
+                branches.append(branch.split(" as ")[0].strip())
                 branch = ""
             else:
                 branch += letter
@@ -82,36 +84,69 @@ def reachable(start, edges):
     return seen
 
 
+def find(crate):
+    """How many modules a crate has, and why each edge between two that form a circle is there."""
+    texts = modules(pathlib.Path(crate) / "src")
+    children = {module: set(MOD.findall(text)) for module, text in texts.items()}
+
+    def lead(module, text):
+        for path in names(text):
+            yield path[-1], target(module, path, texts, children[module])
+
+    exports = {
+        module: dict(lead(module, " ".join(EXPORT.findall(text))))
+        for module, text in texts.items()
+    }
+
+    def uses(module, text):
+        words = set(re.findall(r"\w+", text))
+        for name, to in lead(module, text):
+            yield name, to
+            if name == "*" and to is not None:  # what it brings in and the text names
+                yield from ((other, to) for other in exports[to] if other in words)
+
+    edges, why = collections.defaultdict(set), {}
+    for module, text in texts.items():
+        for name, to in uses(module, text):
+            # What a module only hands on is of the module that it comes from.
+            passed = set()  # a module may import from the root what the root has from it
+            while to is not None and to not in passed and exports[to].get(name) is not None:
+                passed.add(to)
+                to = exports[to][name]
+            if to is None or module == to[: len(module)] or to == module[: len(to)]:
+                continue
+            same = next(i for i, (a, b) in enumerate(zip(module, to)) if a != b)
+            here, there = module[: same + 1], to[: same + 1]
+            edges[here].add(there)
+            why[here, there] = f"{'::'.join(module)} uses {'::'.join(to)}::{name}"
+    circle = [edge for edge in sorted(why) if edge[0] in reachable(edge[1], edges)]
+    return len(texts), {edge: why[edge] for edge in circle}
+
+
+def check_itself():
+    """Each way to close a circle between a and b is found; without it there is none."""
+    ways = ["crate::b::B", "crate::B", "crate::*", "super::*", "crate::{B as C}", "crate::{b::*}"]
+    for export in ("pub use", "use"):
+        for way in ["crate::A", *ways]:
+            with tempfile.TemporaryDirectory() as folder:
+                source = pathlib.Path(folder) / "src"
+                source.mkdir()
+                (source / "lib.rs").write_text(f"mod a;\nmod b;\n{export} a::A;\n{export} b::B;\n")
+                (source / "a.rs").write_text(f"use {way};\npub struct A(Option<B>);\n")
+                (source / "b.rs").write_text("pub struct B(Box<crate::a::A>);\n")
+                found = bool(find(folder)[1])
+            if found != (way in ways):
+                sys.exit(f"circles.py is wrong about 'use {way}' where the root has '{export} b::B'")
+
+
 def main():
+    check_itself()
     failed = False
     for crate in sys.argv[1:]:
-        texts = modules(pathlib.Path(crate) / "src")
-        children = {module: set(MOD.findall(text)) for module, text in texts.items()}
-
-        def lead(module, text):
-            for path in names(text):
-                yield path[-1], target(module, path, texts, children[module])
-
-        exports = {
-            module: dict(lead(module, " ".join(EXPORT.findall(text))))
-            for module, text in texts.items()
-        }
-        edges, why = collections.defaultdict(set), {}
-        for module, text in texts.items():
-            for name, to in lead(module, text):
-                # What a module only hands on is of the module that it comes from.
-                while to is not None and exports[to].get(name) not in (None, to):
-                    to = exports[to][name]
-                if to is None or module == to[: len(module)] or to == module[: len(to)]:
-                    continue
-                same = next(i for i, (a, b) in enumerate(zip(module, to)) if a != b)
-                here, there = module[: same + 1], to[: same + 1]
-                edges[here].add(there)
-                why[here, there] = f"{'::'.join(module)} uses {'::'.join(to)}::{name}"
-        circle = [(here, there) for here, there in sorted(why) if here in reachable(there, edges)]
-        for edge in circle:
-            print(f"{crate}: {why[edge]}, which leads back to it")
-        print(f"{crate}: {len(texts)} modules, {len({here for here, _ in circle})} in circles")
+        count, circle = find(crate)
+        for reason in circle.values():
+            print(f"{crate}: {reason}, which leads back to it")
+        print(f"{crate}: {count} modules, {len({here for here, _ in circle})} in circles")
         failed |= bool(circle)
     sys.exit(failed)
 
