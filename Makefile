@@ -140,7 +140,7 @@ reproduce-quick: release
 ## results: docs/results.md and docs/results, of all figures
 results: reproduce
 	cp out/reproduce/results.md docs/results.md
-	mkdir -p docs/results && cp out/reproduce/results/*.md docs/results/
+	mkdir -p docs/results && cp out/reproduce/results/* docs/results/
 
 ## phurti: the tables of docs/phurti.md (TRACE=FILE, a SWIM trace)
 phurti: release

@@ -571,7 +571,7 @@ fn reproduce_writes_its_pages_and_keeps_what_it_ran() {
     assert_eq!(desk.names("out"), ["cache", "reproduce"]);
     assert_eq!(desk.names("out/cache").len(), 3);
     assert_eq!(desk.names("out/reproduce"), ["results", "results.html", "results.md"]);
-    assert_eq!(desk.names("out/reproduce/results"), ["thesis.md"]);
+    assert_eq!(desk.names("out/reproduce/results"), ["thesis.md", "thesis.svg"]);
 
     let quick = desk.run(&["reproduce", "thesis/1.2", "--quick", "--json", "--jobs", "1"]);
     let array = json(&quick);
