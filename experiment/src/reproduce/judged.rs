@@ -61,6 +61,13 @@ impl Measure {
             None => ours,
         }
     }
+
+    /// Whether our interval covers both the published size and no effect.
+    fn covers_both(&self) -> bool {
+        let (Some(ours), Some(half)) = (self.ours, self.interval) else { return false };
+        let sizes = [self.published.claim.size(), self.published.no_effect()];
+        sizes.iter().all(|size| size.is_some_and(|size| (size - ours).abs() <= half))
+    }
 }
 
 /// A published value beside ours.
@@ -229,7 +236,11 @@ impl FigureResult {
                 if measure.verdict > Verdict::Holds && !reason.is_empty() {
                     said.push(reason.clone());
                 } else if measure.verdict == Verdict::Differs {
-                    said.push(format!("{}: no reason is known", measure.name));
+                    let why = match measure.covers_both() {
+                        true => "our interval covers what is published and no effect alike",
+                        false => "no reason is known",
+                    };
+                    said.push(format!("{}: {why}", measure.name));
                 }
             }
             figure.measures.extend(measures);
@@ -302,16 +313,21 @@ fn tried(
         choice.tried.push(TriedResult { name: value.name.clone(), measures: all, failed });
     }
     for measure in measures.iter_mut() {
-        // What tells nothing tells nothing under any value, and what was undetermined stays so.
+        // What was put in tells nothing under any value, and what was undetermined stays so.
         let before = measure.as_chosen.unwrap_or(measure.verdict);
-        if !before.decides() {
+        let are_equal =
+            before == Verdict::NoInformation && measure.published.standing == Standing::Open;
+        if !before.decides() && !are_equal {
             continue;
         }
         let same = |tried: &TriedResult| {
             let found = tried.measures.iter().find(|one| one.name == measure.name);
-            // Of equal runs nothing that was published is true.
             found.map_or(Verdict::Differs, |found| match found.verdict {
+                // What isn't measured contradicts nothing.
+                _ if found.ours.is_none() => before,
                 verdict if verdict.decides() => verdict,
+                Verdict::NoInformation if are_equal => Verdict::NoInformation,
+                // Of equal runs nothing that was published is true.
                 _ => Verdict::Differs,
             })
         };

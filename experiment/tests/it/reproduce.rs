@@ -326,6 +326,33 @@ fn a_verdict_that_a_choice_decides_is_undetermined() {
     }
 }
 
+/// A single job is first in and first out. With a smaller window it takes longer.
+#[test]
+fn runs_that_are_equal_under_what_stands_alone_leave_it_open() {
+    let against = "[[published]]\npolicy = \"fifo\"\nmetric = \"fct_mean_s\"\nagainst = \"tcp\"\n\
+                   direction = \"more\"\n";
+    let choice = |window: u32| {
+        let (rule, why) = ("rule = \"plainest\"", "why = \"none\"");
+        format!(
+            "[[choice]]\nabout = \"a\"\nstands = \"b\"\n{rule}\n{why}\n\
+             tried = [{{ name = \"c\", set = {{ \"policy.fifo.transport.initial_window\" = {window} }} }}]\n"
+        )
+    };
+    let axis = AXIS.split("[[published]]").next().unwrap();
+    for (window, verdict, as_chosen) in [
+        (10, Verdict::NoInformation, None),
+        (1, Verdict::Undetermined, Some(Verdict::NoInformation)),
+    ] {
+        let desk = Desk::new();
+        let text = format!("name = \"n\"\ntitle = \"t\"\n{BASE}{axis}{against}{}", choice(window));
+        fs::write(desk.0.path().join("scenarios/text/equal.toml"), text).unwrap();
+        let plan = desk.plan(&Selection::default());
+        let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
+        let measure = &reproduction.figures[0].measures[0];
+        assert_eq!((measure.verdict, measure.as_chosen), (verdict, as_chosen), "{measure:?}");
+    }
+}
+
 #[test]
 fn a_choice_takes_few_repetitions_and_its_interval_is_reckoned_as_for_all() {
     let desk = Desk::new();
