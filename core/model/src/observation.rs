@@ -210,9 +210,9 @@ pub enum Measured {
     Delivered(Vec<(FlowId, Bytes)>),
     /// How streams stand, seen by the agents at their hosts.
     Streams(Vec<StreamSample>),
-    /// What links carry that is none of the policy's flows (switch flow statistics), frame bytes;
-    /// a link that isn't named carries nothing else.
-    CrossTraffic(Vec<(LinkId, Rate)>),
+    /// Counters of ports: frame bytes that each of these directed links has sent since it began to count,
+    /// whoever's they are.
+    Ports(Vec<(LinkId, Bytes)>),
     /// A gathering advanced.
     Gathering {
         /// The request.

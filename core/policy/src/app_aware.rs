@@ -7,6 +7,8 @@
 //! only when a rate changes by more than a little. Amounts are payload, rates count frames; both
 //! problems weigh flows against each other, so that the headers, a like part of all, cancel out.
 //!
+//! With `cross` a link has its capacity less what it carries besides (sections IV-A.2 and V-B.2).
+//!
 //! A stream is a flow that was sampled; other flows are left alone. What an agent measured goes
 //! before what the application declares. The text ends its loop when all queues are empty: then no
 //! link is a bottleneck, and no stream is limited, until one is again.
@@ -19,8 +21,9 @@ use model::{
     Declared, Directives, FlowId, JobId, LEAST_RATE, LinkId, Measured, Network, NodeId,
     Observation, StreamSample,
 };
-use units::{Rate, Span, Time};
+use units::{Bytes, Rate, Span, Time};
 
+use crate::cross::{CROSS, Counter, Cross};
 use crate::forecast::{Forecast, Interval, Last, Trend};
 use crate::parameter::LONGEST;
 use crate::roster::Roster;
@@ -79,6 +82,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
             "every change counts, as published",
             HYSTERESIS,
         ),
+        CROSS,
     ],
     needs: &[Need::StreamSamples],
     directives: &[DirectiveKind::Pace],
@@ -98,6 +102,7 @@ pub const FAST: Descriptor = Descriptor {
         floor("the part of an even share that every flow gets"),
         USABLE,
         Parameter::new("hysteresis", Kind::Share, Value::Share(Share::literal(10_000)), HYSTERESIS),
+        CROSS,
     ],
     needs: &[Need::StreamSamples],
     directives: &[DirectiveKind::Pace],
@@ -111,6 +116,8 @@ struct Parameters {
     horizon: Span,
     rule: DivisionRule,
     hysteresis: Option<Share>,
+    cross: bool,
+    segment: Bytes,
 }
 
 impl Parameters {
@@ -126,6 +133,8 @@ impl Parameters {
                 usable: given.get(USABLE.name),
             },
             hysteresis: given.find("hysteresis"),
+            cross: given.get(CROSS.name),
+            segment: given.segment(),
         }
     }
 }
@@ -137,7 +146,7 @@ struct AppAware<F> {
     /// By number.
     flows: Vec<Stream<F>>,
     /// What each link carries besides.
-    cross: Vec<Rate>,
+    cross: Cross,
     solver: StreamRates,
     /// Whether the solver knows the flows and their paths.
     laid_out: bool,
@@ -160,6 +169,8 @@ struct Stream<F> {
     taken: Option<(Time, StreamSample)>,
     /// When an instrument last spoke.
     measured: Option<Time>,
+    /// What it has delivered, as far as it is known.
+    carried: Counter,
     forecast: F,
     need: FlowNeed,
     /// The limit in force.
@@ -172,7 +183,7 @@ impl<F: Forecast> AppAware<F> {
             parameters,
             roster: Roster::default(),
             flows: Vec::new(),
-            cross: Vec::new(),
+            cross: Cross::new(parameters.interval, parameters.segment),
             solver: StreamRates::default(),
             laid_out: false,
             needs: Vec::new(),
@@ -204,6 +215,7 @@ impl<F: Forecast> AppAware<F> {
                     latest: None,
                     taken: None,
                     measured: None,
+                    carried: Counter::default(),
                     forecast: F::default(),
                     need: FlowNeed::default(),
                     limit: None,
@@ -217,8 +229,7 @@ impl<F: Forecast> AppAware<F> {
                 if self.roster.leave(job, flow)
                     && let Ok(at) = self.position(flow)
                 {
-                    self.flows.remove(at);
-                    self.laid_out = false;
+                    self.remove(at);
                 }
             }
             Declared::Streams(ref samples) => self.sample(now, samples, false),
@@ -232,13 +243,21 @@ impl<F: Forecast> AppAware<F> {
     /// Nobody will decide about the job's flows again, so none is left throttled.
     fn complete(&mut self, job: JobId) {
         for id in self.roster.complete(job).iter() {
-            if let Ok(at) = self.position(id) {
-                if self.flows.remove(at).limit.is_some() {
-                    self.released.push(id);
-                }
-                self.laid_out = false;
+            if let Ok(at) = self.position(id)
+                && self.remove(at).limit.is_some()
+            {
+                self.released.push(id);
             }
         }
+    }
+
+    fn remove(&mut self, at: usize) -> Stream<F> {
+        let flow = self.flows.remove(at);
+        if flow.latest.is_some() {
+            self.cross.begin_anew(&flow.path);
+        }
+        self.laid_out = false;
+        flow
     }
 
     fn sample(&mut self, now: Time, samples: &[StreamSample], measured: bool) {
@@ -260,6 +279,7 @@ impl<F: Forecast> AppAware<F> {
                 continue;
             }
             flow.latest = Some((now, *sample));
+            flow.carried.read(now, sample.delivered);
             if flow.taken.is_none() {
                 // The first interval begins here.
                 flow.taken = flow.latest;
@@ -278,7 +298,6 @@ impl<F: Forecast> AppAware<F> {
             None => &[],
         });
         self.solver.lay_out(links, paths);
-        self.cross.resize(links, Rate::ZERO);
         self.laid_out = true;
     }
 
@@ -297,8 +316,8 @@ impl<F: Forecast> AppAware<F> {
             }
             self.needs.push(flow.need);
         }
-        let links = network.topology().links().iter().zip(&self.cross);
-        let capacities = links.map(|(link, cross)| link.spec.capacity - *cross);
+        let links = network.topology().links().iter().enumerate();
+        let capacities = links.map(|(number, link)| link.spec.capacity - self.cross.rate(number));
         let rates = self.solver.solve(&self.parameters.rule, capacities, &self.needs);
         let limit = |rate: u64| (rate != UNLIMITED).then(|| Rate::from_bps(rate).max(LEAST_RATE));
         // All rates or none: a part of them might exceed a link together with old ones.
@@ -330,20 +349,20 @@ impl<F: Forecast> Policy for AppAware<F> {
         match observation {
             Observation::Declared(declared) => self.declare(now, network, declared),
             Observation::Measured(Measured::Streams(samples)) => self.sample(now, samples, true),
-            Observation::Measured(Measured::CrossTraffic(links)) => {
-                self.cross.clear();
-                self.cross.resize(network.topology().links().len(), Rate::ZERO);
-                for (link, rate) in links {
-                    if let Some(cross) = self.cross.get_mut(link.index()) {
-                        *cross = *rate;
-                    }
-                }
+            Observation::Measured(Measured::Ports(counters)) if self.parameters.cross => {
+                let links = network.topology().links().len();
+                // Others are left alone, and so others' traffic.
+                let streams = self.flows.iter_mut().filter(|flow| flow.latest.is_some());
+                let carried = streams.map(|flow| (&flow.path[..], &mut flow.carried));
+                self.cross.hear(now, links, counters, carried);
             }
             Observation::Measured(Measured::LinkState { .. }) => {
                 for flow in &mut self.flows {
+                    self.cross.begin_anew(&flow.path);
                     flow.path.clear();
                     let (src, dst) = flow.ends;
                     network.path(src, dst, u64::from(flow.id.0), &mut flow.path);
+                    self.cross.begin_anew(&flow.path);
                 }
                 self.laid_out = false;
             }
@@ -354,6 +373,10 @@ impl<F: Forecast> Policy for AppAware<F> {
 
     fn deadline(&self) -> Option<Time> {
         self.next
+    }
+
+    fn ports(&self) -> Option<Span> {
+        self.parameters.cross.then(|| self.cross.every())
     }
 
     fn decide(&mut self, now: Time, network: &Network, out: &mut Directives) {

@@ -63,6 +63,16 @@ impl<T> FlowMap<T> {
         Some(value)
     }
 
+    /// All in order, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (FlowId, &mut T)> {
+        self.pages.iter_mut().flat_map(|(number, page)| {
+            let places = (0..PAGE).zip(&mut page.entries);
+            places.filter_map(move |(place, entry)| {
+                Some((FlowId(number * PAGE + place), entry.as_mut()?))
+            })
+        })
+    }
+
     /// All in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (FlowId, &T)> {
         self.pages.iter().flat_map(|(number, page)| {

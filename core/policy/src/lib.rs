@@ -15,6 +15,8 @@
 //!   divides it, [`order`] says which job goes first.
 //! - `app_aware` divides links among streams: `forecast` says what each needs, `stream_rates` goes
 //!   link by link, [`split`] divides one.
+//! - `cross`: what links carry that is none of a policy's flows, by counters of ports; of `app_aware` and
+//!   `arbiter`.
 //! - [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
 //!   `spines`. `asy` gives rates to pairs of hosts: [`renormalise`] finds them.
 //! - `sdtcp`, `sdtcp_hold`, `sab` set windows at switches: `connections` is the table of what is open.
@@ -36,6 +38,7 @@ mod coflow;
 mod coflow_rates;
 pub mod colouring;
 mod connections;
+mod cross;
 mod dclas;
 mod descriptor;
 mod fair;
@@ -87,7 +90,7 @@ pub use share::Share;
 pub use watch::Watch;
 
 use model::{Directive, Directives, FlowId, Network, Observation};
-use units::{Bytes, Rate, Time};
+use units::{Bytes, Rate, Span, Time};
 
 /// IP and TCP header of a segment, where a policy that counts payload needs the frame.
 const HEADER: Bytes = Bytes::new(40);
@@ -105,6 +108,13 @@ pub trait Policy {
     /// What switches are to report to this policy; `None` where it decides from what applications
     /// say.
     fn watch(&self) -> Option<Watch> {
+        None
+    }
+
+    /// Time between two readings of the counters of ports ([`model::Measured::Ports`]); `None` where it
+    /// decides without. Ports count whether anybody reads or not: unlike what [`Policy::watch`] asks for,
+    /// this changes nothing at switches.
+    fn ports(&self) -> Option<Span> {
         None
     }
 

@@ -5,6 +5,8 @@ use alloc::vec::Vec;
 use model::{FlowId, LinkId, Network, NodeId, StreamSample};
 use units::{Bytes, Rate, Span, Time};
 
+use crate::cross::Counter;
+
 /// What waits of a stream is to be gone in so long.
 const HORIZON: Span = Span::from_secs(1);
 /// A flow that carries less than this part of its limit, by numerator and denominator, is held by
@@ -51,6 +53,8 @@ pub(super) struct Flow {
     /// of that.
     delivered: Option<(Time, Bytes)>,
     rate: Option<(Time, Rate)>,
+    /// The same, for what links carry besides.
+    pub(super) counter: Counter,
     /// What waits at the sender of a stream.
     queue: Option<Bytes>,
 }
@@ -77,6 +81,7 @@ impl Flow {
             raised: None,
             delivered: None,
             rate: None,
+            counter: Counter::default(),
             queue: None,
         }
     }
@@ -90,6 +95,7 @@ impl Flow {
 
     /// So much was delivered since it began.
     pub(super) fn measure(&mut self, now: Time, delivered: Bytes) {
+        self.counter.read(now, delivered);
         if let Some((then, before)) = self.delivered {
             let passed = now.since(then);
             if passed == Span::ZERO {

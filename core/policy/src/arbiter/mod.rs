@@ -32,6 +32,7 @@ use units::{Bytes, Rate, Span, Time};
 
 use self::flow::{Due, Flow};
 use self::room::Room;
+use crate::cross::{CROSS, Cross};
 use crate::flow_map::FlowMap;
 use crate::lists::position;
 use crate::parameter::LONGEST;
@@ -67,7 +68,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "arbiter",
     summary: "objectives of several applications: who yields, and a policy for each",
     source: "ours",
-    parameters: &[INTERVAL, SLACK, PRIORITIES],
+    parameters: &[INTERVAL, SLACK, PRIORITIES, CROSS],
     needs: &[],
     directives: &[DirectiveKind::Pace, DirectiveKind::Prioritize],
     is_max_min: false,
@@ -93,8 +94,8 @@ struct Arbiter {
     rooms: Vec<Room>,
     roster: Roster<Member>,
     flows: FlowMap<Flow>,
-    /// What each link carries besides, bit/s.
-    cross: Vec<u64>,
+    /// What links carry besides; `None` where it isn't measured.
+    cross: Option<Cross>,
     /// Links that several objectives have a part in.
     contended: Vec<bool>,
     /// Links that an objective has come to, or that have another capacity.
@@ -159,9 +160,10 @@ impl Arbiter {
             let policy = objective.policy.build(&parameters)?;
             rooms.push(Room::new(objective, policy, class(&objective.aim)));
         }
-        let segment = given.segment();
+        let (interval, segment) = (given.get(INTERVAL.name), given.segment());
+        let cross = given.get::<bool>(CROSS.name).then(|| Cross::new(interval, segment));
         Ok(Self {
-            interval: given.get(INTERVAL.name),
+            interval,
             slack,
             priorities: given.get(PRIORITIES.name),
             frame: ((segment + crate::HEADER).get(), segment.get().max(1)),
@@ -169,7 +171,7 @@ impl Arbiter {
             rooms,
             roster: Roster::default(),
             flows: FlowMap::default(),
-            cross: Vec::new(),
+            cross,
             contended: Vec::new(),
             changed: Vec::new(),
             fresh: Vec::new(),
@@ -199,8 +201,8 @@ impl Arbiter {
 
     fn capacity(&self, network: &Network, link: usize) -> u64 {
         let capacity = network.topology().links()[link].spec.capacity.as_bps();
-        let cross = self.cross.get(link).copied().unwrap_or(0);
-        capacity.saturating_sub(cross).max(1)
+        let cross = self.cross.as_ref().map_or(Rate::ZERO, |cross| cross.rate(link));
+        capacity.saturating_sub(cross.as_bps()).max(1)
     }
 
     /// Links are divided at `time`, or sooner.
@@ -341,6 +343,9 @@ impl Arbiter {
     fn leave(&mut self, now: Time, id: FlowId) -> Option<Rate> {
         let flow = self.flows.remove(id)?;
         self.stake(now, &flow, false);
+        if let Some(cross) = &mut self.cross {
+            cross.begin_anew(&flow.path);
+        }
         let room = &mut self.rooms[flow.room];
         room.flows.remove(id);
         room.is_moved = true;
@@ -428,17 +433,16 @@ impl Arbiter {
             Measured::RoundTrips(flows) => {
                 self.pass_on(now, flows, |(flow, _)| *flow, Measured::RoundTrips);
             }
-            Measured::CrossTraffic(links) => {
-                // The capacities that objectives are given are without it.
-                self.cross.clear();
-                self.cross.resize(network.topology().links().len(), 0);
-                for (link, rate) in links {
-                    if let Some(cross) = self.cross.get_mut(link.index()) {
-                        *cross = rate.as_bps();
-                    }
+            Measured::Ports(counters) => {
+                let links = network.topology().links().len();
+                let flows = self.flows.iter_mut();
+                let carried = flows.map(|(_, flow)| (&flow.path[..], &mut flow.counter));
+                let cross = self.cross.as_mut();
+                if cross.is_some_and(|cross| cross.hear(now, links, counters, carried)) {
+                    // The capacities that objectives are given are without it.
+                    self.changed.fill(true);
+                    self.review_at(now);
                 }
-                self.changed.fill(true);
-                self.review_at(now);
             }
             Measured::LinkState { link, .. } => {
                 let ids: Vec<FlowId> = self.flows.iter().map(|(id, _)| id).collect();
@@ -465,6 +469,10 @@ impl Arbiter {
         let path = flow.way(network, id);
         if path != flow.path {
             self.stake(now, &flow, false);
+            if let Some(cross) = &mut self.cross {
+                cross.begin_anew(&flow.path);
+                cross.begin_anew(&path);
+            }
             flow.path = path;
             self.stake(now, &flow, true);
         }
@@ -772,6 +780,10 @@ impl Policy for Arbiter {
     fn deadline(&self) -> Option<Time> {
         let rooms = self.rooms.iter().filter_map(|room| room.policy.deadline());
         rooms.chain(self.due).chain(self.review).min()
+    }
+
+    fn ports(&self) -> Option<Span> {
+        self.cross.as_ref().map(Cross::every)
     }
 
     fn account(&self, flow: FlowId) -> Option<Account> {

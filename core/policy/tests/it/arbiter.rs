@@ -594,14 +594,22 @@ fn a_link_that_is_given_more_than_it_has_is_divided_again() {
     let middle = path(&network, 0, left[0], right[0])[1];
     let objectives =
         vec![objective("one", "tcp", Aim::Weight(1)), objective("other", "tcp", Aim::Weight(1))];
-    let mut bench = Bench::new(network, objectives);
+    let parameters = Parameters::default().with("cross", true).under(objectives);
+    let mut bench = Bench::with(network, parameters);
     for (job, name) in (0..).zip(["one", "other"]) {
         let (src, dst) = (left[job as usize], right[job as usize]);
         bench.settle(Time::ZERO, job_of(name, job));
         bench.settle(Time::ZERO, request(job, job, src, dst, 1 << 40));
     }
+    // What others' frames a port counts beside what the flows deliver, once a second.
     let cross = Rate::from_bps(800_000);
-    bench.settle(at_ms(10), Measured::CrossTraffic(vec![(middle, cross)]));
+    assert_eq!(bench.policy.ports(), Some(Span::from_millis(500)));
+    for s in 1..=4 {
+        let delivered = (0..2).map(|flow| (FlowId(flow), Bytes::new(146_000 * s))).collect();
+        bench.settle(at_ms(s * 1000), Measured::Delivered(delivered));
+        let sent = 2 * 150_000 * s + 100_000 * s;
+        bench.settle(at_ms(s * 1000), Measured::Ports(vec![(middle, Bytes::new(sent))]));
+    }
     let left = Rate::from_mbps(10) - cross;
     assert!(bench.sum(0..2) <= left.as_bps(), "{:?}", bench.limits);
     let account = bench.policy.account(FlowId(0)).unwrap();

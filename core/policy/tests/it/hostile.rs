@@ -101,9 +101,9 @@ fn message(base: u32) -> impl Strategy<Value = Observation> {
                     Declared::Streams(samples).into()
                 }
             }),
-        1 => prop::collection::vec((0..20u32, any::<u64>()), 0..6).prop_map(|links| {
-            let links = links.into_iter().map(|(link, rate)| (LinkId(link), Rate::from_bps(rate)));
-            Measured::CrossTraffic(links.collect()).into()
+        2 => prop::collection::vec((0..20u32, bytes()), 0..6).prop_map(|ports| {
+            let ports = ports.into_iter().map(|(link, sent)| (LinkId(link), sent));
+            Measured::Ports(ports.collect()).into()
         }),
         1 => prop::collection::vec((flow(), bytes()), 0..6)
             .prop_map(|flows| Measured::Delivered(flows).into()),
