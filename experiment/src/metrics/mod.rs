@@ -55,7 +55,16 @@ fn measured(
 /// Whether a metric is told of each application too, as `APPLICATION/METRIC`: of its jobs, flows and
 /// completions.
 fn is_of_applications(name: &str) -> bool {
-    let told = ["jct_", "fct_", "jobs_c", "flows_count", "goodput_", "throughput_tps", "latency_"];
+    let told = [
+        "jct_",
+        "fct_",
+        "jobs_c",
+        "flows_count",
+        "goodput_",
+        "throughput_tps",
+        "latency_",
+        "datagrams_",
+    ];
     told.iter().any(|start| name.starts_with(start))
 }
 
@@ -67,6 +76,9 @@ fn of(run: &Outcome, application: u32) -> Outcome {
         completions: (run.completions.iter())
             .filter(|all| all.application == application)
             .cloned()
+            .collect(),
+        datagrams: (run.datagrams.iter().copied())
+            .filter(|flow| run.flows[flow.index()].application == application)
             .collect(),
         end: run.end,
         ..Outcome::default()
@@ -172,6 +184,7 @@ const TABLE: &[(&str, Metric)] = &[
     }),
     ("drops_count", |v| Some(total(v.run.links.iter().map(|l| l.dropped)))),
     ("meter_drops_count", |v| Some(total(v.run.links.iter().map(|l| l.metered)))),
+    ("datagrams_lost_ratio", |v| v.datagrams_lost()),
     ("marks_count", |v| Some(total(v.run.links.iter().map(|l| l.marked)))),
     ("queue_peak_packets", |v| v.run.links.iter().map(|l| f64::from(l.peak)).reduce(f64::max)),
     ("inter_rack_packets_count", |v| Some(v.inter_rack_packets() as f64)),

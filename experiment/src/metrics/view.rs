@@ -140,6 +140,17 @@ impl<'a> View<'a> {
         Some(Rate::of(delivered, self.busy()?).as_bps() as f64)
     }
 
+    /// Payload of datagrams that didn't arrive over all that was sent.
+    pub(super) fn datagrams_lost(&self) -> Option<f64> {
+        let flows = self.run.flows.iter();
+        let flows: Vec<_> = flows.filter(|flow| self.run.datagrams.contains(&flow.id)).collect();
+        let sum = |of: fn(&FlowRecord) -> Bytes| {
+            flows.iter().map(|flow| of(flow)).sum::<Bytes>().get() as f64
+        };
+        let (sent, arrived) = (sum(|flow| flow.size), sum(|flow| flow.delivered));
+        (sent > 0.0).then(|| 1.0 - arrived / sent)
+    }
+
     /// From the first start to the last end of finite flows, and what endless flows had delivered
     /// at both times; `None` if zero.
     fn burst(&self) -> Option<(Span, [Bytes; 2])> {

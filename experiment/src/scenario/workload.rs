@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use document::fields::{Fields, Value};
+use document::fields::{Fields, Value, between};
 use document::topology::{self, Names, named};
 use document::{DocumentError, Setting};
 use engine::{Application, Jobs, Several, Streams, World};
@@ -12,8 +12,8 @@ use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
 use workload::stream::{Stream, StreamRun};
 use workload::{
-    Cdf, Cluster, Draft, Error, Gather, Incast, ParameterError, Pattern, Poisson, Running, Sample,
-    Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
+    Cdf, Cluster, Datagrams, Draft, Error, Gather, Incast, ParameterError, Pattern, Poisson,
+    Running, Sample, Shuffle, SizeDistribution, Tasks, all_to_all, coflow, load, permutation, swim,
 };
 
 use super::amounts::{bytes, count, file, span};
@@ -71,6 +71,7 @@ enum Recipe {
     AllToAll(Bytes),
     Gather(Gather),
     Stream(stream::Recipe),
+    Datagrams(Datagrams),
 }
 
 #[derive(Clone, Debug)]
@@ -115,6 +116,7 @@ enum Source {
         seed: u64,
     },
     Cluster(Box<Running>),
+    Datagrams(Datagrams),
 }
 
 impl Traffic {
@@ -186,6 +188,7 @@ impl Moving {
                 Err(_) => Box::new(Jobs::new(self.jobs())),
             },
             Source::Cluster(running) => Box::new((**running).clone().numbered(self.first)),
+            Source::Datagrams(datagrams) => Box::new(datagrams.application(self.first)),
             _ => Box::new(Jobs::new(self.jobs())),
         }
     }
@@ -209,6 +212,7 @@ impl Moving {
                 let (jobs, tasks) = running.tasks();
                 return format!("{jobs} jobs, {tasks} tasks, {}", running.payload());
             }
+            Source::Datagrams(datagrams) => return format!("datagrams, {}", datagrams.rate),
             Source::Jobs { .. } | Source::Flows { .. } => {}
         }
         if let Source::Stream { stream, .. } = &self.source {
@@ -240,9 +244,10 @@ impl Moving {
                 Box::new(poisson.flows(hosts, *seed).into_iter().flatten())
             }
             // Applications of their own, without jobs.
-            Source::Gather { .. } | Source::Stream { .. } | Source::Cluster(_) => {
-                Box::new(std::iter::empty())
-            }
+            Source::Gather { .. }
+            | Source::Stream { .. }
+            | Source::Cluster(_)
+            | Source::Datagrams(_) => Box::new(std::iter::empty()),
         };
         let first = self.first.0;
         Box::new(jobs.map(move |job| Job { id: JobId(first + job.id.0), ..job }))
@@ -265,7 +270,7 @@ impl Moving {
                 progress.delivered.get() as f64 / (objects * size)
             }
             // Progress is the time that has passed.
-            Source::Stream { .. } => 0.0,
+            Source::Stream { .. } | Source::Datagrams(_) => 0.0,
             Source::Cluster(running) => {
                 progress.delivered.get() as f64 / running.payload().get().max(1) as f64
             }
@@ -296,7 +301,9 @@ impl Workload {
 
     /// Whether it needs the packet world or the lab.
     pub(super) fn needs_packets(&self) -> bool {
-        self.is_stream() || self.is_gather()
+        self.is_stream()
+            || self.is_gather()
+            || self.has(|recipe| matches!(recipe, Recipe::Datagrams(_)))
     }
 
     /// The names of the applications; none if there is one without a name.
@@ -352,6 +359,7 @@ impl Part {
             Recipe::Stream(recipe) => {
                 return Ok(Source::Stream { stream: recipe.make()?, seed });
             }
+            Recipe::Datagrams(datagrams) => return Ok(Source::Datagrams(*datagrams)),
             Recipe::Jobs(jobs) => jobs.clone(),
             Recipe::Shuffle(shuffle) => shuffle.jobs(hosts, seed)?,
             Recipe::Swim { file, sample } => {
@@ -414,6 +422,7 @@ enum Kind {
     AllToAll,
     Gather,
     Stream,
+    Datagrams,
 }
 
 const KINDS: &[(&str, Kind)] = &[
@@ -426,6 +435,7 @@ const KINDS: &[(&str, Kind)] = &[
     ("all-to-all", Kind::AllToAll),
     ("gather", Kind::Gather),
     ("stream", Kind::Stream),
+    ("datagrams", Kind::Datagrams),
 ];
 
 /// What the reader of the table needs to know.
@@ -497,12 +507,13 @@ fn read_part(value: &Value<'_>, context: &Context<'_>, is_named: bool) -> Read<P
         }
         Kind::Poisson => poisson(&mut fields, &names, context)?,
         Kind::Incast => incast(&mut fields, &names, context.ends)?,
-        Kind::Stream if !context.ends => {
+        Kind::Stream | Kind::Datagrams if !context.ends => {
             return Err(fields.error(jobs::NEEDS_END));
         }
         Kind::Stream => {
             Recipe::Stream(stream::read(&mut fields, &names, context.folder, &mut sites)?)
         }
+        Kind::Datagrams => Recipe::Datagrams(datagrams(&mut fields, &names, context)?),
         Kind::Permutation => Recipe::Permutation(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
         Kind::AllToAll => Recipe::AllToAll(bytes(&fields.need("bytes", "\"1 MB\"")?)?),
         Kind::Gather => {
@@ -612,6 +623,26 @@ fn payload_capacity(context: &Context<'_>) -> Rate {
     let frame = uplinks.next().map_or(Rate::ZERO, |&link| topology.link(link).spec.capacity);
     let (mss, header) = (u64::from(context.transport.mss), u64::from(context.transport.header));
     frame.fraction(mss, mss + header)
+}
+
+fn datagrams(fields: &mut Fields<'_>, names: &Names<'_>, context: &Context<'_>) -> Read<Datagrams> {
+    let from = fields.need("from", "\"h0\"")?;
+    let (src, dst) =
+        (named(&from, "host", names)?, named(&fields.need("to", "\"h1\"")?, "host", names)?);
+    if src == dst {
+        return Err(from.error("is the host that it sends to; name another"));
+    }
+    let rate = fields.need("rate", "\"3 Mbit/s\"")?;
+    let full = Bytes::new(context.transport.mss.into());
+    let size = |value: &Value<'_>| between(value, Bytes::new(1), full);
+    Ok(Datagrams {
+        src,
+        dst,
+        rate: between(&rate, Rate::from_bps(1_000), Rate::from_mbps(100_000_000))?,
+        size: fields.or("size", full, size)?,
+        start: fields.or("start", Span::ZERO, span)?,
+        until: fields.or("until", Span::MAX, span)?,
+    })
 }
 
 fn incast(fields: &mut Fields<'_>, names: &Names<'_>, ends: bool) -> Read<Recipe> {

@@ -82,6 +82,7 @@ fn every_metric_by_hand() {
         ("flows_with_timeout_ratio", 0.5),
         ("drops_count", 5.0),
         ("meter_drops_count", 4.0),
+        ("datagrams_lost_ratio", 9.0 / 13.0),
         ("marks_count", 11.0),
         // One switch: nothing leaves it for another.
         ("inter_rack_packets_count", 0.0),

@@ -693,6 +693,28 @@ fn a_policy_has_what_it_decides_by_and_somebody_who_obeys() {
 }
 
 #[test]
+fn datagrams_have_an_end_and_fit_a_packet() {
+    let start = GOOD.find("[workload]").unwrap();
+    let (before, after) = (&GOOD[..start], &GOOD[GOOD.find("[[policy]]").unwrap()..]);
+    let workload =
+        "[workload]\nkind = \"datagrams\"\nfrom = \"h0\"\nto = \"h1\"\nrate = \"3 Mbit/s\"\n\n";
+    let text = format!("until = \"1 s\"\n{before}{workload}{after}");
+    assert!(read(&text, &["workload.size=1460 B", "workload.start=1 ms"]).is_ok());
+    for (change, refused) in [
+        ("world=fluid", "workload: needs packets"),
+        ("workload.to=h0", "workload.from: is the host that it sends to"),
+        ("workload.size=1461 B", "workload.size"),
+        ("workload.size=0 B", "workload.size"),
+        ("workload.rate=0 bit/s", "workload.rate"),
+        ("workload.until=soon", "workload.until"),
+    ] {
+        let refusal = refusal(&text, &[change]);
+        assert!(refusal.contains(refused), "{change}: {refusal}");
+    }
+    assert!(refusal(&text.replace("until = \"1 s\"\n", ""), &[]).contains("add until"));
+}
+
+#[test]
 fn an_engine_needs_daemons_and_applications_of_their_own_names() {
     let engine = "[lab]\ncontrol = \"daemons\"\n\n[engine]\nkind = \"spark\"\nprepare = [\"true\"]\n\n\
                   [[engine.application]]\nname = \"a\"\nclass = \"small\"\nstart = \"1 s\"\n\

@@ -17,6 +17,7 @@ mod cgroup;
 mod cluster;
 mod configuration;
 mod daemons;
+mod datagrams;
 mod delivery;
 mod directory;
 mod engine;

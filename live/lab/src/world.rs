@@ -17,6 +17,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_w
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use units::{Bytes, Rate, Span, Time};
 
+use crate::datagrams::{self, Datagrams};
 use crate::flow::{Flow, Step};
 use crate::health::{Timers, Verdict, Watch};
 use crate::marking::Marking;
@@ -77,6 +78,8 @@ pub struct World {
     moved: Time,
     flows: Vec<Option<Flow>>,
     live: usize,
+    /// Flows of datagrams, which are none of `flows`.
+    datagrams: BTreeMap<FlowId, Datagrams>,
     ready: ready::Waiting,
     /// Flows whose connection has not been accepted, by address of the sender.
     awaited: BTreeMap<SocketAddrV4, FlowId>,
@@ -176,6 +179,7 @@ impl World {
             moved: Time::ZERO,
             flows: Vec::new(),
             live: 0,
+            datagrams: BTreeMap::new(),
             ready: BTreeMap::new(),
             awaited: BTreeMap::new(),
             directory: Directory::default(),
@@ -376,9 +380,14 @@ impl World {
         Ready::bound(sender, address).map_err(fail("bind"))
     }
 
-    fn enter(&mut self, src: NodeId, dst: NodeId, size: Option<Bytes>) -> Result<FlowId, Error> {
+    /// The number of the next flow.
+    fn number(&self) -> Result<FlowId, Error> {
         let number = u32::try_from(self.flows.len());
-        let id = FlowId(number.map_err(|_| Error::State("too many flows".into()))?);
+        number.map(FlowId).map_err(|_| Error::State("too many flows".into()))
+    }
+
+    fn enter(&mut self, src: NodeId, dst: NodeId, size: Option<Bytes>) -> Result<FlowId, Error> {
+        let id = self.number()?;
         let there = self.there(dst);
         let ready = match self.ready.get_mut(&(src, dst)).and_then(Vec::pop) {
             Some(ready) => ready,
@@ -434,6 +443,9 @@ impl World {
 
     /// Something has arrived for a flow.
     fn receive(&mut self, id: FlowId) -> Result<(), Error> {
+        if let Some(datagrams) = self.datagrams.get_mut(&id) {
+            return datagrams.receive(&mut self.sink).map_err(fail(format!("flow {}", id.0)));
+        }
         let Some(Some(flow)) = self.flows.get_mut(id.index()) else { return Ok(()) };
         let before = flow.arrived();
         let step = flow.receive(&mut self.sink).map_err(fail(format!("flow {}", id.0)))?;
@@ -613,7 +625,18 @@ impl engine::World for World {
         self.ignored += 1;
     }
 
+    fn ports(&mut self) -> Vec<(LinkId, Bytes)> {
+        let counts = self.probe.read().unwrap_or_else(|fault| {
+            self.fault = Some(fault);
+            BTreeMap::new()
+        });
+        counts.into_iter().map(|(link, count)| (link, count.bytes)).collect()
+    }
+
     fn state(&self, flow: FlowId) -> Option<FlowState> {
+        if let Some(datagrams) = self.datagrams.get(&flow) {
+            return Some(datagrams.state());
+        }
         let flow = self.flows.get(flow.index())?.as_ref()?;
         (!flow.told).then(|| flow.state())
     }
@@ -696,6 +719,33 @@ impl engine::Streams for World {
             if flow.is_over() {
                 self.end(id);
             }
+        }
+    }
+
+    fn open_datagrams(&mut self, _: &Network, src: NodeId, dst: NodeId) -> Result<FlowId, Error> {
+        let id = self.number()?;
+        let end = |node| {
+            let address = self.lab.blueprint.address(node);
+            let host = self.hosts.get(&node).ok_or_else(|| Error::State("no such host".into()))?;
+            let socket = Self::inside(&self.home, &host.namespace, datagrams::socket)?;
+            Ok::<_, Error>((socket, address))
+        };
+        let datagrams = Datagrams::connected(end(src)?, end(dst)?);
+        let datagrams = datagrams.map_err(fail(format!("flow {}", id.0)))?;
+        let [source, destination] = datagrams.ends().map_err(fail(format!("flow {}", id.0)))?;
+        // Flows are there in their order, though nobody declares this one.
+        self.directory.enter(id, source, destination);
+        self.attend(datagrams.receiver(), Source::Receiver(id), EventFlags::IN | EventFlags::ET)?;
+        self.flows.push(None);
+        self.datagrams.insert(id, datagrams);
+        Ok(id)
+    }
+
+    fn send(&mut self, id: FlowId, payload: Bytes) {
+        let Some(datagrams) = self.datagrams.get_mut(&id) else { return };
+        let length = usize::try_from(payload.get()).unwrap_or(usize::MAX);
+        if let Err(error) = datagrams.send(self.zeros.get(..length).unwrap_or(&self.zeros)) {
+            self.fault = Some(fail(format!("flow {}", id.0))(error));
         }
     }
 

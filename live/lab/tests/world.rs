@@ -245,6 +245,38 @@ fn a_limit_paces_and_lifting_it_lets_go() {
     assert!(free(&mbps), "{mbps} Mbit/s");
 }
 
+/// Of datagrams that leave a host of 20 Mbit/s in one burst its queue and the switch's hold some; links count what
+/// has gone.
+#[test]
+fn datagrams_that_find_no_room_are_lost_and_ports_count_the_others() {
+    let Some((mut world, network, [a, b, _])) = world("datagrams") else { return };
+    let flow = world.open_datagrams(&network, a, b).unwrap();
+    let beside = world.start(&network, b, a, Bytes::new(1_000)).unwrap();
+    let counted = |world: &mut World| {
+        let uplink = network.topology().out(a)[0];
+        let ports = world.ports();
+        assert_eq!(ports.len(), network.topology().links().len());
+        ports.into_iter().find(|(link, _)| *link == uplink).unwrap().1
+    };
+    let before = counted(&mut world);
+    let payload = Bytes::new(1_460);
+    let sent = 1_000;
+    (0..sent).for_each(|_| world.send(flow, payload));
+    let limit = after(&world, Span::from_secs(2));
+    let Notice::Ended(ended, _) = next(&mut world, limit) else { panic!("no end") };
+    assert_eq!(ended, beside);
+    assert_eq!(next(&mut world, limit), Notice::Limit);
+    world.advance(limit);
+    let state = world.state(flow).unwrap();
+    assert_eq!(state.sent, Bytes::new(1_460 * sent));
+    let arrived = state.delivered.get() / 1_460;
+    assert!((20..sent / 2).contains(&arrived), "{arrived} of {sent}");
+    // IP and UDP headers are 28 octets; acknowledgements of the other flow are small.
+    let left = counted(&mut world) - before;
+    let least = Bytes::new(1_488 * arrived);
+    assert!((least..least + Bytes::new(2_000)).contains(&left), "{left} for {arrived}");
+}
+
 #[test]
 fn a_stream_reaches_its_marks_and_waits_for_its_reader() {
     let Some((mut world, network, [a, b, _])) = world("stream") else { return };

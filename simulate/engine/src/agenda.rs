@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
 use model::{Directives, FlowId, Observation};
-use units::Time;
+use units::{Span, Time};
 
 /// An act at a time given in advance.
 pub(crate) enum Act {
@@ -22,6 +22,8 @@ pub(crate) enum Act {
     Sample { monitor: usize },
     /// Sample achieved rates.
     Rates,
+    /// Counters of ports are read.
+    Ports { every: Span },
 }
 
 /// Acts in order of time, those of one time in order of entry.

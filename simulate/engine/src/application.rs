@@ -261,6 +261,28 @@ impl<W: Streams> Actions<'_, W> {
         Ok(id)
     }
 
+    /// Begins a flow of datagrams, which [`Actions::send`] sends. It has no end.
+    ///
+    /// # Errors
+    /// A flow that the world can't carry.
+    pub fn open_datagrams(
+        &mut self,
+        job: JobId,
+        src: NodeId,
+        dst: NodeId,
+    ) -> Result<FlowId, W::Error> {
+        let id = self.world.open_datagrams(self.network, src, dst)?;
+        self.record(id, job, src, dst, Bytes::ZERO);
+        self.outcome.datagrams.push(id);
+        Ok(id)
+    }
+
+    /// Sends a datagram with so much payload.
+    pub fn send(&mut self, flow: FlowId, payload: Bytes) {
+        self.world.send(flow, payload);
+        self.outcome.flows[flow.index()].size += payload;
+    }
+
     /// Writes `more` to an open connection; no effect on a closed one.
     pub fn write(&mut self, flow: FlowId, more: Bytes) {
         if self.world.write(flow, more) {

@@ -110,8 +110,14 @@ impl<'a, W: World> Driver<'a, W> {
         if let Some(every) = plan.rates {
             agenda.enter(Time::ZERO + every, Act::Rates);
         }
+        let ports = plan.policy.as_ref().and_then(|policy| policy.ports());
+        if let Some(every) = ports {
+            agenda.enter(Time::ZERO, Act::Ports { every });
+        }
         Self {
-            samples_pending: plan.monitors.len() + usize::from(plan.rates.is_some()),
+            samples_pending: plan.monitors.len()
+                + usize::from(plan.rates.is_some())
+                + usize::from(ports.is_some()),
             rates: plan.rates.map(|every| (every, Rates::default())),
             network: plan.network,
             policy: plan.policy,
@@ -222,6 +228,7 @@ impl<'a, W: World> Driver<'a, W> {
             Some(Act::Admit(flow)) => self.world.admit(flow),
             Some(Act::Sample { monitor }) => self.sample(monitor),
             Some(Act::Rates) => self.look(),
+            Some(Act::Ports { every }) => self.count(every),
         }
         Ok(())
     }
@@ -320,6 +327,17 @@ impl<'a, W: World> Driver<'a, W> {
         rates.look(&self.world, &self.outcome.flows);
         let every = *every;
         self.again(every, Act::Rates);
+    }
+
+    /// Has the policy told what ports have sent. Where there are no flows that is nothing new, and must not keep
+    /// the run alive.
+    fn count(&mut self, every: Span) {
+        if !self.is_idle() {
+            let heard = self.world.now() + self.control_delay;
+            let counters = Measured::Ports(self.world.ports());
+            self.agenda.enter(heard, Act::Hear(counters.into()));
+        }
+        self.again(every, Act::Ports { every });
     }
 
     /// Sampling goes on as long as anything else does.

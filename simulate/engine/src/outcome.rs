@@ -28,6 +28,8 @@ pub struct Outcome {
     pub background: Vec<(Time, Bytes)>,
     /// The flows without an end.
     pub endless: Vec<FlowId>,
+    /// The flows of datagrams, of which some may be lost.
+    pub datagrams: Vec<FlowId>,
     /// Control delays: from each measurement that led to directives until these took effect.
     pub reactions: Vec<Span>,
     /// When the run ended: its last event or its horizon.

@@ -70,6 +70,11 @@ pub trait World {
         Vec::new()
     }
 
+    /// What each link has sent since the run began, frame bytes; nothing in worlds that don't count it.
+    fn ports(&mut self) -> Vec<(LinkId, Bytes)> {
+        Vec::new()
+    }
+
     /// The state of a flow; `None` once it is gone.
     fn state(&self, flow: FlowId) -> Option<FlowState>;
 
@@ -112,6 +117,21 @@ pub trait Streams: World {
 
     /// Says that nothing more will be written. The flow ends when all has arrived.
     fn close(&mut self, flow: FlowId);
+
+    /// Begins a flow of datagrams, each of which [`Streams::send`] sends at once; none is acknowledged or sent
+    /// again, and the flow never ends. Numbered as by [`World::start`].
+    ///
+    /// # Errors
+    /// A flow that the world can't carry.
+    fn open_datagrams(
+        &mut self,
+        network: &Network,
+        src: NodeId,
+        dst: NodeId,
+    ) -> Result<FlowId, Self::Error>;
+
+    /// Sends a datagram with so much payload. One that finds no room on its way is lost.
+    fn send(&mut self, flow: FlowId, payload: Bytes);
 
     /// Asks for [`Notice::Reached`] once when the receiver has the first `at` bytes.
     fn mark(&mut self, flow: FlowId, at: Bytes);

@@ -10,7 +10,7 @@ use crate::frame::{self, Packet};
 use crate::meter::Meter;
 use crate::switches::Passage;
 use crate::tcp::{Receiver, Sender, ictcp};
-use crate::{Frame, Transport};
+use crate::{Frame, Protocol, Transport};
 
 /// No timer event is pending.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -80,6 +80,9 @@ pub(crate) struct Flow {
     pub(crate) mark: u64,
     /// The least delivery to act on: the mark or the end.
     pub(crate) watched: u64,
+    /// Whether its packets are datagrams, and whether these go at once, past the sender.
+    pub(crate) datagrams: bool,
+    pub(crate) at_once: bool,
     /// Payload of datagrams that arrived and that were lost.
     pub(crate) received: u64,
     pub(crate) lost: u64,
@@ -126,6 +129,8 @@ impl Flow {
             open: false,
             mark: u64::MAX,
             watched: size,
+            datagrams: transport.protocol == Protocol::Datagram,
+            at_once: false,
             received: 0,
             lost: 0,
             in_flight: 0,
@@ -187,14 +192,14 @@ impl Flow {
     }
 
     /// Payload that reached the receiving application.
-    pub(crate) const fn delivered(&self, datagrams: bool) -> u64 {
-        if datagrams { self.received } else { self.receiver.delivered() }
+    pub(crate) const fn delivered(&self) -> u64 {
+        if self.datagrams { self.received } else { self.receiver.delivered() }
     }
 
-    pub(crate) fn state(&self, datagrams: bool) -> FlowState {
+    pub(crate) fn state(&self) -> FlowState {
         FlowState {
-            sent: Bytes::new(self.sender.sent()),
-            delivered: Bytes::new(self.delivered(datagrams)),
+            sent: Bytes::new(if self.at_once { self.size } else { self.sender.sent() }),
+            delivered: Bytes::new(self.delivered()),
             unread: Bytes::new(self.receiver.unread()),
             retransmissions: self.sender.retransmissions,
             timeouts: self.sender.timeouts,

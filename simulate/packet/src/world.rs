@@ -498,20 +498,18 @@ impl World {
     /// Reports once that the flow's mark is reached or that the flow is complete, and frees its
     /// place when none of its packets is left.
     fn settle(&mut self, place: u32) -> Option<Notice> {
-        let datagrams = self.transport.protocol == Protocol::Datagram;
         let flow = &mut self.flows[place as usize];
-        if flow.delivered(datagrams) >= flow.mark {
+        if flow.delivered() >= flow.mark {
             flow.mark = u64::MAX;
             flow.watch();
-            let notice = Notice::Reached(flow.id, Bytes::new(flow.delivered(datagrams)));
+            let notice = Notice::Reached(flow.id, Bytes::new(flow.delivered()));
             // It may have ended too, which is reported next.
             self.schedule_timer(place, 0, self.now);
             return Some(notice);
         }
-        let gone = if datagrams { flow.lost } else { 0 };
-        let complete = !flow.open && flow.delivered(datagrams) + gone == flow.size;
-        let notice =
-            (complete && !flow.ended).then(|| Notice::Ended(flow.id, flow.state(datagrams)));
+        let gone = if flow.datagrams { flow.lost } else { 0 };
+        let complete = !flow.open && flow.delivered() + gone == flow.size;
+        let notice = (complete && !flow.ended).then(|| Notice::Ended(flow.id, flow.state()));
         flow.ended |= complete;
         if flow.ended && flow.in_flight == 0 && flow.sender.is_done() {
             self.places[flow.id.index()] = u32::MAX;
@@ -555,8 +553,7 @@ impl World {
         if let Some(flow) = self.flows.iter().find(|flow| !flow.receiver.kept_its_room()) {
             return Err(format!("the receive buffer of flow {} exceeded its room", flow.id.0));
         }
-        let datagrams = self.transport.protocol == Protocol::Datagram;
-        match self.flows.iter().find(|flow| flow.delivered(datagrams) > flow.size) {
+        match self.flows.iter().find(|flow| flow.delivered() > flow.size) {
             Some(flow) => Err(format!("flow {} delivered more than it has", flow.id.0)),
             None => Ok(()),
         }
@@ -601,6 +598,43 @@ impl engine::Streams for World {
             // All may have arrived already.
             self.schedule_timer(place, 0, self.now);
         }
+    }
+
+    fn open_datagrams(
+        &mut self,
+        network: &Network,
+        src: NodeId,
+        dst: NodeId,
+    ) -> Result<FlowId, RunError> {
+        if self.host_queues.is_some() {
+            let what = "datagrams at a rate don't wait at their hosts: set transport.held = false";
+            return Err(RunError::Transport(what.into()));
+        }
+        let id = self.enter(network, src, dst, Bytes::ZERO)?;
+        if let Some(place) = self.place(id) {
+            let flow = &mut self.flows[place as usize];
+            (flow.open, flow.datagrams, flow.at_once) = (true, true, true);
+            // Switches tell of connections.
+            flow.passage = None;
+            flow.watch();
+        }
+        Ok(id)
+    }
+
+    fn send(&mut self, flow: FlowId, payload: Bytes) {
+        let Some(place) = self.place(flow) else {
+            return;
+        };
+        let header = self.transport.header;
+        let most = u64::from(u16::MAX - header);
+        let payload = u16::try_from(payload.get().min(most)).unwrap_or(u16::MAX - header);
+        self.flows[place as usize].size += u64::from(payload);
+        self.inject(Packet {
+            flow: place,
+            size: payload + header,
+            flags: frame::DATAGRAM,
+            ..Packet::default()
+        });
     }
 
     fn mark(&mut self, flow: FlowId, at: Bytes) {
@@ -733,9 +767,16 @@ impl engine::World for World {
         [switches, hosts].into_iter().flatten().flatten().collect()
     }
 
+    fn ports(&mut self) -> Vec<(LinkId, Bytes)> {
+        let now = self.now;
+        let numbered = (0u32..).zip(&mut self.wires.links);
+        // A link has taken in what waits before it, too.
+        let sent = |link: &mut Link| Bytes::new(link.bytes - link.queued(now));
+        numbered.map(|(number, link)| (LinkId(number), sent(link))).collect()
+    }
+
     fn state(&self, flow: FlowId) -> Option<FlowState> {
-        let flow = &self.flows[self.place(flow)? as usize];
-        Some(flow.state(self.transport.protocol == Protocol::Datagram))
+        Some(self.flows[self.place(flow)? as usize].state())
     }
 
     fn limited_flow(&self, flow: FlowId) -> Option<engine::LimitedFlow> {
@@ -746,7 +787,7 @@ impl engine::World for World {
             rate,
             payload: rate.fraction(mss, mss + header),
             unsent: Bytes::new(flow.size - flow.sender.sent()),
-            delivered: Bytes::new(flow.delivered(self.transport.protocol == Protocol::Datagram)),
+            delivered: Bytes::new(flow.delivered()),
         })
     }
 

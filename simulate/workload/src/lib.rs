@@ -6,6 +6,7 @@
 //!   a coflow trace as it is.
 //! * Generators: [`Shuffle`], [`Poisson`], [`Incast`], [`permutation`], [`all_to_all`].
 //! * [`Gather`]: fan-out requests, an application of its own.
+//! * [`Datagrams`] at a constant rate, which nobody declares, as an application.
 //! * [`Cluster`] runs jobs with their maps and reduces in containers.
 //! * [`Tasks`] turns the bytes of a shuffle into tasks on hosts and flows between them;
 //!   [`load`] stretches arrivals until the busiest link carries a given load.
@@ -19,6 +20,7 @@ pub mod cdf;
 mod class;
 mod cluster;
 pub mod coflow;
+mod datagrams;
 mod error;
 mod gather;
 mod incast;
@@ -36,6 +38,7 @@ mod tasks;
 pub use cdf::Cdf;
 pub use class::by_rank;
 pub use cluster::{Cluster, Running};
+pub use datagrams::{DatagramRun, Datagrams};
 pub use error::{Error, ParameterError, TraceError};
 pub use gather::{Death, Gather, Overload};
 pub use incast::Incast;
