@@ -313,6 +313,7 @@ fn reported(report: &Report) -> String {
         Report::Congested { node, interface, severity, queue_bytes } => {
             format!("{node} {interface}: congestion {severity:?}, {queue_bytes} in the queue")
         }
+        Report::Ports { ports } => format!("counters of {} interfaces", ports.len()),
         Report::Failed { epoch, sequence, command, reason } => {
             format!("could not do {} ({sequence} of epoch {epoch}): {reason}", wanted(command))
         }
@@ -357,6 +358,7 @@ fn wanted(command: &Command) -> String {
             format!("{node} {interface} {what}")
         }
         Command::Sample { every_ns } => format!("samples every {every_ns}"),
+        Command::Count { every_ns } => format!("counters of interfaces every {every_ns}"),
         Command::Identify { processes } => {
             let all: Vec<String> = processes.iter().map(process).collect();
             format!("look for connections of {}", all.join(", "))

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use model::{LEAST_RATE, MOST_RATE};
-use protocol::agent::{Capability, Command, Commands, Host, MOST_IDENTIFIED, Report};
+use protocol::agent::{Capability, Command, Commands, Host, MOST_IDENTIFIED, PortCount, Report};
 use protocol::{Connection, Process};
 use units::{Rate, Span, Time};
 
@@ -16,9 +16,9 @@ use crate::lease::{Leases, Stale};
 use crate::operation::{Actuator, Failure, Happening, Operation, PortNumber};
 use crate::trigger;
 
-/// Connections in one report, so that its line stays within what a controller reads.
+/// Connections, or ports, in one report, so that its line stays within what a controller reads.
 const REPORT: usize = 1_000;
-/// Connections are sampled no more often.
+/// Connections are sampled, and ports read, no more often.
 const FASTEST: Span = Span::from_millis(1);
 
 /// Why nothing was carried out: the controller has to say everything anew, over another connection.
@@ -68,11 +68,12 @@ pub struct Agent {
     classes: BTreeMap<(PortNumber, Connection), u64>,
     watched: BTreeSet<PortNumber>,
     sampling: Option<Sampling>,
+    counting: Option<Sampling>,
     /// Whose connections are looked for in samples.
     identified: Vec<Process>,
 }
 
-/// Somebody wants samples of connections.
+/// Somebody wants samples of connections, or counters of ports.
 #[derive(Clone, Copy, Debug)]
 struct Sampling {
     every: Span,
@@ -94,6 +95,7 @@ struct Kept {
     classes: BTreeSet<(PortNumber, Connection)>,
     watched: BTreeSet<PortNumber>,
     sampled: bool,
+    counted: bool,
     identified: bool,
 }
 
@@ -110,6 +112,7 @@ impl Agent {
             classes: BTreeMap::new(),
             watched: BTreeSet::new(),
             sampling: None,
+            counting: None,
             identified: Vec::new(),
         }
     }
@@ -161,9 +164,9 @@ impl Agent {
         Report::Hello { hosts, capabilities: self.capabilities(), epoch: self.epoch() }
     }
 
-    /// The connection to the controller is gone: nobody wants samples until somebody asks for them.
+    /// The connection to the controller is gone: nobody wants samples or counters until somebody asks for them.
     pub fn disconnected(&mut self) {
-        self.sampling = None;
+        (self.sampling, self.counting) = (None, None);
         self.identified.clear();
     }
 
@@ -276,12 +279,12 @@ impl Agent {
                 }
             }
             Command::Sample { every_ns } => {
-                if !self.samples {
-                    return Err("there are no statistics here".to_owned());
-                }
-                let last = self.sampling.and_then(|before| before.last);
-                self.sampling = Some(Sampling { every: (*every_ns).max(FASTEST), last });
+                self.sampling = Some(self.often(*every_ns, self.sampling)?);
                 kept.sampled = true;
+            }
+            Command::Count { every_ns } => {
+                self.counting = Some(self.often(*every_ns, self.counting)?);
+                kept.counted = true;
             }
             Command::Identify { processes } => {
                 if processes.len() > MOST_IDENTIFIED {
@@ -292,6 +295,15 @@ impl Agent {
             }
         }
         Ok(())
+    }
+
+    /// Statistics so often from now on, instead of as `before`.
+    fn often(&self, every: Span, before: Option<Sampling>) -> Result<Sampling, Failure> {
+        if !self.samples {
+            return Err("there are no statistics here".to_owned());
+        }
+        let last = before.and_then(|before| before.last);
+        Ok(Sampling { every: every.max(FASTEST), last })
     }
 
     /// Whether there is something of what a command is about.
@@ -309,6 +321,7 @@ impl Agent {
                 self.find(node, interface).is_ok_and(|port| self.watched.contains(&port))
             }
             Command::Sample { .. } => self.sampling.is_some(),
+            Command::Count { .. } => self.counting.is_some(),
             Command::Identify { .. } => !self.identified.is_empty(),
         }
     }
@@ -323,7 +336,7 @@ impl Agent {
         kept: &Kept,
     ) -> Vec<(Command, Failure)> {
         // All of it is here, so that nothing that commands ask for is left standing.
-        let Kept { limits, windows, classes, watched, sampled, identified } = kept;
+        let Kept { limits, windows, classes, watched, sampled, counted, identified } = kept;
         let mut failed = Vec::new();
         for connection in over(&self.limits, limits, self.epoch()) {
             match actuator.execute(now, &Operation::Pace { connection, rate: None }) {
@@ -361,6 +374,9 @@ impl Agent {
         if !sampled {
             self.sampling = None;
         }
+        if !counted {
+            self.counting = None;
+        }
         if !identified {
             self.identified.clear();
         }
@@ -386,11 +402,12 @@ impl Agent {
 
     /// When to come with [`Agent::tick`].
     pub fn deadline(&self) -> Option<Time> {
-        let sample = self.sampling.map(Sampling::due);
-        [sample, self.leases.next_end()].into_iter().flatten().min()
+        let statistics = [self.sampling, self.counting].map(|wanted| wanted.map(Sampling::due));
+        let [sample, count] = statistics;
+        [sample, count, self.leases.next_end()].into_iter().flatten().min()
     }
 
-    /// Does what is due at `now`: samples connections, and sweeps out what has no lease any more.
+    /// Does what is due at `now`: samples connections, reads counters of ports, and sweeps out what has no lease any more.
     ///
     /// # Errors
     /// The first operation that failed. Nothing has to be done about it: what can't be swept out doesn't
@@ -419,6 +436,21 @@ impl Agent {
                 }));
             }
             done = done.and(open.map(drop));
+        }
+        if let Some(counting) = self.counting.as_mut().filter(|counting| counting.due() <= now) {
+            counting.last = Some(now);
+            let counted = actuator.count();
+            if let Ok(counted) = &counted {
+                let named = counted.iter().filter_map(|(number, sent_bytes)| {
+                    let Port { node, interface, .. } = self.ports.get(number.0 as usize)?;
+                    let (node, interface) = (node.clone(), interface.clone());
+                    Some(PortCount { node, interface, sent_bytes: *sent_bytes })
+                });
+                let named: Vec<PortCount> = named.collect();
+                let parts = named.chunks(REPORT);
+                reports.extend(parts.map(|part| Report::Ports { ports: part.to_vec() }));
+            }
+            done = done.and(counted.map(drop));
         }
         done
     }

@@ -75,6 +75,14 @@ pub trait Actuator {
     /// # Errors
     /// They can't be read.
     fn sample(&mut self, processes: &[Process]) -> Result<Vec<ConnectionReport>, Failure>;
+
+    /// Frame bytes that ports have sent since they began to count; none where nothing counts them.
+    ///
+    /// # Errors
+    /// They can't be read.
+    fn count(&mut self) -> Result<Vec<(PortNumber, Bytes)>, Failure> {
+        Ok(Vec::new())
+    }
 }
 
 /// What a port tells.

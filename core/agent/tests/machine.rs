@@ -7,7 +7,9 @@ use agent::{
 };
 use model::{Cap, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
-use protocol::agent::{Capability, Command, Commands, ConnectionReport, MOST_IDENTIFIED, Report};
+use protocol::agent::{
+    Capability, Command, Commands, ConnectionReport, MOST_IDENTIFIED, PortCount, Report,
+};
 use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
 
@@ -91,6 +93,11 @@ impl Actuator for Failing<'_> {
             processes: Vec::new(),
         };
         Ok((0..open).map(report).collect())
+    }
+
+    fn count(&mut self) -> Result<Vec<(PortNumber, Bytes)>, Failure> {
+        // The last is of a port that the agent doesn't know.
+        Ok([0, 9].map(|number| (PortNumber(number), Bytes::new(70 + u64::from(number)))).to_vec())
     }
 }
 
@@ -655,6 +662,30 @@ fn samples_come_no_faster_than_each_millisecond_and_ports_are_watched_no_longer_
     let mut reports = Vec::new();
     host.agent.hear(PORT, &Happening::Opened(connection(1)), &mut reports);
     assert_eq!((host.kernel.watch(PORT), reports), (None, vec![]));
+}
+
+#[test]
+fn it_counts_what_ports_sent_as_long_and_as_often_as_it_is_told() {
+    let mut host = Host::new();
+    let every = Span::from_millis(500);
+    let count = Command::Count { every_ns: every };
+    host.all(s(0), 1, vec![count.clone()]);
+    let counter =
+        PortCount { node: "s1".into(), interface: "eth0".into(), sent_bytes: Bytes::new(70) };
+    assert_eq!(host.tick(s(0)), [Report::Ports { ports: vec![counter] }]);
+    assert_eq!(host.agent.deadline(), Some(Time::ZERO + every));
+    assert_eq!(host.tick(s(0)), [], "once");
+    assert_eq!(host.tick(s(1)).len(), 1);
+    host.told(s(1), 1, false, vec![]).unwrap();
+    assert!(host.agent.deadline() < Some(s(2)), "what is said besides leaves it");
+    host.all(s(1), 1, vec![]);
+    assert_eq!(host.agent.deadline(), Some(s(1) + LEASE), "complete commands end it");
+    host.all(s(1), 1, vec![count.clone()]);
+    host.agent.disconnected();
+    assert_eq!(host.tick(s(3)), [], "nobody listens");
+    host.agent = Agent::new(vec![port("eth0")], false);
+    let answers = host.told(s(3), 1, true, vec![count.clone()]).unwrap();
+    assert!(matches!(&answers[0], Report::Failed { command, .. } if *command == count));
 }
 
 #[test]

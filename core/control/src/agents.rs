@@ -154,8 +154,8 @@ impl Agent {
         let needs = command.needs();
         if !self.capabilities.contains(&needs) {
             match command {
-                // Samples are of use where there are any.
-                Command::Sample { .. } => {}
+                // Statistics are of use where there are any.
+                Command::Sample { .. } | Command::Count { .. } => {}
                 command if command.ends() => self.failures.forget(&command),
                 command => {
                     let reason = format!("agent {} has no {}", self.identity, needs.name());

@@ -5,7 +5,7 @@ use alloc::string::String;
 
 use model::{Directives, FlowId, Network, Observation};
 use policy::{Account, Policy, Watch};
-use units::Time;
+use units::{Span, Time};
 
 /// The policy and its name.
 pub(crate) struct Decider {
@@ -47,5 +47,10 @@ impl Decider {
     /// What switches are to report to the policy.
     pub(crate) fn watch(&self) -> Option<Watch> {
         self.policy.watch()
+    }
+
+    /// How often the policy is to be told what ports have sent.
+    pub(crate) fn ports(&self) -> Option<Span> {
+        self.policy.ports()
     }
 }

@@ -19,6 +19,7 @@ enum Thing {
     Window(String, String, Option<Connection>),
     Watch(String, String),
     Samples,
+    Counters,
     Processes,
 }
 
@@ -32,6 +33,7 @@ impl Thing {
             }
             Command::Watch { node, interface, .. } => Self::Watch(node.clone(), interface.clone()),
             Command::Sample { .. } => Self::Samples,
+            Command::Count { .. } => Self::Counters,
             Command::Identify { .. } => Self::Processes,
         }
     }
@@ -43,6 +45,7 @@ impl Thing {
             Self::Window(node, interface, _) => format!("a window at {node} {interface}"),
             Self::Watch(node, interface) => format!("watching {node} {interface}"),
             Self::Samples => "samples of connections".into(),
+            Self::Counters => "counters of interfaces".into(),
             Self::Processes => "looking for processes".into(),
         }
     }

@@ -16,7 +16,7 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
 use model::{Cap, PortWatch, Severity, Thresholds};
-use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, Report};
+use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, PortCount, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
@@ -24,7 +24,7 @@ use units::{Bytes, Rate, Span, Time};
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every part begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0a";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0b";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -593,6 +593,7 @@ fields! {
     ConnectionReport {
         connection, delivered_bytes, unsent_bytes, in_flight_bytes, rtt_ns, retransmissions, processes
     }
+    PortCount { node, interface, sent_bytes }
     Host { name, addresses }
     Commands { epoch, sequence, lease_ns, complete, commands }
     Cap { bytes, floor_segments }
@@ -646,6 +647,7 @@ tagged! {
         5 => Applied { epoch, sequence }
         6 => Stale { epoch, obeys }
         7 => Failed { epoch, sequence, command, reason }
+        8 => Ports { ports }
     }
     Command {
         0 => Pace { connection, rate_bps }
@@ -654,6 +656,7 @@ tagged! {
         3 => Watch { node, interface, watch }
         4 => Sample { every_ns }
         5 => Identify { processes }
+        6 => Count { every_ns }
     }
     Capability {
         0 => Pacing {}

@@ -8,7 +8,7 @@ mod in_memory;
 use in_memory::{Rig, SECOND, Shape, address, connection, step};
 use model::Severity;
 use proptest::prelude::*;
-use protocol::agent::{Capability, Command, Host, Report};
+use protocol::agent::{Capability, Command, Host, PortCount, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Span, Time};
@@ -218,6 +218,14 @@ fn report() -> impl Strategy<Value = Report> {
             interface: format!("p{port}"),
             severity: Severity::High,
             queue_bytes: Bytes::MAX,
+        }),
+        prop::collection::vec((0_u32..9, 0_u32..3, any::<u64>()), 0..4).prop_map(|counters| {
+            let ports = counters.into_iter().map(|(port, node, sent)| PortCount {
+                node: format!("s{node}"),
+                interface: format!("p{port}"),
+                sent_bytes: Bytes::new(sent),
+            });
+            Report::Ports { ports: ports.collect() }
         }),
         (any::<u64>(), any::<u64>())
             .prop_map(|(epoch, sequence)| Report::Applied { epoch, sequence }),

@@ -6,7 +6,7 @@ mod in_memory;
 use in_memory::{SECOND, Shape, address, connection, step};
 use model::{Cap, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
-use protocol::agent::{Capability, Command, Commands, ConnectionReport, Report};
+use protocol::agent::{Capability, Command, Commands, ConnectionReport, PortCount, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
@@ -397,7 +397,7 @@ fn the_form_is_bound_to_its_version() {
     let [.., version] = *record::MAGIC;
     assert_eq!(
         (version, format!("{:016x}", sum.0)),
-        (10, "0f6d0993cd44237a".into()),
+        (11, "8e1f694ad2165ee8".into()),
         "the form has changed: raise the version in MAGIC, then write both here"
     );
 }
@@ -422,6 +422,7 @@ fn commands() -> Vec<Command> {
         },
         Command::Watch { node: node(), interface: interface(), watch },
         Command::Sample { every_ns: Span::from_nanos(7) },
+        Command::Count { every_ns: Span::from_nanos(8) },
         Command::Identify { processes: vec![Process::Pid(8), Process::Cgroup("/b".into())] },
     ]
 }
@@ -446,12 +447,15 @@ fn reports() -> Vec<Report> {
         severity,
         queue_bytes: Bytes::new(6),
     };
+    let counted =
+        PortCount { node: "s0".into(), interface: "eth0".into(), sent_bytes: Bytes::new(9) };
     let failed = |command| Report::Failed { epoch: 1, sequence: 2, command, reason: "no".into() };
     let hello =
         Report::Hello { hosts: vec![host], capabilities: Capability::ALL.to_vec(), epoch: 1 };
     let few = [
         hello,
         Report::Connections { sampled_ns: Time::from_nanos(7), connections: vec![sampled] },
+        Report::Ports { ports: vec![counted] },
         Report::Opened { connection },
         Report::Closed { connection },
         Report::Applied { epoch: 1, sequence: 2 },

@@ -11,7 +11,7 @@ use model::{
     Topology,
 };
 use policy::{Policy, Watch};
-use protocol::agent::{Command, Commands, ConnectionReport, Host, Report};
+use protocol::agent::{Command, Commands, ConnectionReport, Host, PortCount, Report};
 use protocol::application::{Declaration, Portion};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
@@ -634,6 +634,64 @@ fn the_policy_is_told_of_a_congested_port() {
         let told = rig.policy.0.lock().unwrap().0.pop();
         assert_eq!(told, Some(Measured::Congested { link: LINK, severity, queue }.into()));
     }
+}
+
+/// Asks for counters of ports.
+struct Counting(Scripted);
+
+impl Policy for Counting {
+    fn observe(&mut self, now: Time, network: &Network, observation: &Observation) {
+        self.0.observe(now, network, observation);
+    }
+
+    fn decide(&mut self, now: Time, network: &Network, out: &mut Directives) {
+        self.0.decide(now, network, out);
+    }
+
+    fn ports(&self) -> Option<Span> {
+        Some(Span::from_millis(300))
+    }
+}
+
+fn counts(ports: &[(&str, &str)]) -> Report {
+    let count = |(node, interface): &(&str, &str)| PortCount {
+        node: (*node).into(),
+        interface: (*interface).into(),
+        sent_bytes: Bytes::new(70_000),
+    };
+    Report::Ports { ports: ports.iter().map(count).collect() }
+}
+
+#[test]
+fn the_policy_is_told_what_ports_have_sent_if_it_asks() {
+    let mut rig = Rig::new();
+    let policy = Box::new(Counting(rig.policy.clone()));
+    rig.controller = Controller::new(config("counting", policy), 1, Time::ZERO).unwrap();
+    let every_ns = Span::from_millis(300);
+    assert!(rig.connect().contains(&Command::Count { every_ns }));
+    // One that is no port of the network is left out.
+    let report = counts(&[("s0", "wan0"), ("s0", "eth0")]);
+    rig.told(Input::Reported(rig.channel, &report));
+    let told = || rig.policy.0.lock().unwrap().0.pop();
+    assert_eq!(told(), Some(Measured::Ports(vec![(LINK, Bytes::new(70_000))]).into()));
+    for stranger in ["s1", "s9", ""] {
+        let report = counts(&[("s0", "eth0"), (stranger, "eth0")]);
+        let refused = rig.controller.observe(rig.now, Input::Reported(rig.channel, &report));
+        assert_eq!(refused.unwrap_err().field, "ports.node");
+    }
+    let many = counts(&vec![("s0", "eth0"); watermaster_control::Limits::default().flows + 1]);
+    let refused = rig.controller.observe(rig.now, Input::Reported(rig.channel, &many));
+    assert_eq!(refused.unwrap_err().field, "ports");
+    assert_eq!(rig.policy.0.lock().unwrap().0, []);
+}
+
+#[test]
+fn a_policy_that_does_not_ask_is_told_no_counters() {
+    let mut rig = Rig::new();
+    assert_eq!(rig.connect(), watched());
+    rig.policy.0.lock().unwrap().0.clear();
+    rig.told(Input::Reported(rig.channel, &counts(&[("s0", "eth0")])));
+    assert_eq!(rig.policy.0.lock().unwrap().0, []);
 }
 
 #[test]

@@ -60,6 +60,11 @@ pub enum Report {
         /// Frame bytes in the queue.
         queue_bytes: Bytes,
     },
+    /// What interfaces have sent since they began to count, whoever's it is.
+    Ports {
+        /// The interfaces, of hosts and switches that the agent acts for.
+        ports: Vec<PortCount>,
+    },
     /// A command was not carried out; what stood before stands. Comes before [`Report::Applied`] of the
     /// same number.
     Failed {
@@ -119,6 +124,19 @@ pub struct ConnectionReport {
     /// Who has its source, of those that the controller asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub processes: Vec<Process>,
+}
+
+/// A counter of an interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PortCount {
+    /// The host or switch.
+    pub node: String,
+    /// Its interface.
+    pub interface: String,
+    /// Frame bytes.
+    pub sent_bytes: Bytes,
 }
 
 /// Processes that an agent looks for.
@@ -225,6 +243,11 @@ pub enum Command {
         /// Time between two reports.
         every_ns: Span,
     },
+    /// Report counters of all interfaces regularly.
+    Count {
+        /// Time between two reports.
+        every_ns: Span,
+    },
     /// Tell in reports which connections these have, and no others.
     Identify {
         /// At most [`MOST_IDENTIFIED`].
@@ -240,7 +263,9 @@ impl Command {
             Self::Prioritize { .. } => Capability::Priorities,
             Self::Window { .. } => Capability::Windows,
             Self::Watch { .. } => Capability::Watching,
-            Self::Sample { .. } | Self::Identify { .. } => Capability::Statistics,
+            Self::Sample { .. } | Self::Count { .. } | Self::Identify { .. } => {
+                Capability::Statistics
+            }
         }
     }
 
@@ -249,7 +274,10 @@ impl Command {
         match self {
             Self::Pace { connection, .. } | Self::Prioritize { connection, .. } => Some(connection),
             Self::Window { connection, .. } => connection.as_ref(),
-            Self::Watch { .. } | Self::Sample { .. } | Self::Identify { .. } => None,
+            Self::Watch { .. }
+            | Self::Sample { .. }
+            | Self::Count { .. }
+            | Self::Identify { .. } => None,
         }
     }
 
@@ -261,7 +289,7 @@ impl Command {
             Self::Window { cap, .. } => cap.is_none(),
             Self::Watch { watch, .. } => watch.is_none(),
             Self::Identify { processes } => processes.is_empty(),
-            Self::Sample { .. } => false,
+            Self::Sample { .. } | Self::Count { .. } => false,
         }
     }
 }

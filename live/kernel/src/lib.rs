@@ -15,6 +15,7 @@ mod dctcp;
 mod error;
 mod event;
 mod features;
+mod interfaces;
 mod layout;
 mod lease;
 mod namespace;

@@ -242,6 +242,10 @@ impl Port {
         &self.interface
     }
 
+    pub(crate) const fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
     /// How it is attached: [`Attachment::Tcx`] or [`Attachment::Clsact`].
     pub const fn attachment(&self) -> Attachment {
         match self.attached {

@@ -1,8 +1,10 @@
 //! The ports of a switch, and one place to wait for what they tell.
 
-use std::collections::VecDeque;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, VecDeque};
 use std::mem::size_of;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -10,10 +12,10 @@ use std::time::Duration;
 use agent::PortNumber;
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapHandle, MapType, RingBuffer, RingBufferBuilder};
-use units::{Span, Time};
+use units::{Bytes, Span, Time};
 
 use crate::lease::Leases;
-use crate::{Error, Event, Lease, Namespace, Port, PortOptions, raw};
+use crate::{Error, Event, Lease, Namespace, Port, PortOptions, interfaces, raw};
 
 /// Octets of events that may wait.
 const ROOM: u32 = 256 * 1024;
@@ -109,6 +111,25 @@ impl Switch {
     /// [`Error::Gone`], or what the kernel says.
     pub fn stands(&self) -> Result<(), Error> {
         self.ports.iter().flatten().try_for_each(Port::stands)
+    }
+
+    /// Frame bytes that each port's interface has sent since it began to count.
+    ///
+    /// # Errors
+    /// A namespace can't be entered; [`Error::Gone`].
+    pub fn sent(&self) -> Result<Vec<(PortNumber, Bytes)>, Error> {
+        let mut tables: BTreeMap<&Path, String> = BTreeMap::new();
+        let mut sent = Vec::with_capacity(self.ports.len());
+        for port in self.ports.iter().flatten() {
+            let table = match tables.entry(port.namespace().path()) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => entry.insert(port.namespace().visit(interfaces::table)?),
+            };
+            let found = interfaces::sent(table, port.interface());
+            let gone = || Error::Gone(format!("interface {}", port.interface()));
+            sent.push((port.number(), found.ok_or_else(gone)?));
+        }
+        Ok(sent)
     }
 
     /// Removes the windows and classes whose lease is over at `now`; returns how many.

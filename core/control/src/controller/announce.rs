@@ -455,6 +455,7 @@ impl Controller {
         let statistics = self.decider.watch().and_then(|watch| watch.statistics);
         let every_ns = statistics.unwrap_or(Span::MAX).min(self.context.sample);
         all.commands.push(Command::Sample { every_ns });
+        all.commands.extend(self.decider.ports().map(|every_ns| Command::Count { every_ns }));
         let processes = self.processes_of(hosts);
         if !processes.is_empty() {
             all.commands.push(Command::Identify { processes });

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use model::{Declared, FlowId, Measured, NodeId, StreamSample};
 use protocol::Connection;
-use protocol::agent::{Capability, ConnectionReport, Host, MOST_EPOCH, Report};
+use protocol::agent::{Capability, ConnectionReport, Host, MOST_EPOCH, PortCount, Report};
 use units::{Bytes, Rate, Span, Time};
 
 use super::Controller;
@@ -129,6 +129,7 @@ impl Controller {
                 let (severity, queue) = (*severity, *queue_bytes);
                 self.tell(Measured::Congested { link, severity, queue });
             }
+            Report::Ports { ports } => self.counted_ports(channel, ports)?,
             Report::Failed { epoch, sequence, command, reason } => {
                 let number = (*epoch, *sequence);
                 let unconfirm = |connection| self.desired.confirm(connection, None);
@@ -148,6 +149,29 @@ impl Controller {
                 self.counters.stale += 1;
                 self.agents.note_epoch(channel, *obeys);
             }
+        }
+        Ok(())
+    }
+
+    /// An agent tells what interfaces have sent. Of those that are no port of a known link, such as one to the
+    /// outside, nobody wants to know.
+    fn counted_ports(&mut self, channel: ChannelId, ports: &[PortCount]) -> Result<(), Refusal> {
+        let most = self.context.limits.flows;
+        if ports.len() > most {
+            let reason = format!("more than {most} in a report; send fewer");
+            return Err(Refusal { field: "ports", reason, busy: false });
+        }
+        let mut counters = Vec::new();
+        for PortCount { node, interface, sent_bytes } in ports {
+            let found = self.view.named(node);
+            let Some(node) = found.filter(|node| self.agents.acts_for(channel, *node)) else {
+                let reason = "is no node that the agent acts for; declare it".into();
+                return Err(Refusal { field: "ports.node", reason, busy: false });
+            };
+            counters.extend(self.view.link_by(node, interface).map(|link| (link, *sent_bytes)));
+        }
+        if self.decider.ports().is_some() && !counters.is_empty() {
+            self.tell(Measured::Ports(counters));
         }
         Ok(())
     }
