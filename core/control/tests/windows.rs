@@ -679,7 +679,7 @@ fn the_policy_is_told_what_ports_have_sent_if_it_asks() {
         let refused = rig.controller.observe(rig.now, Input::Reported(rig.channel, &report));
         assert_eq!(refused.unwrap_err().field, "ports.node");
     }
-    let many = counts(&vec![("s0", "eth0"); watermaster_control::Limits::default().flows + 1]);
+    let many = counts(&vec![("s0", "eth0"); Limits::default().flows + 1]);
     let refused = rig.controller.observe(rig.now, Input::Reported(rig.channel, &many));
     assert_eq!(refused.unwrap_err().field, "ports");
     assert_eq!(rig.policy.0.lock().unwrap().0, []);
