@@ -173,7 +173,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
             connections: Connections::default(),
             notices: Vec::new(),
             congested: (given.get::<&str>(LATE.name) == CAPPED).then(BTreeMap::new),
-            changed: Vec::new(),
+            changed: BTreeMap::new(),
         }))
     },
 };
@@ -221,8 +221,9 @@ struct Sdtcp {
     notices: Vec<(LinkId, Severity, Bytes)>,
     /// What was notified of ports and has not ended, where late flows are capped, and what was said then.
     congested: Option<BTreeMap<LinkId, Congested>>,
-    /// Ports whose flows have changed since, and whether flows have become background flows.
-    changed: Vec<(LinkId, bool)>,
+    /// Ports whose flows have changed since, and whether flows have become background flows or come as such.
+    /// Each once, however many flows: what is said of a port is said of all its background flows.
+    changed: BTreeMap<LinkId, bool>,
 }
 
 /// A port that is congested.
@@ -301,7 +302,7 @@ impl Policy for Sdtcp {
 impl Sdtcp {
     fn note(&mut self, links: Vec<LinkId>, is_new: bool) {
         if self.congested.is_some() {
-            self.changed.extend(links.into_iter().map(|link| (link, is_new)));
+            links.into_iter().for_each(|link| *self.changed.entry(link).or_default() |= is_new);
         }
     }
 

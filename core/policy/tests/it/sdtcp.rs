@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use model::build::{self, Access};
 use model::{
-    Buffer, Cap, Directive, Directives, FlowId, LinkId, LinkSpec, Measured, Network, Observation,
-    Severity, Thresholds,
+    Buffer, Cap, Directive, Directives, FlowId, LinkId, LinkSpec, Measured, Network, NodeId,
+    Observation, Severity, Thresholds,
 };
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
@@ -14,16 +14,18 @@ use watermaster_policy::{Parameters, Policy, by_name};
 
 const MSS: u64 = 1460;
 
-/// The text's dumbbell (figure 8): 1 Gbit/s and 33 µs a link, buffers of 100 packets.
+/// 1 Gbit/s and 33 µs, a buffer of 100 packets.
+const LINK: LinkSpec = LinkSpec {
+    capacity: Rate::from_mbps(1_000),
+    delay: Span::from_micros(33),
+    buffer: Buffer::Packets(100),
+    mark: None,
+};
+
+/// The text's dumbbell (figure 8).
 fn dumbbell(left: u32) -> Network {
-    let link = LinkSpec {
-        capacity: Rate::from_mbps(1_000),
-        delay: Span::from_micros(33),
-        buffer: Buffer::Packets(100),
-        mark: None,
-    };
-    let access = Access { link, nic: Buffer::Unlimited };
-    Network::new(build::dumbbell(left, 2, &access, &link).unwrap())
+    let access = Access { link: LINK, nic: Buffer::Unlimited };
+    Network::new(build::dumbbell(left, 2, &access, &LINK).unwrap())
 }
 
 /// Six times 33 µs, and three times the 11.68 µs that 1460 B take: 233.04 µs, or 29,130 B.
@@ -173,6 +175,35 @@ fn late_flows_are_capped_if_asked_for() {
         assert_eq!(told, [Directive::Window { link, flow: None, cap: None }]);
         assert!(bench.open(13).is_empty(), "nothing is congested");
     }
+}
+
+/// Among flows that are capped late: a round trip changes the caps of a port that is congested, and a notice
+/// that repeats what stands costs no message.
+#[test]
+fn caps_are_said_anew_where_a_round_trip_changes_them_and_not_where_a_notice_repeats_them() {
+    let mut bench = Bench::with("sdtcp", &Parameters::default().with("late", "capped"), 2);
+    let link = bench.core();
+    bench.open(0);
+    bench.now = Time::from_nanos(2_000_000_000);
+    bench.open(1);
+    bench.carried(&[(0, 2_000_000)]);
+    let told = |flow: Option<u32>, bytes| {
+        let (flow, cap) = (flow.map(FlowId), Some(cap_of(bytes)));
+        Directive::Window { link, flow, cap }
+    };
+    assert!(bench.timed(&[(0, 300)]).is_empty(), "nothing is congested");
+    let (severity, queue) = (Severity::High, Bytes::new(127_500));
+    let high = Measured::Congested { link, severity, queue };
+    // 300 µs are 37,500 B, 200 are 25,000.
+    let first = bench.tell(high.clone());
+    assert_eq!(first, [told(Some(0), MSS), told(None, 165_000 - MSS)]);
+    assert!(bench.tell(high.clone()).is_empty(), "it stands");
+    assert_eq!(bench.timed(&[(1, 200)]), [told(None, 152_500 - MSS)]);
+    assert!(bench.tell(high).is_empty(), "it stands");
+    // A longer queue gives the burst more, the background flow what it has.
+    let queue = Bytes::new(130_000);
+    let longer = bench.tell(Measured::Congested { link, severity, queue });
+    assert_eq!(longer, [told(None, 155_000 - MSS)]);
 }
 
 /// The round trip is the least that was measured of any flow that passes the same ports, as long as one
@@ -384,23 +415,23 @@ fn an_empty_port_is_held_to_nothing() {
     }
 }
 
+/// Two hosts, each at a leaf, with two spines between: the ports that lead to those from the first.
+fn two_ways(parameters: &Parameters) -> (Bench, [NodeId; 2], [LinkId; 2]) {
+    let access = Access { link: LINK, nic: Buffer::Unlimited };
+    let network = Network::new(build::leaf_spine(2, 2, 1, &access, &LINK).unwrap());
+    let topology = network.topology();
+    let node = |name: &str| topology.node_named(name).unwrap();
+    let ends = ["h0", "h1"].map(node);
+    let up = ["spine0", "spine1"]
+        .map(|spine| topology.link_between(node("leaf0"), node(spine)).unwrap());
+    let policy = by_name("sdtcp", parameters).unwrap();
+    (Bench { network, policy, now: Time::ZERO }, ends, up)
+}
+
 /// A link fails: the flow's window is set at the port that it goes through now, and at that only.
 #[test]
 fn a_flow_that_moves_is_capped_at_its_new_port() {
-    let link = LinkSpec {
-        capacity: Rate::from_mbps(1_000),
-        delay: Span::from_micros(33),
-        buffer: Buffer::Packets(100),
-        mark: None,
-    };
-    let access = Access { link, nic: Buffer::Unlimited };
-    let network = Network::new(build::leaf_spine(2, 2, 1, &access, &link).unwrap());
-    let policy = by_name("sdtcp", &Parameters::default()).unwrap();
-    let mut bench = Bench { network, policy, now: Time::ZERO };
-    let node = |name: &str| bench.network.topology().node_named(name).unwrap();
-    let (src, dst, leaf) = (node("h0"), node("h1"), node("leaf0"));
-    let up = [node("spine0"), node("spine1")];
-    let up = up.map(|spine| bench.network.topology().link_between(leaf, spine).unwrap());
+    let (mut bench, [src, dst], up) = two_ways(&Parameters::default());
     bench.tell(Measured::Opened { flow: FlowId(0), src, dst });
     let capped = |bench: &mut Bench| {
         up.map(|link| {
@@ -416,6 +447,36 @@ fn a_flow_that_moves_is_capped_at_its_new_port() {
         assert!(bench.tell(Measured::LinkState { link, up: is_up }).is_empty());
         assert_eq!(capped(&mut bench), expected, "up: {is_up}");
     }
+}
+
+/// Of late flows: a port whose bursts hold at high congestion gives one more segment to a background flow that
+/// moves there, and the bursts less. Its own windows at the port it left don't hold there.
+#[test]
+fn a_background_flow_that_moves_to_a_congested_port_is_capped_at_once() {
+    let (mut bench, [src, dst], up) = two_ways(&Parameters::default().with("late", "capped"));
+    let way = |bench: &Bench, flow: u32| {
+        let mut path = Vec::new();
+        bench.network.path(src, dst, flow.into(), &mut path);
+        up.into_iter().find(|link| path.contains(link)).unwrap()
+    };
+    let from = way(&bench, 0);
+    let burst = (1..).find(|flow| way(&bench, *flow) != from).unwrap();
+    let link = way(&bench, burst);
+    bench.tell(Measured::Opened { flow: FlowId(0), src, dst });
+    bench.now += Span::from_secs(2);
+    bench.tell(Measured::Opened { flow: FlowId(burst), src, dst });
+    bench.carried(&[(0, 2_000_000)]);
+    let told = |flow: Option<u32>, bytes| {
+        let (flow, cap) = (flow.map(FlowId), Some(cap_of(bytes)));
+        Directive::Window { link, flow, cap }
+    };
+    // Eight times 33 µs, and four times the 11.68 µs that 1460 B take: 310.72 µs, or 38,840 B.
+    let (severity, queue) = (Severity::High, Bytes::new(127_500));
+    let high = bench.tell(Measured::Congested { link, severity, queue });
+    assert_eq!(high, [told(None, 166_340)]);
+    bench.network.set_up(from, false);
+    let moved = bench.tell(Measured::LinkState { link: from, up: false });
+    assert_eq!(moved, [told(Some(0), MSS), told(None, 166_340 - MSS)]);
 }
 
 /// Flows that carry nothing from one statistics to the next have no share.
