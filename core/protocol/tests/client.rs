@@ -516,6 +516,22 @@ fn a_request_that_cant_be_read_is_halved_until_it_is_one_declaration() {
     assert_eq!((*taken, *refused, *connections), (7, 1, 1));
 }
 
+/// It refuses what refers to a job that only the one before knew: no fault of what was declared.
+#[test]
+fn what_another_controller_refuses_is_said_to_it_again() {
+    let mut world = World::new(Limits::default(), usize::MAX);
+    world.declare(start("a"));
+    world.settle();
+    world.step(Step::Replaced);
+    world.declare(request("a", 1, 1));
+    assert!(world.poll(Fate::Answered));
+    assert_eq!(world.controller.held, Held::default(), "the new one refuses it");
+    world.settle();
+    assert_eq!(world.controller.held, world.application);
+    let Account { taken, refused, connections, ref fault, .. } = *world.client.account();
+    assert_eq!((taken, refused, connections, fault), (2, 0, 1, &None));
+}
+
 /// What can't be read is past once it is left out, and another connection doesn't have it.
 #[test]
 fn requests_grow_again_after_one_that_cant_be_read() {
