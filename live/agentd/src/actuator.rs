@@ -24,6 +24,8 @@ pub struct Actuator {
     delays: Option<Delays>,
     /// Whether the log says that a process's sockets aren't shown.
     hidden: bool,
+    /// How much of what each port had to tell the log says was lost.
+    lost: Vec<u64>,
 }
 
 /// The namespace that a field of the configuration names; `None`: the agent's own.
@@ -81,7 +83,8 @@ impl Actuator {
             tracing::warn!(room, limits, why);
         }
         let ports = settings.ports.clone();
-        Ok(Self { pacer, switch: None, namespaces, ports, delays: Delays::wanted(), hidden: false })
+        let (lost, delays) = (vec![0; ports.len()], Delays::wanted());
+        Ok(Self { pacer, switch: None, namespaces, ports, delays, hidden: false, lost })
     }
 
     /// Takes over the connections that exist, and makes the interfaces ports.
@@ -218,6 +221,24 @@ impl Actuator {
         }
     }
 
+    /// Says what ports had to tell and found no room for since this was asked last.
+    fn tell_losses(&mut self) -> Result<(), Error> {
+        let Some(switch) = &mut self.switch else { return Ok(()) };
+        for ((port, told), number) in self.ports.iter().zip(&mut self.lost).zip(0..) {
+            let all = switch.port(PortNumber(number))?.counters()?.lost;
+            let lost = all.saturating_sub(std::mem::replace(told, all));
+            if lost > 0 {
+                let interface = &port.interface;
+                let remedy = "give the agent more of the processors (CPUWeight= or Nice= of its unit), or \
+                    have it watch fewer interfaces";
+                let what = "openings, endings or full queues of an interface came faster than the agent \
+                    takes them; the controller doesn't hear of them";
+                tracing::warn!(interface, lost, remedy, "{what}");
+            }
+        }
+        Ok(())
+    }
+
     fn port(&mut self, number: PortNumber) -> Result<&mut kernel::Port, Error> {
         self.switch.as_mut().ok_or(Error::NoPort(number.0))?.port(number)
     }
@@ -266,6 +287,7 @@ impl agent::Actuator for Actuator {
     }
 
     fn sample(&mut self, processes: &[Process]) -> Result<Vec<ConnectionReport>, Failure> {
+        self.tell_losses().map_err(|error| error.to_string())?;
         // Nearly always nobody is looked for.
         let by_group = processes.iter().any(|process| matches!(process, Process::Cgroup(_)));
         let groups = by_group.then(kernel::unified_mount).and_then(Result::ok);
@@ -456,9 +478,6 @@ mod tests {
         settings: &Settings,
         capabilities: CapabilitySet,
     ) -> (usize, String) {
-        let mut log = tempfile::tempfile().unwrap();
-        let writer = Arc::new(log.try_clone().unwrap());
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
         let work = || {
             let (effective, inheritable) = (capabilities, CapabilitySet::empty());
             let own = CapabilitySets { effective, permitted: effective, inheritable };
@@ -479,15 +498,49 @@ mod tests {
         let pins = &settings.pacer.pins;
         fs::create_dir(pins).unwrap();
         mount("bpf", pins, "bpf", MountFlags::empty(), None).unwrap();
-        let found = thread::scope(|scope| {
-            scope.spawn(|| tracing::subscriber::with_default(subscriber, work)).join()
-        });
+        let ended = thread::scope(|scope| scope.spawn(|| logged(work)).join());
         unmount(pins, UnmountFlags::DETACH).unwrap();
         fs::remove_dir(pins).unwrap();
+        ended.unwrap()
+    }
+
+    /// Does something; what came of it, and what the log says.
+    fn logged<T>(work: impl FnOnce() -> T) -> (T, String) {
+        let mut log = tempfile::tempfile().unwrap();
+        let writer = Arc::new(log.try_clone().unwrap());
+        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+        let done = tracing::subscriber::with_default(subscriber, work);
         let mut said = String::new();
         log.rewind().unwrap();
         log.read_to_string(&mut said).unwrap();
-        (found.unwrap(), said)
+        (done, said)
+    }
+
+    #[test]
+    fn what_a_port_had_to_tell_and_found_no_room_for_is_said_once() {
+        let Some(rig) = Rig::new() else { return };
+        let mut actuator = attached(&rig);
+        let watch = Operation::Watch { port: PORT, watch: Some(PortWatch::default()) };
+        actuator.execute(now(), &watch).unwrap();
+        // A SYN over IPv4 and no more: each opens the connection anew.
+        let mut syn = [0; 54];
+        for (place, octet) in [(12, 8), (14, 0x45), (17, 40), (23, 6), (46, 0x50), (47, 2)] {
+            syn[place] = octet;
+        }
+        let said_of = |actuator: &mut Actuator| logged(|| actuator.sample(&[]).unwrap()).1;
+        assert!(!said_of(&mut actuator).contains("WARN"));
+        for _ in 0..2 {
+            for _ in 0..5_000 {
+                actuator.port(PORT).unwrap().pass_out(&syn).unwrap();
+            }
+            let said = said_of(&mut actuator);
+            let told = std::iter::from_fn(|| actuator.next()).count();
+            assert!(told > 1_000 && said.matches("WARN").count() == 1, "{told}: {said}");
+            let names = format!("interface=\"lo\" lost={} remedy=\"give the agent", 5_000 - told);
+            assert!(said.contains(&names), "{told}: {said}");
+            assert_eq!(said_of(&mut actuator), "", "it is said already");
+        }
+        actuator.stop();
     }
 
     #[test]

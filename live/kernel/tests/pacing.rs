@@ -21,6 +21,7 @@ use hosts::{Rig, Said, lease, options, payload, statistics, within};
 use kernel::{
     Connection, Error, Lease, Pacer, PacerOptions, Sockets, State, Statistics, Stopped, now,
 };
+use model::LEAST_RATE;
 use protocol::Process;
 use testing::needs::root;
 use testing::wait::{eventually, settled};
@@ -157,6 +158,28 @@ fn the_end_of_a_lease_lifts_the_limit() {
     assert_eq!((pacer.sweep(at).unwrap(), pacer.limits().unwrap().len()), (0, 1));
     let end = at + Span::from_millis(200);
     assert_eq!((pacer.sweep(end).unwrap(), pacer.limits().unwrap()), (1, vec![]));
+    stream.exceeds(FAST);
+    assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
+}
+
+/// Where a frame takes longer than that at the least rate: a sender that waited six seconds for its turn would
+/// hear as late of the end of its limit.
+#[test]
+fn a_segment_a_second_is_the_least() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    rig.carry(9_000);
+    let mut pacer = Pacer::start(&options()).unwrap();
+    let stream = rig.stream();
+    pacer.renew(now(), lease(LONG)).unwrap();
+    pacer.pace(&stream.connection, Some(LEAST_RATE)).unwrap();
+    // 40 octets of headers and 12 of timestamps.
+    let least = Some(Rate::of(Bytes::new(9_000 - 52), Span::from_secs(1)));
+    let held = settled(|| statistics(&pacer, &stream.connection).pacing, |held| *held == least);
+    assert_eq!(held, least);
+    pacer.pace(&stream.connection, None).unwrap();
     stream.exceeds(FAST);
     assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
 }

@@ -321,6 +321,27 @@ fn openings_and_endings_are_told_once() {
     assert_eq!(switch.next(Span::from_millis(50)).unwrap(), None);
 }
 
+/// Nobody takes what ports tell: what finds no room is counted, and what comes after finds room again.
+#[test]
+fn what_finds_no_room_among_the_events_is_counted() {
+    if !root() {
+        return;
+    }
+    let (mut switch, number) =
+        quiet(PortOptions { attachment: Attachment::Best, ..PortOptions::default() });
+    switch.port(number).unwrap().punt(true).unwrap();
+    let opening = packet(true, false, |header| syn(header, 1460, None));
+    let mut lost = 0;
+    for many in [5_000, 10, 6_000] {
+        let port = switch.port(number).unwrap();
+        (0..many).for_each(|_| drop(port.pass_out(&opening).unwrap()));
+        let before = std::mem::replace(&mut lost, port.counters().unwrap().lost);
+        let told = std::iter::from_fn(|| switch.next(Span::ZERO).unwrap()).count() as u64;
+        assert_eq!(told + lost - before, many);
+        assert_eq!(lost > before, many > 4_000, "{told} of {many} found room");
+    }
+}
+
 /// Who begins to watch may know nothing: a controller that has started anew, another policy.
 #[test]
 fn who_asks_anew_is_told_of_what_is_open() {

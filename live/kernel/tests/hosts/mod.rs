@@ -88,6 +88,13 @@ impl Rig {
         }
     }
 
+    /// Has the cable carry packets of so many octets.
+    pub fn carry(&self, octets: u32) {
+        for index in 0..2 {
+            run(&format!("ip -n {} link set eth0 mtu {octets}", self.host(index)));
+        }
+    }
+
     /// Lets new connections carry marks instead of losing packets.
     pub fn explicit_congestion(&self) {
         for index in 0..2 {
