@@ -45,8 +45,8 @@ impl Leases {
         now < self.end(epoch)
     }
 
-    /// Whether an epoch's lease has to begin, because it has ended or never was: what was granted under
-    /// it before must be removed first, so that it doesn't come back.
+    /// Whether an epoch's lease has to begin, because it has ended or never was: in the order of
+    /// [`Leases::renew`].
     ///
     /// # Errors
     /// [`Stale`]: a higher epoch was obeyed.
@@ -60,8 +60,12 @@ impl Leases {
         self.ends[Self::place(epoch)] = (epoch, end);
     }
 
-    /// Makes an epoch's lease last for `span` from `now` on. Where it begins, `remove` first takes away
-    /// what has no lease.
+    /// Makes an epoch's lease last for `span` from `now` on. Where it begins, the epoch first takes its place
+    /// without a lease, which ends that of an earlier one there; then `remove` takes away what has none; only
+    /// then does it have one. So nothing that was granted before comes back with it.
+    ///
+    /// Two others keep this order in steps of their own: `Agent::obey`, whose actuator may refuse, and the
+    /// leases in the kernel's maps, of which each write may fail.
     ///
     /// # Errors
     /// [`Stale`]: a higher epoch was obeyed.

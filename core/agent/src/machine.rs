@@ -197,10 +197,10 @@ impl Agent {
             reports.push(Report::Failed { epoch, sequence, command: command.clone(), reason });
         };
         actuator.execute(now, &Operation::Renew { epoch, lease }).map_err(Lapse::NotRenewed)?;
+        // In the order of `Leases::renew`, which says why.
         if begins {
             self.leases.set(epoch, Time::ZERO);
         }
-        // What has ended doesn't come back with the epoch's next lease.
         self.forget_ended(now);
         self.leases.set(epoch, now + lease);
         self.told = true;

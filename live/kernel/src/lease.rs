@@ -105,7 +105,7 @@ impl Leases {
         if has_ended { remove() } else { Ok(0) }
     }
 
-    /// Makes a lease last from `now` on. Where it begins, `remove` first takes away what has none.
+    /// Makes a lease last from `now` on, in the order of [`agent::Leases::renew`], which says why.
     ///
     /// # Errors
     /// [`Error::Stale`], or what the kernel says.
