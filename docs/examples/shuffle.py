@@ -11,14 +11,12 @@ class Application:
         self.holds, self.waits, self.http = [], [], None
 
     def say(self, kind, job, **more):
-        said, is_end = {"type": kind, "job": job, **more}, kind.endswith("_complete")
-        if is_end:  # with a flow goes what is of the flow, with a job all that is of it
-            gone = lambda other: other["job"] == job and more.items() <= other.items()
-            self.holds = [other for other in self.holds if not gone(other)]
-            self.waits = [other for other in self.waits if not gone(other)]
+        if kind.endswith("_complete"):  # with a flow goes what is of the flow, with a job all that is of it
+            stays = lambda other: not {"job": job, **more}.items() <= other.items()
+            self.holds, self.waits = [*filter(stays, self.holds)], [*filter(stays, self.waits)]
         elif kind != "streams":  # samples are not said again
-            self.holds.append(said)
-        self.waits.append(said)
+            self.holds.append({"type": kind, "job": job, **more})
+        self.waits.append({"type": kind, "job": job, **more})
         self.tick()
 
     def tick(self):
@@ -26,33 +24,29 @@ class Application:
         try:
             if self.http is None:  # it may know nothing: all that holds, after the ends
                 self.http = connect(self.address)
-                ends = [said for said in self.waits if said["type"].endswith("_complete")]
-                self.waits = ends + self.holds
-            while True:
-                said = self.waits[:1]  # one by one: one that is refused hinders no other
-                self.http.request("POST", self.path, json.dumps(said))
+                self.waits = [said for said in self.waits if said["type"].endswith("_complete")] + self.holds
+            for said in [*self.waits] or [None]:  # one by one: one that is refused hinders no other
+                self.http.request("POST", self.path, json.dumps([said] if said else []))
                 response = self.http.getresponse()
-                status, answer = response.status, json.load(response)
-                if status not in (200, 400, 413, 422):  # 429: too fast; the rest with the next tick
-                    raise ConnectionError(f"{status}: {answer}")
-                if status != 200 and said[0] in self.holds:  # a refused end says what is so already
-                    print(f"left out: {said[0]}: {answer}", file=sys.stderr)
-                    self.holds.remove(said[0])
-                del self.waits[:1]
-                if not self.waits:
-                    return
+                answer = json.load(response)
+                if response.status not in (200, 400, 413, 422):  # 429: too fast; the rest with the next tick
+                    raise ConnectionError(f"{response.status}: {answer}")
+                if response.status != 200 and said in self.holds:  # a refused end says what is so already
+                    print(f"left out: {said}: {answer}", file=sys.stderr)
+                    self.holds.remove(said)
+                self.waits = self.waits[1:]
         except (OSError, http.client.HTTPException, ValueError) as error:
             print(f"no controller: {error!r}", file=sys.stderr)
             self.http = None
 
 
 def connect(address):
-    over_unix = address.startswith("unix:")
-    host = "unix" if over_unix else address.removeprefix("http://")
-    to = http.client.HTTPConnection(host, timeout=5)
-    if over_unix:
+    kind, where = address.split(":", 1)
+    to = http.client.HTTPConnection(kind if kind == "unix" else where.strip("/"), timeout=5)
+    if kind == "unix":
         to.sock = socket.socket(socket.AF_UNIX)
-        to.sock.connect(address.removeprefix("unix:"))
+        to.sock.settimeout(to.timeout)
+        to.sock.connect(where)
     else:
         to.connect()
     to.auto_open = False  # a new connection is never silent: tick makes it and says all
@@ -60,13 +54,13 @@ def connect(address):
 
 
 if __name__ == "__main__":
-    shuffle, size = Application(sys.argv[1], "shuffle"), 8_000_000
+    shuffle = Application(sys.argv[1], "shuffle")
     shuffle.say("job_start", "sort")
-    for task, host in enumerate(["h0", "h1"]):
-        shuffle.say("task_host", "sort", task=task, host=host)
-    shuffle.say("size", "sort", map=0, reduces=[{"task": 1, "bytes": size}])
+    shuffle.say("task_host", "sort", task=0, host="h0")
+    shuffle.say("task_host", "sort", task=1, host="h1")
+    shuffle.say("size", "sort", map=0, reduces=[{"task": 1, "bytes": 8_000_000}])
     ends = {"source": "10.0.0.1:40000", "destination": "10.0.0.2:13562"}
-    shuffle.say("flow_request", "sort", flow="1", bytes=size, connection=ends)
+    shuffle.say("flow_request", "sort", flow="1", bytes=8_000_000, connection=ends)
     for _ in sys.stdin:  # stands for the transfer: a line is a tick, the end of input its end
         shuffle.tick()
     shuffle.say("flow_complete", "sort", flow="1")
