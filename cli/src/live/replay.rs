@@ -152,6 +152,9 @@ impl Line {
                     declared(declaration),
                     plain(declaration),
                 ),
+                Input::Unreadable(name) => {
+                    said(&format!("application {name}"), "declared something that couldn't be read")
+                }
                 Input::ApplicationGone(name) => said(&format!("application {name}"), "gone"),
                 Input::AgentConnected { channel, identity } => {
                     said(&format!("agent {}", channel.0), &format!("connected as {identity}"))

@@ -91,7 +91,7 @@ pub struct ApplicationStatus {
     pub jobs: usize,
     /// Its flows.
     pub flows: usize,
-    /// Declarations that were refused.
+    /// Declarations that were refused, those among them that couldn't be read.
     pub refused: u64,
     /// Flows whose declaration was contradicted by measurement.
     pub contradicted: u64,

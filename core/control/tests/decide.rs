@@ -871,6 +871,27 @@ fn what_a_peer_may_ask_for_is_limited() {
     assert_eq!(rig.controller.at(rig.now).status().applications.len(), 1);
 }
 
+/// What can't be read is counted as what is refused, makes the application known and uses up what it may say.
+#[test]
+fn what_cannot_be_read_is_counted_as_refused() {
+    let mut rig = rig("fair");
+    rig.input(Input::Unreadable("a")).unwrap();
+    rig.start("b", "j");
+    rig.input(Input::Unreadable("b")).unwrap();
+    rig.input(Input::Unreadable("b")).unwrap();
+    let status = rig.controller.at(rig.now).status();
+    let refused: Vec<_> =
+        status.applications.iter().map(|known| (known.name.as_str(), known.refused)).collect();
+    assert_eq!(refused, [("a", 1), ("b", 2)]);
+    assert_eq!(rig.controller.counters().declarations_refused, 3);
+    let much = (0..1_000_000).find_map(|_| rig.input(Input::Unreadable("a")).err()).unwrap();
+    assert_eq!((much.field, much.busy), ("application", true));
+    // Nothing is left of one that goes.
+    rig.input(Input::ApplicationGone("a")).unwrap();
+    rig.pass(SECOND * 11);
+    assert_eq!(rig.controller.at(rig.now).status().applications.len(), 1);
+}
+
 /// An application that comes back within its grace loses nothing when that is over. When it goes again, it
 /// has a whole one.
 #[test]

@@ -48,6 +48,13 @@ impl Controller {
         }
     }
 
+    /// An application declared something that couldn't be read: it is counted as what is refused, and
+    /// has used up as much of what the application may say.
+    pub(super) fn handle_unreadable(&mut self, application: &str) -> Result<(), Refusal> {
+        self.counters.declarations_refused += 1;
+        self.registry.note_unreadable(&self.context, application)
+    }
+
     /// Tells the policy what follows from a declaration.
     fn dispatch(&mut self, announcement: Announcement) {
         match announcement {
