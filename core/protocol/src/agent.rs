@@ -60,8 +60,10 @@ pub enum Report {
         /// Frame bytes in the queue.
         queue_bytes: Bytes,
     },
-    /// A command was not carried out; what stood before stands. Comes before [`Report::Applied`] of the
-    /// same number.
+    /// A command was not carried out, of a priority not on each interface. What stood before stands, but
+    /// where the commands are complete: they end what the same epoch granted and they didn't renew. An end
+    /// of that kind that fails is told of too, by a command that nobody sent. Comes before
+    /// [`Report::Applied`] of the same number.
     Failed {
         /// Its epoch.
         epoch: u64,
