@@ -173,12 +173,17 @@ async fn what_is_wrong_is_said_with_field_and_remedy() {
     for (body, field, part) in [
         ("[1]", "body", "is no JSON object"),
         (r#""job_start""#, "body", "is no JSON object"),
-        ("[[]]", "body", "is no JSON object"),
-        ("{}", "type", "is missing"),
-        (r#"{"type":"job_begin","job":"j"}"#, "type", "unknown variant"),
+        (r#"[["job_begin"]]"#, "body", "is no JSON object"),
+        ("{}", "type", "missing field"),
+        (r#"{"type":"job_begin","job":"j"}"#, "type", "unknown word `job_begin`"),
         (r#"{"type":"job_start","job":7}"#, "job", "invalid type"),
         (r#"{"type":"task_host","job":"j","task":-1,"host":"h0"}"#, "task", "invalid value"),
         (r#"{"type":"size","job":"j","map":0,"reduces":[{"task":0}]}"#, "bytes", "missing field"),
+        (
+            r#"{"type":"flow_request","job":"j","flow":"f","bytes":1,"connection":7}"#,
+            "connection",
+            "invalid type: integer `7`, expected an object",
+        ),
         (
             r#"{"type":"flow_request","job":"j","flow":"f","bytes":1,
                 "connection":{"source":"10.0.0.1:70000","destination":"10.0.0.2:1"}}"#,
