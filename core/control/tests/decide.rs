@@ -547,6 +547,44 @@ fn windows_are_capped_at_the_switch() {
     assert_eq!(rig.controller.at(rig.now).flows(9).len(), 0);
 }
 
+/// An agent on a switch that caps windows, which can't itself, leaves them to the switch.
+#[test]
+fn an_agent_that_caps_no_windows_leaves_them_to_the_switch() {
+    for capabilities in [vec![Capability::Watching], Capability::ALL.to_vec()] {
+        let by_agent = capabilities.contains(&Capability::Windows);
+        let shape = Shape::racks(3);
+        let mut rig = Rig::new(&shape, shape.config("sdtcp", named("sdtcp"), true), 1);
+        (0..2).for_each(|switch| rig.connect(switch));
+        let agent = rig.peer();
+        rig.agents.insert(agent, in_memory::Host::default());
+        rig.input(Input::AgentConnected { channel: agent, identity: "s0" }).unwrap();
+        let hosts = vec![Host { name: "s0".into(), addresses: Vec::new() }];
+        rig.input(Input::Reported(agent, &Report::Hello { hosts, capabilities, epoch: 0 }))
+            .unwrap();
+        rig.start("app", "job");
+        rig.flow("app", "job", 1, connection(0, 3, 1000), None).unwrap();
+        rig.send(0, segment(0, 3, 1000, 2, 0));
+        accept(&mut rig, 1000);
+        let severity = Severity::High;
+        let notice = openflow::sdtcp::Notice { severity, port: PortNo(1), queue_bytes: 90_000 };
+        let mut out = Answers::default();
+        rig.switch(0).notify(&notice, &mut out);
+        let before = rig.controller.counters();
+        rig.tell(0, &out.messages[0]);
+        rig.pass(SECOND);
+        let after = rig.controller.counters();
+        assert_eq!(after.directives_unenforced, before.directives_unenforced);
+        assert_eq!(capping(&rig, 0), usize::from(!by_agent));
+        let problems = rig.controller.at(rig.now).status().problems;
+        assert!(!problems.iter().any(|told| told.contains("no windows")), "{problems:?}");
+        let why = rig.why("app", "job", 1);
+        // The model of an agent's machine has no interfaces.
+        let failed = by_agent.then_some("no interface p1 of s0 is configured here");
+        assert_eq!(why.flow.failed.as_deref(), failed, "{}", why.by);
+        assert_eq!(why.by.starts_with("nobody"), by_agent, "{}", why.by);
+    }
+}
+
 /// The policy caps all windows of a port with the first SYN, when no scale is known yet.
 #[test]
 fn a_switch_caps_the_window_of_each_flow_once_its_scale_is_seen() {
