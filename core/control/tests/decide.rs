@@ -909,6 +909,21 @@ fn what_a_peer_may_ask_for_is_limited() {
     assert_eq!(rig.controller.at(rig.now).status().applications.len(), 1);
 }
 
+/// An explanation has an end, and says how much it leaves out.
+#[test]
+fn of_a_job_of_many_flows_a_thousand_are_explained() {
+    let mut rig = rig("fair");
+    rig.start("a", "j");
+    for flow in 0..1003 {
+        let port = 1000 + u16::try_from(flow).unwrap();
+        rig.flow("a", "j", flow, connection(0, 3, port), None).unwrap();
+        // Within what it may say in a second.
+        rig.now += Span::from_millis(100);
+    }
+    let why = rig.controller.at(rig.now).explain_job("a", "j").unwrap();
+    assert_eq!((why.flows.len(), why.more), (1000, 3));
+}
+
 /// What can't be read is counted as what is refused, makes the application known and uses up what it may say.
 #[test]
 fn what_cannot_be_read_is_counted_as_refused() {

@@ -601,6 +601,7 @@ impl Answers<'_> {
             started_ns: known.started,
             declared_bytes: sizes.sum::<Bytes>().max(requested),
             terms: terms(known),
+            more: flows.len().saturating_sub(EXPLAINED),
             flows: self.explain(flows.take(EXPLAINED).copied()),
         })
     }
