@@ -39,20 +39,38 @@ impl Explain {
         if found["flows"].is_null() {
             return print(&flow(&found));
         }
-        let mut out = format!(
-            "{}/{}: {} bytes declared, flows: {}\n",
-            text(&found, "application"),
-            text(&found, "job"),
-            found["declared_bytes"],
-            list(&found, "flows").len()
-        );
-        out += &terms(&found["terms"]);
-        for each in list(&found, "flows") {
-            out += "\n";
-            out += &flow(each);
-        }
-        print(&out)
+        print(&job(&found))
     }
+}
+
+fn job(found: &Value) -> String {
+    let (application, name) = (text(found, "application"), text(found, "job"));
+    let (flows, more) = (list(found, "flows"), count(&found["more"]));
+    let mut out = format!(
+        "{application}/{name}: {} bytes declared, flows: {}\n",
+        found["declared_bytes"],
+        flows.len() + more
+    );
+    out += &terms(&found["terms"]);
+    let cut = match more {
+        0 => String::new(),
+        more => format!(
+            "{} flows are shown, {more} are left out; name one of those: watermaster explain \
+             {application}/{name}/FLOW\n",
+            flows.len()
+        ),
+    };
+    // Who reads the beginning of so many lines must know as well as who reads the end.
+    out += &cut;
+    for each in flows {
+        out += "\n";
+        out += &flow(each);
+    }
+    if cut.is_empty() { out } else { out + "\n" + &cut }
+}
+
+fn count(number: &Value) -> usize {
+    number.as_u64().and_then(|number| usize::try_from(number).ok()).unwrap_or(0)
 }
 
 impl Explain {
@@ -188,4 +206,23 @@ fn flow(explanation: &Value) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn flows_that_are_left_out_are_told_of_at_both_ends() {
+        let found = |more| json!({ "application": "a", "job": "j", "declared_bytes": 1, "flows": [{}, {}], "more": more });
+        let cut =
+            "2 flows are shown, 3 are left out; name one of those: watermaster explain a/j/FLOW\n";
+        let said = job(&found(3));
+        assert!(said.starts_with(&format!("a/j: 1 bytes declared, flows: 5\n{cut}")), "{said}");
+        assert!(said.ends_with(cut), "{said}");
+        let whole = job(&found(0));
+        assert!(whole.contains("flows: 2\n") && !whole.contains("left out"), "{whole}");
+    }
 }

@@ -19,7 +19,7 @@ use crate::failure::{Failure, print};
 /// Put a recording into the controller's machine again
 ///
 /// Prints what was said and decided when, and how far it is what was decided then. Exit code 1 where it
-/// is not, or nothing can be compared.
+/// is not, nothing can be compared, or a later part of the recording can't be read.
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster replay \
                   /var/lib/watermaster/records/epoch-000003.000.record --quiet")]
@@ -66,7 +66,16 @@ impl Replay {
                 replay.digest,
             ))?;
         }
-        let verdict = verdict(replay).map_err(Failure::failed)?;
+        let verdict = verdict(replay);
+        if let Some(damaged) = &replay.damaged {
+            let (file, inputs) = (self.file.display(), replay.inputs);
+            let good = verdict.unwrap_or_else(|why| why);
+            return Err(Failure::failed(format_args!(
+                "{file}: {damaged}; the {inputs} inputs before it were replayed: {}",
+                good.trim_end()
+            )));
+        }
+        let verdict = verdict.map_err(Failure::failed)?;
         if self.json { Ok(()) } else { print(&verdict) }
     }
 }
@@ -143,6 +152,9 @@ impl Line {
                     declared(declaration),
                     plain(declaration),
                 ),
+                Input::Unreadable(name) => {
+                    said(&format!("application {name}"), "declared something that couldn't be read")
+                }
                 Input::ApplicationGone(name) => said(&format!("application {name}"), "gone"),
                 Input::AgentConnected { channel, identity } => {
                     said(&format!("agent {}", channel.0), &format!("connected as {identity}"))

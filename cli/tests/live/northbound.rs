@@ -169,12 +169,21 @@ async fn what_is_wrong_is_said_with_field_and_remedy() {
     let mut client = daemon.client().await;
     let (status, said) = post(&mut client, "a", b"[{}, {".to_vec()).await;
     assert_eq!((status, &said["error"]["field"]), (StatusCode::BAD_REQUEST, &json!("body")));
+    let mut unreadable = 0;
     for (body, field, part) in [
-        ("[1]", "body", "invalid type"),
-        (r#"{"type":"job_begin","job":"j"}"#, "type", "unknown variant"),
+        ("[1]", "body", "is no JSON object"),
+        (r#""job_start""#, "body", "is no JSON object"),
+        (r#"[["job_begin"]]"#, "body", "is no JSON object"),
+        ("{}", "type", "missing field"),
+        (r#"{"type":"job_begin","job":"j"}"#, "type", "unknown word `job_begin`"),
         (r#"{"type":"job_start","job":7}"#, "job", "invalid type"),
         (r#"{"type":"task_host","job":"j","task":-1,"host":"h0"}"#, "task", "invalid value"),
         (r#"{"type":"size","job":"j","map":0,"reduces":[{"task":0}]}"#, "bytes", "missing field"),
+        (
+            r#"{"type":"flow_request","job":"j","flow":"f","bytes":1,"connection":7}"#,
+            "connection",
+            "invalid type: integer `7`, expected an object",
+        ),
         (
             r#"{"type":"flow_request","job":"j","flow":"f","bytes":1,
                 "connection":{"source":"10.0.0.1:70000","destination":"10.0.0.2:1"}}"#,
@@ -196,7 +205,15 @@ async fn what_is_wrong_is_said_with_field_and_remedy() {
         assert_eq!((&refused["index"], &refused["field"]), (&json!(0), &json!(field)), "{said}");
         let reason = refused["reason"].as_str().unwrap();
         assert!(reason.contains(part) && reason.contains("openapi.json"), "{reason}");
+        for word in ["internally tagged", "enum", "variant", "struct"] {
+            assert!(!reason.contains(word), "{reason}");
+        }
+        unreadable += 1;
     }
+    // They are counted beside who said it.
+    let status = daemon.get("/v1/status").await;
+    assert_eq!(status["applications"][0]["name"], "a");
+    assert_eq!(status["applications"][0]["refused"], unreadable);
     let many = vec![json!({ "type": "job_start", "job": "j" }); 11];
     let (status, said) = declare(&mut client, "a", &json!(many)).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);

@@ -89,8 +89,25 @@ async fn a_replay_decides_what_was_decided_then() {
     damaged[bytes.len() / 2] ^= 1;
     std::fs::write(&file, &damaged).unwrap();
     let replayed = replay(&daemon, &file);
-    assert_eq!(replayed.status.code(), Some(2));
+    assert_eq!(replayed.status.code(), Some(1));
     assert!(stderr(&replayed).contains("is damaged"));
+
+    // Zeros where a file was longer than what had reached the disk before a crash.
+    std::fs::write(&file, [&bytes[..], &[0; 4096]].concat()).unwrap();
+    let replayed = replay(&daemon, &file);
+    assert_eq!(replayed.status.code(), Some(1));
+    assert!(stdout(&replayed).contains(&format!("{} inputs", last["inputs"])));
+    let says = format!(
+        "{}: the record at byte {} is damaged: its checksum differs; the {} inputs before it were \
+         replayed: equal to what was decided then up to t=",
+        file.display(),
+        bytes.len(),
+        last["inputs"]
+    );
+    assert!(stderr(&replayed).contains(&says), "{}", stderr(&replayed));
+    // Nothing is left where the beginning is damaged.
+    std::fs::write(&file, [&bytes[..8], &[0; 4096]].concat()).unwrap();
+    assert_eq!(replay(&daemon, &file).status.code(), Some(2));
 
     // Cut as by a crash.
     std::fs::write(&file, &bytes[..bytes.len() - 3]).unwrap();

@@ -65,5 +65,14 @@ async fn a_switch_with_the_certificate_of_another_is_refused() {
     let shown = shows(&certs, "switch-s0");
     let switch = tokio::spawn(model(connect(&address, Some(&shown)).await.unwrap()));
     daemon.until("/v1/status", |status| status["switches"][0]["connected"] == true).await;
+    // It goes as a process does that is killed: TLS hears no word of it.
     switch.abort();
+    loop {
+        let said = daemon.hears("switch connection ended");
+        let reason = said["reason"].as_str().unwrap();
+        assert!(!reason.contains("close_notify"), "{reason}");
+        if reason.contains("has gone without a word") {
+            break;
+        }
+    }
 }

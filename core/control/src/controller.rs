@@ -103,7 +103,8 @@ impl Controller {
     /// Takes in one thing that happened at `now`. Time that goes backwards is taken to stand still.
     ///
     /// # Errors
-    /// A declaration or a report that is not taken, and why. Who sent it was heard all the same: the
+    /// A declaration or a report that is not taken, and why; of one that couldn't be read only that the
+    /// application has to wait, or is none. Who sent it was heard all the same: the
     /// application is known and stays, the agent isn't silent, and both have used up a part of what
     /// they may say in a second. Of a report on several connections those of the agent's own hosts are
     /// taken. An agent whose first report is refused is closed.
@@ -120,6 +121,7 @@ impl Controller {
             Input::Declared { application, declaration } => {
                 return self.handle_declaration(application, declaration);
             }
+            Input::Unreadable(application) => return self.handle_unreadable(application),
             Input::ApplicationGone(application) => {
                 self.registry.leaves(application, self.context.now + self.context.grace);
             }

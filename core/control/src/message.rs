@@ -34,6 +34,8 @@ pub enum Input<'a> {
         /// The declaration.
         declaration: &'a Declaration,
     },
+    /// An application declared something that couldn't be read; who read it has told it so.
+    Unreadable(&'a str),
     /// The last connection of an application ended. What it declared ends after a grace, unless it
     /// declares something again.
     ApplicationGone(&'a str),
@@ -60,6 +62,7 @@ pub enum OwnedInput {
     SwitchBytes(ChannelId, Vec<u8>),
     SwitchGone(ChannelId),
     Declared { application: String, declaration: Declaration },
+    Unreadable(String),
     ApplicationGone(String),
     AgentConnected { channel: ChannelId, identity: String },
     Reported(ChannelId, Report),
@@ -79,6 +82,7 @@ impl OwnedInput {
             Self::Declared { application, declaration } => {
                 Input::Declared { application, declaration }
             }
+            Self::Unreadable(application) => Input::Unreadable(application),
             Self::ApplicationGone(application) => Input::ApplicationGone(application),
             Self::AgentConnected { channel, identity } => {
                 Input::AgentConnected { channel: *channel, identity }

@@ -258,6 +258,7 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(),
         Input::Reported(..) => 22,
         Input::AgentGone(_) => 23,
         Input::Tick => 24,
+        Input::Unreadable(_) => 25,
     };
     record(kind, at, out, |out| match input {
         Input::SwitchConnected { channel, identity } => {
@@ -275,7 +276,9 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(),
             out.text(application);
             out.put(*declaration);
         }
-        Input::ApplicationGone(application) => out.text(application),
+        Input::Unreadable(application) | Input::ApplicationGone(application) => {
+            out.text(application);
+        }
         Input::AgentConnected { channel, identity } => {
             out.put(&channel.0);
             out.text(identity);
@@ -442,7 +445,7 @@ fn read(content: &[u8]) -> Result<Record, &'static str> {
         CHANGED => Configuration::read(&mut from).map(Content::Changed),
         DIGEST => Digest::read(&mut from).map(Content::Digest),
         CONTINUED => Continuation::read(&mut from).map(Content::Continued),
-        16..=24 => input(kind, &mut from).map(Content::Input),
+        16..=25 => input(kind, &mut from).map(Content::Input),
         _ => return Err("is of an unknown kind"),
     };
     let content = content.ok_or(MALFORMED)?;
@@ -462,6 +465,7 @@ fn input(kind: u8, from: &mut Reader<'_>) -> Option<OwnedInput> {
         21 => Is::AgentConnected { channel: ChannelId(from.u64()?), identity: from.text()? },
         22 => Is::Reported(ChannelId(from.u64()?), Report::read(from)?),
         23 => Is::AgentGone(ChannelId(from.u64()?)),
+        25 => Is::Unreadable(from.text()?),
         _ => Is::Tick,
     })
 }

@@ -39,6 +39,8 @@ pub struct Replay {
     pub inputs: u64,
     /// Those that were refused.
     pub refused: u64,
+    /// Why what follows these inputs can't be read: where it is damaged, or what is missing.
+    pub damaged: Option<String>,
     /// Outputs.
     pub outputs: u64,
     /// From the start to the last record.
@@ -62,10 +64,11 @@ pub struct Replay {
 
 /// Replays a recording: puts its inputs into a controller as its owner did, which has it decide after
 /// each tick and each change of its configuration. `records` are those of all parts, without the
-/// beginnings of later ones. `tell` is called with every record and what was decided then.
+/// beginnings of later ones. `tell` is called with every record and what was decided then. Where a later
+/// record can't be read, the replay ends before it and says so.
 ///
 /// # Errors
-/// A record that can't be read, or a configuration; the text says where and why.
+/// A first record that can't be read, or a configuration; the text says where and why.
 pub fn replay<E: Display>(
     records: impl IntoIterator<Item = Result<Record, E>>,
     configure: &mut impl Configure,
@@ -83,6 +86,7 @@ pub fn replay<E: Display>(
         version: configuration.program.clone(),
         inputs: 0,
         refused: 0,
+        damaged: None,
         outputs: 0,
         lasted_ns: Span::ZERO,
         digests: 0,
@@ -100,7 +104,14 @@ pub fn replay<E: Display>(
     record::write_started(*begun, *epoch, configuration, &mut written).map_err(too_long)?;
     digest.add_record(&written);
     for record in records {
-        let record = record.map_err(|error| error.to_string())?;
+        // What stands before the damage is as good as ever.
+        let record = match record {
+            Ok(record) => record,
+            Err(error) => {
+                replay.damaged = Some(error.to_string());
+                break;
+            }
+        };
         let at = record.at;
         replay.lasted_ns = at.since(*begun);
         written.clear();

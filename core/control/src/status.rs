@@ -91,7 +91,7 @@ pub struct ApplicationStatus {
     pub jobs: usize,
     /// Its flows.
     pub flows: usize,
-    /// Declarations that were refused.
+    /// Declarations that were refused, those among them that couldn't be read.
     pub refused: u64,
     /// Flows whose declaration was contradicted by measurement.
     pub contradicted: u64,
@@ -330,8 +330,10 @@ pub struct JobExplanation {
     pub declared_bytes: Bytes,
     /// What it asks for, if anything.
     pub terms: Option<Asked>,
-    /// Its flows.
+    /// Its flows, a thousand at most.
     pub flows: Vec<FlowExplanation>,
+    /// Its flows beyond those.
+    pub more: usize,
 }
 
 /// What has happened since the controller began. All of them only grow.

@@ -547,6 +547,44 @@ fn windows_are_capped_at_the_switch() {
     assert_eq!(rig.controller.at(rig.now).flows(9).len(), 0);
 }
 
+/// An agent on a switch that caps windows, which can't itself, leaves them to the switch.
+#[test]
+fn an_agent_that_caps_no_windows_leaves_them_to_the_switch() {
+    for capabilities in [vec![Capability::Watching], Capability::ALL.to_vec()] {
+        let by_agent = capabilities.contains(&Capability::Windows);
+        let shape = Shape::racks(3);
+        let mut rig = Rig::new(&shape, shape.config("sdtcp", named("sdtcp"), true), 1);
+        (0..2).for_each(|switch| rig.connect(switch));
+        let agent = rig.peer();
+        rig.agents.insert(agent, in_memory::Host::default());
+        rig.input(Input::AgentConnected { channel: agent, identity: "s0" }).unwrap();
+        let hosts = vec![Host { name: "s0".into(), addresses: Vec::new() }];
+        rig.input(Input::Reported(agent, &Report::Hello { hosts, capabilities, epoch: 0 }))
+            .unwrap();
+        rig.start("app", "job");
+        rig.flow("app", "job", 1, connection(0, 3, 1000), None).unwrap();
+        rig.send(0, segment(0, 3, 1000, 2, 0));
+        accept(&mut rig, 1000);
+        let severity = Severity::High;
+        let notice = openflow::sdtcp::Notice { severity, port: PortNo(1), queue_bytes: 90_000 };
+        let mut out = Answers::default();
+        rig.switch(0).notify(&notice, &mut out);
+        let before = rig.controller.counters();
+        rig.tell(0, &out.messages[0]);
+        rig.pass(SECOND);
+        let after = rig.controller.counters();
+        assert_eq!(after.directives_unenforced, before.directives_unenforced);
+        assert_eq!(capping(&rig, 0), usize::from(!by_agent));
+        let problems = rig.controller.at(rig.now).status().problems;
+        assert!(!problems.iter().any(|told| told.contains("no windows")), "{problems:?}");
+        let why = rig.why("app", "job", 1);
+        // The model of an agent's machine has no interfaces.
+        let failed = by_agent.then_some("no interface p1 of s0 is configured here");
+        assert_eq!(why.flow.failed.as_deref(), failed, "{}", why.by);
+        assert_eq!(why.by.starts_with("nobody"), by_agent, "{}", why.by);
+    }
+}
+
 /// The policy caps all windows of a port with the first SYN, when no scale is known yet.
 #[test]
 fn a_switch_caps_the_window_of_each_flow_once_its_scale_is_seen() {
@@ -868,6 +906,42 @@ fn what_a_peer_may_ask_for_is_limited() {
     assert_eq!(rig.agents[&agent].paced.len(), 3);
     rig.pass(SECOND * 2);
     assert_eq!(rig.agents[&agent].paced.len(), 0);
+    assert_eq!(rig.controller.at(rig.now).status().applications.len(), 1);
+}
+
+/// An explanation has an end, and says how much it leaves out.
+#[test]
+fn of_a_job_of_many_flows_a_thousand_are_explained() {
+    let mut rig = rig("fair");
+    rig.start("a", "j");
+    for flow in 0..1003 {
+        let port = 1000 + u16::try_from(flow).unwrap();
+        rig.flow("a", "j", flow, connection(0, 3, port), None).unwrap();
+        // Within what it may say in a second.
+        rig.now += Span::from_millis(100);
+    }
+    let why = rig.controller.at(rig.now).explain_job("a", "j").unwrap();
+    assert_eq!((why.flows.len(), why.more), (1000, 3));
+}
+
+/// What can't be read is counted as what is refused, makes the application known and uses up what it may say.
+#[test]
+fn what_cannot_be_read_is_counted_as_refused() {
+    let mut rig = rig("fair");
+    rig.input(Input::Unreadable("a")).unwrap();
+    rig.start("b", "j");
+    rig.input(Input::Unreadable("b")).unwrap();
+    rig.input(Input::Unreadable("b")).unwrap();
+    let status = rig.controller.at(rig.now).status();
+    let refused: Vec<_> =
+        status.applications.iter().map(|known| (known.name.as_str(), known.refused)).collect();
+    assert_eq!(refused, [("a", 1), ("b", 2)]);
+    assert_eq!(rig.controller.counters().declarations_refused, 3);
+    let much = (0..1_000_000).find_map(|_| rig.input(Input::Unreadable("a")).err()).unwrap();
+    assert_eq!((much.field, much.busy), ("application", true));
+    // Nothing is left of one that goes.
+    rig.input(Input::ApplicationGone("a")).unwrap();
+    rig.pass(SECOND * 11);
     assert_eq!(rig.controller.at(rig.now).status().applications.len(), 1);
 }
 

@@ -244,6 +244,7 @@ enum Word {
     Agent(u64, bool),
     Bytes(Vec<u8>),
     Switch(bool),
+    Unreadable,
     Gone,
     Pass(u64),
 }
@@ -255,6 +256,7 @@ fn word() -> impl Strategy<Value = Word> {
         1 => (0_u64..3, any::<bool>()).prop_map(|(peer, on)| Word::Agent(peer, on)),
         1 => prop::collection::vec(any::<u8>(), 0..40).prop_map(Word::Bytes),
         1 => any::<bool>().prop_map(Word::Switch),
+        1 => Just(Word::Unreadable),
         1 => Just(Word::Gone),
         1 => (0_u64..20_000).prop_map(Word::Pass),
     ]
@@ -285,6 +287,7 @@ proptest! {
                 Word::Bytes(bytes) => Input::SwitchBytes(ChannelId(9), bytes),
                 Word::Switch(true) => Input::SwitchConnected { channel: ChannelId(9), identity: None },
                 Word::Switch(false) => Input::SwitchGone(ChannelId(9)),
+                Word::Unreadable => Input::Unreadable("app"),
                 Word::Gone => Input::ApplicationGone("app"),
                 Word::Pass(ms) => {
                     now += Span::from_millis(*ms);

@@ -128,7 +128,7 @@ pub async fn identify(
     let stream = handshake
         .await
         .map_err(|_| "it did not finish the TLS handshake in time".to_owned())?
-        .map_err(|error| error.to_string())?;
+        .map_err(|error| wire::tls::why_lost(&error))?;
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let shown = shown.ok_or("it showed no certificate")?;
     let identity = Identity::of_certificate(shown).map_err(|error| error.to_string())?;

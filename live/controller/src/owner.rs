@@ -255,8 +255,13 @@ impl Owner {
                     control::note(&mut outcome, index, refusal.map_or(Ok(()), Err))
                 }
                 Err(Problem { field, reason }) => {
-                    outcome.refused.push(RefusedDeclaration { index, field, reason });
-                    true
+                    match self.input(now, Input::Unreadable(application)) {
+                        Some(refusal) => control::note(&mut outcome, index, Err(refusal)),
+                        None => {
+                            outcome.refused.push(RefusedDeclaration { index, field, reason });
+                            true
+                        }
+                    }
                 }
             };
             if !goes_on {

@@ -35,15 +35,17 @@ pub struct Replayed {
 }
 
 /// Replays the recording that begins in `file`, with the files that follow it; `tell` gets every record
-/// and what was decided then.
+/// and what was decided then. Where it is damaged, or a part is missing or doesn't belong to it, the replay
+/// ends there and says so.
 ///
 /// # Errors
-/// It can't be read, isn't a recording from its beginning, or a part is missing or doesn't belong to it.
+/// It can't be read, or isn't a recording from its beginning.
 pub fn replay(file: &Path, tell: impl FnMut(&Record, &[Output])) -> Result<Replayed, ReplayError> {
     let wrong = |reason: String| ReplayError { file: file.to_owned(), reason };
     let mut parts = Parts::open(file).map_err(wrong)?;
     let replay = control::replay(&mut parts, &mut Recorded::default(), tell).map_err(wrong)?;
-    Ok(Replayed { replay, parts: parts.part + 1, truncated: parts.is_truncated() })
+    let truncated = replay.damaged.is_none() && parts.is_truncated();
+    Ok(Replayed { replay, parts: parts.part + 1, truncated })
 }
 
 /// Configurations as the daemon reads them.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::io::AsyncReadExt as _;
 use wire::Stream;
 use wire::identity::Role;
+use wire::tls::why_lost;
 
 use crate::hub::{Admission, Hub};
 use crate::listen::{Certificates, Listener, identify};
@@ -62,7 +63,7 @@ async fn connection(
             let read = match reader.read(&mut chunk).await {
                 Ok(0) => return Err("the switch closed it".to_owned()),
                 Ok(read) => read,
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(why_lost(&error)),
             };
             let bytes = chunk.get(..read).unwrap_or_default().to_vec();
             if hub.tell(Event::SwitchBytes(channel, bytes)).await.is_err() {
@@ -72,7 +73,7 @@ async fn connection(
     };
     let ended = tokio::select! {
         ended = receive => ended,
-        sent = drain.run(writer) => sent.map_err(|error| error.to_string()),
+        sent = drain.run(writer) => sent.map_err(|error| why_lost(&error)),
         () = hub.stopped() => Ok(()),
     };
     // There may be no machine any more to tell.

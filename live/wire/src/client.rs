@@ -18,6 +18,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
+use crate::tls::why_lost;
 use crate::{EXCHANGE, Stream};
 
 /// Longest answer that is read, in octets.
@@ -78,7 +79,7 @@ pub enum ClientError {
     #[error("{0} needs certificates; name them, `watermaster certs` makes them")]
     NoCertificates(Address),
     /// No connection.
-    #[error("can't connect to {0}: {1}; does the controller run there?")]
+    #[error("can't connect to {0}: {why}; does the controller run there?", why = why_lost(.1))]
     Connect(Address, std::io::Error),
     /// Who listens speaks something else.
     #[error("{0}: who listens there does not speak {1}; try {2}")]
@@ -103,7 +104,10 @@ pub enum ClientError {
 fn with_causes(error: &hyper::Error) -> String {
     let first: &dyn std::error::Error = error;
     let all = std::iter::successors(Some(first), |error| error.source());
-    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    let own = |error: &(dyn std::error::Error + 'static)| {
+        error.downcast_ref().map_or_else(|| error.to_string(), why_lost)
+    };
+    all.map(own).collect::<Vec<_>>().join(": ")
 }
 
 /// What the connection of an agent becomes: lines in both directions.

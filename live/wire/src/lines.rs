@@ -14,7 +14,7 @@ pub const ALIVE: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub enum LineError {
     /// The connection failed, or ended within a line.
-    #[error("the connection failed: {0}")]
+    #[error("the connection failed: {}", crate::tls::why_lost(.0))]
     Io(#[from] std::io::Error),
     /// The line is longer than the bound.
     #[error("a line is longer than {0} bytes")]

@@ -1,5 +1,6 @@
 //! Both ends of TLS. Each end shows a certificate of the same authority; nobody else gets in.
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -123,4 +124,41 @@ pub fn client(files: &Files) -> Result<ClientConfig, TlsError> {
         .with_root_certificates(loaded.roots)
         .with_client_auth_cert(loaded.chain, loaded.key)
         .map_err(|error| unpaired(files, &error))
+}
+/// Why a connection, perhaps with TLS, is no more, in our own words where there are some.
+pub fn why_lost(error: &io::Error) -> String {
+    let why = error.get_ref().and_then(|why| why.downcast_ref());
+    match error.kind() {
+        // A process that ends takes no leave of TLS.
+        ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => {
+            "the other end has gone without a word: its process or machine stopped, or something \
+             between cut the connection"
+                .to_owned()
+        }
+        _ if matches!(why, Some(rustls::Error::InvalidMessage(_))) => {
+            "the other end does not speak TLS; give it certificates, `watermaster certs` makes them"
+                .to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_tls_says_of_a_peer_that_is_gone_is_said_in_our_words() {
+        let said =
+            "peer closed connection without sending TLS close_notify: https://docs.rs/rustls";
+        let told = why_lost(&io::Error::new(ErrorKind::UnexpectedEof, said));
+        assert!(
+            told.contains("has gone without a word") && !told.contains("close_notify"),
+            "{told}"
+        );
+        let foreign = rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType);
+        let told = why_lost(&io::Error::new(ErrorKind::InvalidData, foreign));
+        assert!(told.contains("does not speak TLS"), "{told}");
+        assert_eq!(why_lost(&io::Error::other("something else")), "something else");
+    }
 }

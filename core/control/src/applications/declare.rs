@@ -69,6 +69,19 @@ impl Registry {
         done
     }
 
+    /// An application declared something that couldn't be read.
+    pub(crate) fn note_unreadable(
+        &mut self,
+        cx: &Context,
+        application: &str,
+    ) -> Result<(), Refusal> {
+        self.admit(cx, application)?;
+        if let Some(record) = self.applications.get_mut(application) {
+            record.refused += 1;
+        }
+        Ok(())
+    }
+
     /// Knows the application from now on, unless it declares too much.
     fn admit(&mut self, cx: &Context, name: &str) -> Result<(), Refusal> {
         let limits = &cx.limits;

@@ -10,7 +10,7 @@ use model::{
     Cap, Declared, Directive, FlowId, JobId, LEAST_RATE, LinkId, MOST_RATE, Measured, NodeId,
     PortWatch, StreamSample,
 };
-use protocol::agent::Command;
+use protocol::agent::{Capability, Command};
 use protocol::application::Declaration;
 use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span};
@@ -46,6 +46,13 @@ impl Controller {
                 Err(refusal)
             }
         }
+    }
+
+    /// An application declared something that couldn't be read: it is counted as what is refused, and
+    /// has used up as much of what the application may say.
+    pub(super) fn handle_unreadable(&mut self, application: &str) -> Result<(), Refusal> {
+        self.counters.declarations_refused += 1;
+        self.registry.note_unreadable(&self.context, application)
     }
 
     /// Tells the policy what follows from a declaration.
@@ -222,12 +229,19 @@ impl Controller {
         }
         self.desired.set_window(link, flow, cap);
         let of = self.capped(flow);
+        let by_agent = !of.is_empty() && self.agent_caps(self.view.start(link));
         let cap_one = |of| self.agents.cap_window(&self.view, link, of, cap);
-        let is_told =
-            !of.is_empty() && of.into_iter().all(cap_one) || self.cap_at_switch(link, flow);
+        let is_told = by_agent && of.into_iter().all(cap_one) || self.cap_at_switch(link, flow);
         if !is_told && cap.is_some() {
             self.counters.directives_unenforced += 1;
         }
+    }
+
+    /// Whether the agent of a node is to cap windows there: not one that can't beside a switch that can.
+    pub(super) fn agent_caps(&self, at: NodeId) -> bool {
+        self.agents.acting_for(at).is_some_and(|(_, agent)| {
+            agent.capabilities.contains(&Capability::Windows) || !self.switches.caps_windows(at)
+        })
     }
 
     /// What a cap of a flow's window, or of all, is about: the flow's connections, or all.
@@ -493,7 +507,7 @@ impl Controller {
             let watch = Some(PortWatch { thresholds: asked.congestion });
             all.commands.push(Command::Watch { node, interface, watch });
         }
-        for (flow, cap) in self.desired.windows_at(link) {
+        for (flow, cap) in self.desired.windows_at(link).filter(|_| self.agent_caps(node)) {
             for connection in self.capped(flow) {
                 all.windows.insert((link, connection), cap);
                 let (node, interface) = name();

@@ -520,7 +520,7 @@ impl Answers<'_> {
             let of = if is_own { carriers.iter().copied().map(Some).collect() } else { vec![None] };
             let at = self.view.start(link);
             let what = format!("a window of {} at {}", cap.least(SEGMENT), self.view.node_name(at));
-            let standing = match self.agents.acting_for(at) {
+            let standing = match self.agents.acting_for(at).filter(|_| self.agent_caps(at)) {
                 Some((_, agent)) => match worst(&of, |of| self.window_by_agent(agent, link, *of)) {
                     // It leaves windows alone whose scale it doesn't know. It was there when both
                     // SYNs passed, if the connection opened after it came.
@@ -601,6 +601,7 @@ impl Answers<'_> {
             started_ns: known.started,
             declared_bytes: sizes.sum::<Bytes>().max(requested),
             terms: terms(known),
+            more: flows.len().saturating_sub(EXPLAINED),
             flows: self.explain(flows.take(EXPLAINED).copied()),
         })
     }

@@ -92,7 +92,9 @@ impl Controller {
             let links: Vec<LinkId> = self.desired.links_capping(flow).collect();
             for link in links {
                 let cap = self.desired.window(link, flow).map(|(cap, _)| cap).filter(|_| joins);
-                self.agents.cap_window(&self.view, link, Some(connection), cap);
+                if self.agent_caps(self.view.start(link)) {
+                    self.agents.cap_window(&self.view, link, Some(connection), cap);
+                }
             }
             if joins {
                 self.cap_scaled(flow, &[connection]);

@@ -123,6 +123,9 @@ pub fn declarations(
     let parts = one_or_list::<&RawValue>(body).map_err(|error| problem(None, &error))?;
     few(parts.len())?;
     let declaration = |part: &RawValue| {
+        if !part.get().starts_with('{') {
+            return Err(wrong("body", "is no JSON object"));
+        }
         let read = serde_json::from_str(part.get());
         read.map_err(|error| problem(Some(part.get()), &error))
     };
@@ -142,9 +145,39 @@ fn one_or_list<'a, T: Deserialize<'a>>(body: &'a [u8]) -> serde_json::Result<Vec
 fn problem(declaration: Option<&str>, error: &serde_json::Error) -> Problem {
     let said = error.to_string();
     let field = missing(&said).or_else(|| declaration.and_then(|text| at_fault(text, &said)));
-    let field = field.unwrap_or_else(|| "body".to_owned()).chars().take(60).collect();
-    let said: String = said.chars().take(400).collect();
-    Problem { field, reason: format!("{said}; /v1/openapi.json tells the form of declarations") }
+    let field: String = field.unwrap_or_else(|| "body".to_owned()).chars().take(60).collect();
+    wrong(&field, &plain(&said.chars().take(400).collect::<String>()))
+}
+
+fn wrong(field: &str, what: &str) -> Problem {
+    let reason = format!("{what}; /v1/openapi.json tells the form of declarations");
+    Problem { field: field.to_owned(), reason }
+}
+
+/// What the reader of JSON says, without words of the language that it is written in.
+fn plain(said: &str) -> String {
+    let mut said = said.to_owned();
+    for (begins, plain) in
+        [("unknown variant ", "unknown word "), ("EOF while parsing ", "ends within ")]
+    {
+        if let Some(rest) = said.strip_prefix(begins) {
+            said = format!("{plain}{rest}");
+        }
+    }
+    // Its own words come last: what it quotes stands before them.
+    for (own, plain) in [
+        (", expected struct ", ", expected an object"),
+        (", expected enum ", ", expected an object"),
+        (", expected a sequence", ", expected a list"),
+        (", expected a map", ", expected an object"),
+        (", expected u", ", expected a whole number, 0 or more"),
+    ] {
+        if let Some((before, after)) = said.rsplit_once(own) {
+            let rest = after.find(' ').map_or("", |at| &after[at..]);
+            said = format!("{before}{plain}{rest}");
+        }
+    }
+    said
 }
 
 /// The field that is missing, or that nobody knows, where that is what is wrong.
