@@ -60,20 +60,15 @@ pub enum Report {
         /// Frame bytes in the queue.
         queue_bytes: Bytes,
     },
-<<<<<<< HEAD
     /// What interfaces have sent since they began to count, whoever's it is.
     Ports {
         /// The interfaces, of hosts and switches that the agent acts for.
         ports: Vec<PortCount>,
     },
-    /// A command was not carried out; what stood before stands. Comes before [`Report::Applied`] of the
-    /// same number.
-=======
     /// A command was not carried out, of a priority not on each interface. What stood before stands, but
     /// where the commands are complete: they end what the same epoch granted and they didn't renew. An end
     /// of that kind that fails is told of too, by a command that nobody sent. Comes before
     /// [`Report::Applied`] of the same number.
->>>>>>> o16
     Failed {
         /// Its epoch.
         epoch: u64,
