@@ -94,7 +94,8 @@ fn a_full_disk_stops_no_start() {
         mkdir "$folder/state"
         mount -t tmpfs -o size=64k none "$folder/state"
         start() {
-            "$program" controller --config "$folder/controller.toml" 2>"$folder/log" & pid=$!
+            rm -f "$folder/log"; touch "$folder/log"
+            "$program" controller --config "$folder/controller.toml" 2>>"$folder/log" & pid=$!
             until grep -q '"controller ready"' "$folder/log"; do
                 kill -0 $pid 2>/dev/null || { cat "$folder/log" >&2; return 1; }
                 sleep 0.02

@@ -42,6 +42,7 @@ async fn a_switch_is_set_up_and_again_after_it_comes_back() {
         let entries = status["switches"][0]["entries"].as_u64().unwrap();
         assert!(entries > 0, "round {round}: {status:#}");
         switch.abort();
+    assert!(switch.await.unwrap_err().is_cancelled());
         daemon.until("/v1/status", up(false)).await;
     }
 }
@@ -67,6 +68,7 @@ async fn a_switch_with_the_certificate_of_another_is_refused() {
     daemon.until("/v1/status", |status| status["switches"][0]["connected"] == true).await;
     // It goes as a process does that is killed: TLS hears no word of it.
     switch.abort();
+    assert!(switch.await.unwrap_err().is_cancelled());
     loop {
         let said = daemon.hears("switch connection ended");
         let reason = said["reason"].as_str().unwrap();

@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use model::{LEAST_RATE, MOST_RATE};
-use protocol::agent::{Capability, Command, Commands, Host, MOST_IDENTIFIED, PortCount, Report};
+use protocol::agent::{
+    Capability, Command, Commands, Host, MOST_IDENTIFIED, MOST_REPORTED, PortCount, Report,
+};
 use protocol::{Connection, Process};
 use units::{Rate, Span, Time};
 
@@ -16,8 +18,6 @@ use crate::lease::{Leases, Stale};
 use crate::operation::{Actuator, Failure, Happening, Operation, PortNumber};
 use crate::trigger;
 
-/// Connections, or ports, in one report, so that its line stays within what a controller reads.
-const REPORT: usize = 1_000;
 /// Connections are sampled, and ports read, no more often.
 const FASTEST: Span = Span::from_millis(1);
 
@@ -429,7 +429,7 @@ impl Agent {
             if let Ok(open) = &open {
                 // That there are none is said too: what was there before is gone.
                 let none = open.is_empty().then_some(&[][..]);
-                let parts = open.chunks(REPORT).chain(none);
+                let parts = open.chunks(MOST_REPORTED).chain(none);
                 reports.extend(parts.map(|part| Report::Connections {
                     sampled_ns: now,
                     connections: part.to_vec(),
@@ -447,7 +447,7 @@ impl Agent {
                     Some(PortCount { node, interface, sent_bytes: *sent_bytes })
                 });
                 let named: Vec<PortCount> = named.collect();
-                let parts = named.chunks(REPORT);
+                let parts = named.chunks(MOST_REPORTED);
                 reports.extend(parts.map(|part| Report::Ports { ports: part.to_vec() }));
             }
             done = done.and(counted.map(drop));

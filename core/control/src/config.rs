@@ -135,7 +135,7 @@ pub struct Limits {
     pub applications: usize,
     /// Jobs of an application.
     pub jobs: usize,
-    /// Flows of an application.
+    /// Flows of an application; also connections that nobody declared, and what is kept of an agent's connections.
     pub flows: usize,
     /// Tasks of a job, and portions that it may have declared.
     pub tasks: usize,
@@ -149,6 +149,13 @@ pub struct Limits {
     pub packets_per_second: u32,
     /// Hosts that are learnt without being declared.
     pub hosts: usize,
+}
+
+impl Limits {
+    /// Connections, or ports, in one report of an agent.
+    pub(crate) fn reported(&self) -> usize {
+        self.flows.max(protocol::agent::MOST_REPORTED)
+    }
 }
 
 impl Default for Limits {

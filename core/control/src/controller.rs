@@ -162,7 +162,8 @@ impl Controller {
             self.context.limits = limits;
         }
         if let Some(lease) = change.lease {
-            self.context.lease = lease.max(SHORTEST);
+            // What stands is told by samples, whose time only a restart changes.
+            self.context.lease = lease.max(SHORTEST).max(self.context.sample);
             self.switches.renew_now(self.context.now);
             self.agents.renew_all();
         }

@@ -164,7 +164,8 @@ pub enum Measured {
         /// Frame bytes per second.
         rate: Rate,
     },
-    /// The first switch of a flow's path saw its SYN.
+    /// A flow's connection is there: the first switch of its path saw its SYN or, since it looks, first data; or a
+    /// host's agent found it.
     Opened {
         /// The flow.
         flow: FlowId,
@@ -173,7 +174,8 @@ pub enum Measured {
         /// Receiving host.
         dst: NodeId,
     },
-    /// The first switch of a flow's path saw its FIN.
+    /// It is gone: the first switch of its path saw a FIN (agents: a RST too), nobody has seen it for some samples, or
+    /// it was forgotten.
     Closed {
         /// The flow.
         flow: FlowId,

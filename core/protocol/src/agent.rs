@@ -141,6 +141,9 @@ pub struct PortCount {
     pub sent_bytes: Bytes,
 }
 
+/// Connections, or ports, in one report of an agent: every controller takes as many.
+pub const MOST_REPORTED: usize = 1_000;
+
 /// Processes that an agent looks for.
 pub const MOST_IDENTIFIED: usize = 256;
 
@@ -210,7 +213,8 @@ pub enum Command {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rate_bps: Option<Rate>,
     },
-    /// Put a connection into a class of strict priority at the host's own interface.
+    /// Put a connection into a class of strict priority, at all ports with classes of the agent that acts for its
+    /// sender.
     Prioritize {
         /// The connection.
         connection: Connection,

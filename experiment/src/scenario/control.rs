@@ -113,6 +113,13 @@ pub(super) fn check(
                     use a star, two racks or another tree";
         return Err(value.error(what));
     }
+    if let Some(spec) = policies.iter().find(|spec| spec.counts_ports()) {
+        return Err(value.error(format_args!(
+            "{} with cross needs counters of ports, of which the simulated controller isn't told; remove \
+             controller or cross",
+            spec.policy.name
+        )));
+    }
     let enforced = [DirectiveKind::Pace, DirectiveKind::Prioritize];
     let refused = policies.iter().find(|spec| {
         spec.transport.held || spec.policy.directives.iter().any(|kind| !enforced.contains(kind))

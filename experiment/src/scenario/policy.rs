@@ -38,6 +38,11 @@ impl PolicySpec {
     pub fn build(&self, messages: Messages) -> Result<Box<dyn Policy + Send>, PolicyError> {
         self.policy.build(&self.parameters.clone().at_cost(messages))
     }
+
+    /// Whether it decides by counters of ports.
+    pub(super) fn counts_ports(&self) -> bool {
+        self.build(Messages::Free).is_ok_and(|policy| policy.ports().is_some())
+    }
 }
 
 /// The list `[[policy]]`; `base` is the default transport.
@@ -120,6 +125,11 @@ pub(super) fn check_needs(
             }
         }
         let name = spec.policy.name;
+        if let (true, Some(remedy)) = (spec.counts_ports(), place.lacks_counters()) {
+            return Err(
+                value.error(format_args!("{name} with cross needs counters of ports; {remedy}"))
+            );
+        }
         if spec.transport.held && !spec.policy.needs(Need::WaitingPackets) {
             return Err(value.error(format_args!(
                 "{name} never lets go what hosts hold; write held = false into its transport"
@@ -172,6 +182,16 @@ impl Place<'_> {
                 Some("use a [workload] of kind = \"gather\"")
             }
             _ => None,
+        }
+    }
+
+    /// The remedy, where nobody counts what ports send.
+    fn lacks_counters(&self) -> Option<&'static str> {
+        let is_ovs = self.lab.daemons.is_some() && self.lab.switches == lab::Switches::Ovs;
+        match self.world {
+            World::Fluid => Some("use world = \"packet\""),
+            World::Lab if is_ovs => Some("write switches = \"bridge\" into [lab]"),
+            World::Packet | World::Lab => None,
         }
     }
 

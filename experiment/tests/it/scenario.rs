@@ -686,6 +686,17 @@ fn a_policy_has_what_it_decides_by_and_somebody_who_obeys() {
         ("syn", &["world=lab", "lab.control=daemons"], "nothing enforces timeslots outside"),
         ("sab", &["world=lab", "lab.control=daemons"], "write handshake = true"),
         ("smsf", &["transport.held=true"], "never lets go what hosts hold"),
+        ("arbiter", &["world=fluid", "policy.arbiter.cross=true"], "needs counters of ports; use"),
+        (
+            "arbiter",
+            &["control.controller=simulated", "policy.arbiter.cross=true"],
+            "remove controller or cross",
+        ),
+        (
+            "arbiter",
+            &["world=lab", "lab.control=daemons", "lab.switches=ovs", "policy.arbiter.cross=true"],
+            "counters of ports; write switches = \"bridge\"",
+        ),
     ] {
         let refusal = under(policy, changes);
         assert!(refusal.contains(fault), "{policy} {changes:?}: {refusal}");

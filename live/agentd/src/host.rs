@@ -104,7 +104,10 @@ impl Host {
 
     fn tick(&mut self, reports: &mut Vec<Report>) {
         if let Err(error) = self.agent.tick(kernel::now(), &mut self.actuator, reports) {
-            tracing::warn!(error, "connections can't be sampled, or what has ended not swept out");
+            tracing::warn!(
+                error,
+                "connections or interfaces can't be sampled, or what has ended not swept out"
+            );
         }
     }
 

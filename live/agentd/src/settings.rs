@@ -161,11 +161,22 @@ fn read_interface<'a>(
             Rate::from_mbps(100_000_000),
         )?,
         buffer: fields.need("buffer", "\"100 packets\"").and_then(|value| room(&value))?,
-        classes: fields.tables("classes", 64)?.iter().map(read_class).collect::<Read<_>>()?,
+        classes: fields.optional("classes", read_classes)?.unwrap_or_default(),
     };
     fields.done()?;
     known.take((interface.node.clone(), interface.interface.clone()), value)?;
     Ok(interface)
+}
+
+/// One class orders nothing.
+fn read_classes(value: &Value<'_>) -> Read<Vec<(u16, u16)>> {
+    let classes = value.list(64)?;
+    if classes.len() == 1 {
+        return Err(
+            value.error("orders nothing with one class; name two, the first served first, or none")
+        );
+    }
+    classes.iter().map(read_class).collect()
 }
 
 /// A buffer in which a full packet has room: what never fits is never counted.

@@ -156,7 +156,7 @@ impl Controller {
     /// An agent tells what interfaces have sent. Of those that are no port of a known link, such as one to the
     /// outside, nobody wants to know.
     fn counted_ports(&mut self, channel: ChannelId, ports: &[PortCount]) -> Result<(), Refusal> {
-        let most = self.context.limits.flows;
+        let most = self.context.limits.reported();
         if ports.len() > most {
             let reason = format!("more than {most} in a report; send fewer");
             return Err(Refusal { field: "ports", reason, busy: false });
@@ -295,7 +295,7 @@ impl Controller {
         sampled: Time,
         reports: &[ConnectionReport],
     ) -> Result<(), Refusal> {
-        let (now, most) = (self.context.now, self.context.limits.flows);
+        let (now, most) = (self.context.now, self.context.limits.reported());
         if reports.len() > most {
             let reason = format!("more than {most} in a report; send fewer");
             return Err(Refusal { field: "connections", reason, busy: false });

@@ -158,6 +158,11 @@ impl Arbiter {
             objective.check()?;
             let parameters = objective.parameters.clone().at_cost(given.messages());
             let policy = objective.policy.build(&parameters)?;
+            if policy.ports().is_some() {
+                let range =
+                    "without cross: write cross = true beside the objectives, for all of them";
+                return Err(PolicyError::OutOfRange { parameter: "policy", range });
+            }
             rooms.push(Room::new(objective, policy, class(&objective.aim)));
         }
         let (interval, segment) = (given.get(INTERVAL.name), given.segment());
