@@ -42,7 +42,7 @@ async fn a_switch_is_set_up_and_again_after_it_comes_back() {
         let entries = status["switches"][0]["entries"].as_u64().unwrap();
         assert!(entries > 0, "round {round}: {status:#}");
         switch.abort();
-    assert!(switch.await.unwrap_err().is_cancelled());
+        assert!(switch.await.unwrap_err().is_cancelled());
         daemon.until("/v1/status", up(false)).await;
     }
 }

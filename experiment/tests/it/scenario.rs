@@ -669,6 +669,9 @@ fn streams_and_their_policies() {
     assert!(refusal(&endless, &[]).contains("add until"));
 }
 
+/// With an objective, which it needs.
+const ARBITER: &str = "arbiter\"\nobjective = [{ name = \"a\", weight = 2 }]\nlabel = \"arbiter";
+
 /// What would run as `tcp` under another name is refused, with what is missing.
 #[test]
 fn a_policy_has_what_it_decides_by_and_somebody_who_obeys() {
@@ -686,14 +689,14 @@ fn a_policy_has_what_it_decides_by_and_somebody_who_obeys() {
         ("syn", &["world=lab", "lab.control=daemons"], "nothing enforces timeslots outside"),
         ("sab", &["world=lab", "lab.control=daemons"], "write handshake = true"),
         ("smsf", &["transport.held=true"], "never lets go what hosts hold"),
-        ("arbiter", &["world=fluid", "policy.arbiter.cross=true"], "needs counters of ports; use"),
+        (ARBITER, &["world=fluid", "policy.arbiter.cross=true"], "needs counters of ports; use"),
         (
-            "arbiter",
+            ARBITER,
             &["control.controller=simulated", "policy.arbiter.cross=true"],
             "remove controller or cross",
         ),
         (
-            "arbiter",
+            ARBITER,
             &["world=lab", "lab.control=daemons", "lab.switches=ovs", "policy.arbiter.cross=true"],
             "counters of ports; write switches = \"bridge\"",
         ),
