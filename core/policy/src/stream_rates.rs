@@ -164,16 +164,33 @@ impl StreamRates {
     /// Holds the limits of all flows on a link together to its capacity.
     fn trim(&mut self, link: usize) {
         let Self { members, capacities, rates, .. } = self;
-        let capacity = capacities[link];
-        let limited = on(members, link).filter(|&flow| rates[flow] != UNLIMITED);
-        let sum = limited.map(|flow| rates[flow]).fold(0, u64::saturating_add);
-        if sum <= capacity {
-            return;
-        }
-        for flow in on(members, link) {
-            if rates[flow] != UNLIMITED {
-                rates[flow] = Rate::from_bps(rates[flow]).fraction(capacity, sum).as_bps();
+        let least = LEAST_RATE.as_bps();
+        // What would fall below the least rate keeps that, and the others give way for it.
+        let (mut capacity, mut above) = (capacities[link], 0);
+        loop {
+            let limited = on(members, link).map(|flow| rates[flow]);
+            let limited = limited.filter(|&rate| rate != UNLIMITED && rate > above);
+            let sum = limited.clone().fold(0, u64::saturating_add);
+            if sum <= capacity {
+                return;
             }
+            let scaled = |rate: u64| Rate::from_bps(rate).fraction(capacity, sum).as_bps();
+            let fallen = limited.filter(|&rate| scaled(rate) < least);
+            let Some(most) = fallen.clone().max().filter(|_| capacity > 0) else {
+                for flow in on(members, link) {
+                    if rates[flow] != UNLIMITED && rates[flow] > above {
+                        rates[flow] = scaled(rates[flow]);
+                    }
+                }
+                return;
+            };
+            capacity = capacity.saturating_sub(fallen.count() as u64 * least);
+            for flow in on(members, link) {
+                if rates[flow] > above && rates[flow] <= most {
+                    rates[flow] = least;
+                }
+            }
+            above = most;
         }
     }
 
@@ -216,6 +233,6 @@ impl StreamRates {
 }
 
 /// The flows on a link.
-fn on(members: &[Lists; 2], link: usize) -> impl Iterator<Item = usize> + '_ {
+fn on(members: &[Lists; 2], link: usize) -> impl Iterator<Item = usize> + Clone + '_ {
     members.iter().flat_map(move |stage| stage.of(link)).map(|&flow| flow as usize)
 }
