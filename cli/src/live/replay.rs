@@ -155,6 +155,7 @@ impl Line {
                 Input::Unreadable(name) => {
                     said(&format!("application {name}"), "declared something that couldn't be read")
                 }
+                Input::ApplicationHere(name) => said(&format!("application {name}"), "here"),
                 Input::ApplicationGone(name) => said(&format!("application {name}"), "gone"),
                 Input::AgentConnected { channel, identity } => {
                     said(&format!("agent {}", channel.0), &format!("connected as {identity}"))

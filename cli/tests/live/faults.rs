@@ -131,6 +131,22 @@ fn a_full_disk_stops_no_start() {
     assert!(failed.contains("make room there"), "{failed}");
 }
 
+/// A link to what has no end.
+#[test]
+fn an_epoch_that_is_no_file_stops_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("state")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", folder.path().join("state/epoch")).unwrap();
+    let file = folder.path().join("controller.toml");
+    std::fs::write(&file, config(SMSF)).unwrap();
+    let ended = std::process::Command::new(env!("CARGO_BIN_EXE_watermaster"))
+        .args(["controller", "--config", file.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert!(ended.status.code() == Some(1) && said.contains("holds no epoch"), "{said}");
+}
+
 #[tokio::test]
 async fn a_reload_changes_the_policy_and_a_bad_one_changes_nothing() {
     let mut daemon = Daemon::start(&config(SMSF));

@@ -122,6 +122,7 @@ impl Controller {
                 return self.handle_declaration(application, declaration);
             }
             Input::Unreadable(application) => return self.handle_unreadable(application),
+            Input::ApplicationHere(application) => self.registry.stays(application),
             Input::ApplicationGone(application) => {
                 self.registry.leaves(application, self.context.now + self.context.grace);
             }

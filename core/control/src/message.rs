@@ -36,6 +36,8 @@ pub enum Input<'a> {
     },
     /// An application declared something that couldn't be read; who read it has told it so.
     Unreadable(&'a str),
+    /// An application is there, and declares nothing more.
+    ApplicationHere(&'a str),
     /// The last connection of an application ended. What it declared ends after a grace, unless it
     /// declares something again.
     ApplicationGone(&'a str),
@@ -63,6 +65,7 @@ pub enum OwnedInput {
     SwitchGone(ChannelId),
     Declared { application: String, declaration: Declaration },
     Unreadable(String),
+    ApplicationHere(String),
     ApplicationGone(String),
     AgentConnected { channel: ChannelId, identity: String },
     Reported(ChannelId, Report),
@@ -83,6 +86,7 @@ impl OwnedInput {
                 Input::Declared { application, declaration }
             }
             Self::Unreadable(application) => Input::Unreadable(application),
+            Self::ApplicationHere(application) => Input::ApplicationHere(application),
             Self::ApplicationGone(application) => Input::ApplicationGone(application),
             Self::AgentConnected { channel, identity } => {
                 Input::AgentConnected { channel: *channel, identity }

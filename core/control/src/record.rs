@@ -259,6 +259,7 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(),
         Input::AgentGone(_) => 23,
         Input::Tick => 24,
         Input::Unreadable(_) => 25,
+        Input::ApplicationHere(_) => 26,
     };
     record(kind, at, out, |out| match input {
         Input::SwitchConnected { channel, identity } => {
@@ -276,7 +277,9 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(),
             out.text(application);
             out.put(*declaration);
         }
-        Input::Unreadable(application) | Input::ApplicationGone(application) => {
+        Input::Unreadable(application)
+        | Input::ApplicationHere(application)
+        | Input::ApplicationGone(application) => {
             out.text(application);
         }
         Input::AgentConnected { channel, identity } => {
@@ -445,7 +448,7 @@ fn read(content: &[u8]) -> Result<Record, &'static str> {
         CHANGED => Configuration::read(&mut from).map(Content::Changed),
         DIGEST => Digest::read(&mut from).map(Content::Digest),
         CONTINUED => Continuation::read(&mut from).map(Content::Continued),
-        16..=25 => input(kind, &mut from).map(Content::Input),
+        16..=26 => input(kind, &mut from).map(Content::Input),
         _ => return Err("is of an unknown kind"),
     };
     let content = content.ok_or(MALFORMED)?;
@@ -466,6 +469,7 @@ fn input(kind: u8, from: &mut Reader<'_>) -> Option<OwnedInput> {
         22 => Is::Reported(ChannelId(from.u64()?), Report::read(from)?),
         23 => Is::AgentGone(ChannelId(from.u64()?)),
         25 => Is::Unreadable(from.text()?),
+        26 => Is::ApplicationHere(from.text()?),
         _ => Is::Tick,
     })
 }

@@ -903,6 +903,12 @@ fn what_a_peer_may_ask_for_is_limited() {
     assert_eq!(rig.agents[&agent].paced.len(), 3);
     rig.input(Input::ApplicationGone("a")).unwrap();
     rig.pass(SECOND * 9);
+    // One that is there again has no need to say anything.
+    rig.input(Input::ApplicationHere("a")).unwrap();
+    rig.pass(SECOND * 9);
+    assert_eq!(rig.agents[&agent].paced.len(), 3);
+    rig.input(Input::ApplicationGone("a")).unwrap();
+    rig.pass(SECOND * 9);
     assert_eq!(rig.agents[&agent].paced.len(), 3);
     rig.pass(SECOND * 2);
     assert_eq!(rig.agents[&agent].paced.len(), 0);

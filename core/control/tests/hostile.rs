@@ -245,6 +245,7 @@ enum Word {
     Bytes(Vec<u8>),
     Switch(bool),
     Unreadable,
+    Here,
     Gone,
     Pass(u64),
 }
@@ -257,6 +258,7 @@ fn word() -> impl Strategy<Value = Word> {
         1 => prop::collection::vec(any::<u8>(), 0..40).prop_map(Word::Bytes),
         1 => any::<bool>().prop_map(Word::Switch),
         1 => Just(Word::Unreadable),
+        1 => Just(Word::Here),
         1 => Just(Word::Gone),
         1 => (0_u64..20_000).prop_map(Word::Pass),
     ]
@@ -288,6 +290,7 @@ proptest! {
                 Word::Switch(true) => Input::SwitchConnected { channel: ChannelId(9), identity: None },
                 Word::Switch(false) => Input::SwitchGone(ChannelId(9)),
                 Word::Unreadable => Input::Unreadable("app"),
+                Word::Here => Input::ApplicationHere("app"),
                 Word::Gone => Input::ApplicationGone("app"),
                 Word::Pass(ms) => {
                     now += Span::from_millis(*ms);

@@ -99,6 +99,7 @@ fn recorded_by(configure: &mut impl Configure) -> (Vec<u8>, Digest, Vec<Output>)
     heard(9, Input::Tick, &mut bytes);
     heard(9, Input::SwitchGone(ChannelId(1)), &mut bytes);
     heard(10, Input::AgentGone(ChannelId(2)), &mut bytes);
+    heard(10, Input::ApplicationHere("hadoop"), &mut bytes);
     heard(10, Input::ApplicationGone("hadoop"), &mut bytes);
     heard(60, Input::Tick, &mut bytes);
     (bytes, digest, all)
@@ -398,6 +399,7 @@ fn the_form_is_bound_to_its_version() {
         OwnedInput::SwitchBytes(channel, vec![7, 8]),
         OwnedInput::SwitchGone(channel),
         OwnedInput::Unreadable("hadoop".into()),
+        OwnedInput::ApplicationHere("hadoop".into()),
         OwnedInput::ApplicationGone("hadoop".into()),
         OwnedInput::AgentConnected { channel, identity: "left".into() },
         OwnedInput::AgentGone(channel),
@@ -418,7 +420,7 @@ fn the_form_is_bound_to_its_version() {
     let [.., version] = *record::MAGIC;
     assert_eq!(
         (version, format!("{:016x}", sum.0)),
-        (11, "01a306e413c4d20b".into()),
+        (11, "2ba333978232b08d".into()),
         "the form has changed: raise the version in MAGIC, then write both here"
     );
 }

@@ -326,6 +326,47 @@ fn a_verdict_that_a_choice_decides_is_undetermined() {
     }
 }
 
+/// Within a millisecond no transfer ends, so that nothing is measured: it counts for nothing.
+/// A second choice leaves what the first made undetermined.
+#[test]
+fn what_a_value_leaves_unmeasured_counts_for_nothing_and_undetermined_stays() {
+    let desk = Desk::new();
+    let choice = |about: &str, set: &str| {
+        format!(
+            "[[choice]]\nabout = \"{about}\"\nstands = \"b\"\nrule = \"plainest\"\nwhy = \"none\"\n\
+             tried = [{{ name = \"c\", set = {{ {set} }} }}]\n"
+        )
+    };
+    let never = choice("when it ends", "until = \"1 ms\"");
+    desk.scenario("axis", &format!("{AXIS}{never}"));
+    let plan = desk.plan(&Selection::default());
+    let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
+    let figure = &reproduction.figures[0];
+    assert!(figure.choices[0].tried[0].measures.iter().all(|measure| measure.ours.is_none()));
+    assert_eq!((figure.measures[0].verdict, figure.measures[0].as_chosen), (Verdict::Holds, None));
+
+    let desk = Desk::new();
+    let less = choice("how much", "\"workload.bytes\" = \"10 KB\"");
+    let same = choice("a round number", "\"workload.bytes\" = \"101 KB\"");
+    desk.scenario("axis", &format!("{AXIS}{less}{same}"));
+    let plan = desk.plan(&Selection::default());
+    let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
+    let measure = &reproduction.figures[0].measures[0];
+    assert_eq!(
+        (measure.verdict, measure.as_chosen),
+        (Verdict::Undetermined, Some(Verdict::Holds)),
+        "{measure:?}"
+    );
+    // A point that fails leaves no good verdict.
+    let mut results = desk.run(&plan);
+    for &unit in &plan.figures[0].panels[0].points[1].units {
+        results[unit] = Err("it fails".into());
+    }
+    let failed = Reproduction::new(&plan, &results, false);
+    assert_eq!(failed.figures[0].verdict, Verdict::Differs);
+    assert!(failed.figures[0].reason.contains("it fails"));
+}
+
 /// A single job is first in and first out. With a smaller window it takes longer.
 #[test]
 fn runs_that_are_equal_under_what_stands_alone_leave_it_open() {

@@ -53,6 +53,9 @@ pub enum StateError {
     },
 }
 
+/// More octets hold no epoch.
+const MOST: u64 = 4096;
+
 impl State {
     /// Takes the directory and raises the epoch in it, durably.
     ///
@@ -74,8 +77,13 @@ impl State {
             Err(error) => return Err(wrong(&lock_file)(error.into())),
         }
         let file = directory.join("epoch");
-        let last = match fs::read_to_string(&file) {
-            Ok(text) => text.trim().parse::<u64>().ok(),
+        // What isn't a file may have no end, or keep a reader waiting.
+        let last = match fs::metadata(&file) {
+            Ok(kind) if !kind.is_file() || kind.len() > MOST => None,
+            Ok(_) => {
+                let text = fs::read_to_string(&file).map_err(wrong(&file))?;
+                text.trim().parse::<u64>().ok()
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Some(0),
             Err(error) => return Err(wrong(&file)(error)),
         };

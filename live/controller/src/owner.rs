@@ -247,6 +247,9 @@ impl Owner {
         declarations: Vec<Result<Declaration, Problem>>,
     ) -> Outcome {
         let mut outcome = Outcome { epoch: self.epoch, ..Outcome::default() };
+        if declarations.is_empty() {
+            self.input(now, Input::ApplicationHere(application));
+        }
         for (index, declaration) in (0..).zip(declarations) {
             let goes_on = match declaration {
                 Ok(declaration) => {
