@@ -409,6 +409,24 @@ mod tests {
         assert_eq!(kept(0), [&running[..], &["notes.txt"]].concat());
     }
 
+    /// A new recording leaves as many files as there may be, itself included, and nobody else reads it.
+    #[test]
+    fn a_new_recording_takes_its_place_among_the_files() {
+        use std::os::unix::fs::MetadataExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().to_owned();
+        let old = ["epoch-000001.000.record", "epoch-000002.000.record"];
+        written(folder.path(), &[&old[..], &["epoch-x.000.record", "other.000.record"]].concat());
+        let wanted = settings::Recorder { directory, most: 1 << 20, files: 3 };
+        Files::begin(&wanted, 3).unwrap();
+        let new = "epoch-000003.000.record";
+        let left = names(folder.path());
+        let recorded = left.iter().filter(|name| name.starts_with("epoch-")).count();
+        assert_eq!(recorded, 3, "{left:?}");
+        assert!(left.contains(&new.to_owned()) && left.contains(&"other.000.record".to_owned()));
+        assert_eq!(fs::metadata(folder.path().join(new)).unwrap().mode() & 0o777, 0o600);
+    }
+
     #[test]
     fn no_recording_is_overwritten() {
         let folder = tempfile::tempdir().unwrap();
