@@ -694,10 +694,8 @@ fn a_policy_that_does_not_ask_is_told_no_counters() {
     assert_eq!(rig.policy.0.lock().unwrap().0, []);
 }
 
-#[test]
-fn another_agent_says_nothing_of_a_port() {
-    let mut rig = Rig::new();
-    rig.connect();
+/// An agent of a host apart, which is known from then on.
+fn connect_another(rig: &mut Rig) -> ChannelId {
     let channel = ChannelId(99);
     let hosts = vec![Host { name: "h9".into(), addresses: vec![] }];
     let hello = Report::Hello { hosts, capabilities: vec![], epoch: 0 };
@@ -707,11 +705,40 @@ fn another_agent_says_nothing_of_a_port() {
         rig.controller.observe(rig.now, input).unwrap();
     }
     rig.policy.0.lock().unwrap().0.clear();
+    channel
+}
+
+#[test]
+fn another_agent_says_nothing_of_a_port() {
+    let mut rig = Rig::new();
+    rig.connect();
+    let channel = connect_another(&mut rig);
     let (node, interface, queue_bytes) = ("s0".into(), "eth0".into(), Bytes::new(60_000));
     let report = Report::Congested { node, interface, severity: Severity::High, queue_bytes };
     let refused = rig.controller.observe(rig.now, Input::Reported(channel, &report));
     assert_eq!(refused.unwrap_err().field, "interface");
     assert_eq!(rig.policy.0.lock().unwrap().0, []);
+}
+
+/// Of a node that is known, too, only the agent that acts for it tells what its ports have sent: another is refused,
+/// and nothing that its report says is told.
+#[test]
+fn another_agent_says_nothing_of_what_a_port_has_sent() {
+    let mut rig = Rig::new();
+    let policy = Box::new(Counting(rig.policy.clone()));
+    rig.controller = Controller::new(config("counting", policy), 1, Time::ZERO).unwrap();
+    rig.connect();
+    let (own, another) = (rig.channel, connect_another(&mut rig));
+    let ports = [("s0", "eth0"), ("h9", "eth0")];
+    for (channel, ports) in [(another, &ports[..1]), (own, &ports[1..]), (own, &ports[..])] {
+        let report = counts(ports);
+        let refused = rig.controller.observe(rig.now, Input::Reported(channel, &report));
+        assert_eq!(refused.unwrap_err().field, "ports.node", "{ports:?}");
+    }
+    rig.controller.decide(&mut Vec::new());
+    assert_eq!(rig.policy.0.lock().unwrap().0, []);
+    rig.told(Input::Reported(own, &counts(&ports[..1])));
+    assert_eq!(rig.policy.0.lock().unwrap().0.len(), 1);
 }
 
 /// Its process ends, and its windows with it; another one is told them.
