@@ -547,7 +547,8 @@ fn windows_are_capped_at_the_switch() {
     assert_eq!(rig.controller.at(rig.now).flows(9).len(), 0);
 }
 
-/// An agent on a switch that caps windows, which can't itself, leaves them to the switch.
+/// An agent on a switch that caps windows, which can't itself, leaves them to the switch; also when it comes back,
+/// and is told everything.
 #[test]
 fn an_agent_that_caps_no_windows_leaves_them_to_the_switch() {
     for capabilities in [vec![Capability::Watching], Capability::ALL.to_vec()] {
@@ -555,12 +556,17 @@ fn an_agent_that_caps_no_windows_leaves_them_to_the_switch() {
         let shape = Shape::racks(3);
         let mut rig = Rig::new(&shape, shape.config("sdtcp", named("sdtcp"), true), 1);
         (0..2).for_each(|switch| rig.connect(switch));
-        let agent = rig.peer();
-        rig.agents.insert(agent, in_memory::Host::default());
-        rig.input(Input::AgentConnected { channel: agent, identity: "s0" }).unwrap();
-        let hosts = vec![Host { name: "s0".into(), addresses: Vec::new() }];
-        rig.input(Input::Reported(agent, &Report::Hello { hosts, capabilities, epoch: 0 }))
-            .unwrap();
+        let connect = |rig: &mut Rig| {
+            let channel = rig.peer();
+            rig.agents.insert(channel, in_memory::Host::default());
+            rig.input(Input::AgentConnected { channel, identity: "s0" }).unwrap();
+            let hosts = vec![Host { name: "s0".into(), addresses: Vec::new() }];
+            let capabilities = capabilities.clone();
+            rig.input(Input::Reported(channel, &Report::Hello { hosts, capabilities, epoch: 0 }))
+                .unwrap();
+            channel
+        };
+        let agent = connect(&mut rig);
         rig.start("app", "job");
         rig.flow("app", "job", 1, connection(0, 3, 1000), None).unwrap();
         rig.send(0, segment(0, 3, 1000, 2, 0));
@@ -574,14 +580,21 @@ fn an_agent_that_caps_no_windows_leaves_them_to_the_switch() {
         rig.pass(SECOND);
         let after = rig.controller.counters();
         assert_eq!(after.directives_unenforced, before.directives_unenforced);
-        assert_eq!(capping(&rig, 0), usize::from(!by_agent));
-        let problems = rig.controller.at(rig.now).status().problems;
-        assert!(!problems.iter().any(|told| told.contains("no windows")), "{problems:?}");
-        let why = rig.why("app", "job", 1);
-        // The model of an agent's machine has no interfaces.
-        let failed = by_agent.then_some("no interface p1 of s0 is configured here");
-        assert_eq!(why.flow.failed.as_deref(), failed, "{}", why.by);
-        assert_eq!(why.by.starts_with("nobody"), by_agent, "{}", why.by);
+        for comes_back in [false, true] {
+            if comes_back {
+                rig.input(Input::AgentGone(agent)).unwrap();
+                connect(&mut rig);
+                rig.pass(SECOND);
+            }
+            assert_eq!(capping(&rig, 0), usize::from(!by_agent));
+            let problems = rig.controller.at(rig.now).status().problems;
+            assert!(!problems.iter().any(|told| told.contains("no windows")), "{problems:?}");
+            let why = rig.why("app", "job", 1);
+            // The model of an agent's machine has no interfaces.
+            let failed = by_agent.then_some("no interface p1 of s0 is configured here");
+            assert_eq!(why.flow.failed.as_deref(), failed, "{}", why.by);
+            assert_eq!(why.by.starts_with("nobody"), by_agent, "{}", why.by);
+        }
     }
 }
 

@@ -276,6 +276,30 @@ fn a_limit_counts_once_a_sample_has_its_connection() {
     assert_eq!(problem(&rig), None);
 }
 
+/// An agent that samples and doesn't see a connection: what it has confirmed of it counts as unseen, and that only.
+#[test]
+fn what_does_not_stand_is_not_counted_as_unseen() {
+    let (mut rig, agent) = rig();
+    let sample = |rig: &mut Rig| {
+        let report = Report::Connections { sampled_ns: rig.now, connections: vec![] };
+        rig.input(Input::Reported(agent, &report)).unwrap();
+        let agents = rig.controller.at(rig.now).status().agents;
+        (agents[0].paced, agents[0].unseen)
+    };
+    let unseen = |rig: &Rig| problem(rig).is_some_and(|told| told.contains("sees no connection"));
+    // Its rate is under way.
+    rig.agents.get_mut(&agent).unwrap().frozen = true;
+    rig.flow("app", "job", 1, connection(0, 2, 7), None).unwrap();
+    assert_eq!(sample(&mut rig), (0, 0));
+    rig.pass(SECOND * 5);
+    assert_eq!((sample(&mut rig), unseen(&rig)), ((0, 0), false));
+    rig.input(Input::Reported(agent, &Report::Applied { epoch: 1, sequence: 2 })).unwrap();
+    assert_eq!((sample(&mut rig), unseen(&rig)), ((0, 1), true));
+    // Nothing is confirmed any more, and its lease ends.
+    rig.pass(SECOND * 11);
+    assert_eq!((sample(&mut rig), unseen(&rig)), ((0, 0), false));
+}
+
 /// One connection that isn't the agent's doesn't silence it.
 #[test]
 fn foreign_connections_in_a_report_are_left_out_and_told() {

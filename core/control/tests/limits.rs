@@ -5,7 +5,7 @@
 mod in_memory;
 
 use in_memory::{Rig, SECOND, Shape, address, connection, entries, even};
-use protocol::agent::{ConnectionReport, Host, Report};
+use protocol::agent::{ConnectionReport, Host, MOST_REPORTED, Report};
 use protocol::application::{Declaration, Portion};
 use units::{Bytes, Span, Time};
 use watermaster_control::{Change, ChannelId, Config, Input};
@@ -142,6 +142,43 @@ fn reports_beyond_the_limit_are_refused_and_the_others_count() {
     rig.pass(SECOND);
     rig.input(Input::Reported(busy, &report(0, 60_000))).unwrap();
     assert_eq!(delivered(&rig, 0), 60_000);
+}
+
+/// As many connections as agents send in one report, whatever the limit is; beyond both, nothing counts.
+#[test]
+fn a_report_of_too_many_connections_is_refused_whole() {
+    for (flows, most) in [(10, MOST_REPORTED), (MOST_REPORTED + 500, MOST_REPORTED + 500)] {
+        let mut rig = rig(|config| config.limits.flows = flows);
+        let agent = rig.agent("h0", &[0]);
+        rig.start("a", "j");
+        rig.flow("a", "j", 1, connection(0, 3, 10), None).unwrap();
+        let report = |rig: &mut Rig, count: usize, delivered| {
+            rig.pass(SECOND);
+            let connections = (10..).take(count).map(|port| ConnectionReport {
+                connection: connection(0, 3, port),
+                delivered_bytes: Bytes::new(delivered),
+                unsent_bytes: Bytes::ZERO,
+                in_flight_bytes: Bytes::ZERO,
+                rtt_ns: Span::from_micros(100),
+                retransmissions: 0,
+                processes: Vec::new(),
+            });
+            let connections = connections.collect();
+            rig.input(Input::Reported(
+                agent,
+                &Report::Connections { sampled_ns: rig.now, connections },
+            ))
+        };
+        let delivered = |rig: &Rig| rig.why("a", "j", 1).flow.delivered_bytes.get();
+        report(&mut rig, 1, 0).unwrap();
+        report(&mut rig, most, 1_000).unwrap();
+        assert_eq!(delivered(&rig), 1_000, "{most}");
+        let refusal = report(&mut rig, most + 1, 2_000).unwrap_err();
+        assert_eq!((refusal.field, refusal.busy), ("connections", false), "{refusal}");
+        assert!(refusal.reason.contains(&format!("more than {most} ")), "{refusal}");
+        assert_eq!(delivered(&rig), 1_000, "{most}");
+        assert_eq!(rig.controller.counters().reports_refused, 1);
+    }
 }
 
 /// Other leases, another policy, and time.

@@ -103,6 +103,22 @@ fn leading_at(rig: &Rig, switch: u32) -> usize {
     entries(rig.switch(switch)).iter().filter(|(_, priority)| *priority == 800).count()
 }
 
+/// Before the first switch of its path has ever been connected, a rate has nobody to obey.
+#[test]
+fn a_rate_that_no_switch_can_meter_is_counted() {
+    let shape = Shape::racks(2);
+    let mut rig = Rig::new(&shape, metered(shape.config("fair", even(), true)), 1);
+    rig.agent("h0", &[0]);
+    rig.start("app", "job");
+    flow(&mut rig, 1);
+    assert_eq!(rig.controller.counters().directives_unenforced, 1);
+    (0..2).for_each(|switch| rig.connect(switch));
+    let before = rig.controller.counters().directives_unenforced;
+    flow(&mut rig, 2);
+    assert_eq!(rig.controller.counters().directives_unenforced, before);
+    stands(&rig, 2);
+}
+
 /// What a switch has no room for is told, with the reason, until it has.
 #[test]
 fn a_meter_that_a_switch_refuses_is_not_enforced() {

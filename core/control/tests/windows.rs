@@ -342,6 +342,87 @@ fn each_directive_becomes_its_command_and_stands() {
     assert_eq!((counters.directives, counters.directives_unenforced), (7, 0));
 }
 
+/// Without an agent, at a switch that caps none: what is lifted is nothing that somebody must do.
+#[test]
+fn what_has_nobody_to_obey_is_counted() {
+    let mut rig = Rig::new();
+    let unenforced = |rig: &mut Rig, directive: Directive| {
+        let before = rig.controller.counters().directives_unenforced;
+        rig.policy.0.lock().unwrap().1 = [directive].into();
+        rig.controller.observe(rig.now, Input::Tick).unwrap();
+        rig.controller.decide(&mut Vec::new());
+        rig.controller.counters().directives_unenforced - before
+    };
+    rig.declares_a_flow();
+    let pace = |limit| Directive::Pace { flow: FLOW, limit };
+    for _ in 0..2 {
+        for (directive, count) in [
+            (window(None, Some(WIDE)), 1),
+            (window(Some(FLOW), Some(NARROW)), 1),
+            (window(Some(FLOW), None), 0),
+            (window(None, None), 0),
+            (pace(Some(Rate::from_mbps(5))), 1),
+            (pace(None), 0),
+        ] {
+            assert_eq!(unenforced(&mut rig, directive.clone()), count, "{directive:?}");
+        }
+        // An agent that was there is gone.
+        rig.connect();
+        for directive in [window(None, Some(WIDE)), pace(Some(Rate::from_mbps(5)))] {
+            assert_eq!(unenforced(&mut rig, directive.clone()), 0, "{directive:?}");
+        }
+        rig.told(Input::AgentGone(rig.channel));
+    }
+}
+
+/// The end of a rate fails, so that the rate still stands, and nothing is wanted of the connection any more. Then
+/// its agent goes, and the next one is told to hold nothing.
+#[test]
+fn a_rate_whose_end_failed_is_not_shown_for_the_agent_that_comes_after() {
+    let mut rig = Rig::with_a_flow();
+    let limit = Some(Rate::from_mbps(5));
+    rig.decided([Directive::Pace { flow: FLOW, limit }]);
+    rig.policy.0.lock().unwrap().1 = [Directive::Pace { flow: FLOW, limit: None }].into();
+    rig.controller.observe(rig.now, Input::Tick).unwrap();
+    let mut out = Vec::new();
+    rig.controller.decide(&mut out);
+    let [Output::Agent(_, Commands { epoch, sequence, .. })] = out[..] else { panic!("{out:?}") };
+    let (command, reason) = (paced(1, None), String::from("no"));
+    for report in
+        [Report::Failed { epoch, sequence, command, reason }, Report::Applied { epoch, sequence }]
+    {
+        rig.controller.observe(rig.now, Input::Reported(rig.channel, &report)).unwrap();
+    }
+    let enforced = |rig: &Rig| rig.controller.at(rig.now).flows(1)[0].enforced_bps;
+    assert_eq!(enforced(&rig), limit, "as before");
+    rig.told(Input::AgentGone(rig.channel));
+    assert_eq!(enforced(&rig), None);
+    rig.connect();
+    assert_eq!(rig.kernel.limit(rig.now, &connection(1)), None);
+    assert_eq!((enforced(&rig), &*by(&rig)), (None, "nobody: there is nothing to enforce"));
+}
+
+/// Two flows on one connection, which gets the sum of their rates and none while one has no limit.
+#[test]
+fn a_flow_beside_one_without_a_limit_on_its_connection_is_held_by_nobody() {
+    let mut rig = Rig::with_a_flow();
+    let request = Declaration::FlowRequest {
+        job: "sort".into(),
+        flow: "2".into(),
+        connection: connection(1),
+        processes: Processes::default(),
+        bytes: None,
+    };
+    rig.told(Input::Declared { application: "app", declaration: &request });
+    let pace = |flow, mbps| Directive::Pace { flow, limit: Some(Rate::from_mbps(mbps)) };
+    assert_eq!(rig.decided([pace(FLOW, 5)]), []);
+    assert_eq!(by(&rig), "nobody: another flow of its connection has no limit");
+    let other = rig.controller.at(rig.now).explain_flow("app", "sort", "2").unwrap().by;
+    assert_eq!(other, "nobody: there is nothing to enforce");
+    assert_eq!(rig.decided([pace(FlowId(1), 3)]), [paced(1, Some(Rate::from_mbps(8)))]);
+    assert_eq!(by(&rig), "agent left, by pacing its connection, which 2 flows share");
+}
+
 /// It would refuse more, and a lower limit of before would stand for good.
 #[test]
 fn no_agent_is_told_more_than_it_takes() {
@@ -694,10 +775,8 @@ fn a_policy_that_does_not_ask_is_told_no_counters() {
     assert_eq!(rig.policy.0.lock().unwrap().0, []);
 }
 
-#[test]
-fn another_agent_says_nothing_of_a_port() {
-    let mut rig = Rig::new();
-    rig.connect();
+/// An agent of a host apart, which is known from then on.
+fn connect_another(rig: &mut Rig) -> ChannelId {
     let channel = ChannelId(99);
     let hosts = vec![Host { name: "h9".into(), addresses: vec![] }];
     let hello = Report::Hello { hosts, capabilities: vec![], epoch: 0 };
@@ -707,11 +786,40 @@ fn another_agent_says_nothing_of_a_port() {
         rig.controller.observe(rig.now, input).unwrap();
     }
     rig.policy.0.lock().unwrap().0.clear();
+    channel
+}
+
+#[test]
+fn another_agent_says_nothing_of_a_port() {
+    let mut rig = Rig::new();
+    rig.connect();
+    let channel = connect_another(&mut rig);
     let (node, interface, queue_bytes) = ("s0".into(), "eth0".into(), Bytes::new(60_000));
     let report = Report::Congested { node, interface, severity: Severity::High, queue_bytes };
     let refused = rig.controller.observe(rig.now, Input::Reported(channel, &report));
     assert_eq!(refused.unwrap_err().field, "interface");
     assert_eq!(rig.policy.0.lock().unwrap().0, []);
+}
+
+/// Of a node that is known, too, only the agent that acts for it tells what its ports have sent: another is refused,
+/// and nothing that its report says is told.
+#[test]
+fn another_agent_says_nothing_of_what_a_port_has_sent() {
+    let mut rig = Rig::new();
+    let policy = Box::new(Counting(rig.policy.clone()));
+    rig.controller = Controller::new(config("counting", policy), 1, Time::ZERO).unwrap();
+    rig.connect();
+    let (own, another) = (rig.channel, connect_another(&mut rig));
+    let ports = [("s0", "eth0"), ("h9", "eth0")];
+    for (channel, ports) in [(another, &ports[..1]), (own, &ports[1..]), (own, &ports[..])] {
+        let report = counts(ports);
+        let refused = rig.controller.observe(rig.now, Input::Reported(channel, &report));
+        assert_eq!(refused.unwrap_err().field, "ports.node", "{ports:?}");
+    }
+    rig.controller.decide(&mut Vec::new());
+    assert_eq!(rig.policy.0.lock().unwrap().0, []);
+    rig.told(Input::Reported(own, &counts(&ports[..1])));
+    assert_eq!(rig.policy.0.lock().unwrap().0.len(), 1);
 }
 
 /// Its process ends, and its windows with it; another one is told them.

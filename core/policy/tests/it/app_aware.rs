@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::desk::*;
+use model::build::leaf_spine;
 use model::{
     Declared, Directive, Directives, FlowId, JobId, LEAST_RATE, LinkId, Measured, Network,
     Observation, StreamSample,
@@ -44,6 +45,14 @@ impl Case {
 
     fn with(name: &str, parameters: &Parameters, streams: &[(u32, u32)]) -> Self {
         let network = big_switch(8, Rate::from_mbps(10));
+        let mut case = Self::over(network, name, parameters, streams);
+        let first: Vec<_> = (0..).zip(streams).map(|(flow, _)| sample(flow, 0, 0, 0)).collect();
+        case.tell(0, &declared(&first));
+        case
+    }
+
+    /// Over another network; nothing is sampled.
+    fn over(network: Network, name: &str, parameters: &Parameters, streams: &[(u32, u32)]) -> Self {
         let policy = by_name(name, parameters).unwrap();
         let mut case = Self { network, policy, limits: BTreeMap::new() };
         case.tell(0, &job_start(0));
@@ -51,8 +60,6 @@ impl Case {
             let (src, dst) = (host(&case.network, *src), host(&case.network, *dst));
             case.tell(0, &request(0, flow, src, dst, u64::MAX));
         }
-        let first: Vec<_> = (0..).zip(streams).map(|(flow, _)| sample(flow, 0, 0, 0)).collect();
-        case.tell(0, &declared(&first));
         case
     }
 
@@ -330,7 +337,7 @@ fn without_cross_no_counters_are_asked_for_or_heeded() {
     assert!(near(case.mbps(0), 10.0), "{:?}", case.limits);
 }
 
-/// Ports that say nothing any more, or count from zero again, and a link that goes.
+/// Ports that say nothing any more, or count from zero again.
 #[test]
 fn counters_that_end_or_fall_mislead_for_a_while_at_most() {
     let mut shared = Shared::new("app-aware-fast");
@@ -340,13 +347,177 @@ fn counters_that_end_or_fall_mislead_for_a_while_at_most() {
         shared.run(end, 3, 0, Span::ZERO);
         assert!(near(shared.mbps(), 7.0), "{end} s: {:?}", shared.case.limits);
     }
-    shared.tell(&Measured::LinkState { link: shared.uplink, up: true }.into());
-    shared.run(40, 3, 0, Span::ZERO);
-    assert!(near(shared.mbps(), 7.0), "{:?}", shared.case.limits);
     // Never read again, though others' are: what was found is forgotten.
     shared.uplink = LinkId(u32::MAX);
     shared.run(60, 3, 0, Span::ZERO);
     assert!(near(shared.mbps(), 10.0), "{:?}", shared.case.limits);
+}
+
+/// Streams and others that keep their rates whatever they are let, so that a wrong figure shows. Twice a second
+/// senders are sampled, then all ports are read. The windows of 2 s, over each of which the policy learns what
+/// others carry, begin half a second after an even second.
+struct Steady {
+    case: Case,
+    streams: Vec<Stream>,
+    /// Mbit/s of frames of others, by link.
+    others: Vec<(LinkId, u64)>,
+    now: Time,
+    /// Octets of frames, by link.
+    frames: Vec<u64>,
+}
+
+struct Stream {
+    ends: (u32, u32),
+    /// Of frames.
+    mbps: u64,
+    sampled: bool,
+    /// Payload.
+    delivered: u64,
+}
+
+impl Steady {
+    const STEP: Span = Span::from_millis(500);
+
+    fn new(network: Network, streams: &[(u32, u32, u64)]) -> Self {
+        let ends: Vec<_> = streams.iter().map(|(src, dst, _)| (*src, *dst)).collect();
+        let parameters = Parameters::default().with("cross", true);
+        let frames = vec![0; network.topology().links().len()];
+        let case = Case::over(network, "app-aware-fast", &parameters, &ends);
+        let stream =
+            |&(src, dst, mbps)| Stream { ends: (src, dst), mbps, sampled: true, delivered: 0 };
+        let streams = streams.iter().map(stream).collect();
+        Self { case, streams, others: Vec::new(), now: Time::ZERO, frames }
+    }
+
+    /// Where a stream goes at present.
+    fn path(&self, flow: u32) -> Vec<LinkId> {
+        let (src, dst) = self.streams[flow as usize].ends;
+        let network = &self.case.network;
+        path(network, flow, host(network, src), host(network, dst))
+    }
+
+    fn octets(mbps: u64) -> u64 {
+        Rate::from_mbps(mbps).bytes_in(Self::STEP).get()
+    }
+
+    fn step(&mut self) {
+        self.now += Self::STEP;
+        for flow in (0u32..).take(self.streams.len()) {
+            let octets = Self::octets(self.streams[flow as usize].mbps);
+            for link in self.path(flow) {
+                self.frames[link.index()] += octets;
+            }
+            self.streams[flow as usize].delivered += octets * 1460 / 1500;
+        }
+        for (link, mbps) in &self.others {
+            self.frames[link.index()] += Self::octets(*mbps);
+        }
+        let sampled = (0..).zip(&self.streams).filter(|(_, stream)| stream.sampled);
+        let samples: Vec<_> =
+            sampled.map(|(flow, stream)| sample(flow, stream.delivered, 1_000_000, 0)).collect();
+        self.tell(&declared(&samples));
+        let counters =
+            (0..).zip(&self.frames).map(|(link, sent)| (LinkId(link), Bytes::new(*sent)));
+        self.tell(&Measured::Ports(counters.collect()).into());
+        self.tell(&Observation::Tick);
+    }
+
+    fn run(&mut self, steps: u32) {
+        for _ in 0..steps {
+            self.step();
+        }
+    }
+
+    /// With each of so many steps the streams may have `mbps` together.
+    fn keeps(&mut self, steps: u32, mbps: f64) {
+        for _ in 0..steps {
+            self.step();
+            let sum: u64 = self.case.limits.values().flatten().map(|rate| rate.as_bps()).sum();
+            let (now, limits) = (self.now, &self.case.limits);
+            assert!(near(sum as f64 / 1e6, mbps), "{now:?}: {limits:?}");
+        }
+    }
+
+    fn tell(&mut self, observation: &Observation) {
+        let mut out = Directives::new();
+        tell(&mut *self.case.policy, self.now, &self.case.network, observation, &mut out);
+        self.case.obey(&out);
+    }
+
+    fn set_up(&mut self, link: LinkId, up: bool) {
+        self.case.network.set_up(link, up);
+        self.tell(&Measured::LinkState { link, up }.into());
+    }
+}
+
+/// Streams of 4 and 3 Mbit/s share an uplink with 3 Mbit/s of others: 7 are theirs.
+fn steady() -> Steady {
+    let network = big_switch(8, Rate::from_mbps(10));
+    let mut steady = Steady::new(network, &[(0, 1, 4), (0, 2, 3)]);
+    steady.others = vec![(steady.path(0)[0], 3)];
+    steady.run(20);
+    steady.keeps(4, 7.0);
+    steady
+}
+
+/// What the silent one carries is not others': nothing is known but the figure of before.
+#[test]
+fn a_stream_that_is_not_sampled_for_two_windows_leaves_the_figure_as_it_stood() {
+    let mut steady = steady();
+    steady.streams[1].sampled = false;
+    steady.keeps(9, 7.0);
+    steady.streams[1].sampled = true;
+    steady.keeps(12, 7.0);
+}
+
+/// What it carried until then is not others', at whatever moment of a window.
+#[test]
+fn what_a_stream_carried_that_ends_is_not_taken_for_others() {
+    for moment in 0..4 {
+        let mut steady = steady();
+        steady.keeps(moment, 7.0);
+        steady.streams.truncate(1);
+        steady.case.limits.remove(&FlowId(1));
+        steady.tell(&flow_complete(0, 1));
+        steady.keeps(12, 7.0);
+    }
+}
+
+/// A stream of 4 Mbit/s goes over one of two spines; over the other go 3 Mbit/s of others. It goes over there for
+/// three seconds and comes back: what it carried for a part of a window is neither others' nor kept from theirs.
+#[test]
+fn what_a_stream_carried_where_it_moves_is_not_taken_for_others() {
+    for moment in 0..4 {
+        let (edge, fabric) = (access(Rate::from_mbps(100)), spec(Rate::from_mbps(10)));
+        let network = Network::new(leaf_spine(2, 2, 1, &edge, &fabric).unwrap());
+        let mut steady = Steady::new(network, &[(0, 1, 4)]);
+        let [_, up, down, _] = steady.path(0)[..] else { panic!("two leaves and a spine") };
+        steady.case.network.set_up(up, false);
+        steady.others = vec![(steady.path(0)[1], 3)];
+        steady.case.network.set_up(up, true);
+        steady.run(20 + moment);
+        steady.keeps(4, 10.0);
+        steady.set_up(down, false);
+        assert_eq!(steady.path(0)[1], steady.others[0].0);
+        steady.keeps(6, 7.0);
+        steady.set_up(down, true);
+        steady.keeps(12, 10.0);
+    }
+}
+
+/// Streams of 3 and 2 Mbit/s share an uplink with 3 Mbit/s of a flow that nobody samples and 2 of others.
+#[test]
+fn a_flow_that_was_never_sampled_is_one_of_others() {
+    let network = big_switch(8, Rate::from_mbps(10));
+    let mut steady = Steady::new(network, &[(0, 1, 3), (0, 2, 2), (0, 3, 3)]);
+    steady.streams[2].sampled = false;
+    steady.others = vec![(steady.path(0)[0], 2)];
+    steady.run(10);
+    steady.keeps(20, 5.0);
+    // And a change of theirs is seen.
+    steady.others[0].1 = 4;
+    steady.run(8);
+    steady.keeps(20, 3.0);
 }
 
 proptest! {
