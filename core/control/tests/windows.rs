@@ -363,6 +363,8 @@ fn what_has_nobody_to_obey_is_counted() {
             (window(None, None), 0),
             (pace(Some(Rate::from_mbps(5))), 1),
             (pace(None), 0),
+            (Directive::Prioritize { flow: FLOW, priority: 2 }, 1),
+            (Directive::Prioritize { flow: FLOW, priority: 0 }, 0),
         ] {
             assert_eq!(unenforced(&mut rig, directive.clone()), count, "{directive:?}");
         }

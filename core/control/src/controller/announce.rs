@@ -442,7 +442,7 @@ impl Controller {
             // Of those that join what was declared without its ports each is held by itself.
             let is_told =
                 connection.limitable().is_err() || self.agents.hold(src, connection, grant);
-            if !is_told && grant.rate.is_some() {
+            if !is_told && grant != Grant::default() {
                 self.counters.directives_unenforced += 1;
             }
         }
