@@ -84,8 +84,9 @@ engines:
 engines-demo:
 	checks/engines-demo.sh
 
-## plugin-cost: what Spark's plug-in takes of the processors and of a sort's time, with intervals (root)
-plugin-cost:
+## plugin-cost: what plug-ins take of the processors, and of the time of a sort of Spark, with intervals (root)
+plugin-cost: quick
+	scenarios/engines/threads.sh
 	scenarios/engines/cost.sh
 
 ## plugin-bytes: what plug-ins say that flows carry, against the kernel's connections (root)
