@@ -243,7 +243,7 @@ mod tests {
             let text = example(policy);
             let document = document::Document::read("example", &text, &[]).unwrap();
             let mut fields = document::fields::Value::root(&document).fields().unwrap();
-            let segment = policy::Parameters::ETHERNET;
+            let segment = model::MSS;
             let (found, read) = document::policies::read(&mut fields, segment).unwrap();
             fields.done().unwrap();
             assert_eq!(found, *policy);

@@ -86,7 +86,7 @@ mod tests {
     fn read(text: &str) -> Read<Vec<Objective>> {
         let document = Document::read("f", text, &[])?;
         let mut fields = Value::root(&document).fields()?;
-        let (policy, parameters) = policies::read(&mut fields, Parameters::ETHERNET)?;
+        let (policy, parameters) = policies::read(&mut fields, model::MSS)?;
         fields.done()?;
         assert_eq!(policy.name, "arbiter");
         Ok(parameters.objectives().to_vec())

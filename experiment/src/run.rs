@@ -15,7 +15,7 @@ use packet::{Capture, Protocol, Setup, Transport};
 use policy::{Messages, Policy, PolicyError};
 use rand::Rng as _;
 use simulated_controller::SimulatedController;
-use units::Span;
+use units::{Bytes, Span};
 
 use crate::metrics::Metrics;
 use crate::result::{Origin, Run, RunResult};
@@ -384,7 +384,11 @@ impl Task<'_> {
         // A run's own folder: recordings are named by epochs, which begin again with each run.
         let run = format!("{}-{}", self.policy.label, self.prepared.scenario.seed);
         let record = governance.record.as_ref().map(|folder| folder.join(run));
-        let governance = lab::Governance { record, ..governance.clone() };
+        let governance = lab::Governance {
+            record,
+            mss: Bytes::new(self.policy.transport.mss.into()),
+            ..governance.clone()
+        };
         lab::Daemons::start(lab, &governance, &self.policy.written, &program)
     }
 

@@ -9,7 +9,7 @@ use core::net::IpAddr;
 
 use model::{Buffer, LinkId, LinkSpec, NodeId, Topology};
 use policy::Policy;
-use units::{Rate, Span};
+use units::{Bytes, Rate, Span};
 
 /// How long actuators obey without hearing from the controller, where nothing else is configured: some
 /// five times the failover of a controller with replicated state (about 2 s), so that limits survive
@@ -36,6 +36,8 @@ pub struct Config {
     pub policy_name: String,
     /// The policy.
     pub policy: Box<dyn Policy + Send>,
+    /// Payload of a full TCP segment of the hosts: an OpenFlow switch doesn't look at what they agreed on.
+    pub mss: Bytes,
     /// How rates are enforced.
     pub enforcement: Enforcement,
     /// How long actuators obey without hearing from the controller. Whole seconds in switches,
@@ -66,6 +68,7 @@ impl Config {
             ports: Vec::new(),
             policy_name: name.into(),
             policy,
+            mss: model::MSS,
             enforcement: Enforcement::Pacing,
             lease: LEASE,
             sample: SAMPLE,

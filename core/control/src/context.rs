@@ -1,7 +1,7 @@
 //! The time and the settings: every room reads them, none changes them.
 
 use model::LinkSpec;
-use units::{Span, Time};
+use units::{Bytes, Span, Time};
 
 use crate::config::{Config, Enforcement, Limits};
 
@@ -14,6 +14,7 @@ pub(crate) struct Context {
     pub(crate) epoch: u64,
     /// When the controller began.
     started: Time,
+    pub(crate) mss: Bytes,
     pub(crate) enforcement: Enforcement,
     pub(crate) lease: Span,
     pub(crate) sample: Span,
@@ -43,6 +44,7 @@ impl Context {
             awake: now,
             epoch,
             started: now,
+            mss: config.mss,
             enforcement: config.enforcement,
             lease: config.lease,
             sample: config.sample,

@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use units::Bytes;
 
+/// Payload of a full TCP segment on Ethernet, where nothing else is said.
+pub const MSS: Bytes = Bytes::new(1460);
+
 /// A cap on windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -10,7 +13,7 @@ use units::Bytes;
 pub struct Cap {
     /// Most octets of payload in flight.
     pub bytes: Bytes,
-    /// So many full segments, of 1460 octets at most, always fit, whatever `bytes` says. SDTCP, section 3.4, goes down to one.
+    /// So many full segments always fit, whatever `bytes` says. SDTCP, section 3.4, goes down to one.
     /// Hosts with Linux need two: their receivers delay the acknowledgement of a single segment.
     pub floor_segments: u32,
 }

@@ -271,14 +271,11 @@ pub struct Parameters {
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self::new(Self::ETHERNET)
+        Self::new(model::MSS)
     }
 }
 
 impl Parameters {
-    /// Payload of a full TCP segment on Ethernet.
-    pub const ETHERNET: Bytes = Bytes::new(1460);
-
     /// No values, for hosts whose full segment carries `segment`.
     pub const fn new(segment: Bytes) -> Self {
         let messages = Messages::Free;

@@ -130,14 +130,6 @@ pub(super) fn check_needs(
                 value.error(format_args!("{name} with cross needs counters of ports; {remedy}"))
             );
         }
-        let is_by_daemons = place.world == World::Lab && place.lab.daemons.is_some();
-        let segment = Bytes::new(u64::from(spec.transport.mss));
-        if is_by_daemons && !spec.policy.is_passive() && segment != Parameters::ETHERNET {
-            return Err(value.error(format_args!(
-                "{name} reckons with segments of {} in a controller; write that as mss into [transport]",
-                Parameters::ETHERNET
-            )));
-        }
         if spec.transport.held && !spec.policy.needs(Need::WaitingPackets) {
             return Err(value.error(format_args!(
                 "{name} never lets go what hosts hold; write held = false into its transport"

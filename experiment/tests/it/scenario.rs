@@ -686,11 +686,6 @@ fn a_policy_has_what_it_decides_by_and_somebody_who_obeys() {
         ("syn", &[], "syn needs hosts that report what waits for whom; write protocol"),
         ("asy", &["world=fluid"], "use world = \"packet\""),
         ("asy", &["world=lab"], "in the lab agents see it"),
-        (
-            "smsf",
-            &["world=lab", "lab.control=daemons", "transport.mss=8960"],
-            "smsf reckons with segments of 1460 B in a controller",
-        ),
         ("sicc", &[], "sicc needs requests that fan out; use a [workload] of kind = \"gather\""),
         (
             "sdtcp",

@@ -105,7 +105,9 @@ impl Actuator {
             let within = namespace(settings, interface.namespace.as_deref())?;
             let name = &interface.interface;
             let classes = interface.classes.clone();
-            let options = kernel::PortOptions { classes, ..kernel::PortOptions::default() };
+            let segment = interface.mss;
+            let options =
+                kernel::PortOptions { segment, classes, ..kernel::PortOptions::default() };
             switch.attach(within, name, &options).map_err(|error| {
                 let (field, remedy) = match error {
                     Error::NoInterface(..) => {

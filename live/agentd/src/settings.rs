@@ -61,6 +61,8 @@ pub struct Interface {
     pub rate: Rate,
     /// Its buffer.
     pub buffer: Buffer,
+    /// Payload of a full TCP segment there.
+    pub mss: Bytes,
     /// HTB classes by priority, the first one served first.
     pub classes: Vec<(u16, u16)>,
 }
@@ -161,6 +163,7 @@ fn read_interface<'a>(
             Rate::from_mbps(100_000_000),
         )?,
         buffer: fields.need("buffer", "\"100 packets\"").and_then(|value| room(&value))?,
+        mss: fields.optional("mss", |v| v.integer(64..=65_000))?.map_or(model::MSS, Bytes::new),
         classes: fields.optional("classes", read_classes)?.unwrap_or_default(),
     };
     fields.done()?;

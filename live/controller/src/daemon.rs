@@ -9,7 +9,7 @@ use document::DocumentError;
 use rustls::ServerConfig;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
-use units::{Span, Time};
+use units::{Bytes, Span, Time};
 use wire::clock::Clock;
 use wire::tls;
 
@@ -194,6 +194,7 @@ struct Kept {
     listen: Listen,
     tls: bool,
     recorder: Option<settings::Recorder>,
+    mss: Bytes,
     enforcement: Enforcement,
     sample: Span,
     probe: Span,
@@ -227,6 +228,7 @@ impl Kept {
             ports,
             policy_name: _,
             policy: _,
+            mss,
             enforcement,
             lease: _,
             sample,
@@ -242,6 +244,7 @@ impl Kept {
             listen: listen.clone(),
             tls: tls.is_some(),
             recorder: recorder.clone(),
+            mss: *mss,
             enforcement: *enforcement,
             sample: *sample,
             probe: *probe,
@@ -261,6 +264,7 @@ impl Kept {
             ("[listen]", self.listen != fresh.listen),
             ("whether there is [tls]", self.tls != fresh.tls),
             ("[recorder]", self.recorder != fresh.recorder),
+            ("mss", self.mss != fresh.mss),
             ("control.enforcement", self.enforcement != fresh.enforcement),
             ("control.sample", self.sample != fresh.sample),
             ("control.probe", self.probe != fresh.probe),

@@ -131,7 +131,8 @@ impl Settings {
             read_listen(&root.need("listen", "a [listen] table")?, folder, &tls, insecure)?;
         let topology = root.optional("topology", topology::read)?.unwrap_or_default();
         let policy = root.need("policy", "a [policy] table with name = \"smsf\"")?;
-        let (parameters, mut control) = read_policy(&policy)?;
+        let mss = root.or("mss", model::MSS, |v| Ok(Bytes::new(v.integer(64..=65_000)?)))?;
+        let (parameters, mut control) = read_policy(&policy, mss)?;
         read_nodes(&mut root, topology, &mut control)?;
         root.or("control", (), |value| read_control(value, &mut control))?;
         let mut bounds = Bounds::default();
@@ -235,14 +236,14 @@ fn read_listen(
     Ok(listen)
 }
 
-fn read_policy(value: &Value<'_>) -> Read<(Parameters, Config)> {
+fn read_policy(value: &Value<'_>, mss: Bytes) -> Read<(Parameters, Config)> {
     let mut fields = value.fields()?;
-    let (descriptor, parameters) = policies::read(&mut fields, Parameters::ETHERNET)?;
+    let (descriptor, parameters) = policies::read(&mut fields, mss)?;
     fields.done()?;
     // There are agents to be told.
     let parameters = parameters.at_cost(Messages::Costly);
     let policy = descriptor.build(&parameters).map_err(|error| value.error(error))?;
-    Ok((parameters, Config::new(descriptor.name, policy)))
+    Ok((parameters, Config { mss, ..Config::new(descriptor.name, policy) }))
 }
 
 /// `[[host]]`, `[[switch]]` and `[[port]]`: what is known of the nodes and links of the topology.

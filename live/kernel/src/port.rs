@@ -60,7 +60,7 @@ impl Default for PortOptions {
         Self {
             attachment: Attachment::Best,
             ethernet: true,
-            segment: Bytes::new(1460),
+            segment: model::MSS,
             connections: 8192,
             classes: Vec::new(),
         }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use model::{LinkId, Node, NodeId, NodeKind};
-use units::Span;
+use units::{Bytes, Span};
 use wire::client::Address;
 
 use crate::blueprint::{Blueprint, Forwarding};
@@ -23,6 +23,8 @@ pub enum Enforcement {
 /// How a controller governs a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Governance {
+    /// Payload of a full TCP segment of the hosts.
+    pub mss: Bytes,
     /// What enforces rates.
     pub enforcement: Enforcement,
     /// Lease: how long grants last without a controller.
@@ -40,6 +42,7 @@ pub struct Governance {
 impl Default for Governance {
     fn default() -> Self {
         Self {
+            mss: model::MSS,
             enforcement: Enforcement::default(),
             lease: control::LEASE,
             sample: control::SAMPLE,
@@ -63,7 +66,7 @@ const REPORTS_PER_SECOND: u32 = 1_000_000;
 
 /// The controller's file, with `policy` as the body of its table.
 pub(crate) fn controller(plan: &Blueprint, governance: &Governance, policy: &str) -> String {
-    let Governance { enforcement, lease, sample, grace, record, .. } = governance;
+    let Governance { mss, enforcement, lease, sample, grace, record, .. } = governance;
     let with_switches = plan.forwarding == Forwarding::Ovs;
     let openflow =
         if with_switches { format!("openflow = \"{OPENFLOW}\"\n") } else { String::new() };
@@ -71,8 +74,9 @@ pub(crate) fn controller(plan: &Blueprint, governance: &Governance, policy: &str
         Enforcement::Pacing => "pacing",
         Enforcement::Meters => "meters",
     };
+    let mss = mss.get();
     let mut text = format!(
-        "state = \"state\"\n\
+        "state = \"state\"\nmss = {mss}\n\
          [listen]\nsocket = \"{SOCKET}\"\n{openflow}\
          [policy]\n{policy}\n\
          [control]\nenforcement = \"{enforcement}\"\nlease = {}\nsample = {}\nprobe = {}\n\
@@ -173,11 +177,13 @@ fn topology(plan: &Blueprint, text: &mut String) {
 /// kernel. It governs the connections of the control group `group`.
 pub(crate) fn agent(
     plan: &Blueprint,
+    mss: Bytes,
     namespace: impl Fn(NodeId) -> String,
     group: &Path,
     pins: &Path,
     controller: &Address,
 ) -> String {
+    let mss = mss.get();
     let mut text = format!(
         "name = \"{AGENT}\"\ncontroller = \"{controller}\"\ncgroup = \"{}\"\npins = \"{}\"\n",
         group.display(),
@@ -204,7 +210,7 @@ pub(crate) fn agent(
             let _ = write!(
                 text,
                 "[[interface]]\nnode = \"{}\"\ninterface = \"{}\"\nnamespace = \"{}\"\n\
-                 rate = \"{} bit/s\"\nbuffer = \"{}\"\n",
+                 rate = \"{} bit/s\"\nbuffer = \"{}\"\nmss = {mss}\n",
                 node.name,
                 end.interface,
                 namespace(id),
@@ -236,7 +242,7 @@ fn nanos(span: Span) -> String {
 mod tests {
     use model::build::{Access, dumbbell, leaf_spine};
     use model::{Buffer, LinkSpec, Topology};
-    use units::{Bytes, Rate};
+    use units::Rate;
 
     use super::*;
     use crate::Switches;
@@ -254,7 +260,8 @@ mod tests {
         let decides = ::controller::settings::Settings::read("c", &text, folder).unwrap();
         let socket = Address::Unix(folder.join(SOCKET));
         let namespace = |node: NodeId| format!("wm-t-{}", plan.room(node));
-        let text = agent(&plan, namespace, Path::new("/g"), Path::new("/p"), &socket);
+        let text =
+            agent(&plan, governance.mss, namespace, Path::new("/g"), Path::new("/p"), &socket);
         (decides, agentd::settings::Settings::read("a", &text, folder).unwrap())
     }
 

@@ -141,6 +141,7 @@ impl Daemons {
         let address = lab.controller();
         let agent = configuration::agent(
             plan,
+            governance.mss,
             |node| lab.namespace(node),
             &traffic,
             &folder.join(configuration::PINS),

@@ -25,9 +25,6 @@ use crate::desired::{Grant, Intention};
 use crate::fabric::entry::{Does, Key};
 use crate::message::{Output, Refusal};
 
-/// Payload of a full segment on Ethernet: an OpenFlow switch doesn't look at what hosts agreed on.
-pub(super) const SEGMENT: Bytes = Bytes::new(1460);
-
 impl Controller {
     /// An application declares something: it is checked and noted, then dealt with.
     pub(super) fn handle_declaration(
@@ -276,7 +273,7 @@ impl Controller {
         for connection in over {
             match (self.desired.window(link, id), flow.scale) {
                 (Some((cap, _)), Some(shift)) => {
-                    let units = cap.rewritten(u16::MAX, shift, SEGMENT);
+                    let units = cap.rewritten(u16::MAX, shift, self.context.mss);
                     let does = Does::Cap { bytes: Bytes::new(u64::from(units) << shift), shift };
                     self.switches.cap(&self.context, at, *connection, does);
                 }

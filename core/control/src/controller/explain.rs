@@ -13,7 +13,6 @@ use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
 
 use super::Controller;
-use super::announce::SEGMENT;
 use crate::agents::Agent;
 use crate::applications::registry::{Flow, Job};
 use crate::config::Enforcement;
@@ -519,7 +518,11 @@ impl Answers<'_> {
             let (cap, is_own) = self.desired.window(link, id)?;
             let of = if is_own { carriers.iter().copied().map(Some).collect() } else { vec![None] };
             let at = self.view.start(link);
-            let what = format!("a window of {} at {}", cap.least(SEGMENT), self.view.node_name(at));
+            let what = format!(
+                "a window of {} at {}",
+                cap.least(self.context.mss),
+                self.view.node_name(at)
+            );
             let standing = match self.agents.acting_for(at).filter(|_| self.agent_caps(at)) {
                 Some((_, agent)) => match worst(&of, |of| self.window_by_agent(agent, link, *of)) {
                     // It leaves windows alone whose scale it doesn't know. It was there when both
