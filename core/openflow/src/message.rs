@@ -309,11 +309,11 @@ impl<'a> Message<'a> {
             MessageType::GET_CONFIG_REPLY => Self::GetConfigReply(Plain::get(from)?),
             MessageType::SET_CONFIG => Self::SetConfig(Plain::get(from)?),
             MessageType::PACKET_IN => Self::PacketIn(PacketIn::decode(from)?),
-            MessageType::FLOW_REMOVED => Self::FlowRemoved(FlowRemoved::decode(from)?),
+            MessageType::FLOW_REMOVED => Self::FlowRemoved(FlowRemoved::decode_body(from)?),
             MessageType::PORT_STATUS => Self::PortStatus(Plain::get(from)?),
             MessageType::PACKET_OUT => Self::PacketOut(PacketOut::decode(from)?),
-            MessageType::FLOW_MOD => Self::FlowMod(FlowMod::decode(from)?),
-            MessageType::GROUP_MOD => Self::GroupMod(GroupMod::decode(from)?),
+            MessageType::FLOW_MOD => Self::FlowMod(FlowMod::decode_body(from)?),
+            MessageType::GROUP_MOD => Self::GroupMod(GroupMod::decode_body(from)?),
             MessageType::PORT_MOD => Self::PortMod(Plain::get(from)?),
             MessageType::TABLE_MOD => Self::TableMod(Plain::get(from)?),
             MessageType::MULTIPART_REQUEST => {
@@ -345,7 +345,7 @@ impl<'a> Message<'a> {
             MessageType::GET_ASYNC_REQUEST => Self::GetAsyncRequest,
             MessageType::GET_ASYNC_REPLY => Self::GetAsyncReply(Plain::get(from)?),
             MessageType::SET_ASYNC => Self::SetAsync(Plain::get(from)?),
-            MessageType::METER_MOD => Self::MeterMod(MeterMod::decode(from)?),
+            MessageType::METER_MOD => Self::MeterMod(MeterMod::decode_body(from)?),
             _ => return Err(from.fault(Fault::Type)),
         })
     }
@@ -413,11 +413,11 @@ impl<'a> Message<'a> {
             Self::FeaturesReply(features) => put!(out, *features),
             Self::GetConfigReply(config) | Self::SetConfig(config) => put!(out, *config),
             Self::PacketIn(packet) => packet.encode(out),
-            Self::FlowRemoved(removed) => removed.encode(out),
+            Self::FlowRemoved(removed) => removed.encode_body(out),
             Self::PortStatus(status) => put!(out, *status),
             Self::PacketOut(packet) => packet.encode(out),
-            Self::FlowMod(change) => change.encode(out),
-            Self::GroupMod(change) => change.encode(out),
+            Self::FlowMod(change) => change.encode_body(out),
+            Self::GroupMod(change) => change.encode_body(out),
             Self::PortMod(change) => put!(out, *change),
             Self::TableMod(change) => put!(out, *change),
             Self::MultipartRequest { more, body } => {
@@ -435,7 +435,7 @@ impl<'a> Message<'a> {
             }
             Self::RoleRequest(role) | Self::RoleReply(role) => put!(out, *role),
             Self::GetAsyncReply(config) | Self::SetAsync(config) => put!(out, *config),
-            Self::MeterMod(change) => change.encode(out),
+            Self::MeterMod(change) => change.encode_body(out),
             Self::FeaturesRequest
             | Self::GetConfigRequest
             | Self::BarrierRequest

@@ -8,11 +8,10 @@ use crate::action::Instruction;
 use crate::flow::{FlowFlags, TableId};
 use crate::group::{Bucket, GroupId, GroupKind};
 use crate::meter::{Band, MeterFlags, MeterId};
-use crate::oxm::Match;
 use crate::port::{Port, PortNo};
 use crate::queue::QueueId;
 use crate::wire::{
-    Fault, Item, List, Malformed, Part, Plain, Reader, code, pad, plain, put, sized,
+    Fault, Item, List, Malformed, Part, Plain, Reader, code, growing, pad, plain, put, sized,
 };
 
 code! {
@@ -93,21 +92,23 @@ pub enum Request<'a> {
     },
 }
 
-/// The flow entries that a request is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowSelect<'a> {
-    /// Their table, or [`TableId::ALL`].
-    pub table: TableId,
-    /// Only those that send to this port, unless [`PortNo::ANY`].
-    pub out_port: PortNo,
-    /// Only those that use this group, unless [`GroupId::ANY`].
-    pub out_group: GroupId,
-    /// The value of their cookies, in the bits of the mask.
-    pub cookie: u64,
-    /// Those bits.
-    pub cookie_mask: u64,
-    /// Only those within this match.
-    pub fields: Match<'a>,
+growing! {
+    /// The flow entries that a request is about.
+    FlowSelect {
+        /// Their table, or [`TableId::ALL`].
+        table: TableId, pad 3;
+        /// Only those that send to this port, unless [`PortNo::ANY`].
+        out_port: PortNo;
+        /// Only those that use this group, unless [`GroupId::ANY`].
+        out_group: GroupId, pad 4;
+        /// The value of their cookies, in the bits of the mask.
+        cookie: u64;
+        /// Those bits.
+        cookie_mask: u64;
+    } match {
+        /// Only those within this match.
+        fields;
+    }
 }
 
 impl FlowSelect<'_> {
@@ -120,24 +121,6 @@ impl FlowSelect<'_> {
         cookie_mask: 0,
         fields: List::EMPTY,
     };
-}
-
-impl<'a> FlowSelect<'a> {
-    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let table = TableId::get(from)?;
-        from.skip(3)?;
-        let (out_port, out_group) = (PortNo::get(from)?, GroupId::get(from)?);
-        from.skip(4)?;
-        let (cookie, cookie_mask) = (from.u64()?, from.u64()?);
-        let fields = Match::decode_match(from)?;
-        Ok(Self { table, out_port, out_group, cookie, cookie_mask, fields })
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        put!(out, self.table, [0; 3], self.out_port, self.out_group, 0u32);
-        put!(out, self.cookie, self.cookie_mask);
-        self.fields.encode_match(out);
-    }
 }
 
 plain! {
@@ -175,8 +158,8 @@ impl<'a> Request<'a> {
     pub(crate) fn decode(kind: MultipartKind, from: &mut Reader<'a>) -> Result<Self, Malformed> {
         Ok(match kind {
             MultipartKind::DESC => Self::Desc,
-            MultipartKind::FLOW => Self::Flow(FlowSelect::decode(from)?),
-            MultipartKind::AGGREGATE => Self::Aggregate(FlowSelect::decode(from)?),
+            MultipartKind::FLOW => Self::Flow(FlowSelect::decode_body(from)?),
+            MultipartKind::AGGREGATE => Self::Aggregate(FlowSelect::decode_body(from)?),
             MultipartKind::TABLE => Self::Table,
             MultipartKind::PORT_STATS => {
                 let port = PortNo::get(from)?;
@@ -214,7 +197,7 @@ impl<'a> Request<'a> {
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Flow(select) | Self::Aggregate(select) => select.encode(out),
+            Self::Flow(select) | Self::Aggregate(select) => select.encode_body(out),
             Self::PortStats(port) => put!(out, *port, 0u32),
             Self::Queue(select) => put!(out, *select),
             Self::Group(group) => put!(out, *group, 0u32),
@@ -389,68 +372,33 @@ impl<'a> Description<'a> {
     }
 }
 
-/// A flow entry and its counters (7.3.5.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowStats<'a> {
-    /// Its table.
-    pub table: TableId,
-    /// How long it has lived.
-    pub duration: Span,
-    /// Its priority.
-    pub priority: u16,
-    /// Its idle timeout in seconds.
-    pub idle_timeout_s: u16,
-    /// Its hard timeout in seconds.
-    pub hard_timeout_s: u16,
-    /// Its flags.
-    pub flags: FlowFlags,
-    /// The controller's number.
-    pub cookie: u64,
-    /// Packets that it took.
-    pub packets: u64,
-    /// Bytes of frames that it took.
-    pub frame_bytes: u64,
-    /// The packets that it is for.
-    pub fields: Match<'a>,
-    /// What it does with them.
-    pub instructions: List<'a, Instruction<'a>>,
-}
-
-impl<'a> Item<'a> for FlowStats<'a> {
-    const PART: Part = Part::Multipart;
-
-    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let from = &mut from.sized(0, 56, 8)?;
-        from.skip(2)?;
-        let table = TableId::get(from)?;
-        from.skip(1)?;
-        let (duration, priority) = (Span::get(from)?, from.u16()?);
-        let (idle_timeout_s, hard_timeout_s) = (from.u16()?, from.u16()?);
-        let flags = FlowFlags::get(from)?;
-        from.skip(4)?;
-        Ok(Self {
-            table,
-            duration,
-            priority,
-            idle_timeout_s,
-            hard_timeout_s,
-            flags,
-            cookie: from.u64()?,
-            packets: from.u64()?,
-            frame_bytes: from.u64()?,
-            fields: Match::decode_match(from)?,
-            instructions: List::decode(from)?,
-        })
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        sized(out, 0, 8, true, |out| {
-            put!(out, 0u16, self.table, 0u8, self.duration, self.priority);
-            put!(out, self.idle_timeout_s, self.hard_timeout_s, self.flags, 0u32);
-            put!(out, self.cookie, self.packets, self.frame_bytes);
-            self.fields.encode_match(out);
-            self.instructions.encode(out);
-        });
+growing! {
+    /// A flow entry and its counters (7.3.5.2).
+    FlowStats in Multipart, length at 0, least 56, lead 2 {
+        /// Its table.
+        table: TableId, pad 1;
+        /// How long it has lived.
+        duration: Span;
+        /// Its priority.
+        priority: u16;
+        /// Its idle timeout in seconds.
+        idle_timeout_s: u16;
+        /// Its hard timeout in seconds.
+        hard_timeout_s: u16;
+        /// Its flags.
+        flags: FlowFlags, pad 4;
+        /// The controller's number.
+        cookie: u64;
+        /// Packets that it took.
+        packets: u64;
+        /// Bytes of frames that it took.
+        frame_bytes: u64;
+    } match {
+        /// The packets that it is for.
+        fields;
+    } list {
+        /// What it does with them.
+        instructions: Instruction<'a>;
     }
 }
 
@@ -542,77 +490,35 @@ plain! {
     }
 }
 
-/// A group's counters (7.3.5.9).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupStats<'a> {
-    /// The group.
-    pub group: GroupId,
-    /// Flow entries and groups that lead to it.
-    pub references: u32,
-    /// Packets that it took.
-    pub packets: u64,
-    /// Bytes of frames that it took.
-    pub frame_bytes: u64,
-    /// How long it has lived.
-    pub duration: Span,
-    /// The counters of its buckets.
-    pub buckets: List<'a, BucketStats>,
-}
-
-impl<'a> Item<'a> for GroupStats<'a> {
-    const PART: Part = Part::Multipart;
-
-    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let from = &mut from.sized(0, 40, 8)?;
-        from.skip(4)?;
-        let (group, references) = (GroupId::get(from)?, from.u32()?);
-        from.skip(4)?;
-        Ok(Self {
-            group,
-            references,
-            packets: from.u64()?,
-            frame_bytes: from.u64()?,
-            duration: Span::get(from)?,
-            buckets: List::decode(from)?,
-        })
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        sized(out, 0, 8, true, |out| {
-            put!(out, 0u32, self.group, self.references, 0u32);
-            put!(out, self.packets, self.frame_bytes, self.duration);
-            self.buckets.encode(out);
-        });
+growing! {
+    /// A group's counters (7.3.5.9).
+    GroupStats in Multipart, length at 0, least 40, lead 4 {
+        /// The group.
+        group: GroupId;
+        /// Flow entries and groups that lead to it.
+        references: u32, pad 4;
+        /// Packets that it took.
+        packets: u64;
+        /// Bytes of frames that it took.
+        frame_bytes: u64;
+        /// How long it has lived.
+        duration: Span;
+    } list {
+        /// The counters of its buckets.
+        buckets: BucketStats;
     }
 }
 
-/// A group (7.3.5.10).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupDesc<'a> {
-    /// How it chooses.
-    pub kind: GroupKind,
-    /// Its number.
-    pub group: GroupId,
-    /// Its buckets.
-    pub buckets: List<'a, Bucket<'a>>,
-}
-
-impl<'a> Item<'a> for GroupDesc<'a> {
-    const PART: Part = Part::Multipart;
-
-    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let from = &mut from.sized(0, 8, 8)?;
-        from.skip(2)?;
-        let kind = GroupKind::get(from)?;
-        from.skip(1)?;
-        Ok(Self { kind, group: GroupId::get(from)?, buckets: List::decode(from)? })
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        sized(out, 0, 8, true, |out| {
-            put!(out, 0u16, self.kind, 0u8, self.group);
-            self.buckets.encode(out);
-        });
+growing! {
+    /// A group (7.3.5.10).
+    GroupDesc in Multipart, length at 0, least 8, lead 2 {
+        /// How it chooses.
+        kind: GroupKind, pad 1;
+        /// Its number.
+        group: GroupId;
+    } list {
+        /// Its buckets.
+        buckets: Bucket<'a>;
     }
 }
 
@@ -640,74 +546,35 @@ plain! {
     }
 }
 
-/// A meter's counters (7.3.5.12).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MeterStats<'a> {
-    /// The meter.
-    pub meter: MeterId,
-    /// Flow entries that use it.
-    pub flows: u32,
-    /// Packets that came.
-    pub packets: u64,
-    /// Bytes of frames that came.
-    pub frame_bytes: u64,
-    /// How long it has lived.
-    pub duration: Span,
-    /// The counters of its bands.
-    pub bands: List<'a, BandStats>,
-}
-
-impl<'a> Item<'a> for MeterStats<'a> {
-    const PART: Part = Part::Multipart;
-
-    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let from = &mut from.sized(4, 40, 8)?;
-        let meter = MeterId::get(from)?;
-        from.skip(8)?;
-        Ok(Self {
-            meter,
-            flows: from.u32()?,
-            packets: from.u64()?,
-            frame_bytes: from.u64()?,
-            duration: Span::get(from)?,
-            bands: List::decode(from)?,
-        })
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        sized(out, 4, 8, true, |out| {
-            put!(out, self.meter, 0u64, self.flows, self.packets, self.frame_bytes, self.duration);
-            self.bands.encode(out);
-        });
+growing! {
+    /// A meter's counters (7.3.5.12).
+    MeterStats in Multipart, length at 4, least 40, lead 0 {
+        /// The meter.
+        meter: MeterId, pad 8;
+        /// Flow entries that use it.
+        flows: u32;
+        /// Packets that came.
+        packets: u64;
+        /// Bytes of frames that came.
+        frame_bytes: u64;
+        /// How long it has lived.
+        duration: Span;
+    } list {
+        /// The counters of its bands.
+        bands: BandStats;
     }
 }
 
-/// A meter (7.3.5.13).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MeterConfig<'a> {
-    /// What it counts.
-    pub flags: MeterFlags,
-    /// Its number.
-    pub meter: MeterId,
-    /// Its bands.
-    pub bands: List<'a, Band<'a>>,
-}
-
-impl<'a> Item<'a> for MeterConfig<'a> {
-    const PART: Part = Part::Multipart;
-
-    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let from = &mut from.sized(0, 8, 8)?;
-        from.skip(2)?;
-        let (flags, meter) = (MeterFlags::get(from)?, MeterId::get(from)?);
-        Ok(Self { flags, meter, bands: List::decode(from)? })
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        sized(out, 0, 8, true, |out| {
-            put!(out, 0u16, self.flags, self.meter);
-            self.bands.encode(out);
-        });
+growing! {
+    /// A meter (7.3.5.13).
+    MeterConfig in Multipart, length at 0, least 8, lead 2 {
+        /// What it counts.
+        flags: MeterFlags;
+        /// Its number.
+        meter: MeterId;
+    } list {
+        /// Its bands.
+        bands: Band<'a>;
     }
 }
 
@@ -727,50 +594,24 @@ plain! {
     }
 }
 
-/// What a table can do (7.3.5.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableFeatures<'a> {
-    /// The table.
-    pub table: TableId,
-    /// Its name, filled up with zeros.
-    pub name: [u8; 32],
-    /// The bits of metadata that it can match.
-    pub metadata_match: u64,
-    /// The bits of metadata that it can write.
-    pub metadata_write: u64,
-    /// Deprecated bits.
-    pub config: u32,
-    /// How many entries it can hold.
-    pub max_entries: u32,
-    /// Lists of what it can use.
-    pub properties: List<'a, TableFeature<'a>>,
-}
-
-impl<'a> Item<'a> for TableFeatures<'a> {
-    const PART: Part = Part::Multipart;
-
-    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let from = &mut from.sized(0, 64, 8)?;
-        from.skip(2)?;
-        let table = TableId::get(from)?;
-        from.skip(5)?;
-        Ok(Self {
-            table,
-            name: from.array()?,
-            metadata_match: from.u64()?,
-            metadata_write: from.u64()?,
-            config: from.u32()?,
-            max_entries: from.u32()?,
-            properties: List::decode(from)?,
-        })
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        sized(out, 0, 8, true, |out| {
-            put!(out, 0u16, self.table, [0; 5], self.name, self.metadata_match);
-            put!(out, self.metadata_write, self.config, self.max_entries);
-            self.properties.encode(out);
-        });
+growing! {
+    /// What a table can do (7.3.5.5).
+    TableFeatures in Multipart, length at 0, least 64, lead 2 {
+        /// The table.
+        table: TableId, pad 5;
+        /// Its name, filled up with zeros.
+        name: [u8; 32];
+        /// The bits of metadata that it can match.
+        metadata_match: u64;
+        /// The bits of metadata that it can write.
+        metadata_write: u64;
+        /// Deprecated bits.
+        config: u32;
+        /// How many entries it can hold.
+        max_entries: u32;
+    } list {
+        /// Lists of what it can use.
+        properties: TableFeature<'a>;
     }
 }
 

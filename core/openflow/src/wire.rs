@@ -419,6 +419,64 @@ macro_rules! plain {
 }
 pub(crate) use plain;
 
+/// A structure that ends with a match or a list: its fields of fixed size in the order of the wire, each with the
+/// padding after it, then these. One that stands in lists says, at an offset, how long it is, of at least so many
+/// bytes; `lead` are those before its first field.
+macro_rules! growing {
+    ($(#[$doc:meta])* $name:ident $(in $part:ident, length at $at:literal, least $least:literal, lead $lead:literal)? {
+        $($(#[$field_doc:meta])* $field:ident: $kind:ty $(, pad $pad:literal)?;)*
+    } $(match { $(#[$match_doc:meta])* $matched:ident; })?
+    $(list { $(#[$list_doc:meta])* $list:ident: $item:ty; })?) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name<'a> {
+            $($(#[$field_doc])* pub $field: $kind,)*
+            $($(#[$match_doc])* pub $matched: $crate::oxm::Match<'a>,)?
+            $($(#[$list_doc])* pub $list: $crate::wire::List<'a, $item>,)?
+        }
+
+        impl<'a> $name<'a> {
+            pub(crate) fn decode_body(
+                from: &mut $crate::wire::Reader<'a>,
+            ) -> Result<Self, $crate::Malformed> {
+                Ok(Self {
+                    $($field: {
+                        let value = $crate::wire::Plain::get(from)?;
+                        $(from.skip($pad)?;)?
+                        value
+                    },)*
+                    $($matched: $crate::oxm::Match::decode_match(from)?,)?
+                    $($list: $crate::wire::List::decode(from)?,)?
+                })
+            }
+
+            pub(crate) fn encode_body(&self, out: &mut alloc::vec::Vec<u8>) {
+                $($crate::wire::Plain::put(self.$field, out); $($crate::wire::pad(out, $pad);)?)*
+                $(self.$matched.encode_match(out);)?
+                $(self.$list.encode(out);)?
+            }
+        }
+
+        $(impl<'a> $crate::wire::Item<'a> for $name<'a> {
+            const PART: $crate::wire::Part = $crate::wire::Part::$part;
+
+            fn decode(from: &mut $crate::wire::Reader<'a>) -> Result<Self, $crate::Malformed> {
+                let from = &mut from.part(Self::PART).sized($at, $least, 8)?;
+                from.skip($lead)?;
+                Self::decode_body(from)
+            }
+
+            fn encode(&self, out: &mut alloc::vec::Vec<u8>) {
+                $crate::wire::sized(out, $at, 8, true, |out| {
+                    $crate::wire::pad(out, $lead);
+                    self.encode_body(out);
+                });
+            }
+        })?
+    };
+}
+pub(crate) use growing;
+
 /// An integer on the wire whose values have names; a value without one is kept as it is.
 macro_rules! code {
     ($(#[$doc:meta])* $name:ident($integer:ident) {
