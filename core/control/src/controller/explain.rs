@@ -13,7 +13,7 @@ use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
 
 use super::Controller;
-use super::announce::SEGMENT;
+use super::decide::SEGMENT;
 use crate::agents::Agent;
 use crate::applications::registry::{Flow, Job};
 use crate::config::Enforcement;
@@ -95,10 +95,7 @@ impl Answers<'_> {
             epoch: self.context.epoch,
             since_ns: self.since,
             policy: self.decider.name.clone(),
-            enforcement: match self.context.enforcement {
-                Enforcement::Pacing => "pacing",
-                Enforcement::Meters => "meters",
-            },
+            enforcement: self.context.enforcement.name(),
             switches: self.switch_statuses(),
             agents: self
                 .agents
