@@ -12,7 +12,7 @@ use crate::multipart::{MultipartKind, Reply, Request};
 use crate::packet::{PacketIn, PacketOut};
 use crate::port::{PortMod, PortNo, PortStatus};
 use crate::queue::Queue;
-use crate::wire::{Fault, List, Malformed, Part, Plain, Reader, code, plain, put, sized};
+use crate::wire::{Body, Fault, List, Malformed, Part, Plain, Reader, code, plain, put, sized};
 use crate::{HEADER_BYTES, VERSION};
 
 code! {
@@ -172,6 +172,17 @@ pub struct Experimenter<'a> {
     pub body: &'a [u8],
 }
 
+impl<'a> Body<'a> for Experimenter<'a> {
+    fn decode_body(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self { experimenter: from.u32()?, kind: from.u32()?, body: from.rest() })
+    }
+
+    fn encode_body(&self, out: &mut Vec<u8>) {
+        put!(out, self.experimenter, self.kind);
+        out.extend_from_slice(self.body);
+    }
+}
+
 plain! {
     /// What a switch is (7.3.1).
     Features in Message {
@@ -298,11 +309,7 @@ impl<'a> Message<'a> {
             MessageType::ERROR => Self::Error(ErrorMessage::decode(from)?),
             MessageType::ECHO_REQUEST => Self::EchoRequest(from.rest()),
             MessageType::ECHO_REPLY => Self::EchoReply(from.rest()),
-            MessageType::EXPERIMENTER => Self::Experimenter(Experimenter {
-                experimenter: from.u32()?,
-                kind: from.u32()?,
-                body: from.rest(),
-            }),
+            MessageType::EXPERIMENTER => Self::Experimenter(Experimenter::decode_body(from)?),
             MessageType::FEATURES_REQUEST => Self::FeaturesRequest,
             MessageType::FEATURES_REPLY => Self::FeaturesReply(Plain::get(from)?),
             MessageType::GET_CONFIG_REQUEST => Self::GetConfigRequest,
@@ -406,10 +413,7 @@ impl<'a> Message<'a> {
             Self::Hello(hello) => hello.elements.encode(out),
             Self::Error(error) => error.encode(out),
             Self::EchoRequest(data) | Self::EchoReply(data) => out.extend_from_slice(data),
-            Self::Experimenter(message) => {
-                put!(out, message.experimenter, message.kind);
-                out.extend_from_slice(message.body);
-            }
+            Self::Experimenter(message) => message.encode_body(out),
             Self::FeaturesReply(features) => put!(out, *features),
             Self::GetConfigReply(config) | Self::SetConfig(config) => put!(out, *config),
             Self::PacketIn(packet) => packet.encode(out),

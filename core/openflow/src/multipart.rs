@@ -7,11 +7,12 @@ use units::Span;
 use crate::action::Instruction;
 use crate::flow::{FlowFlags, TableId};
 use crate::group::{Bucket, GroupId, GroupKind};
+use crate::message::Experimenter;
 use crate::meter::{Band, MeterFlags, MeterId};
 use crate::port::{Port, PortNo};
 use crate::queue::QueueId;
 use crate::wire::{
-    Fault, Item, List, Malformed, Part, Plain, Reader, code, growing, pad, plain, put, sized,
+    Body, Fault, Item, List, Malformed, Part, Reader, code, growing, pad, plain, put, sized,
 };
 
 code! {
@@ -50,46 +51,83 @@ code! {
     }
 }
 
-/// A request for statistics or descriptions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request<'a> {
-    /// The maker of the switch.
-    Desc,
-    /// Single flow entries.
-    Flow(FlowSelect<'a>),
-    /// Flow entries, added up.
-    Aggregate(FlowSelect<'a>),
-    /// Tables.
-    Table,
-    /// Counters of a port, or of [`PortNo::ANY`].
-    PortStats(PortNo),
-    /// Counters of queues.
-    Queue(QueueSelect),
-    /// Counters of a group, or of [`GroupId::ALL`].
-    Group(GroupId),
-    /// Groups.
-    GroupDesc,
-    /// What groups can do.
-    GroupFeatures,
-    /// Counters of a meter, or of [`MeterId::ALL`].
-    Meter(MeterId),
-    /// A meter, or [`MeterId::ALL`].
-    MeterConfig(MeterId),
-    /// What meters can do.
-    MeterFeatures,
-    /// What tables can do; with entries, what they shall do.
-    TableFeatures(List<'a, TableFeatures<'a>>),
-    /// Ports.
-    PortDesc,
-    /// Something of somebody else's.
-    Experimenter {
-        /// Whose.
-        experimenter: u32,
-        /// Which.
-        kind: u32,
-        /// What.
-        body: &'a [u8],
-    },
+/// What is asked for or answered: each kind with what it says, and the padding after that.
+macro_rules! bodies {
+    ($(#[$doc:meta])* $name:ident {
+        $($(#[$value_doc:meta])* $kind:ident = $variant:ident $(($body:ty $(, pad $pad:literal)?))?;)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name<'a> {
+            $($(#[$value_doc])* $variant $(($body))?,)*
+        }
+
+        impl<'a> $name<'a> {
+            /// What is asked for.
+            pub const fn kind(&self) -> MultipartKind {
+                match self {
+                    $(Self::$variant { .. } => MultipartKind::$kind,)*
+                }
+            }
+
+            pub(crate) fn decode(
+                kind: MultipartKind,
+                from: &mut Reader<'a>,
+            ) -> Result<Self, Malformed> {
+                Ok(match kind {
+                    $(MultipartKind::$kind => Self::$variant $(({
+                        let body = <$body as Body<'a>>::decode_body(from)?;
+                        $(from.skip($pad)?;)?
+                        body
+                    }))?,)*
+                    _ => return Err(Malformed { part: Part::Multipart, fault: Fault::Type }),
+                })
+            }
+
+            pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+                $($(if let Self::$variant(body) = self {
+                    <$body as Body<'a>>::encode_body(body, out);
+                    $(pad(out, $pad);)?
+                })?)*
+            }
+        }
+    };
+}
+
+bodies! {
+    /// A request for statistics or descriptions.
+    Request {
+        /// The maker of the switch.
+        DESC = Desc;
+        /// Single flow entries.
+        FLOW = Flow(FlowSelect<'a>);
+        /// Flow entries, added up.
+        AGGREGATE = Aggregate(FlowSelect<'a>);
+        /// Tables.
+        TABLE = Table;
+        /// Counters of a port, or of [`PortNo::ANY`].
+        PORT_STATS = PortStats(PortNo, pad 4);
+        /// Counters of queues.
+        QUEUE = Queue(QueueSelect);
+        /// Counters of a group, or of [`GroupId::ALL`].
+        GROUP = Group(GroupId, pad 4);
+        /// Groups.
+        GROUP_DESC = GroupDesc;
+        /// What groups can do.
+        GROUP_FEATURES = GroupFeatures;
+        /// Counters of a meter, or of [`MeterId::ALL`].
+        METER = Meter(MeterId, pad 4);
+        /// A meter, or [`MeterId::ALL`].
+        METER_CONFIG = MeterConfig(MeterId, pad 4);
+        /// What meters can do.
+        METER_FEATURES = MeterFeatures;
+        /// What tables can do; with entries, what they shall do.
+        TABLE_FEATURES = TableFeatures(List<'a, TableFeatures<'a>>);
+        /// Ports.
+        PORT_DESC = PortDesc;
+        /// Something of somebody else's.
+        EXPERIMENTER = Experimenter(Experimenter<'a>);
+    }
 }
 
 growing! {
@@ -133,200 +171,39 @@ plain! {
     }
 }
 
-impl<'a> Request<'a> {
-    /// What is asked for.
-    pub const fn kind(&self) -> MultipartKind {
-        match self {
-            Self::Desc => MultipartKind::DESC,
-            Self::Flow(_) => MultipartKind::FLOW,
-            Self::Aggregate(_) => MultipartKind::AGGREGATE,
-            Self::Table => MultipartKind::TABLE,
-            Self::PortStats(_) => MultipartKind::PORT_STATS,
-            Self::Queue(_) => MultipartKind::QUEUE,
-            Self::Group(_) => MultipartKind::GROUP,
-            Self::GroupDesc => MultipartKind::GROUP_DESC,
-            Self::GroupFeatures => MultipartKind::GROUP_FEATURES,
-            Self::Meter(_) => MultipartKind::METER,
-            Self::MeterConfig(_) => MultipartKind::METER_CONFIG,
-            Self::MeterFeatures => MultipartKind::METER_FEATURES,
-            Self::TableFeatures(_) => MultipartKind::TABLE_FEATURES,
-            Self::PortDesc => MultipartKind::PORT_DESC,
-            Self::Experimenter { .. } => MultipartKind::EXPERIMENTER,
-        }
-    }
-
-    pub(crate) fn decode(kind: MultipartKind, from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        Ok(match kind {
-            MultipartKind::DESC => Self::Desc,
-            MultipartKind::FLOW => Self::Flow(FlowSelect::decode_body(from)?),
-            MultipartKind::AGGREGATE => Self::Aggregate(FlowSelect::decode_body(from)?),
-            MultipartKind::TABLE => Self::Table,
-            MultipartKind::PORT_STATS => {
-                let port = PortNo::get(from)?;
-                from.skip(4)?;
-                Self::PortStats(port)
-            }
-            MultipartKind::QUEUE => Self::Queue(QueueSelect::get(from)?),
-            MultipartKind::GROUP => {
-                let group = GroupId::get(from)?;
-                from.skip(4)?;
-                Self::Group(group)
-            }
-            MultipartKind::GROUP_DESC => Self::GroupDesc,
-            MultipartKind::GROUP_FEATURES => Self::GroupFeatures,
-            MultipartKind::METER | MultipartKind::METER_CONFIG => {
-                let meter = MeterId::get(from)?;
-                from.skip(4)?;
-                if kind == MultipartKind::METER {
-                    Self::Meter(meter)
-                } else {
-                    Self::MeterConfig(meter)
-                }
-            }
-            MultipartKind::METER_FEATURES => Self::MeterFeatures,
-            MultipartKind::TABLE_FEATURES => Self::TableFeatures(List::decode(from)?),
-            MultipartKind::PORT_DESC => Self::PortDesc,
-            MultipartKind::EXPERIMENTER => Self::Experimenter {
-                experimenter: from.u32()?,
-                kind: from.u32()?,
-                body: from.rest(),
-            },
-            _ => return Err(Malformed { part: Part::Multipart, fault: Fault::Type }),
-        })
-    }
-
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Flow(select) | Self::Aggregate(select) => select.encode_body(out),
-            Self::PortStats(port) => put!(out, *port, 0u32),
-            Self::Queue(select) => put!(out, *select),
-            Self::Group(group) => put!(out, *group, 0u32),
-            Self::Meter(meter) | Self::MeterConfig(meter) => put!(out, *meter, 0u32),
-            Self::TableFeatures(tables) => tables.encode(out),
-            Self::Experimenter { experimenter, kind, body } => {
-                put!(out, *experimenter, *kind);
-                out.extend_from_slice(body);
-            }
-            Self::Desc
-            | Self::Table
-            | Self::GroupDesc
-            | Self::GroupFeatures
-            | Self::MeterFeatures
-            | Self::PortDesc => {}
-        }
-    }
-}
-
-/// Statistics or descriptions, or a part of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply<'a> {
-    /// The maker of the switch.
-    Desc(Description<'a>),
-    /// Single flow entries.
-    Flow(List<'a, FlowStats<'a>>),
-    /// Flow entries, added up.
-    Aggregate(Aggregate),
-    /// Tables.
-    Table(List<'a, TableStats>),
-    /// Counters of ports.
-    PortStats(List<'a, PortStats>),
-    /// Counters of queues.
-    Queue(List<'a, QueueStats>),
-    /// Counters of groups.
-    Group(List<'a, GroupStats<'a>>),
-    /// Groups.
-    GroupDesc(List<'a, GroupDesc<'a>>),
-    /// What groups can do.
-    GroupFeatures(GroupFeatures),
-    /// Counters of meters.
-    Meter(List<'a, MeterStats<'a>>),
-    /// Meters.
-    MeterConfig(List<'a, MeterConfig<'a>>),
-    /// What meters can do.
-    MeterFeatures(MeterFeatures),
-    /// What tables can do.
-    TableFeatures(List<'a, TableFeatures<'a>>),
-    /// Ports.
-    PortDesc(List<'a, Port>),
-    /// Something of somebody else's.
-    Experimenter {
-        /// Whose.
-        experimenter: u32,
-        /// Which.
-        kind: u32,
-        /// What.
-        body: &'a [u8],
-    },
-}
-
-impl<'a> Reply<'a> {
-    /// What was asked for.
-    pub const fn kind(&self) -> MultipartKind {
-        match self {
-            Self::Desc(_) => MultipartKind::DESC,
-            Self::Flow(_) => MultipartKind::FLOW,
-            Self::Aggregate(_) => MultipartKind::AGGREGATE,
-            Self::Table(_) => MultipartKind::TABLE,
-            Self::PortStats(_) => MultipartKind::PORT_STATS,
-            Self::Queue(_) => MultipartKind::QUEUE,
-            Self::Group(_) => MultipartKind::GROUP,
-            Self::GroupDesc(_) => MultipartKind::GROUP_DESC,
-            Self::GroupFeatures(_) => MultipartKind::GROUP_FEATURES,
-            Self::Meter(_) => MultipartKind::METER,
-            Self::MeterConfig(_) => MultipartKind::METER_CONFIG,
-            Self::MeterFeatures(_) => MultipartKind::METER_FEATURES,
-            Self::TableFeatures(_) => MultipartKind::TABLE_FEATURES,
-            Self::PortDesc(_) => MultipartKind::PORT_DESC,
-            Self::Experimenter { .. } => MultipartKind::EXPERIMENTER,
-        }
-    }
-
-    pub(crate) fn decode(kind: MultipartKind, from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        Ok(match kind {
-            MultipartKind::DESC => Self::Desc(Description::decode(from)?),
-            MultipartKind::FLOW => Self::Flow(List::decode(from)?),
-            MultipartKind::AGGREGATE => Self::Aggregate(Aggregate::get(from)?),
-            MultipartKind::TABLE => Self::Table(List::decode(from)?),
-            MultipartKind::PORT_STATS => Self::PortStats(List::decode(from)?),
-            MultipartKind::QUEUE => Self::Queue(List::decode(from)?),
-            MultipartKind::GROUP => Self::Group(List::decode(from)?),
-            MultipartKind::GROUP_DESC => Self::GroupDesc(List::decode(from)?),
-            MultipartKind::GROUP_FEATURES => Self::GroupFeatures(GroupFeatures::get(from)?),
-            MultipartKind::METER => Self::Meter(List::decode(from)?),
-            MultipartKind::METER_CONFIG => Self::MeterConfig(List::decode(from)?),
-            MultipartKind::METER_FEATURES => Self::MeterFeatures(MeterFeatures::get(from)?),
-            MultipartKind::TABLE_FEATURES => Self::TableFeatures(List::decode(from)?),
-            MultipartKind::PORT_DESC => Self::PortDesc(List::decode(from)?),
-            MultipartKind::EXPERIMENTER => Self::Experimenter {
-                experimenter: from.u32()?,
-                kind: from.u32()?,
-                body: from.rest(),
-            },
-            _ => return Err(Malformed { part: Part::Multipart, fault: Fault::Type }),
-        })
-    }
-
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        match self {
-            Self::Desc(description) => description.encode(out),
-            Self::Flow(entries) => entries.encode(out),
-            Self::Aggregate(sums) => put!(out, *sums),
-            Self::Table(entries) => entries.encode(out),
-            Self::PortStats(entries) => entries.encode(out),
-            Self::Queue(entries) => entries.encode(out),
-            Self::Group(entries) => entries.encode(out),
-            Self::GroupDesc(entries) => entries.encode(out),
-            Self::GroupFeatures(features) => put!(out, *features),
-            Self::Meter(entries) => entries.encode(out),
-            Self::MeterConfig(entries) => entries.encode(out),
-            Self::MeterFeatures(features) => put!(out, *features),
-            Self::TableFeatures(entries) => entries.encode(out),
-            Self::PortDesc(entries) => entries.encode(out),
-            Self::Experimenter { experimenter, kind, body } => {
-                put!(out, *experimenter, *kind);
-                out.extend_from_slice(body);
-            }
-        }
+bodies! {
+    /// Statistics or descriptions, or a part of them.
+    Reply {
+        /// The maker of the switch.
+        DESC = Desc(Description<'a>);
+        /// Single flow entries.
+        FLOW = Flow(List<'a, FlowStats<'a>>);
+        /// Flow entries, added up.
+        AGGREGATE = Aggregate(Aggregate);
+        /// Tables.
+        TABLE = Table(List<'a, TableStats>);
+        /// Counters of ports.
+        PORT_STATS = PortStats(List<'a, PortStats>);
+        /// Counters of queues.
+        QUEUE = Queue(List<'a, QueueStats>);
+        /// Counters of groups.
+        GROUP = Group(List<'a, GroupStats<'a>>);
+        /// Groups.
+        GROUP_DESC = GroupDesc(List<'a, GroupDesc<'a>>);
+        /// What groups can do.
+        GROUP_FEATURES = GroupFeatures(GroupFeatures);
+        /// Counters of meters.
+        METER = Meter(List<'a, MeterStats<'a>>);
+        /// Meters.
+        METER_CONFIG = MeterConfig(List<'a, MeterConfig<'a>>);
+        /// What meters can do.
+        METER_FEATURES = MeterFeatures(MeterFeatures);
+        /// What tables can do.
+        TABLE_FEATURES = TableFeatures(List<'a, TableFeatures<'a>>);
+        /// Ports.
+        PORT_DESC = PortDesc(List<'a, Port>);
+        /// Something of somebody else's.
+        EXPERIMENTER = Experimenter(Experimenter<'a>);
     }
 }
 
@@ -346,8 +223,8 @@ pub struct Description<'a> {
     pub datapath: &'a [u8],
 }
 
-impl<'a> Description<'a> {
-    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+impl<'a> Body<'a> for Description<'a> {
+    fn decode_body(from: &mut Reader<'a>) -> Result<Self, Malformed> {
         let mut text = |length| {
             let bytes = from.take(length)?;
             let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(length - 1);
@@ -362,7 +239,7 @@ impl<'a> Description<'a> {
         })
     }
 
-    fn encode(&self, out: &mut Vec<u8>) {
+    fn encode_body(&self, out: &mut Vec<u8>) {
         let texts = [self.manufacturer, self.hardware, self.software, self.serial, self.datapath];
         for (text, length) in texts.into_iter().zip([256, 256, 256, 32, 256]) {
             let text = &text[..text.len().min(length - 1)];

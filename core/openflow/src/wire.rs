@@ -377,6 +377,32 @@ impl Plain for Span {
     }
 }
 
+/// What a message or a multipart says, to its end.
+pub(crate) trait Body<'a>: Sized {
+    fn decode_body(from: &mut Reader<'a>) -> Result<Self, Malformed>;
+    fn encode_body(&self, out: &mut Vec<u8>);
+}
+
+impl<'a, T: Plain> Body<'a> for T {
+    fn decode_body(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Self::get(from)
+    }
+
+    fn encode_body(&self, out: &mut Vec<u8>) {
+        self.put(out);
+    }
+}
+
+impl<'a, T: Item<'a>> Body<'a> for List<'a, T> {
+    fn decode_body(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Self::decode(from)
+    }
+
+    fn encode_body(&self, out: &mut Vec<u8>) {
+        self.encode(out);
+    }
+}
+
 /// A structure of fixed size: its fields in the order of the wire, each with the padding after it.
 macro_rules! plain {
     ($(#[$doc:meta])* $name:ident in $part:ident {
@@ -435,10 +461,8 @@ macro_rules! growing {
             $($(#[$list_doc])* pub $list: $crate::wire::List<'a, $item>,)?
         }
 
-        impl<'a> $name<'a> {
-            pub(crate) fn decode_body(
-                from: &mut $crate::wire::Reader<'a>,
-            ) -> Result<Self, $crate::Malformed> {
+        impl<'a> $crate::wire::Body<'a> for $name<'a> {
+            fn decode_body(from: &mut $crate::wire::Reader<'a>) -> Result<Self, $crate::Malformed> {
                 Ok(Self {
                     $($field: {
                         let value = $crate::wire::Plain::get(from)?;
@@ -450,7 +474,7 @@ macro_rules! growing {
                 })
             }
 
-            pub(crate) fn encode_body(&self, out: &mut alloc::vec::Vec<u8>) {
+            fn encode_body(&self, out: &mut alloc::vec::Vec<u8>) {
                 $($crate::wire::Plain::put(self.$field, out); $($crate::wire::pad(out, $pad);)?)*
                 $(self.$matched.encode_match(out);)?
                 $(self.$list.encode(out);)?
@@ -463,13 +487,13 @@ macro_rules! growing {
             fn decode(from: &mut $crate::wire::Reader<'a>) -> Result<Self, $crate::Malformed> {
                 let from = &mut from.part(Self::PART).sized($at, $least, 8)?;
                 from.skip($lead)?;
-                Self::decode_body(from)
+                $crate::wire::Body::decode_body(from)
             }
 
             fn encode(&self, out: &mut alloc::vec::Vec<u8>) {
                 $crate::wire::sized(out, $at, 8, true, |out| {
                     $crate::wire::pad(out, $lead);
-                    self.encode_body(out);
+                    $crate::wire::Body::encode_body(self, out);
                 });
             }
         })?
