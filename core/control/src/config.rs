@@ -86,12 +86,26 @@ impl Config {
 }
 
 /// How a rate is enforced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Enforcement {
     /// By the agent at the sending host.
+    #[default]
     Pacing,
     /// By a meter at the first switch of the path. TCP suffers from it: see `docs/control.md`.
     Meters,
+}
+
+impl Enforcement {
+    /// Both, by their names in configurations, scenarios and answers.
+    pub const NAMED: &[(&str, Self)] = &[("pacing", Self::Pacing), ("meters", Self::Meters)];
+
+    /// Its name there.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pacing => Self::NAMED[0].0,
+            Self::Meters => Self::NAMED[1].0,
+        }
+    }
 }
 
 /// A host of the declared topology.

@@ -7,6 +7,7 @@
 //! `events` for switches; `explain` reads them for people.
 
 mod announce;
+mod decide;
 mod events;
 mod explain;
 mod join;

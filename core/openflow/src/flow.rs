@@ -1,15 +1,12 @@
 //! Flow entries: changing them, and hearing of their end (7.3.4.1, 7.4.2).
 
-use alloc::vec::Vec;
-
 use units::Span;
 
 use crate::action::Instruction;
 use crate::group::GroupId;
-use crate::oxm::Match;
 use crate::packet::BufferId;
 use crate::port::PortNo;
-use crate::wire::{List, Malformed, Plain, Reader, code, pad, put};
+use crate::wire::{List, code, growing};
 
 code! {
     /// A flow table.
@@ -72,35 +69,38 @@ code! {
     }
 }
 
-/// Adds, changes or deletes flow entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowMod<'a> {
-    /// A number of the controller's own.
-    pub cookie: u64,
-    /// The bits of the cookie that entries must share to be changed or deleted.
-    pub cookie_mask: u64,
-    /// The table.
-    pub table: TableId,
-    /// What to do.
-    pub command: FlowCommand,
-    /// Seconds without a packet until the entry goes; 0 for never.
-    pub idle_timeout_s: u16,
-    /// Seconds until the entry goes; 0 for never.
-    pub hard_timeout_s: u16,
-    /// The highest that matches wins.
-    pub priority: u16,
-    /// A packet to put through the new entry.
-    pub buffer: BufferId,
-    /// Deletes only entries that send to this port, unless [`PortNo::ANY`].
-    pub out_port: PortNo,
-    /// Deletes only entries that use this group, unless [`GroupId::ANY`].
-    pub out_group: GroupId,
-    /// Flags.
-    pub flags: FlowFlags,
-    /// The packets that the entry takes.
-    pub fields: Match<'a>,
-    /// What it does with them; nothing drops them.
-    pub instructions: List<'a, Instruction<'a>>,
+growing! {
+    /// Adds, changes or deletes flow entries.
+    FlowMod {
+        /// A number of the controller's own.
+        cookie: u64;
+        /// The bits of the cookie that entries must share to be changed or deleted.
+        cookie_mask: u64;
+        /// The table.
+        table: TableId;
+        /// What to do.
+        command: FlowCommand;
+        /// Seconds without a packet until the entry goes; 0 for never.
+        idle_timeout_s: u16;
+        /// Seconds until the entry goes; 0 for never.
+        hard_timeout_s: u16;
+        /// The highest that matches wins.
+        priority: u16;
+        /// A packet to put through the new entry.
+        buffer: BufferId;
+        /// Deletes only entries that send to this port, unless [`PortNo::ANY`].
+        out_port: PortNo;
+        /// Deletes only entries that use this group, unless [`GroupId::ANY`].
+        out_group: GroupId;
+        /// Flags.
+        flags: FlowFlags, pad 2;
+    } match {
+        /// The packets that the entry takes.
+        fields;
+    } list {
+        /// What it does with them; nothing drops them.
+        instructions: Instruction<'a>;
+    }
 }
 
 impl FlowMod<'_> {
@@ -123,83 +123,29 @@ impl FlowMod<'_> {
     };
 }
 
-impl<'a> FlowMod<'a> {
-    pub(crate) fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        Ok(Self {
-            cookie: from.u64()?,
-            cookie_mask: from.u64()?,
-            table: TableId::get(from)?,
-            command: FlowCommand::get(from)?,
-            idle_timeout_s: from.u16()?,
-            hard_timeout_s: from.u16()?,
-            priority: from.u16()?,
-            buffer: BufferId::get(from)?,
-            out_port: PortNo::get(from)?,
-            out_group: GroupId::get(from)?,
-            flags: {
-                let flags = FlowFlags::get(from)?;
-                from.skip(2)?;
-                flags
-            },
-            fields: Match::decode_match(from)?,
-            instructions: List::decode(from)?,
-        })
-    }
-
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        put!(out, self.cookie, self.cookie_mask, self.table, self.command);
-        put!(out, self.idle_timeout_s, self.hard_timeout_s, self.priority, self.buffer);
-        put!(out, self.out_port, self.out_group, self.flags);
-        pad(out, 2);
-        self.fields.encode_match(out);
-        self.instructions.encode(out);
-    }
-}
-
-/// A flow entry has gone, and these are its last figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowRemoved<'a> {
-    /// The controller's number.
-    pub cookie: u64,
-    /// Its priority.
-    pub priority: u16,
-    /// Why it went.
-    pub reason: RemovedReason,
-    /// Its table.
-    pub table: TableId,
-    /// How long it lived.
-    pub duration: Span,
-    /// Its idle timeout in seconds.
-    pub idle_timeout_s: u16,
-    /// Its hard timeout in seconds.
-    pub hard_timeout_s: u16,
-    /// Packets that it took.
-    pub packets: u64,
-    /// Bytes of frames that it took.
-    pub frame_bytes: u64,
-    /// The packets that it was for.
-    pub fields: Match<'a>,
-}
-
-impl<'a> FlowRemoved<'a> {
-    pub(crate) fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        Ok(Self {
-            cookie: from.u64()?,
-            priority: from.u16()?,
-            reason: RemovedReason::get(from)?,
-            table: TableId::get(from)?,
-            duration: Span::get(from)?,
-            idle_timeout_s: from.u16()?,
-            hard_timeout_s: from.u16()?,
-            packets: from.u64()?,
-            frame_bytes: from.u64()?,
-            fields: Match::decode_match(from)?,
-        })
-    }
-
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        put!(out, self.cookie, self.priority, self.reason, self.table, self.duration);
-        put!(out, self.idle_timeout_s, self.hard_timeout_s, self.packets, self.frame_bytes);
-        self.fields.encode_match(out);
+growing! {
+    /// A flow entry has gone, and these are its last figures.
+    FlowRemoved {
+        /// The controller's number.
+        cookie: u64;
+        /// Its priority.
+        priority: u16;
+        /// Why it went.
+        reason: RemovedReason;
+        /// Its table.
+        table: TableId;
+        /// How long it lived.
+        duration: Span;
+        /// Its idle timeout in seconds.
+        idle_timeout_s: u16;
+        /// Its hard timeout in seconds.
+        hard_timeout_s: u16;
+        /// Packets that it took.
+        packets: u64;
+        /// Bytes of frames that it took.
+        frame_bytes: u64;
+    } match {
+        /// The packets that it was for.
+        fields;
     }
 }

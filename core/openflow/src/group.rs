@@ -1,10 +1,8 @@
 //! Groups: several ways to send a packet on (7.3.4.2).
 
-use alloc::vec::Vec;
-
 use crate::action::Action;
 use crate::port::PortNo;
-use crate::wire::{Item, List, Malformed, Part, Plain, Reader, code, pad, put, sized};
+use crate::wire::{code, growing};
 
 code! {
     /// A group.
@@ -42,62 +40,32 @@ code! {
     }
 }
 
-/// One way of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bucket<'a> {
-    /// Its share, in groups of kind [`GroupKind::SELECT`].
-    pub weight: u16,
-    /// It lives while this port does, unless [`PortNo::ANY`].
-    pub watch_port: PortNo,
-    /// It lives while this group does, unless [`GroupId::ANY`].
-    pub watch_group: GroupId,
-    /// What it does.
-    pub actions: List<'a, Action<'a>>,
-}
-
-impl<'a> Item<'a> for Bucket<'a> {
-    const PART: Part = Part::Bucket;
-
-    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let mut from = from.part(Part::Bucket).sized(0, 16, 8)?;
-        from.skip(2)?;
-        let (weight, watch_port) = (from.u16()?, PortNo::get(&mut from)?);
-        let watch_group = GroupId::get(&mut from)?;
-        from.skip(4)?;
-        Ok(Self { weight, watch_port, watch_group, actions: List::decode(&mut from)? })
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        sized(out, 0, 8, true, |out| {
-            put!(out, 0u16, self.weight, self.watch_port, self.watch_group);
-            pad(out, 4);
-            self.actions.encode(out);
-        });
+growing! {
+    /// One way of a group.
+    Bucket in Bucket, length at 0, least 16, lead 2 {
+        /// Its share, in groups of kind [`GroupKind::SELECT`].
+        weight: u16;
+        /// It lives while this port does, unless [`PortNo::ANY`].
+        watch_port: PortNo;
+        /// It lives while this group does, unless [`GroupId::ANY`].
+        watch_group: GroupId, pad 4;
+    } list {
+        /// What it does.
+        actions: Action<'a>;
     }
 }
 
-/// Adds, changes or deletes a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupMod<'a> {
-    /// What to do.
-    pub command: GroupCommand,
-    /// How it chooses.
-    pub kind: GroupKind,
-    /// Which group.
-    pub group: GroupId,
-    /// Its buckets.
-    pub buckets: List<'a, Bucket<'a>>,
-}
-
-impl<'a> GroupMod<'a> {
-    pub(crate) fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let (command, kind) = (GroupCommand::get(from)?, GroupKind::get(from)?);
-        from.skip(1)?;
-        Ok(Self { command, kind, group: GroupId::get(from)?, buckets: List::decode(from)? })
-    }
-
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        put!(out, self.command, self.kind, 0u8, self.group);
-        self.buckets.encode(out);
+growing! {
+    /// Adds, changes or deletes a group.
+    GroupMod {
+        /// What to do.
+        command: GroupCommand;
+        /// How it chooses.
+        kind: GroupKind, pad 1;
+        /// Which group.
+        group: GroupId;
+    } list {
+        /// Its buckets.
+        buckets: Bucket<'a>;
     }
 }

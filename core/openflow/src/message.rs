@@ -12,7 +12,7 @@ use crate::multipart::{MultipartKind, Reply, Request};
 use crate::packet::{PacketIn, PacketOut};
 use crate::port::{PortMod, PortNo, PortStatus};
 use crate::queue::Queue;
-use crate::wire::{Fault, List, Malformed, Part, Plain, Reader, code, plain, put, sized};
+use crate::wire::{Body, Fault, List, Malformed, Part, Plain, Reader, code, plain, put, sized};
 use crate::{HEADER_BYTES, VERSION};
 
 code! {
@@ -172,6 +172,17 @@ pub struct Experimenter<'a> {
     pub body: &'a [u8],
 }
 
+impl<'a> Body<'a> for Experimenter<'a> {
+    fn decode_body(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Ok(Self { experimenter: from.u32()?, kind: from.u32()?, body: from.rest() })
+    }
+
+    fn encode_body(&self, out: &mut Vec<u8>) {
+        put!(out, self.experimenter, self.kind);
+        out.extend_from_slice(self.body);
+    }
+}
+
 plain! {
     /// What a switch is (7.3.1).
     Features in Message {
@@ -298,22 +309,18 @@ impl<'a> Message<'a> {
             MessageType::ERROR => Self::Error(ErrorMessage::decode(from)?),
             MessageType::ECHO_REQUEST => Self::EchoRequest(from.rest()),
             MessageType::ECHO_REPLY => Self::EchoReply(from.rest()),
-            MessageType::EXPERIMENTER => Self::Experimenter(Experimenter {
-                experimenter: from.u32()?,
-                kind: from.u32()?,
-                body: from.rest(),
-            }),
+            MessageType::EXPERIMENTER => Self::Experimenter(Experimenter::decode_body(from)?),
             MessageType::FEATURES_REQUEST => Self::FeaturesRequest,
             MessageType::FEATURES_REPLY => Self::FeaturesReply(Plain::get(from)?),
             MessageType::GET_CONFIG_REQUEST => Self::GetConfigRequest,
             MessageType::GET_CONFIG_REPLY => Self::GetConfigReply(Plain::get(from)?),
             MessageType::SET_CONFIG => Self::SetConfig(Plain::get(from)?),
             MessageType::PACKET_IN => Self::PacketIn(PacketIn::decode(from)?),
-            MessageType::FLOW_REMOVED => Self::FlowRemoved(FlowRemoved::decode(from)?),
+            MessageType::FLOW_REMOVED => Self::FlowRemoved(FlowRemoved::decode_body(from)?),
             MessageType::PORT_STATUS => Self::PortStatus(Plain::get(from)?),
             MessageType::PACKET_OUT => Self::PacketOut(PacketOut::decode(from)?),
-            MessageType::FLOW_MOD => Self::FlowMod(FlowMod::decode(from)?),
-            MessageType::GROUP_MOD => Self::GroupMod(GroupMod::decode(from)?),
+            MessageType::FLOW_MOD => Self::FlowMod(FlowMod::decode_body(from)?),
+            MessageType::GROUP_MOD => Self::GroupMod(GroupMod::decode_body(from)?),
             MessageType::PORT_MOD => Self::PortMod(Plain::get(from)?),
             MessageType::TABLE_MOD => Self::TableMod(Plain::get(from)?),
             MessageType::MULTIPART_REQUEST => {
@@ -345,7 +352,7 @@ impl<'a> Message<'a> {
             MessageType::GET_ASYNC_REQUEST => Self::GetAsyncRequest,
             MessageType::GET_ASYNC_REPLY => Self::GetAsyncReply(Plain::get(from)?),
             MessageType::SET_ASYNC => Self::SetAsync(Plain::get(from)?),
-            MessageType::METER_MOD => Self::MeterMod(MeterMod::decode(from)?),
+            MessageType::METER_MOD => Self::MeterMod(MeterMod::decode_body(from)?),
             _ => return Err(from.fault(Fault::Type)),
         })
     }
@@ -406,18 +413,15 @@ impl<'a> Message<'a> {
             Self::Hello(hello) => hello.elements.encode(out),
             Self::Error(error) => error.encode(out),
             Self::EchoRequest(data) | Self::EchoReply(data) => out.extend_from_slice(data),
-            Self::Experimenter(message) => {
-                put!(out, message.experimenter, message.kind);
-                out.extend_from_slice(message.body);
-            }
+            Self::Experimenter(message) => message.encode_body(out),
             Self::FeaturesReply(features) => put!(out, *features),
             Self::GetConfigReply(config) | Self::SetConfig(config) => put!(out, *config),
             Self::PacketIn(packet) => packet.encode(out),
-            Self::FlowRemoved(removed) => removed.encode(out),
+            Self::FlowRemoved(removed) => removed.encode_body(out),
             Self::PortStatus(status) => put!(out, *status),
             Self::PacketOut(packet) => packet.encode(out),
-            Self::FlowMod(change) => change.encode(out),
-            Self::GroupMod(change) => change.encode(out),
+            Self::FlowMod(change) => change.encode_body(out),
+            Self::GroupMod(change) => change.encode_body(out),
             Self::PortMod(change) => put!(out, *change),
             Self::TableMod(change) => put!(out, *change),
             Self::MultipartRequest { more, body } => {
@@ -435,7 +439,7 @@ impl<'a> Message<'a> {
             }
             Self::RoleRequest(role) | Self::RoleReply(role) => put!(out, *role),
             Self::GetAsyncReply(config) | Self::SetAsync(config) => put!(out, *config),
-            Self::MeterMod(change) => change.encode(out),
+            Self::MeterMod(change) => change.encode_body(out),
             Self::FeaturesRequest
             | Self::GetConfigRequest
             | Self::BarrierRequest

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::wire::{Fault, Item, List, Malformed, Part, Plain, Reader, code, pad, put, sized};
+use crate::wire::{Fault, Item, Malformed, Part, Reader, code, growing, pad, put, sized};
 
 code! {
     /// A meter.
@@ -104,31 +104,17 @@ impl<'a> Item<'a> for Band<'a> {
     }
 }
 
-/// Adds, changes or deletes a meter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MeterMod<'a> {
-    /// What to do.
-    pub command: MeterCommand,
-    /// What it counts.
-    pub flags: MeterFlags,
-    /// Which meter.
-    pub meter: MeterId,
-    /// Its bands.
-    pub bands: List<'a, Band<'a>>,
-}
-
-impl<'a> MeterMod<'a> {
-    pub(crate) fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        Ok(Self {
-            command: MeterCommand::get(from)?,
-            flags: MeterFlags::get(from)?,
-            meter: MeterId::get(from)?,
-            bands: List::decode(from)?,
-        })
-    }
-
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        put!(out, self.command, self.flags, self.meter);
-        self.bands.encode(out);
+growing! {
+    /// Adds, changes or deletes a meter.
+    MeterMod {
+        /// What to do.
+        command: MeterCommand;
+        /// What it counts.
+        flags: MeterFlags;
+        /// Which meter.
+        meter: MeterId;
+    } list {
+        /// Its bands.
+        bands: Band<'a>;
     }
 }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::port::PortNo;
-use crate::wire::{Item, List, Malformed, Part, Plain, Reader, code, pad, put, sized};
+use crate::wire::{Item, Malformed, Part, Reader, code, growing, put, sized};
 
 code! {
     /// A queue of a port.
@@ -13,33 +13,16 @@ code! {
     }
 }
 
-/// A queue and what it is set to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Queue<'a> {
-    /// Its number at its port.
-    pub queue: QueueId,
-    /// Its port.
-    pub port: PortNo,
-    /// What it is set to.
-    pub properties: List<'a, QueueProperty<'a>>,
-}
-
-impl<'a> Item<'a> for Queue<'a> {
-    const PART: Part = Part::Queue;
-
-    fn decode(from: &mut Reader<'a>) -> Result<Self, Malformed> {
-        let mut from = from.part(Part::Queue).sized(8, 16, 8)?;
-        let (queue, port) = (QueueId::get(&mut from)?, PortNo::get(&mut from)?);
-        from.skip(8)?;
-        Ok(Self { queue, port, properties: List::decode(&mut from)? })
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        sized(out, 8, 8, true, |out| {
-            put!(out, self.queue, self.port);
-            pad(out, 8);
-            self.properties.encode(out);
-        });
+growing! {
+    /// A queue and what it is set to.
+    Queue in Queue, length at 8, least 16, lead 0 {
+        /// Its number at its port.
+        queue: QueueId;
+        /// Its port.
+        port: PortNo, pad 8;
+    } list {
+        /// What it is set to.
+        properties: QueueProperty<'a>;
     }
 }
 

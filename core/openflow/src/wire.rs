@@ -377,6 +377,32 @@ impl Plain for Span {
     }
 }
 
+/// What a message or a multipart says, to its end.
+pub(crate) trait Body<'a>: Sized {
+    fn decode_body(from: &mut Reader<'a>) -> Result<Self, Malformed>;
+    fn encode_body(&self, out: &mut Vec<u8>);
+}
+
+impl<'a, T: Plain> Body<'a> for T {
+    fn decode_body(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Self::get(from)
+    }
+
+    fn encode_body(&self, out: &mut Vec<u8>) {
+        self.put(out);
+    }
+}
+
+impl<'a, T: Item<'a>> Body<'a> for List<'a, T> {
+    fn decode_body(from: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Self::decode(from)
+    }
+
+    fn encode_body(&self, out: &mut Vec<u8>) {
+        self.encode(out);
+    }
+}
+
 /// A structure of fixed size: its fields in the order of the wire, each with the padding after it.
 macro_rules! plain {
     ($(#[$doc:meta])* $name:ident in $part:ident {
@@ -418,6 +444,62 @@ macro_rules! plain {
     };
 }
 pub(crate) use plain;
+
+/// A structure that ends with a match or a list: its fields of fixed size in the order of the wire, each with the
+/// padding after it, then these. One that stands in lists says, at an offset, how long it is, of at least so many
+/// bytes; `lead` are those before its first field.
+macro_rules! growing {
+    ($(#[$doc:meta])* $name:ident $(in $part:ident, length at $at:literal, least $least:literal, lead $lead:literal)? {
+        $($(#[$field_doc:meta])* $field:ident: $kind:ty $(, pad $pad:literal)?;)*
+    } $(match { $(#[$match_doc:meta])* $matched:ident; })?
+    $(list { $(#[$list_doc:meta])* $list:ident: $item:ty; })?) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $name<'a> {
+            $($(#[$field_doc])* pub $field: $kind,)*
+            $($(#[$match_doc])* pub $matched: $crate::oxm::Match<'a>,)?
+            $($(#[$list_doc])* pub $list: $crate::wire::List<'a, $item>,)?
+        }
+
+        impl<'a> $crate::wire::Body<'a> for $name<'a> {
+            fn decode_body(from: &mut $crate::wire::Reader<'a>) -> Result<Self, $crate::Malformed> {
+                Ok(Self {
+                    $($field: {
+                        let value = $crate::wire::Plain::get(from)?;
+                        $(from.skip($pad)?;)?
+                        value
+                    },)*
+                    $($matched: $crate::oxm::Match::decode_match(from)?,)?
+                    $($list: $crate::wire::List::decode(from)?,)?
+                })
+            }
+
+            fn encode_body(&self, out: &mut alloc::vec::Vec<u8>) {
+                $($crate::wire::Plain::put(self.$field, out); $($crate::wire::pad(out, $pad);)?)*
+                $(self.$matched.encode_match(out);)?
+                $(self.$list.encode(out);)?
+            }
+        }
+
+        $(impl<'a> $crate::wire::Item<'a> for $name<'a> {
+            const PART: $crate::wire::Part = $crate::wire::Part::$part;
+
+            fn decode(from: &mut $crate::wire::Reader<'a>) -> Result<Self, $crate::Malformed> {
+                let from = &mut from.part(Self::PART).sized($at, $least, 8)?;
+                from.skip($lead)?;
+                $crate::wire::Body::decode_body(from)
+            }
+
+            fn encode(&self, out: &mut alloc::vec::Vec<u8>) {
+                $crate::wire::sized(out, $at, 8, true, |out| {
+                    $crate::wire::pad(out, $lead);
+                    $crate::wire::Body::encode_body(self, out);
+                });
+            }
+        })?
+    };
+}
+pub(crate) use growing;
 
 /// An integer on the wire whose values have names; a value without one is kept as it is.
 macro_rules! code {

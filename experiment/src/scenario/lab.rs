@@ -37,9 +37,8 @@ pub(super) fn read(value: &Value<'_>, folder: &Path) -> Result<LabSettings, Docu
     let default = Governance::default();
     let span = |v: &Value<'_>| between(v, Span::from_millis(10), Span::from_secs(3_600));
     let long = |v: &Value<'_>| between(v, Span::from_secs(1), Span::from_secs(3_600));
-    let ways = &[("pacing", Enforcement::Pacing), ("meters", Enforcement::Meters)];
     let enforcement = fields.optional("enforcement", |v| {
-        let way = v.choice(ways)?;
+        let way = v.choice(Enforcement::NAMED)?;
         if way == Enforcement::Meters && switches != Switches::Ovs {
             return Err(v.error("needs switches with meters; write switches = \"ovs\" beside it"));
         }

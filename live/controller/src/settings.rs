@@ -323,9 +323,8 @@ fn read_datapath(value: &Value<'_>) -> Read<u64> {
 fn read_control(value: &Value<'_>, control: &mut Config) -> Read<()> {
     let mut fields = value.fields()?;
     let span = |v: &Value<'_>| between(v, Span::from_millis(10), Span::from_secs(3_600));
-    control.enforcement = fields.or("enforcement", control.enforcement, |v| {
-        v.choice(&[("pacing", Enforcement::Pacing), ("meters", Enforcement::Meters)])
-    })?;
+    control.enforcement =
+        fields.or("enforcement", control.enforcement, |v| v.choice(Enforcement::NAMED))?;
     control.lease = fields
         .or("lease", control.lease, |v| between(v, Span::from_secs(1), Span::from_secs(3_600)))?;
     let lease = control.lease;

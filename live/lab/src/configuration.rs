@@ -4,28 +4,19 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use control::Enforcement;
 use model::{LinkId, Node, NodeId, NodeKind};
 use units::{Bytes, Span};
 use wire::client::Address;
 
 use crate::blueprint::{Blueprint, Forwarding};
 
-/// What enforces rates.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Enforcement {
-    /// The agent, by the kernel's pacing.
-    #[default]
-    Pacing,
-    /// Meters of the first switch, which must be Open vSwitch.
-    Meters,
-}
-
 /// How a controller governs a lab.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Governance {
     /// Payload of a full TCP segment of the hosts.
     pub mss: Bytes,
-    /// What enforces rates.
+    /// What enforces rates; meters need Open vSwitch.
     pub enforcement: Enforcement,
     /// Lease: how long grants last without a controller.
     pub lease: Span,
@@ -70,11 +61,8 @@ pub(crate) fn controller(plan: &Blueprint, governance: &Governance, policy: &str
     let with_switches = plan.forwarding == Forwarding::Ovs;
     let openflow =
         if with_switches { format!("openflow = \"{OPENFLOW}\"\n") } else { String::new() };
-    let enforcement = match enforcement {
-        Enforcement::Pacing => "pacing",
-        Enforcement::Meters => "meters",
-    };
     let mss = mss.get();
+    let enforcement = enforcement.name();
     let mut text = format!(
         "state = \"state\"\nmss = {mss}\n\
          [listen]\nsocket = \"{SOCKET}\"\n{openflow}\

@@ -94,10 +94,7 @@ impl Answers<'_> {
             epoch: self.context.epoch,
             since_ns: self.since,
             policy: self.decider.name.clone(),
-            enforcement: match self.context.enforcement {
-                Enforcement::Pacing => "pacing",
-                Enforcement::Meters => "meters",
-            },
+            enforcement: self.context.enforcement.name(),
             switches: self.switch_statuses(),
             agents: self
                 .agents

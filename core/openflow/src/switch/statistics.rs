@@ -117,7 +117,7 @@ impl Switch {
                 max_bands: u8::MAX,
                 max_colors: 0,
             }),
-            Request::Experimenter { .. } => return Err(ErrorCode::BAD_EXPERIMENTER),
+            Request::Experimenter(_) => return Err(ErrorCode::BAD_EXPERIMENTER),
             _ => {
                 self.entries(now, request, &mut parts)?;
                 parts.flush(false);

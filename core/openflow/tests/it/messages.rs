@@ -234,7 +234,7 @@ fn request() -> impl Strategy<Value = Request<'static>> {
         list(table_features()).prop_map(Request::TableFeatures),
         Just(Request::PortDesc),
         (any::<u32>(), any::<u32>(), data()).prop_map(|(experimenter, kind, body)| {
-            Request::Experimenter { experimenter, kind, body }
+            Request::Experimenter(Experimenter { experimenter, kind, body })
         }),
     ]
 }
@@ -354,7 +354,7 @@ fn statistics() -> impl Strategy<Value = Reply<'static>> {
         list(table_features()).prop_map(Reply::TableFeatures),
         list(port()).prop_map(Reply::PortDesc),
         (any::<u32>(), any::<u32>(), data()).prop_map(|(experimenter, kind, body)| {
-            Reply::Experimenter { experimenter, kind, body }
+            Reply::Experimenter(Experimenter { experimenter, kind, body })
         }),
     ]
 }

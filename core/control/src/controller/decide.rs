@@ -1,0 +1,378 @@
+//! From what was observed to what actuators are told: the policy decides, what it wants is noted, and agents
+//! and switches are told what has changed. Whatever is decided goes this way, from [`Controller::decide`] on.
+
+use alloc::collections::BTreeSet;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use model::{Cap, Directive, FlowId, LEAST_RATE, LinkId, MOST_RATE, NodeId, PortWatch};
+use protocol::agent::{Capability, Command};
+use protocol::{Connection, Process};
+use units::{Bytes, Rate, Span};
+
+use super::Controller;
+use crate::agents::Everything;
+use crate::applications::selector::Selector;
+use crate::config::Enforcement;
+use crate::desired::{Grant, Intention};
+use crate::fabric::entry::{Does, Key};
+use crate::message::Output;
+
+impl Controller {
+    /// Appends to `out` what is to be done after all that was observed since the last decision: limits
+    /// that one input changes and another changes back are not told.
+    pub fn decide(&mut self, out: &mut Vec<Output>) {
+        for directive in self.decider.decide(self.context.now, &self.view.network) {
+            self.counters.directives += 1;
+            self.take_in(directive);
+        }
+        self.registry.decided();
+        self.roll();
+        self.identify();
+        self.enforce();
+        self.tell_agents(out);
+        self.switches.write(&self.context, out);
+        out.append(&mut self.closing);
+    }
+
+    /// Notes what the policy wants. Caps of windows join what is to be sent here, all else in `enforce`.
+    fn take_in(&mut self, directive: Directive) {
+        match directive {
+            Directive::Pace { flow, limit, .. } => {
+                let now = self.context.now;
+                self.intend(flow, |wanted| (wanted.limit, wanted.since) = (limit, now));
+            }
+            Directive::Prioritize { flow, priority, .. } => {
+                self.intend(flow, |wanted| wanted.priority = priority);
+            }
+            Directive::Window { link, flow, cap, .. } => self.cap_window(link, flow, cap),
+            Directive::PacePair { src, dst, rate, .. } => {
+                self.desired.give_pair((src, dst), rate);
+            }
+            // Timeslots, spaced acknowledgements and hubs have no actuator outside a simulation.
+            Directive::Grant { .. } | Directive::Space { .. } | Directive::Gather { .. } => {
+                self.counters.directives_unenforced += 1;
+            }
+        }
+    }
+
+    /// Changes what is wanted for a flow.
+    pub(super) fn intend(&mut self, flow: FlowId, change: impl FnOnce(&mut Intention)) {
+        self.desired.intend(flow, change);
+        self.registry.wanted(flow);
+        self.touch(flow);
+    }
+
+    /// The grants of a flow's connections may have changed.
+    pub(super) fn touch(&mut self, flow: FlowId) {
+        if let Some(known) = self.registry.flow(flow) {
+            let declared = known.selector;
+            self.desired.touch(declared.connection);
+            if !declared.is_exact() {
+                self.registry.joins.divide(&declared);
+            }
+        }
+    }
+
+    /// Caps windows where a link begins, or lifts the cap: of one flow, or of all over the link.
+    pub(super) fn cap_window(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
+        if link.index() >= self.view.links.len() {
+            return;
+        }
+        if (flow, cap) == (None, None) {
+            let single: Vec<FlowId> =
+                self.desired.windows_at(link).filter_map(|(flow, _)| flow).collect();
+            for flow in single {
+                self.cap_window(link, Some(flow), None);
+            }
+        }
+        self.desired.set_window(link, flow, cap);
+        let of = self.capped(flow);
+        let by_agent = !of.is_empty() && self.agent_caps(self.view.start(link));
+        let cap_one = |of| self.agents.cap_window(&self.view, link, of, cap);
+        let is_told = by_agent && of.into_iter().all(cap_one) || self.cap_at_switch(link, flow);
+        if !is_told && cap.is_some() {
+            self.counters.directives_unenforced += 1;
+        }
+    }
+
+    /// Whether the agent of a node is to cap windows there: not one that can't beside a switch that can.
+    pub(super) fn agent_caps(&self, at: NodeId) -> bool {
+        self.agents.acting_for(at).is_some_and(|(_, agent)| {
+            agent.capabilities.contains(&Capability::Windows) || !self.switches.caps_windows(at)
+        })
+    }
+
+    /// What a cap of a flow's window, or of all, is about: the flow's connections, or all.
+    fn capped(&self, flow: Option<FlowId>) -> Vec<Option<Connection>> {
+        flow.map_or_else(
+            || Vec::from([None]),
+            |id| self.carriers(id).into_iter().map(Some).collect(),
+        )
+    }
+
+    /// Caps windows at a switch that can; whether it can.
+    fn cap_at_switch(&mut self, link: LinkId, flow: Option<FlowId>) -> bool {
+        if !self.switches.caps_windows(self.view.start(link)) {
+            return false;
+        }
+        let flows = match flow {
+            Some(flow) => Vec::from([flow]),
+            None => self.flows_over(link),
+        };
+        for flow in flows {
+            self.cap_flow_at_switch(link, flow, &self.carriers(flow));
+        }
+        true
+    }
+
+    /// Has a switch cap the window of a flow, over these connections, as is wanted where a link begins.
+    fn cap_flow_at_switch(&mut self, link: LinkId, id: FlowId, over: &[Connection]) {
+        let Some(flow) = self.registry.flow(id) else {
+            return;
+        };
+        let at = self.view.start(link);
+        for connection in over {
+            match (self.desired.window(link, id), flow.scale) {
+                (Some((cap, _)), Some(shift)) => {
+                    let units = cap.rewritten(u16::MAX, shift, self.context.mss);
+                    let does = Does::Cap { bytes: Bytes::new(u64::from(units) << shift), shift };
+                    self.switches.cap(&self.context, at, *connection, does);
+                }
+                // Without its scale the header can't be written: it waits for that.
+                (Some(_), None) => {}
+                (None, _) => self.switches.uncap(&self.context, at, connection),
+            }
+        }
+    }
+
+    /// The scale of a flow's window over these connections is known: switches on its path can cap it.
+    pub(super) fn cap_scaled(&mut self, id: FlowId, over: &[Connection]) {
+        let Some(flow) = self.registry.flow(id) else {
+            return;
+        };
+        for link in self.view.path(flow.ends, u64::from(id.0)) {
+            if self.switches.caps_windows(self.view.start(link)) {
+                self.cap_flow_at_switch(link, id, over);
+            }
+        }
+    }
+
+    /// The connections of a flow.
+    pub(super) fn carriers(&self, id: FlowId) -> Vec<Connection> {
+        let declared = self.registry.flow(id).map(|flow| &flow.selector);
+        declared.into_iter().flat_map(|of| self.registry.carriers(of)).collect()
+    }
+
+    /// The flows whose path a link is on.
+    fn flows_over(&self, link: LinkId) -> Vec<FlowId> {
+        let over = self
+            .registry
+            .flows()
+            .filter(|(id, flow)| self.view.path(flow.ends, u64::from(id.0)).contains(&link));
+        over.map(|(id, _)| id).collect()
+    }
+
+    /// Gives a flow entries of its own, if it is the first of its connection.
+    pub(super) fn pin(&mut self, id: FlowId) {
+        if !self.switches.is_empty()
+            && let Some(flow) = self.registry.flow(id)
+            && flow.selector.is_by_ports()
+            && self.registry.sharing(&flow.selector).first() == Some(&id)
+        {
+            let (flow, ends) = ((id, flow.selector.connection), flow.ends);
+            self.rollout.pin(&self.context, &mut self.switches, &self.view, flow, ends);
+        }
+    }
+
+    /// Has the first switch on the path of a flow that nobody declared count what it carries.
+    pub(super) fn count(&mut self, id: FlowId) {
+        if let Some(flow) = self.registry.flow(id).filter(|flow| flow.owner.is_none())
+            && let Some(at) = self.view.entrance(flow.ends, u64::from(id.0))
+        {
+            let key = Key::of_count(&flow.selector.connection);
+            self.switches.put_own(&self.context, at, key, Does::Count);
+        }
+    }
+
+    /// Takes the entries of a flow from all switches.
+    pub(super) fn unpin(&mut self, id: FlowId) {
+        let Some(flow) = self.registry.flow(id) else {
+            return;
+        };
+        self.rollout.unpin(&self.context, &mut self.switches, id, &flow.selector.connection);
+        if flow.owner.is_none() {
+            let key = Key::of_count(&flow.selector.connection);
+            self.switches.take_own_everywhere(&self.context, &key);
+        }
+    }
+
+    /// Goes on with a change of forwarding.
+    fn roll(&mut self) {
+        loop {
+            if self.rollout.wants_plan() {
+                if self.rollout.take_moved() {
+                    self.move_flows();
+                    continue;
+                }
+                let watching = self.decider.watch().is_some();
+                self.rollout.plan(&self.switches, &self.view, watching);
+            }
+            if !self.rollout.step(&self.context, &mut self.switches) {
+                break;
+            }
+        }
+        if self.rollout.take_changed() {
+            for id in self.registry.flows().map(|(id, _)| id).collect::<Vec<_>>() {
+                self.pin(id);
+            }
+        }
+    }
+
+    /// Paths may have changed. Flows' own entries lead over links that may be gone; without them packets
+    /// go with all others, over a path that is whole.
+    fn move_flows(&mut self) {
+        let connection = |id| Some(self.registry.flow(id)?.selector.connection);
+        self.rollout.unpin_all(&self.context, &mut self.switches, connection);
+        for id in self.registry.flows().map(|(id, _)| id).collect::<Vec<_>>() {
+            self.count(id);
+            if self.desired.intention(id).limit.is_some() {
+                // The first switch of its path may be another one.
+                self.touch(id);
+            }
+        }
+    }
+
+    /// What a connection should be held to; one that was declared without its ports, all that join it.
+    pub(super) fn grant(&self, connection: &Connection) -> Grant {
+        let ends = || self.view.ends(connection);
+        let (flows, joined) = self.registry.carrying(connection);
+        let among = joined.map_or(1, |declared| self.registry.joins.counting(declared));
+        let mut grant = self.desired.grant(connection, (flows, among), ends);
+        if joined.is_some_and(|declared| self.has_one_meter(declared)) {
+            grant.rate = self.desired.grant(connection, (&[], 1), ends).rate;
+        }
+        // Switches meter more than hosts can be told.
+        let most = match self.context.enforcement {
+            Enforcement::Pacing => MOST_RATE,
+            Enforcement::Meters => Rate::MAX,
+        };
+        grant.rate = grant.rate.map(|rate| rate.clamp(LEAST_RATE, most));
+        grant
+    }
+
+    /// Whether one meter holds all that join.
+    pub(super) fn has_one_meter(&self, declared: &Selector) -> bool {
+        self.context.enforcement == Enforcement::Meters && declared.is_by_ports()
+    }
+
+    /// Asks agents for the connections of the processes that flows name.
+    fn identify(&mut self) {
+        for host in self.registry.processes.take_changed() {
+            let Some((channel, agent)) = self.agents.acting_for(host) else {
+                continue;
+            };
+            let processes = self.processes_of(&agent.hosts);
+            self.agents.identify(channel, processes);
+        }
+    }
+
+    fn processes_of(&self, hosts: &[NodeId]) -> Vec<Process> {
+        let all = hosts.iter().flat_map(|host| self.registry.processes.of(*host));
+        all.cloned().collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Tells actuators of the connections whose grant may have changed.
+    fn enforce(&mut self) {
+        let mut changed = self.desired.take_changed();
+        changed.extend(self.registry.joins.take_divided());
+        for connection in changed {
+            let Some((src, dst)) = self.view.ends(&connection) else {
+                continue;
+            };
+            let mut grant = self.grant(&connection);
+            if self.context.enforcement == Enforcement::Meters {
+                let rate = grant.rate.take();
+                let first = self.registry.carried_by(&connection).first();
+                let at = self.view.entrance((src, dst), first.map_or(0, |id| u64::from(id.0)));
+                let is_metered = self.switches.hold(&self.context, connection, at, rate);
+                self.counters.directives_unenforced += u64::from(!is_metered);
+            }
+            // Of those that join what was declared without its ports each is held by itself.
+            let is_told =
+                connection.limitable().is_err() || self.agents.hold(src, connection, grant);
+            if !is_told && grant != Grant::default() {
+                self.counters.directives_unenforced += 1;
+            }
+        }
+    }
+
+    /// Sends agents what they have to be told, and renewals.
+    fn tell_agents(&mut self, out: &mut Vec<Output>) {
+        for channel in self.agents.take_addressed() {
+            if let Some(hosts) = self.agents.to_retell(channel) {
+                let everything = self.everything(&hosts);
+                self.agents.retell(channel, everything);
+            }
+            let unconfirm = |connection| self.desired.confirm(connection, None);
+            if let Some(commands) = self.agents.take_commands(&self.context, channel, unconfirm) {
+                self.counters.commands += commands.commands.len() as u64;
+                out.push(Output::Agent(channel, commands));
+            }
+        }
+    }
+
+    /// Puts together everything that the agent of these hosts has to know.
+    fn everything(&self, hosts: &[NodeId]) -> Everything {
+        let mut all = Everything::default();
+        let statistics = self.decider.watch().and_then(|watch| watch.statistics);
+        let every_ns = statistics.unwrap_or(Span::MAX).min(self.context.sample);
+        all.commands.push(Command::Sample { every_ns });
+        all.commands.extend(self.decider.ports().map(|every_ns| Command::Count { every_ns }));
+        let processes = self.processes_of(hosts);
+        if !processes.is_empty() {
+            all.commands.push(Command::Identify { processes });
+        }
+        for host in hosts {
+            let addresses = self.view.addresses_of(*host);
+            let leaving = addresses.flat_map(|address| self.registry.leaving(address));
+            for connection in leaving.chain(self.desired.paired_from(*host)) {
+                let mut grant = self.grant(connection);
+                if self.context.enforcement == Enforcement::Meters {
+                    grant.rate = None;
+                }
+                if grant != Grant::default() {
+                    all.grants.insert(*connection, grant);
+                }
+            }
+            for link in self.view.network.topology().out(*host) {
+                self.everything_at(*host, *link, &mut all);
+            }
+        }
+        all
+    }
+
+    /// What the agent of a host or switch has to do where a link leaves it.
+    fn everything_at(&self, node: NodeId, link: LinkId, all: &mut Everything) {
+        let interface = &self.view.links[link.index()].interface;
+        if interface.is_empty() {
+            return;
+        }
+        let name = || (String::from(self.view.node_name(node)), interface.clone());
+        if let Some(asked) = self.decider.watch()
+            && self.view.is_switch(node)
+        {
+            let (node, interface) = name();
+            let watch = Some(PortWatch { thresholds: asked.congestion });
+            all.commands.push(Command::Watch { node, interface, watch });
+        }
+        for (flow, cap) in self.desired.windows_at(link).filter(|_| self.agent_caps(node)) {
+            for connection in self.capped(flow) {
+                all.windows.insert((link, connection), cap);
+                let (node, interface) = name();
+                let cap = Some(cap);
+                all.commands.push(Command::Window { node, interface, connection, cap });
+            }
+        }
+    }
+}
