@@ -548,6 +548,7 @@ impl Agents {
         let awaited = agent.awaited.take_if(|(number, _)| *number <= sequence);
         if sequence == agent.sequence {
             agent.renewed = agent.sent;
+            agent.unanswered = 0;
         } else if let Some((_, sent)) = awaited {
             agent.renewed = sent;
         }
@@ -810,5 +811,32 @@ mod tests {
         assert_eq!(lost.len(), 2, "what it has let go is not certain either");
         assert!(!agents.hold(host, connection(1), grant(10)), "nobody acts for the host");
         assert_eq!(agents.deadline(), None);
+    }
+
+    /// Reports of failures are spared the limit of reports: no more of them than commands that may fail.
+    #[test]
+    fn no_more_failures_are_awaited_than_commands_without_an_answer() {
+        let (mut agents, _, cx, host) = one_agent();
+        let command = Command::Pace { connection: connection(1), rate_bps: None };
+        let awaits = |agents: &Agents, sequence| {
+            let (command, reason) = (command.clone(), String::new());
+            let failed = Report::Failed { epoch: 4, sequence, command, reason };
+            agents.agents[&CHANNEL].confirms(&failed, 4)
+        };
+        let send = |agents: &mut Agents, ports: [u16; 2]| {
+            for port in ports {
+                agents.hold(host, connection(port), grant(10));
+            }
+            agents.take_commands(&cx, CHANNEL, |_| {}).expect("it has said hello").sequence
+        };
+        let sequence = send(&mut agents, [1, 2]);
+        for left in [true, false] {
+            agents.failed(&cx, CHANNEL, (4, sequence), &command, "no", |_| {});
+            assert_eq!(awaits(&agents, sequence), left);
+        }
+        let sequence = send(&mut agents, [3, 4]);
+        assert!(awaits(&agents, sequence));
+        agents.applied(&cx, CHANNEL, 4, sequence, |_, _| {});
+        assert!(!awaits(&agents, sequence), "what was carried out doesn't fail any more");
     }
 }

@@ -464,4 +464,25 @@ mod tests {
         assert_eq!(desired.take_windows(FlowId(7)), [LinkId(1), LinkId(2)]);
         assert_eq!(desired.windows_at(LinkId(2)).collect::<Vec<_>>(), [(None, cap)]);
     }
+
+    #[test]
+    fn links_where_a_flow_is_capped_are_those_where_it_has_a_cap() {
+        let cap = Some(Cap { bytes: Bytes::new(1), floor_segments: 1 });
+        let (flow, other) = (FlowId(1), FlowId(2));
+        let mut desired = Desired::default();
+        let links = |desired: &Desired, of| desired.links_capping(of).collect::<Vec<_>>();
+        for link in [3, 4, 5] {
+            desired.set_window(LinkId(link), Some(flow), cap);
+            desired.set_window(LinkId(link), Some(other), cap);
+            desired.set_window(LinkId(link), None, cap);
+        }
+        desired.set_window(LinkId(4), Some(flow), None);
+        desired.set_window(LinkId(5), None, None);
+        assert_eq!(links(&desired, flow), [LinkId(3), LinkId(5)]);
+        assert_eq!(desired.take_windows(flow), [LinkId(3), LinkId(5)]);
+        assert_eq!(links(&desired, flow), []);
+        assert_eq!(links(&desired, other), [LinkId(3), LinkId(4), LinkId(5)]);
+        assert_eq!(desired.take_all_windows().len(), 5);
+        assert_eq!(links(&desired, other), []);
+    }
 }

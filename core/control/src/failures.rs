@@ -241,4 +241,33 @@ mod tests {
         failures.applied(11);
         assert_eq!(failures.to_retry(10).len(), 4);
     }
+
+    /// Two commands for a rate are on their way, both fail, and a third was sent between: the second failure
+    /// doesn't make it unsent.
+    #[test]
+    fn a_failure_that_comes_late_is_over_with_what_was_sent_before_it_came() {
+        let [source, destination] = ["10.0.0.1:1", "10.0.0.2:80"].map(|end| end.parse().unwrap());
+        let connection = Connection { source, destination };
+        let command = Command::Pace { connection, rate_bps: Some(Rate::from_mbps(1)) };
+        let mut failures = Failures::default();
+        failures.failed(&command, 5, "no", 10);
+        failures.sent(&command, 7);
+        failures.failed(&command, 6, "no", 10);
+        assert_eq!(failures.to_retry(10), []);
+        failures.applied(6);
+        assert_eq!(failures.rate(&connection), Some("no"));
+        failures.applied(7);
+        assert_eq!(failures.rate(&connection), None);
+    }
+
+    #[test]
+    fn what_is_confirmed_is_not_remembered_as_sent() {
+        let mut failures = Failures::default();
+        for number in 1..=3 {
+            let (node, interface) = (format!("s{number}"), "eth0".into());
+            failures.sent(&Command::Watch { node, interface, watch: None }, number);
+        }
+        failures.applied(2);
+        assert_eq!(failures.latest.values().copied().collect::<Vec<_>>(), [3]);
+    }
 }

@@ -165,4 +165,8 @@ fn a_hello_that_can_not_be_is_refused() {
         let said = refused(&report);
         assert!(said.starts_with(wanted), "{said}");
     }
+    // The last epoch that there is.
+    let channel = rig.peer();
+    rig.input(Input::AgentConnected { channel, identity: "late" }).unwrap();
+    rig.input(Input::Reported(channel, &hello("hx", "10.9.9.9", 1 << 48))).unwrap();
 }

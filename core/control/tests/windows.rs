@@ -705,6 +705,29 @@ fn a_flow_that_enters_again_is_held_to_nothing() {
     assert_eq!(commands, [paced(2, None)]);
 }
 
+/// A policy's statistics may be rare: what the controller looks at itself isn't.
+#[test]
+fn samples_are_as_frequent_as_policy_and_controller_need() {
+    for (sample, every) in [(400, 400), (1000, 1000), (3000, 1000)] {
+        let mut rig = Rig::new();
+        let mut config = config("scripted", Box::new(rig.policy.clone()));
+        config.sample = Span::from_millis(sample);
+        rig.controller = Controller::new(config, 1, Time::ZERO).unwrap();
+        assert_eq!(rig.connect()[0], Command::Sample { every_ns: Span::from_millis(every) });
+    }
+}
+
+#[test]
+fn a_cap_that_stands_is_not_told_again() {
+    let mut rig = Rig::with_a_flow();
+    for told in [vec![windowed(None, Some(WIDE))], vec![]] {
+        assert_eq!(rig.decided([window(None, Some(WIDE))]), told);
+    }
+    for told in [vec![windowed(Some(connection(1)), Some(NARROW))], vec![]] {
+        assert_eq!(rig.decided([window(Some(FLOW), Some(NARROW))]), told);
+    }
+}
+
 #[test]
 fn the_policy_is_told_of_a_congested_port() {
     let mut rig = Rig::new();

@@ -168,3 +168,30 @@ impl Cross {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When a link that carries 8 Mbit/s has its figure, where it is read once a second.
+    fn found(interval: Span) -> Option<u64> {
+        let mut cross = Cross::new(interval, Bytes::new(1460));
+        (0..=10).find(|second| {
+            let now = Time::ZERO + Span::from_secs(*second);
+            let counters = [(LinkId(0), Bytes::new(1_000_000 * second))];
+            let changed = cross.hear(now, 1, &counters, core::iter::empty());
+            assert_eq!(changed, cross.rate(0) == Rate::from_mbps(8));
+            changed
+        })
+    }
+
+    #[test]
+    fn a_window_is_as_long_as_the_policy_s_interval_and_two_seconds_at_least() {
+        let every = |interval| Cross::new(interval, Bytes::new(1460)).every();
+        for (seconds, window) in [(1, 2), (2, 2), (5, 5)] {
+            let interval = Span::from_secs(seconds);
+            assert_eq!(found(interval), Some(window));
+            assert_eq!(every(interval), Span::from_millis(250 * window));
+        }
+    }
+}

@@ -129,3 +129,28 @@ fn remedy(error: &io::Error) -> &'static str {
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use super::*;
+
+    /// The last epoch is used, and after it there is none: what the file holds then stays.
+    #[test]
+    fn after_the_last_epoch_there_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("epoch");
+        fs::write(&file, (MOST_EPOCH - 1).to_string()).unwrap();
+        assert_eq!(State::open(folder.path()).unwrap().epoch, MOST_EPOCH);
+        for last in [MOST_EPOCH, MOST_EPOCH + 1, u64::MAX] {
+            fs::write(&file, last.to_string()).unwrap();
+            let refused = State::open(folder.path()).unwrap_err();
+            assert!(
+                matches!(refused, StateError::TooHigh { epoch, .. } if epoch == last),
+                "{refused}"
+            );
+            assert_eq!(fs::read_to_string(&file).unwrap(), last.to_string());
+        }
+    }
+}

@@ -437,4 +437,63 @@ mod tests {
         written(folder.path(), &["epoch-000003.001.record"]);
         assert_eq!(name(3), "epoch-000003-2");
     }
+
+    /// A recorder whose thread is the test.
+    fn recorder(waiting: usize) -> (Recorder, Receiver<Vec<u8>>) {
+        let (sender, receiver) = sync_channel(waiting);
+        (Recorder::to(Some(sender), None, Arc::default()), receiver)
+    }
+
+    #[test]
+    fn what_waits_for_a_slow_disk_is_bounded() {
+        let (mut recorder, disk) = recorder(1);
+        recorder.buffer = vec![1];
+        recorder.hand_over();
+        recorder.buffer = vec![2; MOST - 1];
+        recorder.hand_over();
+        assert_eq!(recorder.buffer.len(), MOST - 1, "it waits");
+        assert_eq!(disk.recv().unwrap(), [1]);
+        recorder.hand_over();
+        assert_eq!(disk.recv().unwrap().len(), MOST - 1, "and is whole when the disk goes on");
+        recorder.buffer = vec![3];
+        recorder.hand_over();
+        recorder.buffer = vec![4; MOST];
+        recorder.hand_over();
+        let slow = Recording::Stopped("the disk is too slow".to_owned());
+        assert_eq!(recorder.measures.recorder(), slow);
+        assert_eq!(recorder.buffer.capacity(), 0);
+        recorder.note(|out| {
+            out.push(5);
+            Ok(())
+        });
+        assert!(recorder.buffer.is_empty(), "nothing is noted any more");
+    }
+
+    #[test]
+    fn digests_are_noted_after_so_many_outputs_or_so_long() {
+        let (mut recorder, _disk) = recorder(8);
+        let outputs = |count: u64| {
+            let one = Output::CloseSwitch(control::ChannelId(1), control::Closing::Replaced);
+            vec![one; usize::try_from(count).unwrap()]
+        };
+        assert_eq!(recorder.due(), None);
+        recorder.decided(&outputs(DIGEST_OUTPUTS - 1));
+        assert!(recorder.buffer.is_empty());
+        assert_eq!(recorder.due(), Some(Time::ZERO + DIGEST_AFTER));
+        recorder.decided(&outputs(1));
+        assert!(!recorder.buffer.is_empty());
+        assert_eq!(recorder.due(), None, "all is noted");
+        let later = Time::ZERO + DIGEST_AFTER * 3;
+        recorder.flush(later);
+        assert_eq!(recorder.noted.1, Time::ZERO, "the same is not noted again");
+        recorder.now = later;
+        recorder.decided(&outputs(DIGEST_OUTPUTS));
+        recorder.decided(&outputs(1));
+        assert_eq!(recorder.due(), Some(later + DIGEST_AFTER));
+        recorder.flush(later + DIGEST_AFTER - Span::from_nanos(1));
+        assert_eq!(recorder.noted.1, later);
+        recorder.flush(later + DIGEST_AFTER);
+        assert_eq!(recorder.noted.1, later + DIGEST_AFTER);
+        assert_eq!(recorder.due(), None);
+    }
 }
