@@ -29,6 +29,38 @@ fn namespaces(name: &str) -> BTreeSet<String> {
     names.filter(|entry| entry.starts_with(&format!("wm-{name}-"))).collect()
 }
 
+/// `ip netns exec` mounts /sys anew, without what was mounted below it.
+#[test]
+fn the_remedy_for_a_missing_cgroup2_works_in_a_namespace() {
+    if !root() {
+        return;
+    }
+    let name = format!("wm-tgroup{}", std::process::id());
+    let ip = |words: &[&str]| Command::new("ip").args(words).status().unwrap().success();
+    assert!(ip(&["netns", "add", &name]));
+    // Mounts made there are nobody else's.
+    let doctor = |before: &str| {
+        // In a mount namespace without any cgroup v2.
+        let bare = "for at in $(awk '$3 == \"cgroup2\" { print $2 }' /proc/mounts); do umount -l $at; done";
+        let program = env!("CARGO_BIN_EXE_watermaster");
+        let script = format!("{bare}; {before} ip netns exec {name} {program} doctor --json");
+        let output = Command::new("unshare").args(["-m", "sh", "-c", &script]).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let features = report["features"].as_array().unwrap();
+        features.iter().find(|each| each["name"] == "agent cgroup2").unwrap().clone()
+    };
+    let missing = doctor("");
+    let had = Path::new("/run/cgroup2").exists();
+    let remedy = missing["remedy"].as_str().unwrap().split(", ").next().unwrap();
+    let found = doctor(&format!("{remedy} &&"));
+    if !had {
+        let _ = std::fs::remove_dir("/run/cgroup2");
+    }
+    assert!(ip(&["netns", "delete", &name]));
+    assert_eq!(missing["available"], false);
+    assert_eq!(found["detail"], "mounted at /run/cgroup2", "{missing:#}");
+}
+
 #[test]
 fn a_lab_is_built_entered_listed_and_removed() {
     if !root() {

@@ -255,14 +255,19 @@ fn daemons_go_with_their_lab_even_when_everybody_was_killed() {
     done(&["lab", "down", &name]);
     gone(&name, &group, &[controller, agent]);
 
-    // A run that is killed leaves its daemons; whoever removes the lab ends them.
+    // A run that is killed leaves its daemons; whoever removes the lab ends them, and nobody must know its
+    // name.
     let mut run = begin(&["run", &file, "--policy", "static", "--json"]);
     let name = format!("run{}", run.id());
     let (controller, agent) = (process(&name, "controller", 0), process(&name, "agent", 0));
     run.kill().unwrap();
     run.wait().unwrap();
     let group = journal(&name).unwrap()["cgroup"].as_str().unwrap().to_owned();
-    done(&["lab", "down", &name]);
+    let listed: Value = serde_json::from_str(&done(&["lab", "list", "--json"])).unwrap();
+    let listed = listed.as_array().unwrap().iter().find(|lab| lab["name"] == *name);
+    // Who builds a lab meanwhile has removed it.
+    assert!(listed.is_none_or(|lab| lab["state"] == "orphaned"), "{listed:?}");
+    done(&["lab", "down"]);
     gone(&name, &group, &[controller, agent]);
 }
 

@@ -170,7 +170,10 @@ pub fn buffer(value: &Value<'_>) -> Read<Buffer> {
     let buffer = if text == "unlimited" {
         Some(Buffer::Unlimited)
     } else if let Some(count) = text.strip_suffix("packets").or(text.strip_suffix("packet")) {
-        count.trim().parse().ok().map(Buffer::Packets)
+        // As in all other quantities.
+        let digits = count.trim().replace('_', "");
+        let is_plain = digits.starts_with(|c: char| c.is_ascii_digit());
+        digits.parse().ok().filter(|_| is_plain).map(Buffer::Packets)
     } else {
         text.parse::<Bytes>().ok().map(Buffer::Bytes)
     };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a result file couldn't be written.
 #[derive(Debug, thiserror::Error)]
-#[error("can't write {}: {source}", path.display())]
+#[error("can't write {}: {source}; make room there, or name a place that may be written to", path.display())]
 pub struct WriteError {
     /// The file.
     pub path: PathBuf,

@@ -3,10 +3,11 @@
 mod compare;
 mod delay;
 
+use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 
-use ::lab::{Error, Journal, Lab, Order, Phase, Switches};
+use ::lab::{Error, Journal, Lab, Order, Phase, Removed, Switches};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use experiment::run::{Prepared, Task, run_all};
@@ -129,7 +130,7 @@ fn engines() -> impl TypedValueParser<Value = ::lab::Engine> {
 #[derive(Serialize)]
 struct Entry {
     name: String,
-    /// `up`, `half made`, or `orphaned`: temporary, and its maker is gone.
+    /// `up`, `being made`, or `orphaned`: its maker was killed; `lab down` removes it.
     state: &'static str,
     scenario: String,
     switches: Switches,
@@ -143,12 +144,10 @@ struct Entry {
 
 impl Entry {
     fn of(journal: Journal) -> Self {
-        let orphaned = journal.passing && !journal.maker.lives();
         let state = match journal.phase {
-            _ if orphaned => "orphaned",
+            _ if journal.is_orphaned() => "orphaned",
             Phase::Up => "up",
-            Phase::Building if journal.maker.lives() => "being made",
-            Phase::Building => "half made",
+            Phase::Building => "being made",
         };
         let Journal { name, scenario, switches, namespaces, engines, .. } = journal;
         Self { name, state, scenario, switches, namespaces, controller: None, engines }
@@ -302,10 +301,11 @@ fn load(path: &Path, changes: &[Override]) -> Result<Prepared, Failure> {
 
 /// Remove a lab: its processes and namespaces, and nothing else
 #[derive(Args)]
-#[command(after_help = "Example:\n  sudo watermaster lab down demo")]
+#[command(after_help = "Examples:\n  sudo watermaster lab down demo\n  \
+                        sudo watermaster lab down             # what killed processes left")]
 pub(crate) struct Down {
-    /// The lab
-    name: String,
+    /// The lab [default: all that killed processes left, which `lab list` calls orphaned]
+    name: Option<String>,
 
     /// Print one JSON object
     #[arg(long)]
@@ -314,12 +314,40 @@ pub(crate) struct Down {
 
 impl Down {
     fn execute(self) -> Result<(), Failure> {
-        let removed = ::lab::down(&self.name).map_err(failed)?;
+        let Some(name) = self.name else { return Self::orphans(self.json) };
+        let removed = ::lab::down(&name).map_err(failed)?;
+        tell(self.json, &removed, &Self::said(&removed))
+    }
+
+    fn said(removed: &Removed) -> String {
         let mut text = format!("removed {} namespaces\n", removed.namespaces.len());
         for name in &removed.left {
             text += &format!("left {name}: it isn't the lab's\n");
         }
-        tell(self.json, &removed, &text)
+        text
+    }
+
+    fn orphans(json: bool) -> Result<(), Failure> {
+        let (mut all, mut text, mut first) = (BTreeMap::new(), String::new(), None);
+        for (name, removed) in ::lab::down_orphans().map_err(failed)? {
+            match removed {
+                Ok(removed) => {
+                    text += &format!("{name}: {}", Self::said(&removed));
+                    all.insert(name, removed);
+                }
+                Err(error) => {
+                    note(&format!("lab {name}: {error}"));
+                    first.get_or_insert(error);
+                }
+            }
+        }
+        if text.is_empty() && first.is_none() {
+            text = "nothing was left by killed processes; watermaster lab down NAME removes a lab that \
+                    stands\n"
+                .into();
+        }
+        tell(json, &all, &text)?;
+        first.map_or(Ok(()), |error| Err(failed(error)))
     }
 }
 

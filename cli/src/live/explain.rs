@@ -19,7 +19,7 @@ const SHOWN: usize = 10;
 #[command(after_help = "Example:\n  watermaster explain wordcount/job_17\n  \
                   watermaster explain wordcount/job_17/3 --json")]
 pub(crate) struct Explain {
-    /// APPLICATION/JOB, or APPLICATION/JOB/FLOW
+    /// APPLICATION/JOB, or APPLICATION/JOB/FLOW; a / within a name may be written as %2F
     what: String,
 
     #[command(flatten)]
@@ -74,22 +74,30 @@ fn count(number: &Value) -> usize {
 }
 
 impl Explain {
-    /// The first that is known: the job of this name, or, as a name may have a `/` itself, a flow.
+    /// The first that is known: a flow, or, as names may have a `/` themselves, the job of this name.
     fn find(&self) -> Result<Value, Failure> {
-        let what =
-            "write APPLICATION/JOB or APPLICATION/JOB/FLOW; `watermaster top` shows what there is";
-        let misused = || Failure::misused(what);
-        let (application, name) = self.what.split_once('/').ok_or_else(misused)?;
-        if application.is_empty() || name.split('/').any(str::is_empty) {
+        let misused = || {
+            Failure::misused(format_args!(
+                "\"{}\" is neither APPLICATION/JOB nor APPLICATION/JOB/FLOW; `watermaster top` shows what \
+                 there is",
+                self.what
+            ))
+        };
+        let (application, name) = self.what.split_once('/').unwrap_or_default();
+        if application.is_empty() || name.is_empty() {
             return Err(misused());
         }
         let flows = name.rmatch_indices('/').map(|(at, _)| vec![&name[..at], &name[at + 1..]]);
+        let readings =
+            flows.chain([vec![name]]).filter(|parts| parts.iter().all(|part| !part.is_empty()));
         block_on(async {
             let mut client = self.target.connect().await?;
             let mut last = misused();
-            for parts in std::iter::once(vec![name]).chain(flows) {
+            for parts in readings {
+                let names = parts.into_iter().map(plain);
                 let parts: Vec<String> =
-                    std::iter::once(application).chain(parts).map(escaped).collect();
+                    std::iter::once(application.to_owned()).chain(names).collect();
+                let parts: Vec<String> = parts.iter().map(|part| escaped(part)).collect();
                 let path = format!("/v1/explain/{}", parts.join("/"));
                 match answer(client.get(&path)).await? {
                     Ok(found) => return serde_json::from_slice(&found).map_err(Failure::failed),
@@ -100,6 +108,11 @@ impl Explain {
             Err(last)
         })
     }
+}
+
+/// A name as it was declared: who asks may write its `/` as `%2F`, and then its `%` as `%25`.
+fn plain(name: &str) -> String {
+    name.replace("%2F", "/").replace("%2f", "/").replace("%25", "%")
 }
 
 /// What a job asks for.

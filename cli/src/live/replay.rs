@@ -28,7 +28,7 @@ pub(crate) struct Replay {
     file: PathBuf,
 
     /// Print the summary only
-    #[arg(long)]
+    #[arg(short, long)]
     quiet: bool,
 
     /// Print JSON objects, one on a line; the last one is the summary
@@ -51,33 +51,46 @@ impl Replay {
         .map_err(Failure::misused)?;
         written?;
         let Replayed { replay, truncated, .. } = &replayed;
-        let cut = if *truncated { "; the last record is truncated" } else { "" };
-        if self.json {
-            let line = serde_json::to_string(&replayed).map_err(Failure::failed)?;
-            print(&(line + "\n"))?;
-        } else {
-            print(&format!(
-                "epoch {}: {} inputs ({} refused) and {} outputs in {:.3} s, digest {}{cut}\n",
-                replay.epoch,
-                replay.inputs,
-                replay.refused,
-                replay.outputs,
-                replay.lasted_ns.as_secs_f64(),
-                replay.digest,
-            ))?;
-        }
         let verdict = verdict(replay);
-        if let Some(damaged) = &replay.damaged {
-            let (file, inputs) = (self.file.display(), replay.inputs);
-            let good = verdict.unwrap_or_else(|why| why);
-            return Err(Failure::failed(format_args!(
-                "{file}: {damaged}; the {inputs} inputs before it were replayed: {}",
-                good.trim_end()
-            )));
+        let verdict = match &replay.damaged {
+            None => verdict,
+            Some(damaged) => Err(format!(
+                "{}: {damaged}; the {} inputs before it were replayed: {}",
+                self.file.display(),
+                replay.inputs,
+                verdict.unwrap_or_else(|why| why)
+            )),
+        };
+        if self.json {
+            let said = verdict.as_ref().unwrap_or_else(|why| why);
+            let summary = Summary { replayed: &replayed, equal: verdict.is_ok(), verdict: said };
+            let line = serde_json::to_string(&summary).map_err(Failure::failed)?;
+            print(&(line + "\n"))?;
+            return verdict.map(|_| ()).map_err(Failure::failed);
         }
-        let verdict = verdict.map_err(Failure::failed)?;
-        if self.json { Ok(()) } else { print(&verdict) }
+        let cut = if *truncated { "; the last record is truncated" } else { "" };
+        print(&format!(
+            "epoch {}: {} inputs ({} refused) and {} outputs in {:.3} s, digest {}{cut}\n",
+            replay.epoch,
+            replay.inputs,
+            replay.refused,
+            replay.outputs,
+            replay.lasted_ns.as_secs_f64(),
+            replay.digest,
+        ))?;
+        print(&(verdict.map_err(Failure::failed)? + "\n"))
     }
+}
+
+/// What came of it, for scripts.
+#[derive(Serialize)]
+struct Summary<'a> {
+    #[serde(flatten)]
+    replayed: &'a Replayed,
+    /// Whether the exit code is 0.
+    equal: bool,
+    /// The same in a sentence, as people are told it.
+    verdict: &'a str,
 }
 
 /// How far what was decided then is what is decided now, or why that can't be said.
@@ -96,7 +109,7 @@ fn verdict(replay: &control::Replay) -> Result<String, String> {
         ));
     }
     match (digests, outputs) {
-        (0, 0) => return Ok("nothing was decided, and there is no digest to compare with\n".into()),
+        (0, 0) => return Ok("nothing was decided, and there is no digest to compare with".into()),
         (0, _) => {
             return Err(format!(
                 "the recording ends before its first digest: its {outputs} outputs are not verified"
@@ -111,7 +124,7 @@ fn verdict(replay: &control::Replay) -> Result<String, String> {
             "; {records} records and {outputs} outputs after the last digest are not verified"
         ),
     };
-    Ok(format!("equal to what was decided then up to t={until:.3} s ({digests} digests){rest}\n"))
+    Ok(format!("equal to what was decided then up to t={until:.3} s ({digests} digests){rest}"))
 }
 
 /// Something that was said to the controller, or by it.

@@ -48,14 +48,17 @@ pub(super) fn page(status: &Value) -> String {
         list(status, "switches").iter().map(|switch| {
             // Without a number of OpenFlow it is not expected to connect (`SwitchStatus::is_missing`).
             let datapath = switch["datapath_id"].as_u64();
-            let yes = |key, is: &str, no: &str| {
-                datapath.map_or("-".to_owned(), |_| yes(&switch[key], is, no))
+            // Of tables nothing is known until it has connected.
+            let (connection, tables) = match switch["connected"].as_bool() {
+                _ if datapath.is_none() => ("-".to_owned(), "-".to_owned()),
+                Some(true) => ("up".to_owned(), yes(&switch["settled"], "settled", "changing")),
+                _ => ("not connected".to_owned(), "-".to_owned()),
             };
             vec![
                 text(switch, "name").to_owned(),
                 datapath.map_or("-".to_owned(), |id| format!("{id:#x}")),
-                yes("connected", "up", "down"),
-                yes("settled", "settled", "changing"),
+                connection,
+                tables,
                 number(&switch["entries"]),
                 number(&switch["meters"]),
             ]
@@ -116,4 +119,23 @@ pub(super) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> S
     }
     let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
     format!("\n{}\n", lines.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn tables_change_at_switches_that_are_connected_alone() {
+        let switch = |connected: bool, settled: bool| {
+            let switch = json!({ "name": "s", "datapath_id": 7, "connected": connected, "settled": settled,
+                                 "entries": 0, "meters": 0 });
+            page(&json!({ "switches": [switch] }))
+        };
+        let absent = switch(false, false);
+        assert!(absent.contains("not connected") && !absent.contains("changing"), "{absent}");
+        assert!(switch(true, false).contains("changing"));
+        assert!(switch(true, true).contains("settled"));
+    }
 }

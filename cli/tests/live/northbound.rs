@@ -76,6 +76,52 @@ async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
     assert!(explained.contains("intended 1.00 Mbit/s"), "{explained}");
 }
 
+/// Names of jobs and flows are the application's; all of them can be asked for.
+#[tokio::test]
+async fn a_name_with_a_slash_can_be_asked_for() {
+    let daemon = Daemon::start(&config(SMSF));
+    let mut client = daemon.client().await;
+    let names = ["a", "a/b", "a/", "//", "50%", "a%2Fc"];
+    for (port, name) in (4001..).zip(names) {
+        let start = json!({ "type": "job_start", "job": name });
+        let mut flow = flow(name, 1, port, 1_000_000);
+        flow["flow"] = json!("b");
+        let (status, said) = declare(&mut client, "x", &json!([start, flow])).await;
+        assert_eq!(status, StatusCode::OK, "{said}");
+    }
+    let socket = daemon.address().to_string();
+    let explain = |what: &str| {
+        let said = daemon.command(&["explain", what, "--controller", &socket, "--json"]);
+        let error = String::from_utf8_lossy(&said.stderr).into_owned();
+        serde_json::from_slice::<Value>(&said.stdout).unwrap_or_else(|_| panic!("{what}: {error}"))
+    };
+    for (what, name) in [
+        ("x/a", "a"),
+        ("x/a%2Fb", "a/b"),
+        ("x/a/", "a/"),
+        ("x///", "//"),
+        ("x/50%", "50%"),
+        ("x/a%252Fc", "a%2Fc"),
+    ] {
+        let job = explain(what);
+        assert_eq!((&job["job"], job["flows"].is_array()), (&json!(name), true), "{what}: {job}");
+    }
+    // Of what can be read as both, it is the flow.
+    for (what, job) in [("x/a/b", "a"), ("x/a/b/b", "a/b"), ("x/a%2Fb/b", "a/b"), ("x////b", "//")]
+    {
+        let found = explain(what);
+        assert_eq!(
+            (&found["flow"]["job"], &found["flow"]["flow"]),
+            (&json!(job), &json!("b")),
+            "{found:#}"
+        );
+    }
+    for nothing in ["x", "x/", "/a"] {
+        let said = daemon.command(&["explain", nothing, "--controller", &socket]);
+        assert_eq!(said.status.code(), Some(2), "{nothing}");
+    }
+}
+
 /// Two applications under objectives: `explain` says who yields to whom, and by how much.
 #[tokio::test]
 async fn an_explanation_names_the_objective_and_who_yields() {
@@ -274,6 +320,25 @@ async fn the_rest_of_what_is_said_too_fast_waits() {
     assert!((100..500).contains(&said["rest"].as_u64().unwrap()), "{said}");
     assert!(said["reason"].as_str().unwrap().contains("100 declarations"), "{said}");
     assert_eq!(get(&mut client, "/v1/status").await["applications"][0]["jobs"], said["rest"]);
+}
+
+/// A bound that waiting doesn't lift by itself is no reason to wait, and the description says which are which.
+#[tokio::test]
+async fn who_has_too_much_open_is_refused_and_not_slowed_down() {
+    let daemon = Daemon::start(&config(&format!("[limits]\njobs = 1\napplications = 1\n{SMSF}")));
+    let mut client = daemon.client().await;
+    let description = get(&mut client, "/v1/openapi.json").await;
+    let answers =
+        &description["paths"]["/v1/applications/{application}/declarations"]["post"]["responses"];
+    let job = |job| json!({ "type": "job_start", "job": job });
+    let (status, said) = declare(&mut client, "a", &json!([job("i"), job("j"), job("i")])).await;
+    assert_eq!((status.as_u16(), &said["taken"]), (422, &json!(2)), "{said}");
+    assert_eq!(said["refused"][0]["field"], "job", "{said}");
+    assert!(answers["422"]["description"].as_str().unwrap().contains("bounds on jobs"));
+    let (status, said) = declare(&mut client, "b", &job("i")).await;
+    assert_eq!((status.as_u16(), &said["rest"]), (429, &json!(0)), "{said}");
+    assert!(answers["429"]["description"].as_str().unwrap().contains("too many applications"));
+    assert!(answers["429"]["headers"]["Retry-After"].is_object(), "{answers:#}");
 }
 
 /// Every answer that isn't what was asked for has one form.

@@ -66,6 +66,15 @@ async fn a_replay_decides_what_was_decided_then() {
     let last: serde_json::Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
     assert!(last["inputs"].as_u64() > Some(200) && last["outputs"].as_u64() > Some(100), "{last}");
     assert_eq!((&last["differs_after"], &last["truncated"]), (&json!(null), &json!(false)));
+    // Who asks for the summary alone gets one object, with the verdict.
+    let summary = |code: i32| {
+        let replayed = daemon.command(&["replay", file.to_str().unwrap(), "--json", "-q"]);
+        assert_eq!(replayed.status.code(), Some(code), "{}", stderr(&replayed));
+        serde_json::from_slice::<serde_json::Value>(&replayed.stdout).unwrap()
+    };
+    let said = summary(0);
+    assert_eq!((&said["equal"], &said["digest"]), (&json!(true), &last["digest"]));
+    assert!(said["verdict"].as_str().unwrap().starts_with("equal to what was decided then up to"));
     // What was said and what was decided can be read.
     let text = daemon.command(&["replay", file.to_str().unwrap()]);
     let text = String::from_utf8(text.stdout).unwrap();
@@ -82,6 +91,11 @@ async fn a_replay_decides_what_was_decided_then() {
         let replayed = replay(&daemon, &file);
         assert_eq!(replayed.status.code(), Some(1));
         assert!(stderr(&replayed).contains(why), "{}", stderr(&replayed));
+        let said = summary(1);
+        assert!(
+            said["equal"] == false && said["verdict"].as_str().unwrap().contains(why),
+            "{said}"
+        );
     }
 
     // A bit that flipped on the disk.

@@ -241,7 +241,8 @@ impl Agents {
     ) -> Result<(), Refusal> {
         let most = cx.limits.agents;
         if self.agents.len() >= most {
-            let reason = format!("{most} agents are connected; try again later");
+            let reason =
+                format!("{most} agents are connected; try again later, or raise limits.agents");
             return Err(Refusal { field: "agent", reason, busy: true });
         }
         let (identity, now) = (identity.into(), cx.now);
@@ -297,7 +298,9 @@ impl Agents {
         agent.heard = cx.now;
         let per_second = cx.limits.reports_per_second;
         if !agent.confirms(report, cx.epoch) && !agent.budget.take(cx.now, per_second) {
-            let reason = format!("more than {per_second} reports in a second; send fewer");
+            let reason = format!(
+                "more than {per_second} reports in a second; send fewer, or raise limits.reports_per_second"
+            );
             return Err(Refusal { field: "agent", reason, busy: true });
         }
         Ok(agent.greeted)

@@ -203,10 +203,14 @@ impl Limits {
     /// reads it.
     pub(crate) fn wrong_name(&self, name: &str) -> Option<String> {
         let most = self.name_bytes;
-        if name.is_empty() || name.len() > most {
-            return Some(format!("must have 1 to {most} bytes"));
+        if name.is_empty() {
+            return Some(format!("is empty; write 1 to {most} bytes"));
         }
-        name.contains(is_control).then(|| "has control characters".into())
+        if name.len() > most {
+            let length = name.len();
+            return Some(format!("has {length} bytes; write at most {most}, or raise limits.name"));
+        }
+        name.contains(is_control).then(|| "has control characters; leave them out".into())
     }
 }
 

@@ -845,9 +845,17 @@ fn refusals_name_field_and_remedy() {
     let mut rig = rig("fair");
     let text = |done: Result<(), watermaster_control::Refusal>| done.unwrap_err().to_string();
     let start = |job: &str| Declaration::JobStart { job: job.into() };
-    assert_eq!(text(rig.declare("a", start(""))), "job: must have 1 to 256 bytes");
-    assert_eq!(text(rig.declare("a", start("j\n\u{1b}[2J"))), "job: has control characters");
-    assert_eq!(text(rig.declare("a", start("j\u{202e}"))), "job: has control characters");
+    assert_eq!(text(rig.declare("a", start(""))), "job: is empty; write 1 to 256 bytes");
+    let long = "job: has 257 bytes; write at most 256, or raise limits.name";
+    assert_eq!(text(rig.declare("a", start(&"j".repeat(257)))), long);
+    assert_eq!(
+        text(rig.declare("a", start("j\n\u{1b}[2J"))),
+        "job: has control characters; leave them out"
+    );
+    assert_eq!(
+        text(rig.declare("a", start("j\u{202e}"))),
+        "job: has control characters; leave them out"
+    );
     let complete = Declaration::JobComplete { job: "x".into() };
     assert_eq!(
         text(rig.declare("a", complete)),

@@ -116,6 +116,7 @@ fn errors_name_line_column_field_fault_and_remedy() {
             "write a capacity",
         ),
         ("150 KB", "many", "s.toml:7:63: topology.access.buffer", "no buffer", "100 packets"),
+        ("150 KB", "+5 packets", "s.toml:7:63: topology.access.buffer", "no buffer", "100 packets"),
         ("150 KB", "1499 B", "s.toml:4:1: topology", "no full packet of 1500 B", "larger"),
         (
             "150 KB",

@@ -82,6 +82,12 @@ impl Actuator {
             let why = "an agent that was killed left other `limits`, which end as this one stops";
             tracing::warn!(room, limits, why);
         }
+        let others = pacer.rivals();
+        if others > 0 {
+            let why = "each takes the other's limits for the application's own; stop one, or give each a `cgroup` \
+                       of its own";
+            tracing::warn!(others, why, "other agents govern the same connections");
+        }
         let ports = settings.ports.clone();
         let (lost, delays) = (vec![0; ports.len()], Delays::wanted());
         Ok(Self { pacer, switch: None, namespaces, ports, delays, hidden: false, lost })

@@ -66,7 +66,7 @@ pub enum StartError {
     #[error(transparent)]
     Kernel(#[from] kernel::Error),
     /// A descriptor or a signal that the system doesn't give.
-    #[error("the system refuses: {0}")]
+    #[error("the system refuses a descriptor or a signal: {0}; raise LimitNOFILE= of its unit")]
     System(#[from] std::io::Error),
 }
 

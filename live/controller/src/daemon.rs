@@ -44,7 +44,7 @@ pub enum StartError {
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// A thread or a signal that the system doesn't give.
-    #[error("the system refuses: {0}")]
+    #[error("the system refuses a thread or a signal: {0}; raise TasksMax= of its unit")]
     System(#[from] std::io::Error),
 }
 

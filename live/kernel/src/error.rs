@@ -3,6 +3,11 @@ use std::path::PathBuf;
 
 use protocol::Connection;
 
+/// How to get a cgroup v2. `ip netns exec` covers all below /sys, so that a mount there is seen by no program
+/// that it starts; one beside it is, and hides no cgroup v1.
+pub(crate) const CGROUP_REMEDY: &str = "mkdir -p /run/cgroup2 && mount -t cgroup2 none /run/cgroup2, before `ip netns exec`, which hides mounts \
+     below /sys";
+
 /// Why the kernel wasn't made to do something.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -31,7 +36,7 @@ pub enum Error {
         source: io::Error,
     },
     /// There is no cgroup v2 hierarchy.
-    #[error("no cgroup v2 is mounted; mount -t cgroup2 none /sys/fs/cgroup")]
+    #[error("no cgroup v2 is mounted here; {CGROUP_REMEDY}")]
     NoCgroup,
     /// What should be a control group isn't one.
     #[error("no connections can be governed there: {0}")]

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 
 use libbpf_rs::Object;
 
+use crate::error::CGROUP_REMEDY;
 use crate::objects::{PACE, PORT};
 use crate::{Attachment, Dctcp, Error, Namespace, PortOptions, Switch, pacer, unified_mount};
 
@@ -47,10 +48,13 @@ impl Features {
             feature(
                 "cgroup2",
                 "telling whose connections are held to rates",
-                "mount -t cgroup2 none /sys/fs/cgroup",
-                unified_mount()
-                    .map(|path| format!("mounted at {}", path.display()))
-                    .map_err(|error| error.to_string()),
+                CGROUP_REMEDY,
+                unified_mount().map(|path| format!("mounted at {}", path.display())).map_err(
+                    |error| match error {
+                        Error::NoCgroup => "none is mounted here".to_owned(),
+                        other => other.to_string(),
+                    },
+                ),
             ),
         ];
         let pace = PACE.open().and_then(|object| PACE.load(object));

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::query::LinkTypeInfo;
+use libbpf_rs::query::{LinkInfo, LinkInfoIter, LinkTypeInfo, ProgInfoIter};
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, MapHandle, Object, OpenObject};
 use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
@@ -80,7 +80,7 @@ pub struct Pacer {
     /// The control group, and its number.
     group: (PathBuf, u64),
     // Kept attached by its pin, and by this while there is none.
-    _link: Link,
+    link: Link,
 }
 
 impl Pacer {
@@ -101,7 +101,7 @@ impl Pacer {
         match govern(&pins, &directory, identity, options) {
             Ok((object, leases, link)) => {
                 let group = (group, identity);
-                Ok(Self { object, pins, leases, group, _link: link })
+                Ok(Self { object, pins, leases, group, link })
             }
             Err(error) => {
                 // The first error is the one that tells.
@@ -109,6 +109,28 @@ impl Pacer {
                 Err(error)
             }
         }
+    }
+
+    /// How many other agents govern connections that this one governs too: those of its control group, of one
+    /// around it, or, where it governs all, of any. One that was killed counts as long as its pins are there.
+    pub fn rivals(&self) -> usize {
+        let (path, identity) = &self.group;
+        let number = |group: &Path| Some(fs::metadata(group).ok()?.ino());
+        let root = unified_mount().unwrap_or_default();
+        let around = path.ancestors().take_while(|group| group.starts_with(&root));
+        let around: Vec<u64> = around.filter_map(number).collect();
+        let governs_all = number(&root) == Some(*identity);
+        let programs = ProgInfoIter::default().filter(|program| program.name == "govern");
+        let programs: Vec<u32> = programs.map(|program| program.id).collect();
+        let own = self.link.info().map(|info| info.id).ok();
+        let is_rival = |link: &LinkInfo| match &link.info {
+            LinkTypeInfo::Cgroup(of) => governs_all || around.contains(&of.cgroup_id),
+            _ => false,
+        };
+        LinkInfoIter::default()
+            .filter(|link| Some(link.id) != own && programs.contains(&link.prog_id))
+            .filter(is_rival)
+            .count()
     }
 
     /// Whether the control group is still there.

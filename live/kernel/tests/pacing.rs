@@ -304,6 +304,36 @@ fn a_group_is_all_that_is_adopted() {
     assert_eq!(pacer.stop(&[rig.namespace(0)]).unwrap(), Stopped::Clean);
 }
 
+#[test]
+fn who_governs_the_same_connections_is_counted() {
+    if !root() {
+        return;
+    }
+    let name = options().pins;
+    let root = kernel::unified_mount().unwrap();
+    let [one, other] = ["one", "other"]
+        .map(|end| root.join(format!("{}-{end}", name.file_name().unwrap().display())));
+    let inner = one.join("inner");
+    fs::create_dir_all(&inner).unwrap();
+    fs::create_dir(&other).unwrap();
+    let start = |name: &str, group: &PathBuf| {
+        let own = PacerOptions { name: name.into(), cgroup: Some(group.clone()), ..options() };
+        Pacer::start(&own).unwrap()
+    };
+    let first = start("a", &one);
+    // Tests beside this one govern all.
+    let beside = first.rivals();
+    let [same, within, apart] = [start("b", &one), start("c", &inner), start("d", &other)];
+    let counted = [same.rivals(), within.rivals(), apart.rivals()].map(|count| count - beside);
+    for pacer in [first, same, within, apart] {
+        assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
+    }
+    for group in [&inner, &one, &other] {
+        fs::remove_dir(group).unwrap();
+    }
+    assert_eq!(counted, [1, 2, 0]);
+}
+
 const HOLD: &str = "WATERMASTER_TEST_HOLD";
 /// What it prints once the kernel has its limit.
 const HELD: &str = "the connection is held";

@@ -20,20 +20,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Characters of a line that an error shows: Java's class paths have thousands.
 const WIDEST: usize = 300;
 
-/// Where version 2 of control groups is mounted.
 fn root() -> Result<PathBuf, Error> {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let of = |line: &str| {
-        let mut words = line.split(' ');
-        let (_, path, kind) = (words.next()?, words.next()?, words.next()?);
-        (kind == "cgroup2").then(|| PathBuf::from(path))
-    };
-    mounts.lines().find_map(of).ok_or_else(|| {
-        Error::State(
-            "control groups version 2 are not mounted; mount -t cgroup2 none /sys/fs/cgroup/unified"
-                .into(),
-        )
-    })
+    kernel::unified_mount().map_err(|error| Error::State(error.to_string()))
 }
 
 /// Where the group of the lab `name` will be. Nobody else has the same `token`.

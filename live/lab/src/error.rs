@@ -39,7 +39,9 @@ pub enum Error {
     #[error("namespace {0}: {1}; watermaster lab down, then up again")]
     Namespace(String, #[source] std::io::Error),
     /// A setting of the kernel can't be made.
-    #[error("/proc/sys: {0}: {1}")]
+    #[error(
+        "/proc/sys/{0}: {1}; a lab needs root, a writable /proc/sys and a kernel with this setting"
+    )]
     Setting(String, #[source] std::io::Error),
     /// A record of a lab, or a control group, can't be read or written.
     #[error("{0}")]
@@ -48,10 +50,10 @@ pub enum Error {
     #[error("{0}: {1}")]
     Socket(String, #[source] std::io::Error),
     /// The run has stalled.
-    #[error("no flow has moved for {0}; is the machine's network changed meanwhile?")]
+    #[error("no flow has moved for {0}; run it again while nobody changes the machine's network")]
     Stalled(units::Span),
     /// The kernel's counters contradict what was sent.
-    #[error("the run is inconsistent: {0}")]
+    #[error("the run is inconsistent, which is a defect to report: {0}")]
     Inconsistent(String),
     /// A controller or an agent can't be started or reached.
     #[error("control: {0}")]

@@ -130,6 +130,11 @@ impl Journal {
         })
     }
 
+    /// Whether nobody will remove it: it ends with its maker, or was never whole, and its maker is gone.
+    pub fn is_orphaned(&self) -> bool {
+        (self.passing || self.phase == Phase::Building) && !self.maker.lives()
+    }
+
     /// The namespace for the room `room`.
     pub(crate) fn namespace(&self, room: &str) -> String {
         format!("wm-{}-{room}", self.name)

@@ -79,8 +79,7 @@ impl Lab {
         let mut journal = Journal::new(&order.name, order.switches)?;
         let lock = journal::lock()?;
         for other in Journal::all()?.into_iter().flatten() {
-            let orphan = !other.maker.lives() && (other.passing || other.phase == Phase::Building);
-            if orphan {
+            if other.is_orphaned() {
                 remove(&other)?;
             } else if other.name == order.name {
                 return Err(Error::Taken(order.name.clone()));
@@ -286,6 +285,20 @@ pub fn down(name: &str) -> Result<Removed, Error> {
     let _lock = journal::lock()?;
     let journal = Journal::read(name)?.ok_or_else(|| Error::None(name.to_owned()))?;
     remove(&journal)
+}
+
+/// Removes what killed processes left: labs half made, and temporary ones. One that can't be removed doesn't
+/// keep the others. Each with its name.
+///
+/// # Errors
+/// No root, or the records can't be read.
+pub fn down_orphans() -> Result<Vec<(String, Result<Removed, Error>)>, Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::NotRoot);
+    }
+    let _lock = journal::lock()?;
+    let orphans = Journal::all()?.into_iter().flatten().filter(Journal::is_orphaned);
+    Ok(orphans.map(|orphan| (orphan.name.clone(), remove(&orphan))).collect())
 }
 
 /// Puts this process among those of a lab: where daemons govern it, its connections too, and it ends with

@@ -85,10 +85,10 @@ pub enum ClientError {
     #[error("{0}: who listens there does not speak {1}; try {2}")]
     Foreign(Address, &'static str, Address),
     /// The connection failed.
-    #[error("the connection to the controller failed: {}", with_causes(.0))]
+    #[error("the connection to the controller failed: {}; does it still run? its log says why", with_causes(.0))]
     Http(#[from] hyper::Error),
     /// The connection failed within the answer, or the answer is too long.
-    #[error("the answer can't be read: {0}")]
+    #[error("the answer can't be read: {0}; are both of one version?")]
     Answer(String),
     /// The controller said no.
     #[error("the controller refuses ({status}): {said}")]

@@ -88,7 +88,9 @@ impl Registry {
         if !self.applications.contains_key(name) {
             let most = limits.applications;
             if self.applications.len() >= most {
-                let reason = format!("{most} applications are known; try again later");
+                let reason = format!(
+                    "{most} applications are known; try again later, or raise limits.applications"
+                );
                 return Err(busy("application", reason));
             }
             if let Some(wrong) = limits.wrong_name(name) {
@@ -101,7 +103,9 @@ impl Registry {
         let per_second = limits.declarations_per_second;
         if !application.budget.take(cx.now, per_second) {
             application.refused += 1;
-            let reason = format!("more than {per_second} declarations in a second; send fewer");
+            let reason = format!(
+                "more than {per_second} declarations in a second; send fewer, or raise limits.declarations_per_second"
+            );
             return Err(busy("application", reason));
         }
         Ok(())
@@ -183,7 +187,10 @@ impl Registry {
             ));
         }
         let Some(job) = self.add_job(cx.now, application, job) else {
-            return Err(busy("job", "too many jobs in all; try again later".into()));
+            return Err(busy(
+                "job",
+                format!("{} jobs are known in all; try again later", u32::MAX),
+            ));
         };
         let application = self.job(job).map(|known| Arc::clone(&known.application));
         let application = application.unwrap_or_default();
@@ -307,7 +314,7 @@ impl Registry {
             return Err(refuse("connection", reason.into()));
         }
         if connection.source.is_ipv4() != connection.destination.is_ipv4() {
-            let reason = "the two addresses are of two families";
+            let reason = "the two addresses are of two families; use two of IPv4 or two of IPv6";
             return Err(refuse("connection", reason.into()));
         }
         // A port says more than a process.
@@ -357,7 +364,9 @@ impl Registry {
         for (host, process) in [(src, &source), (dst, &destination)] {
             let is_new = process.as_ref().is_some_and(|p| self.processes.number(host, p).is_none());
             if is_new && self.processes.of(host).count() >= MOST_IDENTIFIED {
-                let reason = format!("flows name {MOST_IDENTIFIED} processes of a host already");
+                let reason = format!(
+                    "flows name {MOST_IDENTIFIED} processes of a host already; complete one of these first, or name control groups"
+                );
                 return Err(busy("processes", reason));
             }
         }
@@ -371,7 +380,7 @@ impl Registry {
             Some(id) => Ok(Announcement::Flow(id)),
             None => {
                 [source, destination].into_iter().flatten().for_each(|p| self.processes.release(p));
-                Err(busy("flow", "too many flows in all; try again later".into()))
+                Err(busy("flow", format!("{} flows are known in all; try again later", u32::MAX)))
             }
         }
     }

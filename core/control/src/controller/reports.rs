@@ -197,7 +197,10 @@ impl Controller {
         if host.is_some_and(|host| self.agents.acts_for(channel, host)) {
             return Ok(());
         }
-        let reason = format!("{} is not of the agent's hosts", connection.source.ip());
+        let reason = format!(
+            "{} is not of the agent's hosts; add it to addresses of a [[host]] in the agent's file",
+            connection.source.ip()
+        );
         Err(Refusal { field: "connection.source", reason, busy: false })
     }
 

@@ -214,7 +214,8 @@ impl Switches {
     ) -> Result<(), Refusal> {
         let most = cx.limits.switches;
         if self.channels.len() >= most {
-            let reason = format!("{most} switches are connected; try again later");
+            let reason =
+                format!("{most} switches are connected; try again later, or raise limits.switches");
             return Err(Refusal { field: "switch", reason, busy: true });
         }
         let session = Session::new(Config::new(Side::Controller), cx.now);
