@@ -287,12 +287,15 @@ pub fn down(name: &str) -> Result<Removed, Error> {
     remove(&journal)
 }
 
+/// The name of a lab that nobody holds any more, and whether it went.
+pub type Orphan = (String, Result<Removed, Error>);
+
 /// Removes what killed processes left: labs half made, and temporary ones. One that can't be removed doesn't
 /// keep the others. Each with its name.
 ///
 /// # Errors
 /// No root, or the records can't be read.
-pub fn down_orphans() -> Result<Vec<(String, Result<Removed, Error>)>, Error> {
+pub fn down_orphans() -> Result<Vec<Orphan>, Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::NotRoot);
     }

@@ -54,7 +54,7 @@ pub use directory::Directory;
 pub use error::Error;
 pub use health::Verdict;
 pub use journal::{Engine, Journal, Phase, Process};
-pub use lab::{LEVELS, Lab, Order, Removed, abandon, down, down_orphans, enter};
+pub use lab::{LEVELS, Lab, Order, Orphan, Removed, abandon, down, down_orphans, enter};
 pub use northbound::{Account, Northbound};
 pub use parts::Parts;
 pub use place::at;
