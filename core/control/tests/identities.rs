@@ -3,7 +3,7 @@
 
 mod in_memory;
 
-use in_memory::{Rig, Shape};
+use in_memory::{Rig, SECOND, Shape};
 use protocol::agent::{Host, Report};
 use watermaster_control::{Config, Input};
 
@@ -165,4 +165,39 @@ fn a_hello_that_can_not_be_is_refused() {
         let said = refused(&report);
         assert!(said.starts_with(wanted), "{said}");
     }
+}
+
+/// Each takes the other's place again and again, which one whose connection broke doesn't.
+#[test]
+fn two_agents_of_one_name_are_a_problem() {
+    let rivals = |rig: &Rig| {
+        let problems = rig.controller.at(rig.now).status().problems;
+        problems
+            .into_iter()
+            .filter(|told| told.contains("take each other's place"))
+            .collect::<Vec<_>>()
+    };
+    let mut rig = rig();
+    rig.agent("h0", &[0]);
+    for _ in 0..3 {
+        rig.pass(SECOND * 61);
+        rig.agent("h0", &[0]);
+        assert_eq!(rig.closed.pop().unwrap(), "the same peer has a newer connection");
+        assert_eq!(rivals(&rig), [""; 0], "it has come back");
+    }
+    // Another name's doesn't count.
+    rig.agent("h1", &[1]);
+    rig.agent("h1", &[1]);
+    assert_eq!(rivals(&rig), [""; 0]);
+    rig.pass(SECOND * 8);
+    rig.agent("h0", &[0]);
+    let told = rivals(&rig);
+    let [told] = &told[..] else { panic!("{told:?}") };
+    assert!(told.starts_with("agent h0: ") && told.contains("first is refused"), "{told}");
+    assert!(
+        told.ends_with("stop one of them, or give it a name and a certificate of its own"),
+        "{told}"
+    );
+    rig.pass(SECOND * 601);
+    assert_eq!(rivals(&rig), [""; 0], "one of them was stopped");
 }
