@@ -455,10 +455,17 @@ impl Agents {
         Some(agent)
     }
 
-    /// What an agent says contradicts what is known.
-    pub(crate) fn contradict(&mut self, channel: ChannelId, now: Time, what: String) {
+    /// Something that an agent said was not taken.
+    pub(crate) fn note_refused(&mut self, channel: ChannelId, now: Time, refusal: &Refusal) {
         if let Some(agent) = self.agents.get_mut(&channel) {
-            agent.contradictions.note(now, what);
+            agent.contradictions.note(now, format!("what it reports is refused: {refusal}"));
+        }
+    }
+
+    /// An agent is not taken for what it said, and will be forgotten.
+    pub(crate) fn note_turned_away(&mut self, channel: ChannelId, now: Time, refusal: &Refusal) {
+        if let Some(agent) = self.agents.get(&channel) {
+            self.lost.note(now, format!("agent {} is refused: {refusal}", agent.identity));
         }
     }
 
@@ -744,8 +751,8 @@ fn note_rival(
         told.note(
             now,
             format!(
-                "agent {identity}: two agents of this name take each other's place; the one that connected first is \
-                 refused each time, the newest stands: stop one of them, or give it a name and a certificate of its own"
+                "agent {identity}: two agents of this name take each other's place, or the connections of one break \
+                 again and again; the one that connected first is refused each time, the newest stands: stop one of them, or give it a name and a certificate of its own"
             ),
         );
     } else if replaced.len() >= RIVALS {
