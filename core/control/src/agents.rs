@@ -99,6 +99,11 @@ pub(crate) struct Everything {
 }
 
 const SECOND: Span = Span::from_secs(1);
+/// A connection that broke without a word is replaced once; agents of one name replace each other more often: each
+/// comes back within seconds.
+const RIVALRY: Span = Span::from_secs(60);
+/// Names of which that is noted.
+const RIVALS: usize = 256;
 /// Failed commands that are tried again with one renewal.
 const RETRIED: usize = 64;
 /// Unconfirmed commands beyond which those that newer ones replaced are forgotten; a multiple of the
@@ -230,6 +235,10 @@ pub(crate) struct Agents {
     renewals: BTreeSet<(Time, ChannelId)>,
     /// Agents that had told of connections and are gone, by when what they told is forgotten.
     gone: BTreeMap<Time, BTreeSet<ChannelId>>,
+    /// Names whose agent was replaced by a newer connection lately, and when last.
+    replaced: BTreeMap<String, Time>,
+    /// Of agents that are not connected any more.
+    pub(crate) lost: Contradictions<16>,
 }
 
 impl Agents {
@@ -379,6 +388,9 @@ impl Agents {
             taken.push(node);
         }
         let agent = self.agents.get_mut(&channel).expect("the agent is admitted");
+        if !replaced.is_empty() {
+            note_rival(&mut self.replaced, &mut self.lost, cx.now, &agent.identity);
+        }
         agent.hosts = taken;
         agent.contradictions = contradictions;
         agent.capabilities = capabilities.to_vec();
@@ -446,10 +458,17 @@ impl Agents {
         Some(agent)
     }
 
-    /// What an agent says contradicts what is known.
-    pub(crate) fn contradict(&mut self, channel: ChannelId, now: Time, what: String) {
+    /// Something that an agent said was not taken.
+    pub(crate) fn note_refused(&mut self, channel: ChannelId, now: Time, refusal: &Refusal) {
         if let Some(agent) = self.agents.get_mut(&channel) {
-            agent.contradictions.note(now, what);
+            agent.contradictions.note(now, format!("what it reports is refused: {refusal}"));
+        }
+    }
+
+    /// An agent is not taken for what it said, and will be forgotten.
+    pub(crate) fn note_turned_away(&mut self, channel: ChannelId, now: Time, refusal: &Refusal) {
+        if let Some(agent) = self.agents.get(&channel) {
+            self.lost.note(now, format!("agent {} is refused: {refusal}", agent.identity));
         }
     }
 
@@ -722,6 +741,28 @@ impl Agents {
             commands: core::mem::take(&mut agent.batch),
         })
     }
+}
+
+/// Another connection of an agent's name has taken its place: told where that happens again and again.
+fn note_rival(
+    replaced: &mut BTreeMap<String, Time>,
+    told: &mut Contradictions<16>,
+    now: Time,
+    identity: &str,
+) {
+    replaced.retain(|_, at| now.since(*at) <= RIVALRY);
+    if replaced.contains_key(identity) {
+        told.note(
+            now,
+            format!(
+                "agent {identity}: two agents of this name take each other's place, or the connections of one break \
+                 again and again; the one that connected first is refused each time, the newest stands: stop one of them, or give it a name and a certificate of its own"
+            ),
+        );
+    } else if replaced.len() >= RIVALS {
+        return;
+    }
+    replaced.insert(identity.into(), now);
 }
 
 #[cfg(test)]

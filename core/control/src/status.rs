@@ -345,7 +345,7 @@ pub struct Counters {
     pub declarations_refused: u64,
     /// Reports of agents taken.
     pub reports: u64,
-    /// Reports refused.
+    /// Reports refused, whole or in part.
     pub reports_refused: u64,
     /// Packets that switches sent up.
     pub packets_in: u64,

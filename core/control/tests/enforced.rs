@@ -320,7 +320,11 @@ fn foreign_connections_in_a_report_are_left_out_and_told() {
         assert_eq!(refused.field, "connection.source");
     }
     assert!(shown(&rig).flow.measured_bps.is_some());
-    assert!(problem(&rig).unwrap().starts_with("agent h0: reports connections of 10.0.0.2"));
+    assert!(
+        problem(&rig)
+            .unwrap()
+            .ends_with("refused: connection.source: 10.0.0.2 is not of the agent's hosts")
+    );
 }
 
 /// What an agent said that can't be goes with it, and however much that is, another's is told.

@@ -3,7 +3,7 @@
 
 mod in_memory;
 
-use in_memory::{Rig, Shape};
+use in_memory::{Rig, SECOND, Shape};
 use protocol::agent::{Host, Report};
 use watermaster_control::{Config, Input};
 
@@ -148,8 +148,10 @@ fn a_hello_that_can_not_be_is_refused() {
     let mut refused = |report: &Report| {
         let channel = rig.peer();
         rig.input(Input::AgentConnected { channel, identity: "evil" }).unwrap();
-        let refusal = rig.input(Input::Reported(channel, report)).unwrap_err();
-        format!("{}: {}", refusal.field, refusal.reason)
+        let refusal = rig.input(Input::Reported(channel, report)).unwrap_err().to_string();
+        let problems = rig.controller.at(rig.now).status().problems;
+        assert!(problems.contains(&format!("agent evil is refused: {refusal}")), "{problems:?}");
+        refusal
     };
     for (report, wanted) in [
         (hello("hx", "10.9.9.9", 1 << 48 | 1), "epoch: 281474976710657 is no controller's"),
@@ -169,4 +171,69 @@ fn a_hello_that_can_not_be_is_refused() {
     let channel = rig.peer();
     rig.input(Input::AgentConnected { channel, identity: "late" }).unwrap();
     rig.input(Input::Reported(channel, &hello("hx", "10.9.9.9", 1 << 48))).unwrap();
+}
+
+/// Each takes the other's place again and again, which one whose connection broke doesn't.
+#[test]
+fn two_agents_of_one_name_are_a_problem() {
+    let rivals = |rig: &Rig| {
+        let problems = rig.controller.at(rig.now).status().problems;
+        problems
+            .into_iter()
+            .filter(|told| told.contains("take each other's place"))
+            .collect::<Vec<_>>()
+    };
+    let mut rig = rig();
+    rig.agent("h0", &[0]);
+    for _ in 0..3 {
+        rig.pass(SECOND * 61);
+        rig.agent("h0", &[0]);
+        assert_eq!(rig.closed.pop().unwrap(), "the same peer has a newer connection");
+        assert_eq!(rivals(&rig), [""; 0], "it has come back");
+    }
+    // Another name's doesn't count.
+    rig.agent("h1", &[1]);
+    rig.agent("h1", &[1]);
+    assert_eq!(rivals(&rig), [""; 0]);
+    rig.pass(SECOND * 8);
+    rig.agent("h0", &[0]);
+    let told = rivals(&rig);
+    let [told] = &told[..] else { panic!("{told:?}") };
+    assert!(told.starts_with("agent h0: ") && told.contains("first is refused"), "{told}");
+    assert!(
+        told.ends_with("stop one of them, or give it a name and a certificate of its own"),
+        "{told}"
+    );
+    rig.pass(SECOND * 601);
+    assert_eq!(rivals(&rig), [""; 0], "one of them was stopped");
+}
+
+/// What an agent says that can't be is in the status, and not a packet of a stranger that it saw.
+#[test]
+fn what_is_refused_of_an_agent_is_a_problem() {
+    let told = |rig: &Rig| {
+        let problems = rig.controller.at(rig.now).status().problems;
+        problems.into_iter().filter(|told| told.starts_with("agent h0: ")).collect::<Vec<_>>()
+    };
+    let mut rig = rig();
+    let agent = rig.agent("h0", &[0]);
+    let outside = Report::Opened { connection: in_memory::connection(77, 0, 7) };
+    rig.input(Input::Reported(agent, &outside)).unwrap_err();
+    assert_eq!((told(&rig), rig.controller.counters().reports_refused), (Vec::new(), 1));
+    let (severity, queue_bytes) = (model::Severity::High, units::Bytes::new(60_000));
+    for wrong in [
+        Report::Stale { epoch: 1, obeys: 1 << 48 | 1 },
+        Report::Applied { epoch: 1, sequence: 99 },
+        Report::Opened { connection: in_memory::connection(1, 0, 7) },
+        Report::Congested { node: "s9".into(), interface: "p1".into(), severity, queue_bytes },
+        Report::Ports { ports: Vec::new() },
+    ] {
+        let refusal = rig.input(Input::Reported(agent, &wrong)).err();
+        let said =
+            refusal.map(|refusal| format!("agent h0: what it reports is refused: {refusal}"));
+        assert!(said.is_none_or(|said| told(&rig).contains(&said)), "{wrong:?}");
+    }
+    assert_eq!((told(&rig).len(), rig.controller.counters().reports_refused), (4, 5));
+    rig.pass(SECOND * 601);
+    assert_eq!(told(&rig).iter().filter(|told| told.contains("refused")).count(), 0);
 }

@@ -780,10 +780,18 @@ fn the_policy_is_told_what_ports_have_sent_if_it_asks() {
     rig.told(Input::Reported(rig.channel, &report));
     let told = || rig.policy.0.lock().unwrap().0.pop();
     assert_eq!(told(), Some(Measured::Ports(vec![(LINK, Bytes::new(70_000))]).into()));
-    for stranger in ["s1", "s9", ""] {
-        let report = counts(&[("s0", "eth0"), (stranger, "eth0")]);
+    // Nor does one that is no node of the agent's silence the others; it is counted, and told.
+    for (times, stranger) in [(1, "s1"), (2, "s9"), (3, "")] {
+        let report = counts(&[(stranger, "eth0"), ("s0", "eth0"), (stranger, "eth1")]);
         let refused = rig.controller.observe(rig.now, Input::Reported(rig.channel, &report));
         assert_eq!(refused.unwrap_err().field, "ports.node");
+        assert_eq!(told(), Some(Measured::Ports(vec![(LINK, Bytes::new(70_000))]).into()));
+        assert_eq!(rig.controller.counters().reports_refused, times);
+        let problems = rig.controller.at(rig.now).status().problems;
+        let said = format!(
+            "refused: ports.node: {stranger} is no node that the agent acts for; declare it"
+        );
+        assert!(problems.iter().any(|problem| problem.ends_with(&said)), "{problems:?}");
     }
     let many = counts(&vec![("s0", "eth0"); Limits::default().flows + 1]);
     let refused = rig.controller.observe(rig.now, Input::Reported(rig.channel, &many));
@@ -827,7 +835,7 @@ fn another_agent_says_nothing_of_a_port() {
 }
 
 /// Of a node that is known, too, only the agent that acts for it tells what its ports have sent: another is refused,
-/// and nothing that its report says is told.
+/// and nothing of others is told.
 #[test]
 fn another_agent_says_nothing_of_what_a_port_has_sent() {
     let mut rig = Rig::new();
@@ -836,15 +844,17 @@ fn another_agent_says_nothing_of_what_a_port_has_sent() {
     rig.connect();
     let (own, another) = (rig.channel, connect_another(&mut rig));
     let ports = [("s0", "eth0"), ("h9", "eth0")];
-    for (channel, ports) in [(another, &ports[..1]), (own, &ports[1..]), (own, &ports[..])] {
+    for (channel, ports) in [(another, &ports[..1]), (another, &ports[1..]), (own, &ports[1..])] {
         let report = counts(ports);
         let refused = rig.controller.observe(rig.now, Input::Reported(channel, &report));
-        assert_eq!(refused.unwrap_err().field, "ports.node", "{ports:?}");
+        assert_eq!(refused.is_err(), (channel == own) == (ports[0].0 == "h9"), "{ports:?}");
     }
     rig.controller.decide(&mut Vec::new());
     assert_eq!(rig.policy.0.lock().unwrap().0, []);
-    rig.told(Input::Reported(own, &counts(&ports[..1])));
-    assert_eq!(rig.policy.0.lock().unwrap().0.len(), 1);
+    let refused = rig.controller.observe(rig.now, Input::Reported(own, &counts(&ports)));
+    assert_eq!(refused.unwrap_err().field, "ports.node");
+    let told = &rig.policy.0.lock().unwrap().0;
+    assert_eq!(*told, [Measured::Ports(vec![(LINK, Bytes::new(70_000))]).into()]);
 }
 
 /// Its process ends, and its windows with it; another one is told them.

@@ -350,7 +350,7 @@ impl<F: Forecast> Policy for AppAware<F> {
             Observation::Declared(declared) => self.declare(now, network, declared),
             Observation::Measured(Measured::Streams(samples)) => self.sample(now, samples, true),
             Observation::Measured(Measured::Ports(counters)) if self.parameters.cross => {
-                let links = network.topology().links().len();
+                let links = network.topology().links();
                 // Others are left alone, and so others' traffic.
                 let streams = self.flows.iter_mut().filter(|flow| flow.latest.is_some());
                 let carried = streams.map(|flow| (&flow.path[..], &mut flow.carried));

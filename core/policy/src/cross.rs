@@ -16,12 +16,16 @@
 //! Acknowledgements, what is sent again, and headers beyond 40 octets are traffic of others: the link carries
 //! them.
 //!
-//! A link's figure stands while there is no new one, for [`STANDS`] windows: where a counter fell or wasn't
+//! No link carries more than its capacity: `sent` counts up to it, for a reading that comes late makes the next rate
+//! higher than it is. More than [`IMPOSSIBLE`] times as much says nothing: the counter is wrong
+//! (`docs/decisions/impossible-counters.md`).
+//!
+//! A link's figure stands while there is no new one, for [`STANDS`] windows: where a counter fell, was impossible or wasn't
 //! read again, where a flow wasn't sampled twice or has ended, and where paths have changed.
 
 use alloc::vec::Vec;
 
-use model::LinkId;
+use model::{Link, LinkId};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::{HEADER, Kind, Parameter, Value};
@@ -44,6 +48,8 @@ const READINGS: u64 = 4;
 const CLOSE: u64 = 2;
 /// A figure stands for so many windows.
 const STANDS: u64 = 3;
+/// A counter that grows by more than so many times the link's capacity is wrong.
+const IMPOSSIBLE: u64 = 2;
 
 /// A count that only grows, as it was read: at the start of the window, and last.
 #[derive(Clone, Copy, Debug, Default)]
@@ -119,11 +125,11 @@ impl Cross {
     pub(crate) fn hear<'a>(
         &mut self,
         now: Time,
-        links: usize,
+        links: &[Link],
         counters: &[(LinkId, Bytes)],
         flows: impl Iterator<Item = (&'a [LinkId], &'a mut Counter)>,
     ) -> bool {
-        self.ports.resize(links, Port::default());
+        self.ports.resize(links.len(), Port::default());
         for (link, sent) in counters {
             if let Some(port) = self.ports.get_mut(link.index()) {
                 port.sent.read(now, *sent);
@@ -135,7 +141,7 @@ impl Cross {
         self.due = Some(now + self.window);
         let least = self.window / CLOSE;
         self.own.clear();
-        self.own.resize(links, Some(Rate::ZERO));
+        self.own.resize(links.len(), Some(Rate::ZERO));
         for (path, carried) in flows {
             let rate = carried.turn(least);
             for link in path {
@@ -145,10 +151,12 @@ impl Cross {
             }
         }
         let mut changed = false;
-        for (port, own) in self.ports.iter_mut().zip(&self.own) {
-            let before = port.others;
-            if let (Some(sent), Some(own)) = (port.sent.turn(least), own) {
-                port.others = sent - own.fraction(self.frame.0, self.frame.1);
+        for ((port, own), link) in self.ports.iter_mut().zip(&self.own).zip(links) {
+            let (before, capacity) = (port.others, link.spec.capacity);
+            let sent = port.sent.turn(least);
+            let sent = sent.filter(|sent| sent.as_bps() / IMPOSSIBLE <= capacity.as_bps());
+            if let (Some(sent), Some(own)) = (sent, own) {
+                port.others = sent.min(capacity) - own.fraction(self.frame.0, self.frame.1);
                 port.found = now;
             } else if now.since(port.found) > self.window * STANDS {
                 port.others = Rate::ZERO;
@@ -171,15 +179,20 @@ impl Cross {
 
 #[cfg(test)]
 mod tests {
+    use model::{Buffer, LinkSpec, NodeId};
+
     use super::*;
 
     /// When a link that carries 8 Mbit/s has its figure, where it is read once a second.
     fn found(interval: Span) -> Option<u64> {
-        let mut cross = Cross::new(interval, Bytes::new(1460));
+        let mut cross = Cross::new(interval, model::MSS);
+        let (capacity, delay) = (Rate::from_mbps(10), Span::ZERO);
+        let spec = LinkSpec { capacity, delay, buffer: Buffer::Unlimited, mark: None };
+        let links = [Link { from: NodeId(0), to: NodeId(1), spec }];
         (0..=10).find(|second| {
             let now = Time::ZERO + Span::from_secs(*second);
             let counters = [(LinkId(0), Bytes::new(1_000_000 * second))];
-            let changed = cross.hear(now, 1, &counters, core::iter::empty());
+            let changed = cross.hear(now, &links, &counters, core::iter::empty());
             assert_eq!(changed, cross.rate(0) == Rate::from_mbps(8));
             changed
         })
@@ -187,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_window_is_as_long_as_the_policy_s_interval_and_two_seconds_at_least() {
-        let every = |interval| Cross::new(interval, Bytes::new(1460)).every();
+        let every = |interval| Cross::new(interval, model::MSS).every();
         for (seconds, window) in [(1, 2), (2, 2), (5, 5)] {
             let interval = Span::from_secs(seconds);
             assert_eq!(found(interval), Some(window));

@@ -15,7 +15,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 
-/// A long turn is a problem for so long after its end.
+/// What happened is a problem for so long.
 const OVER: Duration = Duration::from_secs(600);
 
 /// What is measured while the daemon runs.
@@ -27,6 +27,10 @@ pub struct Measures {
     long_turns: AtomicU64,
     /// The end of the last of them, and how long it took.
     last_long: Mutex<Option<(Instant, Duration)>>,
+    /// Lines of agents that can't be read.
+    unreadable: AtomicU64,
+    /// When the last of them came, whose it was, and what is wrong with it.
+    last_unreadable: Mutex<Option<(Instant, String)>>,
     recorder: Mutex<Recording>,
     /// Octets recorded.
     pub recorded_bytes: AtomicU64,
@@ -63,6 +67,8 @@ impl Default for Measures {
             declare: Histogram::new(buckets),
             long_turns: AtomicU64::new(0),
             last_long: Mutex::new(None),
+            unreadable: AtomicU64::new(0),
+            last_unreadable: Mutex::new(None),
             recorder: Mutex::new(Recording::Off),
             recorded_bytes: AtomicU64::new(0),
             asked: AtomicU64::new(0),
@@ -96,6 +102,22 @@ impl Measures {
             took.as_secs_f64(),
             since.as_secs()
         ))
+    }
+
+    /// An agent sent what can't be read, which ended its connection.
+    pub fn unreadable(&self, now: Instant, agent: &str, reason: &str) {
+        self.unreadable.fetch_add(1, Ordering::Relaxed);
+        // It may repeat what came.
+        let reason = &reason[..reason.floor_char_boundary(200)];
+        let told = format!("agent {agent} is cut off, its words can't be read: {reason}");
+        *self.last_unreadable.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, told));
+    }
+
+    /// The last words that could not be read, if that was lately.
+    pub fn last_unreadable(&self, now: Instant) -> Option<String> {
+        let last = self.last_unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let last = last.filter(|(at, _)| now.saturating_duration_since(*at) <= OVER);
+        last.map(|(_, told)| told)
     }
 
     /// Recording has begun or had to stop.
@@ -162,7 +184,12 @@ fn counted(c: &Counters, measures: &Measures) -> Vec<(&'static str, &'static str
         ("declarations", "Declarations taken", c.declarations),
         ("declarations_refused", "Declarations refused", c.declarations_refused),
         ("reports", "Reports of agents taken", c.reports),
-        ("reports_refused", "Reports refused", c.reports_refused),
+        ("reports_refused", "Reports refused, whole or in part", c.reports_refused),
+        (
+            "reports_unreadable",
+            "Lines of agents that could not be read",
+            measures.unreadable.load(Ordering::Relaxed),
+        ),
         ("packets_in", "Packets that switches sent up", c.packets_in),
         ("packets_refused", "Packets beyond the limit of a switch", c.packets_refused),
         ("malformed", "Messages of switches that could not be read", c.malformed),
@@ -230,5 +257,18 @@ mod tests {
         assert_eq!(measures.long_turn(now + seconds(601)), None);
         let text = measures.encode(&Counters::default(), &Status::default(), 0).expect("a text");
         assert!(text.contains("watermaster_long_turns_total 1\n"), "{text}");
+    }
+
+    #[test]
+    fn words_that_can_not_be_read_are_counted_and_told_for_a_while() {
+        let (measures, now) = (Measures::default(), Instant::now());
+        let seconds = Duration::from_secs;
+        assert_eq!(measures.last_unreadable(now), None);
+        measures.unreadable(now, "h0", "unknown variant");
+        let told = "agent h0 is cut off, its words can't be read: unknown variant";
+        assert_eq!(measures.last_unreadable(now + seconds(600)).as_deref(), Some(told));
+        assert_eq!(measures.last_unreadable(now + seconds(601)), None);
+        let text = measures.encode(&Counters::default(), &Status::default(), 0).expect("a text");
+        assert!(text.contains("watermaster_reports_unreadable_total 1\n"), "{text}");
     }
 }

@@ -308,6 +308,7 @@ impl Answers<'_> {
                 ));
             }
         }
+        problems.extend(self.agents.lost.iter(self.now).cloned());
         for (node, switch) in self.switches.iter() {
             let meters = switch.meters.connections();
             let meters = meters.filter_map(|(of, failure)| Some(("rate", of, failure?)));

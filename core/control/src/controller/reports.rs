@@ -47,11 +47,22 @@ impl Controller {
             }
             _ => self.take_in_report(channel, report),
         });
-        match done {
+        match &done {
             Ok(()) => self.counters.reports += 1,
-            Err(_) => self.counters.reports_refused += 1,
+            Err(refusal) => {
+                self.counters.reports_refused += 1;
+                if !self.is_of_others(report) {
+                    self.agents.note_refused(channel, self.context.now, refusal);
+                }
+            }
         }
         done
+    }
+
+    /// Whether it is a packet of somebody outside, which a port on the way sees: nobody's mistake.
+    fn is_of_others(&self, report: &Report) -> bool {
+        matches!(report, Report::Opened { connection } | Report::Closed { connection }
+            if self.view.host_at(connection.source.ip()).is_none())
     }
 
     /// The first report of an agent.
@@ -74,6 +85,7 @@ impl Controller {
     }
 
     fn refuse_agent(&mut self, channel: ChannelId, refusal: &Refusal) {
+        self.agents.note_turned_away(channel, self.context.now, refusal);
         self.close_agent(channel, Closing::Refused(refusal.clone()));
     }
 
@@ -161,19 +173,24 @@ impl Controller {
             let reason = format!("more than {most} in a report; send fewer");
             return Err(Refusal { field: "ports", reason, busy: false });
         }
-        let mut counters = Vec::new();
+        let (mut counters, mut refused) = (Vec::new(), None);
         for PortCount { node, interface, sent_bytes } in ports {
             let found = self.view.named(node);
             let Some(node) = found.filter(|node| self.agents.acts_for(channel, *node)) else {
-                let reason = "is no node that the agent acts for; declare it".into();
-                return Err(Refusal { field: "ports.node", reason, busy: false });
+                // One that is odd doesn't silence the others.
+                let reason =
+                    format!("{} is no node that the agent acts for; declare it", shown(node));
+                let refusal = Refusal { field: "ports.node", reason, busy: false };
+                self.agents.note_refused(channel, self.context.now, &refusal);
+                refused = Some(refusal);
+                continue;
             };
             counters.extend(self.view.link_by(node, interface).map(|link| (link, *sent_bytes)));
         }
         if self.decider.ports().is_some() && !counters.is_empty() {
             self.tell(Measured::Ports(counters));
         }
-        Ok(())
+        refused.map_or(Ok(()), Err)
     }
 
     /// The first and last packet of a connection are told by the agent of its sender, or of a switch
@@ -312,12 +329,7 @@ impl Controller {
                 continue;
             }
             if let Err(refusal) = self.check_own(channel, &report.connection) {
-                let host = report.connection.source.ip();
-                let what = match refusal.field {
-                    "connection" => format!("reports a connection of {host} that can be none"),
-                    _ => format!("reports connections of {host}, which is not its host's"),
-                };
-                self.agents.contradict(channel, now, what);
+                self.agents.note_refused(channel, now, &refusal);
                 refused = Some(refusal);
                 continue;
             }
@@ -505,6 +517,11 @@ impl Controller {
             self.tell(offered);
         }
     }
+}
+
+/// What a peer calls something, as far as a line of the status has room for it.
+fn shown(name: &str) -> &str {
+    &name[..name.floor_char_boundary(64)]
 }
 
 /// Who sees a connection knows its ports.

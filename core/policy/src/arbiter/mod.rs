@@ -439,7 +439,7 @@ impl Arbiter {
                 self.pass_on(now, flows, |(flow, _)| *flow, Measured::RoundTrips);
             }
             Measured::Ports(counters) => {
-                let links = network.topology().links().len();
+                let links = network.topology().links();
                 let flows = self.flows.iter_mut();
                 let carried = flows.map(|(_, flow)| (&flow.path[..], &mut flow.counter));
                 let cross = self.cross.as_mut();

@@ -2,7 +2,7 @@
 //! an empty line is a sign of life. The connection ends with the one who ends it first.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::extract::{Request, State};
@@ -16,7 +16,7 @@ use tokio::io::BufReader;
 use tokio::time::timeout;
 use wire::EXCHANGE;
 use wire::identity::Role;
-use wire::lines::Lines;
+use wire::lines::{LineError, Lines};
 
 use super::answers::{Named, Wrong, may_act};
 use crate::hub::{Admission, Hub};
@@ -75,6 +75,11 @@ async fn converse(upgraded: Upgraded, agent: &str, hub: &Hub) -> Result<(), Stri
         loop {
             let next = timeout(SILENCE, lines.next::<Report>()).await;
             let next = next.map_err(|_| "it has been silent for too long".to_owned())?;
+            let next = next.inspect_err(|error| {
+                if !matches!(error, LineError::Io(_)) {
+                    hub.measures.unreadable(Instant::now(), agent, &error.to_string());
+                }
+            });
             match next.map_err(|error| error.to_string())? {
                 None => return Err("the agent closed it".to_owned()),
                 Some(None) => {}

@@ -48,6 +48,7 @@ pub async fn status(
     may_see_all(&admission)?;
     let mut status = hub.ask(|answers| answers.status()).await?;
     status.problems.extend(hub.measures.long_turn(Instant::now()));
+    status.problems.extend(hub.measures.last_unreadable(Instant::now()));
     let recorder = hub.measures.recorder();
     if let Recording::Stopped(why) = &recorder {
         status.problems.push(format!("the recorder has stopped: {why}"));
