@@ -143,7 +143,7 @@ public final class DeclaringTransport implements IContext {
     private void look() {
         connections.forEach(Connection::channel);
         if (!open.isEmpty()) {
-            SendQueues queues = SendQueues.now();
+            SendQueues queues = SendQueues.now(open.stream().map(Flow::connection).toList());
             declare.accept(new Streams(job, open.stream().map(flow -> flow.sample(queues)).toList()));
         }
         if (gauges != null) {

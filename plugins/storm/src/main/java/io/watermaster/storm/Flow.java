@@ -21,8 +21,8 @@ import org.apache.storm.shade.io.netty.channel.ChannelPromise;
  */
 final class Flow extends ChannelOutboundHandlerAdapter {
     private final String name;
-    private final InetSocketAddress source;
-    private final InetSocketAddress destination;
+    /** As {@link SendQueues} calls it. */
+    private final String connection;
     /** What went into the buffer, and of that what the kernel took. The connection's thread alone writes them. */
     private volatile long written;
     private volatile long taken;
@@ -31,8 +31,7 @@ final class Flow extends ChannelOutboundHandlerAdapter {
 
     private Flow(String name, InetSocketAddress source, InetSocketAddress destination) {
         this.name = name;
-        this.source = source;
-        this.destination = destination;
+        connection = SendQueues.name(source, destination);
     }
 
     /** Declares a connection that stands, has it seen, and declares its end. Meanwhile it is among {@code open}. */
@@ -75,11 +74,15 @@ final class Flow extends ChannelOutboundHandlerAdapter {
         super.write(context, message, told);
     }
 
+    String connection() {
+        return connection;
+    }
+
     /** How it stands: what has arrived, and what waits in the buffer. {@code queues} is what the kernel holds just now. */
     Sample sample(SendQueues queues) {
         // In this order what waits isn't below zero.
         long passed = taken;
-        delivered = Math.max(delivered, passed - queues.of(source, destination));
+        delivered = Math.max(delivered, passed - queues.of(connection));
         return new Sample(name, delivered, written - passed, 0);
     }
 }

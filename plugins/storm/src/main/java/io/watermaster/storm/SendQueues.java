@@ -10,13 +10,18 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.HexFormat;
+import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * What Linux holds of TCP connections at their senders: what it took and has not seen acknowledged, in octets of payload.
- * It is read from {@code /proc/net/tcp} and {@code tcp6}, which list all connections of the network namespace.
+ * It is read from {@code /proc/net/tcp6} and {@code tcp}, which list all connections of the network namespace. The kernel
+ * walks a large table for each, some 5 ms where memory is plenty: no more is read than until all are found.
  */
 final class SendQueues {
     /** More connections than these aren't read in a file, so that a look stays short. */
@@ -26,33 +31,46 @@ final class SendQueues {
     /** What stands before an address of IPv4 in {@code tcp6}. */
     private static final String MAPPED = mapped();
 
+    /** A socket of the JVM is one of IPv6 where it isn't told otherwise, whatever the address. */
+    private static final List<Path> FILES = List.of(Path.of("/proc/self/net/tcp6"), Path.of("/proc/self/net/tcp"));
+
     private final Map<String, Long> queues = new HashMap<>();
 
     private SendQueues() {}
 
-    /** How they stand now. Empty on other systems. */
-    static SendQueues now() {
+    /** How those of these names stand now. Empty on other systems. */
+    static SendQueues now(Collection<String> names) {
         SendQueues now = new SendQueues();
-        now.read(Path.of("/proc/self/net/tcp"));
-        now.read(Path.of("/proc/self/net/tcp6"));
+        Set<String> wanted = new HashSet<>(names);
+        for (Path file : FILES) {
+            if (!wanted.isEmpty()) {
+                now.read(file, wanted);
+            }
+        }
         return now;
     }
 
     /** What waits of a connection; zero where that isn't known. */
-    long of(InetSocketAddress source, InetSocketAddress destination) {
-        return queues.getOrDefault(name(source) + " " + name(destination), 0L);
+    long of(String name) {
+        return queues.getOrDefault(name, 0L);
     }
 
-    private void read(Path file) {
+    /** A connection as it is called here. */
+    static String name(InetSocketAddress source, InetSocketAddress destination) {
+        return name(source) + " " + name(destination);
+    }
+
+    /** Takes from {@code wanted} what is found. */
+    private void read(Path file, Set<String> wanted) {
         try (BufferedReader lines = Files.newBufferedReader(file, StandardCharsets.US_ASCII)) {
             lines.readLine(); // names of columns
             String line;
-            for (int count = 0; count < MOST && (line = lines.readLine()) != null; count++) {
+            for (int count = 0; count < MOST && !wanted.isEmpty() && (line = lines.readLine()) != null; count++) {
                 // Number, own end, other end, state, unacknowledged:unread.
                 String[] words = line.stripLeading().split(" +", 6);
-                long queue = Long.parseLong(words[4], 0, words[4].indexOf(':'), 16);
-                if (queue > 0) {
-                    queues.put(plain(words[1]) + " " + plain(words[2]), queue);
+                String name = plain(words[1]) + " " + plain(words[2]);
+                if (wanted.remove(name)) {
+                    queues.put(name, Long.parseLong(words[4], 0, words[4].indexOf(':'), 16));
                 }
             }
         } catch (IOException | RuntimeException error) {
