@@ -339,8 +339,7 @@ fn tried(
                 _ => Verdict::Differs,
             })
         };
-        let others: Vec<Verdict> =
-            plan.choice.tried.iter().zip(&choice.tried).map(same).collect();
+        let others: Vec<Verdict> = plan.choice.tried.iter().zip(&choice.tried).map(same).collect();
         let joint = others.iter().fold(before, |joint, other| joint.and(*other));
         if joint == before {
             continue;
