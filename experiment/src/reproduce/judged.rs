@@ -308,7 +308,7 @@ fn tried(
             Ok(points) => (self::measures(panel, &points, prefix, runs), String::new()),
             Err(error) => (Vec::new(), String::clone(error)),
         };
-        let tells = |one: &Measure| one.published.standing == Standing::Open;
+        let tells = |one: &Measure| !matches!(one.published.standing, Standing::Follows(_));
         let all = all.into_iter().filter(tells).collect();
         choice.tried.push(TriedResult { name: value.name.clone(), measures: all, failed });
     }

@@ -217,7 +217,8 @@ impl Plan {
         panel.points = self.points(&series, &points)?;
         let open: Vec<&Published> =
             panel.points.iter().flat_map(|point| &point.published).collect();
-        let open: Vec<_> = open.into_iter().filter(|p| p.standing == Standing::Open).collect();
+        let open: Vec<_> =
+            open.into_iter().filter(|p| !matches!(p.standing, Standing::Follows(_))).collect();
         // Only what is judged: the points, and the policies, that something is published of.
         let whole = open.iter().any(|p| p.at.is_none());
         let judged = |point: &&[Setting]| {
