@@ -228,7 +228,15 @@ impl Plan {
         series.policies = policies_of(&open, scenario);
         series.distributions.clear();
         for choice in &scenario.choices {
-            if judged.is_empty() && choice.tried.iter().any(|value| value.metric.is_empty()) {
+            let reads = |value: &Tried| {
+                let mut published = panel.points.iter().flat_map(|point| &point.published);
+                published.any(|one| value.metric.contains_key(&one.metric))
+            };
+            let tells = |value: &Tried| match value.metric.is_empty() {
+                true => !judged.is_empty(),
+                false => reads(value),
+            };
+            if !choice.tried.iter().any(tells) {
                 continue;
             }
             let mut tried = Vec::new();

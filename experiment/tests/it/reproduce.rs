@@ -355,6 +355,7 @@ fn what_another_metric_of_the_same_runs_tells_is_weighed_even_where_ours_follows
     let plan = desk.plan(&Selection::default());
     let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
     assert_eq!(reproduction.figures[0].measures[0].verdict, Verdict::Holds);
+    assert!(reproduction.figures[0].choices.is_empty(), "and isn't told");
 
     for (wrong, expected) in [
         ("metric = { fct_mean_s = \"makespan\" }", "unknown"),
