@@ -1,5 +1,7 @@
 //! Choices that a text doesn't make: what else was possible, and by which rule one was taken.
 
+use std::collections::BTreeMap;
+
 use document::Override;
 use serde::Serialize;
 
@@ -25,8 +27,10 @@ pub struct Choice {
 pub struct Tried {
     /// What it is called.
     pub name: String,
-    /// What turns the scenario into it.
+    /// What turns the scenario into it; empty where the same runs are read otherwise.
     pub set: Vec<Override>,
+    /// By which metric what is published is judged instead, by that of the scenario.
+    pub metric: BTreeMap<String, String>,
 }
 
 /// By which rule one of several values stands. The first that applies is taken.

@@ -170,6 +170,7 @@ const TABLE: &[(&str, Metric)] = &[
     ("burst_total_goodput_bps", |v| v.burst_goodput(true)),
     ("flow_goodput_jain_ratio", |v| v.flow_goodput().jain()),
     ("link_utilization_max_ratio", |v| v.utilization().into_values().reduce(f64::max)),
+    ("host_payload_max_ratio", |v| v.host_payload()),
     ("throughput_tps", |v| v.throughput()),
     ("latency_mean_s", |v| v.latency(|all| all.mean())),
     ("latency_p50_s", |v| v.latency(|all| all.percentile(50))),

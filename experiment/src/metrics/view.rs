@@ -211,6 +211,24 @@ impl<'a> View<'a> {
         links.collect()
     }
 
+    /// Payload delivered from or to a host over what its link could have carried in the busy time; of
+    /// the host and direction where that is most.
+    pub(super) fn host_payload(&self) -> Option<f64> {
+        let busy = self.busy()?;
+        let mut ends: BTreeMap<(NodeId, bool), Bytes> = BTreeMap::new();
+        for flow in &self.run.flows {
+            *ends.entry((flow.src, true)).or_default() += flow.delivered;
+            *ends.entry((flow.dst, false)).or_default() += flow.delivered;
+        }
+        let shares = self.topology.links().iter().flat_map(|link| {
+            let carried = [ends.get(&(link.from, true)), ends.get(&(link.to, false))];
+            let capacity = link.spec.capacity.as_bps() as f64;
+            let share = move |payload: &Bytes| Rate::of(*payload, busy).as_bps() as f64 / capacity;
+            carried.into_iter().flatten().map(share)
+        });
+        shares.reduce(f64::max)
+    }
+
     /// Packets that left a rack, over links from a switch with hosts to another switch.
     pub(super) fn inter_rack_packets(&self) -> u64 {
         let kind = |node: NodeId| self.topology.nodes()[node.index()].kind;

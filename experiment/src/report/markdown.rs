@@ -72,8 +72,32 @@ impl Reproduction {
             for (figure, measure) in headline {
                 page += &format!("| {} | {} | {}\n", figure.text, figure.number, cells(measure));
             }
+            page += &self.left_out();
         }
         page
+    }
+
+    /// Figures of which an important value isn't among the most important results, since its verdict
+    /// says nothing of the text.
+    fn left_out(&self) -> String {
+        let figures = self.figures.iter().filter_map(|figure| {
+            let important = figure.measures.iter().filter(|m| m.published.headline);
+            let mut verdicts: Vec<_> =
+                important.map(|m| m.verdict).filter(|verdict| !verdict.decides()).collect();
+            verdicts.sort();
+            verdicts.dedup();
+            let names: Vec<_> = verdicts.into_iter().map(Verdict::name).collect();
+            let about = format!("{} {} ({})", figure.text, figure.number, names.join(", "));
+            (!names.is_empty()).then_some(about)
+        });
+        let figures: Vec<String> = figures.collect();
+        match figures.is_empty() {
+            true => String::new(),
+            false => format!(
+                "\nAs important, and not in the table, since the verdict on them says nothing of the text: {}.\n",
+                figures.join("; ")
+            ),
+        }
     }
 
     /// The page about one text: each of its figures.

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use super::plan::{ChoicePlan, FigurePlan, PanelPlan, Plan, PointPlan};
 use super::runs::{Measured, PolicyMeasured};
-use crate::choice::{Choice, Rule};
+use crate::choice::{Choice, Rule, Tried};
 use crate::figure::Figure;
 use crate::metrics::{Metrics, Sample, Summary, Unit, human};
 use crate::published::{Published, Standing, Verdict, judge};
@@ -308,7 +308,7 @@ fn tried(
             Ok(points) => (self::measures(panel, &points, prefix, runs), String::new()),
             Err(error) => (Vec::new(), String::clone(error)),
         };
-        let tells = |one: &Measure| one.published.standing == Standing::Open;
+        let tells = |one: &Measure| !matches!(one.published.standing, Standing::Follows(_));
         let all = all.into_iter().filter(tells).collect();
         choice.tried.push(TriedResult { name: value.name.clone(), measures: all, failed });
     }
@@ -317,11 +317,19 @@ fn tried(
         let before = measure.as_chosen.unwrap_or(measure.verdict);
         let are_equal =
             before == Verdict::NoInformation && measure.published.standing == Standing::Open;
-        if !before.decides() && !are_equal {
+        let metric = &measure.published.metric;
+        let is_read_otherwise = plan.choice.tried.iter().any(|v| v.metric.contains_key(metric));
+        if !before.decides() && !are_equal && !is_read_otherwise {
             continue;
         }
-        let same = |tried: &TriedResult| {
-            let found = tried.measures.iter().find(|one| one.name == measure.name);
+        let same = |(value, tried): (&Tried, &TriedResult)| {
+            let name = match value.metric.get(metric) {
+                Some(other) => measure.name.replacen(metric, other, 1),
+                // Another metric's reading says nothing of this one.
+                None if !value.metric.is_empty() => return before,
+                None => measure.name.clone(),
+            };
+            let found = tried.measures.iter().find(|one| one.name == name);
             found.map_or(Verdict::Differs, |found| match found.verdict {
                 // What isn't measured contradicts nothing.
                 _ if found.ours.is_none() => before,
@@ -331,7 +339,7 @@ fn tried(
                 _ => Verdict::Differs,
             })
         };
-        let others: Vec<Verdict> = choice.tried.iter().map(same).collect();
+        let others: Vec<Verdict> = plan.choice.tried.iter().zip(&choice.tried).map(same).collect();
         let joint = others.iter().fold(before, |joint, other| joint.and(*other));
         if joint == before {
             continue;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use document::{DocumentError, Override, Setting, text_of};
 
-use crate::choice::Choice;
+use crate::choice::{Choice, Tried};
 use crate::figure::Figure;
 use crate::metrics;
 use crate::published::{Published, Standing};
@@ -217,7 +217,8 @@ impl Plan {
         panel.points = self.points(&series, &points)?;
         let open: Vec<&Published> =
             panel.points.iter().flat_map(|point| &point.published).collect();
-        let open: Vec<_> = open.into_iter().filter(|p| p.standing == Standing::Open).collect();
+        let open: Vec<_> =
+            open.into_iter().filter(|p| !matches!(p.standing, Standing::Follows(_))).collect();
         // Only what is judged: the points, and the policies, that something is published of.
         let whole = open.iter().any(|p| p.at.is_none());
         let judged = |point: &&[Setting]| {
@@ -226,9 +227,24 @@ impl Plan {
         let judged: Vec<_> = points.into_iter().filter(judged).collect();
         series.policies = policies_of(&open, scenario);
         series.distributions.clear();
-        for choice in scenario.choices.iter().filter(|_| !judged.is_empty()) {
+        for choice in &scenario.choices {
+            let reads = |value: &Tried| {
+                let mut published = panel.points.iter().flat_map(|point| &point.published);
+                published.any(|one| value.metric.contains_key(&one.metric))
+            };
+            let tells = |value: &Tried| match value.metric.is_empty() {
+                true => !judged.is_empty(),
+                false => reads(value),
+            };
+            if !choice.tried.iter().any(tells) {
+                continue;
+            }
             let mut tried = Vec::new();
             for value in choice.tried.iter().filter(|_| !selection.quick) {
+                if !value.metric.is_empty() {
+                    tried.push(panel.points.iter().map(|point| read_as(point, value)).collect());
+                    continue;
+                }
                 let set = series.set.iter().chain(&value.set).cloned().collect();
                 let seeds = choice.seeds.min(series.seeds);
                 tried.push(self.points(&Series { set, seeds, ..series.clone() }, &judged)?);
@@ -284,6 +300,16 @@ impl Plan {
             self.units.len() - 1
         })
     }
+}
+
+/// The runs of `point`, of which what is published is judged by the metrics of `value`. What follows of
+/// one metric needn't follow of another.
+fn read_as(point: &PointPlan, value: &Tried) -> PointPlan {
+    let published = point.published.iter().filter_map(|published| {
+        let metric = value.metric.get(&published.metric)?.clone();
+        Some(Published { metric, standing: Standing::Open, ..published.clone() })
+    });
+    PointPlan { published: published.collect(), ..point.clone() }
 }
 
 /// Points of a figure that share what changes their scenario and how often each is run.

@@ -1,10 +1,15 @@
 //! `[[choice]]`: what the text leaves open, what else was possible, and by which rule one value stands.
 
+use std::collections::BTreeMap;
+
 use document::fields::Value;
 use document::{DocumentError, Override};
 
 use crate::choice::{Choice, Rule, Tried};
 use crate::figure::Figure;
+use crate::metrics;
+
+use super::published::metric_name;
 
 type Read<T> = Result<T, DocumentError>;
 
@@ -52,6 +57,14 @@ fn read_one(value: &Value<'_>, figures: &[Figure]) -> Read<Choice> {
 fn read_tried(value: &Value<'_>, figures: &[Figure]) -> Read<Tried> {
     let mut fields = value.fields()?;
     let name = said(&fields.need("name", "\"1 ms\"")?)?;
+    let metric = fields.optional("metric", |v| read_metric(v))?.unwrap_or_default();
+    if !metric.is_empty() {
+        if let Some(table) = fields.get("set") {
+            return Err(table.error("and metric exclude each other; make two values of them"));
+        }
+        fields.done()?;
+        return Ok(Tried { name, set: Vec::new(), metric });
+    }
     let table = fields.need("set", "{ \"workload.spread\" = \"1 ms\" }")?;
     let mut set = Vec::new();
     for (path, value) in table.members()? {
@@ -71,7 +84,22 @@ fn read_tried(value: &Value<'_>, figures: &[Figure]) -> Read<Tried> {
         return Err(table.error(format_args!("write 1 to {MOST} settings")));
     }
     fields.done()?;
-    Ok(Tried { name, set })
+    Ok(Tried { name, set, metric })
+}
+
+/// Metrics by those in whose place they are published.
+fn read_metric(value: &Value<'_>) -> Read<BTreeMap<String, String>> {
+    let members = value.members()?;
+    if members.is_empty() || members.len() > MOST {
+        return Err(value.error(format_args!("write 1 to {MOST} metrics")));
+    }
+    let one = |(from, to): (&str, Value<'_>)| {
+        if !metrics::names().any(|name| name == from) {
+            return Err(to.error(format_args!("there is no metric {from}; see docs/metrics.md")));
+        }
+        Ok((from.to_owned(), metric_name(&to, &[])?))
+    };
+    members.into_iter().map(one).collect()
 }
 
 /// A text that says something.

@@ -28,6 +28,8 @@ const LENGTHS: &[(&str, Lengths)] = &[
     ("full", Lengths::Full),
     ("bimodal", Lengths::Bimodal),
     ("web", Lengths::Web),
+    ("web-shortest", Lengths::WebShortest),
+    ("web-longest", Lengths::WebLongest),
     ("alternating", Lengths::Alternating),
 ];
 

@@ -76,6 +76,8 @@ fn every_metric_by_hand() {
         // 4, 8, 4.8 and 0.8 Mbit/s: 17.6² / (4 · (16 + 64 + 23.04 + 0.64)).
         ("flow_goodput_jain_ratio", 309.76 / 414.72),
         ("link_utilization_max_ratio", 0.1),
+        // What the one receiver got, over its 100 Mbit/s.
+        ("host_payload_max_ratio", 0.067_692_3),
         ("flows_count", 4.0),
         ("retransmissions_count", 7.0),
         ("timeouts_count", 3.0),

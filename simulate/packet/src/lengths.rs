@@ -13,6 +13,10 @@ pub enum Lengths {
     /// A web server's: 15 % are full, half are at most 150 octets. The text gives no more; below the
     /// median every length from 40 is equally likely, and above it every one up to 300.
     Web,
+    /// As `Web`, with the least mean that the text allows: half 40 octets, 35 % 150.
+    WebShortest,
+    /// As `Web`, with the greatest: half 150 octets, 15 % full, and 35 % an octet less, which are full here.
+    WebLongest,
     /// Full and 40 octets in turn: the text's adversary of timeslots.
     Alternating,
 }
@@ -41,7 +45,14 @@ impl Lengths {
             Self::Web if below(50) => between(Self::SHORTEST, Self::MEDIAN, 0, 50),
             Self::Web if below(85) => between(Self::MEDIAN, Self::LONG, 50, 85),
             Self::Alternating if number % 2 == 1 => Self::SHORTEST,
-            Self::Bimodal | Self::Web | Self::Alternating => full,
+            Self::WebShortest if below(50) => Self::SHORTEST,
+            Self::WebShortest if below(85) => Self::MEDIAN,
+            Self::WebLongest if below(50) => Self::MEDIAN,
+            Self::Bimodal
+            | Self::Web
+            | Self::WebShortest
+            | Self::WebLongest
+            | Self::Alternating => full,
         };
         length.min(full)
     }
