@@ -243,7 +243,8 @@ mod tests {
         let folder = Path::new("/run/lab");
         let smsf = "name = \"smsf\"\nbeta = 0.05";
         let record = Some(PathBuf::from("/r\"\\ä"));
-        let governance = Governance { record, ..Governance::default() };
+        let mss = Bytes::new(8960);
+        let governance = Governance { record, mss, ..Governance::default() };
         let text = controller(&plan, &governance, smsf);
         let decides = ::controller::settings::Settings::read("c", &text, folder).unwrap();
         let socket = Address::Unix(folder.join(SOCKET));
@@ -277,6 +278,8 @@ mod tests {
         let recorder = controller.recorder.unwrap();
         assert_eq!((&*recorder.directory, recorder.files), (Path::new("/r\"\\ä"), 10_000));
         assert_eq!((agent.hosts.len(), agent.ports.len()), (6, 10));
+        let segments = (controller.control.mss, agent.ports.iter().map(|port| port.mss).max());
+        assert_eq!(segments, (Bytes::new(8960), Some(Bytes::new(8960))));
         assert!(controller.control.switches.is_empty() && controller.listen.openflow.is_none());
         // The agent acts exactly at the interfaces that the controller knows.
         for port in &agent.ports {
