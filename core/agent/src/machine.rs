@@ -9,7 +9,8 @@ use core::fmt;
 
 use model::{LEAST_RATE, MOST_RATE};
 use protocol::agent::{
-    Capability, Command, Commands, Host, MOST_IDENTIFIED, MOST_REPORTED, PortCount, Report,
+    Capability, Command, Commands, Host, MOST_EPOCH, MOST_IDENTIFIED, MOST_LEASE, MOST_REPORTED,
+    PortCount, Report,
 };
 use protocol::{Connection, Process};
 use units::{Rate, Span, Time};
@@ -28,6 +29,10 @@ pub enum Lapse {
     Ended,
     /// The actuator did not renew the lease, so that it will end.
     NotRenewed(Failure),
+    /// No controller has such an epoch: obeyed, it would shut all others out.
+    Epoch(u64),
+    /// No controller gives such a lease.
+    Lease(Span),
 }
 
 impl fmt::Display for Lapse {
@@ -35,6 +40,10 @@ impl fmt::Display for Lapse {
         match self {
             Self::Ended => f.write_str("the lease had ended before the controller was heard again"),
             Self::NotRenewed(reason) => write!(f, "the lease can't be renewed: {reason}"),
+            Self::Epoch(epoch) => {
+                write!(f, "{epoch} is no controller's epoch; at most {MOST_EPOCH} can be")
+            }
+            Self::Lease(lease) => write!(f, "{lease} is no lease; at most {MOST_LEASE} can be"),
         }
     }
 }
@@ -183,6 +192,12 @@ impl Agent {
         reports: &mut Vec<Report>,
     ) -> Result<(), Lapse> {
         let Commands { epoch, sequence, lease_ns: lease, complete, .. } = *commands;
+        if epoch > MOST_EPOCH {
+            return Err(Lapse::Epoch(epoch));
+        }
+        if lease > MOST_LEASE {
+            return Err(Lapse::Lease(lease));
+        }
         let begins = match self.leases.begins(epoch, now) {
             Ok(begins) => begins,
             Err(Stale { obeys }) => {

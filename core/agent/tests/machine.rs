@@ -8,7 +8,8 @@ use agent::{
 use model::{Cap, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
 use protocol::agent::{
-    Capability, Command, Commands, ConnectionReport, MOST_IDENTIFIED, PortCount, Report,
+    Capability, Command, Commands, ConnectionReport, MOST_EPOCH, MOST_IDENTIFIED, MOST_LEASE,
+    PortCount, Report,
 };
 use protocol::{Connection, Process};
 use units::{Bytes, Rate, Span, Time};
@@ -55,6 +56,7 @@ struct Host {
     agent: Agent,
     kernel: Kernel,
     sequence: u64,
+    lease: Span,
     fails: Option<fn(&Operation) -> bool>,
     /// Connections that are open; `None`: its kernel tells nothing of them.
     open: Option<u16>,
@@ -113,7 +115,15 @@ impl Host {
     fn new() -> Self {
         let kernel = Kernel::new(1, Capacity { limits: 4, connections: 4 });
         let (agent, operations) = (machine(), Vec::new());
-        Self { agent, kernel, sequence: 0, fails: None, open: Some(2_500), operations }
+        Self {
+            agent,
+            kernel,
+            sequence: 0,
+            lease: LEASE,
+            fails: None,
+            open: Some(2_500),
+            operations,
+        }
     }
 
     fn told(
@@ -125,7 +135,7 @@ impl Host {
     ) -> Result<Vec<Report>, Lapse> {
         self.sequence += 1;
         let sequence = self.sequence;
-        let commands = Commands { epoch, sequence, lease_ns: LEASE, complete, commands };
+        let commands = Commands { epoch, sequence, lease_ns: self.lease, complete, commands };
         let mut reports = Vec::new();
         let mut actuator = Failing(&mut self.kernel, self.fails, self.open, &mut self.operations);
         self.agent.obey(now, &commands, &mut actuator, &mut reports).map(|()| reports)
@@ -166,6 +176,19 @@ fn an_epoch_that_is_over_is_refused() {
     assert_eq!(answer, [Report::Stale { epoch: 4, obeys: 5 }]);
     assert_eq!(host.paced(s(1)), [1]);
     assert_eq!(host.paced(s(3)), [0; 0], "and renewed nothing");
+}
+
+#[test]
+fn what_no_controller_says_is_not_obeyed() {
+    let mut host = Host::new();
+    host.all(s(0), MOST_EPOCH, vec![pace(1, Some(RATE))]);
+    let beyond = MOST_EPOCH + 1;
+    assert_eq!(host.told(s(1), beyond, true, vec![]), Err(Lapse::Epoch(beyond)));
+    host.lease = MOST_LEASE + Span::from_nanos(1);
+    let long = host.lease;
+    assert_eq!(host.told(s(1), MOST_EPOCH, true, vec![]), Err(Lapse::Lease(long)));
+    assert_eq!(host.paced(s(1)), [1]);
+    assert_eq!(host.paced(s(3)), [0; 0], "nothing was renewed");
 }
 
 #[test]

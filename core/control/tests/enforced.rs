@@ -323,7 +323,7 @@ fn foreign_connections_in_a_report_are_left_out_and_told() {
     assert!(
         problem(&rig)
             .unwrap()
-            .ends_with("refused: connection.source: 10.0.0.2 is not of the agent's hosts")
+            .contains("refused: connection.source: 10.0.0.2 is not of the agent's hosts; add it")
     );
 }
 

@@ -629,8 +629,12 @@ fn the_rate_of_a_pair_is_divided_among_those_that_send() {
     assert_eq!(most, Some(Rate::from_mbps(3 * flows.len() as u64)));
     let pace = Directive::Pace { flow: FLOW, limit: rate(5) };
     assert_eq!(rig.decided([pace, pair(20)]), [paced(1, rate(5)), paced(2, rate(10))]);
-    // Not even a small share stops a connection.
+    // Not even a small share stops a connection, nor a limit that no agent would hold.
     let least = model::LEAST_RATE;
+    let slow = Directive::Pace { flow: FLOW, limit: Some(Rate::from_bps(1)) };
+    assert_eq!(rig.decided([slow]), [paced(1, Some(least))]);
+    let free = Directive::Pace { flow: FLOW, limit: None };
+    assert_eq!(rig.decided([free]), [paced(1, rate(10))]);
     let pair = Directive::PacePair { src: FROM, dst: TO, rate: Rate::from_bps(1_000) };
     assert_eq!(rig.decided([pair]), [paced(1, Some(least)), paced(2, Some(least))]);
 }

@@ -18,6 +18,9 @@ use crate::{Connection, Process};
 /// millisecond comes there in 8900 years. Above it there is always a higher one.
 pub const MOST_EPOCH: u64 = 1 << 48;
 
+/// The longest lease that a controller may give: what is held outlives whoever dies by no more.
+pub const MOST_LEASE: Span = Span::from_secs(3_600);
+
 /// From an agent to the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -5,7 +5,8 @@
 //! answers goes to the peers' outlets.
 //!
 //! What waits is taken in turn by turn, and what follows from a turn is told once: the more waits, the
-//! less each costs. A tick ends every turn, so a record of inputs and ticks tells where turns ended.
+//! less each costs. A tick ends every turn, so a record of inputs and ticks tells where turns ended. Another
+//! configuration is decided on at once, and its record tells where.
 //!
 //! It is a task among those of the connections, and lets all go first that have something to say: a
 //! thread of its own would be woken by the first word, and on one core take the processor from the
@@ -364,4 +365,32 @@ async fn gather(events: &mut mpsc::Receiver<Event>, batch: &mut Vec<Event>) {
 
 fn closing(kind: &str, channel: ChannelId, why: &Closing) {
     tracing::warn!(kind, channel = channel.0, reason = %why, "connection closed by the controller");
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use model::Severity;
+    use units::Bytes;
+
+    use super::*;
+
+    /// What is taken into a turn that begins with a report, while another event waits.
+    async fn taken(report: Report) -> usize {
+        let (tell, mut events) = mpsc::channel(4);
+        tell.send(Event::AgentGone(ChannelId(1))).await.unwrap();
+        let mut batch = Vec::from([Event::Reported(ChannelId(0), report)]);
+        gather(&mut events, &mut batch).await;
+        batch.len()
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_fills_waits_for_nobody() {
+        let (node, interface) = ("s1".to_owned(), "eth0".to_owned());
+        let (severity, queue_bytes) = (Severity::Medium, Bytes::ZERO);
+        let full = Report::Congested { node, interface, severity, queue_bytes };
+        assert_eq!(taken(full).await, 1);
+        assert_eq!(taken(Report::Applied { epoch: 1, sequence: 1 }).await, 2);
+    }
 }

@@ -9,6 +9,7 @@ use document::fields::{Fields, Once, Value, between};
 use document::{Document, DocumentError, policies, topology};
 use model::{NodeKind, Topology};
 use policy::{Messages, Parameters};
+use protocol::agent::MOST_LEASE;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use units::{Bytes, Span};
 use wire::tls;
@@ -325,8 +326,8 @@ fn read_control(value: &Value<'_>, control: &mut Config) -> Read<()> {
     let span = |v: &Value<'_>| between(v, Span::from_millis(10), Span::from_secs(3_600));
     control.enforcement =
         fields.or("enforcement", control.enforcement, |v| v.choice(Enforcement::NAMED))?;
-    control.lease = fields
-        .or("lease", control.lease, |v| between(v, Span::from_secs(1), Span::from_secs(3_600)))?;
+    control.lease =
+        fields.or("lease", control.lease, |v| between(v, Span::from_secs(1), MOST_LEASE))?;
     let lease = control.lease;
     control.sample = fields.or("sample", control.sample, |v| {
         let sample = span(v)?;

@@ -35,6 +35,12 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The clock of this process isn't the kernel's (time_namespaces(7)): its leases would end at other times.
+    #[error(
+        "this process has a clock of its own ({0} s off): leases would not end when they should; start it outside \
+             of its time namespace"
+    )]
+    Clock(i64),
     /// There is no cgroup v2 hierarchy.
     #[error("no cgroup v2 is mounted here; {CGROUP_REMEDY}")]
     NoCgroup,

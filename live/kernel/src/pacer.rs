@@ -12,7 +12,7 @@ use protocol::Connection;
 use units::{Bytes, Rate, Span, Time};
 
 use crate::layout::{Fields, Value, key};
-use crate::lease::Leases;
+use crate::lease::{Leases, check_clock};
 use crate::objects::{PACE, map, map_mut, open_map, program, program_mut};
 use crate::pins::Pins;
 use crate::{Error, Lease, Namespace, Statistics, statistics, unified_mount};
@@ -91,6 +91,7 @@ impl Pacer {
     /// What the kernel doesn't give or allow; [`Error::Incompatible`] when another version's maps are
     /// in the way; [`Error::Taken`] when another pacer of this name runs. Nothing is left behind.
     pub fn start(options: &PacerOptions) -> Result<Self, Error> {
+        check_clock()?;
         let group = match &options.cgroup {
             Some(path) => path.clone(),
             None => unified_mount()?,

@@ -18,7 +18,6 @@ mod host;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ::agent::Lapse;
 use control::{ChannelId, Config, Controller, HostConfig, Input, Output, Refusal};
 use engine::random::Stream;
 use model::{Declared, Directive, Directives, FlowId, Network, NodeId, Observation};
@@ -445,7 +444,7 @@ impl<'a> SimulatedController<'a> {
                         self.send(now, peer, Event::Reported(peer, report));
                     }
                 }
-                Err(Lapse::Ended | Lapse::NotRenewed(_)) => {
+                Err(_) => {
                     self.lose(now, agent);
                     self.come_back(now, agent);
                 }
