@@ -372,6 +372,7 @@ mod tests {
     #![allow(clippy::unwrap_used)] // a test may panic
 
     use model::Severity;
+    use protocol::agent::Host;
     use units::Bytes;
 
     use super::*;
@@ -392,5 +393,48 @@ mod tests {
         let full = Report::Congested { node, interface, severity, queue_bytes };
         assert_eq!(taken(full).await, 1);
         assert_eq!(taken(Report::Applied { epoch: 1, sequence: 1 }).await, 2);
+    }
+
+    /// How many agents the machine of these events believes in, a turn after the last of them.
+    async fn agents_after(events: Vec<Event>) -> usize {
+        let text = "state = \"s\"\n[listen]\n[policy]\nname = \"tcp\"\n\
+                    [topology]\nkind = \"star\"\nhosts = 2\n\
+                    access = { capacity = \"1 Gbit/s\", delay = \"1 us\", buffer = \"100 packets\" }\n\
+                    [[host]]\nname = \"h0\"\naddresses = [\"10.0.0.1\"]\n";
+        let settings = Settings::read("c", text, std::path::Path::new("/")).unwrap();
+        let (changes, _follower) = watch::channel(0);
+        let owner = Owner::new(settings, 1, Clock::start(), None, Arc::default(), changes).unwrap();
+        let (tell, heard) = mpsc::channel(8);
+        let running = tokio::spawn(owner.run(heard));
+        for event in events {
+            tell.send(event).await.unwrap();
+        }
+        let mut count = 0;
+        for _ in 0..2 {
+            let (answer, answered) = oneshot::channel();
+            let ask = move |answers: &Answers<'_>| {
+                let _ = answer.send(answers.status().agents.len());
+            };
+            tell.send(Event::Ask(Box::new(ask))).await.unwrap();
+            count = answered.await.unwrap();
+        }
+        drop(tell);
+        running.await.unwrap();
+        count
+    }
+
+    #[tokio::test]
+    async fn who_can_not_be_told_is_gone() {
+        for is_there in [true, false] {
+            let (outlet, drain) = crate::outlet::outlet();
+            let _drain = is_there.then_some(drain);
+            let host = Host { name: "h0".into(), addresses: vec![[10, 0, 0, 1].into()] };
+            let hello = Report::Hello { hosts: vec![host], capabilities: vec![], epoch: 0 };
+            let events = vec![
+                Event::AgentConnected(ChannelId(1), "a".into(), outlet),
+                Event::Reported(ChannelId(1), hello),
+            ];
+            assert_eq!(agents_after(events).await, usize::from(is_there));
+        }
     }
 }
