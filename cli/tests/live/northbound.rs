@@ -302,6 +302,8 @@ async fn whoever_sends_too_much_hears_so_on_the_same_connection() {
     for _ in 0..3 {
         let (status, said) = post(&mut client, "a", vec![b' '; 8 << 20]).await;
         assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{said}");
+        let (status, said) = post(&mut client, "no%20name", vec![b' '; 8 << 20]).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{said}");
     }
     assert_eq!(declare(&mut client, "a", &json!([])).await.0, StatusCode::OK);
 }

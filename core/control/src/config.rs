@@ -193,9 +193,15 @@ impl Default for Limits {
     }
 }
 
-/// Whether a terminal obeys a character in the place of showing it, as those that change the direction of text.
+/// Whether a terminal obeys a character in the place of showing it, as those that change the direction of text,
+/// or shows nothing: two names could look the same.
 pub fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    let format = matches!(
+        c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{feff}'
+    ) || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fff9}'..='\u{fffb}')
+        || matches!(c, '\u{e0000}'..='\u{e007f}');
+    c.is_control() || format
 }
 
 impl Limits {
@@ -210,7 +216,8 @@ impl Limits {
             let length = name.len();
             return Some(format!("has {length} bytes; write at most {most}, or raise limits.name"));
         }
-        name.contains(is_control).then(|| "has control characters; leave them out".into())
+        name.contains(is_control)
+            .then(|| "has control or invisible characters; leave them out".into())
     }
 }
 

@@ -848,14 +848,12 @@ fn refusals_name_field_and_remedy() {
     assert_eq!(text(rig.declare("a", start(""))), "job: is empty; write 1 to 256 bytes");
     let long = "job: has 257 bytes; write at most 256, or raise limits.name";
     assert_eq!(text(rig.declare("a", start(&"j".repeat(257)))), long);
-    assert_eq!(
-        text(rig.declare("a", start("j\n\u{1b}[2J"))),
-        "job: has control characters; leave them out"
-    );
-    assert_eq!(
-        text(rig.declare("a", start("j\u{202e}"))),
-        "job: has control characters; leave them out"
-    );
+    let unseen = "job: has control or invisible characters; leave them out";
+    for c in ["\n\u{1b}[2J", "\u{202e}", "\u{200f}", "\u{61c}", "\u{2028}", "\u{200b}", "\u{feff}"]
+    {
+        assert_eq!(text(rig.declare("a", start(&format!("j{c}")))), unseen, "{c:?}");
+    }
+    assert!(rig.declare("a", start("größe 大小 \u{1f600}")).is_ok());
     let complete = Declaration::JobComplete { job: "x".into() };
     assert_eq!(
         text(rig.declare("a", complete)),

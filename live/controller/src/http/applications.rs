@@ -39,7 +39,11 @@ pub async fn declare(
     Named(application): Named<String>,
     body: Body,
 ) -> Result<Response, Wrong> {
-    permitted(&admission, &application)?;
+    if let Err(wrong) = permitted(&admission, &application) {
+        // Whatever becomes of the body: the answer says what is wrong.
+        let _ = timeout(PATIENCE, read(body, 0)).await;
+        return Err(wrong);
+    }
     let bounds = hub.bounds();
     let late = "took too long; send it faster";
     let late = |_| Wrong::new(StatusCode::REQUEST_TIMEOUT, "body", late);
