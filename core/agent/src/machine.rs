@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use model::{LEAST_RATE, MOST_RATE};
+use model::{LEAST_RATE, MOST_RATE, Severity};
 use protocol::agent::{
     Capability, Command, Commands, Host, MOST_EPOCH, MOST_IDENTIFIED, MOST_LEASE, MOST_REPORTED,
     PortCount, Report,
@@ -76,6 +76,10 @@ pub struct Agent {
     windows: BTreeMap<(PortNumber, Option<Connection>), u64>,
     classes: BTreeMap<(PortNumber, Connection), u64>,
     watched: BTreeSet<PortNumber>,
+    /// Ports that told of congestion and haven't recovered: what they told last.
+    congested: BTreeMap<PortNumber, Happening>,
+    /// Of these, who begins to watch now and hasn't heard it.
+    untold: BTreeSet<PortNumber>,
     sampling: Option<Sampling>,
     counting: Option<Sampling>,
     /// Whose connections are looked for in samples.
@@ -120,6 +124,8 @@ impl Agent {
             windows: BTreeMap::new(),
             classes: BTreeMap::new(),
             watched: BTreeSet::new(),
+            congested: BTreeMap::new(),
+            untold: BTreeSet::new(),
             sampling: None,
             counting: None,
             identified: Vec::new(),
@@ -177,6 +183,7 @@ impl Agent {
     pub fn disconnected(&mut self) {
         (self.sampling, self.counting) = (None, None);
         self.identified.clear();
+        self.untold.clear();
     }
 
     /// Carries out commands that arrive at `now`, and answers. A command that fails is reported and
@@ -289,6 +296,9 @@ impl Agent {
                 if watch.is_some() {
                     self.watched.insert(port);
                     kept.watched.insert(port);
+                    if self.congested.contains_key(&port) {
+                        self.untold.insert(port);
+                    }
                 } else {
                     self.watched.remove(&port);
                 }
@@ -399,30 +409,41 @@ impl Agent {
     }
 
     /// Reports what a port told.
-    pub fn hear(&self, port: PortNumber, happening: &Happening, reports: &mut Vec<Report>) {
-        let Some(Port { node, interface, .. }) = self.ports.get(port.0 as usize) else { return };
-        if !self.watched.contains(&port) {
-            // It was told before the watch ended.
-            return;
+    pub fn hear(&mut self, port: PortNumber, happening: &Happening, reports: &mut Vec<Report>) {
+        if let Happening::Congested { severity, .. } = happening {
+            self.untold.remove(&port);
+            if *severity == Severity::Recovered {
+                self.congested.remove(&port);
+            } else if (port.0 as usize) < self.ports.len() {
+                self.congested.insert(port, *happening);
+            }
         }
-        reports.push(match *happening {
+        reports.extend(self.report(port, happening));
+    }
+
+    /// What a port told as a report, if it is watched: it may have told it before the watch ended.
+    fn report(&self, port: PortNumber, happening: &Happening) -> Option<Report> {
+        let Port { node, interface, .. } = self.ports.get(port.0 as usize)?;
+        self.watched.contains(&port).then(|| match *happening {
             Happening::Opened(connection) => Report::Opened { connection },
             Happening::Closed(connection) => Report::Closed { connection },
             Happening::Congested { severity, queue: queue_bytes } => {
                 let (node, interface) = (node.clone(), interface.clone());
                 Report::Congested { node, interface, severity, queue_bytes }
             }
-        });
+        })
     }
 
     /// When to come with [`Agent::tick`].
     pub fn deadline(&self) -> Option<Time> {
         let statistics = [self.sampling, self.counting].map(|wanted| wanted.map(Sampling::due));
         let [sample, count] = statistics;
-        [sample, count, self.leases.next_end()].into_iter().flatten().min()
+        let untold = (!self.untold.is_empty()).then_some(Time::ZERO);
+        [sample, count, untold, self.leases.next_end()].into_iter().flatten().min()
     }
 
-    /// Does what is due at `now`: samples connections, reads counters of ports, and sweeps out what has no lease any more.
+    /// Does what is due at `now`: samples connections, tells who begins to watch a port that it is congested, reads
+    /// counters of ports, and sweeps out what has no lease any more.
     ///
     /// # Errors
     /// The first operation that failed. Nothing has to be done about it: what can't be swept out doesn't
@@ -451,6 +472,11 @@ impl Agent {
                 }));
             }
             done = done.and(open.map(drop));
+        }
+        // After the sample, which says whose connections go on there.
+        while let Some(port) = self.untold.pop_first() {
+            let told = self.congested.get(&port);
+            reports.extend(told.and_then(|happening| self.report(port, happening)));
         }
         if let Some(counting) = self.counting.as_mut().filter(|counting| counting.due() <= now) {
             counting.last = Some(now);

@@ -711,6 +711,45 @@ fn it_counts_what_ports_sent_as_long_and_as_often_as_it_is_told() {
     assert!(matches!(&answers[0], Report::Failed { command, .. } if *command == count));
 }
 
+/// A port tells of a threshold as it is passed; a controller that starts after that must hear of it too.
+#[test]
+fn who_begins_to_watch_a_congested_port_is_told_once_after_the_connections() {
+    let mut host = Host::new();
+    let commands = || {
+        let sample = Command::Sample { every_ns: Span::from_secs(1) };
+        vec![watch(Some(PortWatch::default())), sample]
+    };
+    host.all(s(0), 1, commands());
+    let hear = |host: &mut Host, severity| {
+        let mut reports = Vec::new();
+        let congested = Happening::Congested { severity, queue: Bytes::new(9) };
+        host.agent.hear(PORT, &congested, &mut reports);
+        reports
+    };
+    let told = hear(&mut host, Severity::Medium);
+    host.agent.disconnected();
+    assert_eq!(host.tick(s(1)), [], "nobody listens");
+    host.all(s(1), 2, commands());
+    assert_eq!(host.agent.deadline(), Some(Time::ZERO));
+    let is_sample = |report: &Report| matches!(report, Report::Connections { .. });
+    let reports = host.tick(s(1));
+    let (last, before) = reports.split_last().unwrap();
+    assert_eq!(last, &told[0]);
+    assert!(!before.is_empty() && before.iter().all(is_sample));
+    assert_eq!(host.tick(s(1)), [], "once");
+    // It rose before it could be told.
+    host.agent.disconnected();
+    host.all(s(2), 3, commands());
+    let told = hear(&mut host, Severity::High);
+    assert_eq!(told.len(), 1);
+    assert!(host.tick(s(2)).iter().all(is_sample));
+    // It recovered while nobody listened.
+    host.agent.disconnected();
+    hear(&mut host, Severity::Recovered);
+    host.all(s(4), 4, commands());
+    assert!(host.tick(s(4)).iter().all(is_sample));
+}
+
 #[test]
 fn it_tells_nothing_of_a_port_that_is_not_watched_beside_one_that_is() {
     let mut host = Host::new();

@@ -9,12 +9,22 @@ use core::net::IpAddr;
 
 use model::{Buffer, LinkId, LinkSpec, NodeId, Topology};
 use policy::Policy;
+use protocol::agent::MOST_LEASE;
 use units::{Bytes, Rate, Span};
 
 /// How long actuators obey without hearing from the controller, where nothing else is configured: some
 /// five times the failover of a controller with replicated state (about 2 s), so that limits survive
 /// one, and short enough that those of a controller that died for good soon end.
 pub const LEASE: Span = Span::from_secs(10);
+/// Leases that can be asked for of daemons, shortest and longest.
+pub const LEASES: (Span, Span) = (Span::from_secs(1), MOST_LEASE);
+/// How often a controller can do what repeats, most and least often.
+pub const PERIODS: (Span, Span) = (Span::from_millis(10), Span::from_secs(3_600));
+
+/// Why connections can't be sampled each `sample` under leases of `lease`: what stands is told by samples.
+pub fn wrong_sample(sample: Span, lease: Span) -> Option<String> {
+    (sample > lease).then(|| format!("is longer than the lease, {lease}; sample more often"))
+}
 
 /// Time between two reports of an agent on its connections, where nothing else is configured.
 pub const SAMPLE: Span = Span::from_secs(1);

@@ -26,7 +26,7 @@ use units::{Span, Time};
 
 use crate::agents::Agents;
 use crate::applications::registry::Registry;
-use crate::config::{Config, ConfigError, Limits};
+use crate::config::{Config, ConfigError, Limits, PERIODS};
 use crate::context::Context;
 use crate::decider::Decider;
 use crate::desired::Desired;
@@ -65,9 +65,6 @@ pub struct Change {
     pub lease: Option<Span>,
 }
 
-/// Nothing repeats more often.
-const SHORTEST: Span = Span::from_millis(10);
-
 impl Controller {
     /// A controller that begins at `now`. `epoch` must be higher than that of every controller
     /// before it: actuators refuse what is older.
@@ -78,8 +75,9 @@ impl Controller {
         for (field, span) in
             [("lease", config.lease), ("sample", config.sample), ("probe", config.probe)]
         {
-            if span < SHORTEST {
-                let reason = alloc::format!("must be at least {SHORTEST}");
+            let (shortest, _) = PERIODS;
+            if span < shortest {
+                let reason = alloc::format!("must be at least {shortest}");
                 return Err(ConfigError { field: field.into(), reason });
             }
         }
@@ -165,7 +163,7 @@ impl Controller {
         }
         if let Some(lease) = change.lease {
             // What stands is told by samples, whose time only a restart changes.
-            self.context.lease = lease.max(SHORTEST).max(self.context.sample);
+            self.context.lease = lease.max(PERIODS.0).max(self.context.sample);
             self.switches.renew_now(self.context.now);
             self.agents.renew_all();
         }

@@ -32,8 +32,8 @@ mod status;
 mod view;
 
 pub use config::{
-    Config, ConfigError, Enforcement, GRACE, HostConfig, LEASE, Limits, PortConfig, SAMPLE,
-    SwitchConfig, is_control,
+    Config, ConfigError, Enforcement, GRACE, HostConfig, LEASE, LEASES, Limits, PERIODS,
+    PortConfig, SAMPLE, SwitchConfig, is_control, wrong_sample,
 };
 pub use controller::{Answers, Change, Controller};
 pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal, note};

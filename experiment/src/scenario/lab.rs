@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use ::lab::{Enforcement, Governance, Switches};
+use control::{LEASES, PERIODS, wrong_sample};
 use document::DocumentError;
 use document::fields::{Value, between};
-use units::Span;
 
 /// How the lab is built and governed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,8 +35,7 @@ pub(super) fn read(value: &Value<'_>, folder: &Path) -> Result<LabSettings, Docu
     let controls = &[("direct", false), ("daemons", true)];
     let by_daemons = fields.or("control", false, |v| v.choice(controls))?;
     let default = Governance::default();
-    let span = |v: &Value<'_>| between(v, Span::from_millis(10), Span::from_secs(3_600));
-    let long = |v: &Value<'_>| between(v, Span::from_secs(1), Span::from_secs(3_600));
+    let span = |v: &Value<'_>| between(v, PERIODS.0, PERIODS.1);
     let enforcement = fields.optional("enforcement", |v| {
         let way = v.choice(Enforcement::NAMED)?;
         if way == Enforcement::Meters && switches != Switches::Ovs {
@@ -47,14 +46,10 @@ pub(super) fn read(value: &Value<'_>, folder: &Path) -> Result<LabSettings, Docu
         }
         Ok(way)
     })?;
-    let lease = fields.or("lease", default.lease, long)?;
-    // As the controller has it.
+    let lease = fields.or("lease", default.lease, |v| between(v, LEASES.0, LEASES.1))?;
     let sample = |v: &Value<'_>| {
         let sample = span(v)?;
-        if sample > lease {
-            return Err(v.error(format!("is longer than the lease, {lease}; sample more often")));
-        }
-        Ok(sample)
+        wrong_sample(sample, lease).map_or(Ok(sample), |reason| Err(v.error(reason)))
     };
     let record = fields.optional("record", |v| {
         if !by_daemons {

@@ -4,14 +4,16 @@ use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use control::{Change, Config, Enforcement, HostConfig, Limits, PortConfig, SwitchConfig};
+use control::{
+    Change, Config, Enforcement, HostConfig, LEASES, Limits, PERIODS, PortConfig, SwitchConfig,
+    wrong_sample,
+};
 use document::fields::{Fields, Once, Value, between};
 use document::{Document, DocumentError, policies, topology};
 use model::{NodeKind, Topology};
 use policy::{Messages, Parameters};
-use protocol::agent::MOST_LEASE;
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use units::{Bytes, Span};
+use units::Bytes;
 use wire::tls;
 
 type Read<T> = Result<T, DocumentError>;
@@ -323,19 +325,14 @@ fn read_datapath(value: &Value<'_>) -> Read<u64> {
 
 fn read_control(value: &Value<'_>, control: &mut Config) -> Read<()> {
     let mut fields = value.fields()?;
-    let span = |v: &Value<'_>| between(v, Span::from_millis(10), Span::from_secs(3_600));
+    let span = |v: &Value<'_>| between(v, PERIODS.0, PERIODS.1);
     control.enforcement =
         fields.or("enforcement", control.enforcement, |v| v.choice(Enforcement::NAMED))?;
-    control.lease =
-        fields.or("lease", control.lease, |v| between(v, Span::from_secs(1), MOST_LEASE))?;
+    control.lease = fields.or("lease", control.lease, |v| between(v, LEASES.0, LEASES.1))?;
     let lease = control.lease;
     control.sample = fields.or("sample", control.sample, |v| {
         let sample = span(v)?;
-        if sample > lease {
-            // What stands is told by samples.
-            return Err(v.error(format!("is longer than the lease, {lease}; sample more often")));
-        }
-        Ok(sample)
+        wrong_sample(sample, lease).map_or(Ok(sample), |reason| Err(v.error(reason)))
     })?;
     control.probe = fields.or("probe", control.probe, span)?;
     control.grace = fields.or("grace", control.grace, span)?;

@@ -15,7 +15,10 @@ pub enum Error {
     #[error("transport: {0}")]
     Transport(String),
     /// A name that can't be part of a namespace's name.
-    #[error("\"{0}\" can't name a lab or a node of it; use letters, digits, - and _")]
+    #[error(
+        "\"{0}\" can't name a lab or a node of it; use letters, digits, - and _, at most 128 with \
+             the lab's name"
+    )]
     Name(String),
     /// A lab of this name exists.
     #[error("there is a lab {0} already; use it, or remove it by watermaster lab down {0}")]

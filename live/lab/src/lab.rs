@@ -73,10 +73,12 @@ impl Lab {
         }
         blueprint.segmentation = order.segmentation;
         let rooms = blueprint.rooms();
-        if let Some(room) = rooms.keys().find(|room| journal::check_name(room).is_err()) {
-            return Err(Error::Name(room.clone()));
-        }
         let mut journal = Journal::new(&order.name, order.switches)?;
+        // What `read` refuses could be removed by nobody.
+        let named = |room: &&String| journal::check_name(&journal.namespace(room)).is_err();
+        if let Some(room) = rooms.keys().find(named) {
+            return Err(Error::Name(journal.namespace(room)));
+        }
         let lock = journal::lock()?;
         for other in Journal::all()?.into_iter().flatten() {
             if other.is_orphaned() {
