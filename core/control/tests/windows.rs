@@ -597,15 +597,54 @@ fn flows_that_are_forgotten_are_closed() {
         rig.told(Input::Reported(rig.channel, &opened));
     }
     rig.policy.0.lock().unwrap().0.clear();
+    rig.told(Input::Reported(rig.channel, &Report::Closed { connection: connection(1) }));
     let declaration = Declaration::FlowComplete { job: "sort".into(), flow: "1".into() };
     rig.told(Input::Declared { application: "app", declaration: &declaration });
     rig.told(Input::Reported(rig.channel, &Report::Closed { connection: connection(2) }));
     let expected: [Observation; 3] = [
-        Declared::FlowComplete { job: JobId(0), flow: FLOW }.into(),
         Measured::Closed { flow: FLOW }.into(),
+        Declared::FlowComplete { job: JobId(0), flow: FLOW }.into(),
         Measured::Closed { flow: FlowId(1) }.into(),
     ];
     assert_eq!(rig.policy.0.lock().unwrap().0, expected);
+}
+
+/// A shuffle keeps its connections: one flow after another, or several at once.
+#[test]
+fn a_connection_that_carries_one_flow_after_another_stays_open_for_the_policy() {
+    let mut rig = Rig::with_a_flow();
+    let flow = |flow: &str| Declaration::FlowRequest {
+        job: "sort".into(),
+        flow: flow.into(),
+        connection: connection(1),
+        processes: Processes::default(),
+        bytes: None,
+    };
+    let declare = |rig: &mut Rig, declaration| {
+        rig.told(Input::Declared { application: "app", declaration: &declaration });
+    };
+    let complete = |flow: &str| Declaration::FlowComplete { job: "sort".into(), flow: flow.into() };
+    opens(&mut rig, 1);
+    // Numbers are given again.
+    assert_eq!(comings(&rig), [came(0)]);
+    // Nothing is declared for a while.
+    declare(&mut rig, complete("1"));
+    assert_eq!(comings(&rig), [went(0), came(1)]);
+    declare(&mut rig, flow("2"));
+    assert_eq!(comings(&rig), [went(1), came(0)]);
+    assert_eq!(rig.decided([window(Some(FlowId(0)), Some(NARROW))]).len(), 1);
+    assert_eq!(rig.cap(1), Some(NARROW));
+    // Another before the first ends.
+    declare(&mut rig, flow("3"));
+    assert_eq!(comings(&rig), []);
+    declare(&mut rig, complete("2"));
+    assert_eq!(comings(&rig), [went(0), came(1)]);
+    assert_eq!(rig.decided([window(Some(FlowId(1)), Some(NARROW))]).len(), 1);
+    assert_eq!(rig.cap(1), Some(NARROW));
+    rig.told(Input::Reported(rig.channel, &Report::Closed { connection: connection(1) }));
+    assert_eq!(comings(&rig), [went(1)]);
+    declare(&mut rig, complete("3"));
+    assert_eq!(comings(&rig), []);
 }
 
 /// Two connections of a pair send, a third only receives: the two have half of the pair's rate each,

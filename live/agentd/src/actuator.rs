@@ -99,8 +99,14 @@ impl Actuator {
     /// An interface isn't there, or what the kernel doesn't give.
     pub fn attach(&mut self, settings: &Settings) -> Result<(), StartError> {
         for namespace in &self.namespaces {
+            let shortened = namespace.shorten_bursts();
             let adopted = self.pacer.adopt(namespace)?;
             let namespace = namespace.path().display();
+            if let Err(error) = shortened {
+                let why = "connections with low rates may stay silent for seconds after these have changed or ended; \
+                           sysctl net.ipv4.tcp_tso_rtt_log=0 there";
+                tracing::warn!(%namespace, %error, why, "TCP sends up to 64 KB at once at any rate");
+            }
             tracing::info!(%namespace, adopted, "connections that were there before");
         }
         for interface in &settings.ports {

@@ -185,6 +185,35 @@ fn a_segment_a_second_is_the_least() {
     assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
 }
 
+/// What went out in one burst stands in the way of every later rate, and of the end of the limit.
+#[test]
+fn a_slow_connection_sends_little_at_once() {
+    if !root() {
+        return;
+    }
+    let rig = Rig::new(None);
+    rig.offload();
+    rig.namespace(0).shorten_bursts().unwrap();
+    let mut pacer = Pacer::start(&options()).unwrap();
+    let stream = rig.stream();
+    stream.exceeds(FAST);
+    pacer.renew(now(), lease(LONG)).unwrap();
+    let slow = Rate::from_bps(120_000);
+    pacer.pace(&stream.connection, Some(slow)).unwrap();
+    let held = |state: &Statistics| state.pacing == Some(payload(slow));
+    assert!(held(&settled(|| statistics(&pacer, &stream.connection), held)));
+    // The first of these may have been on its way when the rate came. The round trip is a few microseconds: by it
+    // some segments are added.
+    let bursts = [(); 3].map(|()| {
+        let before = stream.received();
+        settled(|| stream.received() - before, |more| *more > 0)
+    });
+    assert!(bursts[1..].iter().all(|octets| (1..=16 * 1448).contains(octets)), "{bursts:?}");
+    pacer.pace(&stream.connection, None).unwrap();
+    stream.exceeds(FAST);
+    assert_eq!(pacer.stop(&[]).unwrap(), Stopped::Clean);
+}
+
 #[test]
 fn a_limit_that_finds_no_room_says_which_setting_has_more() {
     if !root() {

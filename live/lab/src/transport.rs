@@ -97,6 +97,8 @@ impl Transport {
             ("tcp_no_metrics_save", flag(true)),
             ("tcp_ecn", flag(self.ecn)),
             ("tcp_sack", flag(self.sack)),
+            // As agents have it: `kernel::Namespace::shorten_bursts`.
+            ("tcp_tso_rtt_log", flag(false)),
             ("tcp_timestamps", flag(self.header == WITH_TIMESTAMPS)),
             ("tcp_rmem", format!("4096 {receive} {receive}")),
             ("tcp_wmem", format!("4096 65536 {SEND_BUFFER}")),

@@ -108,6 +108,8 @@ impl Controller {
         if flow.open {
             self.tell(Measured::Closed { flow: id });
         }
+        // Else its connection is over.
+        let goes_on = flow.open && flow.owner.is_some();
         let declared = flow.selector;
         self.desired.touch(declared.connection);
         let windows = self.desired.take_windows(id);
@@ -121,6 +123,9 @@ impl Controller {
             if is_last {
                 self.registry.joins.part(&connection);
                 self.leave_pair(&connection);
+            }
+            if goes_on {
+                self.hand_on(connection, &flow);
             }
         }
     }

@@ -245,24 +245,43 @@ impl Controller {
             self.tell_opened(id);
             return;
         }
-        let Some(ends) = ends.filter(|(src, dst)| src != dst) else {
+        self.open_undeclared(connection, told_by, Some(Bytes::ZERO));
+    }
+
+    /// A flow of an open connection has ended, and nobody has told that the connection has: it carries another,
+    /// or what nobody declares.
+    pub(super) fn hand_on(&mut self, connection: Connection, ended: &Flow) {
+        let next = self.registry.carried_by(&connection).first().copied();
+        let next = next.or_else(|| self.open_undeclared(connection, ended.told_by, None));
+        let Some(flow) = next.and_then(|id| self.registry.flow_mut(id)) else {
             return;
         };
-        if self.decider.watch().is_none() {
-            return;
-        }
+        flow.scale = flow.scale.or(ended.scale);
+        flow.told(&self.context, ended.told_by);
+        next.into_iter().for_each(|id| self.tell_opened(id));
+    }
+
+    /// Tells the policy of a connection that nobody declared, which had delivered `base`.
+    fn open_undeclared(
+        &mut self,
+        connection: Connection,
+        told_by: Option<ChannelId>,
+        base: Option<Bytes>,
+    ) -> Option<FlowId> {
+        let ends = self.view.ends(&connection).filter(|(src, dst)| src != dst);
+        let ends = ends.filter(|_| self.decider.watch().is_some())?;
         if self.registry.seen >= self.context.limits.flows {
             self.counters.flows_ignored += 1;
-            return;
+            return None;
         }
         let mut flow = Flow::new(None, connection.into(), ends, None, self.context.now);
-        flow.base = Some(Bytes::ZERO);
+        flow.base = base;
         flow.told(&self.context, told_by);
-        if let Some(id) = self.registry.add_flow(flow) {
-            self.desired.begin(self.context.now, id);
-            self.tell_opened(id);
-            self.count(id);
-        }
+        let id = self.registry.add_flow(flow)?;
+        self.desired.begin(self.context.now, id);
+        self.tell_opened(id);
+        self.count(id);
+        Some(id)
     }
 
     /// What nobody declared of a connection that opens now, and so is over. An agent that begins to watch tells of
@@ -299,12 +318,16 @@ impl Controller {
             // Others carry it still.
             return;
         }
-        let Some(flow) = self.registry.flow_mut(id) else {
-            return;
-        };
-        if flow.owner.is_none() {
+        if self.registry.flow(id).is_some_and(|flow| flow.owner.is_none()) {
             self.forget_flow(id);
-        } else if core::mem::take(&mut flow.open) {
+        } else {
+            self.tell_closed(id);
+        }
+    }
+
+    fn tell_closed(&mut self, id: FlowId) {
+        let flow = self.registry.flow_mut(id);
+        if flow.is_some_and(|flow| core::mem::take(&mut flow.open)) {
             self.tell(Measured::Closed { flow: id });
         }
     }
@@ -394,6 +417,7 @@ impl Controller {
             if let Some(job) = self.registry.flow(id).and_then(Flow::job) {
                 self.tell(Declared::FlowComplete { job, flow: id });
             }
+            self.tell_closed(id);
             self.forget_flow(id);
         }
     }

@@ -342,11 +342,16 @@ impl Stream {
         assert!(got > wanted, "{got}, not more than {wanted}: {}", self.seen());
     }
 
+    /// What the application at the other end has received, octets of payload.
+    pub fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
     /// What the application at the other end received in a while, payload.
     pub fn goodput(&self, during: Duration) -> Rate {
-        let (start, before) = (Instant::now(), self.received.load(Ordering::Relaxed));
+        let (start, before) = (Instant::now(), self.received());
         thread::sleep(during);
-        let octets = self.received.load(Ordering::Relaxed) - before;
+        let octets = self.received() - before;
         let span = Span::from_nanos(u64::try_from(start.elapsed().as_nanos()).unwrap());
         Rate::of(Bytes::new(octets), span)
     }
