@@ -16,7 +16,7 @@ use crate::progress::Count;
 /// Run the scenarios of published figures and compare ours with the published values
 ///
 /// Prints for each figure our means, with the 95 % interval over the repetitions, beside what is
-/// published, with the verdict; runs what the texts leave open, all of it; and writes results.md, a
+/// published, with the verdict; runs what else the texts' gaps allow, one choice at a time; and writes results.md, a
 /// page for each text, and results.html, with a plot of each figure. Results are kept until their
 /// scenario, their trace or the simulator changes, so that an interrupted run resumes.
 #[derive(Args)]

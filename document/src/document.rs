@@ -199,15 +199,14 @@ impl<'a> Document<'a> {
         for key in path.split('.') {
             at = match &at.node {
                 Node::Table(table) => &table.get(key.trim())?.1,
-                Node::List(items) => items.get(member(items, key.trim())?)?,
+                Node::List(items) => items.get(member(items, key.trim()).ok()?)?,
                 _ => return None,
             };
         }
         Some(at)
     }
 
-    /// Puts `item` where the path of `change` leads. Members of a list are named by their number
-    /// from 0, or by their `label` or `name`.
+    /// Puts `item` where the path of `change` leads. Members of a list are named as [`member`] says.
     fn replace(&mut self, change: &Override, item: Item) -> Result<(), String> {
         let place = item.place;
         let mut at = &mut self.root;
@@ -219,10 +218,7 @@ impl<'a> Document<'a> {
                     &mut table.entry(key.to_owned()).or_insert((place, empty)).1
                 }
                 Node::List(items) => {
-                    let count = items.len();
-                    let position = member(items, key).ok_or_else(|| {
-                        format!("the list has no member \"{key}\"; name one by its label, its name or a number below {count}")
-                    })?;
+                    let position = member(items, key)?;
                     items.get_mut(position).ok_or_else(String::new)?
                 }
                 other => {
@@ -279,18 +275,41 @@ fn site(file: &str, text: &str, offset: usize) -> String {
     format!("{file}:{line}:{column}")
 }
 
-/// The position of the member that `key` names.
-fn member(items: &[Item], key: &str) -> Option<usize> {
-    let named = |field: &str| {
-        items.iter().position(|item| match &item.node {
-            Node::Table(table) => {
-                matches!(table.get(field), Some((_, Item { node: Node::Text(text), .. })) if text == key)
-            }
-            _ => false,
-        })
+/// The position of the member that `key` names: the one that is called so by its `label`, or without a
+/// label by its `name`; else the only one of that name, whatever its label; else the one of that number
+/// from 0.
+fn member(items: &[Item], key: &str) -> Result<usize, String> {
+    let text = |item: &Item, field: &str| match &item.node {
+        Node::Table(table) => match table.get(field) {
+            Some((_, Item { node: Node::Text(text), .. })) => Some(text.clone()),
+            _ => None,
+        },
+        _ => None,
     };
-    let number = || key.parse().ok().filter(|number| *number < items.len());
-    named("label").or_else(|| named("name")).or_else(number)
+    let label = |item: &Item| text(item, "label").or_else(|| text(item, "name"));
+    let named = |of: &dyn Fn(&Item) -> Option<String>| -> Vec<usize> {
+        let all = items.iter().enumerate().filter(|(_, item)| of(item).as_deref() == Some(key));
+        all.map(|(position, _)| position).collect()
+    };
+    let mut found = named(&label);
+    if found.is_empty() {
+        found = named(&|item| text(item, "name"));
+    }
+    match found[..] {
+        [one] => Ok(one),
+        [] => key.parse().ok().filter(|number| *number < items.len()).ok_or_else(|| {
+            let count = items.len();
+            format!("the list has no member \"{key}\"; name one by its label, its name or a number below {count}")
+        }),
+        _ => {
+            let all = found.iter().filter_map(|&at| Some(format!("{} ({at})", label(&items[at])?)));
+            let all: Vec<_> = all.collect();
+            Err(format!(
+                "the list has several members \"{key}\"; name one by its label or its number: {}",
+                all.join(", ")
+            ))
+        }
+    }
 }
 
 type Fault = (Place, String);

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use document::Override;
 use serde::Serialize;
 
+use crate::published::{Published, Standing};
+
 /// Something that a run needs and the text doesn't give.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
@@ -20,6 +22,36 @@ pub struct Choice {
     pub tried: Vec<Tried>,
     /// Repetitions of what else was possible.
     pub seeds: u32,
+    /// The policy whose published values it is about; none: all of them.
+    pub policy: Option<String>,
+    /// The metric, likewise.
+    pub metric: Option<String>,
+}
+
+impl Choice {
+    /// Whether it is about `published`.
+    pub fn is_of(&self, published: &Published) -> bool {
+        let all_or = |only: &Option<String>, own: &str| only.as_deref().is_none_or(|o| o == own);
+        all_or(&self.policy, &published.policy) && all_or(&self.metric, &published.metric)
+    }
+
+    /// What `value` has judged in the place of `published`; `None` where it says nothing of it.
+    pub fn read(&self, value: &Tried, published: &Published) -> Option<Published> {
+        if !self.is_of(published) || value.is_other_runs() {
+            return self.is_of(published).then(|| published.clone());
+        }
+        let metric = value.metric.get(&published.metric);
+        let against = published.against.as_ref().and_then(|other| value.against.get(other));
+        if metric.is_none() && against.is_none() || against == Some(&published.policy) {
+            return None;
+        }
+        let mut read = published.clone();
+        // What follows of one metric needn't follow of another.
+        read.standing = Standing::Open;
+        read.metric = metric.unwrap_or(&published.metric).clone();
+        read.against = against.or(published.against.as_ref()).cloned();
+        Some(read)
+    }
 }
 
 /// Another value of a choice.
@@ -31,6 +63,15 @@ pub struct Tried {
     pub set: Vec<Override>,
     /// By which metric what is published is judged instead, by that of the scenario.
     pub metric: BTreeMap<String, String>,
+    /// With which policy what is published is compared instead, likewise.
+    pub against: BTreeMap<String, String>,
+}
+
+impl Tried {
+    /// Whether it takes runs of its own, not another reading of those that stand.
+    pub fn is_other_runs(&self) -> bool {
+        !self.set.is_empty()
+    }
 }
 
 /// By which rule one of several values stands. The first that applies is taken.

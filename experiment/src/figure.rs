@@ -28,6 +28,8 @@ pub struct Figure {
     pub x: String,
     /// What the y axis shows; empty: the metric's name.
     pub y: String,
+    /// Number of the figure whose published values it has once more, from other input.
+    pub same_values_as: Option<String>,
     /// Name of the trace without which it can't be run.
     pub trace: Option<String>,
 }

@@ -78,6 +78,8 @@ pub enum ReadFrom {
     Formula,
     /// Somebody's measurement, whose spread is the error.
     Measurement,
+    /// A sentence without a number, of which a rule of ours makes one.
+    Rule,
 }
 
 impl ReadFrom {
@@ -88,6 +90,7 @@ impl ReadFrom {
         ("plot", Self::Plot),
         ("formula", Self::Formula),
         ("measurement", Self::Measurement),
+        ("rule", Self::Rule),
     ];
 }
 
@@ -157,6 +160,11 @@ impl Published {
         }
     }
 
+    /// Whether a rule of ours makes its size.
+    pub fn is_by_rule(&self) -> bool {
+        self.reading.is_some_and(|reading| reading.from == ReadFrom::Rule)
+    }
+
     /// For people, with bound and tolerance: `at least −20.0 % ± 5.0 %`, or `less`.
     pub fn shown(&self) -> String {
         let Claim::Size(value) = self.claim else {
@@ -165,7 +173,8 @@ impl Published {
         let key = self.key();
         let bound = self.bound.name().map(|name| format!("{name} ")).unwrap_or_default();
         let tolerance = Unit::of(&key).show(self.tolerance);
-        format!("{bound}{} ± {tolerance}", human(&key, value))
+        let rule = if self.is_by_rule() { " (our rule)" } else { "" };
+        format!("{bound}{} ± {tolerance}{rule}", human(&key, value))
     }
 
     /// The value of the metric that means that nothing changes; `None` of a policy's own value.
@@ -198,20 +207,24 @@ pub enum Verdict {
     /// There is an effect on the published side, and of half of the published size at least.
     #[serde(rename = "direction holds")]
     DirectionHolds,
+    /// Our interval leaves open whether ours agrees, or nothing was measured.
+    #[serde(rename = "unresolved")]
+    Unresolved,
     /// It depends on a choice that the text doesn't make.
     #[serde(rename = "undetermined")]
     Undetermined,
-    /// None of these, or not measured.
+    /// Our whole interval excludes what would agree.
     #[serde(rename = "differs")]
     Differs,
 }
 
 impl Verdict {
     /// All of them, as tables order them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Holds,
         Self::DirectionHolds,
         Self::Differs,
+        Self::Unresolved,
         Self::Undetermined,
         Self::Calibrated,
         Self::NoInformation,
@@ -226,6 +239,7 @@ impl Verdict {
             Self::Calibrated => "calibrated",
             Self::Holds => "holds",
             Self::DirectionHolds => "direction holds",
+            Self::Unresolved => "unresolved",
             Self::Undetermined => "undetermined",
             Self::Differs => "differs",
         }
@@ -263,6 +277,9 @@ pub struct Ours {
 
 /// Judges `ours`, our value of the published metric.
 ///
+/// What agrees lies within the tolerance, or has an effect on the published side of half of the
+/// published size at least. Where the interval neither agrees nor excludes that, our runs can't tell.
+///
 /// The *point of no effect* is zero for a change against another policy, one half for
 /// `jobs_improved_ratio`. A policy's own value, which is compared with no other, has none, and so
 /// no direction.
@@ -274,43 +291,46 @@ pub fn judge(published: &Published, ours: Ours) -> Verdict {
         Standing::Open => {}
     }
     let Some(mean) = ours.mean else {
-        return Verdict::Differs;
+        return Verdict::Unresolved;
     };
     let (low, high) = (mean - ours.half, mean + ours.half);
     let neutral = published.no_effect();
+    // On the side of `side`, of a size that is `least` or more; nothing where there are no sides.
+    let directed = |side: f64, least: f64| {
+        let Some(neutral) = neutral.filter(|_| side != 0.0) else {
+            return Verdict::Differs;
+        };
+        let effect = |value: f64| (value - neutral) * side.signum();
+        let (near, far) = (effect(low).min(effect(high)), effect(low).max(effect(high)));
+        if near > 0.0 && effect(mean) >= least {
+            Verdict::DirectionHolds
+        } else if far > 0.0 && far >= least {
+            Verdict::Unresolved
+        } else {
+            Verdict::Differs
+        }
+    };
     let value = match published.claim {
         Claim::Size(value) => value,
         // An order without a size: there is nothing that could hold.
-        Claim::More if neutral.is_some_and(|neutral| low > neutral) => {
-            return Verdict::DirectionHolds;
-        }
-        Claim::Less if neutral.is_some_and(|neutral| high < neutral) => {
-            return Verdict::DirectionHolds;
-        }
-        Claim::More | Claim::Less => return Verdict::Differs,
+        Claim::More => return directed(1.0, 0.0),
+        Claim::Less => return directed(-1.0, 0.0),
     };
     // Decimal tolerances aren't exact in binary: without slack 0.3 ± 0.1 would exclude 0.2.
     let slack = f64::EPSILON * 4.0 * value.abs().max(mean.abs());
     let reach = published.tolerance + slack;
-    let below = low >= value - reach;
-    let above = high <= value + reach;
-    let inside = match published.bound {
-        Bound::Both => below && above,
-        Bound::AtLeast => below,
-        Bound::AtMost => above,
+    let (least, most) = match published.bound {
+        Bound::Both => (value - reach, value + reach),
+        Bound::AtLeast => (value - reach, f64::INFINITY),
+        Bound::AtMost => (f64::NEG_INFINITY, value + reach),
     };
     let read = published.reading.is_some_and(|reading| published.tolerance <= reading.error);
-    if inside && read {
+    if read && low >= least && high <= most {
         return Verdict::Holds;
     }
-    let Some(neutral) = neutral else {
-        return Verdict::Differs;
-    };
-    let (effect, told) = (mean - neutral, value - neutral);
-    let excluded = low > neutral || high < neutral;
-    if excluded && effect * told > 0.0 && effect.abs() >= told.abs() / 2.0 {
-        Verdict::DirectionHolds
-    } else {
-        Verdict::Differs
+    let told = neutral.map_or(0.0, |neutral| value - neutral);
+    match directed(told, told.abs() / 2.0) {
+        Verdict::Differs if low <= most && high >= least => Verdict::Unresolved,
+        verdict => verdict,
     }
 }

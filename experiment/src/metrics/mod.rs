@@ -161,6 +161,10 @@ const TABLE: &[(&str, Metric)] = &[
     ("fct_p99_s", |v| v.fct.percentile(99)),
     ("fct_normalized_mean_ratio", |v| v.fct_normalized().mean()),
     ("fct_normalized_cv_ratio", |v| v.fct_normalized().variation()),
+    ("fct_normalized_variance_ratio", |v| {
+        let all = v.fct_normalized();
+        Some((all.variation()? * all.mean()?).powi(2))
+    }),
     ("fct_normalized_p99_ratio", |v| v.fct_normalized().percentile(99)),
     ("flow_rate_jain_ratio", |v| v.rate_normalized().jain()),
     ("sender_throughput_jain_ratio", |v| v.sender_delivered().jain()),

@@ -26,14 +26,9 @@ impl Summary {
         let squares: f64 = values.iter().map(|v| (v - mean) * (v - mean)).sum();
         let half_width = (values.len() > 1).then(|| {
             let deviation = (squares / (count - 1.0)).sqrt();
-            Self::width(values.len()) * deviation
+            student_t(values.len() - 1) / count.sqrt() * deviation
         });
         Some(Self { runs: values.len(), mean, half_width })
-    }
-
-    /// Half the width of the interval over `runs`, two at least, in standard deviations of a run.
-    pub fn width(runs: usize) -> f64 {
-        student_t(runs.max(2) - 1) / (runs.max(2) as f64).sqrt()
     }
 }
 

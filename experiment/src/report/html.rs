@@ -58,7 +58,10 @@ pub(super) const fn class(verdict: Verdict) -> &'static str {
         Verdict::Holds => "holds",
         Verdict::DirectionHolds => "direction",
         Verdict::Differs => "differs",
-        Verdict::Undetermined | Verdict::Calibrated | Verdict::NoInformation => "open",
+        Verdict::Unresolved
+        | Verdict::Undetermined
+        | Verdict::Calibrated
+        | Verdict::NoInformation => "open",
     }
 }
 

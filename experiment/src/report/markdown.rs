@@ -10,7 +10,7 @@ use crate::reproduce::{ChoiceResult, FigureResult, Measure, Reproduction};
 use super::results;
 
 const QUICK: &str = "A quick run: few points and repetitions, so that intervals are wide, and no\n\
-     other value of what the texts leave open: no verdict is `undetermined`, and any may become it.\n\n";
+     other value of what the texts leave open: no verdict is `undetermined`, and any may become it, and many are `unresolved`.\n\n";
 
 impl Reproduction {
     /// Writes the page to the file `path`, and for each text a page and a picture into the folder of its name
@@ -57,7 +57,8 @@ impl Reproduction {
         }
         page += &format!(
             "\nWritten by `{command}`. Each scenario holds what is published and how exactly that can be read; `a ± b` of ours is a\n\
-             mean with half of its 95 % interval over the repetitions, of the published the error of reading it.\n\
+             mean with half of its 95 % interval over the repetitions, of the published the error of reading it. The texts\n\
+             give no spread of their own: where they print four digits hardly anything can hold, only its direction.\n\
              [metrics.md](metrics.md#published-figures-and-verdicts) explains names and verdicts, [claims.md](claims.md) lists\n\
              what the texts claim and where each claim is judged.\n\n"
         );
@@ -80,7 +81,7 @@ impl Reproduction {
     /// Figures of which an important value isn't among the most important results, since its verdict
     /// says nothing of the text.
     fn left_out(&self) -> String {
-        let figures = self.figures.iter().filter_map(|figure| {
+        let figures = self.counted().filter_map(|figure| {
             let important = figure.measures.iter().filter(|m| m.published.headline);
             let mut verdicts: Vec<_> =
                 important.map(|m| m.verdict).filter(|verdict| !verdict.decides()).collect();
@@ -105,22 +106,37 @@ impl Reproduction {
         let mut page = format!(
             "# {text}: published figures, and ours\n\n\
              Written by `{command}`. [results.md](../results.md) sums up all texts;\n\
-             [metrics.md](../metrics.md#published-figures-and-verdicts) explains names and verdicts.\n"
+             [metrics.md](../metrics.md#published-figures-and-verdicts) explains names and verdicts. Beside what was tried instead\n\
+             stands what stands on the same seeds; where both are equal there is no row.\n"
         );
         if self.quick {
             page += "\n";
             page += QUICK.trim_end();
             page += "\n";
         }
-        for figure in self.figures.iter().filter(|figure| figure.text == text) {
+        let figures = || self.figures.iter().filter(|figure| figure.text == text);
+        for figure in figures() {
             page += &section(figure);
+        }
+        let mut untried: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (figure, what) in figures().flat_map(|f| f.untried.iter().map(move |what| (f, what))) {
+            match untried.iter_mut().find(|(other, _)| other == what) {
+                Some((_, numbers)) => numbers.push(&figure.number),
+                None => untried.push((what, vec![&figure.number])),
+            }
+        }
+        if !untried.is_empty() {
+            page += "\n## Left open, and not tried\n\n";
+        }
+        for (what, numbers) in untried {
+            page += &format!("* {} (figures {})\n", cell(what), numbers.join(", "));
         }
         page
     }
 
     /// A line on a text: its figures by verdict, and its most important values by verdict.
     fn found(&self, text: &str) -> String {
-        let figures: Vec<_> = self.figures.iter().filter(|figure| figure.text == text).collect();
+        let figures: Vec<_> = self.counted().filter(|figure| figure.text == text).collect();
         let by = |verdict: Verdict| {
             let same = figures.iter().filter(|figure| figure.verdict == verdict);
             let numbers: Vec<&str> = same.map(|figure| figure.number.as_str()).collect();
@@ -128,21 +144,45 @@ impl Reproduction {
                 .then(|| format!("**{}** {}", verdict.name(), numbers.join(", ")))
         };
         let found: Vec<String> = Verdict::ALL.into_iter().filter_map(by).collect();
+        let again = self.figures.iter().filter(|f| f.text == text && f.same_values_as.is_some());
+        let again: Vec<&str> = again.map(|figure| figure.number.as_str()).collect();
         let values: Vec<_> = figures.iter().flat_map(|figure| &figure.measures).collect();
-        let count = |verdict| values.iter().filter(|measure| measure.verdict == verdict).count();
+        let (rules, values): (Vec<&Measure>, Vec<_>) =
+            values.into_iter().partition(|measure| measure.published.is_by_rule());
+        let count = |all: &[&Measure], verdict| all.iter().filter(|m| m.verdict == verdict).count();
+        let counted = |all: &[&Measure]| {
+            format!(
+                "{} hold, {} hold in direction, {} differ",
+                count(all, Verdict::Holds),
+                count(all, Verdict::DirectionHolds),
+                count(all, Verdict::Differs)
+            )
+        };
         let words = self.found.get(text).map_or_else(String::new, |words| {
             words.lines().map(|line| format!("  {line}\n")).collect()
         });
-        format!(
-            "* [{text}](results/{text}.md), figures: {}.\n  Of {} published values {} hold, {} hold in direction, {} differ.\n{words}",
+        let mut line = format!(
+            "* [{text}](results/{text}.md), figures: {}.\n  Of {} published values {}.",
             if found.is_empty() { "none was judged".to_owned() } else { found.join("; ") },
             values.len(),
-            count(Verdict::Holds),
-            count(Verdict::DirectionHolds),
-            count(Verdict::Differs),
-        ) + &self.picture(text).map_or_else(String::new, |(figure, _)| {
-            format!("\n  ![Figure {} of {text}](results/{text}.svg)\n\n", figure.number)
-        })
+            counted(&values),
+        );
+        if !rules.is_empty() {
+            let number = rules.len();
+            line += &format!(
+                " Of {number} bounds that rules of ours make of its words {}.",
+                counted(&rules)
+            );
+        }
+        if !again.is_empty() {
+            line +=
+                &format!(" Judged again from other input, and not counted: {}.", again.join(", "));
+        }
+        line + "\n"
+            + &words
+            + &self.picture(text).map_or_else(String::new, |(figure, _)| {
+                format!("\n  ![Figure {} of {text}](results/{text}.svg)\n\n", figure.number)
+            })
     }
 
     /// The number of figures and values by verdict.
@@ -151,12 +191,22 @@ impl Reproduction {
             Verdict::None => "not run or nothing published",
             verdict => verdict.name(),
         });
-        let mut table =
-            format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
-        let figures: Vec<Verdict> = self.figures.iter().map(|figure| figure.verdict).collect();
-        let values = self.figures.iter().flat_map(|figure| &figure.measures);
-        let values: Vec<Verdict> = values.map(|measure| measure.verdict).collect();
-        for (name, verdicts) in [("figures", figures), ("published values", values)] {
+        let mut table = "A figure has the verdict of its value that stands lowest in the order of \
+             [metrics.md](metrics.md#published-figures-and-verdicts), so that one of ten that differs makes it differ.\n\n"
+            .to_owned();
+        table += &format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(names.len()));
+        let figures: Vec<Verdict> = self.counted().map(|figure| figure.verdict).collect();
+        let values = |by_rule: bool| {
+            let all = self.counted().flat_map(|figure| &figure.measures);
+            let of = all.filter(|measure| measure.published.is_by_rule() == by_rule);
+            of.map(|measure| measure.verdict).collect()
+        };
+        let rows = [
+            ("figures", figures),
+            ("published values", values(false)),
+            ("bounds by our rules", values(true)),
+        ];
+        for (name, verdicts) in rows {
             let count = |verdict| verdicts.iter().filter(|&&other| other == verdict).count();
             let counts = Verdict::ALL.map(|verdict| count(verdict).to_string());
             table += &format!("| {name} | {} |\n", counts.join(" | "));
@@ -189,6 +239,9 @@ fn section(figure: &FigureResult) -> String {
     for reason in figure.reason.lines() {
         page += &format!("\n{}\n", cell(reason));
     }
+    for note in figure.notes.lines() {
+        page += &format!("\nNote. {}\n", cell(note));
+    }
     for choice in &figure.choices {
         page += &chosen(choice);
     }
@@ -204,14 +257,14 @@ fn chosen(choice: &ChoiceResult) -> String {
         choice.rule.shown(),
         cell(&choice.why)
     );
-    page += "\n| instead | measure | published | ours | verdict |\n|---|---|---|---|---|\n";
+    page += "\n| instead | measure | published | ours | verdict | what stands, same seeds |\n|---|---|---|---|---|---|\n";
     for tried in &choice.tried {
         let name = cell(&tried.name);
         for measure in &tried.measures {
-            page += &format!("| {name} | {}\n", cells(measure));
+            page += &format!("| {name} | {} {} |\n", cells(measure), measure.same_seeds_shown());
         }
         if !tried.failed.is_empty() {
-            page += &format!("| {name} | failed: {} | | | |\n", cell(&tried.failed));
+            page += &format!("| {name} | failed: {} | | | | |\n", cell(&tried.failed));
         }
     }
     page
@@ -220,7 +273,7 @@ fn chosen(choice: &ChoiceResult) -> String {
 fn cells(measure: &Measure) -> String {
     let (published, ours) = (measure.published.shown(), measure.ours_shown());
     let name = cell(&measure.name);
-    format!("{name} | {published} | {ours} | {} |", measure.verdict.name())
+    format!("{name} | {published} | {ours} | {} |", measure.verdict_shown())
 }
 
 /// A scenario's text in a table cell.

@@ -7,6 +7,7 @@ use document::Setting;
 
 use crate::files::{WriteError, write_whole};
 use crate::metrics::{Unit, distributions};
+use crate::published::Bound;
 use crate::reproduce::{ChoiceResult, Drawn, FigureResult, Measure, PanelResult, Reproduction};
 
 use super::cdf::{self, Curve, Quantity};
@@ -32,7 +33,7 @@ pub fn render(reproduction: &Reproduction, command: &str) -> String {
         body += "<p>A quick run: few points and repetitions, no choices.</p>\n";
     }
     body += "<p>Filled marks and bars are ours, with the 95 % interval over the repetitions; \
-             hollow marks are published.</p>\n";
+             hollow marks are published; bounds have none.</p>\n";
     let headline: Vec<_> = reproduction.headline().collect();
     if !headline.is_empty() {
         body += "<h2>The most important results</h2>\n";
@@ -69,11 +70,14 @@ fn section(figure: &FigureResult) -> String {
     if !figure.measures.is_empty() {
         html += &table(figure.measures.iter().map(|measure| (measure.name.clone(), measure)));
     }
-    for reason in figure.reason.lines() {
-        html += &format!("<p class=\"source\">{}</p>\n", escape(reason));
+    for line in figure.reason.lines().chain(figure.notes.lines()) {
+        html += &format!("<p class=\"source\">{}</p>\n", escape(line));
     }
     for choice in &figure.choices {
         html += &chosen(choice);
+    }
+    for untried in &figure.untried {
+        html += &format!("<p class=\"source\">Left open, and not tried: {}</p>\n", escape(untried));
     }
     html + "</section>\n"
 }
@@ -106,12 +110,13 @@ fn table<'a>(rows: impl Iterator<Item = (String, &'a Measure)>) -> String {
         .map(|(name, measure)| {
             format!(
                 "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td>\
-                 <td class=\"verdict {}\">{}</td><td>{}</td></tr>\n",
+                 <td class=\"verdict {}\">{}</td><td>{}</td><td>{}</td></tr>\n",
                 escape(&name),
                 escape(&measure.ours_shown()),
                 escape(&measure.published.shown()),
                 class(measure.verdict),
-                measure.verdict.name(),
+                measure.verdict_shown(),
+                escape(&measure.same_seeds_shown()),
                 escape(&measure.published.source),
             )
         })
@@ -119,7 +124,7 @@ fn table<'a>(rows: impl Iterator<Item = (String, &'a Measure)>) -> String {
     format!(
         "<div class=\"scroll\"><table class=\"published\"><thead><tr><th scope=\"col\">measure</th>\
          <th scope=\"col\">ours</th><th scope=\"col\">published</th><th scope=\"col\">verdict</th>\
-         <th scope=\"col\">source</th></tr></thead><tbody>{rows}</tbody></table></div>\n"
+         <th scope=\"col\">what stands, same seeds</th><th scope=\"col\">source</th></tr></thead><tbody>{rows}</tbody></table></div>\n"
     )
 }
 
@@ -162,7 +167,12 @@ fn plots(panel: &PanelResult) -> Vec<Figure> {
         Value {
             mean: result.metrics.get(metric).copied(),
             half: result.interval95.get(metric).copied().unwrap_or_default(),
-            published: result.published.get(metric).and_then(|published| published.claim.size()),
+            // A bound isn't a point.
+            published: result
+                .published
+                .get(metric)
+                .filter(|published| published.bound == Bound::Both && !published.is_by_rule())
+                .and_then(|published| published.claim.size()),
         }
     };
     let policies = || first.result.results.iter().zip(&classes).enumerate();

@@ -1,6 +1,6 @@
 //! Our values beside the published ones, by figure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use document::Setting;
 use serde::ser::SerializeMap;
@@ -8,9 +8,9 @@ use serde::{Serialize, Serializer};
 
 use super::plan::{ChoicePlan, FigurePlan, PanelPlan, Plan, PointPlan};
 use super::runs::{Measured, PolicyMeasured};
-use crate::choice::{Choice, Rule, Tried};
+use crate::choice::{Choice, Rule};
 use crate::figure::Figure;
-use crate::metrics::{Metrics, Sample, Summary, Unit, human};
+use crate::metrics::{Metrics, Sample, Unit, human};
 use crate::published::{Published, Standing, Verdict, judge};
 use crate::result::{Origin, RunResult};
 
@@ -46,6 +46,15 @@ pub struct FigureResult {
     pub choices: Vec<ChoiceResult>,
     /// Why our values differ, or why nothing was run; may be empty.
     pub reason: String,
+    /// What a reader should know of the published values; may be empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub notes: String,
+    /// What the text leaves open, and nothing else was tried.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub untried: Vec<String>,
+    /// The figure whose published values these are once more, from other input: not counted again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_values_as: Option<String>,
     /// What to draw.
     #[serde(skip)]
     pub panels: Vec<PanelResult>,
@@ -54,19 +63,61 @@ pub struct FigureResult {
 impl Measure {
     /// Our value for people, with its interval.
     pub fn ours_shown(&self) -> String {
+        self.shown(self.ours, self.interval)
+    }
+
+    /// What stands, on the same seeds, for people.
+    pub fn same_seeds_shown(&self) -> String {
+        self.same_seeds.as_ref().map_or_else(String::new, |stands| {
+            format!("{}: {}", self.shown(stands.ours, stands.interval), stands.verdict.name())
+        })
+    }
+
+    fn shown(&self, ours: Option<f64>, interval: Option<f64>) -> String {
         let key = self.published.key();
-        let ours = self.ours.map_or_else(|| "–".to_owned(), |value| human(&key, value));
-        match self.interval {
+        let ours = ours.map_or_else(|| "–".to_owned(), |value| human(&key, value));
+        match interval {
             Some(half) => format!("{ours} ± {}", Unit::of(&key).show(half)),
             None => ours,
         }
     }
 
-    /// Whether our interval covers both the published size and no effect.
-    fn covers_both(&self) -> bool {
-        let (Some(ours), Some(half)) = (self.ours, self.interval) else { return false };
-        let sizes = [self.published.claim.size(), self.published.no_effect()];
-        sizes.iter().all(|size| size.is_some_and(|size| (size - ours).abs() <= half))
+    /// The verdict for people.
+    pub fn verdict_shown(&self) -> &'static str {
+        match (self.ours, self.verdict) {
+            (None, Verdict::Unresolved) => "not measured",
+            (_, verdict) => verdict.name(),
+        }
+    }
+
+    /// The verdict under a value of a choice, where it counts: where what stands could tell as much
+    /// on the same seeds, and tells something else.
+    fn weight(&self) -> Option<Verdict> {
+        let told = self.ours.filter(|_| self.verdict != Verdict::Unresolved)?;
+        let Some(stands) = &self.same_seeds else {
+            return Some(self.verdict);
+        };
+        let apart = stands.ours.is_some_and(|ours| {
+            let reach = stands.interval.unwrap_or_default() + self.interval.unwrap_or_default();
+            (ours - told).abs() > reach
+        });
+        let counts = match stands.verdict {
+            Verdict::Unresolved => apart,
+            verdict => verdict != self.verdict,
+        };
+        counts.then_some(self.verdict)
+    }
+
+    /// Whether what stands gives the same numbers on the same seeds.
+    fn is_untouched(&self) -> bool {
+        // Of two results one may come from the cache, which keeps all but the last digit.
+        let near = |one: Option<f64>, other: Option<f64>| match (one, other) {
+            (Some(one), Some(other)) => (one - other).abs() <= 1e-12 * one.abs().max(other.abs()),
+            (one, other) => one == other,
+        };
+        self.same_seeds.as_ref().is_some_and(|stands| {
+            near(stands.ours, self.ours) && near(stands.interval, self.interval)
+        })
     }
 }
 
@@ -91,6 +142,21 @@ pub struct Measure {
     /// Why it tells nothing, or which choices decide it; may be empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub because: String,
+    /// Of a value that was tried: what stands, on the same seeds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub same_seeds: Option<SameSeeds>,
+}
+
+/// What stands, in as many repetitions as something else was tried.
+#[derive(Clone, Debug, Serialize)]
+pub struct SameSeeds {
+    /// Our mean; `None` when it wasn't measured.
+    pub ours: Option<f64>,
+    /// Half the width of its 95 % interval.
+    #[serde(rename = "interval95", skip_serializing_if = "Option::is_none")]
+    pub interval: Option<f64>,
+    /// The verdict on it.
+    pub verdict: Verdict,
 }
 
 /// A choice that the text doesn't make, and our values under what else was possible.
@@ -113,8 +179,7 @@ pub struct ChoiceResult {
 pub struct TriedResult {
     /// What the value is called.
     pub name: String,
-    /// Those published values that can tell something, judged. Their intervals are as wide as they
-    /// would be with as many repetitions as the value that stands has.
+    /// Those published values that can tell something and that don't come out as they stand, judged.
     pub measures: Vec<Measure>,
     /// Why there are none.
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -169,10 +234,15 @@ impl Reproduction {
         Self { figures: figures.collect(), quick, found: plan.found.clone() }
     }
 
+    /// The figures that count: those whose published values aren't another figure's once more.
+    pub fn counted(&self) -> impl Iterator<Item = &FigureResult> {
+        self.figures.iter().filter(|figure| figure.same_values_as.is_none())
+    }
+
     /// The published values that matter most, each with its figure, of those whose verdict says
     /// something of the text.
     pub fn headline(&self) -> impl Iterator<Item = (&FigureResult, &Measure)> {
-        let all = self.figures.iter().flat_map(|f| f.measures.iter().map(move |m| (f, m)));
+        let all = self.counted().flat_map(|f| f.measures.iter().map(move |m| (f, m)));
         all.filter(|(_, measure)| measure.published.headline && measure.verdict.decides())
     }
 
@@ -194,32 +264,49 @@ impl FigureResult {
             measures: Vec::new(),
             choices: Vec::new(),
             reason: String::new(),
+            notes: String::new(),
+            untried: Vec::new(),
+            same_values_as: None,
             panels: Vec::new(),
         };
-        let mut said = Vec::new();
+        let (mut said, mut notes) = (Vec::new(), Vec::new());
         for panel in &plan.panels {
             let prefix = match &panel.figure.panel {
                 name if name.is_empty() => String::new(),
                 name => format!("{name}: "),
             };
-            said.extend(panel.missing.iter().map(|missing| format!("{prefix}not run: {missing}")));
+            let mut tell =
+                |what: String| said.push((prefix.trim_end_matches(": ").to_owned(), what));
+            figure.same_values_as = panel.figure.same_values_as.clone().or(figure.same_values_as);
+            for untried in &panel.untried {
+                if !figure.untried.contains(untried) {
+                    figure.untried.push(untried.clone());
+                }
+            }
+            if let Some(missing) = &panel.missing {
+                tell(format!("not run: {missing}"));
+            }
             let mut points = Vec::new();
             for point in &panel.points {
                 match point.collect(results) {
                     Ok(repetitions) => points.push((point, repetitions)),
-                    Err(error) => said.push(format!("{prefix}failed: {error}")),
+                    Err(error) => tell(format!("failed: {error}")),
                 }
             }
             if points.len() < panel.points.len() {
-                figure.verdict = Verdict::Differs;
+                figure.verdict = Verdict::Unresolved;
             }
-            let mut measures = measures(panel, &points, &prefix, None);
+            let mut measures = measures(panel, &points, &prefix);
+            let mut joint: Vec<_> = measures
+                .iter()
+                .map(|m| Some(m.verdict).filter(|v| *v != Verdict::Unresolved))
+                .collect();
             for choice in &panel.choices {
                 if choice.tried.is_empty() {
-                    said.push(format!("{prefix}not tried in a quick run: {}", choice.choice.about));
+                    tell(format!("not tried in a quick run: {}", choice.choice.about));
                     continue;
                 }
-                let choice = tried(panel, choice, results, &prefix, &mut measures);
+                let choice = tried(panel, choice, results, &prefix, &mut measures, &mut joint);
                 // Scenarios of a figure may leave the same open.
                 match figure.choices.iter_mut().find(|other| other.is_as(&choice)) {
                     Some(other) => other.join(choice),
@@ -229,19 +316,17 @@ impl FigureResult {
             let worst = measures.iter().map(|measure| measure.verdict).max();
             figure.verdict = figure.verdict.max(worst.unwrap_or(Verdict::None));
             for measure in &measures {
+                let mut tell = |what: &str| said.push((measure.name.clone(), what.to_owned()));
                 if !measure.because.is_empty() {
-                    said.push(format!("{}: {}", measure.name, measure.because));
+                    tell(&measure.because);
                 }
-                let reason = &measure.published.reason;
+                let Published { reason, note, .. } = &measure.published;
                 if measure.verdict > Verdict::Holds && !reason.is_empty() {
-                    said.push(reason.clone());
+                    tell(reason);
                 } else if measure.verdict == Verdict::Differs {
-                    let why = match measure.covers_both() {
-                        true => "our interval covers what is published and no effect alike",
-                        false => "no reason is known",
-                    };
-                    said.push(format!("{}: {why}", measure.name));
+                    tell("no reason is known");
                 }
+                notes.push((measure.name.clone(), note.clone()));
             }
             figure.measures.extend(measures);
             figure.panels.push(PanelResult {
@@ -251,9 +336,7 @@ impl FigureResult {
                 points: points.iter().map(|(point, all)| draw(panel, point, all)).collect(),
             });
         }
-        let mut seen = BTreeSet::new();
-        said.retain(|reason| seen.insert(reason.clone()));
-        figure.reason = said.join("\n");
+        (figure.reason, figure.notes) = (joined(said), joined(notes));
         figure
     }
 
@@ -262,6 +345,23 @@ impl FigureResult {
         let ran = self.panels.iter().any(|panel| !panel.points.is_empty());
         if self.verdict == Verdict::None && !ran { "not run" } else { self.verdict.name() }
     }
+}
+
+/// A line for each thing that is said, after the names of all that it is said of.
+fn joined(said: Vec<(String, String)>) -> String {
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for (name, what) in said.into_iter().filter(|(_, what)| !what.is_empty()) {
+        match lines.iter_mut().find(|(other, _)| *other == what) {
+            Some((_, names)) => names.push(name),
+            None => lines.push((what, vec![name])),
+        }
+    }
+    let lines = lines.into_iter().map(|(what, mut names)| {
+        names.retain(|name| !name.is_empty());
+        names.dedup();
+        if names.is_empty() { what } else { format!("{}: {what}", names.join(", ")) }
+    });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 impl ChoiceResult {
@@ -291,67 +391,78 @@ impl ChoiceResult {
 }
 
 /// Our values under what else `plan` could have been, after which `measures`, those under what
-/// stands, have the verdicts that all of them allow.
+/// stands, have the verdicts that all of them allow: `joint` has what all that counted so far allow.
 fn tried(
     panel: &PanelPlan,
     plan: &ChoicePlan,
     results: &[Result<Measured, String>],
     prefix: &str,
     measures: &mut [Measure],
+    joint: &mut [Option<Verdict>],
 ) -> ChoiceResult {
     let mut choice = ChoiceResult::of(&plan.choice);
-    let runs = panel.points.iter().map(|point| point.units.len()).max();
+    let all_of = |points: &[PointPlan]| -> Result<Vec<Measure>, String> {
+        let points = points.iter().map(|point| Ok((point, point.collect(results)?)));
+        Ok(self::measures(panel, &points.collect::<Result<Vec<_>, &String>>()?, prefix))
+    };
     for (value, points) in plan.choice.tried.iter().zip(&plan.tried) {
-        let collected: Result<Vec<_>, _> =
-            points.iter().map(|point| Ok((point, point.collect(results)?))).collect();
-        let (all, failed) = match collected {
-            Ok(points) => (self::measures(panel, &points, prefix, runs), String::new()),
-            Err(error) => (Vec::new(), String::clone(error)),
+        let (mut all, failed) = match all_of(points) {
+            Ok(all) => (all, String::new()),
+            Err(error) => (Vec::new(), error),
         };
-        let tells = |one: &Measure| !matches!(one.published.standing, Standing::Follows(_));
-        let all = all.into_iter().filter(tells).collect();
+        if value.is_other_runs() {
+            let stands = points.iter().filter_map(|point| {
+                let stands = panel.points.iter().find(|other| other.x == point.x)?;
+                let units = stands.units.get(..point.units.len())?.to_vec();
+                Some(PointPlan { units, ..point.clone() })
+            });
+            let stands = all_of(&stands.collect::<Vec<_>>()).unwrap_or_default();
+            for Measure { name, ours, interval, verdict, .. } in stands {
+                let of = all.iter_mut().find(|one| one.name == name);
+                of.into_iter().for_each(|one| {
+                    one.same_seeds = Some(SameSeeds { ours, interval, verdict });
+                });
+            }
+        }
+        all.retain(|one| !matches!(one.published.standing, Standing::Follows(_)));
         choice.tried.push(TriedResult { name: value.name.clone(), measures: all, failed });
     }
-    for measure in measures.iter_mut() {
-        // What was put in tells nothing under any value, and what was undetermined stays so.
+    for (measure, joint) in measures.iter_mut().zip(joint) {
+        // What was put in tells nothing under any value.
         let before = measure.as_chosen.unwrap_or(measure.verdict);
         let are_equal =
             before == Verdict::NoInformation && measure.published.standing == Standing::Open;
-        let metric = &measure.published.metric;
-        let is_read_otherwise = plan.choice.tried.iter().any(|v| v.metric.contains_key(metric));
-        if !before.decides() && !are_equal && !is_read_otherwise {
-            continue;
-        }
-        let same = |(value, tried): (&Tried, &TriedResult)| {
-            let name = match value.metric.get(metric) {
-                Some(other) => measure.name.replacen(metric, other, 1),
-                // Another metric's reading says nothing of this one.
-                None if !value.metric.is_empty() => return before,
-                None => measure.name.clone(),
-            };
-            let found = tried.measures.iter().find(|one| one.name == name);
-            found.map_or(Verdict::Differs, |found| match found.verdict {
-                // What isn't measured contradicts nothing.
-                _ if found.ours.is_none() => before,
+        let may_change = before.decides() || are_equal || before == Verdict::Unresolved;
+        let values = plan.choice.tried.iter().zip(&choice.tried);
+        let others = values.filter_map(|(value, tried)| {
+            if value.is_other_runs() && !may_change {
+                return None;
+            }
+            let name = name(prefix, &plan.choice.read(value, &measure.published)?);
+            let verdict = match tried.measures.iter().find(|one| one.name == name)?.weight()? {
                 verdict if verdict.decides() => verdict,
                 Verdict::NoInformation if are_equal => Verdict::NoInformation,
                 // Of equal runs nothing that was published is true.
                 _ => Verdict::Differs,
-            })
-        };
-        let others: Vec<Verdict> = plan.choice.tried.iter().zip(&choice.tried).map(same).collect();
-        let joint = others.iter().fold(before, |joint, other| joint.and(*other));
-        if joint == before {
+            };
+            Some((&tried.name, verdict))
+        });
+        let others: Vec<(&String, Verdict)> =
+            others.filter(|(_, verdict)| *verdict != before).collect();
+        for (_, verdict) in &others {
+            *joint = Some(joint.map_or(*verdict, |joint| joint.and(*verdict)));
+        }
+        if others.iter().all(|(_, verdict)| before.and(*verdict) == before) {
             continue;
         }
-        measure.as_chosen = Some(before);
-        measure.verdict = match measure.verdict {
-            Verdict::Undetermined => Verdict::Undetermined,
-            verdict => verdict.and(joint),
+        measure.verdict = match (before, *joint) {
+            (Verdict::Unresolved, Some(Verdict::Undetermined)) => Verdict::Undetermined,
+            (Verdict::Unresolved, _) => Verdict::Unresolved,
+            (_, joint) => joint.unwrap_or(before),
         };
-        let which = choice.tried.iter().zip(&others).filter(|(_, other)| **other != before);
+        measure.as_chosen = Some(before).filter(|before| *before != measure.verdict);
         let which: Vec<String> =
-            which.map(|(tried, other)| format!("{}: {}", tried.name, other.name())).collect();
+            others.iter().map(|(name, other)| format!("{name}: {}", other.name())).collect();
         if !measure.because.is_empty() {
             measure.because += "; ";
         }
@@ -362,6 +473,9 @@ fn tried(
             choice.stands,
             which.join(", ")
         );
+    }
+    for tried in &mut choice.tried {
+        tried.measures.retain(|one| !one.is_untouched());
     }
     choice
 }
@@ -423,23 +537,17 @@ fn metrics_of(measured: &Measured) -> Vec<(String, Metrics)> {
 }
 
 /// Every published value of a panel: first those at points of its axis, then those about all of it.
-/// Intervals are as wide as those of `runs` repetitions, where that is given.
 fn measures(
     panel: &PanelPlan,
     points: &[(&PointPlan, Repetitions<'_>)],
     prefix: &str,
-    runs: Option<usize>,
 ) -> Vec<Measure> {
-    let told = |result: &RunResult, published: &[Published], made: usize| {
-        let widen = runs.map_or(1.0, |runs| Summary::width(runs) / Summary::width(made));
-        told(result, published, prefix, widen)
-    };
     let varies = !panel.figure.vary.is_empty();
     let mut measures = Vec::new();
     for (point, repetitions) in points {
         let here = here(panel, point);
         let metrics = repetitions.iter().map(|measured| metrics_of(measured));
-        measures.extend(told(&judged(panel, &here, metrics), &here, repetitions.len()));
+        measures.extend(told(&judged(panel, &here, metrics), &here, prefix));
     }
     let Some((first, repetitions)) = points.first().filter(|_| varies) else {
         return measures;
@@ -450,18 +558,16 @@ fn measures(
         let along = points.iter().filter_map(|(_, all)| all.get(repetition).copied());
         average(&along.collect::<Vec<_>>())
     });
-    measures.extend(told(&judged(panel, &whole, averages), &whole, repetitions.len()));
+    measures.extend(told(&judged(panel, &whole, averages), &whole, prefix));
     measures
 }
 
-/// The verdict on each of `published`, in its order, with intervals `widen` times as wide.
-fn told(result: &RunResult, published: &[Published], prefix: &str, widen: f64) -> Vec<Measure> {
+/// The verdict on each of `published`, in its order.
+fn told(result: &RunResult, published: &[Published], prefix: &str) -> Vec<Measure> {
     let measures = published.iter().filter_map(|published| {
         let policy = result.results.iter().find(|policy| policy.policy == published.policy)?;
         let key = published.key();
-        let at = published.at.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
-        let mut ours = policy.ours(&key);
-        ours.half *= widen;
+        let ours = policy.ours(&key);
         let because = match &published.standing {
             Standing::Calibrates(paths) => format!("{} solved from it", were(paths)),
             Standing::Follows(why) => format!("it follows from {why}"),
@@ -469,16 +575,23 @@ fn told(result: &RunResult, published: &[Published], prefix: &str, widen: f64) -
             Standing::Open => String::new(),
         };
         Some(Measure {
-            name: format!("{prefix}{} {key}{at}", published.policy),
+            name: name(prefix, published),
             ours: ours.mean,
-            interval: policy.interval95.contains_key(&key).then_some(ours.half),
+            interval: policy.interval95.get(&key).copied(),
             verdict: judge(published, ours),
             as_chosen: None,
             because,
+            same_seeds: None,
             published: published.clone(),
         })
     });
     measures.collect()
+}
+
+/// What a published value is called.
+fn name(prefix: &str, published: &Published) -> String {
+    let at = published.at.as_ref().map(|at| format!(" at {at}")).unwrap_or_default();
+    format!("{prefix}{} {}{at}", published.policy, published.key())
 }
 
 fn were(paths: &[String]) -> String {

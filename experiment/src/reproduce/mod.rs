@@ -9,7 +9,7 @@ mod terminal;
 
 pub use cache::Cache;
 pub use judged::{
-    ChoiceResult, Drawn, FigureResult, Measure, PanelResult, Reproduction, TriedResult,
+    ChoiceResult, Drawn, FigureResult, Measure, PanelResult, Reproduction, SameSeeds, TriedResult,
 };
 pub use plan::{ChoicePlan, FigurePlan, PanelPlan, Plan, PlanError, PointPlan, Selection, Unit};
 pub use runs::{Measured, PolicyMeasured, Tick, run};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use document::{DocumentError, Override, Setting, text_of};
 
-use crate::choice::{Choice, Tried};
+use crate::choice::Choice;
 use crate::figure::Figure;
 use crate::metrics;
 use crate::published::{Published, Standing};
@@ -40,6 +40,14 @@ pub enum PlanError {
     /// A scenario is invalid.
     #[error(transparent)]
     Scenario(#[from] DocumentError),
+    /// A figure has the published values of one that isn't there.
+    #[error("{}: figure.same_values_as: there is no figure {other}; name one of the same text", path.display())]
+    SameValues {
+        /// The scenario.
+        path: PathBuf,
+        /// The number that it names.
+        other: String,
+    },
     /// A file that a scenario names can't be read.
     #[error("{scenario}: {source}")]
     File {
@@ -89,6 +97,8 @@ pub struct PanelPlan {
     pub points: Vec<PointPlan>,
     /// What the text leaves open, with the runs of what else was possible.
     pub choices: Vec<ChoicePlan>,
+    /// What the text leaves open, and nothing else was tried.
+    pub untried: Vec<String>,
     /// Why it can't be run.
     pub missing: Option<String>,
 }
@@ -170,6 +180,18 @@ impl Plan {
                 }
             }
         }
+        for panel in figures.values().flat_map(|figure| &figure.panels) {
+            let Figure { text, same_values_as, .. } = &panel.figure;
+            let missing = |other: &&String| !figures.contains_key(&(text.clone(), natural(other)));
+            // With a single figure chosen the others aren't here.
+            let other = same_values_as.as_ref().filter(missing);
+            if let Some(other) = other.filter(|_| selection.number.is_none()) {
+                return Err(PlanError::SameValues {
+                    path: panel.path.clone(),
+                    other: other.clone(),
+                });
+            }
+        }
         plan.figures = figures.into_values().collect();
         Ok(plan)
     }
@@ -189,6 +211,7 @@ impl Plan {
             baseline: scenario.baseline.clone(),
             points: Vec::new(),
             choices: Vec::new(),
+            untried: scenario.untried.clone(),
             missing: None,
         };
         let mut trace = None;
@@ -219,35 +242,41 @@ impl Plan {
             panel.points.iter().flat_map(|point| &point.published).collect();
         let open: Vec<_> =
             open.into_iter().filter(|p| !matches!(p.standing, Standing::Follows(_))).collect();
-        // Only what is judged: the points, and the policies, that something is published of.
-        let whole = open.iter().any(|p| p.at.is_none());
-        let judged = |point: &&[Setting]| {
-            whole || open.iter().any(|p| p.at.is_some() && p.at.as_ref() == point.first())
-        };
-        let judged: Vec<_> = points.into_iter().filter(judged).collect();
-        series.policies = policies_of(&open, scenario);
         series.distributions.clear();
         for choice in &scenario.choices {
-            let reads = |value: &Tried| {
-                let mut published = panel.points.iter().flat_map(|point| &point.published);
-                published.any(|one| value.metric.contains_key(&one.metric))
+            // Only what is judged: the points, and the policies, that something is published of.
+            let open: Vec<_> = open.iter().copied().filter(|p| choice.is_of(p)).collect();
+            let whole = open.iter().any(|p| p.at.is_none());
+            let is_judged = |point: &&&[Setting]| {
+                whole || open.iter().any(|p| p.at.is_some() && p.at.as_ref() == point.first())
             };
-            let tells = |value: &Tried| match value.metric.is_empty() {
+            let judged: Vec<_> = points.iter().filter(is_judged).copied().collect();
+            let all = panel.points.iter().flat_map(|point| &point.published);
+            let all: Vec<&Published> = all.collect();
+            let tells = choice.tried.iter().any(|value| match value.is_other_runs() {
                 true => !judged.is_empty(),
-                false => reads(value),
-            };
-            if !choice.tried.iter().any(tells) {
+                false => all.iter().any(|one| choice.read(value, one).is_some()),
+            });
+            if !tells {
                 continue;
             }
             let mut tried = Vec::new();
             for value in choice.tried.iter().filter(|_| !selection.quick) {
-                if !value.metric.is_empty() {
-                    tried.push(panel.points.iter().map(|point| read_as(point, value)).collect());
-                    continue;
+                let mut points = match value.is_other_runs() {
+                    true => {
+                        let set = series.set.iter().chain(&value.set).cloned().collect();
+                        let seeds = choice.seeds.min(series.seeds);
+                        let policies = policies_of(&open, scenario);
+                        let series = Series { set, seeds, policies, ..series.clone() };
+                        self.points(&series, &judged)?
+                    }
+                    false => panel.points.clone(),
+                };
+                for point in &mut points {
+                    let read = point.published.iter().filter_map(|one| choice.read(value, one));
+                    point.published = read.collect();
                 }
-                let set = series.set.iter().chain(&value.set).cloned().collect();
-                let seeds = choice.seeds.min(series.seeds);
-                tried.push(self.points(&Series { set, seeds, ..series.clone() }, &judged)?);
+                tried.push(points);
             }
             panel.choices.push(ChoicePlan { choice: choice.clone(), tried });
         }
@@ -300,16 +329,6 @@ impl Plan {
             self.units.len() - 1
         })
     }
-}
-
-/// The runs of `point`, of which what is published is judged by the metrics of `value`. What follows of
-/// one metric needn't follow of another.
-fn read_as(point: &PointPlan, value: &Tried) -> PointPlan {
-    let published = point.published.iter().filter_map(|published| {
-        let metric = value.metric.get(&published.metric)?.clone();
-        Some(Published { metric, standing: Standing::Open, ..published.clone() })
-    });
-    PointPlan { published: published.collect(), ..point.clone() }
 }
 
 /// Points of a figure that share what changes their scenario and how often each is run.

@@ -23,7 +23,7 @@ impl Reproduction {
                         Cell::new(printable(&measure.name)),
                         right(measure.ours_shown()),
                         right(measure.published.shown()),
-                        Cell::new(measure.verdict.name()),
+                        Cell::new(measure.verdict_shown()),
                     ]);
                 }
                 text += &finished(&table);
@@ -52,7 +52,14 @@ fn chosen(choice: &ChoiceResult) -> String {
     ));
     text.push('\n');
     let mut table = new_table(None);
-    table.set_header(["instead", "measure", "ours", "published", "verdict"]);
+    table.set_header([
+        "instead",
+        "measure",
+        "ours",
+        "published",
+        "verdict",
+        "what stands, same seeds",
+    ]);
     for tried in &choice.tried {
         for measure in &tried.measures {
             table.add_row([
@@ -60,7 +67,8 @@ fn chosen(choice: &ChoiceResult) -> String {
                 Cell::new(printable(&measure.name)),
                 right(measure.ours_shown()),
                 right(measure.published.shown()),
-                Cell::new(measure.verdict.name()),
+                Cell::new(measure.verdict_shown()),
+                Cell::new(measure.same_seeds_shown()),
             ]);
         }
         if !tried.failed.is_empty() {

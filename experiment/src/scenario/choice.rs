@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use document::fields::Value;
+use document::fields::{Value, unknown};
 use document::{DocumentError, Override};
 
 use crate::choice::{Choice, Rule, Tried};
 use crate::figure::Figure;
 use crate::metrics;
 
-use super::published::metric_name;
+use super::policy::PolicySpec;
 
 type Read<T> = Result<T, DocumentError>;
 
@@ -18,10 +18,16 @@ const MOST: usize = 32;
 /// Repetitions of each value that doesn't stand, unless the choice says otherwise.
 const SEEDS: u32 = 3;
 
-pub(super) fn read(value: &Value<'_>, figures: &[Figure]) -> Read<Vec<Choice>> {
+pub(super) fn read(
+    value: &Value<'_>,
+    policies: &[PolicySpec],
+    applications: &[&str],
+    figures: &[Figure],
+) -> Read<Vec<Choice>> {
+    let names = Names { policies, applications, figures };
     let mut choices: Vec<Choice> = Vec::new();
     for value in value.list(MOST)? {
-        let choice = read_one(&value, figures)?;
+        let choice = read_one(&value, &names)?;
         if choices.iter().any(|other| other.about == choice.about) {
             return Err(value.error("is about the same as another; join their values"));
         }
@@ -30,7 +36,7 @@ pub(super) fn read(value: &Value<'_>, figures: &[Figure]) -> Read<Vec<Choice>> {
     Ok(choices)
 }
 
-fn read_one(value: &Value<'_>, figures: &[Figure]) -> Read<Choice> {
+fn read_one(value: &Value<'_>, names: &Names<'_>) -> Read<Choice> {
     let mut fields = value.fields()?;
     let about = said(&fields.need("about", "\"when flows start\"")?)?;
     let stands = said(&fields.need("stands", "\"within 100 us\"")?)?;
@@ -39,7 +45,7 @@ fn read_one(value: &Value<'_>, figures: &[Figure]) -> Read<Choice> {
     let members = fields.need("tried", "[{ name = \"1 ms\", set = { … } }]")?;
     let mut tried: Vec<Tried> = Vec::new();
     for member in members.list(MOST)? {
-        let one = read_tried(&member, figures)?;
+        let one = read_tried(&member, names)?;
         if one.name == stands || tried.iter().any(|other| other.name == one.name) {
             return Err(member.error("has the name of another value; give it its own"));
         }
@@ -50,26 +56,31 @@ fn read_one(value: &Value<'_>, figures: &[Figure]) -> Read<Choice> {
     }
     // Fewer than two have no interval.
     let seeds = fields.or("seeds", SEEDS, |v| v.integer(2..=1000))?;
+    let (policy, metric) = fields.optional("of", |v| names.of(v))?.unwrap_or_default();
     fields.done()?;
-    Ok(Choice { about, stands, rule, why, tried, seeds })
+    Ok(Choice { about, stands, rule, why, tried, seeds, policy, metric })
 }
 
-fn read_tried(value: &Value<'_>, figures: &[Figure]) -> Read<Tried> {
+fn read_tried(value: &Value<'_>, names: &Names<'_>) -> Read<Tried> {
     let mut fields = value.fields()?;
     let name = said(&fields.need("name", "\"1 ms\"")?)?;
-    let metric = fields.optional("metric", |v| read_metric(v))?.unwrap_or_default();
-    if !metric.is_empty() {
+    let metric = fields.optional("metric", |v| read_pairs(v, |name| names.metric(name)))?;
+    let against = fields.optional("against", |v| read_pairs(v, |name| names.policy(name)))?;
+    let (metric, against) = (metric.unwrap_or_default(), against.unwrap_or_default());
+    if !metric.is_empty() || !against.is_empty() {
         if let Some(table) = fields.get("set") {
-            return Err(table.error("and metric exclude each other; make two values of them"));
+            let what =
+                "and another reading of the same runs exclude each other; make two values of them";
+            return Err(table.error(what));
         }
         fields.done()?;
-        return Ok(Tried { name, set: Vec::new(), metric });
+        return Ok(Tried { name, set: Vec::new(), metric, against });
     }
     let table = fields.need("set", "{ \"workload.spread\" = \"1 ms\" }")?;
     let mut set = Vec::new();
     for (path, value) in table.members()? {
         let taken = |figure: &&Figure| figure.vary.iter().chain(&figure.repeat).any(|k| k == path);
-        if let Some(figure) = figures.iter().find(taken) {
+        if let Some(figure) = names.figures.iter().find(taken) {
             let number = &figure.number;
             return Err(value.error(format_args!(
                 "figure {number} sets it at each point; choose another setting"
@@ -84,26 +95,64 @@ fn read_tried(value: &Value<'_>, figures: &[Figure]) -> Read<Tried> {
         return Err(table.error(format_args!("write 1 to {MOST} settings")));
     }
     fields.done()?;
-    Ok(Tried { name, set, metric })
+    Ok(Tried { name, set, metric, against })
 }
 
-/// Metrics by those in whose place they are published.
-fn read_metric(value: &Value<'_>) -> Read<BTreeMap<String, String>> {
+/// What a choice may name.
+struct Names<'a> {
+    policies: &'a [PolicySpec],
+    applications: &'a [&'a str],
+    figures: &'a [Figure],
+}
+
+impl Names<'_> {
+    /// The policy and the metric of the published values that a choice is about.
+    fn of(&self, value: &Value<'_>) -> Read<(Option<String>, Option<String>)> {
+        let mut fields = value.fields()?;
+        let named = |v: &Value<'_>, check: &dyn Fn(&str) -> Result<(), String>| {
+            check(v.text()?).map_err(|what| v.error(what))?;
+            Ok(v.text()?.to_owned())
+        };
+        let policy = fields.optional("policy", |v| named(v, &|name| self.policy(name)))?;
+        let metric = fields.optional("metric", |v| named(v, &|name| self.metric(name)))?;
+        if policy.is_none() && metric.is_none() {
+            return Err(fields.error("names nothing; write policy, metric or both"));
+        }
+        fields.done()?;
+        Ok((policy, metric))
+    }
+
+    fn policy(&self, name: &str) -> Result<(), String> {
+        let labels: Vec<_> = self.policies.iter().map(|policy| policy.label.as_str()).collect();
+        if labels.contains(&name) { Ok(()) } else { Err(unknown(name, &labels)) }
+    }
+
+    fn metric(&self, name: &str) -> Result<(), String> {
+        let known = metrics::metric_of(name, self.applications);
+        let names: Vec<_> = metrics::names().collect();
+        if names.contains(&known) { Ok(()) } else { Err(unknown(name, &names)) }
+    }
+}
+
+/// Names by those in whose place they are taken, all of which `check` knows.
+fn read_pairs(
+    value: &Value<'_>,
+    check: impl Fn(&str) -> Result<(), String>,
+) -> Read<BTreeMap<String, String>> {
     let members = value.members()?;
     if members.is_empty() || members.len() > MOST {
-        return Err(value.error(format_args!("write 1 to {MOST} metrics")));
+        return Err(value.error(format_args!("write 1 to {MOST} names")));
     }
     let one = |(from, to): (&str, Value<'_>)| {
-        if !metrics::names().any(|name| name == from) {
-            return Err(to.error(format_args!("there is no metric {from}; see docs/metrics.md")));
-        }
-        Ok((from.to_owned(), metric_name(&to, &[])?))
+        let name = to.text()?;
+        check(from).and_then(|()| check(name)).map_err(|what| to.error(what))?;
+        Ok((from.to_owned(), name.to_owned()))
     };
     members.into_iter().map(one).collect()
 }
 
 /// A text that says something.
-fn said(value: &Value<'_>) -> Read<String> {
+pub(super) fn said(value: &Value<'_>) -> Read<String> {
     let text = value.text()?;
     if text.trim().is_empty() {
         return Err(value.error("is empty; say something"));

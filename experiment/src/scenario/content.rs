@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use document::{Below, Document, DocumentError, Node, Override, Table, text_of};
 
 /// Keys that affect how results are shown and judged, but not the results.
-const WITHOUT: [&str; 8] =
-    ["name", "title", "source", "testbed", "measures", "figure", "choice", "published"];
+const WITHOUT: [&str; 9] =
+    ["name", "title", "source", "testbed", "measures", "figure", "choice", "untried", "published"];
 
 /// The scenario `text`, called `file` in errors, over the testbed that it names, with `overrides`
 /// applied in order.
@@ -41,7 +41,13 @@ pub(super) fn document<'a>(
         return Err(DocumentError::new(&below, "testbed", what));
     }
     let below = Below { file: below, text: shared };
-    Document::read_above(Some(below), &[("choice", "about")], file, text, overrides)
+    Document::read_above(
+        Some(below),
+        &[("choice", "about"), ("untried", "")],
+        file,
+        text,
+        overrides,
+    )
 }
 
 /// A scenario file with overrides applied, without keys that change no result.

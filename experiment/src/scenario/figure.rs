@@ -69,8 +69,26 @@ fn read_one(value: &Value<'_>) -> Read<Figure> {
     let x = if x.is_empty() { vary.first().cloned().unwrap_or_default() } else { x };
     let y = fields.or("y", String::new(), |v| Ok(v.text()?.to_owned()))?;
     let trace = fields.optional("trace", file_name)?;
+    let same_values_as = fields.optional("same_values_as", |v| match self::number(v)? {
+        own if own == number => Err(v.error("is the figure itself; name another, or remove it")),
+        other => Ok(other),
+    })?;
     fields.done()?;
-    Ok(Figure { text, number, panel, vary, over, quick, seeds, repeat, metrics, x, y, trace })
+    Ok(Figure {
+        text,
+        number,
+        panel,
+        vary,
+        over,
+        quick,
+        seeds,
+        repeat,
+        metrics,
+        x,
+        y,
+        same_values_as,
+        trace,
+    })
 }
 
 /// The number of a figure: 1 to 16 letters, digits, `.`, `-`.

@@ -83,6 +83,8 @@ pub struct Scenario {
     pub figures: Vec<Figure>,
     /// What the text leaves open.
     pub choices: Vec<Choice>,
+    /// What the text leaves open, and nothing else was tried.
+    pub untried: Vec<String>,
     /// Values published for the scenario as it is, without those of other points of a figure's
     /// axis.
     pub published: Vec<Published>,
@@ -129,6 +131,7 @@ impl Scenario {
     /// The end of a run without `until`: late enough for any finite flow.
     const LATEST: Span = Span::from_secs(3_600_000);
     const MOST_CAPTURES: usize = 64;
+    const MOST_UNTRIED: usize = 64;
 
     /// Reads the scenario file at `path` and applies `overrides` in order.
     ///
@@ -230,7 +233,10 @@ impl Scenario {
         let mut applications: Vec<&str> = workload.applications().collect();
         applications.extend(engine.iter().flat_map(EngineSettings::names));
         let figures = root.or("figure", Vec::new(), figure::read)?;
-        let choices = root.or("choice", Vec::new(), |v| choice::read(v, &figures))?;
+        let choices =
+            root.or("choice", Vec::new(), |v| choice::read(v, &policies, &applications, &figures))?;
+        let untried = root.tables("untried", Self::MOST_UNTRIED)?;
+        let untried = untried.iter().map(choice::said).collect::<Result<_, _>>()?;
         let mut published = root.or("published", Vec::new(), |v| {
             published::read(v, &policies, &applications, &figures, &document)
         })?;
@@ -258,6 +264,7 @@ impl Scenario {
             monitors,
             figures,
             choices,
+            untried,
             published,
             measures,
         })

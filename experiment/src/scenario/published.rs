@@ -81,6 +81,10 @@ pub(super) fn read(
             headline: fields.or("headline", false, Value::flag)?,
         };
         sized(&fields, &published)?;
+        if published.is_by_rule() && published.note.trim().is_empty() {
+            let what = "a rule of ours makes the value; say which in note";
+            return Err(fields.error(what));
+        }
         fields.done()?;
         let about = |p: &Published| {
             (p.figure.clone(), p.policy.clone(), p.key(), p.at.as_ref().map(ToString::to_string))

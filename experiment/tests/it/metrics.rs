@@ -49,6 +49,7 @@ fn every_metric_by_hand() {
         // 2, 3 and 10 s over ideals of 1, 1 and 5 s: 2, 3 and 2.
         ("fct_normalized_mean_ratio", 7.0 / 3.0),
         ("fct_normalized_cv_ratio", (2.0_f64 / 9.0).sqrt() / (7.0 / 3.0)),
+        ("fct_normalized_variance_ratio", 2.0 / 9.0),
         ("fct_normalized_p99_ratio", 3.0),
         // Of 1/2, 1/3 and 1/2.
         ("flow_rate_jain_ratio", (16.0 / 9.0) / (3.0 * 22.0 / 36.0)),
