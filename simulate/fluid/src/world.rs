@@ -324,8 +324,8 @@ impl World {
             }
         }
         while self.shares.is_dirty() || !self.fresh.is_empty() {
-            while let Some(too_fast) = self.shares.recompute() {
-                self.gather(too_fast.link, too_fast.level);
+            while let Some(link) = self.shares.recompute() {
+                self.gather(link);
             }
             let changed = self.shares.take_changed();
             for &link in &changed {
@@ -371,25 +371,23 @@ impl World {
         }
     }
 
-    /// Gives flows a class that are faster alone than a link of theirs allows.
-    fn gather(&mut self, link: u32, level: u64) {
-        let (mut fastest, mut fast) = (0, Vec::new());
-        for &flow in &self.alone {
-            let Flow { path, rate, .. } = self.flows[flow as usize];
-            if self.paths[path as usize].contains(&link) {
-                if rate > level {
-                    fast.push((flow, path, rate));
-                } else {
-                    fastest = fastest.max(rate);
-                }
+    /// Gives flows a class that are faster alone than this link allows.
+    fn gather(&mut self, link: u32) {
+        let through = |flow: &&u32| {
+            let flow = &self.flows[**flow as usize];
+            flow.rate > 0 && flow.links(&self.paths).contains(&link)
+        };
+        let here: Vec<u32> = self.alone.iter().filter(through).copied().collect();
+        let rates: Vec<u64> = here.iter().map(|flow| self.flows[*flow as usize].rate).collect();
+        let Some(level) = self.shares.fill_with(link, &rates) else { return };
+        for (flow, rate) in here.into_iter().zip(rates) {
+            if rate > level {
+                let path = self.flows[flow as usize].path;
+                let left = self.leave(flow);
+                let class = self.class(path, rate);
+                self.join(flow, class, left);
             }
         }
-        for (flow, path, rate) in fast {
-            let left = self.leave(flow);
-            let class = self.class(path, rate);
-            self.join(flow, class, left);
-        }
-        self.shares.set_fastest(link, fastest);
     }
 
     /// Has all flows of a class go alone, at its limit.
