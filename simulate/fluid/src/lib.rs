@@ -11,6 +11,9 @@
 
 mod clocks;
 mod ends;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may panic
+mod settling;
 mod shares;
 mod world;
 

@@ -29,6 +29,8 @@ pub(crate) const UNLIMITED: u64 = u64::MAX;
 const MANY: u32 = u32::MAX;
 /// Steps of Newton's method before it is given up.
 const GUESSES: usize = 4;
+/// Links that a recomputation looks at, for each that there is, before it begins anew in order.
+const PATIENCE: u64 = 64;
 
 /// The rate in units of 2⁻¹⁶ bit/s; from 2⁴⁸ bit/s on it saturates.
 pub(crate) const fn fixed(rate: Rate) -> u64 {
@@ -154,6 +156,12 @@ pub(crate) struct Shares {
     classes: Vec<Class>,
     /// Links to look at, the lowest level first.
     queue: BinaryHeap<Reverse<(u64, u32)>>,
+    /// How many may be looked at before all are filled from nothing, in order of their levels.
+    pub(crate) patience: u64,
+    visits: u64,
+    is_in_order: bool,
+    /// The level that the link was queued with that was taken last.
+    least: u64,
     /// Links whose level the last recomputation changed.
     pub(crate) changed: Vec<u32>,
     /// Classes that another link may hold back since.
@@ -199,7 +207,8 @@ impl Shares {
         let (levels, sums) = (vec![UNLIMITED; links.len()], vec![Sums::NONE; links.len()]);
         let widest = links.iter().map(|link| link.capacity).max();
         let most = UNLIMITED / 2 / widest.unwrap_or(1).max(1);
-        Self { links, levels, sums, most, ..Self::default() }
+        let patience = PATIENCE * (links.len() as u64 + 64);
+        Self { links, levels, sums, most, patience, ..Self::default() }
     }
 
     /// Sets path and limit of the class at `place`, which has no flows, or adds it at the end.
@@ -245,7 +254,8 @@ impl Shares {
     }
 
     fn look_at(&mut self, link: u32) {
-        queue(&mut self.sums, &mut self.queue, link, self.levels[link as usize]);
+        let level = if self.is_in_order { 0 } else { self.levels[link as usize] };
+        queue(&mut self.sums, &mut self.queue, link, level);
     }
 
     /// Adds a flow to a class.
@@ -427,9 +437,18 @@ impl Shares {
     /// flows without a class may be too fast: [`Shares::fill_with`] is to be called for it, then this
     /// again.
     pub(crate) fn recompute(&mut self) -> Option<u32> {
-        while let Some(Reverse((_, number))) = self.queue.pop() {
+        while let Some(Reverse((least, number))) = self.queue.pop() {
             self.sums[number as usize].is_queued = false;
+            (self.visits, self.least) = (self.visits + 1, least);
+            if self.visits > self.patience && !self.is_in_order {
+                self.begin_anew();
+                continue;
+            }
             let level = self.fill(number);
+            if self.is_in_order && level > least {
+                queue(&mut self.sums, &mut self.queue, number, level);
+                continue;
+            }
             if self.links[number as usize].fastest > level {
                 // The sums are of a level that the link doesn't get.
                 self.sums[number as usize].is_known = false;
@@ -437,13 +456,61 @@ impl Shares {
             }
             self.set_level(number, level);
         }
+        (self.visits, self.is_in_order) = (0, false);
         None
+    }
+
+    /// Forgets all levels: from here on links are filled from the lowest level upwards. Each is right when
+    /// its turn comes, as it depends on lower ones only; so none changes again, and it ends.
+    ///
+    /// Corrections end as well: of the links that they come back to, the lowest has its level the first
+    /// time. But nothing bounds how often they come back.
+    fn begin_anew(&mut self) {
+        self.is_in_order = true;
+        self.queue.clear();
+        for number in 0..u32::try_from(self.links.len()).unwrap_or(u32::MAX) {
+            let (link, sums) = (&mut self.links[number as usize], &mut self.sums[number as usize]);
+            (sums.is_known, sums.is_queued) = (false, false);
+            let before = std::mem::replace(&mut self.levels[number as usize], UNLIMITED);
+            if before != UNLIMITED && !std::mem::replace(&mut link.is_changed, true) {
+                self.changed.push(number);
+            }
+            self.look_at(number);
+        }
+        for number in 0..u32::try_from(self.classes.len()).unwrap_or(u32::MAX) {
+            if self.classes[number as usize].flows > 0 {
+                self.mark(number);
+            }
+        }
+    }
+
+    /// What is asked of a link that is to be looked at, in words.
+    pub(crate) fn case(&self) -> String {
+        let Some(&Reverse((level, number))) = self.queue.peek() else { return String::new() };
+        let Link { capacity, taken, fastest, members, .. } = &self.links[number as usize];
+        let members: Vec<String> = members
+            .iter()
+            .take(16)
+            .map(|member| {
+                let Hold { rate, .. } = self.most(number, member);
+                format!("{} held to {rate}", member.flows)
+            })
+            .collect();
+        format!(
+            "link {number} of capacity {capacity}, level {level}, taken by flows alone {taken} (the fastest \
+             {fastest}), classes: [{}]; in units of 2^-{FRACTION} bit/s",
+            members.join(", ")
+        )
     }
 
     /// Fills a link whose flows without a class have these rates, each of them looked at. If some are
     /// too fast, its level stays and is returned: those faster are to get a class.
     pub(crate) fn fill_with(&mut self, number: u32, alone: &[u64]) -> Option<u64> {
         let level = self.search(number, self.links[number as usize].capacity, alone);
+        if self.is_in_order && level > self.least {
+            queue(&mut self.sums, &mut self.queue, number, level);
+            return None;
+        }
         let fastest = alone.iter().copied().max().unwrap_or(0);
         let is_too_fast = fastest > level;
         let slower = alone.iter().copied().filter(|rate| *rate <= level).max().unwrap_or(0);
@@ -502,17 +569,17 @@ impl Shares {
             }
         }
         if own != UNLIMITED || !self.sums[other as usize].is_free() {
-            queue(&mut self.sums, &mut self.queue, other, own);
+            self.look_at(other);
         }
     }
 
     fn tell_many(&mut self, number: u32, class: u32, before: u64, level: u64) {
         self.mark(class);
-        let path = &self.classes[class as usize].path;
-        for &(other, _) in path.iter().filter(|(other, _)| *other != number) {
+        for hop in 0..self.classes[class as usize].path.len() {
+            let (other, _) = self.classes[class as usize].path[hop];
             let own = self.levels[other as usize];
-            if before.min(own) != level.min(own) {
-                queue(&mut self.sums, &mut self.queue, other, own);
+            if other != number && before.min(own) != level.min(own) {
+                self.look_at(other);
             }
         }
     }

@@ -15,6 +15,9 @@ use crate::shares::{Shares, UNLIMITED, fixed, work};
 
 /// Recomputations between two [`Notice::Pause`].
 const PAUSE: u64 = 1 << 10;
+/// A recomputation is settled in so many rounds: flows leave their side once in the first, and the second
+/// finds all as it was.
+const ROUNDS: u32 = 2;
 /// The class of a flow that has ended.
 const GONE: u32 = u32::MAX;
 /// The class of a flow that has its limit for a rate.
@@ -132,6 +135,10 @@ pub struct World {
     carried: Vec<(u128, u64)>,
     completions: u64,
     recomputations: u64,
+    /// Rounds that a recomputation may take.
+    rounds: u32,
+    /// Why the world stands still.
+    fault: Option<String>,
 }
 
 impl World {
@@ -159,7 +166,27 @@ impl World {
             carried: vec![(0, 0); links.len()],
             completions: 0,
             recomputations: 0,
+            rounds: ROUNDS,
+            fault: None,
         }
+    }
+
+    /// Every recomputation begins anew.
+    #[cfg(test)]
+    pub(crate) fn without_patience(mut self) -> Self {
+        self.shares.patience = 0;
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn levels(&self) -> Vec<u64> {
+        (0..).take(self.carried.len()).map(|link| self.shares.level(link)).collect()
+    }
+
+    /// With another bound on the rounds of a recomputation.
+    #[cfg(test)]
+    pub(crate) fn with_rounds(self, rounds: u32) -> Self {
+        Self { rounds, ..self }
     }
 
     /// The class of this path and limit.
@@ -323,7 +350,15 @@ impl World {
                 self.join(flow, class, end);
             }
         }
+        let mut rounds = 0..self.rounds;
         while self.shares.is_dirty() || !self.fresh.is_empty() {
+            if rounds.next().is_none() {
+                let (now, rounds) = (Time::from_nanos(self.now), self.rounds);
+                let case = self.shares.case();
+                self.fault =
+                    Some(format!("rates at {now} aren't settled after {rounds} rounds: {case}"));
+                return;
+            }
             while let Some(link) = self.shares.recompute() {
                 self.gather(link);
             }
@@ -479,6 +514,9 @@ impl engine::World for World {
     fn run(&mut self, limit: Time) -> Notice {
         let limit = limit.as_nanos();
         loop {
+            if self.fault.is_some() {
+                return Notice::Pause;
+            }
             let next = self.next(limit);
             if let Some((due, next)) = next
                 && due <= self.now
@@ -603,7 +641,7 @@ impl engine::World for World {
     }
 
     fn check(&mut self) -> Result<(), RunError> {
-        Ok(())
+        self.fault.take().map_or(Ok(()), |fault| Err(RunError::Invariant(fault)))
     }
 
     fn finish(mut self, outcome: &mut Outcome) -> Result<(), RunError> {

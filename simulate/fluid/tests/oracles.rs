@@ -293,3 +293,47 @@ proptest! {
         prop_assert_eq!(outcome.events, again.events);
     }
 }
+
+/// Policies that give rates to flows with sizes.
+const DIVIDING: [&str; 9] = ["fair", "fifo", "sff", "smsf", "sebf", "bssf", "srb", "dclas", "srpt"];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Policies divide links to the last bit, beside flows that have no limit: every run ends, audited.
+    #[test]
+    fn runs_end_under_every_policy(
+        jobs in prop::collection::vec(
+            prop::collection::vec((0u32..6, 1u32..6, 1u64..60), 1..8), 1..6
+        ),
+        arrivals in prop::collection::vec(0u64..8, 6),
+    ) {
+        let access = testing::network::access(spec(12));
+        let topology = model::build::dumbbell(3, 3, &access, &spec(24)).unwrap();
+        let hosts: Vec<NodeId> = topology.hosts().collect();
+        let mut arrivals = arrivals;
+        arrivals.sort_unstable();
+        let host = |number: u32| hosts[number as usize % 6];
+        let jobs: Vec<Job> = (0u32..)
+            .zip(jobs.iter().zip(&arrivals))
+            .map(|(number, (flows, at))| {
+                let flow = |&(src, step, size): &(u32, u32, u64)| {
+                    (host(src), host(src + step), size * 100_000)
+                };
+                let flows: Vec<_> = flows.iter().map(flow).collect();
+                job(number, Time::ZERO + Span::from_millis(250 * at), &flows)
+            })
+            .collect();
+        for name in DIVIDING {
+            let policy: Box<dyn Policy> =
+                policy::by_name(name, &policy::Parameters::default()).unwrap();
+            let mut plan = plan(topology.clone(), jobs.clone(), Some(policy), Time::NEVER);
+            // Flows begin before they are told what to do.
+            plan.control_delay = Span::from_millis(1);
+            let outcome = run(plan, &mut |_| {});
+            prop_assert!(outcome.is_ok(), "{}: {}", name, outcome.unwrap_err());
+            let outcome = outcome.unwrap();
+            prop_assert!(outcome.flows.iter().all(|flow| flow.end.is_some()), "{}", name);
+        }
+    }
+}
