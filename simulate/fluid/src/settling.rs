@@ -97,12 +97,12 @@ proptest! {
     ) {
         let network = network(&capacities);
         let once = |world, before| play(world, &network, &capacities, &flows, before);
-        let all_at_once = once(World::new(&network), false);
+        let all_at_once = once(World::new(&network, None), false);
         prop_assert!(all_at_once.is_ok(), "{all_at_once:?}");
-        prop_assert_eq!(&once(World::new(&network), true), &all_at_once);
+        prop_assert_eq!(&once(World::new(&network, None), true), &all_at_once);
         // From nothing, in order of levels, each time.
         for before in [false, true] {
-            prop_assert_eq!(&once(World::new(&network).without_patience(), before), &all_at_once);
+            prop_assert_eq!(&once(World::new(&network, None).without_patience(), before), &all_at_once);
         }
     }
 }
@@ -114,7 +114,8 @@ fn what_is_not_settled_is_said_with_the_case() {
     let network = network(&capacities);
     let flow = |divisor| (0, 2, (0, 0), (0, divisor));
     let flows = [flow(3), flow(0), flow(0)];
-    let error = play(World::new(&network).with_rounds(0), &network, &capacities, &flows, false);
+    let error =
+        play(World::new(&network, None).with_rounds(0), &network, &capacities, &flows, false);
     let error = error.unwrap_err();
     for part in ["0.000000000 s", "after 0 rounds", "link 2 of capacity 786432000000"] {
         assert!(error.contains(part), "{error}");

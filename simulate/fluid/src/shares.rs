@@ -253,9 +253,12 @@ impl Shares {
         (lowest < *limit || *limit == UNLIMITED).then_some(link)
     }
 
+    #[inline(always)] // mostly it is queued
     fn look_at(&mut self, link: u32) {
-        let level = if self.is_in_order { 0 } else { self.levels[link as usize] };
-        queue(&mut self.sums, &mut self.queue, link, level);
+        if !std::mem::replace(&mut self.sums[link as usize].is_queued, true) {
+            let level = if self.is_in_order { 0 } else { self.levels[link as usize] };
+            self.queue.push(Reverse((level, link)));
+        }
     }
 
     /// Adds a flow to a class.
@@ -523,6 +526,7 @@ impl Shares {
         None
     }
 
+    #[inline(always)] // once for each link that is filled
     fn set_level(&mut self, number: u32, level: u64) {
         let before = std::mem::replace(&mut self.levels[number as usize], level);
         if before == level {

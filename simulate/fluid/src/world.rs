@@ -8,10 +8,10 @@ use engine::{FlowState, LinkRecord, Notice, Outcome};
 use model::{FlowId, LinkId, Network, NodeId};
 use units::{Bytes, Rate, Time};
 
-use crate::RunError;
 use crate::clocks::{Clocks, due};
 use crate::ends::Ends;
 use crate::shares::{Shares, UNLIMITED, fixed, work};
+use crate::{Room, RunError};
 
 /// Recomputations between two [`Notice::Pause`].
 const PAUSE: u64 = 1 << 10;
@@ -139,10 +139,11 @@ pub struct World {
     rounds: u32,
     /// Why the world stands still.
     fault: Option<String>,
+    room: Option<Room>,
 }
 
 impl World {
-    pub(crate) fn new(network: &Network) -> Self {
+    pub(crate) fn new(network: &Network, room: Option<Room>) -> Self {
         let links = network.topology().links();
         Self {
             now: 0,
@@ -168,6 +169,7 @@ impl World {
             recomputations: 0,
             rounds: ROUNDS,
             fault: None,
+            room,
         }
     }
 
@@ -641,7 +643,16 @@ impl engine::World for World {
     }
 
     fn check(&mut self) -> Result<(), RunError> {
-        self.fault.take().map_or(Ok(()), |fault| Err(RunError::Invariant(fault)))
+        if let Some(fault) = self.fault.take() {
+            return Err(RunError::Invariant(fault));
+        }
+        if let Some(Room { most, used }) = self.room
+            && let Some(used) = used().filter(|used| *used > most)
+        {
+            let (flows, now) = (self.flows.len(), Time::from_nanos(self.now));
+            return Err(RunError::Memory { flows, now, used, most });
+        }
+        Ok(())
     }
 
     fn finish(mut self, outcome: &mut Outcome) -> Result<(), RunError> {
