@@ -7,6 +7,7 @@ use clap::Args;
 use experiment::RunResult;
 use experiment::run::{Prepared, Task, run_all};
 use experiment::scenario::{Override, Scenario};
+use units::Bytes;
 
 use crate::failure::{Failure, note};
 use crate::policies::Label;
@@ -46,6 +47,11 @@ pub(crate) struct Input {
     /// Runs at the same time; results don't depend on it [default: one a core]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+
+    /// Stop a run in the fluid world once the process takes more than this [default: three quarters of
+    /// the machine's memory]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Bytes>,
 
     /// Print one JSON object instead of tables
     #[arg(long)]
@@ -129,6 +135,9 @@ impl Input {
         let pairs = repeats.iter().zip(&labels);
         let tasks: Vec<Task<'_>> =
             pairs.flat_map(|(prepared, labels)| prepared.tasks(labels, captures.take())).collect();
+        let memory = |task: &Task<'_>| self.memory.or(task.memory);
+        let tasks = tasks.into_iter().map(|task| Task { memory: memory(&task), ..task });
+        let tasks: Vec<Task<'_>> = tasks.collect();
         let threads = threads(self.jobs);
         let bar = Bar::new(&tasks);
         let runs = run_all(&tasks, threads, &|task, progress| bar.update(task, &progress))

@@ -5,6 +5,7 @@ pub mod bound;
 mod choice;
 mod figure;
 mod files;
+pub mod memory;
 pub mod metrics;
 mod published;
 pub mod rates;

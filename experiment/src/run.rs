@@ -17,6 +17,7 @@ use rand::Rng as _;
 use simulated_controller::SimulatedController;
 use units::{Bytes, Span};
 
+use crate::memory;
 use crate::metrics::Metrics;
 use crate::result::{Origin, Run, RunResult};
 use crate::scenario::{EngineSettings, PolicySpec, Scenario, Simulated, Traffic, World};
@@ -100,7 +101,8 @@ impl Prepared {
     ) -> impl Iterator<Item = Task<'a>> {
         let policies = self.scenario.policies.iter();
         let chosen = policies.filter(|policy| labels.contains(&policy.label));
-        chosen.map(move |policy| Task { prepared: self, policy, captures })
+        let memory = memory::usual();
+        chosen.map(move |policy| Task { prepared: self, policy, captures, memory })
     }
 
     /// Measures, compares and judges `runs`.
@@ -143,6 +145,8 @@ pub struct Task<'a> {
     pub policy: &'a PolicySpec,
     /// Where captures go, as `LABEL-FROM-TO.pcapng`; `None` makes none.
     pub captures: Option<&'a Path>,
+    /// A run in the fluid world stops above this; `None` never.
+    pub memory: Option<Bytes>,
 }
 
 impl Task<'_> {
@@ -446,7 +450,8 @@ impl Task<'_> {
             // Rates are exact in this world.
             rates: None,
         };
-        fluid::run(plan, progress)
+        let room = self.memory.map(|most| fluid::Room { most, used: memory::used });
+        fluid::run(plan, room, progress)
             .map_err(|source| Failure::Fluid { policy: self.policy.label.clone(), source })
     }
 }

@@ -11,11 +11,15 @@
 
 mod clocks;
 mod ends;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a test may panic
+mod settling;
 mod shares;
 mod world;
 
 use engine::{Outcome, Plan, Progress};
 use model::NodeId;
+use units::{Bytes, Time};
 
 pub use world::World;
 
@@ -33,9 +37,33 @@ pub enum RunError {
     /// More flows than a run can number.
     #[error("a run has at most 2^32 - 1 flows")]
     TooManyFlows,
+    /// The process has grown beyond what it may take.
+    #[error(
+        "after {flows} flows, at {now} of the run, memory has grown to {used}, above {most}; give more \
+         (--memory), run fewer policies at a time (--policy, --jobs 1), or shorten the workload"
+    )]
+    Memory {
+        /// Flows that had begun.
+        flows: usize,
+        /// Time in the run.
+        now: Time,
+        /// What the process takes.
+        used: Bytes,
+        /// What it may take.
+        most: Bytes,
+    },
     /// The simulator broke one of its own laws: a defect of Watermaster, not of the scenario.
     #[error("the simulation is inconsistent, which is a defect to report: {0}")]
     Invariant(String),
+}
+
+/// How much memory a run may take. It is looked at now and then.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// A run that finds more than this in use stops.
+    pub most: Bytes,
+    /// What is in use; `None` if that can't be told.
+    pub used: fn() -> Option<Bytes>,
 }
 
 /// Runs `plan` to its end and reports. `progress` is called now and then. The world has no queues:
@@ -43,7 +71,11 @@ pub enum RunError {
 ///
 /// # Errors
 /// See [`RunError`].
-pub fn run(plan: Plan<'_, World>, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, RunError> {
-    let world = World::new(&plan.network);
+pub fn run(
+    plan: Plan<'_, World>,
+    room: Option<Room>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Outcome, RunError> {
+    let world = World::new(&plan.network, room);
     engine::drive(world, plan, progress)
 }

@@ -8,7 +8,13 @@
 //! difference; the rest isn't visited. (Bertsekas and Gallager, Data Networks, section 6.5.2;
 //! distributed algorithms for it use levels.)
 //!
-//! Flows whose limit is below the levels of all their links need no class: they only use capacity.
+//! A level is the least `l` at which a link is full: flows that others hold below `l`, or their limit at
+//! or below `l`, have that, and an equal part of the rest, rounded down, is `l` for each of the others.
+//! Whether a limit or a link comes first at the same rate is settled once, for limits, so that there is
+//! one answer whatever came before ([decision](../../../docs/decisions/levels-have-one-answer.md)).
+//!
+//! Flows whose limit is not above the levels of all their links need no class: they only use capacity.
+//! That they are in none changes no level.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,6 +29,8 @@ pub(crate) const UNLIMITED: u64 = u64::MAX;
 const MANY: u32 = u32::MAX;
 /// Steps of Newton's method before it is given up.
 const GUESSES: usize = 4;
+/// Links that a recomputation looks at, for each that there is, before it begins anew in order.
+const PATIENCE: u64 = 64;
 
 /// The rate in units of 2⁻¹⁶ bit/s; from 2⁴⁸ bit/s on it saturates.
 pub(crate) const fn fixed(rate: Rate) -> u64 {
@@ -63,7 +71,7 @@ struct Sums {
     /// The flows that aren't, and all flows.
     growing: u64,
     flows: u64,
-    /// None of the former is faster than `below`; what holds one of the latter is at least `above`.
+    /// None of the former is faster than `below`; none of the latter is held elsewhere up to `above`.
     below: u64,
     above: u64,
     /// What flows without a class left when the link was filled last.
@@ -89,13 +97,13 @@ impl Sums {
     };
 
     /// So many flows that others hold to `most` count, where the link's level is `level`.
-    fn enter(&mut self, most: u64, level: u64, flows: u64) {
-        if most < level {
-            self.held = self.held.wrapping_add(most.wrapping_mul(flows));
-            self.below = self.below.max(most);
+    fn enter(&mut self, most: Hold, level: u64, flows: u64) {
+        if most.is_below(level) {
+            self.held = self.held.wrapping_add(most.rate.wrapping_mul(flows));
+            self.below = self.below.max(most.rate);
         } else {
             self.growing += flows;
-            self.above = self.above.min(most);
+            self.above = self.above.min(most.up_to);
         }
     }
 
@@ -148,20 +156,42 @@ pub(crate) struct Shares {
     classes: Vec<Class>,
     /// Links to look at, the lowest level first.
     queue: BinaryHeap<Reverse<(u64, u32)>>,
+    /// How many may be looked at before all are filled from nothing, in order of their levels.
+    pub(crate) patience: u64,
+    visits: u64,
+    is_in_order: bool,
+    /// The level that the link was queued with that was taken last.
+    least: u64,
     /// Links whose level the last recomputation changed.
     pub(crate) changed: Vec<u32>,
     /// Classes that another link may hold back since.
     moved: Vec<u32>,
     /// Flows and what holds them elsewhere, of the link that is being filled.
-    held: Vec<(u64, u64)>,
+    held: Vec<(Hold, u64)>,
 }
 
-/// A link on which flows without a class are faster than its level allows.
+/// What holds a flow elsewhere: it is no faster than `rate`, and held there where a link's level is above
+/// `up_to`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TooFast {
-    pub(crate) link: u32,
-    /// Those faster than this are to get a class.
-    pub(crate) level: u64,
+struct Hold {
+    rate: u64,
+    up_to: u64,
+}
+
+impl Hold {
+    /// Another link of this level.
+    const fn link(level: u64) -> Self {
+        Self { rate: level, up_to: level }
+    }
+
+    /// A limit; above zero.
+    const fn limit(limit: u64) -> Self {
+        Self { rate: limit, up_to: limit - 1 }
+    }
+
+    const fn is_below(self, level: u64) -> bool {
+        self.up_to < level
+    }
 }
 
 impl Shares {
@@ -177,7 +207,8 @@ impl Shares {
         let (levels, sums) = (vec![UNLIMITED; links.len()], vec![Sums::NONE; links.len()]);
         let widest = links.iter().map(|link| link.capacity).max();
         let most = UNLIMITED / 2 / widest.unwrap_or(1).max(1);
-        Self { links, levels, sums, most, ..Self::default() }
+        let patience = PATIENCE * (links.len() as u64 + 64);
+        Self { links, levels, sums, most, patience, ..Self::default() }
     }
 
     /// Sets path and limit of the class at `place`, which has no flows, or adds it at the end.
@@ -222,8 +253,12 @@ impl Shares {
         (lowest < *limit || *limit == UNLIMITED).then_some(link)
     }
 
+    #[inline(always)] // mostly it is queued
     fn look_at(&mut self, link: u32) {
-        queue(&mut self.sums, &mut self.queue, link, self.levels[link as usize]);
+        if !std::mem::replace(&mut self.sums[link as usize].is_queued, true) {
+            let level = if self.is_in_order { 0 } else { self.levels[link as usize] };
+            self.queue.push(Reverse((level, link)));
+        }
     }
 
     /// Adds a flow to a class.
@@ -249,7 +284,8 @@ impl Shares {
             }
             sums.is_known &= other != MANY && sums.flows <= self.most;
             if sums.is_known {
-                sums.enter(self.levels[other as usize], self.levels[*link as usize], 1);
+                let most = Hold::link(self.levels[other as usize]);
+                sums.enter(most, self.levels[*link as usize], 1);
             }
         }
         self.look_at_path(number);
@@ -304,12 +340,6 @@ impl Shares {
         }
     }
 
-    /// Says that no flow without a class is faster than this.
-    pub(crate) fn set_fastest(&mut self, link: u32, fastest: u64) {
-        self.links[link as usize].fastest = fastest;
-        self.look_at(link);
-    }
-
     pub(crate) fn is_dirty(&self) -> bool {
         !self.queue.is_empty()
     }
@@ -327,18 +357,21 @@ impl Shares {
             return if link.taken <= capacity { UNLIMITED } else { left };
         }
         let level = sums.level().or_else(|| self.guess(number));
-        level.unwrap_or_else(|| self.search(number, left))
+        level.unwrap_or_else(|| self.search(number, left, &[]))
     }
 
     /// What holds a member of a link elsewhere.
-    fn most(&self, number: u32, member: &Member) -> u64 {
+    fn most(&self, number: u32, member: &Member) -> Hold {
         if member.other != MANY {
-            return self.levels[member.other as usize];
+            return Hold::link(self.levels[member.other as usize]);
         }
         let class = &self.classes[member.class as usize];
         let others = class.path.iter().filter(|(other, _)| *other != number);
-        let most = others.map(|(other, _)| self.levels[*other as usize]);
-        most.fold(class.limit, u64::min)
+        let most = others.map(|(other, _)| self.levels[*other as usize]).min();
+        match most {
+            Some(most) if most < class.limit || class.limit == UNLIMITED => Hold::link(most),
+            _ => Hold::limit(class.limit),
+        }
     }
 
     /// The level of a link by Newton's method, from the level that it had, and its sums. `None` where
@@ -353,8 +386,8 @@ impl Shares {
             let mut held = 0;
             for member in &link.members {
                 let (most, flows) = (self.most(number, member), u64::from(member.flows));
-                if most < level {
-                    held += u128::from(most) * u128::from(flows);
+                if most.is_below(level) {
+                    held += u128::from(most.rate) * u128::from(flows);
                 }
                 sums.enter(most, level, flows);
             }
@@ -369,8 +402,9 @@ impl Shares {
         None
     }
 
-    /// The level of a link that has so much left, from below.
-    fn search(&mut self, number: u32, mut left: u64) -> u64 {
+    /// The level of a link that has so much left for its classes and for flows without one that have
+    /// these rates, from below.
+    fn search(&mut self, number: u32, mut left: u64, alone: &[u64]) -> u64 {
         self.sums[number as usize].is_known = false;
         let mut held = std::mem::take(&mut self.held);
         let link = &self.links[number as usize];
@@ -378,21 +412,22 @@ impl Shares {
         held.extend(
             link.members.iter().map(|member| (self.most(number, member), u64::from(member.flows))),
         );
-        let mut growing = self.sums[number as usize].flows;
+        held.extend(alone.iter().map(|rate| (Hold::limit(*rate), 1)));
+        let mut growing = self.sums[number as usize].flows + alone.len() as u64;
         let level = loop {
+            if growing == 0 {
+                break UNLIMITED;
+            }
             let level = left / growing;
             let before = growing;
             held.retain(|&(most, flows)| {
-                let stays = most >= level;
+                let stays = !most.is_below(level);
                 if !stays {
-                    left -= most * flows;
+                    left -= most.rate * flows;
                     growing -= flows;
                 }
                 stays
             });
-            if growing == 0 {
-                break UNLIMITED;
-            }
             if growing == before {
                 break level;
             }
@@ -402,33 +437,110 @@ impl Shares {
     }
 
     /// Recomputes the levels that the changes since the last time touch. Stops at a link where
-    /// flows without a class are too fast: they are to get one, and it is to be called again.
-    pub(crate) fn recompute(&mut self) -> Option<TooFast> {
-        while let Some(Reverse((_, number))) = self.queue.pop() {
+    /// flows without a class may be too fast: [`Shares::fill_with`] is to be called for it, then this
+    /// again.
+    pub(crate) fn recompute(&mut self) -> Option<u32> {
+        while let Some(Reverse((least, number))) = self.queue.pop() {
             self.sums[number as usize].is_queued = false;
-            let level = self.fill(number);
-            let link = &mut self.links[number as usize];
-            if link.fastest > level {
-                self.queue.push(Reverse((level, number)));
-                // The sums are of a level that the link doesn't get.
-                let sums = &mut self.sums[number as usize];
-                (sums.is_queued, sums.is_known) = (true, false);
-                return Some(TooFast { link: number, level });
-            }
-            let before = std::mem::replace(&mut self.levels[number as usize], level);
-            if before == level {
+            (self.visits, self.least) = (self.visits + 1, least);
+            if self.visits > self.patience && !self.is_in_order {
+                self.begin_anew();
                 continue;
             }
-            if !std::mem::replace(&mut link.is_changed, true) {
+            let level = self.fill(number);
+            if self.is_in_order && level > least {
+                queue(&mut self.sums, &mut self.queue, number, level);
+                continue;
+            }
+            if self.links[number as usize].fastest > level {
+                // The sums are of a level that the link doesn't get.
+                self.sums[number as usize].is_known = false;
+                return Some(number);
+            }
+            self.set_level(number, level);
+        }
+        (self.visits, self.is_in_order) = (0, false);
+        None
+    }
+
+    /// Forgets all levels: from here on links are filled from the lowest level upwards. Each is right when
+    /// its turn comes, as it depends on lower ones only; so none changes again, and it ends.
+    ///
+    /// Corrections end as well: of the links that they come back to, the lowest has its level the first
+    /// time. But nothing bounds how often they come back.
+    fn begin_anew(&mut self) {
+        self.is_in_order = true;
+        self.queue.clear();
+        for number in 0..u32::try_from(self.links.len()).unwrap_or(u32::MAX) {
+            let (link, sums) = (&mut self.links[number as usize], &mut self.sums[number as usize]);
+            (sums.is_known, sums.is_queued) = (false, false);
+            let before = std::mem::replace(&mut self.levels[number as usize], UNLIMITED);
+            if before != UNLIMITED && !std::mem::replace(&mut link.is_changed, true) {
                 self.changed.push(number);
             }
-            let members = std::mem::take(&mut self.links[number as usize].members);
-            for member in &members {
-                self.tell(number, member, before, level);
-            }
-            self.links[number as usize].members = members;
+            self.look_at(number);
         }
+        for number in 0..u32::try_from(self.classes.len()).unwrap_or(u32::MAX) {
+            if self.classes[number as usize].flows > 0 {
+                self.mark(number);
+            }
+        }
+    }
+
+    /// What is asked of a link that is to be looked at, in words.
+    pub(crate) fn case(&self) -> String {
+        let Some(&Reverse((level, number))) = self.queue.peek() else { return String::new() };
+        let Link { capacity, taken, fastest, members, .. } = &self.links[number as usize];
+        let members: Vec<String> = members
+            .iter()
+            .take(16)
+            .map(|member| {
+                let Hold { rate, .. } = self.most(number, member);
+                format!("{} held to {rate}", member.flows)
+            })
+            .collect();
+        format!(
+            "link {number} of capacity {capacity}, level {level}, taken by flows alone {taken} (the fastest \
+             {fastest}), classes: [{}]; in units of 2^-{FRACTION} bit/s",
+            members.join(", ")
+        )
+    }
+
+    /// Fills a link whose flows without a class have these rates, each of them looked at. If some are
+    /// too fast, its level stays and is returned: those faster are to get a class.
+    pub(crate) fn fill_with(&mut self, number: u32, alone: &[u64]) -> Option<u64> {
+        let level = self.search(number, self.links[number as usize].capacity, alone);
+        if self.is_in_order && level > self.least {
+            queue(&mut self.sums, &mut self.queue, number, level);
+            return None;
+        }
+        let fastest = alone.iter().copied().max().unwrap_or(0);
+        let is_too_fast = fastest > level;
+        let slower = alone.iter().copied().filter(|rate| *rate <= level).max().unwrap_or(0);
+        self.links[number as usize].fastest = slower;
+        if is_too_fast {
+            self.look_at(number);
+            return Some(level);
+        }
+        self.set_level(number, level);
         None
+    }
+
+    #[inline(always)] // once for each link that is filled
+    fn set_level(&mut self, number: u32, level: u64) {
+        let before = std::mem::replace(&mut self.levels[number as usize], level);
+        if before == level {
+            return;
+        }
+        let link = &mut self.links[number as usize];
+        if !std::mem::replace(&mut link.is_changed, true) {
+            self.changed.push(number);
+        }
+        let members = std::mem::take(&mut link.members);
+        for member in &members {
+            self.tell(number, member, before, level);
+        }
+        self.links[number as usize].members = members;
     }
 
     /// Queues the other links of a member if the change of level affects them.
@@ -451,7 +563,7 @@ impl Shares {
         } else {
             if sums.is_known {
                 sums.leave(before, own, flows);
-                sums.enter(level, own, flows);
+                sums.enter(Hold::link(level), own, flows);
             }
             if before.cmp(&own) != level.cmp(&own) {
                 self.mark(class);
@@ -461,17 +573,17 @@ impl Shares {
             }
         }
         if own != UNLIMITED || !self.sums[other as usize].is_free() {
-            queue(&mut self.sums, &mut self.queue, other, own);
+            self.look_at(other);
         }
     }
 
     fn tell_many(&mut self, number: u32, class: u32, before: u64, level: u64) {
         self.mark(class);
-        let path = &self.classes[class as usize].path;
-        for &(other, _) in path.iter().filter(|(other, _)| *other != number) {
+        for hop in 0..self.classes[class as usize].path.len() {
+            let (other, _) = self.classes[class as usize].path[hop];
             let own = self.levels[other as usize];
-            if before.min(own) != level.min(own) {
-                queue(&mut self.sums, &mut self.queue, other, own);
+            if other != number && before.min(own) != level.min(own) {
+                self.look_at(other);
             }
         }
     }

@@ -8,13 +8,16 @@ use engine::{FlowState, LinkRecord, Notice, Outcome};
 use model::{FlowId, LinkId, Network, NodeId};
 use units::{Bytes, Rate, Time};
 
-use crate::RunError;
 use crate::clocks::{Clocks, due};
 use crate::ends::Ends;
 use crate::shares::{Shares, UNLIMITED, fixed, work};
+use crate::{Room, RunError};
 
 /// Recomputations between two [`Notice::Pause`].
 const PAUSE: u64 = 1 << 10;
+/// A recomputation is settled in so many rounds: flows leave their side once in the first, and the second
+/// finds all as it was.
+const ROUNDS: u32 = 2;
 /// The class of a flow that has ended.
 const GONE: u32 = u32::MAX;
 /// The class of a flow that has its limit for a rate.
@@ -132,10 +135,15 @@ pub struct World {
     carried: Vec<(u128, u64)>,
     completions: u64,
     recomputations: u64,
+    /// Rounds that a recomputation may take.
+    rounds: u32,
+    /// Why the world stands still.
+    fault: Option<String>,
+    room: Option<Room>,
 }
 
 impl World {
-    pub(crate) fn new(network: &Network) -> Self {
+    pub(crate) fn new(network: &Network, room: Option<Room>) -> Self {
         let links = network.topology().links();
         Self {
             now: 0,
@@ -159,7 +167,28 @@ impl World {
             carried: vec![(0, 0); links.len()],
             completions: 0,
             recomputations: 0,
+            rounds: ROUNDS,
+            fault: None,
+            room,
         }
+    }
+
+    /// Every recomputation begins anew.
+    #[cfg(test)]
+    pub(crate) fn without_patience(mut self) -> Self {
+        self.shares.patience = 0;
+        self
+    }
+
+    #[cfg(test)]
+    pub(crate) fn levels(&self) -> Vec<u64> {
+        (0..).take(self.carried.len()).map(|link| self.shares.level(link)).collect()
+    }
+
+    /// With another bound on the rounds of a recomputation.
+    #[cfg(test)]
+    pub(crate) fn with_rounds(self, rounds: u32) -> Self {
+        Self { rounds, ..self }
     }
 
     /// The class of this path and limit.
@@ -323,9 +352,17 @@ impl World {
                 self.join(flow, class, end);
             }
         }
+        let mut rounds = 0..self.rounds;
         while self.shares.is_dirty() || !self.fresh.is_empty() {
-            while let Some(too_fast) = self.shares.recompute() {
-                self.gather(too_fast.link, too_fast.level);
+            if rounds.next().is_none() {
+                let (now, rounds) = (Time::from_nanos(self.now), self.rounds);
+                let case = self.shares.case();
+                self.fault =
+                    Some(format!("rates at {now} aren't settled after {rounds} rounds: {case}"));
+                return;
+            }
+            while let Some(link) = self.shares.recompute() {
+                self.gather(link);
             }
             let changed = self.shares.take_changed();
             for &link in &changed {
@@ -371,25 +408,23 @@ impl World {
         }
     }
 
-    /// Gives flows a class that are faster alone than a link of theirs allows.
-    fn gather(&mut self, link: u32, level: u64) {
-        let (mut fastest, mut fast) = (0, Vec::new());
-        for &flow in &self.alone {
-            let Flow { path, rate, .. } = self.flows[flow as usize];
-            if self.paths[path as usize].contains(&link) {
-                if rate > level {
-                    fast.push((flow, path, rate));
-                } else {
-                    fastest = fastest.max(rate);
-                }
+    /// Gives flows a class that are faster alone than this link allows.
+    fn gather(&mut self, link: u32) {
+        let through = |flow: &&u32| {
+            let flow = &self.flows[**flow as usize];
+            flow.rate > 0 && flow.links(&self.paths).contains(&link)
+        };
+        let here: Vec<u32> = self.alone.iter().filter(through).copied().collect();
+        let rates: Vec<u64> = here.iter().map(|flow| self.flows[*flow as usize].rate).collect();
+        let Some(level) = self.shares.fill_with(link, &rates) else { return };
+        for (flow, rate) in here.into_iter().zip(rates) {
+            if rate > level {
+                let path = self.flows[flow as usize].path;
+                let left = self.leave(flow);
+                let class = self.class(path, rate);
+                self.join(flow, class, left);
             }
         }
-        for (flow, path, rate) in fast {
-            let left = self.leave(flow);
-            let class = self.class(path, rate);
-            self.join(flow, class, left);
-        }
-        self.shares.set_fastest(link, fastest);
     }
 
     /// Has all flows of a class go alone, at its limit.
@@ -481,6 +516,9 @@ impl engine::World for World {
     fn run(&mut self, limit: Time) -> Notice {
         let limit = limit.as_nanos();
         loop {
+            if self.fault.is_some() {
+                return Notice::Pause;
+            }
             let next = self.next(limit);
             if let Some((due, next)) = next
                 && due <= self.now
@@ -605,6 +643,15 @@ impl engine::World for World {
     }
 
     fn check(&mut self) -> Result<(), RunError> {
+        if let Some(fault) = self.fault.take() {
+            return Err(RunError::Invariant(fault));
+        }
+        if let Some(Room { most, used }) = self.room
+            && let Some(used) = used().filter(|used| *used > most)
+        {
+            let (flows, now) = (self.flows.len(), Time::from_nanos(self.now));
+            return Err(RunError::Memory { flows, now, used, most });
+        }
         Ok(())
     }
 

@@ -9,8 +9,8 @@ use model::{
 use policy::Policy;
 use proptest::prelude::*;
 use testing::network::{hosts, job, link};
-use units::{Rate, Span, Time};
-use watermaster_fluid::{World, run};
+use units::{Bytes, Rate, Span, Time};
+use watermaster_fluid::{Room, RunError, World, run};
 
 fn spec(mbps: u64) -> LinkSpec {
     link(mbps, 0, Buffer::Unlimited)
@@ -53,7 +53,7 @@ fn figure_2_2(policy: Box<dyn Policy>) -> Outcome {
         job(1, Time::ZERO, &[flow(0, 3), flow(1, 1), flow(2, 2)]),
         job(2, Time::ZERO, &[flow(0, 2)]),
     ];
-    run(plan(topology, jobs, Some(policy), Time::NEVER), &mut |_| {}).unwrap()
+    run(plan(topology, jobs, Some(policy), Time::NEVER), None, &mut |_| {}).unwrap()
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_limit_acts_only_below_the_fair_share_and_leaves_the_rest_to_others() {
         ],
     };
     let plan = plan(topology, vec![job(0, Time::ZERO, &both)], Some(Box::new(script)), second(3));
-    let outcome = run(plan, &mut |_| {}).unwrap();
+    let outcome = run(plan, None, &mut |_| {}).unwrap();
     let mbit: Vec<f64> =
         outcome.flows.iter().map(|flow| flow.delivered.get() as f64 * 8e-6).collect();
     assert!((mbit[0] - 120.0).abs() < 1e-4, "{mbit:?}");
@@ -126,10 +126,33 @@ fn simultaneous_changes_cost_one_recomputation() {
     let hosts: Vec<NodeId> = topology.hosts().collect();
     let flows: Vec<_> = (0..200).map(|flow| (hosts[flow % 40], hosts[40], 1_000_000)).collect();
     let plan = plan(topology, vec![job(0, Time::ZERO, &flows)], None, Time::NEVER);
-    let outcome = run(plan, &mut |_| {}).unwrap();
+    let outcome = run(plan, None, &mut |_| {}).unwrap();
     assert!(outcome.events <= 200 + 2, "{}", outcome.events);
     let end = outcome.end.as_secs_f64();
     assert!((end - 16.0).abs() < 1e-6, "{end}");
+}
+
+#[test]
+fn a_run_that_grows_beyond_its_room_stops() {
+    // Each flow begins at an instant of its own, so that there are recomputations enough for a look.
+    let topology = star(2, 100);
+    let hosts: Vec<NodeId> = topology.hosts().collect();
+    let jobs = |count: u32| -> Vec<Job> {
+        let arrival = |number: u32| Time::ZERO + Span::from_micros(u64::from(number));
+        (0..count).map(|n| job(n, arrival(n), &[(hosts[0], hosts[1], 1_000_000)])).collect()
+    };
+    let once = |used| {
+        let room = Room { most: Bytes::new(1_000_000), used };
+        let plan = plan(topology.clone(), jobs(3_000), None, Time::NEVER);
+        run(plan, Some(room), &mut |_| {})
+    };
+    let grown = once(|| Some(Bytes::new(1_000_001))).unwrap_err();
+    assert!(matches!(grown, RunError::Memory { flows: 1..3_000, .. }), "{grown}");
+    for part in ["flows, at 0.00", "grown to 1000001 B, above 1 MB", "--memory"] {
+        assert!(grown.to_string().contains(part), "{grown}");
+    }
+    assert!(once(|| Some(Bytes::new(1_000_000))).is_ok());
+    assert!(once(|| None).is_ok());
 }
 
 /// The same system, step by step with floating-point rates of a global filling: no classes, no
@@ -279,7 +302,7 @@ proptest! {
         steps.reverse();
         let once = || {
             let script = Script { steps: steps.clone() };
-            run(plan(built.clone(), jobs.clone(), Some(Box::new(script)), Time::NEVER), &mut |_| {})
+            run(plan(built.clone(), jobs.clone(), Some(Box::new(script)), Time::NEVER), None, &mut |_| {})
         };
         let outcome = once().unwrap();
         reference.run();
@@ -291,5 +314,49 @@ proptest! {
         prop_assert_eq!(&outcome.flows, &again.flows);
         prop_assert_eq!(&outcome.links, &again.links);
         prop_assert_eq!(outcome.events, again.events);
+    }
+}
+
+/// Policies that give rates to flows with sizes.
+const DIVIDING: [&str; 9] = ["fair", "fifo", "sff", "smsf", "sebf", "bssf", "srb", "dclas", "srpt"];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Policies divide links to the last bit, beside flows that have no limit: every run ends, audited.
+    #[test]
+    fn runs_end_under_every_policy(
+        jobs in prop::collection::vec(
+            prop::collection::vec((0u32..6, 1u32..6, 1u64..60), 1..8), 1..6
+        ),
+        arrivals in prop::collection::vec(0u64..8, 6),
+    ) {
+        let access = testing::network::access(spec(12));
+        let topology = model::build::dumbbell(3, 3, &access, &spec(24)).unwrap();
+        let hosts: Vec<NodeId> = topology.hosts().collect();
+        let mut arrivals = arrivals;
+        arrivals.sort_unstable();
+        let host = |number: u32| hosts[number as usize % 6];
+        let jobs: Vec<Job> = (0u32..)
+            .zip(jobs.iter().zip(&arrivals))
+            .map(|(number, (flows, at))| {
+                let flow = |&(src, step, size): &(u32, u32, u64)| {
+                    (host(src), host(src + step), size * 100_000)
+                };
+                let flows: Vec<_> = flows.iter().map(flow).collect();
+                job(number, Time::ZERO + Span::from_millis(250 * at), &flows)
+            })
+            .collect();
+        for name in DIVIDING {
+            let policy: Box<dyn Policy> =
+                policy::by_name(name, &policy::Parameters::default()).unwrap();
+            let mut plan = plan(topology.clone(), jobs.clone(), Some(policy), Time::NEVER);
+            // Flows begin before they are told what to do.
+            plan.control_delay = Span::from_millis(1);
+            let outcome = run(plan, None, &mut |_| {});
+            prop_assert!(outcome.is_ok(), "{}: {}", name, outcome.unwrap_err());
+            let outcome = outcome.unwrap();
+            prop_assert!(outcome.flows.iter().all(|flow| flow.end.is_some()), "{}", name);
+        }
     }
 }

@@ -54,7 +54,7 @@ fn run(cluster: &Cluster, hosts: u32, drafts: &[Draft], seed: u64, policy: &str)
         monitors: Vec::new(),
         rates: None,
     };
-    fluid::run(plan, &mut |_| {}).unwrap()
+    fluid::run(plan, None, &mut |_| {}).unwrap()
 }
 
 fn completions(outcome: &Outcome) -> Vec<f64> {
