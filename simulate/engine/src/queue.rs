@@ -45,6 +45,16 @@ struct Pending {
     place: Place,
 }
 
+/// Lists of slots by bucket, and which have any.
+#[derive(Debug)]
+struct Calendar {
+    heads: [u32; BUCKETS],
+    /// A bit for each bucket.
+    words: [u64; BUCKETS / 64],
+    /// A bit for each word that isn't known to be zero.
+    summary: u64,
+}
+
 /// Events in order of time; see the module's text for ties.
 #[derive(Debug)]
 pub struct EventQueue {
@@ -53,9 +63,7 @@ pub struct EventQueue {
     /// Number of the bucket in progress, counted from time 0.
     bucket: u64,
     shift: u32,
-    summary: u64,
-    words: Box<[u64; BUCKETS / 64]>,
-    heads: Box<[u32; BUCKETS]>,
+    calendar: Box<Calendar>,
     slots: Vec<Pending>,
     far: BinaryHeap<Reverse<(u64, u32)>>,
     /// Bucket of the heap's first entry, valid or not.
@@ -74,9 +82,11 @@ impl EventQueue {
             current: Vec::new(),
             bucket: 0,
             shift,
-            summary: 0,
-            words: Box::new([0; BUCKETS / 64]),
-            heads: Box::new([NONE; BUCKETS]),
+            calendar: Box::new(Calendar {
+                heads: [NONE; BUCKETS],
+                words: [0; BUCKETS / 64],
+                summary: 0,
+            }),
             slots: Vec::new(),
             far: BinaryHeap::new(),
             far_bucket: NO_BUCKET,
@@ -125,10 +135,11 @@ impl EventQueue {
         if ahead.wrapping_sub(1) < BUCKETS as u64 - 1 {
             let index = index(bucket);
             pending.place = Place::Calendar;
-            pending.next = self.heads[index];
-            self.heads[index] = slot.0;
-            self.words[index / 64] |= 1 << (index % 64);
-            self.summary |= 1 << (index / 64);
+            let calendar = &mut *self.calendar;
+            pending.next = calendar.heads[index];
+            calendar.heads[index] = slot.0;
+            calendar.words[index / 64] |= 1 << (index % 64);
+            calendar.summary |= 1 << (index / 64);
         } else {
             self.insert_elsewhere(slot, time);
         }
@@ -163,11 +174,11 @@ impl EventQueue {
             }
             Place::Calendar => {
                 let index = index(time >> self.shift);
-                let mut at = self.heads[index];
+                let mut at = self.calendar.heads[index];
                 if at == slot.0 {
-                    self.heads[index] = next;
+                    self.calendar.heads[index] = next;
                     if next == NONE {
-                        self.vacate(index);
+                        self.calendar.vacate(index);
                     }
                 } else {
                     while self.slots[at as usize].next != slot.0 {
@@ -184,11 +195,11 @@ impl EventQueue {
     #[inline]
     pub fn pop(&mut self, limit: Time) -> Option<(Time, Slot)> {
         while self.current.is_empty() {
-            let near = self.next_occupied();
+            let near = self.calendar.next_occupied(self.bucket);
             if near < self.far_bucket {
                 // The usual case: one event in the next bucket needs no sorting.
                 let index = index(near);
-                let slot = self.heads[index];
+                let slot = self.calendar.heads[index];
                 let pending = &mut self.slots[slot as usize];
                 if pending.next == NONE {
                     let time = pending.time;
@@ -196,8 +207,8 @@ impl EventQueue {
                         return None;
                     }
                     pending.place = Place::Idle;
-                    self.heads[index] = NONE;
-                    self.vacate(index);
+                    self.calendar.heads[index] = NONE;
+                    self.calendar.vacate(index);
                     self.bucket = near;
                     self.popped += 1;
                     return Some((Time::from_nanos(time), Slot(slot)));
@@ -229,9 +240,9 @@ impl EventQueue {
         self.bucket = bucket;
         if near == bucket {
             let index = index(bucket);
-            let mut at = self.heads[index];
-            self.heads[index] = NONE;
-            self.vacate(index);
+            let mut at = self.calendar.heads[index];
+            self.calendar.heads[index] = NONE;
+            self.calendar.vacate(index);
             while at != NONE {
                 let pending = &mut self.slots[at as usize];
                 pending.place = Place::Current;
@@ -272,33 +283,37 @@ impl EventQueue {
     const fn key(&self, time: u64, slot: u32) -> u64 {
         (time - (self.bucket << self.shift)) << 32 | (slot ^ veil(time)) as u64
     }
+}
 
+impl Calendar {
     const fn vacate(&mut self, index: usize) {
         self.words[index / 64] &= !(1 << (index % 64));
-        if self.words[index / 64] == 0 {
-            self.summary &= !(1 << (index / 64));
-        }
     }
 
-    /// Number of the first occupied bucket of the calendar, searched in a circle from the one
-    /// after the bucket in progress; [`NO_BUCKET`] when all are empty.
+    /// Number of the first occupied bucket, searched in a circle from the one after `bucket`, that in
+    /// progress; [`NO_BUCKET`] when all are empty.
     #[inline]
-    fn next_occupied(&self) -> u64 {
-        let start = index(self.bucket + 1);
+    fn next_occupied(&mut self, bucket: u64) -> u64 {
+        let start = index(bucket + 1);
         let (word, bit) = (start / 64, start % 64);
         let here = self.words[word] >> bit;
         if here != 0 {
-            return self.bucket + 1 + u64::from(here.trailing_zeros());
+            return bucket + 1 + u64::from(here.trailing_zeros());
         }
         // Words after this one first; this one itself comes last, for the bits below.
         let from = word + 1;
-        let turned = self.summary.rotate_right(low(from as u64));
-        if turned == 0 {
-            return NO_BUCKET;
+        loop {
+            let turned = self.summary.rotate_right(low(from as u64));
+            if turned == 0 {
+                return NO_BUCKET;
+            }
+            let word = (from + turned.trailing_zeros() as usize) % 64;
+            if self.words[word] != 0 {
+                let found = word * 64 + self.words[word].trailing_zeros() as usize;
+                return bucket + 1 + ((found + BUCKETS - start) % BUCKETS) as u64;
+            }
+            self.summary &= !(1 << word);
         }
-        let word = (from + turned.trailing_zeros() as usize) % 64;
-        let found = word * 64 + self.words[word].trailing_zeros() as usize;
-        self.bucket + 1 + ((found + BUCKETS - start) % BUCKETS) as u64
     }
 }
 

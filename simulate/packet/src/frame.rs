@@ -2,6 +2,7 @@
 
 /// A packet in a queue or on a wire.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))] // none lies across two cache lines
 pub(crate) struct Packet {
     /// When it reaches the far end of the link that holds it, ns.
     pub(crate) time: u64,

@@ -14,11 +14,11 @@ use units::{Bytes, Rate, Span, Time};
 use crate::capture::Taps;
 use crate::flow::{Flow, NEVER};
 use crate::frame::{self, Packet};
-use crate::link::{self, Link};
+use crate::link::{self, Counts};
 use crate::meter::Meter;
 use crate::switches::Switches;
 use crate::tcp::{Acknowledgement, ictcp, low, unwrap};
-use crate::wires::{DELIVER, SPECIAL, Wires, arrival_slot, slot_number};
+use crate::wires::{DELIVER, SPECIAL, Way, Wires, arrival_slot, slot_number};
 use crate::{Discipline, Enforcement, Protocol, RunError, Setup, Transport};
 use host_queues::HostQueues;
 
@@ -69,7 +69,7 @@ impl World {
             return Err(RunError::Transport(what.into()));
         }
         let spare = watch.map_or(0, |_| Self::switch_events(topology.links().len()));
-        let wires = Wires::new(network, &transport, ports, spare);
+        let wires = Wires::new(network, &transport, ports, spare)?;
         let host_queues =
             transport.held.then(|| HostQueues::new(topology.nodes().len(), wires.links.len()));
         let mut taps = Taps::new(wires.links.len());
@@ -123,13 +123,13 @@ impl World {
         let Some(place) = self.place(flow) else {
             return;
         };
-        let path = &self.wires.paths[2 * place as usize];
+        let path = &self.wires.ways[2 * place as usize].0;
         if path[1] == DELIVER {
             return;
         }
         let link = path[1] & !SPECIAL;
         let special = bps.is_some() || self.is_special(link as usize);
-        self.wires.paths[2 * place as usize][1] = if special { link | SPECIAL } else { link };
+        self.wires.ways[2 * place as usize].0[1] = if special { link | SPECIAL } else { link };
         self.flows[place as usize].meter = bps.map(|bps| Box::new(Meter::new(bps, burst)));
     }
 
@@ -155,12 +155,12 @@ impl World {
         }
         let place = if let Some(place) = self.free.pop() {
             self.flows[place as usize] = flow;
-            self.wires.paths[2 * place as usize] = there;
-            self.wires.paths[2 * place as usize + 1] = back;
+            self.wires.ways[2 * place as usize] = Way(there);
+            self.wires.ways[2 * place as usize + 1] = Way(back);
             place
         } else {
             self.flows.push(flow);
-            self.wires.paths.extend([there, back]);
+            self.wires.ways.extend([Way(there), Way(back)]);
             let slots = 2 * self.wires.links.len() + self.wires.spare + 2 * self.flows.len();
             self.wires.events.grow(slots);
             u32::try_from(self.flows.len() - 1).map_err(|_| too_many())?
@@ -213,15 +213,14 @@ impl World {
 
     /// Puts a packet on a link that may be captured.
     fn offer(&mut self, link: usize, mut packet: Packet) -> bool {
-        let marked = self.wires.links[link].marked;
+        let marked = self.wires.links.counts[link].marked;
         let fits = self.wires.offer(link, self.now, &mut { packet });
         if fits && self.taps.has(link) {
-            let port = &self.wires.links[link];
-            if port.marked != marked {
+            if self.wires.links.counts[link].marked != marked {
                 packet.flags |= frame::CE;
             }
             let frame = self.flows[packet.flow as usize].frame(&packet, &self.transport);
-            self.taps.packet(link, Time::from_nanos(port.free_at()), &frame);
+            self.taps.packet(link, Time::from_nanos(self.wires.links.free_at(link)), &frame);
         }
         fits
     }
@@ -245,25 +244,25 @@ impl World {
             && let Some(meter) = &mut flow.meter
             && !meter.admits(self.now, packet.size)
         {
-            self.wires.links[link].metered += 1;
+            self.wires.links.counts[link].metered += 1;
             return false;
         }
         let Some(scheduler) = &mut self.wires.schedulers[link] else {
             return self.offer(link, packet);
         };
-        if scheduler.packets() == 0 && self.wires.links[link].is_idle(self.now) {
+        if scheduler.packets() == 0 && self.wires.links.is_idle(link, self.now) {
             return self.offer(link, packet);
         }
         let (_, destination) = flow.ends(&packet);
         let queue = scheduler.queue_of(&packet, flow.priority, destination);
-        self.wires.links[link].mark(&mut packet, scheduler.packets() + 1);
+        self.wires.links.mark(link, &mut packet, scheduler.packets() + 1);
         self.enqueue(link, packet, queue)
     }
 
     /// Queues a packet at a scheduled port, perhaps in place of another.
     fn enqueue(&mut self, link: usize, packet: Packet, queue: u32) -> bool {
         while let Some(scheduler) = &mut self.wires.schedulers[link] {
-            let port = &mut self.wires.links[link];
+            let port = &mut self.wires.links.counts[link];
             if scheduler.fits(packet.size) {
                 scheduler.push(packet, queue);
                 port.peak = port.peak.max(scheduler.packets() + 1);
@@ -375,13 +374,13 @@ impl World {
     #[cold]
     fn inject_counted(&mut self, packet: Packet) {
         let link = (self.wires.element(&packet) & !SPECIAL) as usize;
-        let before = self.wires.links[link].packets;
+        let before = self.wires.links.packets(link);
         self.inject(packet);
-        let link = &self.wires.links[link];
+        let links = &self.wires.links;
         if let Some(own) = &mut self.flows[packet.flow as usize].own
-            && link.packets > before
+            && links.packets(link) > before
         {
-            own.push(link.free_at(), packet.size);
+            own.push(links.free_at(link), packet.size);
         }
     }
 
@@ -528,21 +527,19 @@ impl World {
     /// Checks the invariants: bytes are conserved, no link sent faster than its rate, no queue
     /// exceeded its room, no flow delivered more than it has.
     fn audit(&self) -> Result<(), String> {
-        let links = (0u32..).zip(&self.wires.links);
-        for (number, link) in links {
-            if !link.kept_its_rate() {
-                return Err(format!("link {number} sent more than its capacity"));
+        for link in 0..self.wires.links.len() {
+            if !self.wires.links.kept_its_rate(link) {
+                return Err(format!("link {link} sent more than its capacity"));
             }
-            if !link.kept_its_room() {
-                return Err(format!("the queue of link {number} exceeded its buffer"));
+            if !self.wires.links.kept_its_room(link) {
+                return Err(format!("the queue of link {link} exceeded its buffer"));
             }
         }
         let waiting = self.wires.schedulers.iter().flatten().map(|s| s.bytes());
         let passages = self.flows.iter().filter_map(|flow| flow.passage.as_ref()?.held);
         let syns: u64 = passages.map(|packet| u64::from(packet.size)).sum();
         let held = self.switches.iter().map(|switches| switches.carried() + syns);
-        let links = self.wires.links.iter().map(Link::carried);
-        let carried = links.chain(waiting).chain(held).sum::<u64>();
+        let carried = self.wires.links.carried() + waiting.chain(held).sum::<u64>();
         if self.injected != self.arrived + self.dropped + carried {
             return Err(format!(
                 "{} bytes entered the network, but {} arrived, {} were dropped and {carried} are \
@@ -677,10 +674,11 @@ impl engine::World for World {
         }
         let links = self.wires.links.len();
         while let Some((time, slot)) = self.wires.events.pop(limit) {
+            debug_assert!(self.now <= time.as_nanos());
             self.now = time.as_nanos();
             let slot = slot.0 as usize;
             if slot < links {
-                let (mut packet, next) = self.wires.links[slot].arrive();
+                let (mut packet, next) = self.wires.links.arrive(slot);
                 if let Some(next) = next {
                     self.wires.events.insert(arrival_slot(slot), Time::from_nanos(next));
                 }
@@ -768,11 +766,11 @@ impl engine::World for World {
     }
 
     fn ports(&mut self) -> Vec<(LinkId, Bytes)> {
-        let now = self.now;
-        let numbered = (0u32..).zip(&mut self.wires.links);
+        let (now, links) = (self.now, &mut self.wires.links);
+        let all = links.len();
         // A link has taken in what waits before it, too.
-        let sent = |link: &mut Link| Bytes::new(link.bytes - link.queued(now));
-        numbered.map(|(number, link)| (LinkId(number), sent(link))).collect()
+        let mut sent = |link| Bytes::new(links.bytes(link) - links.queued(link, now));
+        (0..all).map(|link| (LinkId(slot_number(link)), sent(link))).collect()
     }
 
     fn state(&self, flow: FlowId) -> Option<FlowState> {
@@ -794,12 +792,12 @@ impl engine::World for World {
     fn queue_length(&mut self, link: LinkId) -> u32 {
         let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.packets());
         let held = self.host_queues.as_ref().map_or(0, |queues| queues.waiting(link.index()));
-        self.wires.links[link.index()].queue_length(self.now) + waiting + held
+        self.wires.links.queue_length(link.index(), self.now) + waiting + held
     }
 
     fn queued(&mut self, link: LinkId) -> Bytes {
         let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.bytes());
-        Bytes::new(self.wires.links[link.index()].queued(self.now) + waiting)
+        Bytes::new(self.wires.links.queued(link.index(), self.now) + waiting)
     }
 
     fn check(&mut self) -> Result<(), RunError> {
@@ -807,16 +805,17 @@ impl engine::World for World {
     }
 
     fn finish(mut self, outcome: &mut Outcome) -> Result<(), RunError> {
-        let record = |(number, link): (u32, &Link)| LinkRecord {
-            link: LinkId(number),
-            bytes: Bytes::new(link.bytes),
-            packets: link.packets,
-            dropped: link.dropped,
-            marked: link.marked,
-            metered: link.metered,
-            peak: link.peak,
+        let links = &self.wires.links;
+        let record = |(number, counts): (usize, &Counts)| LinkRecord {
+            link: LinkId(slot_number(number)),
+            bytes: Bytes::new(links.bytes(number)),
+            packets: links.packets(number),
+            dropped: counts.dropped,
+            marked: counts.marked,
+            metered: counts.metered,
+            peak: counts.peak,
         };
-        outcome.links = (0u32..).zip(&self.wires.links).map(record).collect();
+        outcome.links = links.counts.iter().enumerate().map(record).collect();
         outcome.hops = outcome.links.iter().map(|link| link.packets).sum();
         outcome.events = self.wires.events.popped();
         outcome.host_queues =
