@@ -17,12 +17,20 @@ use std::collections::BinaryHeap;
 
 use units::{Span, Time};
 
+use crate::prefetch;
+
 /// A source of events; see the module's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 
 const BUCKETS: usize = 4096;
 const NONE: u32 = u32::MAX;
+/// With so many slots, a bucket is made to hold about [`BATCH`] events, so that memory is fetched for many at
+/// a time; with fewer, a quarter of one.
+const LARGE: usize = 4096;
+const BATCH: u64 = 32;
+/// Events that are foreseen at a time.
+pub const FORESEEN: usize = 64;
 /// Beyond the last bucket that a time can fall into.
 const NO_BUCKET: u64 = u64::MAX;
 
@@ -69,31 +77,73 @@ pub struct EventQueue {
     /// Bucket of the heap's first entry, valid or not.
     far_bucket: u64,
     popped: u64,
+    /// How far ahead most events are scheduled, ns.
+    reach: u64,
+    /// When the width of buckets was last chosen: the time, ns, and `popped`.
+    tuned: (u64, u64),
 }
 
 impl EventQueue {
     /// A queue for `slots` slots. `gap` is the expected time between events and `reach` how far
     /// ahead most are scheduled: both only tune, any values are correct.
     pub fn new(slots: usize, gap: Span, reach: Span) -> Self {
-        let width = (gap.as_nanos() / 4).max(reach.as_nanos() / (BUCKETS as u64 - 1) + 1).max(1);
-        // The offset within a bucket must fit 32 bits.
-        let shift = (u64::BITS - (width - 1).leading_zeros()).min(31);
+        let reach = reach.as_nanos();
         let mut queue = Self {
             current: Vec::new(),
             bucket: 0,
-            shift,
-            calendar: Box::new(Calendar {
-                heads: [NONE; BUCKETS],
-                words: [0; BUCKETS / 64],
-                summary: 0,
-            }),
+            shift: 0,
+            calendar: Box::new(Calendar::EMPTY),
             slots: Vec::new(),
             far: BinaryHeap::new(),
             far_bucket: NO_BUCKET,
             popped: 0,
+            reach,
+            tuned: (0, 0),
         };
         queue.grow(slots);
+        queue.shift = queue.shift_for(gap.as_nanos(), 1);
         queue
+    }
+
+    /// The width of buckets, as a power of two, where `count` events take `span`.
+    fn shift_for(&self, span: u64, count: u64) -> u32 {
+        let gaps = if self.is_large() { span.saturating_mul(BATCH) } else { span / 4 };
+        // Most events should fall within reach, and few into the bucket in progress.
+        let (least, most) = (self.reach / (BUCKETS as u64 - 1), self.reach / 64);
+        let width = (gaps / count).min(most).max(least) + 1;
+        // The offset within a bucket must fit 32 bits.
+        (u64::BITS - (width - 1).leading_zeros()).min(31)
+    }
+
+    /// Whether what events touch is far more than the caches hold.
+    fn is_large(&self) -> bool {
+        self.slots.len() >= LARGE
+    }
+
+    /// Chooses the width of buckets anew, for events as dense as since the last time.
+    pub fn tune(&mut self) {
+        let now = self.bucket << self.shift;
+        // A wider bucket begins earlier.
+        let (since, count) = (now.saturating_sub(self.tuned.0), self.popped - self.tuned.1);
+        self.tuned = (now, self.popped);
+        let shift = self.shift_for(since, count.max(1));
+        if shift == self.shift || count == 0 {
+            return;
+        }
+        self.shift = shift;
+        self.bucket = now >> shift;
+        self.current.clear();
+        self.far.clear();
+        self.far_bucket = NO_BUCKET;
+        *self.calendar = Calendar::EMPTY;
+        for slot in 0..self.slots.len() {
+            let pending = &mut self.slots[slot];
+            if pending.place != Place::Idle {
+                pending.place = Place::Idle;
+                let time = Time::from_nanos(pending.time);
+                self.insert(Slot(low(slot as u64)), time);
+            }
+        }
     }
 
     /// Makes slots up to `slots`, exclusive, usable.
@@ -191,9 +241,10 @@ impl EventQueue {
         self.slots[slot.0 as usize].place = Place::Idle;
     }
 
-    /// The next event not after `limit`, if there is one; its slot is free again.
+    /// The next event not after `limit`, if there is one; its slot is free again. In a large queue
+    /// `foresee` gets slots whose events come next, some dozens at a time, to have memory fetched for them.
     #[inline]
-    pub fn pop(&mut self, limit: Time) -> Option<(Time, Slot)> {
+    pub fn pop(&mut self, limit: Time, foresee: impl Fn(&Self, &[Slot])) -> Option<(Time, Slot)> {
         while self.current.is_empty() {
             let near = self.calendar.next_occupied(self.bucket);
             if near < self.far_bucket {
@@ -217,6 +268,9 @@ impl EventQueue {
             if !self.advance(near, limit) {
                 return None;
             }
+            if self.is_large() {
+                self.foresee(&foresee);
+            }
         }
         let key = *self.current.last()?;
         let time = (self.bucket << self.shift) + (key >> 32);
@@ -224,10 +278,34 @@ impl EventQueue {
             return None;
         }
         self.current.pop();
+        if self.current.len() % FORESEEN == 0 && self.is_large() {
+            self.foresee(&foresee);
+        }
         let slot = low(key) ^ veil(time);
         self.slots[slot as usize].place = Place::Idle;
         self.popped += 1;
         Some((Time::from_nanos(time), Slot(slot)))
+    }
+
+    /// Has memory fetched for [`EventQueue::insert`].
+    #[inline]
+    pub fn prefetch(&self, slot: Slot) {
+        if let Some(pending) = self.slots.get(slot.0 as usize) {
+            prefetch(pending);
+        }
+    }
+
+    /// Tells of the next events: of so many that a multiple of [`FORESEEN`] is left, when the next are told.
+    fn foresee(&self, tell: &impl Fn(&Self, &[Slot])) {
+        let mut slots = [Slot(0); FORESEEN];
+        let count = self.current.len().saturating_sub(1) % FORESEEN + 1;
+        let next = self.current.iter().rev().take(count);
+        let mut told = 0;
+        for (slot, key) in slots.iter_mut().zip(next) {
+            *slot = Slot(low(*key) ^ veil((self.bucket << self.shift) + (key >> 32)));
+            told += 1;
+        }
+        tell(self, &slots[..told]);
     }
 
     /// Sorts the events of the next bucket that holds any into `current`, unless it lies wholly
@@ -286,6 +364,8 @@ impl EventQueue {
 }
 
 impl Calendar {
+    const EMPTY: Self = Self { heads: [NONE; BUCKETS], words: [0; BUCKETS / 64], summary: 0 };
+
     const fn vacate(&mut self, index: usize) {
         self.words[index / 64] &= !(1 << (index % 64));
     }

@@ -13,6 +13,8 @@ enum Step {
     /// Schedule, or move, a slot's event so far ahead of the clock.
     Schedule(u32, u64),
     Cancel(u32),
+    /// Choose the width of buckets anew.
+    Tune,
     /// Pop what is due within so much.
     Pop(u64),
 }
@@ -22,6 +24,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0..SLOTS, ahead.clone()).prop_map(|(slot, ahead)| Step::Schedule(slot, ahead)),
         1 => (0..SLOTS).prop_map(Step::Cancel),
+        1 => Just(Step::Tune),
         4 => ahead.prop_map(Step::Pop),
     ]
 }
@@ -48,10 +51,11 @@ proptest! {
                     queue.cancel(Slot(slot));
                     prop_assert_eq!(queue.due(Slot(slot)), None);
                 }
+                Step::Tune => queue.tune(),
                 Step::Pop(ahead) => {
                     let limit = now + Span::from_nanos(ahead);
                     let due = oracle.first().map(|(time, _)| *time).filter(|time| *time <= limit);
-                    let popped = queue.pop(limit);
+                    let popped = queue.pop(limit, |_, _| {});
                     prop_assert_eq!(popped.map(|(time, _)| time), due);
                     if let Some((time, slot)) = popped {
                         prop_assert!(oracle.remove(&(time, slot.0)));
@@ -62,7 +66,7 @@ proptest! {
                 }
             }
         }
-        while let Some((time, slot)) = queue.pop(Time::NEVER) {
+        while let Some((time, slot)) = queue.pop(Time::NEVER, |_, _| {}) {
             prop_assert_eq!(oracle.first().map(|(time, _)| *time), Some(time));
             prop_assert!(oracle.remove(&(time, slot.0)));
         }
@@ -81,8 +85,8 @@ fn no_slot_is_favoured_among_simultaneous_events() {
             for slot in [a, b] {
                 queue.insert(Slot(slot), Time::from_nanos(instant * 12_000));
             }
-            let (_, winner) = queue.pop(Time::NEVER).unwrap();
-            queue.pop(Time::NEVER).unwrap();
+            let (_, winner) = queue.pop(Time::NEVER, |_, _| {}).unwrap();
+            queue.pop(Time::NEVER, |_, _| {}).unwrap();
             first += u64::from(winner.0 == a);
         }
         let share = first as f64 / INSTANTS as f64;

@@ -22,6 +22,14 @@ pub(crate) struct Packet {
     pub(crate) window: u16,
 }
 
+impl Packet {
+    /// The row of its path: each flow has one there and one back.
+    #[inline]
+    pub(crate) const fn way(&self) -> u32 {
+        2 * self.flow + (self.flags & ACK) as u32
+    }
+}
+
 /// An acknowledgement, on its way back.
 pub(crate) const ACK: u8 = 1;
 /// A datagram: not acknowledged.

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use engine::prefetch;
 use model::{Buffer, LinkSpec};
 
 use crate::frame::{self, Packet};
@@ -196,6 +197,45 @@ impl Links {
     #[inline(always)] // one call a hop
     pub(crate) fn arrive(&mut self, link: usize) -> (Packet, Option<u64>) {
         self.links[link].arrive()
+    }
+
+    /// Whether there is a link of this number.
+    #[inline]
+    pub(crate) fn has(&self, link: u32) -> bool {
+        (link as usize) < self.links.len()
+    }
+
+    /// Has a link fetched from memory.
+    #[inline]
+    pub(crate) fn prefetch(&self, link: u32) {
+        if let Some(link) = self.links.get(link as usize) {
+            prefetch(link);
+        }
+    }
+
+    /// Has the packet fetched that arrives next.
+    #[inline]
+    pub(crate) fn prefetch_head(&self, link: u32) {
+        if let Some(packet) = self.head(link) {
+            prefetch(packet);
+        }
+    }
+
+    /// Has the room fetched that the next packet takes.
+    #[inline]
+    pub(crate) fn prefetch_tail(&self, link: u32) {
+        if let Some(link) = self.links.get(link as usize)
+            && let Some(room) = link.ring.get(link.at(low(link.tail)))
+        {
+            prefetch(room);
+        }
+    }
+
+    /// The packet that arrives next, or any other if none does.
+    #[inline]
+    pub(crate) fn head(&self, link: u32) -> Option<&Packet> {
+        let link = self.links.get(link as usize)?;
+        link.ring.get(link.at(link.head))
     }
 
     /// Time for a packet of `size` octets to cross the idle link, ns.

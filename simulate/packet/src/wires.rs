@@ -24,6 +24,14 @@ pub(crate) type Path = [u32; LONGEST + 1];
 #[repr(align(64))]
 pub(crate) struct Way(pub(crate) Path);
 
+impl Way {
+    /// The element after so many links.
+    #[inline]
+    pub(crate) const fn after(&self, hops: u8) -> u32 {
+        self.0[hops as usize & LONGEST]
+    }
+}
+
 pub(crate) struct Wires {
     pub(crate) links: Links,
     /// Two per flow, there and back.
@@ -109,8 +117,7 @@ impl Wires {
         if packet.flags & frame::DETOUR != 0 {
             return self.detours[packet.block.0 as usize][packet.hop as usize & LONGEST];
         }
-        let way = 2 * packet.flow as usize + usize::from(packet.flags & frame::ACK);
-        self.ways[way].0[packet.hop as usize & LONGEST]
+        self.ways[packet.way() as usize].after(packet.hop)
     }
 
     /// Puts a packet on a link; `false` when there is no room.

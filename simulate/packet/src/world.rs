@@ -7,14 +7,14 @@ mod reading;
 mod receiving;
 mod switching;
 
-use engine::{FlowState, LinkRecord, Notice, Outcome};
+use engine::{EventQueue, FORESEEN, FlowState, LinkRecord, Notice, Outcome, Slot, prefetch};
 use model::{Cap, FlowId, LinkId, Measured, Network, NodeId, NodeKind};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::capture::Taps;
 use crate::flow::{Flow, NEVER};
 use crate::frame::{self, Packet};
-use crate::link::{self, Counts};
+use crate::link::{self, Counts, Links};
 use crate::meter::Meter;
 use crate::switches::Switches;
 use crate::tcp::{Acknowledgement, ictcp, low, unwrap};
@@ -24,6 +24,8 @@ use host_queues::HostQueues;
 
 /// Events between two [`Notice::Pause`].
 const PAUSE: u64 = 1 << 20;
+/// Events until the queue's buckets are first chosen by what is seen; then twice as many, and so on.
+const TUNE: u64 = 1 << 12;
 
 /// Hosts, queues and switches with the packets between them.
 pub struct World {
@@ -40,7 +42,11 @@ pub struct World {
     injected: u64,
     arrived: u64,
     dropped: u64,
+    /// Events after which something is to be done between two: see [`World::between`]. The next choice of the
+    /// queue's buckets, the next [`Notice::Pause`].
     pause_at: u64,
+    tune_at: u64,
+    notice_at: u64,
     taps: Taps,
     /// Packets that wait at their hosts, if the transport has host queues.
     host_queues: Option<HostQueues>,
@@ -88,7 +94,9 @@ impl World {
             injected: 0,
             arrived: 0,
             dropped: 0,
-            pause_at: PAUSE,
+            pause_at: TUNE,
+            tune_at: TUNE,
+            notice_at: PAUSE,
             host_queues,
             switches: watch.map(|watch| Box::new(Switches::new(topology, watch))),
             receivers: transport.ictcp.then(|| vec![None; topology.nodes().len()]),
@@ -524,6 +532,27 @@ impl World {
         notice
     }
 
+    /// What is to be done after so many events, or at once when switches have something to report.
+    #[cold]
+    fn between(&mut self) -> Option<Notice> {
+        let events = self.wires.events.popped();
+        if events >= self.tune_at {
+            self.wires.events.tune();
+            self.tune_at = events + events.min(PAUSE);
+        }
+        let reports = self.switches.as_ref().is_some_and(|s| !s.reports.is_empty());
+        let notice = if reports {
+            Some(Notice::Measured)
+        } else {
+            (events >= self.notice_at).then_some(Notice::Pause)
+        };
+        if notice.is_some() {
+            self.notice_at = events + PAUSE;
+        }
+        self.pause_at = self.notice_at.min(self.tune_at);
+        notice
+    }
+
     /// Checks the invariants: bytes are conserved, no link sent faster than its rate, no queue
     /// exceeded its room, no flow delivered more than it has.
     fn audit(&self) -> Result<(), String> {
@@ -554,6 +583,59 @@ impl World {
             Some(flow) => Err(format!("flow {} delivered more than it has", flow.id.0)),
             None => Ok(()),
         }
+    }
+}
+
+/// Has memory fetched for the events of these slots, which come next. Each needs six lines or more that lie
+/// anywhere, and most lines say where the next is: they are fetched step by step for all.
+#[inline(never)] // it has the registers for itself
+fn foresee(links: &Links, ways: &[Way], flows: &[Flow], events: &EventQueue, slots: &[Slot]) {
+    #[derive(Clone, Copy, Default)]
+    struct Hop {
+        link: u32,
+        /// Where its packet's next link stands: the row of the path, and how many links come before.
+        way: u32,
+        after: u8,
+    }
+    let mut hops = [Hop::default(); FORESEEN];
+    let mut count = 0;
+    for (slot, hop) in slots.iter().filter(|slot| links.has(slot.0)).zip(&mut hops) {
+        hop.link = slot.0;
+        links.prefetch(slot.0);
+        count += 1;
+    }
+    let hops = &mut hops[..count];
+    for hop in hops.iter() {
+        links.prefetch_head(hop.link);
+    }
+    for hop in hops.iter_mut() {
+        if let Some(packet) = links.head(hop.link) {
+            (hop.way, hop.after) = (packet.way(), packet.hop);
+        }
+        if let Some(way) = ways.get(hop.way as usize) {
+            prefetch(way);
+        }
+    }
+    for hop in hops.iter_mut() {
+        let Some(way) = ways.get(hop.way as usize) else { continue };
+        let mut next = way.after(hop.after);
+        if next == DELIVER {
+            // The answer begins the path the other way.
+            hop.way ^= 1;
+            let (Some(flow), Some(back)) =
+                (flows.get(hop.way as usize / 2), ways.get(hop.way as usize))
+            else {
+                continue;
+            };
+            prefetch(flow);
+            next = back.after(0);
+        }
+        hop.link = next & !SPECIAL;
+        links.prefetch(hop.link);
+        events.prefetch(arrival_slot(hop.link as usize));
+    }
+    for hop in hops.iter() {
+        links.prefetch_tail(hop.link);
     }
 }
 
@@ -673,7 +755,11 @@ impl engine::World for World {
             return notice;
         }
         let links = self.wires.links.len();
-        while let Some((time, slot)) = self.wires.events.pop(limit) {
+        while let Some((time, slot)) = {
+            let Wires { events, links, ways, .. } = &mut self.wires;
+            let flows = &self.flows;
+            events.pop(limit, |events, slots| foresee(links, ways, flows, events, slots))
+        } {
             debug_assert!(self.now <= time.as_nanos());
             self.now = time.as_nanos();
             let slot = slot.0 as usize;
@@ -692,9 +778,9 @@ impl engine::World for World {
                 return ended;
             }
             if self.wires.events.popped() >= self.pause_at {
-                self.pause_at = self.wires.events.popped() + PAUSE;
-                let reports = self.switches.as_ref().is_some_and(|s| !s.reports.is_empty());
-                return if reports { Notice::Measured } else { Notice::Pause };
+                if let Some(notice) = self.between() {
+                    return notice;
+                }
             }
         }
         Notice::Limit
