@@ -278,7 +278,7 @@ impl EventQueue {
             return None;
         }
         self.current.pop();
-        if self.current.len() % FORESEEN == 0 && self.is_large() {
+        if self.current.len().is_multiple_of(FORESEEN) && self.is_large() {
             self.foresee(&foresee);
         }
         let slot = low(key) ^ veil(time);
@@ -297,8 +297,11 @@ impl EventQueue {
 
     /// Tells of the next events: of so many that a multiple of [`FORESEEN`] is left, when the next are told.
     fn foresee(&self, tell: &impl Fn(&Self, &[Slot])) {
+        if self.current.is_empty() {
+            return;
+        }
         let mut slots = [Slot(0); FORESEEN];
-        let count = self.current.len().saturating_sub(1) % FORESEEN + 1;
+        let count = (self.current.len() - 1) % FORESEEN + 1;
         let next = self.current.iter().rev().take(count);
         let mut told = 0;
         for (slot, key) in slots.iter_mut().zip(next) {

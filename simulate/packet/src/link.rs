@@ -193,10 +193,10 @@ impl Links {
         self.links[link].backlog()
     }
 
-    /// The packet that arrives now, and the time when the one behind it will.
+    /// Takes the packet that arrives now; returns the time when the one behind it will.
     #[inline(always)] // one call a hop
-    pub(crate) fn arrive(&mut self, link: usize) -> (Packet, Option<u64>) {
-        self.links[link].arrive()
+    pub(crate) fn arrive(&mut self, link: usize, packet: &mut Packet) -> Option<u64> {
+        self.links[link].arrive(packet)
     }
 
     /// Whether there is a link of this number.
@@ -357,16 +357,15 @@ impl Link {
     }
 
     #[inline]
-    fn arrive(&mut self) -> (Packet, Option<u64>) {
+    fn arrive(&mut self, packet: &mut Packet) -> Option<u64> {
         debug_assert_ne!(self.head, low(self.tail));
-        let packet = self.ring[self.at(self.head)];
+        *packet = self.ring[self.at(self.head)];
         if self.queued == self.head {
             self.left += u64::from(packet.size);
             self.queued = self.queued.wrapping_add(1);
         }
         self.head = self.head.wrapping_add(1);
-        let next = (self.head != low(self.tail)).then(|| self.ring[self.at(self.head)].time);
-        (packet, next)
+        (self.head != low(self.tail)).then(|| self.ring[self.at(self.head)].time)
     }
 
     fn carried(&self) -> u64 {

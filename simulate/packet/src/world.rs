@@ -755,6 +755,7 @@ impl engine::World for World {
             return notice;
         }
         let links = self.wires.links.len();
+        let mut packet = Packet::default();
         while let Some((time, slot)) = {
             let Wires { events, links, ways, .. } = &mut self.wires;
             let flows = &self.flows;
@@ -764,7 +765,7 @@ impl engine::World for World {
             self.now = time.as_nanos();
             let slot = slot.0 as usize;
             if slot < links {
-                let (mut packet, next) = self.wires.links.arrive(slot);
+                let next = self.wires.links.arrive(slot, &mut packet);
                 if let Some(next) = next {
                     self.wires.events.insert(arrival_slot(slot), Time::from_nanos(next));
                 }
