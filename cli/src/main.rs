@@ -6,6 +6,7 @@ mod bench;
 mod bound;
 mod check;
 mod completions;
+mod cost;
 mod doctor;
 mod failure;
 mod input;

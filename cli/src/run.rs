@@ -8,6 +8,7 @@ use experiment::run::Prepared;
 use experiment::scenario::Override;
 use experiment::{RunResult, store, table};
 
+use crate::cost::{Cost, Costed, cpu_s};
 use crate::failure::{Failure, print};
 use crate::input::{Input, MOST_RUNS, Repeat, prepare};
 use crate::staging::{Staging, clean_up_on_interrupt};
@@ -17,7 +18,8 @@ const REPORT: &str = "report.html";
 
 /// Run a scenario under each of its policies and compare them
 ///
-/// Prints the comparison and writes flows.parquet, jobs.parquet, result.json, report.html and the
+/// Prints the comparison and what the runs cost (packets over links, events, processor time, memory;
+/// with --json under `cost`), and writes flows.parquet, jobs.parquet, result.json, report.html and the
 /// scenario's captures.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
@@ -54,7 +56,9 @@ impl Run {
         let out = self.out.clone().or(default);
         let staging = out.as_deref().map(Staging::begin).transpose()?;
         let directory = staging.as_ref().map(Staging::directory);
+        let start_s = cpu_s();
         let done = self.input.run_all(&repeats, &shown, directory)?;
+        let cost = Cost::since(start_s, &done)?;
         let results: Vec<RunResult> = done.iter().map(|repeat| repeat.result.clone()).collect();
         let Some(result) = RunResult::mean_of(&results) else {
             return Ok(());
@@ -73,14 +77,17 @@ impl Run {
         }
 
         if self.input.json {
-            return print(&json);
+            let costed = Costed { result: &asked, cost: &cost };
+            let json = serde_json::to_string_pretty(&costed).map_err(Failure::failed)?;
+            return print(&(json + "\n"));
         }
         let measures: Vec<&str> = measures.iter().map(String::as_str).collect();
         let measures = if measures.is_empty() { table::DEFAULT_METRICS } else { &measures };
         let mut text = heading(&repeats);
         text += &table::render(&asked, measures, None);
+        text += &format!("\n{cost}\n");
         if let Some(out) = out {
-            text += &format!("\nReport: {}\n", out.join(REPORT).display());
+            text += &format!("Report: {}\n", out.join(REPORT).display());
         }
         print(&text)
     }

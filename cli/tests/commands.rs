@@ -90,6 +90,13 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
+/// What was printed, but for what it cost.
+fn without_cost(output: &Output) -> Value {
+    let mut object = json(output);
+    assert!(object.as_object_mut().unwrap().remove("cost").is_some());
+    object
+}
+
 /// One file that is lost is made anew by what the error says, and no other.
 #[test]
 fn a_lost_certificate_is_made_anew_beside_the_others() {
@@ -152,10 +159,14 @@ fn json_is_one_object_of_the_published_shape_and_writes_nothing() {
     let output = desk.run(&["run", "small.toml", "--json", "--seed", "5"]);
     let object = json(&output);
     let keys: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
-    assert_eq!(keys.len(), 5, "{keys:?}");
-    for key in ["scenario", "world", "seed", "version", "results"] {
+    assert_eq!(keys.len(), 6, "{keys:?}");
+    for key in ["scenario", "world", "seed", "version", "results", "cost"] {
         assert!(keys.contains(&key), "{keys:?}");
     }
+    let cost = &object["cost"];
+    assert!(cost["hops"].as_u64().unwrap() > 0 && cost["events"].as_u64().unwrap() > 0, "{cost}");
+    assert!(cost["hops_per_cpu_s"].as_f64().unwrap() > 0.0, "{cost}");
+    assert!(cost["peak_rss_bytes"].as_u64().unwrap() > 1 << 20, "{cost}");
     assert_eq!((&object["scenario"], &object["seed"]), (&Value::from("small"), &Value::from(5)));
     let results = object["results"].as_array().unwrap();
     let policies: Vec<&Value> = results.iter().map(|result| &result["policy"]).collect();
@@ -175,8 +186,8 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let runs = ["1", "2", "7"].map(|threads| {
         let out = format!("out-{threads}");
         let arguments = ["run", "small.toml", "--json", "--jobs", threads, "--out", &out];
-        let printed = desk.run(&arguments).stdout;
-        let mut files = vec![printed];
+        let printed = without_cost(&desk.run(&arguments));
+        let mut files = vec![printed.to_string().into_bytes()];
         for name in desk.names(&out) {
             files.push(fs::read(desk.path(&out).join(name)).unwrap());
         }
@@ -184,8 +195,8 @@ fn results_do_not_depend_on_the_number_of_threads() {
     });
     assert_eq!(runs[0].len(), 7);
     assert!(runs[0] == runs[1] && runs[0] == runs[2]);
-    let other = desk.run(&["run", "small.toml", "--json", "--seed", "2"]).stdout;
-    assert_ne!(runs[0][0], other, "another seed must give another result");
+    let other = without_cost(&desk.run(&["run", "small.toml", "--json", "--seed", "2"]));
+    assert_ne!(runs[0][0], other.to_string().into_bytes(), "another seed must give another result");
 }
 
 #[test]
@@ -197,7 +208,10 @@ fn a_policy_that_is_chosen_alone_is_still_compared_with_the_baseline() {
     assert_eq!(one["results"][0], both["results"][1]);
     assert!(one["results"][0]["metrics"]["jct_mean_change_ratio"].is_number());
     let printed = desk.run(&["run", "small.toml", "--json", "--policy", "fifo", "--out", "o"]);
-    assert_eq!(fs::read(desk.path("o/result.json")).unwrap(), printed.stdout);
+    // The cost differs from run to run, so no file holds it.
+    let file: Value =
+        serde_json::from_slice(&fs::read(desk.path("o/result.json")).unwrap()).unwrap();
+    assert_eq!(file, without_cost(&printed));
 }
 
 #[test]

@@ -27,6 +27,7 @@ use units::Bytes;
 use wire::client::{Address, Client, Exchange};
 use wire::lines::{self, Lines};
 
+use crate::cost::peak_of;
 use crate::failure::{Failure, print};
 use crate::live::block_on;
 
@@ -495,5 +496,5 @@ fn cpu_s(process: u32) -> Result<f64, Failure> {
 }
 
 fn peak_rss_bytes(process: u32) -> Result<u64, Failure> {
-    super::peak_of(&format!("/proc/{process}/status"))
+    peak_of(&format!("/proc/{process}/status"))
 }

@@ -12,9 +12,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use experiment::Stage;
 use experiment::run::{Prepared, Task};
 use experiment::scenario::Scenario;
-use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
+use crate::cost::{cpu_s, peak_rss_bytes};
 use crate::failure::{Failure, print};
 
 /// Without `--runs`, runs are repeated until they took so much processor time, s.
@@ -34,6 +34,9 @@ enum Workload {
     /// TCP permutation on a fat-tree of 1024 hosts
     #[value(name = "permutation-1024")]
     Permutation1024,
+    /// TCP permutation on a fat-tree of 8192 hosts
+    #[value(name = "permutation-8192")]
+    Permutation8192,
     /// 10,000 flows at once on a switch of 1000 hosts, at flow level
     #[value(name = "fluid-10000")]
     Fluid10000,
@@ -50,6 +53,9 @@ impl Workload {
             }
             Self::Permutation1024 => {
                 ("permutation-1024", include_str!("../../../scenarios/bench/permutation-1024.toml"))
+            }
+            Self::Permutation8192 => {
+                ("permutation-8192", include_str!("../../../scenarios/bench/permutation-8192.toml"))
             }
             Self::Fluid10000 => {
                 ("fluid-10000", include_str!("../../../scenarios/bench/fluid-10000.toml"))
@@ -215,24 +221,4 @@ fn measure(workload: Workload, runs: Option<u32>) -> Result<Measured, Failure> {
         peak_rss_bytes: peak_rss_bytes()?,
         goodput_bps: delivered as f64 * 8.0 / end.as_secs_f64(),
     })
-}
-
-/// Processor time of this process so far, s.
-fn cpu_s() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-/// Most memory that this process has held, as the kernel accounts for it.
-fn peak_rss_bytes() -> Result<u64, Failure> {
-    peak_of("/proc/self/status")
-}
-
-/// Peak memory in a process's status.
-fn peak_of(file: &str) -> Result<u64, Failure> {
-    let status = std::fs::read_to_string(file).map_err(Failure::failed)?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    let missing = || Failure::failed(format_args!("{file} has no VmHWM: peak memory is unknown"));
-    kib.map(|kib| kib * 1024).ok_or_else(missing)
 }

@@ -1,6 +1,6 @@
 //! What all worlds share: the driver of applications and policy, the event queue, named random
 //! streams, and the records of results.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod agenda;
 mod application;
@@ -9,6 +9,7 @@ mod drive;
 mod jobs;
 mod limits;
 mod outcome;
+mod prefetch;
 mod queue;
 pub mod random;
 mod rates;
@@ -22,6 +23,7 @@ pub use jobs::Jobs;
 pub use outcome::{
     FlowRecord, HostQueueRecord, JobRecord, LinkRecord, Outcome, QueueRecord, RateRecord,
 };
-pub use queue::{EventQueue, Slot};
+pub use prefetch::prefetch;
+pub use queue::{EventQueue, FORESEEN, Slot};
 pub use several::Several;
 pub use world::{FlowState, LimitedFlow, Notice, Streams, World};

@@ -17,12 +17,20 @@ use std::collections::BinaryHeap;
 
 use units::{Span, Time};
 
+use crate::prefetch;
+
 /// A source of events; see the module's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 
 const BUCKETS: usize = 4096;
 const NONE: u32 = u32::MAX;
+/// With so many slots, a bucket is made to hold about [`BATCH`] events, so that memory is fetched for many at
+/// a time; with fewer, a quarter of one.
+const LARGE: usize = 4096;
+const BATCH: u64 = 32;
+/// Events that are foreseen at a time.
+pub const FORESEEN: usize = 64;
 /// Beyond the last bucket that a time can fall into.
 const NO_BUCKET: u64 = u64::MAX;
 
@@ -45,6 +53,16 @@ struct Pending {
     place: Place,
 }
 
+/// Lists of slots by bucket, and which have any.
+#[derive(Debug)]
+struct Calendar {
+    heads: [u32; BUCKETS],
+    /// A bit for each bucket.
+    words: [u64; BUCKETS / 64],
+    /// A bit for each word that isn't known to be zero.
+    summary: u64,
+}
+
 /// Events in order of time; see the module's text for ties.
 #[derive(Debug)]
 pub struct EventQueue {
@@ -53,37 +71,79 @@ pub struct EventQueue {
     /// Number of the bucket in progress, counted from time 0.
     bucket: u64,
     shift: u32,
-    summary: u64,
-    words: Box<[u64; BUCKETS / 64]>,
-    heads: Box<[u32; BUCKETS]>,
+    calendar: Box<Calendar>,
     slots: Vec<Pending>,
     far: BinaryHeap<Reverse<(u64, u32)>>,
     /// Bucket of the heap's first entry, valid or not.
     far_bucket: u64,
     popped: u64,
+    /// How far ahead most events are scheduled, ns.
+    reach: u64,
+    /// When the width of buckets was last chosen: the time, ns, and `popped`.
+    tuned: (u64, u64),
 }
 
 impl EventQueue {
     /// A queue for `slots` slots. `gap` is the expected time between events and `reach` how far
     /// ahead most are scheduled: both only tune, any values are correct.
     pub fn new(slots: usize, gap: Span, reach: Span) -> Self {
-        let width = (gap.as_nanos() / 4).max(reach.as_nanos() / (BUCKETS as u64 - 1) + 1).max(1);
-        // The offset within a bucket must fit 32 bits.
-        let shift = (u64::BITS - (width - 1).leading_zeros()).min(31);
+        let reach = reach.as_nanos();
         let mut queue = Self {
             current: Vec::new(),
             bucket: 0,
-            shift,
-            summary: 0,
-            words: Box::new([0; BUCKETS / 64]),
-            heads: Box::new([NONE; BUCKETS]),
+            shift: 0,
+            calendar: Box::new(Calendar::EMPTY),
             slots: Vec::new(),
             far: BinaryHeap::new(),
             far_bucket: NO_BUCKET,
             popped: 0,
+            reach,
+            tuned: (0, 0),
         };
         queue.grow(slots);
+        queue.shift = queue.shift_for(gap.as_nanos(), 1);
         queue
+    }
+
+    /// The width of buckets, as a power of two, where `count` events take `span`.
+    fn shift_for(&self, span: u64, count: u64) -> u32 {
+        let gaps = if self.is_large() { span.saturating_mul(BATCH) } else { span / 4 };
+        // Most events should fall within reach, and few into the bucket in progress.
+        let (least, most) = (self.reach / (BUCKETS as u64 - 1), self.reach / 64);
+        let width = (gaps / count).min(most).max(least) + 1;
+        // The offset within a bucket must fit 32 bits.
+        (u64::BITS - (width - 1).leading_zeros()).min(31)
+    }
+
+    /// Whether what events touch is far more than the caches hold.
+    fn is_large(&self) -> bool {
+        self.slots.len() >= LARGE
+    }
+
+    /// Chooses the width of buckets anew, for events as dense as since the last time.
+    pub fn tune(&mut self) {
+        let now = self.bucket << self.shift;
+        // A wider bucket begins earlier.
+        let (since, count) = (now.saturating_sub(self.tuned.0), self.popped - self.tuned.1);
+        self.tuned = (now, self.popped);
+        let shift = self.shift_for(since, count.max(1));
+        if shift == self.shift || count == 0 {
+            return;
+        }
+        self.shift = shift;
+        self.bucket = now >> shift;
+        self.current.clear();
+        self.far.clear();
+        self.far_bucket = NO_BUCKET;
+        *self.calendar = Calendar::EMPTY;
+        for slot in 0..self.slots.len() {
+            let pending = &mut self.slots[slot];
+            if pending.place != Place::Idle {
+                pending.place = Place::Idle;
+                let time = Time::from_nanos(pending.time);
+                self.insert(Slot(low(slot as u64)), time);
+            }
+        }
     }
 
     /// Makes slots up to `slots`, exclusive, usable.
@@ -125,10 +185,11 @@ impl EventQueue {
         if ahead.wrapping_sub(1) < BUCKETS as u64 - 1 {
             let index = index(bucket);
             pending.place = Place::Calendar;
-            pending.next = self.heads[index];
-            self.heads[index] = slot.0;
-            self.words[index / 64] |= 1 << (index % 64);
-            self.summary |= 1 << (index / 64);
+            let calendar = &mut *self.calendar;
+            pending.next = calendar.heads[index];
+            calendar.heads[index] = slot.0;
+            calendar.words[index / 64] |= 1 << (index % 64);
+            calendar.summary |= 1 << (index / 64);
         } else {
             self.insert_elsewhere(slot, time);
         }
@@ -163,11 +224,11 @@ impl EventQueue {
             }
             Place::Calendar => {
                 let index = index(time >> self.shift);
-                let mut at = self.heads[index];
+                let mut at = self.calendar.heads[index];
                 if at == slot.0 {
-                    self.heads[index] = next;
+                    self.calendar.heads[index] = next;
                     if next == NONE {
-                        self.vacate(index);
+                        self.calendar.vacate(index);
                     }
                 } else {
                     while self.slots[at as usize].next != slot.0 {
@@ -180,15 +241,16 @@ impl EventQueue {
         self.slots[slot.0 as usize].place = Place::Idle;
     }
 
-    /// The next event not after `limit`, if there is one; its slot is free again.
+    /// The next event not after `limit`, if there is one; its slot is free again. In a large queue
+    /// `foresee` gets slots whose events come next, some dozens at a time, to have memory fetched for them.
     #[inline]
-    pub fn pop(&mut self, limit: Time) -> Option<(Time, Slot)> {
+    pub fn pop(&mut self, limit: Time, foresee: impl Fn(&Self, &[Slot])) -> Option<(Time, Slot)> {
         while self.current.is_empty() {
-            let near = self.next_occupied();
+            let near = self.calendar.next_occupied(self.bucket);
             if near < self.far_bucket {
                 // The usual case: one event in the next bucket needs no sorting.
                 let index = index(near);
-                let slot = self.heads[index];
+                let slot = self.calendar.heads[index];
                 let pending = &mut self.slots[slot as usize];
                 if pending.next == NONE {
                     let time = pending.time;
@@ -196,8 +258,8 @@ impl EventQueue {
                         return None;
                     }
                     pending.place = Place::Idle;
-                    self.heads[index] = NONE;
-                    self.vacate(index);
+                    self.calendar.heads[index] = NONE;
+                    self.calendar.vacate(index);
                     self.bucket = near;
                     self.popped += 1;
                     return Some((Time::from_nanos(time), Slot(slot)));
@@ -206,6 +268,9 @@ impl EventQueue {
             if !self.advance(near, limit) {
                 return None;
             }
+            if self.is_large() {
+                self.foresee(&foresee);
+            }
         }
         let key = *self.current.last()?;
         let time = (self.bucket << self.shift) + (key >> 32);
@@ -213,10 +278,37 @@ impl EventQueue {
             return None;
         }
         self.current.pop();
+        if self.current.len().is_multiple_of(FORESEEN) && self.is_large() {
+            self.foresee(&foresee);
+        }
         let slot = low(key) ^ veil(time);
         self.slots[slot as usize].place = Place::Idle;
         self.popped += 1;
         Some((Time::from_nanos(time), Slot(slot)))
+    }
+
+    /// Has memory fetched for [`EventQueue::insert`].
+    #[inline]
+    pub fn prefetch(&self, slot: Slot) {
+        if let Some(pending) = self.slots.get(slot.0 as usize) {
+            prefetch(pending);
+        }
+    }
+
+    /// Tells of the next events: of so many that a multiple of [`FORESEEN`] is left, when the next are told.
+    fn foresee(&self, tell: &impl Fn(&Self, &[Slot])) {
+        if self.current.is_empty() {
+            return;
+        }
+        let mut slots = [Slot(0); FORESEEN];
+        let count = (self.current.len() - 1) % FORESEEN + 1;
+        let next = self.current.iter().rev().take(count);
+        let mut told = 0;
+        for (slot, key) in slots.iter_mut().zip(next) {
+            *slot = Slot(low(*key) ^ veil((self.bucket << self.shift) + (key >> 32)));
+            told += 1;
+        }
+        tell(self, &slots[..told]);
     }
 
     /// Sorts the events of the next bucket that holds any into `current`, unless it lies wholly
@@ -229,9 +321,9 @@ impl EventQueue {
         self.bucket = bucket;
         if near == bucket {
             let index = index(bucket);
-            let mut at = self.heads[index];
-            self.heads[index] = NONE;
-            self.vacate(index);
+            let mut at = self.calendar.heads[index];
+            self.calendar.heads[index] = NONE;
+            self.calendar.vacate(index);
             while at != NONE {
                 let pending = &mut self.slots[at as usize];
                 pending.place = Place::Current;
@@ -272,33 +364,39 @@ impl EventQueue {
     const fn key(&self, time: u64, slot: u32) -> u64 {
         (time - (self.bucket << self.shift)) << 32 | (slot ^ veil(time)) as u64
     }
+}
+
+impl Calendar {
+    const EMPTY: Self = Self { heads: [NONE; BUCKETS], words: [0; BUCKETS / 64], summary: 0 };
 
     const fn vacate(&mut self, index: usize) {
         self.words[index / 64] &= !(1 << (index % 64));
-        if self.words[index / 64] == 0 {
-            self.summary &= !(1 << (index / 64));
-        }
     }
 
-    /// Number of the first occupied bucket of the calendar, searched in a circle from the one
-    /// after the bucket in progress; [`NO_BUCKET`] when all are empty.
+    /// Number of the first occupied bucket, searched in a circle from the one after `bucket`, that in
+    /// progress; [`NO_BUCKET`] when all are empty.
     #[inline]
-    fn next_occupied(&self) -> u64 {
-        let start = index(self.bucket + 1);
+    fn next_occupied(&mut self, bucket: u64) -> u64 {
+        let start = index(bucket + 1);
         let (word, bit) = (start / 64, start % 64);
         let here = self.words[word] >> bit;
         if here != 0 {
-            return self.bucket + 1 + u64::from(here.trailing_zeros());
+            return bucket + 1 + u64::from(here.trailing_zeros());
         }
         // Words after this one first; this one itself comes last, for the bits below.
         let from = word + 1;
-        let turned = self.summary.rotate_right(low(from as u64));
-        if turned == 0 {
-            return NO_BUCKET;
+        loop {
+            let turned = self.summary.rotate_right(low(from as u64));
+            if turned == 0 {
+                return NO_BUCKET;
+            }
+            let word = (from + turned.trailing_zeros() as usize) % 64;
+            if self.words[word] != 0 {
+                let found = word * 64 + self.words[word].trailing_zeros() as usize;
+                return bucket + 1 + ((found + BUCKETS - start) % BUCKETS) as u64;
+            }
+            self.summary &= !(1 << word);
         }
-        let word = (from + turned.trailing_zeros() as usize) % 64;
-        let found = word * 64 + self.words[word].trailing_zeros() as usize;
-        self.bucket + 1 + ((found + BUCKETS - start) % BUCKETS) as u64
     }
 }
 

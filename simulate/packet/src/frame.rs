@@ -2,6 +2,7 @@
 
 /// A packet in a queue or on a wire.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))] // none lies across two cache lines
 pub(crate) struct Packet {
     /// When it reaches the far end of the link that holds it, ns.
     pub(crate) time: u64,
@@ -19,6 +20,14 @@ pub(crate) struct Packet {
     pub(crate) hop: u8,
     /// Acknowledgement: the window in units of the connection's scale; with a SYN, in octets.
     pub(crate) window: u16,
+}
+
+impl Packet {
+    /// The row of its path: each flow has one there and one back.
+    #[inline]
+    pub(crate) const fn way(&self) -> u32 {
+        2 * self.flow + (self.flags & ACK) as u32
+    }
 }
 
 /// An acknowledgement, on its way back.

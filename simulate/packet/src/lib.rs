@@ -84,6 +84,12 @@ pub enum RunError {
     /// A parameter of the transport that can't work; the text names it, its value and the range.
     #[error("{0}")]
     Transport(String),
+    /// More kinds of links than the world's tables have room for.
+    #[error(
+        "links of more than 65536 kinds: a packet's way through memory has room for no more; give more of \
+         them the same capacity, delay, buffer and mark"
+    )]
+    Kinds,
     /// A queue that can't be watched.
     #[error(
         "queue of link {link} every {interval}: the topology must have the link, and the \

@@ -4,9 +4,14 @@
 //! propagating packets alike, each with its arrival time at the far end, and only the first is an
 //! event. What is still queued is found by a cursor that follows the departures.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use engine::prefetch;
 use model::{Buffer, LinkSpec};
 
 use crate::frame::{self, Packet};
+use crate::tcp::low;
 
 /// Units of a nanosecond in which time on a link is kept: decimal, so that the usual rates come out
 /// exactly (an octet at 100 Gbit/s takes 0.08 ns).
@@ -23,181 +28,348 @@ pub(crate) enum Taken {
     Dropped,
 }
 
+/// What every packet touches of a link: one cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct Link {
+struct Link {
     ring: Box<[Packet]>,
-    /// Positions counted from the start of the run, taken modulo the ring's length.
+    /// Positions counted from the start of the run, modulo 2³²; taken modulo the ring's length.
     head: u32,
-    tail: u32,
-    /// First packet that has not left the queue.
+    /// The first packet that is not known to have left the queue. It follows when somebody asks for
+    /// the queue's length: until then the queue seems longer than it is.
     queued: u32,
-    /// Remainder of the last departure below 1 ns, in [`UNITS`].
-    remainder: u32,
-    /// When the last packet accepted will have left, ns.
+    /// Position after the last, which is how many packets were accepted.
+    tail: u64,
+    /// When the last packet accepted will have left, ns, and the remainder below 1 ns, in [`UNITS`].
     free_at: u64,
+    remainder: u32,
+    /// Its row among the kinds of links.
+    kind: u16,
+    /// With fewer packets in the queue nothing is to be done for the next: it fits, is not marked, and
+    /// makes no peak.
+    calm: u16,
+    /// Frame bytes accepted, and those of packets known to have left.
+    bytes: u64,
+    left: u64,
+}
+
+const _: () = assert!(size_of::<Link>() == 64, "one cache line");
+
+/// What links of one kind have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Kind {
     /// Time per octet in [`UNITS`], see [`cost`].
     cost: u64,
     delay: u64,
     room_packets: u32,
     mark_at: u32,
-    // Below: one cache line further, for byte buffers and statistics.
     room_bytes: u64,
-    backlog: u64,
-    pub(crate) bytes: u64,
-    pub(crate) packets: u64,
-    pub(crate) dropped: u64,
-    pub(crate) marked: u64,
-    pub(crate) metered: u64,
-    pub(crate) peak: u32,
 }
 
-impl Link {
-    pub(crate) fn new(spec: &LinkSpec) -> Self {
+impl Kind {
+    fn new(spec: &LinkSpec) -> Self {
         let (room_packets, room_bytes) = match spec.buffer {
             Buffer::Packets(packets) => (packets, u64::MAX),
             Buffer::Bytes(bytes) => (u32::MAX, bytes.get()),
             Buffer::Unlimited => (u32::MAX, u64::MAX),
         };
         Self {
-            ring: vec![Packet::default(); 8].into_boxed_slice(),
-            head: 0,
-            tail: 0,
-            queued: 0,
-            remainder: 0,
-            free_at: 0,
             cost: cost(spec.capacity.as_bps()),
             delay: spec.delay.as_nanos(),
             room_packets,
             mark_at: spec.mark.unwrap_or(u32::MAX),
             room_bytes,
-            backlog: 0,
-            bytes: 0,
-            packets: 0,
-            dropped: 0,
-            marked: 0,
-            metered: 0,
-            peak: 0,
         }
+    }
+}
+
+/// What is counted of a link now and then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) dropped: u64,
+    pub(crate) marked: u64,
+    pub(crate) metered: u64,
+    pub(crate) peak: u32,
+}
+
+/// All links of a network, by number.
+#[derive(Debug)]
+pub(crate) struct Links {
+    links: Vec<Link>,
+    kinds: Vec<Kind>,
+    pub(crate) counts: Vec<Counts>,
+}
+
+impl Links {
+    /// Idle links; `None` when they are of more than 65,536 kinds.
+    pub(crate) fn new<'a>(specs: impl Iterator<Item = &'a LinkSpec>) -> Option<Self> {
+        let mut kinds = Vec::new();
+        let mut rows = HashMap::new();
+        let mut links = Vec::with_capacity(specs.size_hint().0);
+        for spec in specs {
+            let kind = Kind::new(spec);
+            let row = match rows.entry(kind) {
+                Entry::Occupied(row) => *row.get(),
+                Entry::Vacant(free) => {
+                    kinds.push(kind);
+                    *free.insert(u16::try_from(kinds.len() - 1).ok()?)
+                }
+            };
+            links.push(Link {
+                ring: vec![Packet::default(); 8].into_boxed_slice(),
+                head: 0,
+                queued: 0,
+                tail: 0,
+                free_at: 0,
+                remainder: 0,
+                kind: row,
+                calm: 0,
+                bytes: 0,
+                left: 0,
+            });
+        }
+        let counts = vec![Counts::default(); links.len()];
+        Some(Self { links, kinds, counts })
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    fn kind(&self, link: usize) -> &Kind {
+        &self.kinds[usize::from(self.links[link].kind)]
     }
 
     /// Offers a packet to the queue at `now`, which sets the packet's time and marks.
-    #[inline]
-    pub(crate) fn offer(&mut self, now: u64, packet: &mut Packet) -> Taken {
-        let size = u64::from(packet.size);
-        let waiting = self.queue_length(now);
-        if waiting >= self.room_packets || self.backlog + size > self.room_bytes {
-            self.dropped += 1;
+    #[inline(always)] // one call a hop: the call would cost a tenth of the work
+    pub(crate) fn offer(&mut self, number: usize, now: u64, packet: &mut Packet) -> Taken {
+        let link = &mut self.links[number];
+        let kind = &self.kinds[usize::from(link.kind)];
+        if link.free_at < now {
+            link.rest(now);
+        }
+        if link.most_waiting() >= u32::from(link.calm)
+            && !look(link, kind, &mut self.counts[number], now, packet)
+        {
             return Taken::Dropped;
         }
-        self.mark(packet, waiting);
-        if waiting >= self.peak {
-            self.peak = waiting + 1;
-        }
-        self.backlog += size;
-        self.bytes += size;
-        self.packets += 1;
-        if self.free_at < now {
-            self.free_at = now;
-            self.remainder = 0;
-        }
-        let taken = size * self.cost + u64::from(self.remainder);
-        self.free_at += taken / UNITS;
+        let size = u64::from(packet.size);
+        let taken = size * kind.cost + u64::from(link.remainder);
+        link.free_at += taken / UNITS;
         #[allow(clippy::cast_possible_truncation)] // below a million
         {
-            self.remainder = (taken % UNITS) as u32;
+            link.remainder = (taken % UNITS) as u32;
         }
+        link.bytes += size;
         // A fraction of a nanosecond counts as a whole one.
-        packet.time = self.free_at() + self.delay;
-        let is_first = self.head == self.tail;
-        self.push(packet);
-        if is_first { Taken::First(packet.time) } else { Taken::Queued }
+        packet.time = link.free_at() + kind.delay;
+        if link.push(packet) { Taken::First(packet.time) } else { Taken::Queued }
     }
 
     /// Marks a packet that finds `waiting` others in the queue, if that reaches the threshold.
-    #[inline]
-    pub(crate) const fn mark(&mut self, packet: &mut Packet, waiting: u32) {
-        if waiting >= self.mark_at && packet.flags & frame::ECT != 0 {
-            packet.flags |= frame::CE;
-            self.marked += 1;
-        }
+    pub(crate) fn mark(&mut self, link: usize, packet: &mut Packet, waiting: u32) {
+        let kind = self.kinds[usize::from(self.links[link].kind)];
+        kind.mark(&mut self.counts[link], packet, waiting);
     }
 
     /// Packets queued at `now`, the one in transmission included.
-    #[inline]
-    pub(crate) fn queue_length(&mut self, now: u64) -> u32 {
-        while self.queued != self.tail {
-            let packet = &self.ring[self.at(self.queued)];
-            if packet.time > now + self.delay {
-                break;
-            }
-            self.backlog -= u64::from(packet.size);
-            self.queued = self.queued.wrapping_add(1);
-        }
-        self.tail.wrapping_sub(self.queued)
+    pub(crate) fn queue_length(&mut self, link: usize, now: u64) -> u32 {
+        let delay = self.kind(link).delay;
+        self.links[link].queue_length(now, delay)
     }
 
     /// When fewer than `packets` are queued, of the at least as many that are queued at `now`, if no
     /// others come.
-    pub(crate) fn below(&mut self, now: u64, packets: u32) -> u64 {
-        let last = self.queue_length(now).saturating_sub(packets);
-        self.ring[self.at(self.queued.wrapping_add(last))].time - self.delay
+    pub(crate) fn below(&mut self, link: usize, now: u64, packets: u32) -> u64 {
+        let last = self.queue_length(link, now).saturating_sub(packets);
+        let delay = self.kind(link).delay;
+        let link = &self.links[link];
+        link.ring[link.at(link.queued.wrapping_add(last))].time - delay
     }
 
     /// Octets queued at `now`, the packet in transmission included.
-    pub(crate) fn queued(&mut self, now: u64) -> u64 {
-        self.queue_length(now);
-        self.backlog
+    pub(crate) fn queued(&mut self, link: usize, now: u64) -> u64 {
+        self.queue_length(link, now);
+        self.links[link].backlog()
     }
 
-    /// The packet that arrives now, and the time when the one behind it will.
+    /// Takes the packet that arrives now; returns the time when the one behind it will.
+    #[inline(always)] // one call a hop
+    pub(crate) fn arrive(&mut self, link: usize, packet: &mut Packet) -> Option<u64> {
+        self.links[link].arrive(packet)
+    }
+
+    /// Whether there is a link of this number.
     #[inline]
-    pub(crate) fn arrive(&mut self) -> (Packet, Option<u64>) {
-        debug_assert_ne!(self.head, self.tail);
-        let packet = self.ring[self.at(self.head)];
-        if self.queued == self.head {
-            self.backlog -= u64::from(packet.size);
-            self.queued = self.queued.wrapping_add(1);
+    pub(crate) fn has(&self, link: u32) -> bool {
+        (link as usize) < self.links.len()
+    }
+
+    /// Has a link fetched from memory.
+    #[inline]
+    pub(crate) fn prefetch(&self, link: u32) {
+        if let Some(link) = self.links.get(link as usize) {
+            prefetch(link);
         }
-        self.head = self.head.wrapping_add(1);
-        let next = (self.head != self.tail).then(|| self.ring[self.at(self.head)].time);
-        (packet, next)
+    }
+
+    /// Has the packet fetched that arrives next.
+    #[inline]
+    pub(crate) fn prefetch_head(&self, link: u32) {
+        if let Some(packet) = self.head(link) {
+            prefetch(packet);
+        }
+    }
+
+    /// Has the room fetched that the next packet takes.
+    #[inline]
+    pub(crate) fn prefetch_tail(&self, link: u32) {
+        if let Some(link) = self.links.get(link as usize)
+            && let Some(room) = link.ring.get(link.at(low(link.tail)))
+        {
+            prefetch(room);
+        }
+    }
+
+    /// The packet that arrives next, or any other if none does.
+    #[inline]
+    pub(crate) fn head(&self, link: u32) -> Option<&Packet> {
+        let link = self.links.get(link as usize)?;
+        link.ring.get(link.at(link.head))
     }
 
     /// Time for a packet of `size` octets to cross the idle link, ns.
-    pub(crate) const fn transit(&self, size: u64) -> u64 {
-        span(size, self.cost) + self.delay
+    pub(crate) fn transit(&self, link: usize, size: u64) -> u64 {
+        let (sent, delay) = self.times(link, size);
+        sent + delay
     }
 
     /// How long the idle link sends a packet of `size` octets, and how long that travels, ns.
-    pub(crate) const fn times(&self, size: u64) -> (u64, u64) {
-        (span(size, self.cost), self.delay)
+    pub(crate) fn times(&self, link: usize, size: u64) -> (u64, u64) {
+        let kind = self.kind(link);
+        (span(size, kind.cost), kind.delay)
     }
 
     /// When the link has sent everything it accepted, ns.
-    pub(crate) const fn free_at(&self) -> u64 {
-        self.free_at + (self.remainder != 0) as u64
+    pub(crate) fn free_at(&self, link: usize) -> u64 {
+        self.links[link].free_at()
     }
 
     /// Whether a scheduler may hand it a packet now.
-    pub(crate) const fn is_idle(&self, now: u64) -> bool {
-        self.free_at() <= now
+    pub(crate) fn is_idle(&self, link: usize, now: u64) -> bool {
+        self.free_at(link) <= now
+    }
+
+    /// Packets accepted.
+    pub(crate) fn packets(&self, link: usize) -> u64 {
+        self.links[link].tail
+    }
+
+    /// Frame bytes accepted.
+    pub(crate) fn bytes(&self, link: usize) -> u64 {
+        self.links[link].bytes
     }
 
     /// Octets on the link, as a check: what it has sent took at least the time its rate asks.
-    pub(crate) const fn kept_its_rate(&self) -> bool {
-        let sent = self.bytes as u128 * self.cost as u128;
-        sent <= self.free_at as u128 * UNITS as u128 + self.remainder as u128
+    pub(crate) fn kept_its_rate(&self, number: usize) -> bool {
+        let link = &self.links[number];
+        let sent = u128::from(link.bytes) * u128::from(self.kind(number).cost);
+        sent <= u128::from(link.free_at) * u128::from(UNITS) + u128::from(link.remainder)
     }
 
     /// Whether the queue never held more than its room.
-    pub(crate) const fn kept_its_room(&self) -> bool {
-        self.peak <= self.room_packets && self.backlog <= self.room_bytes
+    pub(crate) fn kept_its_room(&self, link: usize) -> bool {
+        let kind = self.kind(link);
+        self.counts[link].peak <= kind.room_packets && self.links[link].backlog() <= kind.room_bytes
     }
 
     /// Frame bytes accepted that have not arrived yet.
     pub(crate) fn carried(&self) -> u64 {
-        (0..self.tail.wrapping_sub(self.head))
+        self.links.iter().map(Link::carried).sum()
+    }
+}
+
+impl Kind {
+    #[inline]
+    const fn mark(&self, counts: &mut Counts, packet: &mut Packet, waiting: u32) {
+        if waiting >= self.mark_at && packet.flags & frame::ECT != 0 {
+            packet.flags |= frame::CE;
+            counts.marked += 1;
+        }
+    }
+}
+
+/// The queue may not be calm for a packet: finds out; returns whether it has room.
+#[inline(never)] // few packets need it, and the others should not pay for its registers
+fn look(link: &mut Link, kind: &Kind, counts: &mut Counts, now: u64, packet: &mut Packet) -> bool {
+    let waiting = link.queue_length(now, kind.delay);
+    let fits = link.backlog() + u64::from(packet.size) <= kind.room_bytes;
+    if waiting >= kind.room_packets || !fits {
+        counts.dropped += 1;
+        return false;
+    }
+    kind.mark(counts, packet, waiting);
+    counts.peak = counts.peak.max(waiting + 1);
+    if kind.room_bytes == u64::MAX {
+        let calm = counts.peak.min(kind.room_packets).min(kind.mark_at);
+        link.calm = u16::try_from(calm).unwrap_or(u16::MAX);
+    }
+    true
+}
+
+impl Link {
+    /// Everything has left by `now`.
+    #[inline]
+    const fn rest(&mut self, now: u64) {
+        self.free_at = now;
+        self.remainder = 0;
+        self.queued = low(self.tail);
+        self.left = self.bytes;
+    }
+
+    /// Packets not known to have left the queue.
+    #[inline]
+    const fn most_waiting(&self) -> u32 {
+        low(self.tail).wrapping_sub(self.queued)
+    }
+
+    /// Their octets.
+    const fn backlog(&self) -> u64 {
+        self.bytes - self.left
+    }
+
+    #[inline]
+    fn queue_length(&mut self, now: u64, delay: u64) -> u32 {
+        while self.queued != low(self.tail) {
+            let packet = &self.ring[self.at(self.queued)];
+            if packet.time > now + delay {
+                break;
+            }
+            self.left += u64::from(packet.size);
+            self.queued = self.queued.wrapping_add(1);
+        }
+        self.most_waiting()
+    }
+
+    #[inline]
+    const fn free_at(&self) -> u64 {
+        self.free_at + (self.remainder != 0) as u64
+    }
+
+    #[inline]
+    fn arrive(&mut self, packet: &mut Packet) -> Option<u64> {
+        debug_assert_ne!(self.head, low(self.tail));
+        *packet = self.ring[self.at(self.head)];
+        if self.queued == self.head {
+            self.left += u64::from(packet.size);
+            self.queued = self.queued.wrapping_add(1);
+        }
+        self.head = self.head.wrapping_add(1);
+        (self.head != low(self.tail)).then(|| self.ring[self.at(self.head)].time)
+    }
+
+    fn carried(&self) -> u64 {
+        (0..low(self.tail).wrapping_sub(self.head))
             .map(|i| u64::from(self.ring[self.at(self.head.wrapping_add(i))].size))
             .sum()
     }
@@ -207,20 +379,24 @@ impl Link {
         position as usize & (self.ring.len() - 1)
     }
 
+    /// Adds a packet; returns whether it is the only one.
     #[inline]
-    fn push(&mut self, packet: &Packet) {
-        if self.tail.wrapping_sub(self.head) as usize == self.ring.len() {
+    fn push(&mut self, packet: &Packet) -> bool {
+        let packets = low(self.tail).wrapping_sub(self.head);
+        if packets as usize == self.ring.len() {
             self.grow();
         }
-        let at = self.at(self.tail);
+        let at = self.at(low(self.tail));
         self.ring[at] = *packet;
-        self.tail = self.tail.wrapping_add(1);
+        self.tail += 1;
+        packets == 0
     }
 
     #[cold]
+    #[inline(never)]
     fn grow(&mut self) {
         let mut wider = vec![Packet::default(); 2 * self.ring.len()].into_boxed_slice();
-        for i in 0..self.tail.wrapping_sub(self.head) {
+        for i in 0..low(self.tail).wrapping_sub(self.head) {
             let position = self.head.wrapping_add(i);
             wider[position as usize & (wider.len() - 1)] = self.ring[self.at(position)];
         }

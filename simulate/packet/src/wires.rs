@@ -5,7 +5,7 @@ use model::{LinkId, Network, NodeId};
 use units::{Span, Time};
 
 use crate::frame::{self, Packet};
-use crate::link::{self, Link, Taken};
+use crate::link::{self, Links, Taken};
 use crate::scheduler::{Discipline, Scheduler};
 use crate::{RunError, Transport};
 
@@ -19,10 +19,23 @@ pub(crate) const SPECIAL: u32 = 1 << 31;
 /// The links of a path in order, perhaps with [`SPECIAL`], then [`DELIVER`].
 pub(crate) type Path = [u32; LONGEST + 1];
 
+/// A path in a cache line of its own.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(crate) struct Way(pub(crate) Path);
+
+impl Way {
+    /// The element after so many links.
+    #[inline]
+    pub(crate) const fn after(&self, hops: u8) -> u32 {
+        self.0[hops as usize & LONGEST]
+    }
+}
+
 pub(crate) struct Wires {
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Links,
     /// Two per flow, there and back.
-    pub(crate) paths: Vec<Path>,
+    pub(crate) ways: Vec<Way>,
     /// Paths that packets take by row instead of by flow.
     pub(crate) detours: Vec<Path>,
     /// Slots: a link's next arrival; a scheduled port that becomes free; spare ones; timers.
@@ -39,9 +52,9 @@ impl Wires {
         transport: &Transport,
         ports: impl Fn(LinkId) -> Discipline,
         spare: usize,
-    ) -> Self {
-        let specs = network.topology().links().iter().map(|link| link.spec);
-        let links: Vec<Link> = specs.clone().map(|spec| Link::new(&spec)).collect();
+    ) -> Result<Self, RunError> {
+        let specs = network.topology().links().iter().map(|link| &link.spec);
+        let links = Links::new(specs.clone()).ok_or(RunError::Kinds)?;
         let schedulers = (0u32..).zip(specs.clone()).map(|(number, spec)| {
             let discipline = ports(LinkId(number));
             let is_fifo = discipline == Discipline::Fifo;
@@ -53,14 +66,14 @@ impl Wires {
         let per_second: f64 = times.clone().map(|(span, _)| 1e9 / span.max(1) as f64).sum();
         let reach = times.map(|(span, delay)| span + delay.as_nanos()).max().unwrap_or(0);
         let gap = Span::from_secs_f64(1.0 / per_second.max(1.0));
-        Self {
+        Ok(Self {
             events: EventQueue::new(2 * links.len() + spare, gap, Span::from_nanos(reach)),
             schedulers: schedulers.collect(),
             links,
-            paths: Vec::new(),
+            ways: Vec::new(),
             detours: Vec::new(),
             spare,
-        }
+        })
     }
 
     /// The path that the network gives a flow of this number; `special` tells which links have
@@ -95,7 +108,7 @@ impl Wires {
     /// Time for a packet of `size` octets to cross the idle links of a path, ns.
     pub(crate) fn transit(&self, path: &Path, size: u64) -> u64 {
         let links = path.iter().filter(|element| **element != DELIVER);
-        links.map(|element| self.links[(element & !SPECIAL) as usize].transit(size)).sum()
+        links.map(|element| self.links.transit((element & !SPECIAL) as usize, size)).sum()
     }
 
     /// The next element of the packet's path.
@@ -104,15 +117,14 @@ impl Wires {
         if packet.flags & frame::DETOUR != 0 {
             return self.detours[packet.block.0 as usize][packet.hop as usize & LONGEST];
         }
-        let way = 2 * packet.flow as usize + usize::from(packet.flags & frame::ACK);
-        self.paths[way][packet.hop as usize & LONGEST]
+        self.ways[packet.way() as usize].after(packet.hop)
     }
 
     /// Puts a packet on a link; `false` when there is no room.
     #[inline(always)] // one call a hop
     pub(crate) fn offer(&mut self, link: usize, now: u64, packet: &mut Packet) -> bool {
         packet.hop += 1;
-        match self.links[link].offer(now, packet) {
+        match self.links.offer(link, now, packet) {
             Taken::Queued => true,
             Taken::First(at) => {
                 self.events.insert(arrival_slot(link), Time::from_nanos(at));
@@ -124,7 +136,7 @@ impl Wires {
 
     /// Schedules the link's scheduler for when the link is free.
     pub(crate) fn await_port(&mut self, link: usize) {
-        let ready = Time::from_nanos(self.links[link].free_at());
+        let ready = Time::from_nanos(self.links.free_at(link));
         let slot = Slot(slot_number(self.links.len() + link));
         self.events.schedule(slot, ready);
     }

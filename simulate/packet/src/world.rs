@@ -7,23 +7,25 @@ mod reading;
 mod receiving;
 mod switching;
 
-use engine::{FlowState, LinkRecord, Notice, Outcome};
+use engine::{EventQueue, FORESEEN, FlowState, LinkRecord, Notice, Outcome, Slot, prefetch};
 use model::{Cap, FlowId, LinkId, Measured, Network, NodeId, NodeKind};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::capture::Taps;
 use crate::flow::{Flow, NEVER};
 use crate::frame::{self, Packet};
-use crate::link::{self, Link};
+use crate::link::{self, Counts, Links};
 use crate::meter::Meter;
 use crate::switches::Switches;
 use crate::tcp::{Acknowledgement, ictcp, low, unwrap};
-use crate::wires::{DELIVER, SPECIAL, Wires, arrival_slot, slot_number};
+use crate::wires::{DELIVER, SPECIAL, Way, Wires, arrival_slot, slot_number};
 use crate::{Discipline, Enforcement, Protocol, RunError, Setup, Transport};
 use host_queues::HostQueues;
 
 /// Events between two [`Notice::Pause`].
 const PAUSE: u64 = 1 << 20;
+/// Events until the queue's buckets are first chosen by what is seen; then twice as many, and so on.
+const TUNE: u64 = 1 << 12;
 
 /// Hosts, queues and switches with the packets between them.
 pub struct World {
@@ -40,7 +42,11 @@ pub struct World {
     injected: u64,
     arrived: u64,
     dropped: u64,
+    /// Events after which something is to be done between two: see [`World::between`]. The next choice of the
+    /// queue's buckets, the next [`Notice::Pause`].
     pause_at: u64,
+    tune_at: u64,
+    notice_at: u64,
     taps: Taps,
     /// Packets that wait at their hosts, if the transport has host queues.
     host_queues: Option<HostQueues>,
@@ -69,7 +75,7 @@ impl World {
             return Err(RunError::Transport(what.into()));
         }
         let spare = watch.map_or(0, |_| Self::switch_events(topology.links().len()));
-        let wires = Wires::new(network, &transport, ports, spare);
+        let wires = Wires::new(network, &transport, ports, spare)?;
         let host_queues =
             transport.held.then(|| HostQueues::new(topology.nodes().len(), wires.links.len()));
         let mut taps = Taps::new(wires.links.len());
@@ -88,7 +94,9 @@ impl World {
             injected: 0,
             arrived: 0,
             dropped: 0,
-            pause_at: PAUSE,
+            pause_at: TUNE,
+            tune_at: TUNE,
+            notice_at: PAUSE,
             host_queues,
             switches: watch.map(|watch| Box::new(Switches::new(topology, watch))),
             receivers: transport.ictcp.then(|| vec![None; topology.nodes().len()]),
@@ -123,13 +131,13 @@ impl World {
         let Some(place) = self.place(flow) else {
             return;
         };
-        let path = &self.wires.paths[2 * place as usize];
+        let path = &self.wires.ways[2 * place as usize].0;
         if path[1] == DELIVER {
             return;
         }
         let link = path[1] & !SPECIAL;
         let special = bps.is_some() || self.is_special(link as usize);
-        self.wires.paths[2 * place as usize][1] = if special { link | SPECIAL } else { link };
+        self.wires.ways[2 * place as usize].0[1] = if special { link | SPECIAL } else { link };
         self.flows[place as usize].meter = bps.map(|bps| Box::new(Meter::new(bps, burst)));
     }
 
@@ -155,12 +163,12 @@ impl World {
         }
         let place = if let Some(place) = self.free.pop() {
             self.flows[place as usize] = flow;
-            self.wires.paths[2 * place as usize] = there;
-            self.wires.paths[2 * place as usize + 1] = back;
+            self.wires.ways[2 * place as usize] = Way(there);
+            self.wires.ways[2 * place as usize + 1] = Way(back);
             place
         } else {
             self.flows.push(flow);
-            self.wires.paths.extend([there, back]);
+            self.wires.ways.extend([Way(there), Way(back)]);
             let slots = 2 * self.wires.links.len() + self.wires.spare + 2 * self.flows.len();
             self.wires.events.grow(slots);
             u32::try_from(self.flows.len() - 1).map_err(|_| too_many())?
@@ -213,15 +221,14 @@ impl World {
 
     /// Puts a packet on a link that may be captured.
     fn offer(&mut self, link: usize, mut packet: Packet) -> bool {
-        let marked = self.wires.links[link].marked;
+        let marked = self.wires.links.counts[link].marked;
         let fits = self.wires.offer(link, self.now, &mut { packet });
         if fits && self.taps.has(link) {
-            let port = &self.wires.links[link];
-            if port.marked != marked {
+            if self.wires.links.counts[link].marked != marked {
                 packet.flags |= frame::CE;
             }
             let frame = self.flows[packet.flow as usize].frame(&packet, &self.transport);
-            self.taps.packet(link, Time::from_nanos(port.free_at()), &frame);
+            self.taps.packet(link, Time::from_nanos(self.wires.links.free_at(link)), &frame);
         }
         fits
     }
@@ -245,25 +252,25 @@ impl World {
             && let Some(meter) = &mut flow.meter
             && !meter.admits(self.now, packet.size)
         {
-            self.wires.links[link].metered += 1;
+            self.wires.links.counts[link].metered += 1;
             return false;
         }
         let Some(scheduler) = &mut self.wires.schedulers[link] else {
             return self.offer(link, packet);
         };
-        if scheduler.packets() == 0 && self.wires.links[link].is_idle(self.now) {
+        if scheduler.packets() == 0 && self.wires.links.is_idle(link, self.now) {
             return self.offer(link, packet);
         }
         let (_, destination) = flow.ends(&packet);
         let queue = scheduler.queue_of(&packet, flow.priority, destination);
-        self.wires.links[link].mark(&mut packet, scheduler.packets() + 1);
+        self.wires.links.mark(link, &mut packet, scheduler.packets() + 1);
         self.enqueue(link, packet, queue)
     }
 
     /// Queues a packet at a scheduled port, perhaps in place of another.
     fn enqueue(&mut self, link: usize, packet: Packet, queue: u32) -> bool {
         while let Some(scheduler) = &mut self.wires.schedulers[link] {
-            let port = &mut self.wires.links[link];
+            let port = &mut self.wires.links.counts[link];
             if scheduler.fits(packet.size) {
                 scheduler.push(packet, queue);
                 port.peak = port.peak.max(scheduler.packets() + 1);
@@ -375,13 +382,13 @@ impl World {
     #[cold]
     fn inject_counted(&mut self, packet: Packet) {
         let link = (self.wires.element(&packet) & !SPECIAL) as usize;
-        let before = self.wires.links[link].packets;
+        let before = self.wires.links.packets(link);
         self.inject(packet);
-        let link = &self.wires.links[link];
+        let links = &self.wires.links;
         if let Some(own) = &mut self.flows[packet.flow as usize].own
-            && link.packets > before
+            && links.packets(link) > before
         {
-            own.push(link.free_at(), packet.size);
+            own.push(links.free_at(link), packet.size);
         }
     }
 
@@ -525,24 +532,43 @@ impl World {
         notice
     }
 
+    /// What is to be done after so many events, or at once when switches have something to report.
+    #[cold]
+    fn between(&mut self) -> Option<Notice> {
+        let events = self.wires.events.popped();
+        if events >= self.tune_at {
+            self.wires.events.tune();
+            self.tune_at = events + events.min(PAUSE);
+        }
+        let reports = self.switches.as_ref().is_some_and(|s| !s.reports.is_empty());
+        let notice = if reports {
+            Some(Notice::Measured)
+        } else {
+            (events >= self.notice_at).then_some(Notice::Pause)
+        };
+        if notice.is_some() {
+            self.notice_at = events + PAUSE;
+        }
+        self.pause_at = self.notice_at.min(self.tune_at);
+        notice
+    }
+
     /// Checks the invariants: bytes are conserved, no link sent faster than its rate, no queue
     /// exceeded its room, no flow delivered more than it has.
     fn audit(&self) -> Result<(), String> {
-        let links = (0u32..).zip(&self.wires.links);
-        for (number, link) in links {
-            if !link.kept_its_rate() {
-                return Err(format!("link {number} sent more than its capacity"));
+        for link in 0..self.wires.links.len() {
+            if !self.wires.links.kept_its_rate(link) {
+                return Err(format!("link {link} sent more than its capacity"));
             }
-            if !link.kept_its_room() {
-                return Err(format!("the queue of link {number} exceeded its buffer"));
+            if !self.wires.links.kept_its_room(link) {
+                return Err(format!("the queue of link {link} exceeded its buffer"));
             }
         }
         let waiting = self.wires.schedulers.iter().flatten().map(|s| s.bytes());
         let passages = self.flows.iter().filter_map(|flow| flow.passage.as_ref()?.held);
         let syns: u64 = passages.map(|packet| u64::from(packet.size)).sum();
         let held = self.switches.iter().map(|switches| switches.carried() + syns);
-        let links = self.wires.links.iter().map(Link::carried);
-        let carried = links.chain(waiting).chain(held).sum::<u64>();
+        let carried = self.wires.links.carried() + waiting.chain(held).sum::<u64>();
         if self.injected != self.arrived + self.dropped + carried {
             return Err(format!(
                 "{} bytes entered the network, but {} arrived, {} were dropped and {carried} are \
@@ -557,6 +583,59 @@ impl World {
             Some(flow) => Err(format!("flow {} delivered more than it has", flow.id.0)),
             None => Ok(()),
         }
+    }
+}
+
+/// Has memory fetched for the events of these slots, which come next. Each needs six lines or more that lie
+/// anywhere, and most lines say where the next is: they are fetched step by step for all.
+#[inline(never)] // it has the registers for itself
+fn foresee(links: &Links, ways: &[Way], flows: &[Flow], events: &EventQueue, slots: &[Slot]) {
+    #[derive(Clone, Copy, Default)]
+    struct Hop {
+        link: u32,
+        /// Where its packet's next link stands: the row of the path, and how many links come before.
+        way: u32,
+        after: u8,
+    }
+    let mut hops = [Hop::default(); FORESEEN];
+    let mut count = 0;
+    for (slot, hop) in slots.iter().filter(|slot| links.has(slot.0)).zip(&mut hops) {
+        hop.link = slot.0;
+        links.prefetch(slot.0);
+        count += 1;
+    }
+    let hops = &mut hops[..count];
+    for hop in hops.iter() {
+        links.prefetch_head(hop.link);
+    }
+    for hop in hops.iter_mut() {
+        if let Some(packet) = links.head(hop.link) {
+            (hop.way, hop.after) = (packet.way(), packet.hop);
+        }
+        if let Some(way) = ways.get(hop.way as usize) {
+            prefetch(way);
+        }
+    }
+    for hop in hops.iter_mut() {
+        let Some(way) = ways.get(hop.way as usize) else { continue };
+        let mut next = way.after(hop.after);
+        if next == DELIVER {
+            // The answer begins the path the other way.
+            hop.way ^= 1;
+            let (Some(flow), Some(back)) =
+                (flows.get(hop.way as usize / 2), ways.get(hop.way as usize))
+            else {
+                continue;
+            };
+            prefetch(flow);
+            next = back.after(0);
+        }
+        hop.link = next & !SPECIAL;
+        links.prefetch(hop.link);
+        events.prefetch(arrival_slot(hop.link as usize));
+    }
+    for hop in hops.iter() {
+        links.prefetch_tail(hop.link);
     }
 }
 
@@ -676,11 +755,17 @@ impl engine::World for World {
             return notice;
         }
         let links = self.wires.links.len();
-        while let Some((time, slot)) = self.wires.events.pop(limit) {
+        let mut packet = Packet::default();
+        while let Some((time, slot)) = {
+            let Wires { events, links, ways, .. } = &mut self.wires;
+            let flows = &self.flows;
+            events.pop(limit, |events, slots| foresee(links, ways, flows, events, slots))
+        } {
+            debug_assert!(self.now <= time.as_nanos());
             self.now = time.as_nanos();
             let slot = slot.0 as usize;
             if slot < links {
-                let (mut packet, next) = self.wires.links[slot].arrive();
+                let next = self.wires.links.arrive(slot, &mut packet);
                 if let Some(next) = next {
                     self.wires.events.insert(arrival_slot(slot), Time::from_nanos(next));
                 }
@@ -694,9 +779,9 @@ impl engine::World for World {
                 return ended;
             }
             if self.wires.events.popped() >= self.pause_at {
-                self.pause_at = self.wires.events.popped() + PAUSE;
-                let reports = self.switches.as_ref().is_some_and(|s| !s.reports.is_empty());
-                return if reports { Notice::Measured } else { Notice::Pause };
+                if let Some(notice) = self.between() {
+                    return notice;
+                }
             }
         }
         Notice::Limit
@@ -768,11 +853,11 @@ impl engine::World for World {
     }
 
     fn ports(&mut self) -> Vec<(LinkId, Bytes)> {
-        let now = self.now;
-        let numbered = (0u32..).zip(&mut self.wires.links);
+        let (now, links) = (self.now, &mut self.wires.links);
+        let all = links.len();
         // A link has taken in what waits before it, too.
-        let sent = |link: &mut Link| Bytes::new(link.bytes - link.queued(now));
-        numbered.map(|(number, link)| (LinkId(number), sent(link))).collect()
+        let mut sent = |link| Bytes::new(links.bytes(link) - links.queued(link, now));
+        (0..all).map(|link| (LinkId(slot_number(link)), sent(link))).collect()
     }
 
     fn state(&self, flow: FlowId) -> Option<FlowState> {
@@ -794,12 +879,12 @@ impl engine::World for World {
     fn queue_length(&mut self, link: LinkId) -> u32 {
         let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.packets());
         let held = self.host_queues.as_ref().map_or(0, |queues| queues.waiting(link.index()));
-        self.wires.links[link.index()].queue_length(self.now) + waiting + held
+        self.wires.links.queue_length(link.index(), self.now) + waiting + held
     }
 
     fn queued(&mut self, link: LinkId) -> Bytes {
         let waiting = self.wires.schedulers[link.index()].as_ref().map_or(0, |s| s.bytes());
-        Bytes::new(self.wires.links[link.index()].queued(self.now) + waiting)
+        Bytes::new(self.wires.links.queued(link.index(), self.now) + waiting)
     }
 
     fn check(&mut self) -> Result<(), RunError> {
@@ -807,16 +892,17 @@ impl engine::World for World {
     }
 
     fn finish(mut self, outcome: &mut Outcome) -> Result<(), RunError> {
-        let record = |(number, link): (u32, &Link)| LinkRecord {
-            link: LinkId(number),
-            bytes: Bytes::new(link.bytes),
-            packets: link.packets,
-            dropped: link.dropped,
-            marked: link.marked,
-            metered: link.metered,
-            peak: link.peak,
+        let links = &self.wires.links;
+        let record = |(number, counts): (usize, &Counts)| LinkRecord {
+            link: LinkId(slot_number(number)),
+            bytes: Bytes::new(links.bytes(number)),
+            packets: links.packets(number),
+            dropped: counts.dropped,
+            marked: counts.marked,
+            metered: counts.metered,
+            peak: counts.peak,
         };
-        outcome.links = (0u32..).zip(&self.wires.links).map(record).collect();
+        outcome.links = links.counts.iter().enumerate().map(record).collect();
         outcome.hops = outcome.links.iter().map(|link| link.packets).sum();
         outcome.events = self.wires.events.popped();
         outcome.host_queues =

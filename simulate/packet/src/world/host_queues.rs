@@ -92,7 +92,7 @@ impl World {
     pub(super) fn hold_back(&mut self, place: u32) {
         let flow = &mut self.flows[place as usize];
         let (id, src, dst, size) = (flow.id, flow.source, flow.destination, flow.size);
-        let path = self.wires.paths[2 * place as usize];
+        let path = self.wires.ways[2 * place as usize].0;
         let (packets, bytes, ideal) = self.packets(id, size, &path);
         let Some(queues) = &mut self.host_queues else { return };
         queues.record.ideal.push(Span::from_nanos(ideal));
@@ -134,7 +134,7 @@ impl World {
             bytes += frame;
             last = 0;
             for (free, element) in free.iter_mut().zip(path).take_while(|(_, e)| **e != DELIVER) {
-                let (sent, delay) = self.wires.links[(element & !SPECIAL) as usize].times(frame);
+                let (sent, delay) = self.wires.links.times((element & !SPECIAL) as usize, frame);
                 *free = last.max(*free) + sent;
                 last = *free + delay;
             }
@@ -160,7 +160,7 @@ impl World {
 
     /// The first link of a flow's path.
     fn uplink(&self, place: u32) -> usize {
-        (self.wires.paths[2 * place as usize][0] & !SPECIAL) as usize
+        (self.wires.ways[2 * place as usize].0[0] & !SPECIAL) as usize
     }
 
     /// Releases the packet at the head of a queue, if there is one.

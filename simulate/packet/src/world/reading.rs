@@ -64,7 +64,7 @@ fn pass(world: &mut World, span: Span) -> u64 {
 
 /// Packets that the sender has put on its link.
 fn sent(world: &World) -> u64 {
-    world.wires.links[0].packets
+    world.wires.links.packets(0)
 }
 
 #[test]

@@ -132,8 +132,8 @@ impl World {
     fn queued(&mut self, link: usize) -> (u32, u64) {
         let waiting = self.wires.schedulers[link].as_ref();
         let (packets, bytes) = waiting.map_or((0, 0), |queue| (queue.packets(), queue.bytes()));
-        let queue = &mut self.wires.links[link];
-        (packets + queue.queue_length(self.now), bytes + queue.queued(self.now))
+        let links = &mut self.wires.links;
+        (packets + links.queue_length(link, self.now), bytes + links.queued(link, self.now))
     }
 
     /// Has the trigger of a port take in the length of its queue, and `left` packets that just left.
@@ -144,11 +144,11 @@ impl World {
         };
         let packets = self.queued(link).0 + left;
         let low = trigger.thresholds().low;
-        let (scheduler, queue) = (&self.wires.schedulers[link], &mut self.wires.links[link]);
+        let (scheduler, links) = (&self.wires.schedulers[link], &mut self.wires.links);
         let message = trigger.observe(packets, || {
             // Which packet of a scheduled port leaves when is decided as they leave.
             let now = self.now;
-            Time::from_nanos(if scheduler.is_some() { now } else { queue.below(now, low) })
+            Time::from_nanos(if scheduler.is_some() { now } else { links.below(link, now, low) })
         });
         if let Some(switches) = &mut self.switches {
             switches.ports[link].trigger = Some(trigger);
@@ -272,7 +272,7 @@ impl World {
         };
         switches.reporting = false;
         for link in 0..self.wires.links.len() {
-            let taken = self.wires.links[link].bytes;
+            let taken = self.wires.links.bytes(link);
             let port = self.switches.as_mut().map(|switches| &mut switches.ports[link]);
             let Some(port) = port.filter(|port| port.is_switch && port.told != taken) else {
                 continue;
@@ -280,7 +280,7 @@ impl World {
             let sent = Bytes::new(taken - port.told);
             port.told = taken;
             let waiting = self.wires.schedulers[link].as_ref().map_or(0, |queue| queue.bytes());
-            let queue = Bytes::new(self.wires.links[link].queued(self.now) + waiting);
+            let queue = Bytes::new(self.wires.links.queued(link, self.now) + waiting);
             let link = LinkId(slot_number(link));
             self.report(Measured::QueueLength { link, queue, sent });
         }

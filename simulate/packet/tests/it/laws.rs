@@ -4,7 +4,10 @@
 #![allow(clippy::unwrap_used)] // in what the tests share, too
 
 use crate::runs::{access, job, link, outcome, pace, per_flow, setup};
-use model::{Buffer, Directive, Directives, FlowId, Job, LinkSpec, NodeId, Topology, build};
+use engine::Jobs;
+use model::{
+    Buffer, Directive, Directives, FlowId, Job, LinkSpec, NodeId, NodeKind, Topology, build,
+};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_packet::{Discipline, Enforcement, Outcome, Protocol, Transport};
@@ -188,4 +191,27 @@ fn a_broken_setup_is_an_error() {
         start: Span::ZERO,
     }];
     assert!(error(blind).contains("link 99"));
+}
+
+#[test]
+fn links_of_too_many_kinds_are_an_error() {
+    let delayed = |delay_ns| LinkSpec {
+        capacity: Rate::from_mbps(1000),
+        delay: Span::from_nanos(delay_ns),
+        buffer: Buffer::Unlimited,
+        mark: None,
+    };
+    let run = |kinds: u64| {
+        let mut topology = Topology::new();
+        let [a, b] = ["a", "b"].map(|name| topology.add_node(name.into(), NodeKind::Host).unwrap());
+        for kind in 0..kinds / 2 {
+            topology.connect(a, b, delayed(2 * kind), delayed(2 * kind + 1)).unwrap();
+        }
+        let jobs = Box::new(Jobs::new(std::iter::empty()));
+        let setup = testing::packet::setup(topology, Transport::default(), jobs);
+        watermaster_packet::run(setup, &mut |_| {})
+    };
+    assert!(run(1 << 16).is_ok());
+    let error = run((1 << 16) + 2).unwrap_err().to_string();
+    assert!(error.contains("65536 kinds") && error.contains("give more of them"), "{error}");
 }
