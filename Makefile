@@ -51,7 +51,7 @@ lint: setup-build-python
 	checks/decisions.sh
 	checks/circles.py cli core/agent core/control core/model core/protocol core/units document experiment live/agentd \
 		live/controller live/kernel live/lab live/wire simulate/control simulate/engine simulate/fluid simulate/packet \
-		simulate/workload
+		simulate/workload testing
 
 ## deny: licences, sources and duplicates of every dependency (installs cargo-deny when it is missing)
 deny:

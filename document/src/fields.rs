@@ -69,7 +69,7 @@ impl<'a> Value<'a> {
     pub fn name(&self) -> Read<String> {
         let text = self.text()?;
         if !model::is_name(text) {
-            return Err(self.error("is no name; use 1 to 64 letters, digits, -, _ and ."));
+            return Err(self.error(model::NO_NAME));
         }
         Ok(text.to_owned())
     }

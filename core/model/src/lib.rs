@@ -27,7 +27,7 @@ pub use congestion::{PortWatch, Severity, Thresholds};
 pub use directive::{Directive, Directives, LEAST_RATE, MOST_RATE};
 pub use gather::{Gathering, Hub, Order, Request, Sample, Way};
 pub use job::{Flow, Job, JobClass};
-pub use name::is_name;
+pub use name::{NO_NAME, is_name};
 pub use network::{Network, interfere};
 pub use observation::{Declared, Measured, Observation, StreamSample, Terms};
 pub use topology::{Buffer, Link, LinkSpec, Node, NodeKind, Topology, TopologyError};

@@ -73,7 +73,7 @@ pub enum CertsError {
         reason: &'static str,
     },
     /// A name that no certificate can bear.
-    #[error("\"{0}\" is no name; use 1 to 64 letters, digits, -, _ and .")]
+    #[error("\"{0}\" {why}", why = model::NO_NAME)]
     Name(String),
     /// Nobody can connect to that.
     #[error("\"{0}\" is no address; write 10.0.0.1 or control.example.org")]

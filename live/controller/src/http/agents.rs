@@ -34,8 +34,7 @@ pub async fn exchange(
     mut request: Request,
 ) -> Result<Response, Wrong> {
     if !model::is_name(&agent) {
-        let reason = "is no name; use 1 to 64 letters, digits, -, _ and .";
-        return Err(Wrong::new(StatusCode::BAD_REQUEST, "agent", reason));
+        return Err(Wrong::new(StatusCode::BAD_REQUEST, "agent", model::NO_NAME));
     }
     may_act(&admission, Role::Agent, &agent)?;
     if request.headers().get(UPGRADE).is_none_or(|asked| asked != EXCHANGE) {

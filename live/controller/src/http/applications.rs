@@ -99,8 +99,7 @@ async fn read(mut body: Body, most: usize) -> Result<Vec<u8>, Wrong> {
 
 fn permitted(admission: &Admission, application: &str) -> Result<(), Wrong> {
     if !model::is_name(application) {
-        let reason = "is no name; use 1 to 64 letters, digits, -, _ and .";
-        return Err(Wrong::new(StatusCode::BAD_REQUEST, "application", reason));
+        return Err(Wrong::new(StatusCode::BAD_REQUEST, "application", model::NO_NAME));
     }
     may_act(admission, Role::Application, application)
 }
