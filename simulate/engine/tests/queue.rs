@@ -90,7 +90,8 @@ proptest! {
 /// What is told beforehand has an event, and in this order.
 fn foreseen(queue: &EventQueue, slots: &[Slot]) {
     assert!(!slots.is_empty() && slots.len() <= FORESEEN);
-    let due: Vec<Time> = slots.iter().map(|slot| queue.due(*slot).unwrap()).collect();
+    let due: Vec<Time> =
+        slots.iter().map(|slot| queue.due(*slot).expect("its event pends")).collect();
     assert!(due.is_sorted(), "{slots:?}: {due:?}");
 }
 

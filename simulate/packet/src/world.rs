@@ -778,10 +778,10 @@ impl engine::World for World {
             } else if let Some(ended) = self.timer(slot - links) {
                 return ended;
             }
-            if self.wires.events.popped() >= self.pause_at {
-                if let Some(notice) = self.between() {
-                    return notice;
-                }
+            if self.wires.events.popped() >= self.pause_at
+                && let Some(notice) = self.between()
+            {
+                return notice;
             }
         }
         Notice::Limit
