@@ -16,7 +16,7 @@ pub enum Error {
     Transport(String),
     /// A name that can't be part of a namespace's name.
     #[error(
-        "\"{0}\" can't name a lab or a node of it; use letters, digits, - and _, at most 128 with \
+        "\"{0}\" can't name a lab or a node of it; use letters, digits, - (not first) and _, at most 128 with \
              the lab's name"
     )]
     Name(String),

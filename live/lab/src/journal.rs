@@ -236,7 +236,11 @@ fn path(name: &str) -> PathBuf {
 /// Refuses names that can't be part of a namespace's name.
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     let fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if name.is_empty() || name.len() > 2 * LONGEST || !name.chars().all(fit) {
+    if name.is_empty()
+        || name.starts_with('-')
+        || name.len() > 2 * LONGEST
+        || !name.chars().all(fit)
+    {
         return Err(Error::Name(name.chars().filter(|c| !c.is_control()).take(LONGEST).collect()));
     }
     Ok(())
@@ -267,7 +271,7 @@ mod tests {
 
     #[test]
     fn names_that_could_leave_the_folder_are_refused() {
-        for name in ["", "../x", "a/b", "a b", "\u{1b}[2J", &"x".repeat(129)] {
+        for name in ["", "-x", "../x", "a/b", "a b", "\u{1b}[2J", &"x".repeat(129)] {
             assert!(Journal::read(name).is_err(), "{name}");
         }
         assert_eq!(Journal::new("t-1", Switches::Bridge).unwrap().namespace("h0"), "wm-t-1-h0");
