@@ -22,7 +22,7 @@ use crate::roster::Roster;
 use crate::{Given, Policy, Share, pace};
 
 /// How often a division is made until acknowledgements have the room that they need, and no more.
-const PASSES: usize = 4;
+const PASSES: usize = 8;
 
 /// How a policy divides the network. This is all in which the policies differ.
 pub(crate) trait Discipline {

@@ -218,18 +218,19 @@ impl Links {
             let step = (link.capacity / STEPS).max(1);
             let wanted = needed.next_multiple_of(step).min(link.capacity);
             let is_short = needed > of.kept + link.left;
-            let is_wasted = link.left < step && of.kept > wanted + step;
-            let is_off = is_short || is_wasted;
-            returns[number].wanted = if is_off { wanted } else { of.kept };
+            let is_much = of.kept > wanted + step;
+            returns[number].wanted = if is_short || is_much { wanted } else { of.kept };
             let excess = needed.saturating_sub(of.kept + link.left);
             let granted = of.opened - link.left;
             let stays = Rate::from_bps(granted.saturating_sub(excess));
             let part = stays.fraction(WHOLE, granted.max(1)).as_bps();
             returns[number].part = if excess > 0 { part } else { WHOLE };
-            fits &= !is_off;
+            fits &= !(is_short || is_much && link.left < step);
         }
-        for of in returns {
-            of.kept = of.wanted;
+        if !fits {
+            for of in returns {
+                of.kept = of.wanted;
+            }
         }
         fits
     }
@@ -250,4 +251,41 @@ fn acknowledged(table: &[Link], returns: &[Return], number: usize) -> u64 {
 /// The next power of two: what depends on it changes seldom.
 fn rounded(count: u64) -> u64 {
     count.checked_next_power_of_two().unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::Buffer;
+    use model::build::{Access, star};
+    use units::Span;
+
+    use super::*;
+
+    /// Where divisions never come to rest, what was granted is cut to what acknowledgements leave.
+    #[test]
+    fn what_leaves_acknowledgements_no_room_is_trimmed() {
+        let capacity = Rate::from_mbps(100);
+        let link =
+            model::LinkSpec { capacity, delay: Span::ZERO, buffer: Buffer::Unlimited, mark: None };
+        let network = Network::new(star(2, &Access { link, nic: Buffer::Unlimited }).unwrap());
+        let acknowledgements = Acknowledgements::new(40, 1500);
+        let mut links = Links::new(acknowledgements);
+        links.cover(&network);
+        links.open(Rate::ZERO, None);
+        // All of one way of a cable, half of the other.
+        let (there, back) = (LinkId(0), LinkId(1));
+        let (all, half) = (capacity.as_bps(), capacity.as_bps() / 2);
+        links.take(&[there], all);
+        links.take(&[back], half);
+        assert!(!links.fits());
+        let fitting = all - acknowledgements.of(half);
+        let trimmed = links.trimmed(&[there], all);
+        assert!((fitting - all / WHOLE..=fitting).contains(&trimmed), "{trimmed}");
+        assert_eq!(links.trimmed(&[back], half), half);
+        // The next division keeps that back, in steps.
+        links.open(Rate::ZERO, None);
+        let left = links.left(there);
+        assert!(left <= fitting && left + all / STEPS > fitting, "{left} of {fitting}");
+        assert_eq!(links.left(back), all - (all / STEPS) * 7);
+    }
 }

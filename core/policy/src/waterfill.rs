@@ -29,11 +29,7 @@ pub(crate) fn max_min_below(capacities: &[Rate], paths: &Paths, caps: &[Rate]) -
 }
 
 /// The same where so much is left of each link, bit/s, and what is left then.
-pub(crate) fn max_min_left(
-    lefts: Vec<u64>,
-    paths: &Paths,
-    caps: &[Rate],
-) -> (Vec<Rate>, Vec<u64>) {
+pub(crate) fn max_min_left(lefts: Vec<u64>, paths: &Paths, caps: &[Rate]) -> (Vec<Rate>, Vec<u64>) {
     let mut links: Vec<Filling> =
         lefts.into_iter().map(|left| Filling { left, growing: 0 }).collect();
     for (link, filling) in links.iter_mut().enumerate() {

@@ -4,7 +4,9 @@ use document::fields::{Value, between};
 use document::{DocumentError, policies};
 use lab::{Daemon, Fault};
 use packet::Transport;
-use policy::{Acknowledgements, Descriptor, DirectiveKind, Messages, Need, Parameters, Policy, PolicyError};
+use policy::{
+    Acknowledgements, Descriptor, DirectiveKind, Messages, Need, Parameters, Policy, PolicyError,
+};
 use units::{Bytes, Span};
 
 use super::lab::LabSettings;
@@ -47,7 +49,8 @@ impl PolicySpec {
 
     /// Whether it decides by counters of ports.
     pub(super) fn counts_ports(&self) -> bool {
-        self.build(Messages::Free, Acknowledgements::NONE).is_ok_and(|policy| policy.ports().is_some())
+        self.build(Messages::Free, Acknowledgements::NONE)
+            .is_ok_and(|policy| policy.ports().is_some())
     }
 }
 

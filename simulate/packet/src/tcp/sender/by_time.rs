@@ -253,12 +253,14 @@ impl ByTime {
                     self.reduce(sender, u64::from(sender.mss), false);
                 }
                 let since = self.board.first_sent().unwrap_or(now);
-                sender.timer = self.after(since.max(sender.allowed), sender.rtt.timeout()).max(now + 1);
+                sender.timer =
+                    self.after(since.max(sender.allowed), sender.rtt.timeout()).max(now + 1);
             }
             Alarm::Probe if self.probe.is_none() => self.send_probe(sender, now),
             Alarm::Probe => {
                 let since = self.board.first_sent().unwrap_or(now);
-                sender.timer = self.after(since.max(sender.allowed), sender.rtt.timeout()).max(now + 1);
+                sender.timer =
+                    self.after(since.max(sender.allowed), sender.rtt.timeout()).max(now + 1);
             }
             Alarm::Retransmission => self.on_timeout(sender, now),
         }
