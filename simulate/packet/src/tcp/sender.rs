@@ -59,7 +59,7 @@ pub(crate) struct Sender {
     receive_window: u64,
     scale: u8,
     timer: u64,
-    /// Until when its pace holds the next segment back, ns. Timers start there, as in Linux since 4.20
+    /// Until when its pace holds the next segment back, ns. Timers start there, as in Linux
     /// (`tcp_pacing_delay`).
     allowed: u64,
     rtt: Rtt,
@@ -565,6 +565,22 @@ mod tests {
     /// The segments that may go now, by number.
     fn sent(sender: &mut Sender) -> Vec<u64> {
         std::iter::from_fn(|| sender.poll(1_000)).map(|one| one.seq / u64::from(MSS)).collect()
+    }
+
+    #[test]
+    fn timers_start_when_the_pace_lets_the_next_segment_go() {
+        let transport = Transport::default();
+        let mut sender = Sender::new(&transport, 100 * u64::from(MSS), 1_000_000);
+        let rto = transport.min_rto.as_nanos();
+        sender.hold(5_000_000);
+        sender.poll(1_000).unwrap();
+        assert_eq!(sender.deadline(), 5_000_000 + rto);
+        sender.poll(5_000_000).unwrap();
+        sender.hold(9_000_000);
+        sender.on_ack(6_000_000, MSS, u16::MAX, None, false);
+        assert_eq!(sender.deadline(), 9_000_000 + rto);
+        sender.on_ack(9_500_000, 2 * MSS, u16::MAX, None, false);
+        assert_eq!(sender.deadline(), u64::MAX);
     }
 
     #[test]
