@@ -6,6 +6,9 @@
 //! job goes on may wait: thousands end one after another, and what they leave is divided at most
 //! once a [`Discipline::patience`].
 //!
+//! What acknowledgements take of links on their way back is left to them: a division is made again until that
+//! fits (`links`).
+//!
 //! Every flow has at least [`LEAST_RATE`](model::LEAST_RATE). For that a little of each link is set aside,
 //! for a number of flows rounded up to a power of two, so that flows that come and go change few
 //! rates. The rest is divided; so all rates together don't exceed a link, unless the floors alone
