@@ -582,7 +582,7 @@ impl World {
 /// A part of `turn`, spread evenly over flows that follow each other (multiples of the golden ratio are).
 fn phase(flow: FlowId, turn: u64) -> u64 {
     let part = flow.0.wrapping_mul(0x9e37_79b9);
-    (u128::from(turn) * u128::from(part) >> 32) as u64
+    u64::try_from((u128::from(turn) * u128::from(part)) >> 32).unwrap_or(turn)
 }
 
 impl engine::Streams for World {
