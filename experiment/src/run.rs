@@ -12,7 +12,7 @@ use engine::{Monitor, Outcome, Plan, Progress};
 use lab::{Faults, Session, Speakers};
 use model::{LinkId, Network};
 use packet::{Capture, Protocol, Setup, Transport};
-use policy::{Messages, Policy, PolicyError};
+use policy::{Acknowledgements, Messages, Policy, PolicyError};
 use rand::Rng as _;
 use simulated_controller::SimulatedController;
 use units::{Bytes, Span};
@@ -278,7 +278,12 @@ impl Task<'_> {
     fn policy(&self) -> Result<Box<dyn Policy + Send>, PolicyError> {
         let scenario = &self.prepared.scenario;
         let has_agents = scenario.control.simulated.is_some() || scenario.lab.daemons.is_some();
-        self.policy.build(if has_agents { Messages::Costly } else { Messages::Free })
+        let messages = if has_agents { Messages::Costly } else { Messages::Free };
+        let acknowledgements = match scenario.world {
+            World::Packet => self.policy.transport.acknowledgements(),
+            World::Fluid | World::Lab => Acknowledgements::NONE,
+        };
+        self.policy.build(messages, acknowledgements)
     }
 
     /// The policy, alone or within the whole controller.

@@ -27,7 +27,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     is_max_min: false,
     build: |given| {
         let pause = given.get(PAUSE.name);
-        Ok(Box::new(CoflowRates::new(Ordered::<BottleneckSelect>::new(pause, None))))
+        Ok(Box::new(CoflowRates::new(Ordered::<BottleneckSelect>::new(pause, None), given)))
     },
 };
 

@@ -45,6 +45,8 @@ pub(crate) struct Coflow {
     change: Change,
     /// Sent by flows that have ended, bits.
     sent: f64,
+    /// Flows whose acknowledgements come back another way than their data went, with that way.
+    astray: Vec<(FlowId, Vec<LinkId>)>,
     /// Whether what the stage granted may stand while as much is left for it as there was.
     stands: [bool; STAGES],
     /// Whether the stage granted nothing.
@@ -250,6 +252,7 @@ impl Coflow {
             paths: Paths::NONE,
             change: Change::None,
             sent: 0.0,
+            astray: Vec::new(),
             stands: [false; STAGES],
             is_idle: [true; STAGES],
             is_moved: true,
@@ -308,6 +311,19 @@ impl Coflow {
         (start, position(self.routes.len()))
     }
 
+    /// Notes which way the acknowledgements of a flow come back, if it isn't that of its data.
+    fn look_back(&mut self, network: &Network, flow: &Flow, links: &Links) {
+        if !links.counts_acknowledgements() {
+            return;
+        }
+        let mut back = Vec::new();
+        network.path(flow.ends.1, flow.ends.0, u64::from(flow.id.0), &mut back);
+        let path = flow.route(&self.routes);
+        if !path.is_empty() && !links.mirrors(path, &back) {
+            self.astray.push((flow.id, back));
+        }
+    }
+
     /// A new flow. Its number is in use by no other.
     pub(crate) fn insert(
         &mut self,
@@ -321,6 +337,7 @@ impl Coflow {
         let route = self.route(network, id, ends);
         let flow = Flow { id, ends, route, has_ended: false };
         links.enter(flow.route(&self.routes));
+        self.look_back(network, &flow, links);
         let place = self.position(id);
         let is_new = place.is_err();
         match place {
@@ -370,11 +387,14 @@ impl Coflow {
         self.sync(now);
         self.sweep();
         let routes = core::mem::take(&mut self.routes);
+        self.astray.clear();
         for position in 0..self.flows.len() {
             let flow = self.flows[position];
             links.leave(flow.route(&routes));
             self.flows[position].route = self.route(network, flow.id, flow.ends);
-            links.enter(self.flows[position].route(&self.routes));
+            let flow = self.flows[position];
+            links.enter(flow.route(&self.routes));
+            self.look_back(network, &flow, links);
         }
         self.change(Change::Links);
     }
@@ -410,6 +430,9 @@ impl Coflow {
         }
         self.flows.truncate(kept);
         self.accounts.truncate(kept);
+        let mut astray = core::mem::take(&mut self.astray);
+        astray.retain(|(flow, _)| self.position(*flow).is_ok());
+        self.astray = astray;
     }
 
     /// Brings the list of flows and that of links up to date.
@@ -503,7 +526,7 @@ impl Coflow {
         for of in &mut self.uses {
             of.before[stage] = links.left(of.link);
         }
-        let Links { table, filler } = links;
+        let Links { table, filler, .. } = links;
         let (rates, left) = (&mut self.accounts.granted[stage][..], &self.accounts.left);
         filler.open(self.uses.iter().map(|of| of.before[stage]));
         match rule {
@@ -539,6 +562,36 @@ impl Coflow {
             links.take(path, rate);
             self.accounts.granted[0][position] = rate;
             self.is_moved = true;
+        }
+    }
+
+    /// Adds what flows were granted, and `aside`, to the links that carry their acknowledgements another way
+    /// than their data went.
+    pub(crate) fn stray(&self, aside: Rate, links: &mut Links) {
+        let [one, other] = &self.accounts.granted;
+        for (flow, back) in &self.astray {
+            if let Ok(position) = self.position(*flow) {
+                let path = self.flows[position].route(&self.routes);
+                links.stray(path, back, one[position] + other[position] + aside.as_bps());
+            }
+        }
+    }
+
+    /// Takes from what flows were granted what leaves acknowledgements no room.
+    pub(crate) fn trim(&mut self, links: &Links) {
+        let Self { flows, accounts, routes, .. } = self;
+        let mut is_less = false;
+        for (position, flow) in flows.iter().enumerate() {
+            for granted in &mut accounts.granted {
+                let rate = links.trimmed(flow.route(routes), granted[position]);
+                if rate < granted[position] {
+                    granted[position] = rate;
+                    is_less = true;
+                }
+            }
+        }
+        if is_less {
+            (self.stands, self.is_moved) = ([false; STAGES], true);
         }
     }
 

@@ -6,6 +6,9 @@
 //! job goes on may wait: thousands end one after another, and what they leave is divided at most
 //! once a [`Discipline::patience`].
 //!
+//! What acknowledgements take of links on their way back is left to them: a division is made again until that
+//! fits (`links`).
+//!
 //! Every flow has at least [`LEAST_RATE`](model::LEAST_RATE). For that a little of each link is set aside,
 //! for a number of flows rounded up to a power of two, so that flows that come and go change few
 //! rates. The rest is divided; so all rates together don't exceed a link, unless the floors alone
@@ -19,7 +22,10 @@ use units::{Rate, Span, Time};
 use crate::coflow::Coflow;
 use crate::links::Links;
 use crate::roster::Roster;
-use crate::{Policy, Share, pace};
+use crate::{Given, Policy, Share, pace};
+
+/// How often a division is made until acknowledgements have the room that they need, and no more.
+const PASSES: usize = 8;
 
 /// How a policy divides the network. This is all in which the policies differ.
 pub(crate) trait Discipline {
@@ -61,6 +67,8 @@ pub(crate) struct Division<'a, 'j> {
     pub(crate) links: &'a mut Links,
     /// Whether jobs came or went since the last time.
     pub(crate) is_new: bool,
+    /// Whether the same was divided a moment ago, with other room kept back for acknowledgements.
+    pub(crate) is_again: bool,
 }
 
 /// A policy that divides links by rate.
@@ -82,11 +90,12 @@ pub(crate) struct CoflowRates<D> {
 }
 
 impl<D: Discipline> CoflowRates<D> {
-    pub(crate) fn new(discipline: D) -> Self {
+    /// `given` is what the policy is built from.
+    pub(crate) fn new(discipline: D, given: &Given<'_>) -> Self {
         Self {
             discipline,
             roster: Roster::default(),
-            links: Links::default(),
+            links: Links::new(given.acknowledgements()),
             due: None,
             ageing: None,
             divided: Time::ZERO,
@@ -205,9 +214,22 @@ impl<D: Discipline> CoflowRates<D> {
                 self.ageing = self.ageing.into_iter().chain(next).min();
             }
         }
-        links.open(D::ASIDE, guard.map(|guard| guard.share));
-        let is_new = core::mem::take(&mut self.is_new);
-        discipline.divide(now, Division { jobs: &mut jobs, links, is_new });
+        let mut is_new = core::mem::take(&mut self.is_new);
+        for pass in 1..=PASSES {
+            links.open(D::ASIDE, guard.map(|guard| guard.share));
+            let is_again = pass > 1;
+            discipline.divide(now, Division { jobs: &mut jobs, links, is_new, is_again });
+            is_new = false;
+            for job in &jobs {
+                job.stray(D::ASIDE, links);
+            }
+            if links.fits() {
+                break;
+            }
+            if pass == PASSES {
+                jobs.iter_mut().for_each(|job| job.trim(links));
+            }
+        }
         for job in jobs {
             job.tell(now, D::ASIDE, links, out);
         }
@@ -231,6 +253,10 @@ impl<D: Discipline> Policy for CoflowRates<D> {
         if ticked && self.deadline().is_some_and(|deadline| deadline <= now) {
             self.divide(now, out);
         }
+    }
+
+    fn paces_all(&self) -> bool {
+        true
     }
 
     fn deadline(&self) -> Option<Time> {

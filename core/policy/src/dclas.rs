@@ -55,7 +55,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
             factor: given.get(FACTOR.name),
             pause: given.get(PAUSE.name),
         };
-        Ok(Box::new(CoflowRates::new(LeastAttained { parameters, review: None })))
+        Ok(Box::new(CoflowRates::new(LeastAttained { parameters, review: None }, given)))
     },
 };
 

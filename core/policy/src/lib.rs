@@ -28,6 +28,7 @@
 extern crate alloc;
 
 mod account;
+mod acknowledgements;
 mod admission;
 mod app_aware;
 mod arbiter;
@@ -82,6 +83,7 @@ mod watch;
 pub mod waterfill;
 
 pub use account::{Account, Holding, Part};
+pub use acknowledgements::Acknowledgements;
 pub use catalogue::{ARBITER, NAMES, PLAIN, POLICIES, by_name, find};
 pub use descriptor::{Descriptor, DirectiveKind, Need};
 pub use objective::{Aim, Objective};
@@ -123,6 +125,12 @@ pub trait Policy {
     /// at that time.
     fn deadline(&self) -> Option<Time> {
         None
+    }
+
+    /// Whether every flow that is announced gets a rate at once, so that its host can wait for that with
+    /// the first packet.
+    fn paces_all(&self) -> bool {
+        false
     }
 
     /// Under which objective a flow is, and what that has of its links; `None` where there are none.

@@ -51,7 +51,7 @@ impl<O> Ordered<O> {
 
 impl<O: Order> Discipline for Ordered<O> {
     fn divide(&mut self, now: Time, division: Division<'_, '_>) {
-        let Division { jobs, links, is_new } = division;
+        let Division { jobs, links, is_new, .. } = division;
         if is_new {
             self.demands.resize_with(jobs.len(), Vec::new);
             for (demand, job) in self.demands.iter_mut().zip(&*jobs) {

@@ -7,7 +7,7 @@ use core::fmt;
 
 use units::{Bytes, Rate, Span};
 
-use crate::{Objective, Share};
+use crate::{Acknowledgements, Objective, Share};
 
 /// Longest time that a parameter may name: a thousand hours.
 pub const LONGEST: Span = Span::from_secs(3_600_000);
@@ -265,6 +265,7 @@ pub enum Messages {
 pub struct Parameters {
     values: BTreeMap<&'static str, Value>,
     segment: Bytes,
+    acknowledgements: Acknowledgements,
     messages: Messages,
     objectives: Vec<Objective>,
 }
@@ -276,10 +277,22 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// No values, for hosts whose full segment carries `segment`.
+    /// No values, for hosts whose full segment carries `segment` and whose acknowledgements don't count.
     pub const fn new(segment: Bytes) -> Self {
-        let messages = Messages::Free;
-        Self { values: BTreeMap::new(), segment, messages, objectives: Vec::new() }
+        Self {
+            values: BTreeMap::new(),
+            segment,
+            acknowledgements: Acknowledgements::NONE,
+            messages: Messages::Free,
+            objectives: Vec::new(),
+        }
+    }
+
+    /// The same for hosts that acknowledge so.
+    #[must_use]
+    pub const fn acknowledged(mut self, acknowledgements: Acknowledgements) -> Self {
+        self.acknowledgements = acknowledgements;
+        self
     }
 
     /// The same where a message costs this.
@@ -373,6 +386,11 @@ impl Given<'_> {
     /// Payload of a full segment of the hosts.
     pub const fn segment(&self) -> Bytes {
         self.given.segment
+    }
+
+    /// What the hosts send back for what they get.
+    pub const fn acknowledgements(&self) -> Acknowledgements {
+        self.given.acknowledgements
     }
 
     /// What a message to a host costs.

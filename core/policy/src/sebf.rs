@@ -29,7 +29,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     is_max_min: false,
     build: |given| {
         let pause = given.get(PAUSE.name);
-        Ok(Box::new(CoflowRates::new(Ordered::<SmallestBottleneck>::new(pause, None))))
+        Ok(Box::new(CoflowRates::new(Ordered::<SmallestBottleneck>::new(pause, None), given)))
     },
 };
 

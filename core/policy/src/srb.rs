@@ -53,7 +53,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     build: |given| {
         let guard = Ration { threshold: given.get(THRESHOLD.name), share: given.get(SHARE.name) };
         let ordered = Ordered::<SmallestRemaining>::new(given.get(PAUSE.name), Some(guard));
-        Ok(Box::new(CoflowRates::new(ordered)))
+        Ok(Box::new(CoflowRates::new(ordered, given)))
     },
 };
 

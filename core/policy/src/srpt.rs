@@ -24,7 +24,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
     needs: &[],
     directives: &[DirectiveKind::Pace],
     is_max_min: false,
-    build: |_| Ok(Box::new(CoflowRates::new(LeastLeft))),
+    build: |given| Ok(Box::new(CoflowRates::new(LeastLeft, given))),
 };
 
 #[derive(Debug)]

@@ -18,14 +18,20 @@ use crate::filling::{Filler, Paths};
 /// for each flow is left. A link without an entry in `capacities` doesn't limit; a flow that no
 /// link limits gets [`Rate::MAX`].
 pub fn max_min(capacities: &[Rate], flows: &[&[LinkId]]) -> Vec<Rate> {
-    max_min_below(capacities, &paths(capacities.len(), flows), &[])
+    max_min_below(capacities, &paths(capacities.len(), flows.iter().copied()), &[])
 }
 
 /// The same over paths whose links all have a capacity, none above its cap; flows beyond `caps` have
 /// none.
 pub(crate) fn max_min_below(capacities: &[Rate], paths: &Paths, caps: &[Rate]) -> Vec<Rate> {
+    let lefts = capacities.iter().map(|capacity| capacity.as_bps()).collect();
+    max_min_left(lefts, paths, caps).0
+}
+
+/// The same where so much is left of each link, bit/s, and what is left then.
+pub(crate) fn max_min_left(lefts: Vec<u64>, paths: &Paths, caps: &[Rate]) -> (Vec<Rate>, Vec<u64>) {
     let mut links: Vec<Filling> =
-        capacities.iter().map(|capacity| Filling { left: capacity.as_bps(), growing: 0 }).collect();
+        lefts.into_iter().map(|left| Filling { left, growing: 0 }).collect();
     for (link, filling) in links.iter_mut().enumerate() {
         filling.growing = paths.members.of(link).len() as u64;
     }
@@ -69,7 +75,8 @@ pub(crate) fn max_min_below(capacities: &[Rate], paths: &Paths, caps: &[Rate]) -
     for flow in bounded {
         stop(flow, caps[flow], &mut links);
     }
-    rates.into_iter().map(|rate| rate.unwrap_or(Rate::MAX)).collect()
+    let rates = rates.into_iter().map(|rate| rate.unwrap_or(Rate::MAX)).collect();
+    (rates, links.into_iter().map(|link| link.left).collect())
 }
 
 /// The weighted max-min fair rate of each flow: all grow together, each in proportion to its weight,
@@ -94,7 +101,7 @@ fn divide(
     flows: &[&[LinkId]],
     by: impl FnOnce(&mut Filler, &Paths, &mut [u64]),
 ) -> Vec<Rate> {
-    let paths = paths(capacities.len(), flows);
+    let paths = paths(capacities.len(), flows.iter().copied());
     let mut filler = Filler::default();
     filler.open(capacities.iter().map(|capacity| capacity.as_bps()));
     let mut rates = vec![0; flows.len()];
@@ -103,7 +110,7 @@ fn divide(
 }
 
 /// The flows over links of which there are so many; others don't count.
-fn paths(links: usize, flows: &[&[LinkId]]) -> Paths {
+pub(crate) fn paths<'a>(links: usize, flows: impl Iterator<Item = &'a [LinkId]>) -> Paths {
     let mut paths = Paths::NONE;
     for flow in flows {
         paths.links.push(flow.iter().map(|link| link.0).filter(|link| (*link as usize) < links));
@@ -177,7 +184,8 @@ mod tests {
                 path.dedup();
             }
             let slices: Vec<&[LinkId]> = over.iter().map(Vec::as_slice).collect();
-            let below = max_min_below(&capacities, &paths(links, &slices), &caps);
+            let over_all = paths(links, slices.iter().copied());
+            let below = max_min_below(&capacities, &over_all, &caps);
             for (own, (path, cap)) in (position(links)..).zip(over.iter_mut().zip(&caps)) {
                 path.push(LinkId(own));
                 capacities.push(*cap);

@@ -4,7 +4,9 @@ use document::fields::{Value, between};
 use document::{DocumentError, policies};
 use lab::{Daemon, Fault};
 use packet::Transport;
-use policy::{Descriptor, DirectiveKind, Messages, Need, Parameters, Policy, PolicyError};
+use policy::{
+    Acknowledgements, Descriptor, DirectiveKind, Messages, Need, Parameters, Policy, PolicyError,
+};
 use units::{Bytes, Span};
 
 use super::lab::LabSettings;
@@ -31,17 +33,24 @@ pub struct PolicySpec {
 }
 
 impl PolicySpec {
-    /// The policy in its initial state, where it costs this to tell a host another limit.
+    /// The policy in its initial state, where it costs this to tell a host another limit, and so much
+    /// comes back for what is sent.
     ///
     /// # Errors
     /// None for what [`Scenario::read`](super::Scenario::read) accepted.
-    pub fn build(&self, messages: Messages) -> Result<Box<dyn Policy + Send>, PolicyError> {
-        self.policy.build(&self.parameters.clone().at_cost(messages))
+    pub fn build(
+        &self,
+        messages: Messages,
+        acknowledgements: Acknowledgements,
+    ) -> Result<Box<dyn Policy + Send>, PolicyError> {
+        let parameters = self.parameters.clone().at_cost(messages);
+        self.policy.build(&parameters.acknowledged(acknowledgements))
     }
 
     /// Whether it decides by counters of ports.
     pub(super) fn counts_ports(&self) -> bool {
-        self.build(Messages::Free).is_ok_and(|policy| policy.ports().is_some())
+        self.build(Messages::Free, Acknowledgements::NONE)
+            .is_ok_and(|policy| policy.ports().is_some())
     }
 }
 

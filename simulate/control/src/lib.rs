@@ -82,6 +82,7 @@ pub type Watch<'a> = Box<dyn FnMut(Time, &Controller) + 'a>;
 /// The controller, its agents and channels.
 pub struct SimulatedController<'a> {
     make: Make<'a>,
+    paces_all: bool,
     lease: Span,
     faults: Faults,
     chance: Stream,
@@ -134,8 +135,10 @@ impl<'a> SimulatedController<'a> {
     /// by `seed`.
     pub fn new(make: Make<'a>, lease: Span, faults: Faults, seed: u64) -> Self {
         let stream = Stream::named(seed, "control channels");
+        let paces_all = make().paces_all();
         Self {
             make,
+            paces_all,
             lease,
             faults,
             chance: Stream::named(seed, "control faults"),
@@ -518,6 +521,10 @@ impl Policy for SimulatedController<'_> {
 
     fn decide(&mut self, _: Time, _: &Network, out: &mut Directives) {
         out.append(&mut self.directives);
+    }
+
+    fn paces_all(&self) -> bool {
+        self.paces_all
     }
 
     fn deadline(&self) -> Option<Time> {

@@ -1,5 +1,6 @@
 //! The transport of flows and its parameters.
 
+use policy::Acknowledgements;
 use units::{Bytes, Span};
 
 use crate::Lengths;
@@ -75,6 +76,16 @@ impl Transport {
     /// Whether flows open and close connections.
     pub(crate) fn connects(&self) -> bool {
         self.handshake && self.protocol != Protocol::Datagram
+    }
+
+    /// What its receivers send back for full segments.
+    pub fn acknowledgements(&self) -> Acknowledgements {
+        if self.protocol == Protocol::Datagram {
+            return Acknowledgements::NONE;
+        }
+        let (header, mss) = (u32::from(self.header), u32::from(self.mss));
+        let segments = if self.delayed_ack.is_some() { 2 } else { 1 };
+        Acknowledgements::new(header, segments * (mss + header))
     }
 
     /// Most octets that a receiver advertises at first.

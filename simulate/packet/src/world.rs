@@ -32,6 +32,8 @@ pub struct World {
     now: u64,
     transport: Transport,
     enforcement: Enforcement,
+    /// Under a policy that gives all flows rates: how long a flow waits for its first one, ns.
+    first_rate: Option<u64>,
     wires: Wires,
     flows: Vec<Flow>,
     /// Positions in `flows` that are free.
@@ -76,6 +78,11 @@ impl World {
         }
         let spare = watch.map_or(0, |_| Self::switch_events(topology.links().len()));
         let wires = Wires::new(network, &transport, ports, spare)?;
+        let paces_all = setup.policy.as_ref().is_some_and(|policy| policy.paces_all());
+        let turn = setup.control_delay + setup.control_delay + setup.processing;
+        // A nanosecond later: of what happens at the same time, packets come first.
+        let first_rate = (paces_all && setup.enforcement == Enforcement::Pacing)
+            .then(|| turn.as_nanos().saturating_add(1));
         let host_queues =
             transport.held.then(|| HostQueues::new(topology.nodes().len(), wires.links.len()));
         let mut taps = Taps::new(wires.links.len());
@@ -86,6 +93,7 @@ impl World {
             now: 0,
             transport,
             enforcement: setup.enforcement,
+            first_rate,
             taps,
             wires,
             flows: Vec::new(),
@@ -122,6 +130,13 @@ impl World {
         if wait > 0 && was > 0 {
             let scaled = u128::from(wait) * u128::from(flow.pace) / u128::from(was);
             flow.pace_at = self.now + u64::try_from(scaled).unwrap_or(u64::MAX >> 1);
+        } else if self.first_rate.is_some() && flow.pace > 0 {
+            // Flows that were told together don't send together.
+            let turn = link::span(u64::from(self.transport.mss + self.transport.header), flow.pace);
+            flow.pace_at = self.now + phase(flow.id, turn);
+        }
+        if self.first_rate.is_some() {
+            flow.sender.hold(flow.pace_at);
         }
         self.pump(place);
     }
@@ -158,6 +173,7 @@ impl World {
         let header = u64::from(self.transport.header);
         let handshake = self.wires.transit(&there, header) + self.wires.transit(&back, header);
         let mut flow = Flow::new(id, src, dst, size.get(), handshake, &self.transport);
+        flow.pace_at = self.first_rate.map_or(0, |wait| self.now + wait);
         if self.switches.is_some() {
             flow.passage = Some(Box::new(Switches::passage(network.topology(), &there, &back)));
         }
@@ -404,7 +420,7 @@ impl World {
         }
         loop {
             let flow = &mut self.flows[place as usize];
-            if flow.pace != 0 && flow.pace_at > now {
+            if flow.pace_at > now {
                 deadline = flow.pace_at;
                 break;
             }
@@ -420,6 +436,9 @@ impl World {
             let size = segment.len + header;
             if flow.pace != 0 {
                 flow.pace_at = now.max(flow.pace_at) + link::span(u64::from(size), flow.pace);
+                if self.first_rate.is_some() {
+                    flow.sender.hold(flow.pace_at);
+                }
             }
             let mut flags = match (is_datagram, flow.sender.is_ecn_capable()) {
                 (true, _) => frame::DATAGRAM,
@@ -637,6 +656,12 @@ fn foresee(links: &Links, ways: &[Way], flows: &[Flow], events: &EventQueue, slo
     for hop in hops.iter() {
         links.prefetch_tail(hop.link);
     }
+}
+
+/// A part of `turn`, spread evenly over flows that follow each other (multiples of the golden ratio are).
+fn phase(flow: FlowId, turn: u64) -> u64 {
+    let part = flow.0.wrapping_mul(0x9e37_79b9);
+    u64::try_from((u128::from(turn) * u128::from(part)) >> 32).unwrap_or(turn)
 }
 
 impl engine::Streams for World {

@@ -59,7 +59,7 @@ struct Case {
 /// Decides once; returns the time that it took, µs.
 type Decision = Box<dyn FnMut() -> f64>;
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 18] = [
     Case { name: "app-aware-10000-flows", goal_us: Some(1000.0), make: app_aware::published },
     Case { name: "app-aware-fast-10000-flows", goal_us: Some(1000.0), make: app_aware::fast },
     Case { name: "sdtcp-1500-flows", goal_us: Some(5.0), make: windows::sdtcp },
@@ -73,6 +73,7 @@ const CASES: [Case; 17] = [
     Case { name: "asy-4096-hosts", goal_us: Some(5000.0), make: matrix::asy },
     Case { name: "smsf-10000-flows", goal_us: None, make: orders::smsf },
     Case { name: "fair-10000-flows", goal_us: None, make: orders::fair },
+    Case { name: "fair-10000-flows-acknowledged", goal_us: None, make: orders::fair_acknowledged },
     Case { name: "arbiter-10000-flows", goal_us: None, make: orders::arbiter },
     Case { name: "control-smsf-10000-flows", goal_us: Some(5000.0), make: control::smsf },
     Case { name: "control-app-aware-10000-flows", goal_us: Some(5000.0), make: control::app_aware },

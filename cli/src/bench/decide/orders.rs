@@ -2,7 +2,7 @@
 //! of 200 jobs between 1,000 hosts.
 
 use model::{Declared, FlowId, JobId};
-use policy::{Aim, Objective, Parameters, Share};
+use policy::{Acknowledgements, Aim, Objective, Parameters, Share};
 use units::{Bytes, Rate, Span};
 
 use super::{Bench, Decision, Dice, timed_us};
@@ -19,6 +19,12 @@ pub(super) fn smsf() -> Result<Decision, Failure> {
 
 pub(super) fn fair() -> Result<Decision, Failure> {
     case("fair")
+}
+
+/// The same where each segment is acknowledged over links that others divide.
+pub(super) fn fair_acknowledged() -> Result<Decision, Failure> {
+    let acknowledged = Acknowledgements::new(40, 1500);
+    case_under("fair", &Parameters::default().acknowledged(acknowledged))
 }
 
 /// Four objectives, whose policies decide nothing: what the arbiter itself takes.

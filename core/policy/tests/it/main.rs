@@ -11,6 +11,7 @@ mod fixed;
 mod guard;
 mod hostile;
 mod order;
+mod rates;
 mod renormalise;
 mod sdtcp;
 mod sicc;

@@ -59,6 +59,9 @@ pub(crate) struct Sender {
     receive_window: u64,
     scale: u8,
     timer: u64,
+    /// Until when its pace holds the next segment back, ns. Timers start there, as in Linux
+    /// (`tcp_pacing_delay`).
+    allowed: u64,
     rtt: Rtt,
     /// The segment being timed (Karn's algorithm: never one that was sent again) and since when.
     timed: Option<(u64, u64)>,
@@ -99,6 +102,7 @@ impl Sender {
             receive_window: if is_datagram { u64::MAX } else { transport.first_window() },
             scale: transport.window_scale(),
             timer: NEVER,
+            allowed: 0,
             rtt,
             timed: None,
             phase: Phase::Open,
@@ -153,6 +157,16 @@ impl Sender {
     /// When to call [`Sender::on_deadline`]; `u64::MAX`: never.
     pub(crate) const fn deadline(&self) -> u64 {
         self.timer
+    }
+
+    /// Its pace holds the next segment back until `at`.
+    pub(crate) const fn hold(&mut self, at: u64) {
+        self.allowed = at;
+    }
+
+    /// When a timer runs out that starts now.
+    fn expiry(&self, now: u64) -> u64 {
+        now.max(self.allowed) + self.rtt.timeout()
     }
 
     /// Takes in an acknowledgement up to `ack` with a window and perhaps a SACK block, as they stand
@@ -220,7 +234,7 @@ impl Sender {
             self.on_ack_after_loss(now, acked);
         }
         // In recovery too: RFC 6582, section 4, calls it slow-but-steady; Linux does the same.
-        self.timer = if self.una == self.max { NEVER } else { now + self.rtt.timeout() };
+        self.timer = if self.una == self.max { NEVER } else { self.expiry(now) };
     }
 
     /// What a SACK block that came with `ack` says, if it can be true.
@@ -311,7 +325,7 @@ impl Sender {
         if self.una == self.max {
             self.resend = Some(self.max);
             self.rtt.back_off();
-            self.timer = now + self.rtt.timeout();
+            self.timer = self.expiry(now);
             return;
         }
         if self.by_time.is_some() {
@@ -333,7 +347,7 @@ impl Sender {
         self.resend = None;
         self.resent.clear();
         self.rtt.back_off();
-        self.timer = now + self.rtt.timeout();
+        self.timer = self.expiry(now);
     }
 
     /// The next segment that may be sent now.
@@ -393,7 +407,7 @@ impl Sender {
             ));
         }
         if self.timer == NEVER && self.next < self.size {
-            self.timer = now + self.rtt.timeout();
+            self.timer = self.expiry(now);
         }
         None
     }
@@ -445,7 +459,7 @@ impl Sender {
         self.next = self.next.max(end);
         self.max = self.max.max(end);
         if self.timer == NEVER && !self.is_datagram {
-            self.timer = now + self.rtt.timeout();
+            self.timer = self.expiry(now);
         }
         #[allow(clippy::cast_possible_truncation)] // at most one MSS
         Segment { seq, len: len as u16 }
@@ -551,6 +565,22 @@ mod tests {
     /// The segments that may go now, by number.
     fn sent(sender: &mut Sender) -> Vec<u64> {
         std::iter::from_fn(|| sender.poll(1_000)).map(|one| one.seq / u64::from(MSS)).collect()
+    }
+
+    #[test]
+    fn timers_start_when_the_pace_lets_the_next_segment_go() {
+        let transport = Transport::default();
+        let mut sender = Sender::new(&transport, 100 * u64::from(MSS), 1_000_000);
+        let rto = transport.min_rto.as_nanos();
+        sender.hold(5_000_000);
+        sender.poll(1_000).unwrap();
+        assert_eq!(sender.deadline(), 5_000_000 + rto);
+        sender.poll(5_000_000).unwrap();
+        sender.hold(9_000_000);
+        sender.on_ack(6_000_000, MSS, u16::MAX, None, false);
+        assert_eq!(sender.deadline(), 9_000_000 + rto);
+        sender.on_ack(9_500_000, 2 * MSS, u16::MAX, None, false);
+        assert_eq!(sender.deadline(), u64::MAX);
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod closed_forms;
 mod host_queues;
 mod ictcp;
 mod laws;
+mod rates;
 mod recovery;
 mod runs;
 mod service;

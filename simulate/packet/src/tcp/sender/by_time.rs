@@ -231,14 +231,14 @@ impl ByTime {
             sender.timer = NEVER;
             return;
         }
-        sender.timer = self.after(since, sender.rtt.timeout()).max(now + 1);
+        sender.timer = self.after(since.max(sender.allowed), sender.rtt.timeout()).max(now + 1);
         let is_orderly =
             sender.phase == Phase::Open && sender.sacked.is_empty() && self.board.lost() == 0;
         if self.probes && is_orderly {
             let alone = self.board.len() == 1;
             let wait = 2 * sender.rtt.smoothed() + if alone { self.min_rto } else { self.tick };
             self.alarm = Alarm::Probe;
-            sender.timer = sender.timer.min(self.after(now, wait));
+            sender.timer = sender.timer.min(self.after(now.max(sender.allowed), wait));
         }
     }
 
@@ -253,12 +253,14 @@ impl ByTime {
                     self.reduce(sender, u64::from(sender.mss), false);
                 }
                 let since = self.board.first_sent().unwrap_or(now);
-                sender.timer = self.after(since, sender.rtt.timeout()).max(now + 1);
+                sender.timer =
+                    self.after(since.max(sender.allowed), sender.rtt.timeout()).max(now + 1);
             }
             Alarm::Probe if self.probe.is_none() => self.send_probe(sender, now),
             Alarm::Probe => {
                 let since = self.board.first_sent().unwrap_or(now);
-                sender.timer = self.after(since, sender.rtt.timeout()).max(now + 1);
+                sender.timer =
+                    self.after(since.max(sender.allowed), sender.rtt.timeout()).max(now + 1);
             }
             Alarm::Retransmission => self.on_timeout(sender, now),
         }
@@ -269,7 +271,7 @@ impl ByTime {
         let new = Self::new_data(sender);
         sender.resend = new.map_or_else(|| self.board.last(), |_| Some(sender.max));
         self.probe = Some((sender.max + new.unwrap_or(0), new.is_none()));
-        sender.timer = self.after(now, sender.rtt.timeout());
+        sender.timer = self.after(now.max(sender.allowed), sender.rtt.timeout());
     }
 
     fn on_timeout(&mut self, sender: &mut Sender, now: u64) {
@@ -293,7 +295,7 @@ impl ByTime {
         self.probe = None;
         (self.marked, self.reduction) = (None, None);
         sender.rtt.back_off();
-        sender.timer = self.after(now, sender.rtt.timeout());
+        sender.timer = self.after(now.max(sender.allowed), sender.rtt.timeout());
     }
 
     pub(super) fn poll(&mut self, sender: &mut Sender, now: u64) -> Option<Segment> {
@@ -322,7 +324,7 @@ impl ByTime {
             self.sent(now, segment);
             if seq == sender.una && self.alarm != Alarm::Reordering {
                 self.alarm = Alarm::Retransmission;
-                sender.timer = self.after(now, sender.rtt.timeout());
+                sender.timer = self.after(now.max(sender.allowed), sender.rtt.timeout());
             }
             return Some(segment);
         }
