@@ -156,9 +156,8 @@ pub(crate) struct Shares {
     classes: Vec<Class>,
     /// Links to look at, the lowest level first.
     queue: BinaryHeap<Reverse<(u64, u32)>>,
-    /// How many may be looked at before all are filled from nothing, in order of their levels.
+    /// How many may be looked at in a row before all are filled from nothing, in order of their levels.
     pub(crate) patience: u64,
-    visits: u64,
     is_in_order: bool,
     /// The level that the link was queued with that was taken last.
     least: u64,
@@ -345,6 +344,7 @@ impl Shares {
     }
 
     /// The level of a link, the others given; [`UNLIMITED`] when all its flows are held elsewhere.
+    #[inline(always)] // once for each link that is looked at
     fn fill(&mut self, number: u32) -> u64 {
         let link = &self.links[number as usize];
         let capacity = u128::from(link.capacity);
@@ -440,18 +440,17 @@ impl Shares {
     /// flows without a class may be too fast: [`Shares::fill_with`] is to be called for it, then this
     /// again.
     pub(crate) fn recompute(&mut self) -> Option<u32> {
-        while let Some(Reverse((least, number))) = self.queue.pop() {
-            self.sums[number as usize].is_queued = false;
-            (self.visits, self.least) = (self.visits + 1, least);
-            if self.visits > self.patience && !self.is_in_order {
+        let mut patience = self.patience;
+        while !self.is_in_order
+            && let Some(Reverse((_, number))) = self.queue.pop()
+        {
+            if patience == 0 {
                 self.begin_anew();
-                continue;
+                break;
             }
+            patience -= 1;
+            self.sums[number as usize].is_queued = false;
             let level = self.fill(number);
-            if self.is_in_order && level > least {
-                queue(&mut self.sums, &mut self.queue, number, level);
-                continue;
-            }
             if self.links[number as usize].fastest > level {
                 // The sums are of a level that the link doesn't get.
                 self.sums[number as usize].is_known = false;
@@ -459,7 +458,27 @@ impl Shares {
             }
             self.set_level(number, level);
         }
-        (self.visits, self.is_in_order) = (0, false);
+        self.recompute_in_order()
+    }
+
+    /// The same after [`Shares::begin_anew`].
+    #[cold]
+    fn recompute_in_order(&mut self) -> Option<u32> {
+        while let Some(Reverse((least, number))) = self.queue.pop() {
+            self.sums[number as usize].is_queued = false;
+            self.least = least;
+            let level = self.fill(number);
+            if level > least {
+                queue(&mut self.sums, &mut self.queue, number, level);
+                continue;
+            }
+            if self.links[number as usize].fastest > level {
+                self.sums[number as usize].is_known = false;
+                return Some(number);
+            }
+            self.set_level(number, level);
+        }
+        self.is_in_order = false;
         None
     }
 
