@@ -52,6 +52,10 @@ datapath_id = "0xaa"
 /// What else most tests want: the policy that orders flows by size.
 pub const SMSF: &str = "[policy]\nname = \"smsf\"\n";
 
+/// Those that `certificates` makes in the folder `certs` beside the configuration.
+pub const TLS: &str = "[tls]\nca = \"certs/ca.crt\"\ncertificate = \"certs/controller-main.crt\"\n\
+                       key = \"certs/controller-main.key\"\n";
+
 /// A controller's process; killed when dropped.
 pub struct Daemon {
     pub folder: Arc<TempDir>,

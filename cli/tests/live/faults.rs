@@ -5,7 +5,7 @@ use std::sync::Arc;
 use protocol::agent::Report;
 use serde_json::json;
 
-use crate::daemon::{Agent, Daemon, SMSF, certificates, config, declare};
+use crate::daemon::{Agent, Daemon, SMSF, TLS, certificates, config, declare};
 
 const HOST: &[(&str, &str)] = &[("h0", "10.0.0.1")];
 
@@ -167,13 +167,22 @@ async fn a_reload_changes_the_policy_and_a_bad_one_changes_nothing() {
 #[tokio::test]
 async fn a_reload_names_what_needs_a_restart() {
     let mut daemon = Daemon::start(&config(SMSF));
+    certificates(&daemon.path("certs"), &[]);
     let file = daemon.path("controller.toml");
-    let more = "[control]\nenforcement = \"meters\"\ngrace = \"1 s\"\nlease = \"5 s\"\n";
-    let fresh = config(&format!("{SMSF}{more}")).replace("10.0.0.3", "10.0.0.4");
-    std::fs::write(&file, fresh).unwrap();
+    let more = "[control]\nenforcement = \"meters\"\nsample = \"2 s\"\nprobe = \"2 s\"\ngrace = \"1 s\"\n\
+                [[port]]\nfrom = \"s0\"\nto = \"h0\"\nnumber = 1\n[recorder]\ndirectory = \"records\"\n";
+    let fresh = config(&format!("{SMSF}{more}{TLS}"));
+    let fresh = fresh.replace("state = \"state\"", "state = \"other\"\nmss = 8960");
+    let fresh = fresh.replace("\"json\"", "\"text\"").replace("controller.sock", "other.sock");
+    let fresh = fresh.replace("hosts = 3", "hosts = 4").replace("10.0.0.3", "10.0.0.4");
+    std::fs::write(&file, fresh.replace("0xaa", "0xab")).unwrap();
     daemon.signal("-HUP");
     let line = daemon.hears("configuration read again; some changes need a restart");
-    assert_eq!(line["restart"], "control.enforcement, control.grace, [[host]]");
+    assert_eq!(
+        line["restart"],
+        "state, log, [listen], whether there is [tls], [recorder], mss, control.enforcement, control.sample, \
+         control.probe, control.grace, [topology], [[host]], [[switch]], [[port]]"
+    );
     std::fs::write(&file, config(SMSF)).unwrap();
     daemon.signal("-HUP");
     daemon.hears("configuration read again");

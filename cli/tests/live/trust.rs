@@ -5,18 +5,74 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use hyper::{Method, StatusCode};
+use protocol::agent::Command as Told;
 use serde_json::{Value, json};
+use units::{Rate, Span};
 use wire::client::{Address, Client};
 
-use crate::daemon::{Daemon, SMSF, certificates, config, declare, get, shows};
+use crate::daemon::{
+    Agent, Daemon, PATIENCE, SMSF, TLS, certificates, config, declare, get, shows,
+};
 
 fn start() -> Daemon {
     let folder = std::sync::Arc::new(tempfile::tempdir().unwrap());
     let who = ["--application", "a", "--application", "b", "--agent", "h0", "--operator", "me"];
     certificates(&folder.path().join("certs"), &who);
-    let tls = "[tls]\nca = \"certs/ca.crt\"\ncertificate = \"certs/controller-main.crt\"\n\
-               key = \"certs/controller-main.key\"\n[limits]\nconnections_per_identity = 3\n";
-    Daemon::start_in(folder, &config(&format!("{tls}{SMSF}")))
+    let limits = "[limits]\nconnections_per_identity = 3\n";
+    Daemon::start_in(folder, &config(&format!("{TLS}{limits}{SMSF}")))
+}
+
+#[tokio::test]
+async fn a_reload_changes_parameters_lease_limits_and_certificates() {
+    let folder = std::sync::Arc::new(tempfile::tempdir().unwrap());
+    let (certs, fresh_certs) = (folder.path().join("certs"), folder.path().join("fresh"));
+    for folder in [&certs, &fresh_certs] {
+        certificates(folder, &["--application", "a"]);
+    }
+    let fixed = |rate: &str| format!("{TLS}[policy]\nname = \"static\"\nrates = [\"{rate}\"]\n");
+    let mut daemon = Daemon::start_in(folder, &config(&fixed("6 Mbit/s")));
+    let mut agent = Agent::connect(&daemon.address(), None, "h0", &[("h0", "10.0.0.1")], 0).await;
+    let mut client = daemon.client().await;
+    let declared = json!([
+        { "type": "job_start", "job": "j" },
+        { "type": "flow_request", "job": "j", "flow": "1", "bytes": 1_000_000, "connection":
+            { "source": "10.0.0.1:4001", "destination": "10.0.0.2:80" } },
+    ]);
+    assert!(declare(&mut client, "a", &declared).await.0.is_success());
+    // Renewals would be heard without end.
+    let paced = async |agent: &mut Agent, rate| {
+        let wanted = |command: &Told| matches!(command, Told::Pace { rate_bps, .. } if *rate_bps == Some(rate));
+        let hear = async {
+            loop {
+                let commands = agent.hear().await.unwrap();
+                if commands.commands.iter().any(wanted) {
+                    break commands.lease_ns;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, hear).await.expect("it is never told that rate")
+    };
+    assert_eq!(paced(&mut agent, Rate::from_mbps(6)).await, control::LEASE);
+
+    let more = "[control]\nlease = \"5 s\"\n[limits]\njobs = 1\nrequest = \"500 B\"\n";
+    std::fs::write(daemon.path("controller.toml"), config(&(fixed("2 Mbit/s") + more))).unwrap();
+    for file in ["ca.crt", "controller-main.crt", "controller-main.key"] {
+        std::fs::copy(fresh_certs.join(file), certs.join(file)).unwrap();
+    }
+    // Of the authority before.
+    let before = shows(&certs, "application-a");
+    daemon.signal("-HUP");
+    let line = daemon.hears("configuration read again");
+    assert_eq!(line["restart"], Value::Null, "{line}");
+    assert_eq!(paced(&mut agent, Rate::from_mbps(2)).await, Span::from_secs(5));
+    let (status, said) =
+        declare(&mut client, "a", &json!({ "type": "job_start", "job": "k" })).await;
+    assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{said}");
+    let long = json!({ "type": "job_start", "job": "j".repeat(500) });
+    assert_eq!(declare(&mut client, "a", &long).await.0, StatusCode::PAYLOAD_TOO_LARGE);
+    let address = Address::Tls(daemon.http.clone());
+    assert!(refused(&address, before).await);
+    assert!(!refused(&address, shows(&fresh_certs, "application-a")).await);
 }
 
 #[tokio::test]
@@ -185,7 +241,7 @@ async fn an_identity_has_so_many_connections() {
     drop(held);
     let start = std::time::Instant::now();
     while refused(&address, a.clone()).await {
-        assert!(start.elapsed() < crate::daemon::PATIENCE, "places come back");
+        assert!(start.elapsed() < PATIENCE, "places come back");
     }
 }
 

@@ -616,6 +616,30 @@ fn a_switch_caps_the_window_of_each_flow_once_its_scale_is_seen() {
     assert_eq!(capping(&rig, 0), 0, "and with the policy that wanted it");
 }
 
+/// A sender without room for a segment as large as passes here would wait for its persist timer.
+#[test]
+fn a_switch_caps_no_window_below_the_largest_segment() {
+    let shape = Shape::racks(3);
+    let parameters = policy::Parameters::default().with("buffer_share", policy::Share::literal(1));
+    let sparing = policy::by_name("sab", &parameters).unwrap();
+    let mut config = shape.config("sab", sparing, true);
+    config.mss = Bytes::new(8_960);
+    let mut rig = Rig::new(&shape, config, 1);
+    (0..2).for_each(|switch| rig.connect(switch));
+    rig.start("app", "job");
+    rig.flow("app", "job", 1, connection(0, 3, 1000), None).unwrap();
+    rig.send(0, segment(0, 3, 1000, 2, 0));
+    accept(&mut rig, 1000);
+    let mut wide = segment(3, 0, 5000, 16, 0);
+    wide[36..38].copy_from_slice(&1000_u16.to_be_bytes());
+    wide[48..50].copy_from_slice(&[0xff; 2]);
+    rig.send(3, wide);
+    let (_, narrowed) = rig.delivered.last().unwrap();
+    assert_eq!(u16::from_be_bytes([narrowed[48], narrowed[49]]), 8_960);
+    let by = rig.why("app", "job", 1).by;
+    assert!(by.contains("a window of 8960 B at s0"), "{by}");
+}
+
 /// A flow that was declared goes on under the policy that comes: only its caps end.
 #[test]
 fn another_policy_lifts_the_caps_at_switches() {

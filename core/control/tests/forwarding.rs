@@ -3,10 +3,15 @@
 
 mod in_memory;
 
-use in_memory::{Rig, SECOND, Shape, address, entries, ethernet, segment};
-use units::Span;
+use std::sync::{Arc, Mutex};
 
-fn tcp() -> Box<dyn policy::Policy + Send> {
+use in_memory::{Rig, SECOND, Shape, address, connection, entries, ethernet, segment};
+use model::{Directives, Measured, Network, Observation};
+use policy::{Policy, Watch};
+use protocol::application::Declaration;
+use units::{Span, Time};
+
+fn tcp() -> Box<dyn Policy + Send> {
     policy::by_name("tcp", &policy::Parameters::default()).unwrap()
 }
 
@@ -101,6 +106,36 @@ fn an_unknown_network_is_found() {
     assert_eq!((status.switches.len(), status.links.len()), (4, 16));
 }
 
+/// A cable that was found and carries no probe any more is gone, which isn't told; one whose port says that
+/// it is down is told.
+#[test]
+fn a_found_link_is_gone_once_no_probe_crosses_it() {
+    let shape = Shape::racks(1);
+    let mut rig = Rig::new(&shape, watermaster_control::Config::new("tcp", tcp()), 1);
+    (0..2).for_each(|switch| rig.connect(switch));
+    let links = |rig: &Rig| {
+        let status = rig.controller.at(rig.now).status();
+        (status.links.iter().map(|link| link.up).collect::<Vec<_>>(), status.problems)
+    };
+    rig.pass(SECOND * 3);
+    assert_eq!(links(&rig), (vec![true; 2], vec![]));
+    rig.unprobed = true;
+    // Of three probes one may still have crossed it just before.
+    for (after, up) in [(2, true), (3, false)] {
+        rig.pass(SECOND * after);
+        assert_eq!(links(&rig), (vec![up; 2], vec![]));
+    }
+    rig.unprobed = false;
+    rig.pass(SECOND);
+    rig.set_port(0, 1, false);
+    let (up, problems) = links(&rig);
+    assert_eq!(up, [false; 2]);
+    assert!(
+        problems.iter().all(|told| told.ends_with(" is down")) && problems.len() == 2,
+        "{problems:?}"
+    );
+}
+
 #[test]
 fn a_link_that_fails_is_gone_around_and_comes_back() {
     let shape = Shape::diamond(2);
@@ -143,6 +178,62 @@ fn a_new_controller_takes_over_without_a_gap() {
         }
         assert_eq!(entries(rig.switch(0)).len(), before);
     }
+}
+
+/// A switch has kept what led flows over another spine than all else; of those that ended meanwhile it is removed.
+#[test]
+fn what_ended_while_a_switch_was_away_is_removed() {
+    let mut rig = up(&Shape::diamond(2), true);
+    let bare = entries(rig.switch(0)).len();
+    rig.start("app", "job");
+    for flow in 0..8 {
+        let port = 1000 + u16::try_from(flow).unwrap();
+        rig.flow("app", "job", flow, connection(0, 2, port), None).unwrap();
+    }
+    assert!(entries(rig.switch(0)).len() > bare);
+    rig.unplug(0);
+    rig.declare("app", Declaration::JobComplete { job: "job".into() }).unwrap();
+    rig.plug(0);
+    rig.pass(SECOND);
+    assert_eq!(entries(rig.switch(0)).len(), bare);
+}
+
+/// Notes what the switches have counted.
+#[derive(Clone, Default)]
+struct Counted(Arc<Mutex<Vec<Measured>>>);
+
+impl Policy for Counted {
+    fn observe(&mut self, _: Time, _: &Network, observation: &Observation) {
+        if let Observation::Measured(measured @ Measured::Carried { .. }) = observation {
+            self.0.lock().unwrap().push(measured.clone());
+        }
+    }
+
+    fn decide(&mut self, _: Time, _: &Network, _: &mut Directives) {}
+
+    fn watch(&self) -> Option<Watch> {
+        Some(Watch { statistics: Some(SECOND), ..Watch::default() })
+    }
+}
+
+/// A switch is there once it has listed all its ports, and what it counted of three connections is
+/// told together.
+#[test]
+fn a_switch_may_list_things_in_several_messages() {
+    let shape = Shape::racks(2);
+    let counted = Counted::default();
+    let config = shape.config("counted", Box::new(counted.clone()), true);
+    let mut rig = Rig::new(&shape, config, 1);
+    rig.in_parts = true;
+    (0..2).for_each(|switch| rig.connect(switch));
+    assert_eq!(rig.early, 0, "it was given entries before its last port was known");
+    all_arrive(&mut rig, 4);
+    (0..3).for_each(|number| rig.send(0, segment(0, 2, 1000 + number, 2, 0)));
+    counted.0.lock().unwrap().clear();
+    rig.pass(SECOND);
+    let told = counted.0.lock().unwrap();
+    let of_all = |told: &Measured| matches!(told, Measured::Carried { flows } if flows.len() == 3);
+    assert!(!told.is_empty() && told.iter().all(of_all), "{told:?}");
 }
 
 /// A switch that starts anew gets everything; one that only lost its connection keeps it meanwhile.

@@ -201,6 +201,23 @@ fn a_switch_that_comes_back_keeps_our_meters() {
     assert_eq!(rig.controller.counters().switch_errors, 0);
 }
 
+/// Meters of the controller before stay until no entry can lead to them, and go then, however many messages
+/// a switch takes to list them.
+#[test]
+fn meters_of_an_earlier_controller_outlive_its_entries_and_no_more() {
+    for in_parts in [false, true] {
+        let mut rig = rig();
+        (1..=3).for_each(|number| flow(&mut rig, number));
+        rig.replace(metered(Shape::racks(2).config("fair", even(), true)), 2);
+        rig.in_parts = in_parts;
+        (0..2).for_each(|switch| rig.connect(switch));
+        rig.pass(LEASE + LEASE / 2);
+        assert_eq!((leading(&rig), meters(rig.switch(0)).len()), (0, 3));
+        rig.pass(LEASE);
+        assert!(meters(rig.switch(0)).is_empty());
+    }
+}
+
 /// A connection is let go and comes again before the switch has answered: what it answers of the first meter
 /// says nothing of the second.
 #[test]

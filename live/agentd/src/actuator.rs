@@ -398,6 +398,19 @@ mod tests {
         actuator.stop();
     }
 
+    /// A window below it would have its sender wait for its persist timer.
+    #[test]
+    fn a_port_knows_the_largest_segment_that_passes_its_interface() {
+        let Some(rig) = Rig::new() else { return };
+        let mut settings = rig.settings("http://127.0.0.1:1");
+        settings.ports[0].mss = Bytes::new(8_960);
+        let mut actuator = Actuator::start(&settings).unwrap();
+        actuator.attach(&settings).unwrap();
+        let port = actuator.switch.as_mut().unwrap().port(PORT).unwrap();
+        assert_eq!(port.options().segment, Bytes::new(8_960));
+        actuator.stop();
+    }
+
     #[test]
     fn a_port_tells_what_opens_while_it_is_watched() {
         let Some(rig) = Rig::new() else { return };

@@ -110,6 +110,14 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn what_waits_for_a_peer_that_does_not_read_is_bounded() {
+        let (outlet, _drain) = outlet();
+        assert!(outlet.send(vec![0; MOST - 1]));
+        assert!(outlet.send(vec![0]));
+        assert!(!outlet.send(vec![0]));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_peer_that_reads_lines_hears_a_sign_of_life_and_no_other_does() {
         for is_lines in [true, false] {

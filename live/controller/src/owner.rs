@@ -395,17 +395,52 @@ mod tests {
         assert_eq!(taken(Report::Applied { epoch: 1, sequence: 1 }).await, 2);
     }
 
-    /// How many agents the machine of these events believes in, a turn after the last of them.
-    async fn agents_after(events: Vec<Event>) -> usize {
+    fn owner() -> Owner {
         let text = "state = \"s\"\n[listen]\n[policy]\nname = \"tcp\"\n\
                     [topology]\nkind = \"star\"\nhosts = 2\n\
                     access = { capacity = \"1 Gbit/s\", delay = \"1 us\", buffer = \"100 packets\" }\n\
                     [[host]]\nname = \"h0\"\naddresses = [\"10.0.0.1\"]\n";
         let settings = Settings::read("c", text, std::path::Path::new("/")).unwrap();
         let (changes, _follower) = watch::channel(0);
-        let owner = Owner::new(settings, 1, Clock::start(), None, Arc::default(), changes).unwrap();
+        Owner::new(settings, 1, Clock::start(), None, Arc::default(), changes).unwrap()
+    }
+
+    fn hello() -> Report {
+        let host = Host { name: "h0".into(), addresses: vec![[10, 0, 0, 1].into()] };
+        Report::Hello { hosts: vec![host], capabilities: vec![], epoch: 0 }
+    }
+
+    /// Of events that are all there already, the one behind finds its turn ended: what was asked before is
+    /// answered.
+    #[tokio::test]
+    async fn a_queue_that_fills_ends_its_turn() {
+        let (outlet, _drain) = crate::outlet::outlet();
+        let (node, interface) = ("h0".to_owned(), "eth0".to_owned());
+        let (severity, queue_bytes) = (Severity::High, Bytes::ZERO);
+        let full = Report::Congested { node, interface, severity, queue_bytes };
+        let (answer, mut answered) = oneshot::channel();
+        let (look, looked) = oneshot::channel();
+        let ask = move |_: &Answers<'_>| look.send(answered.try_recv().is_ok()).unwrap();
         let (tell, heard) = mpsc::channel(8);
-        let running = tokio::spawn(owner.run(heard));
+        for event in [
+            Event::AgentConnected(ChannelId(1), "a".into(), outlet),
+            Event::Reported(ChannelId(1), hello()),
+            Event::Declared("app".into(), vec![], answer),
+            Event::Reported(ChannelId(1), full),
+            Event::Ask(Box::new(ask)),
+        ] {
+            tell.send(event).await.unwrap();
+        }
+        let running = tokio::spawn(owner().run(heard));
+        assert!(looked.await.unwrap());
+        drop(tell);
+        running.await.unwrap();
+    }
+
+    /// How many agents the machine of these events believes in, a turn after the last of them.
+    async fn agents_after(events: Vec<Event>) -> usize {
+        let (tell, heard) = mpsc::channel(8);
+        let running = tokio::spawn(owner().run(heard));
         for event in events {
             tell.send(event).await.unwrap();
         }
@@ -428,11 +463,9 @@ mod tests {
         for is_there in [true, false] {
             let (outlet, drain) = crate::outlet::outlet();
             let _drain = is_there.then_some(drain);
-            let host = Host { name: "h0".into(), addresses: vec![[10, 0, 0, 1].into()] };
-            let hello = Report::Hello { hosts: vec![host], capabilities: vec![], epoch: 0 };
             let events = vec![
                 Event::AgentConnected(ChannelId(1), "a".into(), outlet),
-                Event::Reported(ChannelId(1), hello),
+                Event::Reported(ChannelId(1), hello()),
             ];
             assert_eq!(agents_after(events).await, usize::from(is_there));
         }

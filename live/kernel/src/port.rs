@@ -439,6 +439,11 @@ impl Port {
         })
     }
 
+    /// As it was attached.
+    pub const fn options(&self) -> &PortOptions {
+        &self.options
+    }
+
     /// What becomes of a packet, Ethernet header and all, that leaves: for tests, on no wire.
     ///
     /// # Errors

@@ -258,6 +258,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_meter_lets_through_100_ms_at_once_and_at_least_ten_frames() {
+        for (bps, rate, burst) in [(100_000, 100, 120), (10_000_001, 10_001, 1_000)] {
+            modify_or_add(1, Rate::from_bps(bps), |message| {
+                let Message::MeterMod(change) = message else { panic!("{message:?}") };
+                let bands: Vec<_> =
+                    change.bands.iter().map(|band| (band.rate, band.burst)).collect();
+                assert_eq!(bands, [(rate, burst)], "{bps}");
+            });
+        }
+    }
+
+    #[test]
+    fn a_new_barrier_confirms_nothing_of_a_connection_that_was_lost() {
+        let mut meters = Meters::default();
+        meters.set(1, connection(1), RATES[0]);
+        meters.sent(connection(1), true, &[(Some(1), None)]);
+        meters.lose();
+        let open = meters.take_open();
+        meters.confirm(open);
+        assert_eq!(shown(&meters), (None, None));
+    }
+
     /// Gives a connection a rate in messages of which the first has this number; the batch.
     fn give(meters: &mut Meters, first: u32, rate: Rate) -> Batch {
         assert_eq!(meters.set(1, connection(1), rate), Some(true));

@@ -8,8 +8,8 @@ use agent::{Actuator, Agent, Capacity, Failure, Kernel, Lapse, Operation};
 use model::{Buffer, LinkId, LinkSpec, NodeId, NodeKind, Topology};
 use openflow::switch::{Output as Answers, Switch};
 use openflow::{
-    Action, Config as SessionConfig, ErrorCode, ErrorMessage, Event, Instruction, Message, Port,
-    PortNo, Session, Side,
+    Action, Config as SessionConfig, ErrorCode, ErrorMessage, Event, Instruction, List, Message,
+    Port, PortNo, Reply, Session, Side,
 };
 use protocol::agent::{Commands, ConnectionReport, Report};
 use protocol::application::Declaration;
@@ -239,6 +239,12 @@ pub struct Rig {
     pub closed: Vec<String>,
     /// Switches know no action that caps windows.
     pub uncapping: bool,
+    /// Switches list one thing in each message; between two the controller decides.
+    pub in_parts: bool,
+    /// How often one had entries before it had listed all its ports.
+    pub early: usize,
+    /// Cables carry everything but probes.
+    pub unprobed: bool,
     devices: Vec<Device>,
     wiring: BTreeMap<(u32, u32), End>,
     frames: VecDeque<(u32, u32, Vec<u8>)>,
@@ -261,6 +267,9 @@ impl Rig {
             delivered: Vec::new(),
             closed: Vec::new(),
             uncapping: false,
+            in_parts: false,
+            early: 0,
+            unprobed: false,
             devices: devices.collect(),
             wiring: shape.wiring(),
             frames: VecDeque::new(),
@@ -501,19 +510,31 @@ impl Rig {
                 model.handle(self.now, xid, &message, &mut answers);
             }
         }
-        let mut bytes = session.output().to_vec();
+        let bytes = session.output().to_vec();
         session.sent(bytes.len());
+        let mut said = vec![bytes];
         for message in std::mem::take(&mut answers.messages) {
-            bytes.extend(message);
+            if self.in_parts {
+                said.extend(parts(&message));
+            } else {
+                said[0].extend(message);
+            }
         }
         self.answer(switch, answers);
-        if !bytes.is_empty() {
-            let _ = self.input(Input::SwitchBytes(peer, &bytes));
+        for bytes in said.iter().filter(|bytes| !bytes.is_empty()) {
+            let _ = self.input(Input::SwitchBytes(peer, bytes));
+            let body = Message::decode(bytes).map(|(_, message)| message);
+            if let Ok(Message::MultipartReply { more: true, body: Reply::PortDesc(_) }) = body {
+                self.early += entries(self.switch(switch)).len();
+            }
         }
     }
 
     fn answer(&mut self, switch: u32, answers: Answers) {
         for (port, frame) in answers.frames {
+            if self.unprobed && frame[12..14] == [0x88, 0xcc] {
+                continue; // LLDP
+            }
             match self.wiring.get(&(switch, port.0)) {
                 Some(End::Switch(to, at)) => self.frames.push_back((*to, *at, frame)),
                 Some(End::Host(host)) => self.delivered.push((*host, frame)),
@@ -551,6 +572,40 @@ impl Rig {
     /// What agents hold back.
     pub fn paced(&self) -> BTreeMap<Connection, Rate> {
         self.agents.values().flat_map(|agent| agent.paced.clone()).collect()
+    }
+}
+
+/// A message as several, where it is a list: of one thing each.
+fn parts(message: &[u8]) -> Vec<Vec<u8>> {
+    let (xid, decoded) = Message::decode(message).unwrap();
+    let Message::MultipartReply { more: false, body } = decoded else {
+        return vec![message.to_vec()];
+    };
+    let mut parts = Vec::new();
+    let mut say = |body: Reply<'_>, more| {
+        let mut part = Vec::new();
+        Message::MultipartReply { more, body }.encode(xid, &mut part).unwrap();
+        parts.push(part);
+    };
+    match body {
+        Reply::PortDesc(all) => each(all, |one, more| say(Reply::PortDesc(List::of(one)), more)),
+        Reply::Flow(all) => each(all, |one, more| say(Reply::Flow(List::of(one)), more)),
+        Reply::MeterConfig(all) => {
+            each(all, |one, more| say(Reply::MeterConfig(List::of(one)), more));
+        }
+        other => say(other, false),
+    }
+    parts
+}
+
+/// The things of a list one by one, and whether more follow; of an empty list nothing, once.
+fn each<T>(all: impl IntoIterator<Item = T>, mut say: impl FnMut(&[T], bool)) {
+    let all: Vec<T> = all.into_iter().collect();
+    if all.is_empty() {
+        say(&[], false);
+    }
+    for (number, one) in (1..).zip(all.chunks(1)) {
+        say(one, number < all.len());
     }
 }
 
@@ -593,7 +648,7 @@ pub fn entries(switch: &Switch) -> Vec<(u64, u16)> {
     switch.handle(Time::ZERO, 1, &request, &mut answers);
     let mut entries = Vec::new();
     for bytes in &answers.messages {
-        if let (_, Message::MultipartReply { body: openflow::Reply::Flow(flows), .. }) =
+        if let (_, Message::MultipartReply { body: Reply::Flow(flows), .. }) =
             Message::decode(bytes).unwrap()
         {
             entries.extend(flows.iter().map(|flow| (flow.cookie, flow.priority)));
@@ -610,7 +665,7 @@ pub fn meters(switch: &Switch) -> Vec<u32> {
     switch.clone().handle(Time::ZERO, 1, &request, &mut answers);
     let mut meters = Vec::new();
     for bytes in &answers.messages {
-        if let (_, Message::MultipartReply { body: openflow::Reply::MeterConfig(found), .. }) =
+        if let (_, Message::MultipartReply { body: Reply::MeterConfig(found), .. }) =
             Message::decode(bytes).unwrap()
         {
             meters.extend(found.iter().map(|meter| meter.meter.0));

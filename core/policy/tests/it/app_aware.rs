@@ -477,6 +477,19 @@ fn steady() -> Steady {
     steady
 }
 
+/// Bounded by the capacity, it would be others' but for what the streams carry: nothing would be left to them.
+#[test]
+fn a_counter_that_jumps_holds_streams_that_carry_little_no_more_than_before() {
+    let network = big_switch(8, Rate::from_mbps(10));
+    let mut steady = Steady::new(network, &[(0, 1, 1), (0, 2, 0)]);
+    let uplink = steady.path(0)[0];
+    steady.others = vec![(uplink, 3)];
+    steady.run(20);
+    steady.keeps(4, 7.0);
+    steady.frames[uplink.index()] += 1_000_000_000_000;
+    steady.keeps(12, 7.0);
+}
+
 /// What the silent one carries is not others': nothing is known but the figure of before.
 #[test]
 fn a_stream_that_is_not_sampled_for_two_windows_leaves_the_figure_as_it_stood() {

@@ -159,7 +159,7 @@ impl Rig {
     /// A connection from `a` to `b` that nobody sends over.
     pub fn idle(&self) -> Idle {
         let [sender, receiver] = self.connect(self.addresses[1].into());
-        Idle { connection: between(&sender), _ends: [sender, receiver] }
+        Idle { connection: between(&sender), ends: [sender, receiver] }
     }
 
     /// A connection from `a` to an address of `b`: both ends.
@@ -177,10 +177,21 @@ fn between(sender: &TcpStream) -> Connection {
     Connection { source: sender.local_addr().unwrap(), destination: sender.peer_addr().unwrap() }
 }
 
-/// A connection that stands until it is dropped.
+/// A connection that stands until it is dropped, over which nobody sends but who talks.
 pub struct Idle {
     pub connection: Connection,
-    _ends: [TcpStream; 2],
+    ends: [TcpStream; 2],
+}
+
+impl Idle {
+    /// Has an octet go there and back, and so an acknowledgement.
+    pub fn talk(&self) {
+        let [mut sender, mut receiver] = self.ends.each_ref();
+        sender.write_all(&[1]).unwrap();
+        receiver.read_exact(&mut [0]).unwrap();
+        receiver.write_all(&[1]).unwrap();
+        sender.read_exact(&mut [0]).unwrap();
+    }
 }
 
 impl Drop for Rig {
