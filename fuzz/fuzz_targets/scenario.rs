@@ -7,7 +7,7 @@ use std::path::Path;
 
 use experiment::scenario::{Override, Scenario};
 use libfuzzer_sys::fuzz_target;
-use policy::Messages;
+use policy::{Acknowledgements, Messages};
 
 fuzz_target!(|data: &[u8]| {
     // The last line after a zero octet is an override.
@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
                 assert!(port.link.index() < topology.links().len());
             }
             for policy in &scenario.policies {
-                assert!(policy.build(Messages::Free).is_ok() && policy.transport.check().is_ok());
+                assert!(policy.build(Messages::Free, Acknowledgements::NONE).is_ok() && policy.transport.check().is_ok());
             }
         }
         Err(error) => {
