@@ -5,6 +5,7 @@ use std::fmt;
 use experiment::RunResult;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
+use units::Bytes;
 
 use crate::failure::Failure;
 use crate::input::Repeat;
@@ -78,9 +79,6 @@ pub(crate) fn peak_rss_bytes() -> Result<u64, Failure> {
 
 /// Peak memory in a process's status.
 pub(crate) fn peak_of(file: &str) -> Result<u64, Failure> {
-    let status = std::fs::read_to_string(file).map_err(Failure::failed)?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
     let missing = || Failure::failed(format_args!("{file} has no VmHWM: peak memory is unknown"));
-    kib.map(|kib| kib * 1024).ok_or_else(missing)
+    experiment::memory::kilobytes(file, "VmHWM:").map(Bytes::get).ok_or_else(missing)
 }

@@ -12,7 +12,8 @@ pub fn usual() -> Option<Bytes> {
     kilobytes("/proc/meminfo", "MemTotal:").map(|all| Bytes::new(all.get() / 4 * 3))
 }
 
-fn kilobytes(file: &str, field: &str) -> Option<Bytes> {
+/// A field of a file of `/proc` that counts kB, such as `VmHWM:` of a process's `status`.
+pub fn kilobytes(file: &str, field: &str) -> Option<Bytes> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(field))?;
     let number: u64 = line.split_whitespace().next()?.parse().ok()?;
