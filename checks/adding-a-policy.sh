@@ -1,21 +1,20 @@
 #!/bin/sh
 # Follows docs/adding-a-policy.md in a copy of the checkout: writes the files that its code blocks name and runs its
-# commands, those marked root only as root. The copy has the checkout's target folder, whose dependencies are compiled.
+# commands, those marked root only as root. The copy has a target folder of its own: in the checkout's, cargo would take
+# what was compiled of the copy for the checkout's.
 set -eu
 cd "$(dirname "$0")/.."
 checks/setup.sh build
 [ "$(id -u)" != 0 ] || checks/setup.sh lab
-CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
-export CARGO_TARGET_DIR
-copy=$CARGO_TARGET_DIR/adding-a-policy
-rm -rf "$copy"
+copy=${CARGO_TARGET_DIR:-$PWD/target}/adding-a-policy
 mkdir -p "$copy"
+find "$copy" -mindepth 1 -maxdepth 1 ! -name target -exec rm -rf {} +
 # Files keep their times, so that what an earlier copy compiled serves again.
 git ls-files -z --cached --others --exclude-standard |
     tar --null --files-from - --ignore-failed-read -cf - | tar -xf - -C "$copy"
 cd "$copy"
-# Commands find the program where the page says it is.
-ln -s "$CARGO_TARGET_DIR" target
+CARGO_TARGET_DIR=$PWD/target
+export CARGO_TARGET_DIR
 awk '
     function finish() {
         if (root) print "else echo \"docs-check: skipped, it needs root\"; fi"

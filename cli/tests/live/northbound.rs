@@ -224,6 +224,11 @@ async fn what_is_wrong_is_said_with_field_and_remedy() {
         (r#"{"type":"job_begin","job":"j"}"#, "type", "unknown word `job_begin`"),
         (r#"{"type":"job_start","job":7}"#, "job", "invalid type"),
         (r#"{"type":"task_host","job":"j","task":-1,"host":"h0"}"#, "task", "invalid value"),
+        (
+            r#"{"type":"task_host","job":"j","task":4294967296,"host":"h0"}"#,
+            "task",
+            "expected a whole number from 0 to 4294967295",
+        ),
         (r#"{"type":"size","job":"j","map":0,"reduces":[{"task":0}]}"#, "bytes", "missing field"),
         (
             r#"{"type":"flow_request","job":"j","flow":"f","bytes":1,"connection":7}"#,

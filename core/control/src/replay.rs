@@ -77,7 +77,9 @@ pub fn replay<E: Display>(
     let mut records = records.into_iter();
     let first = records.next().transpose().map_err(|error| error.to_string())?;
     let Some(Record { at: begun, content: Content::Started(epoch, configuration) }) = &first else {
-        return Err("the recording does not begin with a controller's start".into());
+        return Err(
+            "the recording does not begin with a controller's start, or is cut within it".into()
+        );
     };
     let mut controller = Controller::new(configure.start(configuration)?, *epoch, *begun)
         .map_err(|error| error.to_string())?;
