@@ -8,7 +8,7 @@ use serde::Serialize;
 use units::Bytes;
 
 use crate::failure::Failure;
-use crate::input::Repeat;
+use experiment::run::Repeat;
 
 /// What runs cost. It differs from run to run, so no file of results holds it.
 #[derive(Serialize)]

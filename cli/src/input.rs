@@ -4,8 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use experiment::RunResult;
-use experiment::run::{Prepared, Task, run_all};
+use experiment::run::{Prepared, Repeat, Repeats, run_all};
 use experiment::scenario::{Override, Scenario};
 use units::Bytes;
 
@@ -122,34 +121,15 @@ impl Input {
         &self,
         repeats: &[Prepared],
         shown: &[String],
-        mut captures: Option<&Path>,
+        captures: Option<&Path>,
     ) -> Result<Vec<Repeat>, Failure> {
-        let labels: Vec<Vec<String>> = repeats
-            .iter()
-            .map(|prepared| {
-                let scenario = &prepared.scenario;
-                let baseline = scenario.compares().then_some(&scenario.baseline);
-                shown.iter().chain(baseline).cloned().collect()
-            })
-            .collect();
-        let pairs = repeats.iter().zip(&labels);
-        let tasks: Vec<Task<'_>> =
-            pairs.flat_map(|(prepared, labels)| prepared.tasks(labels, captures.take())).collect();
-        let memory = |task: &Task<'_>| self.memory.or(task.memory);
-        let tasks = tasks.into_iter().map(|task| Task { memory: memory(&task), ..task });
-        let tasks: Vec<Task<'_>> = tasks.collect();
-        let threads = threads(self.jobs);
+        let repeats = Repeats::new(repeats, shown);
+        let tasks = repeats.tasks(captures, self.memory);
         let bar = Bar::new(&tasks);
+        let threads = threads(self.jobs);
         let runs = run_all(&tasks, threads, &|task, progress| bar.update(task, &progress))
             .map_err(Failure::failed)?;
-        let mut runs = runs.into_iter();
-        let each = repeats.iter().zip(&labels).map(|(prepared, labels)| {
-            let count = prepared.tasks(labels, None).count();
-            let runs: Vec<_> = runs.by_ref().take(count).collect();
-            let result = prepared.result(&runs);
-            Repeat { runs, result }
-        });
-        Ok(each.collect())
+        Ok(repeats.done(runs))
     }
 }
 
@@ -166,12 +146,6 @@ pub(crate) fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', "'\\''"))
-}
-
-/// One repetition: outcomes and result.
-pub(crate) struct Repeat {
-    pub(crate) runs: Vec<experiment::Run>,
-    pub(crate) result: RunResult,
 }
 
 /// Makes network and jobs.

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use experiment::report::{self, Report};
-use experiment::run::Prepared;
+use experiment::run::{Prepared, Repeat};
 use experiment::scenario::Override;
 use experiment::{RunResult, store, table};
 
 use crate::cost::{Cost, Costed, cpu_s};
 use crate::failure::{Failure, print};
-use crate::input::{Input, MOST_RUNS, Repeat, prepare};
+use crate::input::{Input, MOST_RUNS, prepare};
 use crate::staging::{Staging, clean_up_on_interrupt};
 
 /// Name of the report in the output directory.

@@ -1,7 +1,8 @@
 //! From a scenario to its outcome under each policy.
 
 use std::cell::RefCell;
-use std::path::Path;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -71,6 +72,8 @@ pub struct Prepared {
     pub standing: Option<String>,
     /// Whether to record achieved rates; by default only in the lab.
     pub rates: bool,
+    /// The program whose daemons a lab runs; `None`: this one.
+    pub program: Option<PathBuf>,
     /// Hears in words how far a run is that has no other progress.
     pub tell: fn(&str),
 }
@@ -84,7 +87,7 @@ impl Prepared {
         let network = Network::new(scenario.topology.clone());
         let traffic = scenario.workload.prepare(&network, scenario.seed)?;
         let rates = scenario.world == World::Lab;
-        Ok(Self { scenario, network, traffic, standing: None, rates, tell: |_| {} })
+        Ok(Self { scenario, network, traffic, standing: None, rates, program: None, tell: |_| {} })
     }
 
     /// Whether its runs are of a real engine.
@@ -388,8 +391,12 @@ impl Task<'_> {
         lab: &mut lab::Lab,
         governance: &lab::Governance,
     ) -> Result<lab::Daemons, lab::Error> {
-        let program = std::env::current_exe()
-            .map_err(|error| lab::Error::Control(format!("this program isn't found: {error}")))?;
+        let program = match &self.prepared.program {
+            Some(program) => program.clone(),
+            None => std::env::current_exe().map_err(|error| {
+                lab::Error::Control(format!("this program isn't found: {error}"))
+            })?,
+        };
         // A run's own folder: recordings are named by epochs, which begin again with each run.
         let run = format!("{}-{}", self.policy.label, self.prepared.scenario.seed);
         let record = governance.record.as_ref().map(|folder| folder.join(run));
@@ -461,6 +468,58 @@ impl Task<'_> {
     }
 }
 
+/// Repetitions of a scenario, which differ in their seeds, under the policies of some labels and the baseline
+/// that these are compared with.
+#[derive(Debug)]
+pub struct Repeats<'a> {
+    each: Vec<(&'a Prepared, Vec<String>)>,
+}
+
+/// One of them: what happened, and the result.
+#[derive(Clone, Debug)]
+pub struct Repeat {
+    /// A run for each policy, the baseline's too.
+    pub runs: Vec<Run>,
+    /// Their result.
+    pub result: RunResult,
+}
+
+impl<'a> Repeats<'a> {
+    /// `repeats` under the policies `shown`.
+    pub fn new(repeats: &'a [Prepared], shown: &[String]) -> Self {
+        let each = repeats.iter().map(|prepared| {
+            let scenario = &prepared.scenario;
+            let baseline = scenario.compares().then_some(&scenario.baseline);
+            (prepared, shown.iter().chain(baseline).cloned().collect())
+        });
+        Self { each: each.collect() }
+    }
+
+    /// Their runs. Captures of the first go into `captures`; in the fluid world a run stops above `memory`,
+    /// `None`: the usual bound.
+    pub fn tasks<'b>(
+        &'b self,
+        mut captures: Option<&'b Path>,
+        memory: Option<Bytes>,
+    ) -> Vec<Task<'b>> {
+        let each = self.each.iter();
+        let tasks = each.flat_map(|(prepared, labels)| prepared.tasks(labels, captures.take()));
+        tasks.map(|task| Task { memory: memory.or(task.memory), ..task }).collect()
+    }
+
+    /// What became of them, by the runs of all [`tasks`](Self::tasks) in their order.
+    pub fn done(&self, runs: Vec<Run>) -> Vec<Repeat> {
+        let mut runs = runs.into_iter();
+        let each = self.each.iter().map(|(prepared, labels)| {
+            let count = prepared.tasks(labels, None).count();
+            let runs: Vec<_> = runs.by_ref().take(count).collect();
+            let result = prepared.result(&runs);
+            Repeat { runs, result }
+        });
+        each.collect()
+    }
+}
+
 /// The lab's form of a transport.
 ///
 /// # Errors
@@ -520,6 +579,9 @@ fn order(tasks: &[Task<'_>]) -> Vec<usize> {
 ///
 /// # Errors
 /// That of the first task that failed, by order; tasks not begun by then are left out.
+///
+/// # Panics
+/// With the first panic of a task, once all that run have ended; tasks not begun by then are left out.
 pub fn run_all(
     tasks: &[Task<'_>],
     threads: usize,
@@ -531,11 +593,23 @@ pub fn run_all(
     let order = order(tasks);
     let next = AtomicUsize::new(0);
     let finished = Mutex::new(Vec::with_capacity(tasks.len()));
+    let panicked = Mutex::new(None);
     let work = || {
         let mut stage = Stage::default();
         while let Some(&position) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
             let task = &tasks[position];
-            let result = task.run(&mut stage, &mut |now| progress(position, now));
+            // What a policy throws reaches the caller whole, whatever thread it was on.
+            let run = || task.run(&mut stage, &mut |now| progress(position, now));
+            let result = match catch_unwind(AssertUnwindSafe(run)) {
+                Ok(result) => result,
+                Err(payload) => {
+                    next.store(tasks.len(), Ordering::Relaxed);
+                    let mut first =
+                        panicked.lock().expect("no thread panics while it holds the lock");
+                    first.get_or_insert(payload);
+                    return;
+                }
+            };
             if result.is_err() {
                 next.store(tasks.len(), Ordering::Relaxed);
             }
@@ -549,6 +623,10 @@ pub fn run_all(
         }
         work();
     });
+    let panicked = panicked.into_inner().expect("no thread panics while it holds the lock");
+    if let Some(payload) = panicked {
+        resume_unwind(payload);
+    }
     let mut finished = finished.into_inner().expect("no thread panics while it holds the lock");
     finished.sort_by_key(|(position, _)| *position);
     finished.into_iter().map(|(_, result)| result).collect()

@@ -50,6 +50,43 @@ const JOBS: &str = "message jobs {
     OPTIONAL DOUBLE jct_s;
 }";
 
+/// A table whose rows are of all runs, those of a run together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Name and values of each column, all of one length.
+    pub columns: Vec<(String, Column)>,
+}
+
+/// The flows of `runs`, with the columns of `flows.parquet`.
+pub fn flows(origin: &Origin, topology: &Topology, runs: &[Run]) -> Table {
+    table(FLOWS, origin, runs, |run| flow_columns(topology, &run.outcome.flows))
+}
+
+/// The jobs of `runs`, with the columns of `jobs.parquet`.
+pub fn jobs(origin: &Origin, runs: &[Run]) -> Table {
+    table(JOBS, origin, runs, |run| job_columns(&run.outcome.jobs))
+}
+
+fn table(
+    schema: &str,
+    origin: &Origin,
+    runs: &[Run],
+    columns: impl Fn(&Run) -> Vec<Column>,
+) -> Table {
+    let mut all: Vec<Column> = Vec::new();
+    for run in runs {
+        let own = with_origin(origin, run, columns(run));
+        if all.is_empty() {
+            all.extend(own);
+        } else {
+            all.iter_mut().zip(own).for_each(|(column, more)| column.append(more));
+        }
+    }
+    let schema = parse_message_type(schema).expect("the schema is a constant");
+    let names = schema.get_fields().iter().map(|field| field.name().to_owned());
+    Table { columns: names.zip(all).collect() }
+}
+
 /// Writes `flows.parquet` and `jobs.parquet` into the directory `into`, which exists.
 ///
 /// # Errors
@@ -67,10 +104,40 @@ pub fn write(
 }
 
 /// The values of a column, in row order; `None` is null.
-enum Column {
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Whole numbers.
     Integer(Vec<Option<i64>>),
+    /// Real numbers.
     Real(Vec<Option<f64>>),
+    /// UTF-8.
     Text(Vec<Option<ByteArray>>),
+}
+
+impl Column {
+    /// Puts the values of a column of the same kind behind these; those of another are left out.
+    fn append(&mut self, more: Self) {
+        match (self, more) {
+            (Self::Integer(values), Self::Integer(more)) => values.extend(more),
+            (Self::Real(values), Self::Real(more)) => values.extend(more),
+            (Self::Text(values), Self::Text(more)) => values.extend(more),
+            (Self::Integer(_) | Self::Real(_) | Self::Text(_), _) => {}
+        }
+    }
+}
+
+/// The columns of a run, behind those that say where it comes from.
+fn with_origin(origin: &Origin, run: &Run, own: Vec<Column>) -> impl Iterator<Item = Column> {
+    let rows = match own.first() {
+        Some(Column::Integer(values)) => values.len(),
+        _ => 0,
+    };
+    let common = [
+        Column::Text(vec![text(&origin.scenario); rows]),
+        Column::Text(vec![text(&run.policy); rows]),
+        Column::Integer(vec![Some(origin.seed.cast_signed()); rows]),
+    ];
+    common.into_iter().chain(own)
 }
 
 fn file(
@@ -84,17 +151,7 @@ fn file(
         let schema = Arc::new(parse_message_type(schema)?);
         let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties(origin)))?;
         for run in runs {
-            let own = columns(run);
-            let rows = match own.first() {
-                Some(Column::Integer(values)) => values.len(),
-                _ => 0,
-            };
-            let common = [
-                Column::Text(vec![text(&origin.scenario); rows]),
-                Column::Text(vec![text(&run.policy); rows]),
-                Column::Integer(vec![Some(origin.seed.cast_signed()); rows]),
-            ];
-            write_group(&mut writer, common.into_iter().chain(own))?;
+            write_group(&mut writer, with_origin(origin, run, columns(run)))?;
         }
         writer.close()?;
         Ok(())

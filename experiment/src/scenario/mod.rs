@@ -24,6 +24,7 @@ mod workload;
 use std::path::Path;
 
 use ::engine::Monitor;
+use ::policy::Descriptor;
 use document::fields::{Fields, Value};
 use document::{text_of, topology};
 use model::{LinkId, NodeKind, Topology};
@@ -40,7 +41,7 @@ pub use control::{Control, Simulated};
 pub use document::{DocumentError, Override};
 pub use engine::EngineSettings;
 pub use lab::LabSettings;
-pub use policy::PolicySpec;
+pub use policy::{Maker, PolicySpec};
 pub use transport::Queues;
 pub use workload::{Traffic, Workload};
 
@@ -63,6 +64,8 @@ pub struct Scenario {
     pub until: Time,
     /// Hosts, switches and links.
     pub topology: Topology,
+    /// The transport, where a policy names none of its own.
+    pub transport: Transport,
     /// Queueing disciplines.
     pub queues: Queues,
     /// How directives reach the flows.
@@ -254,6 +257,7 @@ impl Scenario {
             baseline,
             until: Time::ZERO + until.unwrap_or(Self::LATEST),
             topology,
+            transport,
             queues,
             control,
             lab,
@@ -268,6 +272,31 @@ impl Scenario {
             published,
             measures,
         })
+    }
+
+    /// Adds a policy, of the scenario's transport, that stands in no catalogue (see [`PolicySpec::own`]).
+    ///
+    /// # Errors
+    /// There is one of this label, or it can't be run here; the text names the remedy.
+    pub fn add_policy(
+        &mut self,
+        label: &str,
+        policy: &'static Descriptor,
+        maker: Maker,
+    ) -> Result<(), String> {
+        if self.labels().any(|other| other == label) {
+            return Err(format!("there is a policy called \"{label}\"; give one another name"));
+        }
+        let spec = PolicySpec::own(label.to_owned(), policy, self.transport, maker);
+        let place = policy::Place { world: self.world, lab: &self.lab, workload: &self.workload };
+        let daemons = || format!("{label} runs in no daemon; write control = \"direct\" in [lab]");
+        let none =
+            self.lab.daemons.as_ref().filter(|_| self.world == World::Lab).map(|_| daemons());
+        if let Some(wrong) = none.or_else(|| place.wrong(&spec)) {
+            return Err(wrong);
+        }
+        self.policies.push(spec);
+        Ok(())
     }
 
     /// The labels of all policies, in the order of the file.

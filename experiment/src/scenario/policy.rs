@@ -1,5 +1,8 @@
 //! `[[policy]]`: the policies, one run each.
 
+use std::fmt;
+use std::sync::Arc;
+
 use document::fields::{Value, between};
 use document::{DocumentError, policies};
 use lab::{Daemon, Fault};
@@ -30,9 +33,56 @@ pub struct PolicySpec {
     pub faults: Vec<Fault>,
     /// Name and parameters as TOML: the body of a controller's table `[policy]`.
     pub written: String,
+    /// Makes it, where it stands in no catalogue.
+    pub maker: Option<Maker>,
 }
 
+/// Makes a policy for each run anew.
+#[derive(Clone)]
+pub struct Maker(Arc<dyn Fn() -> Box<dyn Policy + Send> + Send + Sync>);
+
+impl Maker {
+    /// One that calls `make`.
+    pub fn new(make: impl Fn() -> Box<dyn Policy + Send> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(make))
+    }
+}
+
+impl fmt::Debug for Maker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Maker")
+    }
+}
+
+/// Equal where it is the same.
+impl PartialEq for Maker {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Maker {}
+
 impl PolicySpec {
+    /// A policy that stands in no catalogue: `policy` says what it needs and says, `maker` makes it. It has no
+    /// parameters, and no daemon knows it.
+    pub fn own(
+        label: String,
+        policy: &'static Descriptor,
+        transport: Transport,
+        maker: Maker,
+    ) -> Self {
+        Self {
+            label,
+            policy,
+            parameters: Parameters::default(),
+            transport,
+            faults: Vec::new(),
+            written: String::new(),
+            maker: Some(maker),
+        }
+    }
+
     /// The policy in its initial state, where it costs this to tell a host another limit, and so much
     /// comes back for what is sent.
     ///
@@ -43,6 +93,9 @@ impl PolicySpec {
         messages: Messages,
         acknowledgements: Acknowledgements,
     ) -> Result<Box<dyn Policy + Send>, PolicyError> {
+        if let Some(Maker(make)) = &self.maker {
+            return Ok(make());
+        }
         let parameters = self.parameters.clone().at_cost(messages);
         self.policy.build(&parameters.acknowledged(acknowledgements))
     }
@@ -85,7 +138,7 @@ fn read_one(value: &Value<'_>, base: Transport) -> Result<PolicySpec, DocumentEr
     let label = fields.or("label", policy.name.to_owned(), Value::label)?;
     fields.done()?;
     let written = value.written(&["faults", "label", "transport"])?;
-    Ok(PolicySpec { label, policy, parameters, transport, faults, written })
+    Ok(PolicySpec { label, policy, parameters, transport, faults, written, maker: None })
 }
 
 const DAEMONS: &[(&str, Daemon)] = &[("agent", Daemon::Agent), ("controller", Daemon::Controller)];
@@ -120,43 +173,45 @@ pub(super) fn check_needs(
     policies: &[PolicySpec],
     place: &Place<'_>,
 ) -> Result<(), DocumentError> {
-    for spec in policies {
+    let wrong = policies.iter().find_map(|spec| place.wrong(spec));
+    wrong.map_or(Ok(()), |wrong| Err(value.error(wrong)))
+}
+
+impl Place<'_> {
+    /// Why a policy can't be run here, with the remedy, if so.
+    pub(super) fn wrong(&self, spec: &PolicySpec) -> Option<String> {
         let under = spec.parameters.objectives().iter().map(|objective| objective.policy);
         for policy in under.chain([spec.policy]) {
             let name = policy.name;
             for need in policy.needs {
-                if let Some(remedy) = place.lacks(*need, &spec.transport) {
-                    return Err(value.error(format_args!("{name} needs {need}; {remedy}")));
+                if let Some(remedy) = self.lacks(*need, &spec.transport) {
+                    return Some(format!("{name} needs {need}; {remedy}"));
                 }
             }
-            if let Some(why) = place.why_not_enforced(policy) {
-                return Err(value.error(format_args!("{name} has no effect here: {why}")));
+            if let Some(why) = self.why_not_enforced(policy) {
+                return Some(format!("{name} has no effect here: {why}"));
             }
         }
         let name = spec.policy.name;
-        if let (true, Some(remedy)) = (spec.counts_ports(), place.lacks_counters()) {
-            return Err(
-                value.error(format_args!("{name} with cross needs counters of ports; {remedy}"))
-            );
+        if let (true, Some(remedy)) = (spec.counts_ports(), self.lacks_counters()) {
+            return Some(format!("{name} with cross needs counters of ports; {remedy}"));
         }
         if spec.transport.held && !spec.policy.needs(Need::WaitingPackets) {
-            return Err(value.error(format_args!(
+            return Some(format!(
                 "{name} never lets go what hosts hold; write held = false into its transport"
-            )));
+            ));
         }
-        if place.workload.is_gather() && !spec.policy.says(DirectiveKind::Gather) {
+        if self.workload.is_gather() && !spec.policy.says(DirectiveKind::Gather) {
             let gathering = policy::POLICIES.iter().filter(|p| p.says(DirectiveKind::Gather));
             let names: Vec<&str> = gathering.map(|policy| policy.name).collect();
-            return Err(value.error(format_args!(
+            return Some(format!(
                 "{name} doesn't say how to gather requests; use {}",
                 names.join(", ")
-            )));
+            ));
         }
+        None
     }
-    Ok(())
-}
 
-impl Place<'_> {
     /// The remedy, where this is not what the policy needs.
     fn lacks(&self, need: Need, transport: &Transport) -> Option<&'static str> {
         const PACKET: &str = "use world = \"packet\"";
