@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo plugin-cost plugin-bytes wheel
+.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo plugin-cost plugin-bytes wheel deb
 
 ## help: this list
 help:
@@ -75,6 +75,10 @@ openapi: setup-build-venv
 ## wheel: the Python package, in target/wheels, and its tests and notebooks (PROFILE=quick builds it faster)
 wheel: setup-build-venv
 	checks/wheel.sh
+
+## deb: the Debian packages, in target/deb; as root tried in fresh Debian roots (PROFILE=quick, SUITES=bookworm)
+deb: setup-build-deb-python
+	checks/deb.sh
 
 ## plugins: build the engines' plug-ins (Maven, Java 17), test them beside a controller, install them for Maven
 plugins: setup-java quick

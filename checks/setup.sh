@@ -42,6 +42,12 @@ for need in "$@"; do
         has javac || lacks default-jdk-headless
         has mvn || lacks maven
         ;;
+    deb) # packages, what looks at them, and roots to try them in
+        has dpkg-deb || lacks dpkg
+        has dpkg-shlibdeps || lacks dpkg-dev
+        has lintian || lacks lintian
+        has debootstrap || lacks debootstrap
+        ;;
     valgrind) has valgrind || lacks valgrind ;;
     fuzz)
         if ! cargo +nightly fuzz --version >/dev/null 2>&1; then

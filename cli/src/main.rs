@@ -12,6 +12,7 @@ mod failure;
 mod input;
 mod lab;
 mod live;
+mod man;
 mod policies;
 mod progress;
 mod reproduce;
@@ -53,6 +54,7 @@ enum Command {
     Policies(policies::Policies),
     Doctor(doctor::Doctor),
     Completions(completions::Completions),
+    Man(man::Man),
     Agent(live::agent::Agent),
     Controller(live::controller::Controller),
     Status(live::status::Status),
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Policies(command) => command.execute(),
         Command::Doctor(command) => command.execute(),
         Command::Completions(command) => command.execute(),
+        Command::Man(command) => command.execute(),
         Command::Agent(command) => command.execute(),
         Command::Controller(command) => command.execute(),
         Command::Status(command) => command.execute(),

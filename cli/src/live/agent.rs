@@ -16,17 +16,30 @@ pub(crate) struct Agent {
     /// The configuration; docs/operating.md explains its keys
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
+
+    /// Check configuration, certificates and network namespaces as a start would, and exit
+    ///
+    /// Run it as the user that the agent will have. Control group, interfaces and the kernel are not tried:
+    /// `watermaster doctor` tells what the kernel gives.
+    #[arg(long)]
+    check: bool,
 }
 
 impl Agent {
     pub(crate) fn execute(self) -> Result<(), Failure> {
+        if self.check {
+            agentd::check(&self.config).map_err(refused)?;
+            return crate::failure::print("the configuration is good\n");
+        }
         let settings = agentd::settings::Settings::load(&self.config).map_err(Failure::misused)?;
         super::controller::log("info", settings.log_json);
-        super::block_on(async {
-            agentd::run(&self.config).await.map_err(|error| match error {
-                agentd::StartError::Settings(_) => Failure::misused(error),
-                error => Failure::failed(error),
-            })
-        })
+        super::block_on(async { agentd::run(&self.config).await.map_err(refused) })
+    }
+}
+
+fn refused(error: agentd::StartError) -> Failure {
+    match error {
+        agentd::StartError::Settings(_) => Failure::misused(error),
+        error => Failure::failed(error),
     }
 }

@@ -250,6 +250,42 @@ fn a_check_loads_what_a_start_loads() {
     );
 }
 
+/// So does an agent's.
+#[test]
+fn a_check_of_an_agent_loads_what_a_start_loads() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agent.toml");
+    let tried = |config: &str, check: &[&str]| {
+        std::fs::write(&file, config).unwrap();
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_watermaster"));
+        command.args(["agent", "--config"]).arg(&file).args(check).output().unwrap()
+    };
+    let config = |more: &str| {
+        format!(
+            "name = \"h1\"\ncontroller = \"unix:/nowhere\"\n{more}[[host]]\nname = \"h1\"\naddresses = []\n"
+        )
+    };
+    let tls = "[tls]\nca = \"ca.crt\"\ncertificate = \"c.crt\"\nkey = \"c.key\"\n";
+    let over_tls = config(tls).replace("unix:/nowhere", "https://127.0.0.1:1");
+    let nowhere = config("") + "namespace = \"watermaster-none\"\n";
+    let unknown = config("limit = 3\n");
+    for (config, code, why) in [
+        (over_tls, 1, "ca.crt: "),
+        (nowhere, 1, "namespace = \"watermaster-none\": "),
+        (unknown, 2, "limit: "),
+    ] {
+        let checked = tried(&config, &["--check"]);
+        let said = String::from_utf8(checked.stderr).unwrap();
+        assert!(checked.status.code() == Some(code) && said.contains(why), "{said}");
+        let started = tried(&config, &[]);
+        assert_eq!(started.status.code(), Some(code));
+        assert!(String::from_utf8(started.stderr).unwrap().contains(said.trim_end()));
+    }
+    let good = tried(&config(""), &["--check"]);
+    assert!(good.status.success(), "{}", String::from_utf8_lossy(&good.stderr));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "the check left something");
+}
+
 /// A command ends though who listens never says anything.
 #[test]
 fn who_never_answers_is_not_waited_for() {

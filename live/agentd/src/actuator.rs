@@ -39,12 +39,27 @@ fn namespace(settings: &Settings, name: Option<&str>) -> Result<Namespace, Start
     })
 }
 
+/// The namespaces of the hosts; those of the ports are there too.
+///
+/// # Errors
+/// One isn't there.
+pub fn namespaces(settings: &Settings) -> Result<Vec<Namespace>, StartError> {
+    let mut names: Vec<_> = settings.hosts.iter().map(|host| &host.namespace).collect();
+    names.sort();
+    names.dedup();
+    let open = |name: &Option<String>| namespace(settings, name.as_deref());
+    let namespaces = names.into_iter().map(open).collect::<Result<_, _>>()?;
+    settings.ports.iter().try_for_each(|port| open(&port.namespace).map(drop))?;
+    Ok(namespaces)
+}
+
 /// What is wrong with the control group or the pins that the configuration names.
 fn unfit(settings: &Settings, error: Error) -> StartError {
     let kernel::PacerOptions { cgroup, pins, .. } = &settings.pacer;
     let (key, path, remedy) = match (&error, cgroup) {
         (Error::File { path, .. }, Some(group)) if path == group => {
-            ("cgroup", group, "make it with mkdir, or correct the path")
+            let remedy = "make it with mkdir, or correct the path; `ip netns exec` hides what is mounted below /sys";
+            ("cgroup", group, remedy)
         }
         (Error::NotGroup(_), Some(group)) => {
             ("cgroup", group, "name a directory of the control groups, version 2")
@@ -70,12 +85,7 @@ impl Actuator {
     /// # Errors
     /// Something isn't there, or what the kernel doesn't give. Nothing is left behind.
     pub fn start(settings: &Settings) -> Result<Self, StartError> {
-        let mut names: Vec<_> = settings.hosts.iter().map(|host| &host.namespace).collect();
-        names.sort();
-        names.dedup();
-        let open = |name: &Option<String>| namespace(settings, name.as_deref());
-        let namespaces = names.into_iter().map(open).collect::<Result<_, _>>()?;
-        settings.ports.iter().try_for_each(|port| open(&port.namespace).map(drop))?;
+        let namespaces = namespaces(settings)?;
         let pacer = Pacer::start(&settings.pacer).map_err(|error| unfit(settings, error))?;
         let (room, limits) = (pacer.room(), settings.pacer.limits);
         if room != limits {

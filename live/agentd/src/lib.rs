@@ -70,6 +70,17 @@ pub enum StartError {
     System(#[from] std::io::Error),
 }
 
+/// Checks the configuration, its certificates and the namespaces that it names, as a start would. Control group,
+/// interfaces and what the kernel gives are not tried.
+///
+/// # Errors
+/// An agent can't start with it.
+pub fn check(path: &Path) -> Result<(), StartError> {
+    let settings = Settings::load(path)?;
+    settings.tls.as_ref().map(tls::client).transpose()?;
+    actuator::namespaces(&settings).map(drop)
+}
+
 /// Runs an agent until SIGTERM or SIGINT.
 ///
 /// # Errors

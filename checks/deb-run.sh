@@ -1,0 +1,52 @@
+#!/bin/sh
+# In a network namespace of its own: deb-run.sh ROOT runs the installed controller and agent, and has a flow governed.
+set -eu
+root=$1
+ip link set lo up
+cat >"$root/etc/watermaster/controller.toml" <<'TOML'
+state = "/var/lib/watermaster"
+[listen]
+[policy]
+name = "fair"
+[topology]
+kind = "custom"
+hosts = ["h1", "h2"]
+switches = ["s1"]
+link = [
+  { from = "h1", to = "s1", capacity = "8 Mbit/s", delay = "10 us" },
+  { from = "h2", to = "s1", capacity = "8 Mbit/s", delay = "10 us" },
+]
+[[host]]
+name = "h1"
+addresses = ["127.0.0.1"]
+[[host]]
+name = "h2"
+addresses = ["127.0.0.2"]
+TOML
+cat >"$root/etc/watermaster/agent.toml" <<'TOML'
+name = "a1"
+controller = "unix:/run/watermaster/controller.sock"
+[[host]]
+name = "h1"
+addresses = ["127.0.0.1"]
+[[host]]
+name = "h2"
+addresses = ["127.0.0.2"]
+TOML
+# What the units have systemd do: folders, the file system of programs, the user.
+chroot "$root" install -d -o watermaster -g watermaster -m 0750 /run/watermaster
+chroot "$root" install -d -o watermaster -g watermaster -m 0700 /var/lib/watermaster
+chroot "$root" install -d -m 0700 /run/watermaster/bpf
+mount -t bpf -o mode=0700 bpf "$root/run/watermaster/bpf"
+started() { sed -n 's/^ExecStart=//p' "$root/usr/lib/systemd/system/watermaster-$1.service"; }
+# shellcheck disable=SC2046 # words
+{
+    chroot "$root" watermaster controller --check --config /etc/watermaster/controller.toml
+    chroot "$root" watermaster agent --check --config /etc/watermaster/agent.toml
+    chroot "$root" setpriv --reuid watermaster --regid watermaster --clear-groups $(started controller) &
+    controller=$!
+    chroot "$root" $(started agent) &
+    agent=$!
+}
+trap 'kill "$controller" "$agent"; wait' EXIT
+python3 checks/deb_flow.py "$root/run/watermaster/controller.sock" chroot "$root" watermaster

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Builds the Debian packages into target/deb (PROFILE=release, or quick) and has lintian look at them. As root it then
+# tries them in a fresh root of each of SUITES (bookworm and trixie): they install, controller and agent run and govern a
+# flow, they are installed again over themselves, and purged they leave nothing. Each root has namespaces of its own.
+set -eu
+cd "$(dirname "$0")/.."
+profile=${PROFILE:-release}
+target=${CARGO_TARGET_DIR:-$PWD/target}
+deb=$PWD/target/deb
+command -v cargo-deb >/dev/null || cargo install --locked cargo-deb@3.8.0
+cargo build --profile "$profile" --locked --package watermaster
+rm -rf "$deb"
+mkdir -p "$deb/man" "$deb/completions"
+strip -o "$deb/watermaster" "$target/$profile/watermaster"
+"$deb/watermaster" man "$deb/man"
+"$deb/watermaster" completions bash >"$deb/completions/watermaster"
+"$deb/watermaster" completions zsh >"$deb/completions/_watermaster"
+"$deb/watermaster" completions fish >"$deb/completions/watermaster.fish"
+for variant in "" --variant=controller --variant=agent; do
+    # shellcheck disable=SC2086 # none, or one word
+    cargo deb --quiet --no-build --package watermaster --profile "$profile" $variant --output "$deb/" >/dev/null
+done
+lintian --fail-on error,warning "$deb"/*.deb
+ls -l "$deb"/*.deb
+if [ "$(id -u)" != 0 ]; then
+    echo "deb: the packages were not installed: a fresh root needs root"
+    exit 0
+fi
+for suite in ${SUITES:-bookworm trixie}; do
+    root=$deb/$suite
+    debootstrap --variant=minbase --include=systemd,adduser "$suite" "$root" >"$deb/$suite.log" ||
+        { tail "$deb/$suite.log" && exit 1; }
+    cp "$deb"/*.deb "$root/tmp/"
+    # All that runs in it, and what is mounted, ends with it.
+    unshare --mount --pid --fork --kill-child checks/deb-root.sh "$root"
+    rm -rf "$root"
+    echo "deb: $suite is well"
+done
