@@ -22,7 +22,7 @@ rm -rf "$target/wheels"
 wheel=$(ls "$target"/wheels/watermaster-*.whl)
 
 tries=$target/wheel-tests
-pins="mypy==2.4.1 nbclient==0.11.0 ipykernel==7.4.0 matplotlib==3.11.2 pandas==3.1.1 polars==2.1.0 pyarrow==26.0.1 pytest==9.2.0"
+pins="mypy==2.4.1 nbclient==0.11.0 ipykernel==7.4.0 matplotlib==3.11.2 pandas==3.1.1 polars==2.1.0 pyarrow==26.0.1 pytest==9.2.0 ray==2.60.0"
 if [ "$(cat "$tries/pins" 2>/dev/null)" != "$pins" ]; then
     rm -rf "$tries"
     python3 -m venv "$tries"
@@ -34,6 +34,7 @@ fi
 "$tries/bin/watermaster" --version
 "$tries/bin/pytest" -q python/tests
 "$tries/bin/mypy" --strict python/tests/typed.py
+"$tries/bin/python" python/tests/cluster.py "${CELLS:-200}" | tail -n 6
 "$tries/bin/python" python/tests/notebooks.py python/gallery/*.ipynb
 "$tries/bin/python" python/gallery/cost.py
 echo "wheel: $wheel, $(du -h "$wheel" | cut -f1)"

@@ -246,14 +246,50 @@ def test_what_is_wrong_is_said():
         scenario().run(["tcp"])["x"]
 
 
+GRID = {"topology.access.capacity": ["8 Mbit/s", "16 Mbit/s"], "seed": [1, 2]}
+
+
 def test_a_sweep_spans_the_grid():
-    axes = {"topology.access.capacity": ["8 Mbit/s", "16 Mbit/s"], "seed": [1, 2]}
-    points = list(wm.sweep(SMALL, axes, ["tcp"], world="fluid"))
+    points = list(wm.sweep(SMALL, GRID, ["tcp"], world="fluid"))
     assert [tuple(point.changes.values()) for point in points] == [
         ("8 Mbit/s", 1), ("8 Mbit/s", 2), ("16 Mbit/s", 1), ("16 Mbit/s", 2),
     ]
-    slow, fast = (points[at].result["tcp"]["jct_mean_s"] for at in (0, 2))
+    slow, fast = (points[at].metrics["tcp"]["jct_mean_s"] for at in (0, 2))
     assert slow == pytest.approx(2 * fast, rel=0.01)
+    own = scenario(world="fluid", changes=points[2].changes).run(["tcp"])
+    assert points[2].json == own.to_json()
+    with pytest.raises(wm.ScenarioError, match="fast"):
+        next(wm.sweep(SMALL, {"topology.access.capacity": ["8 Mbit/s", "fast"]}))
+
+
+class Unlucky(wm.Policy):
+    """Raises in the third run of those that are counted."""
+
+    runs = 0
+
+    def __init__(self):
+        Unlucky.runs += 1
+
+    def decide(self, now, network):
+        if Unlucky.runs == 2 * 3:  # each run makes two, one of them to see what it asks for
+            raise InterruptedError
+
+
+def test_a_sweep_goes_on_where_it_stopped(tmp_path):
+    heard = []
+    again = dict(policies=["tcp", Unlucky], out=tmp_path, world="fluid")
+    with pytest.raises(InterruptedError):
+        list(wm.sweep(SMALL, GRID, **again))
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert sorted(before) == ["000000.json", "000001.json", "sweep.json"]
+    points = list(wm.sweep(SMALL, GRID, **again, progress=lambda *how: heard.append(how)))
+    assert len(points) == 4 and heard == [(2, 4), (2, 4), (3, 4), (4, 4)]
+    for name, time in before.items():
+        assert (tmp_path / name).stat().st_mtime_ns == time, f"{name} was not run again"
+    whole = [point.json for point in wm.sweep(SMALL, GRID, ["tcp", Unlucky], world="fluid")]
+    assert [point.json for point in points] == whole
+    with pytest.raises(ValueError, match="of another sweep"):
+        list(wm.sweep(SMALL, {**GRID, "seed": [3]}, **again))
 
 
 def test_policies_are_the_catalogue():
