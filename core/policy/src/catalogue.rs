@@ -5,8 +5,8 @@ use alloc::boxed::Box;
 
 use crate::{
     Descriptor, Parameters, Policy, PolicyError, app_aware, arbiter, asy, bssf, dclas, fair, fifo,
-    fixed, one_all, sab, sdtcp, sdtcp_hold, sebf, sff, sicc, smsf, srb, srpt, sw, sw_ictcp, syn,
-    tcp,
+    fixed, one_all, pfabric, pias, sab, sdtcp, sdtcp_hold, sebf, sff, sicc, smsf, srb, srpt, sw,
+    sw_ictcp, syn, tcp,
 };
 
 /// Every policy, in the order in which they are listed.
@@ -23,6 +23,8 @@ pub const POLICIES: &[&Descriptor] = &[
     &srb::DESCRIPTOR,
     &dclas::DESCRIPTOR,
     &srpt::DESCRIPTOR,
+    &pfabric::DESCRIPTOR,
+    &pias::DESCRIPTOR,
     &sdtcp::DESCRIPTOR,
     &sdtcp_hold::DESCRIPTOR,
     &sab::DESCRIPTOR,

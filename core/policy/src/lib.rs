@@ -20,6 +20,7 @@
 //! - [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
 //!   `spines`. `asy` gives rates to pairs of hosts: [`renormalise`] finds them.
 //! - `sdtcp`, `sdtcp_hold`, `sab` set windows at switches: `connections` is the table of what is open.
+//! - `pfabric`, `pias` decide nothing: hosts write [`Tags`] into packets, and ports serve by these.
 //! - `arbiter` divides links among objectives, each of which has one of these for itself.
 //! - `sw`, `sw_ictcp` keep a window of queries: `sliding`. [`sicc`] gathers requests through hubs.
 #![no_std]
@@ -57,6 +58,8 @@ mod one_all;
 pub mod order;
 mod ordered;
 mod parameter;
+mod pfabric;
+mod pias;
 pub mod renormalise;
 mod roster;
 mod sab;
@@ -77,6 +80,7 @@ mod stream_rates;
 mod sw;
 mod sw_ictcp;
 pub mod syn;
+mod tags;
 mod tcp;
 mod traffic;
 mod watch;
@@ -89,6 +93,7 @@ pub use descriptor::{Descriptor, DirectiveKind, Need};
 pub use objective::{Aim, Objective};
 pub use parameter::{Given, Kind, Messages, Parameter, Parameters, PolicyError, Typed, Value};
 pub use share::Share;
+pub use tags::{LineRate, Tags};
 pub use watch::Watch;
 
 use model::{Directive, Directives, FlowId, Network, Observation};
@@ -110,6 +115,12 @@ pub trait Policy {
     /// What switches are to report to this policy; `None` where it decides from what applications
     /// say.
     fn watch(&self) -> Option<Watch> {
+        None
+    }
+
+    /// What hosts write into packets by themselves; `None` where they write nothing and ports serve as
+    /// the network's do.
+    fn tags(&self) -> Option<Tags> {
         None
     }
 

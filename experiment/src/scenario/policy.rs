@@ -3,7 +3,7 @@
 use document::fields::{Value, between};
 use document::{DocumentError, policies};
 use lab::{Daemon, Fault};
-use packet::Transport;
+use packet::{Protocol, Transport};
 use policy::{
     Acknowledgements, Descriptor, DirectiveKind, Messages, Need, Parameters, Policy, PolicyError,
 };
@@ -163,6 +163,10 @@ impl Place<'_> {
         const DAEMONS: &str = "in the lab agents see it: write control = \"daemons\" into [lab]";
         let is_direct = self.world == World::Lab && self.lab.daemons.is_none();
         match need {
+            Need::Tags if self.world != World::Packet => Some(PACKET),
+            Need::Tags if transport.protocol == Protocol::Datagram => {
+                Some("datagrams have none: write another protocol into its transport")
+            }
             Need::Handshakes | Need::PortReports | Need::WaitingPackets
                 if self.world == World::Fluid =>
             {
