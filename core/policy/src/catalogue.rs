@@ -5,8 +5,8 @@ use alloc::boxed::Box;
 
 use crate::{
     Descriptor, Parameters, Policy, PolicyError, app_aware, arbiter, asy, bssf, dclas, fair, fifo,
-    fixed, one_all, pfabric, pias, sab, sdtcp, sdtcp_hold, sebf, sff, sicc, smsf, srb, srpt, sw,
-    sw_ictcp, syn, tcp,
+    fifo_lm, fixed, one_all, pfabric, pias, sab, sdtcp, sdtcp_hold, sebf, sff, sicc, smsf, srb,
+    srpt, sw, sw_ictcp, syn, tcp,
 };
 
 /// Every policy, in the order in which they are listed.
@@ -22,6 +22,7 @@ pub const POLICIES: &[&Descriptor] = &[
     &bssf::DESCRIPTOR,
     &srb::DESCRIPTOR,
     &dclas::DESCRIPTOR,
+    &fifo_lm::DESCRIPTOR,
     &srpt::DESCRIPTOR,
     &pfabric::DESCRIPTOR,
     &pias::DESCRIPTOR,

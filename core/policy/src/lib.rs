@@ -10,7 +10,7 @@
 //! What several share:
 //! - `fifo`, `sff`, `smsf` order flows by rank and differ in the rank only: `scheduler` hears the
 //!   applications, `admission` decides who transmits, `guard` keeps long jobs from starving.
-//! - `fair`, `sebf`, `bssf`, `srb`, `dclas`, `srpt` give every flow a rate: `coflow_rates` hears and
+//! - `fair`, `sebf`, `bssf`, `srb`, `dclas`, `fifo-lm`, `srpt` give every flow a rate: `coflow_rates` hears and
 //!   tells, `coflow` keeps account of a job's flows, `links` of what is left of links, `filling`
 //!   divides it, [`order`] says which job goes first.
 //! - `app_aware` divides links among streams: `forecast` says what each needs, `stream_rates` goes
@@ -45,6 +45,7 @@ mod dclas;
 mod descriptor;
 mod fair;
 mod fifo;
+mod fifo_lm;
 mod filling;
 mod fixed;
 mod flow_map;
