@@ -4,9 +4,9 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
 use crate::{
-    Descriptor, Parameters, Policy, PolicyError, app_aware, arbiter, asy, bssf, dclas, fair, fifo,
-    fifo_lm, fixed, one_all, pfabric, pias, sab, sdtcp, sdtcp_hold, sebf, sff, sicc, smsf, srb,
-    srpt, sw, sw_ictcp, syn, tcp,
+    Descriptor, Parameters, Policy, PolicyError, app_aware, arbiter, asy, bssf, dclas, fair,
+    fastpass, fifo, fifo_lm, fixed, one_all, pfabric, pias, sab, sdtcp, sdtcp_hold, sebf, sff,
+    sicc, smsf, srb, srpt, sw, sw_ictcp, syn, tcp,
 };
 
 /// Every policy, in the order in which they are listed.
@@ -30,6 +30,7 @@ pub const POLICIES: &[&Descriptor] = &[
     &sdtcp_hold::DESCRIPTOR,
     &sab::DESCRIPTOR,
     &syn::DESCRIPTOR,
+    &fastpass::DESCRIPTOR,
     &asy::DESCRIPTOR,
     &one_all::DESCRIPTOR,
     &sw::DESCRIPTOR,

@@ -18,7 +18,7 @@
 //! - `cross`: what links carry that is none of a policy's flows, by counters of ports; of `app_aware` and
 //!   `arbiter`.
 //! - [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
-//!   `spines`. `asy` gives rates to pairs of hosts: [`renormalise`] finds them.
+//!   `spines`. `fastpass` does it in another order. `asy` gives rates to pairs of hosts: [`renormalise`] finds them.
 //! - `sdtcp`, `sdtcp_hold`, `sab` set windows at switches: `connections` is the table of what is open.
 //! - `pfabric`, `pias` decide nothing: hosts write [`Tags`] into packets, and ports serve by these.
 //! - `arbiter` divides links among objectives, each of which has one of these for itself.
@@ -44,6 +44,7 @@ mod cross;
 mod dclas;
 mod descriptor;
 mod fair;
+mod fastpass;
 mod fifo;
 mod fifo_lm;
 mod filling;
