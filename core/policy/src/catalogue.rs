@@ -4,9 +4,9 @@ use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 
 use crate::{
-    Descriptor, Parameters, Policy, PolicyError, app_aware, arbiter, asy, bssf, dclas, fair, fifo,
-    fixed, one_all, sab, sdtcp, sdtcp_hold, sebf, sff, sicc, smsf, srb, srpt, sw, sw_ictcp, syn,
-    tcp,
+    Descriptor, Parameters, Policy, PolicyError, app_aware, arbiter, asy, bssf, dclas, fair,
+    fastpass, fifo, fifo_lm, fixed, one_all, pfabric, pias, sab, sdtcp, sdtcp_hold, sebf, sff,
+    sicc, smsf, srb, srpt, sw, sw_ictcp, syn, tcp,
 };
 
 /// Every policy, in the order in which they are listed.
@@ -22,11 +22,15 @@ pub const POLICIES: &[&Descriptor] = &[
     &bssf::DESCRIPTOR,
     &srb::DESCRIPTOR,
     &dclas::DESCRIPTOR,
+    &fifo_lm::DESCRIPTOR,
     &srpt::DESCRIPTOR,
+    &pfabric::DESCRIPTOR,
+    &pias::DESCRIPTOR,
     &sdtcp::DESCRIPTOR,
     &sdtcp_hold::DESCRIPTOR,
     &sab::DESCRIPTOR,
     &syn::DESCRIPTOR,
+    &fastpass::DESCRIPTOR,
     &asy::DESCRIPTOR,
     &one_all::DESCRIPTOR,
     &sw::DESCRIPTOR,

@@ -44,8 +44,8 @@ impl Descriptor {
     }
 
     /// Whether it leaves everything to the transport.
-    pub const fn is_passive(&self) -> bool {
-        self.directives.is_empty()
+    pub fn is_passive(&self) -> bool {
+        self.directives.is_empty() && !self.needs(Need::Tags)
     }
 
     /// Whether it needs this of a world.
@@ -66,6 +66,9 @@ impl Descriptor {
 
     /// Why a live controller can't enforce all that it says, if so.
     pub fn why_not_live(&self) -> Option<String> {
+        if self.needs(Need::Tags) {
+            return Some(format!("nothing heeds {} outside a simulation", Need::Tags));
+        }
         let kind = self.directives.iter().find(|kind| kind.live_actuator().is_none())?;
         Some(format!("nothing enforces {kind} outside a simulation"))
     }
@@ -90,6 +93,8 @@ pub enum Need {
     WaitingPackets,
     /// Streams whose queues are sampled.
     StreamSamples,
+    /// Hosts that write tags into packets, and ports that serve by them ([`Tags`](crate::Tags)).
+    Tags,
     /// Requests that fan out, and an application that gathers the answers.
     Requests,
 }
@@ -101,6 +106,7 @@ impl fmt::Display for Need {
             Self::PortReports => "switches that report the queues of their ports",
             Self::WaitingPackets => "hosts that report what waits for whom",
             Self::StreamSamples => "streams whose queues are sampled",
+            Self::Tags => "tags in packets by which ports serve",
             Self::Requests => "requests that fan out",
         })
     }

@@ -10,7 +10,7 @@
 //! What several share:
 //! - `fifo`, `sff`, `smsf` order flows by rank and differ in the rank only: `scheduler` hears the
 //!   applications, `admission` decides who transmits, `guard` keeps long jobs from starving.
-//! - `fair`, `sebf`, `bssf`, `srb`, `dclas`, `srpt` give every flow a rate: `coflow_rates` hears and
+//! - `fair`, `sebf`, `bssf`, `srb`, `dclas`, `fifo-lm`, `srpt` give every flow a rate: `coflow_rates` hears and
 //!   tells, `coflow` keeps account of a job's flows, `links` of what is left of links, `filling`
 //!   divides it, [`order`] says which job goes first.
 //! - `app_aware` divides links among streams: `forecast` says what each needs, `stream_rates` goes
@@ -18,8 +18,9 @@
 //! - `cross`: what links carry that is none of a policy's flows, by counters of ports; of `app_aware` and
 //!   `arbiter`.
 //! - [`syn`] puts packets into timeslots: [`matching`] says who sends, [`colouring`] over which of the
-//!   `spines`. `asy` gives rates to pairs of hosts: [`renormalise`] finds them.
+//!   `spines`. `fastpass` does it in another order. `asy` gives rates to pairs of hosts: [`renormalise`] finds them.
 //! - `sdtcp`, `sdtcp_hold`, `sab` set windows at switches: `connections` is the table of what is open.
+//! - `pfabric`, `pias` decide nothing: hosts write [`Tags`] into packets, and ports serve by these.
 //! - `arbiter` divides links among objectives, each of which has one of these for itself.
 //! - `sw`, `sw_ictcp` keep a window of queries: `sliding`. [`sicc`] gathers requests through hubs.
 #![no_std]
@@ -43,7 +44,9 @@ mod cross;
 mod dclas;
 mod descriptor;
 mod fair;
+mod fastpass;
 mod fifo;
+mod fifo_lm;
 mod filling;
 mod fixed;
 mod flow_map;
@@ -57,6 +60,8 @@ mod one_all;
 pub mod order;
 mod ordered;
 mod parameter;
+mod pfabric;
+mod pias;
 pub mod renormalise;
 mod roster;
 mod sab;
@@ -77,6 +82,7 @@ mod stream_rates;
 mod sw;
 mod sw_ictcp;
 pub mod syn;
+mod tags;
 mod tcp;
 mod traffic;
 mod watch;
@@ -89,6 +95,7 @@ pub use descriptor::{Descriptor, DirectiveKind, Need};
 pub use objective::{Aim, Objective};
 pub use parameter::{Given, Kind, Messages, Parameter, Parameters, PolicyError, Typed, Value};
 pub use share::Share;
+pub use tags::{LineRate, Tags};
 pub use watch::Watch;
 
 use model::{Directive, Directives, FlowId, Network, Observation};
@@ -110,6 +117,12 @@ pub trait Policy {
     /// What switches are to report to this policy; `None` where it decides from what applications
     /// say.
     fn watch(&self) -> Option<Watch> {
+        None
+    }
+
+    /// What hosts write into packets by themselves; `None` where they write nothing and ports serve as
+    /// the network's do.
+    fn tags(&self) -> Option<Tags> {
         None
     }
 

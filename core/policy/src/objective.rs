@@ -6,7 +6,7 @@ use core::fmt;
 
 use units::Span;
 
-use crate::{Descriptor, DirectiveKind, Parameters, PolicyError, Share};
+use crate::{Descriptor, DirectiveKind, Need, Parameters, PolicyError, Share};
 
 /// What a group of applications is to get.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,9 @@ impl Objective {
     /// # Errors
     /// Its policy speaks of more than the rates of its own flows; a number is out of bounds.
     pub fn check(&self) -> Result<(), PolicyError> {
-        if self.policy.directives.iter().any(|kind| *kind != DirectiveKind::Pace) {
+        let policy = self.policy;
+        let says_more = policy.directives.iter().any(|kind| *kind != DirectiveKind::Pace);
+        if says_more || policy.needs(Need::Tags) {
             let range =
                 "one that says rates of flows only: others decide about whole ports or hosts";
             return Err(PolicyError::OutOfRange { parameter: "policy", range });

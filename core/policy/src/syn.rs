@@ -33,10 +33,13 @@ pub enum Order {
     Srjf,
     /// Max-min fair: the packet that has been at the head of its queue for longer.
     Mmf,
+    /// Least recently allocated (Fastpass, section 3): the packet of the pair whose last timeslot was
+    /// earlier, whether or not anything waited in the meantime; a pair that had none comes before.
+    Lra,
 }
 
 impl Order {
-    /// The names of the orders in scenarios.
+    /// The names of the text's orders in scenarios.
     const NAMES: [&str; 3] = ["ocf", "srjf", "mmf"];
     const ALL: [Self; 3] = [Self::Ocf, Self::Srjf, Self::Mmf];
 }
@@ -49,28 +52,26 @@ const ORDER: Parameter = Parameter::new(
      been first of its queue for longest",
 );
 
-const PACKET: Parameter = Parameter::new(
+pub(crate) const PACKET: Parameter = Parameter::new(
     "packet",
     Kind::Bytes(Bytes::new(64), Bytes::new(65_535)),
     Value::Bytes(Bytes::new(1_500)),
     "frame octets of the packet that fills a timeslot",
-)
-.published("section III-C");
+);
 
-const BATCH: Parameter = Parameter::new(
+pub(crate) const BATCH: Parameter = Parameter::new(
     "batch",
     Kind::Integer(1, MOST_SLOTS as u64),
     Value::Integer(1),
     "timeslots decided at once: quicker to decide, and what is queued meanwhile waits",
-)
-.published("section II-A");
+);
 
 /// What `syn` is.
 pub const DESCRIPTOR: Descriptor = Descriptor {
     name: "syn",
     summary: "who sends to whom in each timeslot, and over which spine",
     source: "To sync or not to sync, sections II-A and III-A",
-    parameters: &[ORDER, PACKET, BATCH],
+    parameters: &[ORDER, PACKET.published("section III-C"), BATCH.published("section II-A")],
     needs: &[Need::WaitingPackets],
     directives: &[DirectiveKind::Grant],
     is_max_min: false,
@@ -79,7 +80,7 @@ pub const DESCRIPTOR: Descriptor = Descriptor {
         let named = Order::NAMES.iter().zip(Order::ALL).find(|(name, _)| **name == order);
         let (_, order) = named.expect("a choice has one of its names");
         let (packet, batch) = (given.get(PACKET.name), given.get(BATCH.name));
-        Ok(Box::new(Syn::new(Parameters { order, packet, batch })))
+        Ok(Box::new(Syn::new(order, packet, batch)))
     },
 };
 
@@ -103,6 +104,9 @@ pub struct Arbiter {
     free: Vec<u32>,
     /// The queue of each pair with packets, by source and destination; a row begins empty.
     places: Vec<Vec<u32>>,
+    /// Under [`Order::Lra`] when the last timeslot ended of each pair whose queue ran empty, by source and
+    /// destination; a row begins empty.
+    lasts: Vec<Vec<u64>>,
 }
 
 /// The packets from one host to another.
@@ -146,11 +150,11 @@ impl Queue {
         true
     }
 
-    /// The claim's key when its packet is at the head since `since`.
+    /// The claim's key when its packet is at the head, or its pair without a timeslot, since `since`.
     fn key(&self, order: Order, since: u64) -> u64 {
         match order {
             Order::Ocf => self.first.queued,
-            Order::Mmf => since,
+            Order::Mmf | Order::Lra => since,
             Order::Srjf => {
                 let part = u128::from(self.first.bytes) * u128::from(self.left);
                 u64::try_from(part / u128::from(self.first.packets.max(1))).unwrap_or(u64::MAX)
@@ -168,6 +172,7 @@ impl Arbiter {
             queues: Vec::new(),
             free: Vec::new(),
             places: vec![Vec::new(); usize::from(ports)],
+            lasts: vec![Vec::new(); usize::from(ports)],
         }
     }
 
@@ -195,7 +200,14 @@ impl Arbiter {
             return;
         }
         let queue = Queue { left: packets, first: burst, rest: VecDeque::new() };
-        let key = queue.key(self.order, now);
+        let since = match self.order {
+            Order::Lra => {
+                let row = &self.lasts[usize::from(src)];
+                row.get(usize::from(dst)).copied().unwrap_or(0)
+            }
+            _ => now,
+        };
+        let key = queue.key(self.order, since);
         let place = self.free.pop().unwrap_or_else(|| {
             self.queues.push(Queue::default());
             // There are fewer pairs of 16-bit ports than 32 bits count.
@@ -210,13 +222,16 @@ impl Arbiter {
     /// calls `grant` with the number of the slot in the batch and the two ports, in no order of
     /// slots.
     pub fn fill(&mut self, now: u64, slot: u64, slots: u32, mut grant: impl FnMut(u32, u16, u16)) {
-        let Self { order, matcher, queues, free, places } = self;
-        let turn = (slots / 8).max(1);
+        let Self { order, matcher, queues, free, places, lasts } = self;
+        // Under max-min fairness a head packet goes, then it is the others' turn; in long batches a
+        // few, for speed.
+        let turn = match order {
+            Order::Mmf | Order::Lra => (slots / 8).max(1),
+            Order::Ocf | Order::Srjf => u32::MAX,
+        };
         matcher.fill(slots, |claim, offered| {
             let queue = &mut queues[claim.queue as usize];
-            // Under max-min fairness a head packet goes, then it is the others' turn; in long
-            // batches a few, for speed.
-            let most = if *order == Order::Mmf { turn.min(queue.left) } else { queue.left };
+            let most = turn.min(queue.left);
             let (mut taken, mut count, mut last) = (0, 0, 0);
             while count < most && offered != taken {
                 last = (offered & !taken).trailing_zeros();
@@ -225,19 +240,25 @@ impl Arbiter {
                 grant(last, claim.src, claim.dst);
             }
             let more = queue.take(count);
+            let since = now + u64::from(last + 1) * slot;
             if !more {
+                let ports = places.len();
                 places[usize::from(claim.src)][usize::from(claim.dst)] = NOWHERE;
                 free.push(claim.queue);
+                if *order == Order::Lra {
+                    let row = &mut lasts[usize::from(claim.src)];
+                    row.resize(ports, 0);
+                    row[usize::from(claim.dst)] = since;
+                }
             }
-            let since = now + u64::from(last + 1) * slot;
             Served { slots: taken, key: more.then(|| queue.key(*order, since)) }
         });
     }
 }
 
-/// The synchronous policy.
+/// The synchronous policy, and `fastpass`.
 #[derive(Debug)]
-struct Syn {
+pub(crate) struct Syn {
     parameters: Parameters,
     arbiter: Arbiter,
     /// Number of the next timeslot to decide, counted from time 0.
@@ -254,10 +275,12 @@ struct Syn {
 }
 
 impl Syn {
-    fn new(parameters: Parameters) -> Self {
+    /// Nothing is known yet; slots are those of `packet` octets and decided `batch` at once.
+    pub(crate) fn new(order: Order, packet: Bytes, batch: u32) -> Self {
+        let parameters = Parameters { order, packet, batch };
         Self {
             parameters,
-            arbiter: Arbiter::new(parameters.order, 0),
+            arbiter: Arbiter::new(order, 0),
             next: 0,
             slot: None,
             spines: Spines::default(),

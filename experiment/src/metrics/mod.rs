@@ -20,7 +20,7 @@ pub use sample::Sample;
 pub use summary::Summary;
 use sync_vs_async::Place;
 pub use unit::{Unit, human, is_change};
-use view::View;
+use view::{Length, View};
 
 /// Metrics of one run by name.
 pub type Metrics = BTreeMap<String, f64>;
@@ -159,6 +159,10 @@ const TABLE: &[(&str, Metric)] = &[
     ("fct_p50_s", |v| v.fct.percentile(50)),
     ("fct_p95_s", |v| v.fct.percentile(95)),
     ("fct_p99_s", |v| v.fct.percentile(99)),
+    ("fct_mean_short_s", |v| v.fct_of(Length::Short).mean()),
+    ("fct_p99_short_s", |v| v.fct_of(Length::Short).percentile(99)),
+    ("fct_mean_middle_s", |v| v.fct_of(Length::Middle).mean()),
+    ("fct_mean_long_s", |v| v.fct_of(Length::Long).mean()),
     ("fct_normalized_mean_ratio", |v| v.fct_normalized().mean()),
     ("fct_normalized_cv_ratio", |v| v.fct_normalized().variation()),
     ("fct_normalized_variance_ratio", |v| {

@@ -30,6 +30,28 @@ pub(super) struct View<'a> {
     burst: OnceCell<Option<(Span, [Bytes; 2])>>,
 }
 
+/// How much a flow moves, in the classes of pFabric (SIGCOMM 2013, section 5.3) and PIAS (NSDI 2015,
+/// section 6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Length {
+    /// At most 100 kB.
+    Short,
+    /// More, and at most 10 MB.
+    Middle,
+    /// More than 10 MB.
+    Long,
+}
+
+impl Length {
+    const fn of(size: Bytes) -> Self {
+        match size.get() {
+            0..=100_000 => Self::Short,
+            100_001..=10_000_000 => Self::Middle,
+            _ => Self::Long,
+        }
+    }
+}
+
 /// A job under the policy and under the baseline.
 struct Pair<'a> {
     ours: &'a JobRecord,
@@ -76,6 +98,12 @@ impl<'a> View<'a> {
             busy: OnceCell::new(),
             burst: OnceCell::new(),
         }
+    }
+
+    /// Completion times of completed flows of this length, s.
+    pub(super) fn fct_of(&self, length: Length) -> Sample {
+        let flows = self.run.flows.iter().filter(|flow| Length::of(flow.size) == length);
+        flows.filter_map(FlowRecord::completion).map(Span::as_secs_f64).collect()
     }
 
     fn jobs(&self, group: Group) -> impl Iterator<Item = &'a JobRecord> {

@@ -5,7 +5,7 @@ use document::DocumentError;
 use document::fields::{Value, between};
 use model::Topology;
 use packet::Enforcement;
-use policy::DirectiveKind;
+use policy::{DirectiveKind, Need};
 use simulated_controller::{Faults, Often};
 use units::{Bytes, Span};
 
@@ -122,7 +122,9 @@ pub(super) fn check(
     }
     let enforced = [DirectiveKind::Pace, DirectiveKind::Prioritize];
     let refused = policies.iter().find(|spec| {
-        spec.transport.held || spec.policy.directives.iter().any(|kind| !enforced.contains(kind))
+        spec.transport.held
+            || spec.policy.needs(Need::Tags)
+            || spec.policy.directives.iter().any(|kind| !enforced.contains(kind))
     });
     refused.map_or(Ok(()), |spec| {
         Err(value.error(format_args!(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use document::fields::{Value, between};
 use document::{DocumentError, policies};
 use lab::{Daemon, Fault};
-use packet::Transport;
+use packet::{Protocol, Transport};
 use policy::{
     Acknowledgements, Descriptor, DirectiveKind, Messages, Need, Parameters, Policy, PolicyError,
 };
@@ -218,6 +218,10 @@ impl Place<'_> {
         const DAEMONS: &str = "in the lab agents see it: write control = \"daemons\" into [lab]";
         let is_direct = self.world == World::Lab && self.lab.daemons.is_none();
         match need {
+            Need::Tags if self.world != World::Packet => Some(PACKET),
+            Need::Tags if transport.protocol == Protocol::Datagram => {
+                Some("datagrams have none: write another protocol into its transport")
+            }
             Need::Handshakes | Need::PortReports | Need::WaitingPackets
                 if self.world == World::Fluid =>
             {

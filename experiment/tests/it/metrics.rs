@@ -46,6 +46,8 @@ fn every_metric_by_hand() {
         ("fct_p50_s", 3.0),
         ("fct_p95_s", 10.0),
         ("fct_p99_s", 10.0),
+        // All of 1 to 10 MB.
+        ("fct_mean_middle_s", 5.0),
         // 2, 3 and 10 s over ideals of 1, 1 and 5 s: 2, 3 and 2.
         ("fct_normalized_mean_ratio", 7.0 / 3.0),
         ("fct_normalized_cv_ratio", (2.0_f64 / 9.0).sqrt() / (7.0 / 3.0)),
@@ -133,7 +135,23 @@ fn every_metric_by_hand() {
     for (name, value) in placed {
         assert_eq!(metrics.get(name), Some(&value), "{name}");
     }
-    let tested: BTreeSet<_> = expected.into_iter().chain(placed).map(|(name, _)| name).collect();
+    // Of 20 short flows one takes 1 s, which the 99th percentile is, and the others 100 ms; sizes at the bounds.
+    let short = (0..20).map(|n| flow(n, n, 100_000, 0, Some(if n == 0 { 1_000 } else { 100 })));
+    let others = [(100_001, 3_000), (10_000_000, 5_000), (10_000_001, 9_000)];
+    let others = (20..).zip(others).map(|(n, (size, end))| flow(n, n, size, 0, Some(end)));
+    let outcome = Outcome { flows: short.chain(others).collect(), ..Outcome::default() };
+    let metrics = measure(&three_hosts(), &outcome, None);
+    let by_length = [
+        ("fct_mean_short_s", 2.9 / 20.0),
+        ("fct_p99_short_s", 1.0),
+        ("fct_mean_middle_s", 4.0),
+        ("fct_mean_long_s", 9.0),
+    ];
+    for (name, value) in by_length {
+        assert!((metrics[name] - value).abs() < 1e-9, "{name}: {}", metrics[name]);
+    }
+    let all = expected.into_iter().chain(placed).chain(by_length);
+    let tested: BTreeSet<_> = all.map(|(name, _)| name).collect();
     assert_eq!(tested, names().collect(), "every metric is tested here");
 }
 

@@ -687,6 +687,14 @@ fn a_policy_has_what_it_decides_by_and_somebody_who_obeys() {
         ("syn", &[], "syn needs hosts that report what waits for whom; write protocol"),
         ("asy", &["world=fluid"], "use world = \"packet\""),
         ("asy", &["world=lab"], "in the lab agents see it"),
+        ("pfabric", &[], "pfabric needs tags in packets by which ports serve; datagrams have none"),
+        ("pias", &["world=fluid"], "ports serve; use world = \"packet\""),
+        ("pias", &["world=lab", "lab.control=daemons"], "ports serve; use world = \"packet\""),
+        (
+            "pfabric",
+            &["transport.protocol=newreno", "control.controller=simulated"],
+            "decides about more than rates and priorities",
+        ),
         ("sicc", &[], "sicc needs requests that fan out; use a [workload] of kind = \"gather\""),
         (
             "sdtcp",

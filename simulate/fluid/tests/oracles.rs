@@ -318,7 +318,8 @@ proptest! {
 }
 
 /// Policies that give rates to flows with sizes.
-const DIVIDING: [&str; 9] = ["fair", "fifo", "sff", "smsf", "sebf", "bssf", "srb", "dclas", "srpt"];
+const DIVIDING: [&str; 10] =
+    ["fair", "fifo", "sff", "smsf", "sebf", "bssf", "srb", "dclas", "fifo-lm", "srpt"];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]

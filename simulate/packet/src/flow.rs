@@ -178,8 +178,8 @@ impl Flow {
             payload: u32::from(packet.size - transport.header),
             seq: if is_ack { 0 } else { packet.seq },
             ack: if is_ack { packet.seq } else { 0 },
-            sack: (packet.flags & frame::DATAGRAM == 0 && packet.block.0 != packet.block.1)
-                .then_some(packet.block),
+            // The block of data is its tag, if it has one.
+            sack: (is_ack && packet.block.0 != packet.block.1).then_some(packet.block),
             window: if is_ack {
                 u32::from(packet.window) << transport.window_scale()
             } else {

@@ -9,7 +9,8 @@ pub(crate) struct Packet {
     /// Data: first octet. Acknowledgement: next octet expected. Low 32 bits, as on a real wire.
     pub(crate) seq: u32,
     /// Acknowledgement with SACK: the block. Equal bounds: none. Datagram from a host queue: its
-    /// row among the detours, and when it left the queue, ns modulo 2³².
+    /// row among the detours, and when it left the queue, ns modulo 2³². Data under tags: the tag, its
+    /// high half first.
     pub(crate) block: (u32, u32),
     /// Position in the world's table of flows.
     pub(crate) flow: u32,

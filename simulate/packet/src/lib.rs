@@ -9,6 +9,7 @@ mod link;
 mod meter;
 mod scheduler;
 mod switches;
+mod tags;
 mod tcp;
 mod transport;
 mod wires;

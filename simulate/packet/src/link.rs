@@ -102,12 +102,12 @@ pub(crate) struct Links {
 
 impl Links {
     /// Idle links; `None` when they are of more than 65,536 kinds.
-    pub(crate) fn new<'a>(specs: impl Iterator<Item = &'a LinkSpec>) -> Option<Self> {
+    pub(crate) fn new(specs: impl Iterator<Item = LinkSpec>) -> Option<Self> {
         let mut kinds = Vec::new();
         let mut rows = HashMap::new();
         let mut links = Vec::with_capacity(specs.size_hint().0);
         for spec in specs {
-            let kind = Kind::new(spec);
+            let kind = Kind::new(&spec);
             let row = match rows.entry(kind) {
                 Entry::Occupied(row) => *row.get(),
                 Entry::Vacant(free) => {

@@ -19,6 +19,12 @@ pub enum Protocol {
     Dctcp,
     /// No congestion window: sends what the advertised window grants, as SAB's senders do.
     Granted,
+    /// pFabric's (SIGCOMM 2013, section 4.2): the first window is all of C*RTT, `min_rto` is the timeout,
+    /// whatever round trips are, and nothing else tells of losses. The policy `pfabric` has hosts speak it.
+    LineRate {
+        /// Timeouts in a row after which single octets probe the path.
+        timeouts: u32,
+    },
     /// Unreliable packets, all at once or at the limit set on the flow.
     Datagram,
 }

@@ -1,7 +1,7 @@
 //! Links, paths and events: what forwarding needs.
 
 use engine::{EventQueue, Slot};
-use model::{LinkId, Network, NodeId};
+use model::{Buffer, LinkId, LinkSpec, Network, NodeId};
 use units::{Span, Time};
 
 use crate::frame::{self, Packet};
@@ -46,14 +46,20 @@ pub(crate) struct Wires {
 }
 
 impl Wires {
-    /// Idle links. `ports` tells how each link's queue is served.
+    /// Idle links. `ports` tells how each link's queue is served, `buffer` its room where that isn't the
+    /// network's.
     pub(crate) fn new(
         network: &Network,
         transport: &Transport,
         ports: impl Fn(LinkId) -> Discipline,
+        buffer: Option<Buffer>,
         spare: usize,
     ) -> Result<Self, RunError> {
-        let specs = network.topology().links().iter().map(|link| &link.spec);
+        let spec = |link: &model::Link| LinkSpec {
+            buffer: buffer.unwrap_or(link.spec.buffer),
+            ..link.spec
+        };
+        let specs = network.topology().links().iter().map(spec);
         let links = Links::new(specs.clone()).ok_or(RunError::Kinds)?;
         let schedulers = (0u32..).zip(specs.clone()).map(|(number, spec)| {
             let discipline = ports(LinkId(number));

@@ -9,7 +9,8 @@ mod receiving;
 mod switching;
 
 use engine::{FlowState, LinkRecord, Notice, Outcome};
-use model::{Cap, FlowId, LinkId, Measured, Network, NodeId, NodeKind};
+use model::{Buffer, Cap, FlowId, LinkId, Measured, Network, NodeId, NodeKind};
+use policy::Tags;
 use units::{Bytes, Rate, Span, Time};
 
 use crate::capture::Taps;
@@ -18,6 +19,7 @@ use crate::frame::{self, Packet};
 use crate::link::{self, Counts};
 use crate::meter::Meter;
 use crate::switches::Switches;
+use crate::tags::{self, Tagger};
 use crate::tcp::{Acknowledgement, ictcp, low, unwrap};
 use crate::wires::{DELIVER, SPECIAL, Way, Wires, arrival_slot, slot_number};
 use crate::{Discipline, Enforcement, Protocol, RunError, Setup, Transport};
@@ -37,6 +39,10 @@ pub struct World {
     /// Under a policy that gives all flows rates: how long a flow waits for its first one, ns.
     first_rate: Option<u64>,
     wires: Wires,
+    /// What hosts write into data packets.
+    tagger: Option<Tagger>,
+    /// Whether data packets are tagged, or counted in their hosts' own queues.
+    attends_sending: bool,
     flows: Vec<Flow>,
     /// Positions in `flows` that are free.
     free: Vec<u32>,
@@ -62,14 +68,24 @@ pub struct World {
 impl World {
     /// The idle network of `setup`.
     pub(crate) fn new(setup: &Setup<'_>) -> Result<Self, RunError> {
-        let (network, transport) = (&setup.network, setup.transport);
+        let network = &setup.network;
+        let tags = setup.policy.as_ref().and_then(|policy| policy.tags());
+        let transport = match &tags {
+            Some(tags) => tags::transport(tags, setup.transport).map_err(RunError::Transport)?,
+            None => setup.transport,
+        };
+        let tagger = tags.as_ref().map(Tagger::new);
         transport.check().map_err(RunError::Transport)?;
         let topology = network.topology();
-        let ports = |link: LinkId| match topology.nodes()[topology.link(link).from.index()].kind {
-            NodeKind::Host => setup.host_queue,
-            NodeKind::Switch => setup.switch_queue,
+        let [host_queue, switch_queue] = match &tagger {
+            Some(tagger) => [tagger.discipline(); 2],
+            None => [setup.host_queue, setup.switch_queue],
         };
-        if transport.small_queue.is_some() && setup.host_queue != Discipline::Fifo {
+        let ports = |link: LinkId| match topology.nodes()[topology.link(link).from.index()].kind {
+            NodeKind::Host => host_queue,
+            NodeKind::Switch => switch_queue,
+        };
+        if transport.small_queue.is_some() && host_queue != Discipline::Fifo {
             let what = "small_queue counts what leaves in order: set queues.host = \"fifo\"";
             return Err(RunError::Transport(what.into()));
         }
@@ -79,7 +95,11 @@ impl World {
             return Err(RunError::Transport(what.into()));
         }
         let spare = watch.map_or(0, |_| Self::switch_events(topology.links().len()));
-        let wires = Wires::new(network, &transport, ports, spare)?;
+        let buffer = match &tags {
+            Some(Tags::Left(own)) => Some(Buffer::Bytes(own.buffer)),
+            _ => None,
+        };
+        let wires = Wires::new(network, &transport, ports, buffer, spare)?;
         let paces_all = setup.policy.as_ref().is_some_and(|policy| policy.paces_all());
         let turn = setup.control_delay + setup.control_delay + setup.processing;
         // A nanosecond later: of what happens at the same time, packets come first.
@@ -98,6 +118,8 @@ impl World {
             first_rate,
             taps,
             wires,
+            attends_sending: tagger.is_some() || transport.small_queue.is_some(),
+            tagger,
             flows: Vec::new(),
             free: Vec::new(),
             places: Vec::new(),
@@ -298,7 +320,7 @@ impl World {
                 return true;
             }
             port.dropped += 1;
-            let Some(victim) = scheduler.evict(queue) else {
+            let Some(victim) = scheduler.evict(&packet, queue) else {
                 return false;
             };
             self.drop(&victim);
@@ -396,9 +418,13 @@ impl World {
         self.forward(element, &mut packet);
     }
 
-    /// Sends a packet, and notes when it will have left its host's own queue.
+    /// Sends data of a flow from `seq` on with its tag, and notes when it will have left its host's own
+    /// queue.
     #[cold]
-    fn inject_counted(&mut self, packet: Packet) {
+    fn inject_attended(&mut self, mut packet: Packet, seq: u64) {
+        if let Some(tagger) = &self.tagger {
+            packet.block = tagger.tag(&self.flows[packet.flow as usize], seq);
+        }
         let link = (self.wires.element(&packet) & !SPECIAL) as usize;
         let before = self.wires.links.packets(link);
         self.inject(packet);
@@ -460,8 +486,8 @@ impl World {
                 hop: 0,
                 window: 0,
             };
-            if self.transport.small_queue.is_some() {
-                self.inject_counted(packet);
+            if self.attends_sending {
+                self.inject_attended(packet, segment.seq);
             } else {
                 self.inject(packet);
             }

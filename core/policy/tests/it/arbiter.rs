@@ -803,6 +803,7 @@ fn what_an_objective_cannot_be_is_refused() {
     };
     let about_ports = refusal(objective("a", "sab", Aim::Weight(1)));
     assert!(about_ports.starts_with("policy must be one that says rates of flows only"));
+    assert!(refusal(objective("a", "pias", Aim::Weight(1))).starts_with("policy must"));
     assert!(refusal(objective("a", "arbiter", Aim::Weight(1))).starts_with("policy must"));
     assert!(refusal(objective("a", "tcp", Aim::Weight(0))).starts_with("weight must be from 1"));
     assert_eq!(refusal(objective("a", "tcp", latency(0))), "latency must be above 0 s");

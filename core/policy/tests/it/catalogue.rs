@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use units::Bytes;
 use watermaster_policy::{
-    Kind, NAMES, Need, POLICIES, Parameter, Parameters, PolicyError, Typed, Value, by_name, find,
+    Kind, NAMES, Need, POLICIES, Parameter, Parameters, PolicyError, Tags, Typed, Value, by_name,
+    find,
 };
 
 #[test]
@@ -80,4 +82,35 @@ fn who_has_switches_report_needs_handshakes() {
         let watches = policy.build(&Parameters::default()).unwrap().watch().is_some();
         assert_eq!(policy.needs(Need::Handshakes), watches, "{}", policy.name);
     }
+}
+
+#[test]
+fn who_has_hosts_write_tags_needs_them_and_is_neither_passive_nor_live() {
+    for policy in POLICIES {
+        let tags = policy.build(&Parameters::default()).unwrap().tags();
+        assert_eq!(policy.needs(Need::Tags), tags.is_some(), "{}", policy.name);
+        if tags.is_some() {
+            assert!(!policy.is_passive() && !policy.is_live(), "{}", policy.name);
+        }
+    }
+}
+
+#[test]
+fn tags_are_as_published_unless_told_otherwise() {
+    let tags = |name, parameters| by_name(name, &parameters).map(|policy| policy.tags().unwrap());
+    let Ok(Tags::Left(own)) = tags("pfabric", Parameters::default()) else { panic!() };
+    let windows = (own.first_window, own.largest_window);
+    assert_eq!((own.buffer, windows, own.timeouts), (Bytes::new(36_000), (12, 23), 5));
+    let Ok(Tags::Sent(sizes)) = tags("pias", Parameters::default()) else { panic!() };
+    assert_eq!((sizes.len(), sizes[0]), (7, Bytes::new(909 * 1460)));
+    let refusal = |name, parameters| tags(name, parameters).err().unwrap().to_string();
+    assert_eq!(
+        refusal("pfabric", Parameters::default().with("first_window", 24u32)),
+        "largest_window must be at least first_window"
+    );
+    let equal = vec![Bytes::new(5), Bytes::new(5)];
+    assert_eq!(
+        refusal("pias", Parameters::default().with("thresholds", equal)),
+        "thresholds must be a list in which each size is above the one before"
+    );
 }

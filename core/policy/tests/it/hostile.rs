@@ -227,7 +227,7 @@ proptest! {
 }
 
 /// Policies that give every flow a rate, and promise that all together keep to the links.
-const ALLOCATORS: [&str; 6] = ["fair", "sebf", "bssf", "srb", "dclas", "srpt"];
+const ALLOCATORS: [&str; 7] = ["fair", "sebf", "bssf", "srb", "dclas", "fifo-lm", "srpt"];
 const FLOWS: u32 = 16;
 
 /// What is said of flows that always have the same job and ends, late, twice, or never.

@@ -6,6 +6,7 @@ mod app_aware;
 mod arbiter;
 mod catalogue;
 mod desk;
+mod fifo_lm;
 mod figures;
 mod fixed;
 mod guard;

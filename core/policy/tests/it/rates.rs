@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use units::{Rate, Span, Time};
 use watermaster_policy::{Acknowledgements, Parameters, find};
 
-const POLICIES: [&str; 6] = ["fair", "sebf", "bssf", "srb", "dclas", "srpt"];
+const POLICIES: [&str; 7] = ["fair", "sebf", "bssf", "srb", "dclas", "fifo-lm", "srpt"];
 
 /// Octets of an acknowledgement for each so many octets of data frames.
 type Echo = (u32, u32);

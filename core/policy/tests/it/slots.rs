@@ -36,6 +36,25 @@ fn a_slot_goes_to_the_first_of_each_port() {
     assert!(matcher.is_empty());
 }
 
+/// Both send to the same host. One had a slot at 10 and asks again at 12, the other for the first time at 13:
+/// by Fastpass the other goes first, though its packet has waited less.
+#[test]
+fn who_had_a_slot_waits_for_who_had_none() {
+    for (order, first) in [(Order::Lra, (1, 2)), (Order::Mmf, (0, 2))] {
+        let mut arbiter = Arbiter::new(order, 3);
+        let mut slots = Vec::new();
+        arbiter.queue(10, 0, 2, 1, 1500);
+        arbiter.fill(10, 1, 1, |_, src, dst| slots.push((src, dst)));
+        arbiter.queue(12, 0, 2, 1, 1500);
+        arbiter.queue(13, 1, 2, 1, 1500);
+        for now in [14, 15] {
+            arbiter.fill(now, 1, 1, |_, src, dst| slots.push((src, dst)));
+        }
+        assert_eq!(slots[..2], [(0, 2), first]);
+        assert!(arbiter.is_empty() && slots.len() == 3);
+    }
+}
+
 type Pair = (u16, u16);
 
 /// The slots of a batch as lists of pairs, and what waits after it.
@@ -61,7 +80,7 @@ fn fill(
 }
 
 fn orders() -> impl Strategy<Value = Order> {
-    prop_oneof![Just(Order::Ocf), Just(Order::Srjf), Just(Order::Mmf)]
+    prop_oneof![Just(Order::Ocf), Just(Order::Srjf), Just(Order::Mmf), Just(Order::Lra)]
 }
 
 proptest! {
@@ -112,6 +131,8 @@ proptest! {
                     match order {
                         Order::Ocf => bursts[0].0,
                         Order::Mmf => *since,
+                        // All wait before the first slot.
+                        Order::Lra => if *since < 100 { 0 } else { *since },
                         Order::Srjf => u64::from(bursts[0].1),
                     }
                 };
@@ -135,6 +156,36 @@ proptest! {
             }
             if queues.is_empty() {
                 break;
+            }
+        }
+        prop_assert!(arbiter.is_empty());
+    }
+
+    /// Of pairs that come and go, those go first that had their last slot longest ago, of all that wait and
+    /// whose ports are free: Fastpass's order, written down anew.
+    #[test]
+    fn the_least_recently_allocated_goes_first(
+        arrivals in prop::collection::vec((0..60u64, 0..4u16, 0..4u16, 1..4u32), 1..40),
+    ) {
+        let mut arbiter = Arbiter::new(Order::Lra, 4);
+        let (mut waiting, mut lasts) = (BTreeMap::<Pair, u32>::new(), BTreeMap::<Pair, u64>::new());
+        for now in 0..250 {
+            for &(_, src, dst, packets) in arrivals.iter().filter(|(at, ..)| *at == now) {
+                arbiter.queue(now, src, dst, packets, u64::from(packets) * 1500);
+                *waiting.entry((src, dst)).or_insert(0) += packets;
+            }
+            let (mut sources, mut destinations) = ([false; 4], [false; 4]);
+            let mut granted = Vec::new();
+            arbiter.fill(now, 1, 1, |_, src, dst| granted.push((src, dst)));
+            for (src, dst) in granted {
+                let last = |pair: &Pair| lasts.get(pair).copied().unwrap_or(0);
+                let free = waiting.iter().filter(|((s, d), left)| {
+                    **left > 0 && !sources[usize::from(*s)] && !destinations[usize::from(*d)]
+                });
+                prop_assert_eq!(free.map(|(pair, _)| last(pair)).min(), Some(last(&(src, dst))));
+                (sources[usize::from(src)], destinations[usize::from(dst)]) = (true, true);
+                *waiting.get_mut(&(src, dst)).unwrap() -= 1;
+                lasts.insert((src, dst), now + 1);
             }
         }
         prop_assert!(arbiter.is_empty());

@@ -19,6 +19,7 @@ enum Rule {
     NewReno,
     Cubic(Cubic),
     Dctcp(Dctcp),
+    LineRate(LineRate),
     /// No congestion window.
     Open,
 }
@@ -47,8 +48,21 @@ struct Dctcp {
     reduced_until: u64,
 }
 
+/// pFabric, SIGCOMM 2013, section 4.2.
+#[derive(Clone, Debug)]
+struct LineRate {
+    /// Timeouts in a row after which it probes, and those that there were.
+    most: u32,
+    timeouts: u32,
+    /// Octets known to have arrived at the last of them.
+    arrived: u64,
+}
+
 /// More than is ever in flight, with room to grow.
 const UNBOUNDED: u64 = u64::MAX / 2;
+
+/// A window with no room for a segment, in which single octets probe the path.
+const PROBING: u64 = 0;
 
 /// CUBIC's C (RFC 9438, section 4.1: 0.4) and β (section 4.6: 0.7).
 const CUBIC_C: f64 = 0.4;
@@ -71,6 +85,9 @@ impl Congestion {
                 window_end: 0,
                 reduced_until: 0,
             }),
+            Protocol::LineRate { timeouts: most } => {
+                Rule::LineRate(LineRate { most, timeouts: 0, arrived: 0 })
+            }
             Protocol::Granted | Protocol::Datagram => Rule::Open,
         };
         let window = if matches!(rule, Rule::Open) { UNBOUNDED } else { initial * mss };
@@ -114,7 +131,7 @@ impl Congestion {
         }
         match &mut self.rule {
             // RFC 5681, equation 3.
-            Rule::NewReno | Rule::Dctcp(_) => {
+            Rule::NewReno | Rule::Dctcp(_) | Rule::LineRate(_) => {
                 self.window += (self.mss * self.mss / self.window).max(1);
             }
             Rule::Cubic(cubic) => cubic.grow(&mut self.window, self.mss, now, acked, rtt),
@@ -169,14 +186,43 @@ impl Congestion {
         self.threshold = match &mut self.rule {
             // RFC 5681, equation 4; RFC 8257, section 3.4.
             Rule::NewReno | Rule::Dctcp(_) => (flight / 2).max(least),
+            // The window, whatever of it was in flight.
+            Rule::LineRate(_) => (self.window / 2).max(least),
             Rule::Open => UNBOUNDED,
             Rule::Cubic(cubic) => cubic.on_loss(flight, self.mss).max(least),
         };
     }
 
-    /// The timer ran out: one segment (RFC 5681, section 3.1).
-    pub(crate) fn on_timeout(&mut self) {
-        if !matches!(self.rule, Rule::Open) {
+    /// The timer ran out, with so many octets known to have arrived: one segment (RFC 5681, section 3.1).
+    pub(crate) fn on_timeout(&mut self, arrived: u64) {
+        match &mut self.rule {
+            Rule::Open => return,
+            Rule::LineRate(own) => {
+                own.timeouts = if arrived == own.arrived { own.timeouts + 1 } else { 1 };
+                own.arrived = arrived;
+                if own.timeouts >= own.most {
+                    self.window = PROBING;
+                    return;
+                }
+            }
+            _ => {}
+        }
+        self.window = self.mss;
+    }
+
+    /// Whether timeouts alone tell of losses.
+    pub(crate) const fn is_by_timeouts(&self) -> bool {
+        matches!(self.rule, Rule::LineRate(_))
+    }
+
+    /// Whether it sends an octet at a time, to learn whether any gets through.
+    pub(crate) const fn probes(&self) -> bool {
+        self.window == PROBING
+    }
+
+    /// Something was acknowledged.
+    pub(crate) const fn end_probing(&mut self) {
+        if self.probes() {
             self.window = self.mss;
         }
     }

@@ -1,5 +1,7 @@
 //! Round-trip estimation and the retransmission timeout (RFC 6298).
 
+use crate::{Protocol, Transport};
+
 /// Upper bound of the timeout, ns (RFC 6298, rule 2.5, allows 60 s or more).
 const LONGEST: u64 = 60_000_000_000;
 
@@ -13,12 +15,16 @@ pub(crate) struct Rtt {
     variation: u64,
     timeout: u64,
     least: u64,
+    most: u64,
 }
 
 impl Rtt {
-    /// Before any sample; `least` bounds the timeout from below.
-    pub(crate) fn new(least: u64) -> Self {
-        Self { smoothed: 0, variation: 0, timeout: INITIAL.max(least), least }
+    /// Before any sample: the transport's timeout bounds it from below, or is what it always is.
+    pub(crate) fn new(transport: &Transport) -> Self {
+        let least = transport.min_rto.as_nanos();
+        let is_fixed = matches!(transport.protocol, Protocol::LineRate { .. });
+        let most = if is_fixed { least } else { LONGEST.max(least) };
+        Self { smoothed: 0, variation: 0, timeout: INITIAL.clamp(least, most), least, most }
     }
 
     /// Rules 2.2 and 2.3; the clock's granularity is 1 ns.
@@ -37,13 +43,13 @@ impl Rtt {
     pub(crate) fn restart(&mut self) {
         if self.smoothed != 0 {
             let timeout = self.smoothed + (4 * self.variation).max(1);
-            self.timeout = timeout.clamp(self.least, LONGEST.max(self.least));
+            self.timeout = timeout.clamp(self.least, self.most);
         }
     }
 
     /// Rule 5.5.
     pub(crate) fn back_off(&mut self) {
-        self.timeout = (2 * self.timeout).min(LONGEST.max(self.least));
+        self.timeout = (2 * self.timeout).min(self.most);
     }
 
     pub(crate) const fn timeout(&self) -> u64 {

@@ -88,7 +88,7 @@ impl Sender {
     /// A sender of `size` octets. `handshake` is the round trip that the handshake would have
     /// measured, ns: it seeds the timeout.
     pub(crate) fn new(transport: &Transport, size: u64, handshake: u64) -> Self {
-        let mut rtt = Rtt::new(transport.min_rto.as_nanos());
+        let mut rtt = Rtt::new(transport);
         rtt.sample(handshake);
         let mss = u64::from(transport.mss);
         let is_datagram = transport.protocol == Protocol::Datagram;
@@ -125,7 +125,7 @@ impl Sender {
     /// The handshake is over: the advertised window, and its duration, ns.
     pub(crate) fn establish(&mut self, transport: &Transport, window: u64, round_trip: u64) {
         self.receive_window = window;
-        self.rtt = Rtt::new(transport.min_rto.as_nanos());
+        self.rtt = Rtt::new(transport);
         self.rtt.sample(round_trip);
         self.by_time = ByTime::of(transport, round_trip);
     }
@@ -138,6 +138,11 @@ impl Sender {
     /// Whether everything was sent and, unless datagrams, acknowledged.
     pub(crate) const fn is_done(&self) -> bool {
         if self.is_datagram { self.next == self.size } else { self.una == self.size }
+    }
+
+    /// Octets that the receiver is known to have, from the first on without a gap.
+    pub(crate) const fn acknowledged(&self) -> u64 {
+        self.una
     }
 
     /// Octets that were sent at least once.
@@ -249,6 +254,7 @@ impl Sender {
     fn on_ack_after_loss(&mut self, now: u64, acked: u64) {
         let mss = u64::from(self.mss);
         let congestion = &mut self.congestion;
+        congestion.end_probing();
         if self.una >= self.recover {
             if self.phase == Phase::Loss {
                 congestion.grow(now, acked, self.rtt.smoothed());
@@ -276,6 +282,7 @@ impl Sender {
 
     #[cold]
     fn on_duplicate(&mut self) {
+        self.congestion.end_probing();
         self.duplicates += 1;
         match self.phase {
             Phase::Recovery if !self.sack => self.congestion.window += u64::from(self.mss),
@@ -301,6 +308,9 @@ impl Sender {
     /// more than all that was sent by then must be acknowledged (RFC 6582, section 3.2, step 2). SACK
     /// tells them apart, so that all of it is enough (RFC 6675, section 5.1).
     const fn may_recover(&self) -> bool {
+        if self.congestion.is_by_timeouts() {
+            return false;
+        }
         self.una > self.recover || self.recover == 0 || (self.sack && self.una == self.recover)
     }
 
@@ -334,11 +344,12 @@ impl Sender {
         }
         self.timeouts += 1;
         // RFC 5681: a second timeout for the same data doesn't lower the threshold again.
-        if self.phase != Phase::Loss || self.una >= self.recover {
+        let repeats = self.phase == Phase::Loss && self.una < self.recover;
+        if !repeats || self.congestion.is_by_timeouts() {
             let flight = self.next - self.una - self.sacked.covered_below(self.next);
             self.congestion.on_loss(flight.min(self.congestion.window));
         }
-        self.congestion.on_timeout();
+        self.congestion.on_timeout(self.una + self.sacked.covered_below(self.max));
         self.phase = Phase::Loss;
         self.recover = self.max;
         self.next = self.una;
@@ -398,6 +409,9 @@ impl Sender {
     #[cold]
     fn blocked(&mut self, now: u64, len: u64) -> Option<Segment> {
         if self.next == self.una && self.una < self.max && len > 0 {
+            if self.congestion.probes() {
+                return Some(self.send(now, self.next, 1));
+            }
             // Data within an earlier window may be sent again even if the window has shrunk.
             let window = self.receive_window;
             return Some(self.send(
@@ -581,6 +595,63 @@ mod tests {
         assert_eq!(sender.deadline(), 9_000_000 + rto);
         sender.on_ack(9_500_000, 2 * MSS, u16::MAX, None, false);
         assert_eq!(sender.deadline(), u64::MAX);
+    }
+
+    /// A sender of 30 segments as pFabric's with three timeouts in a row, and all that it sends at first.
+    fn at_line_rate() -> Sender {
+        let transport = Transport {
+            protocol: Protocol::LineRate { timeouts: 3 },
+            initial_window: 12,
+            limited_transmit: false,
+            min_rto: units::Span::from_micros(45),
+            ..Transport::default()
+        };
+        let mut sender = Sender::new(&transport, 30 * u64::from(MSS), 15_000);
+        assert_eq!(sent(&mut sender), (0..12).collect::<Vec<_>>());
+        assert_eq!(sender.deadline(), 46_000);
+        sender
+    }
+
+    #[test]
+    fn at_line_rate_the_timeout_alone_tells_of_losses_and_is_fixed() {
+        let mut sender = at_line_rate();
+        // The first and the third are lost: no number of duplicates has them sent again.
+        let blocks = [(1, 2)].into_iter().chain((4..=12).map(|end| (3, end)));
+        for (low, high) in blocks {
+            sender.on_ack(20_000, 0, u16::MAX, Some((low * MSS, high * MSS)), false);
+            assert!(sent(&mut sender).is_empty());
+        }
+        sender.on_deadline(46_000);
+        // Slow start up to half of the window, of what has not arrived.
+        assert_eq!((sent(&mut sender), sender.congestion.threshold), (vec![0], 6 * u64::from(MSS)));
+        sender.on_ack(61_000, 2 * MSS, u16::MAX, None, false);
+        assert_eq!(sent(&mut sender), [2, 12]);
+        // The round trip was 15 µs at first, and 61 now.
+        assert_eq!((sender.deadline(), sender.timeouts), (61_000 + 45_000, 1));
+    }
+
+    #[test]
+    fn at_line_rate_timeouts_in_a_row_lead_to_probes_of_an_octet() {
+        let mut sender = at_line_rate();
+        let time_out = |sender: &mut Sender| {
+            let now = sender.deadline();
+            sender.on_deadline(now);
+            assert_eq!(sender.deadline(), now + 45_000);
+            std::iter::from_fn(|| sender.poll(now)).collect::<Vec<_>>()
+        };
+        let whole = [Segment { seq: 0, len: 1460 }];
+        assert_eq!(time_out(&mut sender), whole);
+        assert_eq!(sender.congestion.threshold, 6 * u64::from(MSS));
+        assert_eq!(time_out(&mut sender), whole);
+        assert_eq!(sender.congestion.threshold, 2 * u64::from(MSS));
+        let octet = [Segment { seq: 0, len: 1 }];
+        assert_eq!(time_out(&mut sender), octet);
+        assert_eq!(time_out(&mut sender), octet);
+        // Slow start from one segment, and the count begins anew.
+        sender.on_ack(1_000, 1, u16::MAX, None, false);
+        assert_eq!(sender.poll(1_000), Some(Segment { seq: 1, len: 1460 }));
+        assert_eq!(sender.poll(1_000), None);
+        assert_eq!(time_out(&mut sender), [Segment { seq: 1, len: 1460 }]);
     }
 
     #[test]

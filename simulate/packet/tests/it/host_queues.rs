@@ -50,7 +50,7 @@ fn an_empty_network_takes_what_the_closed_form_says() {
     let topology = network();
     let jobs = || vec![job(0, Time::ZERO, host(&topology, "h0"), host(&topology, "h7"), 10 * FULL)];
     let ideal = SLOT * 10 + Span::from_micros(6 + 6 + 12 + 4);
-    for (name, expected) in [("syn", ideal), ("asy", ideal + SLOT)] {
+    for (name, expected) in [("syn", ideal), ("fastpass", ideal), ("asy", ideal + SLOT)] {
         let outcome = under(name, held(), jobs(), Span::ZERO);
         // A rate below the link's by rounding costs a nanosecond a packet.
         let extra = completion(&outcome, 0).saturating_sub(expected);

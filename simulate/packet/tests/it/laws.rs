@@ -8,6 +8,7 @@ use engine::Jobs;
 use model::{
     Buffer, Directive, Directives, FlowId, Job, LinkSpec, NodeId, NodeKind, Topology, build,
 };
+use policy::{Parameters, by_name};
 use proptest::prelude::*;
 use units::{Bytes, Rate, Span, Time};
 use watermaster_packet::{Discipline, Enforcement, Outcome, Protocol, Transport};
@@ -115,6 +116,10 @@ fn limiter(limits: Vec<u64>) -> impl policy::Policy {
 }
 
 fn play(case: &Case) -> Outcome {
+    play_under(case, Box::new(limiter(case.limits.clone())))
+}
+
+fn play_under(case: &Case, policy: Box<dyn policy::Policy>) -> Outcome {
     let topology = topology(case);
     let hosts: Vec<NodeId> = topology.hosts().collect();
     let mut jobs: Vec<Job> = (0u32..)
@@ -127,7 +132,7 @@ fn play(case: &Case) -> Outcome {
         .collect();
     jobs.sort_by_key(|job| job.arrival);
     let mut setup = setup(topology, case.transport, jobs);
-    setup.policy = Some(Box::new(limiter(case.limits.clone())));
+    setup.policy = Some(policy);
     if let Some(burst) = case.meter {
         setup.enforcement = Enforcement::Meter { burst: Bytes::new(burst) };
     }
@@ -162,6 +167,31 @@ proptest! {
             for flow in outcome.flows.iter().filter(|flow| flow.end.is_some()) {
                 prop_assert_eq!(flow.delivered, flow.size);
             }
+        }
+    }
+
+    #[test]
+    fn laws_hold_where_packets_have_tags(case in case(), is_pfabric in any::<bool>(), size in 1u64..100_000) {
+        let mut case = case;
+        if case.transport.protocol == Protocol::Datagram {
+            case.transport.protocol = Protocol::NewReno;
+        }
+        let parameters = Parameters::default();
+        let policy = if is_pfabric {
+            let (timeout, buffer) = (Span::from_millis(20), Bytes::new(4_000 + size));
+            let parameters = parameters.with("timeout", timeout).with("buffer", buffer);
+            by_name("pfabric", &parameters)
+        } else {
+            let thresholds = [1, 2, 3].map(|n| Bytes::new(n * size));
+            by_name("pias", &parameters.with("thresholds", thresholds.to_vec()))
+        };
+        let outcome = play_under(&case, policy.unwrap());
+        for flow in outcome.flows.iter().filter(|flow| flow.end.is_some()) {
+            prop_assert_eq!(flow.delivered, flow.size);
+        }
+        if is_pfabric {
+            // Its window doesn't close: whatever is dropped is sent again.
+            prop_assert!(outcome.flows.iter().all(|flow| flow.end.is_some()));
         }
     }
 

@@ -12,3 +12,4 @@ mod runs;
 mod service;
 mod streams;
 mod switches;
+mod tags;

@@ -285,7 +285,7 @@ impl ByTime {
             sender.congestion.on_loss(flight.min(sender.congestion.window));
         }
         self.board.on_timeout(now);
-        sender.congestion.on_timeout();
+        sender.congestion.on_timeout(sender.una + self.board.arrived());
         // What was sent within a round trip isn't lost yet, and goes beside the one segment.
         let window = &mut sender.congestion.window;
         *window = window.saturating_add(self.board.flying());

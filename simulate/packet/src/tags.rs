@@ -1,0 +1,88 @@
+//! What hosts write into data packets under a policy that has [`Tags`], and how soon a port serves what.
+
+use policy::Tags;
+use units::Bytes;
+
+use crate::flow::Flow;
+use crate::frame::{self, Packet};
+use crate::tcp::low;
+use crate::{Discipline, Protocol, Transport};
+
+/// The hosts' part.
+#[derive(Clone, Debug)]
+pub(crate) enum Tagger {
+    /// Octets that are not acknowledged.
+    Left,
+    /// The number of these sizes that lie below a packet's place in its flow.
+    Sent(Vec<u64>),
+}
+
+impl Tagger {
+    pub(crate) fn new(tags: &Tags) -> Self {
+        match tags {
+            Tags::Left(_) => Self::Left,
+            Tags::Sent(thresholds) => {
+                Self::Sent(thresholds.iter().map(|size| size.get()).collect())
+            }
+        }
+    }
+
+    /// The tag of a flow's data from `seq` on, in the place of a SACK block, which data has none of.
+    pub(crate) fn tag(&self, flow: &Flow, seq: u64) -> (u32, u32) {
+        let tag = match self {
+            Self::Left => flow.size - flow.sender.acknowledged(),
+            Self::Sent(thresholds) => thresholds.partition_point(|size| *size <= seq) as u64,
+        };
+        (low(tag >> 32), low(tag))
+    }
+
+    /// How ports serve by it.
+    pub(crate) const fn discipline(&self) -> Discipline {
+        match self {
+            Self::Left => Discipline::LeastLeft,
+            Self::Sent(_) => Discipline::ByTag,
+        }
+    }
+}
+
+/// How soon a port serves a packet by its tag, the least first: what is no data comes before it, and
+/// datagrams, which have no tag, come last.
+pub(crate) fn urgency(packet: &Packet) -> u64 {
+    if packet.flags & (frame::ACK | frame::SYN) != 0 {
+        0
+    } else if packet.flags & frame::DATAGRAM != 0 {
+        u64::MAX
+    } else {
+        (u64::from(packet.block.0) << 32) | u64::from(packet.block.1)
+    }
+}
+
+/// What hosts speak under `tags` that would speak `base`: the same, or pFabric's own with the packets of
+/// `base` and its handshake.
+///
+/// # Errors
+/// Packets that have no tags.
+pub(crate) fn transport(tags: &Tags, base: Transport) -> Result<Transport, String> {
+    if base.protocol == Protocol::Datagram {
+        return Err("datagrams have no tags: give the policy's transport another protocol".into());
+    }
+    let Tags::Left(own) = tags else {
+        return Ok(base);
+    };
+    let Transport { mss, header, handshake, .. } = base;
+    let (packet, buffer) = (Bytes::new(u64::from(mss) + u64::from(header)), own.buffer);
+    if buffer < packet {
+        return Err(format!("buffer {buffer} has no room for a packet of {packet}: give it more"));
+    }
+    Ok(Transport {
+        protocol: Protocol::LineRate { timeouts: own.timeouts },
+        mss,
+        header,
+        initial_window: own.first_window,
+        min_rto: own.timeout,
+        receive_window: Bytes::new(u64::from(own.largest_window) * u64::from(mss)),
+        limited_transmit: false,
+        handshake,
+        ..Transport::default()
+    })
+}

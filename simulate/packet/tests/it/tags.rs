@@ -1,0 +1,202 @@
+//! Policies that have hosts tag packets: what ports serve first and what they drop.
+#![allow(clippy::unwrap_used)] // in what the tests share, too
+
+use crate::runs::{host, incast, job, link, outcome, setup};
+use policy::{Parameters, by_name};
+use proptest::prelude::*;
+use units::{Bytes, Span, Time};
+use watermaster_packet::{Outcome, Protocol, RunError, Setup, Transport};
+
+/// Time of a full packet at 100 Mbit/s.
+const PACKET: Span = Span::from_micros(120);
+const SEGMENT: u64 = 1460;
+
+/// When the last of so many packets has crossed the sender's link, at 100 Gbit/s, and the receiver's, at
+/// 100 Mbit/s, with 50 µs each, all of them ready at the start.
+fn after(packets: u64) -> Span {
+    Span::from_nanos(120) + Span::from_micros(100) + PACKET * packets
+}
+
+/// Hosts of which each sends a flow, of so many packets from so many ns on, to one over its link.
+fn senders(flows: &[(u64, u64)], transport: Transport) -> Setup<'static> {
+    let senders = u32::try_from(flows.len()).unwrap();
+    let topology = incast(senders, link(100, 50, 1_000));
+    let receiver = host(&topology, "receiver");
+    let jobs = (0u32..).zip(flows).map(|(id, (packets, ns))| {
+        let at = Time::from_nanos(*ns);
+        job(id, at, host(&topology, &format!("h{id}")), receiver, packets * SEGMENT)
+    });
+    let mut jobs: Vec<_> = jobs.collect();
+    jobs.sort_by_key(|job| job.arrival);
+    setup(topology, transport, jobs)
+}
+
+/// These flows under pFabric with so many octets of buffer a port and this timeout.
+fn pfabric(flows: &[(u64, u64)], buffer: u64, timeout: Span) -> Outcome {
+    let parameters = Parameters::default().with("timeout", timeout);
+    let parameters = parameters.with("buffer", Bytes::new(buffer));
+    let mut setup = senders(flows, Transport::default());
+    setup.policy = Some(by_name("pfabric", &parameters).unwrap());
+    setup.until = Time::ZERO + Span::from_secs(9);
+    outcome(setup)
+}
+
+fn completions(outcome: &Outcome) -> Vec<Span> {
+    outcome.flows.iter().map(|flow| flow.completion().unwrap()).collect()
+}
+
+fn dropped(outcome: &Outcome) -> u64 {
+    outcome.links.iter().map(|link| link.dropped).sum()
+}
+
+#[test]
+fn the_flow_with_the_least_left_is_served_first() {
+    // All 16 packets are there before the second leaves; the first of the first flow is under way.
+    let outcome = pfabric(&[(5, 0), (3, 0), (8, 0)], 36_000, Span::from_millis(50));
+    assert_eq!(completions(&outcome), [after(8), after(4), after(16)]);
+    assert_eq!(dropped(&outcome), 0);
+}
+
+#[test]
+fn the_packet_with_the_most_left_makes_room() {
+    // Room for four beside the one under way, as at the hosts, and packets come in turns. Four of the first
+    // flow: one is under way, one waits to the end, two are dropped for the second flow's or on arrival. The
+    // third flow's five find no room, or lose it.
+    let outcome = pfabric(&[(4, 0), (3, 0), (5, 0)], 6_000, Span::from_millis(50));
+    assert_eq!(completions(&outcome)[1], after(4));
+    assert_eq!(dropped(&outcome), 2 + 5);
+    let timeouts: Vec<u32> = outcome.flows.iter().map(|flow| flow.timeouts).collect();
+    assert_eq!(timeouts, [1, 0, 1]);
+}
+
+#[test]
+fn acknowledgements_go_before_data() {
+    // Each host sends to the other: on either's link data and acknowledgements of the other flow meet.
+    let star = testing::network::hosts(2, link(100, 50, 1_000));
+    let ends = [host(&star, "h0"), host(&star, "h1")];
+    let jobs = (0u32..2).map(|id| {
+        let [src, dst] = if id == 0 { ends } else { [ends[1], ends[0]] };
+        job(id, Time::ZERO, src, dst, 200 * SEGMENT)
+    });
+    let mut setup = setup(star, Transport::default(), jobs.collect());
+    let parameters = Parameters::default().with("timeout", Span::from_millis(20));
+    setup.policy = Some(by_name("pfabric", &parameters).unwrap());
+    let outcome = outcome(setup);
+    // 200 packets and as many acknowledgements of 40 octets; none waits for a window.
+    let busy = PACKET * 200 + Span::from_nanos(3_200) * 200;
+    for time in completions(&outcome) {
+        assert!(time <= busy + Span::from_millis(1), "{time}, of {busy}");
+    }
+}
+
+/// What a port does that has room for so many packets beside the one under way, of flows that arrive each
+/// at its time with all of its packets: when each flow has left as a whole, and how many packets dropped.
+/// Straight from section 4.1 of pFabric, with lists. All packets of a flow say the same.
+fn port(flows: &[(u64, u64)], room: usize) -> (Vec<Option<u64>>, u64) {
+    let mut arrivals: Vec<(u64, usize)> = Vec::new();
+    for (flow, (packets, at)) in flows.iter().enumerate() {
+        arrivals.extend((0..*packets).map(|n| (at + n * 120, flow)));
+    }
+    arrivals.sort_unstable();
+    let mut arrivals = arrivals.into_iter().peekable();
+    let (mut queue, mut left): (Vec<usize>, Vec<u64>) =
+        (Vec::new(), flows.iter().map(|f| f.0).collect());
+    let (mut ends, mut dropped, mut free) = (vec![None; flows.len()], 0, 0);
+    let size = |flow: &usize| flows[*flow].0;
+    loop {
+        // The next packet leaves before the next one arrives, or there is none.
+        let next = arrivals.peek().map_or(u64::MAX, |(at, _)| *at);
+        if free <= next && !queue.is_empty() {
+            let first = (0..queue.len()).min_by_key(|&at| (size(&queue[at]), at)).unwrap();
+            let flow = queue.remove(first);
+            free += PACKET.as_nanos();
+            left[flow] -= 1;
+            ends[flow] = (left[flow] == 0).then_some(free);
+            continue;
+        }
+        let Some((at, flow)) = arrivals.next() else {
+            return (ends, dropped);
+        };
+        free = free.max(at);
+        queue.push(flow);
+        // With nothing under way the first goes at once.
+        if queue.len() > room + usize::from(free == at) {
+            let last = (0..queue.len()).max_by_key(|&at| (size(&queue[at]), at)).unwrap();
+            queue.remove(last);
+            dropped += 1;
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    /// Flows of one window, until a timeout: a port does exactly as the text says.
+    #[test]
+    fn a_port_does_as_the_text_says(
+        flows in prop::collection::vec((1u64..12, 0u64..2_000), 2..9),
+        room in 2u64..40,
+    ) {
+        // No two packets meet in the same nanosecond, and a host's own port has room for its flow.
+        let apart =
+            |(id, (packets, us)): (u64, (u64, u64))| (packets.min(room + 1), us * 1_000 + 7 * id);
+        let mut flows: Vec<(u64, u64)> = (0..).zip(flows).map(apart).collect();
+        flows.sort_by_key(|(_, at)| *at);
+        let outcome = pfabric(&flows, room * 1_500, Span::from_secs(10));
+        // Each flow is at the port a packet's time of its link and 50 µs later.
+        let there: Vec<(u64, u64)> = flows.iter().map(|(n, at)| (*n, at + 50_120)).collect();
+        let (ends, dropped) = port(&there, usize::try_from(room).unwrap());
+        for (flow, end) in outcome.flows.iter().zip(ends) {
+            prop_assert_eq!(flow.end.map(Time::as_nanos), end.map(|at| at + 50_000));
+        }
+        prop_assert_eq!(self::dropped(&outcome), dropped);
+    }
+}
+
+/// These flows under PIAS with these thresholds in packets, of hosts without a congestion window.
+fn pias(flows: &[(u64, u64)], thresholds: &[u64]) -> Outcome {
+    let sizes: Vec<Bytes> = thresholds.iter().map(|n| Bytes::new(n * SEGMENT)).collect();
+    let mut setup =
+        senders(flows, Transport { protocol: Protocol::Granted, ..Transport::default() });
+    setup.policy = Some(by_name("pias", &Parameters::default().with("thresholds", sizes)).unwrap());
+    outcome(setup)
+}
+
+#[test]
+fn a_flow_loses_priority_with_what_it_has_sent() {
+    // The long flow's first ten packets have left when the short one comes: it waits for none but the one
+    // under way. 1300 µs are ten packets and 100 µs, of which 50 are on the way.
+    let outcome = pias(&[(100, 0), (5, 1_300_000)], &[10]);
+    let late = after(11) + PACKET * 5;
+    assert_eq!(completions(&outcome), [after(105), late.saturating_sub(Span::from_micros(1_300))]);
+    // It comes when the fifth is under way: the other five are as urgent and were there before.
+    let outcome = pias(&[(100, 0), (5, 490_000)], &[10]);
+    assert_eq!(completions(&outcome)[1], after(15).saturating_sub(Span::from_micros(490)));
+}
+
+#[test]
+fn each_threshold_is_one_priority_less() {
+    // Six packets of one flow and, while its first is under way, five of the other: two of each, two of
+    // each, then what is left.
+    let outcome = pias(&[(6, 0), (5, 1_000)], &[2, 4]);
+    let microsecond = Span::from_micros(1);
+    assert_eq!(completions(&outcome), [after(10), after(11).saturating_sub(microsecond)]);
+}
+
+#[test]
+fn what_has_no_tags_is_refused() {
+    let datagrams = Transport { protocol: Protocol::Datagram, ..Transport::default() };
+    for name in ["pfabric", "pias"] {
+        let mut setup = senders(&[(1, 0)], datagrams);
+        setup.policy = Some(by_name(name, &Parameters::default()).unwrap());
+        let error = watermaster_packet::run(setup, &mut |_| {}).unwrap_err();
+        assert!(matches!(error, RunError::Transport(_)), "{error}");
+        assert!(error.to_string().contains("datagrams have no tags"), "{error}");
+    }
+    let jumbo = Transport { mss: 8_960, ..Transport::default() };
+    let mut setup = senders(&[(1, 0)], jumbo);
+    let parameters = Parameters::default().with("buffer", Bytes::new(3_000));
+    setup.policy = Some(by_name("pfabric", &parameters).unwrap());
+    let error = watermaster_packet::run(setup, &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("has no room for a packet of 9 kB"), "{error}");
+}
