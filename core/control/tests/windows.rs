@@ -707,6 +707,7 @@ fn windows_and_classes_are_not_in_force_while_decisions_are_frozen_or_their_host
         assert_eq!((rig.cap(1).is_none(), class(&rig)), (is_frozen, None));
         assert_ne!(rig.cap(1), Some(NARROW));
         rig.decided(all());
+        rig.told(Input::AgentGone(rig.channel));
         rig.connect();
         assert_eq!((rig.cap(1).is_none(), class(&rig)), (is_frozen, None));
         assert_ne!(rig.cap(1), Some(NARROW));

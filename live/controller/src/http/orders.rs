@@ -37,17 +37,32 @@ pub async fn give(
 ) -> Result<Response, Wrong> {
     may_order(&admission)?;
     let bytes = take(body, MOST).await?;
-    let order: Order = serde_json::from_slice(&bytes).map_err(|error| {
-        let said = error.to_string();
-        let field = missing(&said).unwrap_or_else(|| "body".to_owned());
-        let reason = format!("{}; /v1/openapi.json tells the form of orders", plain(&said));
-        Wrong::new(StatusCode::BAD_REQUEST, &field, reason)
-    })?;
+    let order = read(&bytes)?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let act = Act { at_s: since.as_secs(), by: admission.who(), order };
     // Also where who asked goes away: what is carried out is written down.
     let carried_out = tokio::spawn(carry_out(hub, act));
     carried_out.await.map_err(|_| Ending)?.map(|orders| json(&orders))
+}
+
+/// The order in a body.
+fn read(body: &[u8]) -> Result<Order, Wrong> {
+    let wrong = |field: &str, what: &str| {
+        let reason = format!("{what}; /v1/openapi.json tells the form of orders");
+        Wrong::new(StatusCode::BAD_REQUEST, field, reason)
+    };
+    // Its reader would take a list as well, of the fields in their order.
+    if body.trim_ascii_start().first().is_some_and(|octet| *octet != b'{') {
+        return Err(wrong("body", "is no JSON object"));
+    }
+    serde_json::from_slice(body).map_err(|error| {
+        let said: String = error.to_string().chars().take(400).collect();
+        let field = match missing(&said) {
+            None if said.starts_with("unknown variant") => "type".to_owned(),
+            field => field.unwrap_or_else(|| "body".to_owned()),
+        };
+        wrong(&field, &plain(&said))
+    })
 }
 
 async fn carry_out(hub: Arc<Hub>, act: Act) -> Result<Orders, Wrong> {
