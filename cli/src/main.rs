@@ -60,6 +60,7 @@ enum Command {
     Status(live::status::Status),
     Top(live::top::Top),
     Explain(live::explain::Explain),
+    Order(live::order::Order),
     Certs(live::certs::Certs),
     Replay(live::replay::Replay),
 }
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         Command::Status(command) => command.execute(),
         Command::Top(command) => command.execute(),
         Command::Explain(command) => command.execute(),
+        Command::Order(command) => command.execute(),
         Command::Certs(command) => command.execute(),
         Command::Replay(command) => command.execute(),
     };

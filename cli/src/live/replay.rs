@@ -168,6 +168,10 @@ impl Line {
                 Input::Unreadable(name) => {
                     said(&format!("application {name}"), "declared something that couldn't be read")
                 }
+                Input::Ordered { act, again } => {
+                    let said = if again { "ordered before" } else { "ordered" };
+                    (act.by.clone(), format!("{said} {}", plain(&act.order)), plain(act))
+                }
                 Input::ApplicationHere(name) => said(&format!("application {name}"), "here"),
                 Input::ApplicationGone(name) => said(&format!("application {name}"), "gone"),
                 Input::AgentConnected { channel, identity } => {

@@ -39,6 +39,12 @@ pub(super) fn page(status: &Value) -> String {
     for problem in list(status, "problems") {
         out += &format!("problem: {}\n", problem.as_str().unwrap_or_default());
     }
+    let orders = status["orders"].as_array().into_iter().flatten();
+    let orders = orders.filter_map(|act| serde_json::from_value(act.clone()).ok());
+    out += &table(
+        &["order", "of", "by", "since", "reason"],
+        orders.map(|act| super::order::row(&act)),
+    );
     let number = |value: &Value| value.as_u64().unwrap_or_default().to_string();
     let yes = |value: &Value, yes: &str, no: &str| {
         if value.as_bool() == Some(true) { yes.to_owned() } else { no.to_owned() }

@@ -12,6 +12,7 @@ mod faults;
 mod hostile;
 mod integration;
 mod northbound;
+mod orders;
 mod recording;
 mod switch;
 mod trust;

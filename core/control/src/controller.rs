@@ -11,6 +11,7 @@ mod decide;
 mod events;
 mod explain;
 mod join;
+mod operator;
 mod reports;
 
 pub use explain::Answers;
@@ -20,7 +21,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use model::{Declared, JobId, Measured, Observation, Terms};
+use model::{Declared, Measured, Observation, Terms};
 use policy::Policy;
 use units::{Span, Time};
 
@@ -34,6 +35,7 @@ use crate::fabric::discovery::Discovery;
 use crate::fabric::rollout::Rollout;
 use crate::fabric::switches::Switches;
 use crate::message::{Closing, Input, Output, Refusal};
+use crate::orders::Orders;
 use crate::status::Counters;
 use crate::view::View;
 
@@ -49,6 +51,7 @@ pub struct Controller {
     agents: Agents,
     switches: Switches,
     rollout: Rollout,
+    orders: Orders,
     /// Channels that are closed after all else was sent.
     closing: Vec<Output>,
 }
@@ -95,6 +98,7 @@ impl Controller {
             agents: Agents::default(),
             switches: Switches::new(&context, capping.map(|switch| switch.node).collect()),
             rollout: Rollout::default(),
+            orders: Orders::default(),
             closing: Vec::new(),
         })
     }
@@ -102,7 +106,7 @@ impl Controller {
     /// Takes in one thing that happened at `now`. Time that goes backwards is taken to stand still.
     ///
     /// # Errors
-    /// A declaration or a report that is not taken, and why; of one that couldn't be read only that the
+    /// A declaration, an order or a report that is not taken, and why; of one that couldn't be read only that the
     /// application has to wait, or is none. Who sent it was heard all the same: the
     /// application is known and stays, the agent isn't silent, and both have used up a part of what
     /// they may say in a second. Of a report on several connections those of the agent's own hosts are
@@ -132,6 +136,7 @@ impl Controller {
             }
             Input::Reported(channel, report) => return self.handle_report(channel, report),
             Input::AgentGone(channel) => self.lose_agent(channel),
+            Input::Ordered { act, again } => return self.handle_order(act, again),
             Input::Tick => self.pass_time(),
         }
         Ok(())
@@ -206,7 +211,9 @@ impl Controller {
 
     /// Tells the policy.
     fn tell(&mut self, observation: impl Into<Observation>) {
-        self.decider.tell(self.context.now, &self.view.network, observation);
+        if let Some(observation) = self.without_drained(observation.into()) {
+            self.decider.tell(self.context.now, &self.view.network, observation);
+        }
     }
 
     fn discovery(&mut self) -> Discovery<'_> {
@@ -222,13 +229,7 @@ impl Controller {
     fn pass_time(&mut self) {
         let now = self.context.now;
         while let Some(name) = self.registry.ended(now) {
-            let application = self.registry.applications.get(&name);
-            let jobs: Vec<JobId> =
-                application.map(|known| known.jobs.values().copied().collect()).unwrap_or_default();
-            for job in jobs {
-                self.complete_job(job);
-            }
-            self.registry.applications.remove(&name);
+            self.end_application(&name);
         }
         self.poll_switches();
         let statistics = self.decider.watch().and_then(|watch| watch.statistics);

@@ -220,6 +220,17 @@ impl Desired {
         links
     }
 
+    /// All caps.
+    pub(crate) fn all_windows(&self) -> Vec<(LinkId, Option<FlowId>, Cap)> {
+        self.windows.iter().map(|((link, flow), cap)| (*link, *flow, *cap)).collect()
+    }
+
+    /// What pairs of hosts offer, of which one is this.
+    pub(crate) fn offered_at(&self, host: NodeId) -> Vec<((NodeId, NodeId), Rate)> {
+        let of = self.pairs.iter().filter(|((src, dst), _)| *src == host || *dst == host);
+        of.map(|(ends, pair)| (*ends, pair.offered)).collect()
+    }
+
     /// Takes out all caps.
     pub(crate) fn take_all_windows(&mut self) -> Vec<(LinkId, Option<FlowId>)> {
         self.capping.clear();

@@ -26,6 +26,7 @@ mod fabric;
 mod failures;
 mod gauge;
 mod message;
+mod orders;
 pub mod record;
 mod replay;
 mod status;

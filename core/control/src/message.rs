@@ -7,6 +7,7 @@ use core::fmt;
 use openflow::Closed;
 use protocol::agent::{Commands, Report};
 use protocol::application::{Declaration, Outcome, RefusedDeclaration};
+use protocol::operator::Act;
 
 /// A connection between the controller and a switch or an agent, numbered by the controller's owner.
 /// A number is never used again.
@@ -52,6 +53,13 @@ pub enum Input<'a> {
     Reported(ChannelId, &'a Report),
     /// Its connection ended. What it was told stands there until its lease ends.
     AgentGone(ChannelId),
+    /// An operator ordered something.
+    Ordered {
+        /// Who, when and what.
+        act: &'a Act,
+        /// It was ordered before this controller began, and stands.
+        again: bool,
+    },
     /// Nothing but time has passed.
     Tick,
 }
@@ -70,6 +78,7 @@ pub enum OwnedInput {
     AgentConnected { channel: ChannelId, identity: String },
     Reported(ChannelId, Report),
     AgentGone(ChannelId),
+    Ordered { act: Act, again: bool },
     Tick,
 }
 
@@ -93,6 +102,7 @@ impl OwnedInput {
             }
             Self::Reported(channel, report) => Input::Reported(*channel, report),
             Self::AgentGone(channel) => Input::AgentGone(*channel),
+            Self::Ordered { act, again } => Input::Ordered { act, again: *again },
             Self::Tick => Input::Tick,
         }
     }

@@ -18,13 +18,14 @@ use core::net::{IpAddr, SocketAddr};
 use model::{Cap, PortWatch, Severity, Thresholds};
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, Host, PortCount, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
+use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
 
 use crate::message::{ChannelId, Closing, Input, Output, OwnedInput};
 
 /// How every part begins; the version of the form is the last byte.
-pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0b";
+pub const MAGIC: &[u8; 8] = b"WMREC\0\0\x0c";
 
 /// The longest content of a record, in bytes.
 const LONGEST: usize = 64 << 20;
@@ -260,6 +261,7 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(),
         Input::Tick => 24,
         Input::Unreadable(_) => 25,
         Input::ApplicationHere(_) => 26,
+        Input::Ordered { .. } => 27,
     };
     record(kind, at, out, |out| match input {
         Input::SwitchConnected { channel, identity } => {
@@ -289,6 +291,10 @@ pub fn write_input(at: Time, input: &Input<'_>, out: &mut Vec<u8>) -> Result<(),
         Input::Reported(channel, report) => {
             out.put(&channel.0);
             out.put(*report);
+        }
+        Input::Ordered { act, again } => {
+            out.put(*act);
+            out.put(again);
         }
         Input::Tick => {}
     })
@@ -448,7 +454,7 @@ fn read(content: &[u8]) -> Result<Record, &'static str> {
         CHANGED => Configuration::read(&mut from).map(Content::Changed),
         DIGEST => Digest::read(&mut from).map(Content::Digest),
         CONTINUED => Continuation::read(&mut from).map(Content::Continued),
-        16..=26 => input(kind, &mut from).map(Content::Input),
+        16..=27 => input(kind, &mut from).map(Content::Input),
         _ => return Err("is of an unknown kind"),
     };
     let content = content.ok_or(MALFORMED)?;
@@ -470,6 +476,7 @@ fn input(kind: u8, from: &mut Reader<'_>) -> Option<OwnedInput> {
         23 => Is::AgentGone(ChannelId(from.u64()?)),
         25 => Is::Unreadable(from.text()?),
         26 => Is::ApplicationHere(from.text()?),
+        27 => Is::Ordered { act: Act::read(from)?, again: bool::read(from)? },
         _ => Is::Tick,
     })
 }
@@ -597,6 +604,7 @@ fields! {
     Connection { source, destination }
     Processes { source, destination }
     Portion { task, bytes }
+    Act { at_s, by, order }
     StreamReport { flow, delivered_bytes, sender_queue_bytes, receiver_queue_bytes }
     ConnectionReport {
         connection, delivered_bytes, unsent_bytes, in_flight_bytes, rtt_ns, retransmissions, processes
@@ -645,6 +653,16 @@ tagged! {
         5 => FlowComplete { job, flow }
         6 => Streams { job, samples }
         7 => JobTerms { job, objective, deadline_ms, weight }
+    }
+    Order {
+        0 => Cancel { application, job }
+        1 => Evict { application }
+        2 => Block { application, reason }
+        3 => Unblock { application }
+        4 => Freeze { reason }
+        5 => Thaw {}
+        6 => Drain { host, reason }
+        7 => Undrain { host }
     }
     Report {
         0 => Hello { hosts, capabilities, epoch }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use protocol::Connection;
 use protocol::agent::Capability;
+use protocol::operator::Act;
 use serde::Serialize;
 use units::{Bytes, Rate, Time};
 
@@ -28,6 +29,8 @@ pub struct Status {
     pub applications: Vec<ApplicationStatus>,
     /// All links.
     pub links: Vec<LinkStatus>,
+    /// Orders of operators that stand.
+    pub orders: Vec<Act>,
     /// Problems, each in a sentence.
     pub problems: Vec<String>,
 }

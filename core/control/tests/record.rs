@@ -8,6 +8,7 @@ use model::{Cap, PortWatch, Severity, Thresholds};
 use proptest::prelude::*;
 use protocol::agent::{Capability, Command, Commands, ConnectionReport, PortCount, Report};
 use protocol::application::{Declaration, Portion, StreamReport};
+use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::record::{
@@ -56,6 +57,23 @@ fn configuration() -> Configuration {
     Configuration { program: "0.1.0".into(), file: "c.toml".into(), settings: "smsf".into() }
 }
 
+/// Every order. What there was is blocked in the end.
+fn orders() -> Vec<Act> {
+    let (application, host) = (|| String::from("hadoop"), || String::from("h1"));
+    let reason = || Some(String::from("fire"));
+    let orders = [
+        Order::Drain { host: host(), reason: None },
+        Order::Freeze { reason: reason() },
+        Order::Thaw {},
+        Order::Undrain { host: host() },
+        Order::Cancel { application: application(), job: "sort".into() },
+        Order::Evict { application: application() },
+        Order::Block { application: application(), reason: reason() },
+        Order::Unblock { application: application() },
+    ];
+    orders.into_iter().map(|order| Act { at_s: 8, by: "me".into(), order }).collect()
+}
+
 /// A controller whose inputs are recorded, and what came of them.
 fn recorded() -> (Vec<u8>, Digest, Vec<Output>) {
     recorded_by(&mut Always("smsf"))
@@ -95,6 +113,9 @@ fn recorded_by(configure: &mut impl Configure) -> (Vec<u8>, Digest, Vec<Output>)
     for declaration in declarations() {
         let application = "hadoop";
         heard(2, Input::Declared { application, declaration: &declaration }, &mut bytes);
+    }
+    for act in &orders() {
+        heard(8, Input::Ordered { act, again: false }, &mut bytes);
     }
     heard(9, Input::Tick, &mut bytes);
     heard(9, Input::SwitchGone(ChannelId(1)), &mut bytes);
@@ -405,7 +426,8 @@ fn the_form_is_bound_to_its_version() {
         OwnedInput::AgentGone(channel),
         OwnedInput::Tick,
     ];
-    let inputs = inputs.into_iter().chain(declared);
+    let ordered = orders().into_iter().map(|act| OwnedInput::Ordered { act, again: true });
+    let inputs = inputs.into_iter().chain(declared).chain(ordered);
     let inputs = inputs.chain(reports().into_iter().map(|r| OwnedInput::Reported(channel, r)));
     let others = [
         Content::Started(1, configuration()),
@@ -420,7 +442,7 @@ fn the_form_is_bound_to_its_version() {
     let [.., version] = *record::MAGIC;
     assert_eq!(
         (version, format!("{:016x}", sum.0)),
-        (11, "2ba333978232b08d".into()),
+        (12, "8180ef560a2b4f30".into()),
         "the form has changed: raise the version in MAGIC, then write both here"
     );
 }

@@ -13,6 +13,7 @@ use model::{
 use policy::{Policy, Watch};
 use protocol::agent::{Command, Commands, ConnectionReport, Host, PortCount, Report};
 use protocol::application::{Declaration, Portion};
+use protocol::operator::{Act, Order};
 use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::record::{self, Configuration, Content, Record, Records};
@@ -686,6 +687,36 @@ fn windows_end_with_their_flow() {
     let input = Input::Declared { application: "app", declaration: &declaration };
     assert_eq!(rig.told(input), [windowed(Some(connection(1)), None)]);
     assert_eq!(rig.cap(1), None);
+}
+
+/// Those that come while decisions are frozen as well, by an agent that comes then; and of a host that is drained.
+#[test]
+fn windows_and_classes_are_not_in_force_while_decisions_are_frozen_or_their_host_is_drained() {
+    let order = |order| Act { at_s: 1, by: "me".into(), order };
+    let host = || String::from("h1");
+    let begins = [Order::Freeze { reason: None }, Order::Drain { host: host(), reason: None }];
+    let ends = [Order::Thaw {}, Order::Undrain { host: host() }];
+    for (begin, end) in begins.into_iter().zip(ends) {
+        let mut rig = Rig::with_a_flow();
+        let is_frozen = matches!(begin, Order::Freeze { .. });
+        let all = || [window(None, Some(WIDE)), window(Some(FLOW), Some(NARROW))];
+        rig.decided(all());
+        rig.decided([Directive::Prioritize { flow: FLOW, priority: 2 }]);
+        rig.told(Input::Ordered { act: &order(begin), again: false });
+        let class = |rig: &Rig| rig.kernel.class(rig.now, PORT, &connection(1));
+        assert_eq!((rig.cap(1).is_none(), class(&rig)), (is_frozen, None));
+        assert_ne!(rig.cap(1), Some(NARROW));
+        rig.decided(all());
+        rig.told(Input::AgentGone(rig.channel));
+        rig.connect();
+        assert_eq!((rig.cap(1).is_none(), class(&rig)), (is_frozen, None));
+        assert_ne!(rig.cap(1), Some(NARROW));
+        rig.told(Input::Ordered { act: &order(end), again: false });
+        // Of a host that was drained the policy decides anew.
+        rig.decided(all());
+        assert_eq!((rig.cap(1), rig.cap(2)), (Some(NARROW), Some(WIDE)));
+        assert_eq!(class(&rig), is_frozen.then_some(2));
+    }
 }
 
 /// A policy that wants nothing takes the place of one whose window failed, or fails only then.

@@ -7,6 +7,7 @@
 //! - [`application`]: what applications declare, in the northbound messages of Phurti, section 5.1.
 //! - [`client`]: an application's end of it, without I/O.
 //! - [`translate`]: what a world's applications tell a policy, in these messages.
+//! - [`operator`]: what operators order.
 //! - [`agent`]: what agents report, and what they are told to do.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -16,6 +17,7 @@ extern crate alloc;
 pub mod agent;
 pub mod application;
 pub mod client;
+pub mod operator;
 pub mod translate;
 
 use alloc::string::String;

@@ -15,6 +15,7 @@ use wire::tls;
 
 use crate::epoch::{State, StateError};
 use crate::hub::Hub;
+use crate::ledger::{Ledger, LedgerError};
 use crate::listen::{ListenError, Listener};
 use crate::metrics::Measures;
 use crate::owner::{Event, Owner, WAITING};
@@ -31,6 +32,9 @@ pub enum StartError {
     /// The state.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The orders that stood.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
     /// The certificates.
     #[error(transparent)]
     Tls(#[from] tls::TlsError),
@@ -83,6 +87,8 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
     let certificates = settings.tls.as_ref().map(tls::server).transpose()?;
     let certificates = Arc::new(RwLock::new(certificates.map(Arc::new)));
     let state = State::open(&settings.state)?;
+    let ledger = Ledger::of(&settings.state);
+    let standing = ledger.standing()?;
     let (listen, tls, bounds) = (settings.listen.clone(), settings.tls.is_some(), settings.bounds);
     let http = bound(listen.http).await?;
     let openflow = bound(listen.openflow).await?;
@@ -100,11 +106,12 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
     let kept = Kept::of(&settings);
     let policy = settings.control.policy_name.clone();
     let (changing, changes) = watch::channel(0);
-    let owner =
+    let mut owner =
         Owner::new(settings, state.epoch, clock, recorder, Arc::clone(&measures), changing)?;
+    owner.order_again(&standing);
     let owner = tokio::spawn(owner.run(events));
     let (stop, stopped) = watch::channel(false);
-    let hub = Arc::new(Hub::new(sender, bounds, measures, state.epoch, changes, stopped));
+    let hub = Arc::new(Hub::new(sender, bounds, measures, state.epoch, ledger, changes, stopped));
 
     let mut tasks = vec![tokio::spawn(http::serve(unix, None, Arc::clone(&hub)))];
     if let Some(listener) = http {

@@ -8,6 +8,7 @@ use control::{Answers, ChannelId};
 use tokio::sync::{mpsc, oneshot, watch};
 use wire::identity::Identity;
 
+use crate::ledger::Ledger;
 use crate::metrics::Measures;
 use crate::owner::Event;
 use crate::settings::Bounds;
@@ -22,6 +23,8 @@ pub struct Hub {
     pub measures: Arc<Measures>,
     /// The controller's epoch.
     pub epoch: u64,
+    /// Orders of operators are carried out by who holds it.
+    pub ledger: Arc<tokio::sync::Mutex<Ledger>>,
     changes: watch::Receiver<u64>,
     stopped: watch::Receiver<bool>,
 }
@@ -46,6 +49,7 @@ impl Hub {
         bounds: Bounds,
         measures: Arc<Measures>,
         epoch: u64,
+        ledger: Ledger,
         changes: watch::Receiver<u64>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
@@ -56,6 +60,7 @@ impl Hub {
             connected: Mutex::default(),
             measures,
             epoch,
+            ledger: Arc::new(tokio::sync::Mutex::new(ledger)),
             changes,
             stopped,
         }
@@ -166,6 +171,15 @@ impl Admission {
     /// Who it has proved to be; `None`: it may do everything.
     pub fn identity(&self) -> Option<&Identity> {
         self.identity.as_ref().and_then(Option::as_ref)
+    }
+
+    /// Who it has proved to be, in words.
+    pub fn who(&self) -> String {
+        match (self.identity(), self.is_local) {
+            (Some(identity), _) => identity.to_string(),
+            (None, true) => "the Unix socket".to_owned(),
+            (None, false) => "somebody without TLS".to_owned(),
+        }
     }
 
     /// Notes that the connection speaks for an application.

@@ -21,6 +21,7 @@ use control::{Answers, ChannelId, Closing, ConfigError, Controller, Input, Outpu
 use policy::Parameters;
 use protocol::agent::Report;
 use protocol::application::{Declaration, Outcome, Problem, RefusedDeclaration};
+use protocol::operator::Act;
 use tokio::sync::{mpsc, oneshot, watch};
 use units::Time;
 use wire::clock::{Clock, duration};
@@ -56,6 +57,8 @@ pub enum Event {
     Declared(Arc<str>, Vec<Result<Declaration, Problem>>, oneshot::Sender<Outcome>),
     /// The last connection of an application ended.
     ApplicationGone(Arc<str>),
+    /// An operator ordered something; the answer is what stands then.
+    Ordered(Act, oneshot::Sender<Result<Vec<Act>, Refusal>>),
     /// Somebody wants to know something.
     Ask(Box<dyn FnOnce(&Answers<'_>) + Send>),
     /// The configuration was read again.
@@ -85,6 +88,8 @@ pub struct Owner {
     out: Vec<Output>,
     /// Requests of this turn, since when, and what became of them.
     answers: Vec<(oneshot::Sender<Outcome>, Instant, Outcome)>,
+    /// Orders of this turn that were carried out.
+    ordered: Vec<oneshot::Sender<Result<Vec<Act>, Refusal>>>,
 }
 
 impl Owner {
@@ -113,7 +118,22 @@ impl Owner {
             agents: HashMap::new(),
             out: Vec::new(),
             answers: Vec::new(),
+            ordered: Vec::new(),
         })
+    }
+
+    /// What operators ordered before this start, and what stands still.
+    pub fn order_again(&mut self, standing: &[Act]) {
+        let began = Instant::now();
+        for act in standing {
+            let now = self.clock.now();
+            if let Some(refusal) = self.input(now, Input::Ordered { act, again: true }) {
+                tracing::warn!(?act, %refusal, "an order that stood is refused");
+            }
+        }
+        if !standing.is_empty() {
+            self.end_turn(began);
+        }
     }
 
     /// Works until all who could tell something have gone.
@@ -175,6 +195,10 @@ impl Owner {
             }
         }
         self.tell_followers();
+        for asked in self.ordered.drain(..) {
+            // Likewise.
+            let _ = asked.send(Ok(self.controller.at(Time::ZERO).orders()));
+        }
         for (asked, start, answer) in self.answers.drain(..) {
             self.measures.declared(start.elapsed());
             // Who asked may have gone; what was declared stands.
@@ -234,6 +258,15 @@ impl Owner {
             }
             Event::ApplicationGone(application) => {
                 self.input(now, Input::ApplicationGone(&application));
+            }
+            Event::Ordered(act, answer) => {
+                match self.input(now, Input::Ordered { act: &act, again: false }) {
+                    Some(refusal) => {
+                        // Who asked may have gone.
+                        let _ = answer.send(Err(refusal));
+                    }
+                    None => self.ordered.push(answer),
+                }
             }
             Event::Ask(question) => question(&self.controller.at(now)),
             Event::Reload(settings) => self.reload(now, *settings),

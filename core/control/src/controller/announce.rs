@@ -19,6 +19,10 @@ impl Controller {
         application: &str,
         declaration: &Declaration,
     ) -> Result<(), Refusal> {
+        if let Err(refusal) = self.refuse_blocked(application) {
+            self.counters.declarations_refused += 1;
+            return Err(refusal);
+        }
         match self.registry.declare(&self.context, &self.view, application, declaration) {
             Ok(announcement) => {
                 self.dispatch(announcement);
@@ -36,6 +40,7 @@ impl Controller {
     /// has used up as much of what the application may say.
     pub(super) fn handle_unreadable(&mut self, application: &str) -> Result<(), Refusal> {
         self.counters.declarations_refused += 1;
+        self.refuse_blocked(application)?;
         self.registry.note_unreadable(&self.context, application)
     }
 

@@ -87,6 +87,12 @@ impl Controller {
             }
         }
         self.desired.set_window(link, flow, cap);
+        self.tell_window(link, flow, cap);
+    }
+
+    /// Has actuators cap windows where a link begins as is wanted, unless that is not to be in force.
+    pub(super) fn tell_window(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
+        let cap = cap.filter(|_| !self.is_uncapped(link, flow));
         let of = self.capped(flow);
         let by_agent = !of.is_empty() && self.agent_caps(self.view.start(link));
         let cap_one = |of| self.agents.cap_window(&self.view, link, of, cap);
@@ -133,8 +139,8 @@ impl Controller {
         };
         let at = self.view.start(link);
         for connection in over {
-            match (self.desired.window(link, id), flow.scale) {
-                (Some((cap, _)), Some(shift)) => {
+            match (self.cap_in_force(link, id), flow.scale) {
+                (Some(cap), Some(shift)) => {
                     let units = cap.rewritten(u16::MAX, shift, self.context.mss);
                     let does = Does::Cap { bytes: Bytes::new(u64::from(units) << shift), shift };
                     self.switches.cap(&self.context, at, *connection, does);
@@ -246,6 +252,9 @@ impl Controller {
     /// What a connection should be held to; one that was declared without its ports, all that join it.
     pub(super) fn grant(&self, connection: &Connection) -> Grant {
         let ends = || self.view.ends(connection);
+        if self.orders.withholds() && ends().is_some_and(|ends| self.is_withheld(ends)) {
+            return Grant::default();
+        }
         let (flows, joined) = self.registry.carrying(connection);
         let among = joined.map_or(1, |declared| self.registry.joins.counting(declared));
         let mut grant = self.desired.grant(connection, (flows, among), ends);
@@ -367,6 +376,9 @@ impl Controller {
             all.commands.push(Command::Watch { node, interface, watch });
         }
         for (flow, cap) in self.desired.windows_at(link).filter(|_| self.agent_caps(node)) {
+            if self.is_uncapped(link, flow) {
+                continue;
+            }
             for connection in self.capped(flow) {
                 all.windows.insert((link, connection), cap);
                 let (node, interface) = name();

@@ -10,6 +10,7 @@ use core::ops::Deref;
 
 use model::{FlowId, JobId, LinkId, NodeId, NodeKind, Terms};
 use protocol::Connection;
+use protocol::operator::Act;
 use units::{Bytes, Rate, Span, Time};
 
 use super::Controller;
@@ -19,6 +20,7 @@ use crate::config::Enforcement;
 use crate::desired::Intention;
 use crate::fabric::discovery::PROBES;
 use crate::failures::Failures;
+use crate::orders::by;
 use crate::status::{
     AgentStatus, ApplicationFlows, ApplicationStatus, Asked, Bottleneck, FlowExplanation,
     FlowStatus, JobExplanation, JobStatus, LinkStatus, ObjectivePart, ObjectiveStatus, Rival,
@@ -87,6 +89,11 @@ impl Controller {
 }
 
 impl Answers<'_> {
+    /// The orders of operators that stand.
+    pub fn orders(&self) -> Vec<Act> {
+        self.orders.standing()
+    }
+
     /// How everything stands.
     pub fn status(&self) -> Status {
         let unseen = self.unseen();
@@ -131,6 +138,7 @@ impl Answers<'_> {
                 })
                 .collect(),
             links: self.link_statuses(),
+            orders: self.orders.standing(),
             problems: self.problems(&unseen),
         }
     }
@@ -237,6 +245,12 @@ impl Answers<'_> {
 
     fn problems(&self, unseen: &BTreeMap<Connection, Time>) -> Vec<String> {
         let mut problems = Vec::new();
+        if let Some(act) = &self.orders.frozen {
+            let by = by(act);
+            problems.push(format!(
+                "DECISIONS ARE FROZEN {by}: no limit is in force until `watermaster order thaw`"
+            ));
+        }
         if let Some((agent, epoch)) = self.outranked() {
             problems.push(format!(
                 "agent {agent} obeys a controller of epoch {epoch}, this one has {}: stop one of the two, or write \
@@ -787,6 +801,12 @@ impl Answers<'_> {
         }
         if grant.rate.is_none() && self.desired.intention(id).limit.is_some() {
             all.push("nobody: another flow of its connection has no limit".to_string());
+        }
+        if let Some(why) = self.withheld(flow.ends) {
+            let still = self.enforced(flow).map(|rate| {
+                format!("; {rate} of before, until its end is confirmed or its lease is over")
+            });
+            return format!("nobody: {why}{}", still.unwrap_or_default());
         }
         if all.is_empty() {
             return match self.enforced(flow) {

@@ -91,7 +91,7 @@ impl Controller {
         for flow in flows {
             let links: Vec<LinkId> = self.desired.links_capping(flow).collect();
             for link in links {
-                let cap = self.desired.window(link, flow).map(|(cap, _)| cap).filter(|_| joins);
+                let cap = self.cap_in_force(link, flow).filter(|_| joins);
                 if self.agent_caps(self.view.start(link)) {
                     self.agents.cap_window(&self.view, link, Some(connection), cap);
                 }

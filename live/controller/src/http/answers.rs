@@ -112,6 +112,13 @@ pub fn may_act(admission: &Admission, role: Role, name: &str) -> Result<(), Wron
     }
 }
 
+/// Whether the peer may give orders.
+pub fn may_order(admission: &Admission) -> Result<(), Wrong> {
+    may_see_all(admission).inspect_err(|_| {
+        tracing::warn!(by = admission.who(), "an order is refused: it is not an operator's");
+    })
+}
+
 /// Whether the peer may see everything.
 pub fn may_see_all(admission: &Admission) -> Result<(), Wrong> {
     match admission.identity() {

@@ -45,9 +45,7 @@ pub async fn declare(
         return Err(wrong);
     }
     let bounds = hub.bounds();
-    let late = "took too long; send it faster";
-    let late = |_| Wrong::new(StatusCode::REQUEST_TIMEOUT, "body", late);
-    let bytes = timeout(PATIENCE, read(body, bounds.request)).await.map_err(late)??;
+    let bytes = take(body, bounds.request).await?;
     let declared = declarations(&bytes, bounds.declarations)
         .map_err(|problem| Wrong { status: StatusCode::BAD_REQUEST, problem })?;
     let application = admission.speaks_for(&application);
@@ -144,6 +142,13 @@ fn one_or_list<'a, T: Deserialize<'a>>(body: &'a [u8]) -> serde_json::Result<Vec
     }
 }
 
+/// A request's body of at most `most` octets, in good time.
+pub(super) async fn take(body: Body, most: usize) -> Result<Vec<u8>, Wrong> {
+    let late = "took too long; send it faster";
+    let late = |_| Wrong::new(StatusCode::REQUEST_TIMEOUT, "body", late);
+    timeout(PATIENCE, read(body, most)).await.map_err(late)?
+}
+
 /// Of the whole body, or of a declaration in it.
 fn problem(declaration: Option<&str>, error: &serde_json::Error) -> Problem {
     let said = error.to_string();
@@ -158,7 +163,7 @@ fn wrong(field: &str, what: &str) -> Problem {
 }
 
 /// What the reader of JSON says, without words of the language that it is written in.
-fn plain(said: &str) -> String {
+pub(super) fn plain(said: &str) -> String {
     let mut said = said.to_owned();
     for (begins, plain) in
         [("unknown variant ", "unknown word "), ("EOF while parsing ", "ends within ")]
@@ -186,7 +191,7 @@ fn plain(said: &str) -> String {
 }
 
 /// The field that is missing, or that nobody knows, where that is what is wrong.
-fn missing(said: &str) -> Option<String> {
+pub(super) fn missing(said: &str) -> Option<String> {
     let what = said.strip_prefix("missing field `").or(said.strip_prefix("unknown field `"))?;
     what.split('`').next().map(str::to_owned)
 }

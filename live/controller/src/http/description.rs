@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use control::{ApplicationFlows, FlowExplanation, FlowStatus, JobExplanation, JobStatus};
 use protocol::agent::{Commands, Report};
 use protocol::application::{Declaration, Health, Outcome, Refused};
+use protocol::operator::{Order, Orders};
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -33,6 +34,8 @@ fn schemas() -> Value {
     generator.subschema_for::<Outcome>();
     generator.subschema_for::<Refused>();
     generator.subschema_for::<Health>();
+    generator.subschema_for::<Order>();
+    generator.subschema_for::<Orders>();
     generator.subschema_for::<ControllerStatus>();
     generator.subschema_for::<FlowStatus>();
     generator.subschema_for::<JobStatus>();

@@ -6,6 +6,7 @@ mod applications;
 #[cfg(test)]
 mod description;
 mod measured;
+mod orders;
 mod queries;
 
 use std::convert::Infallible;
@@ -40,6 +41,7 @@ fn router(hub: &Arc<Hub>) -> Router {
         .route("/v1/applications/{application}/flows", get(queries::flows_of))
         .route("/v1/applications/{application}/jobs", get(queries::jobs_of))
         .route("/v1/agents/{agent}/exchange", get(agents::exchange))
+        .route("/v1/orders", get(orders::standing).post(orders::give))
         .route("/v1/status", get(queries::status))
         .route("/v1/flows", get(queries::flows))
         .route("/v1/jobs", get(queries::jobs))

@@ -1,0 +1,176 @@
+//! `watermaster order`: what an operator does to a controller that runs.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use clap::{Args, Subcommand};
+use hyper::Method;
+use protocol::operator::{Act, Order as Given, Orders};
+
+use super::{Target, answer, block_on, failed, status::table};
+use crate::failure::{Failure, print};
+
+/// Order something of a controller, or show the orders that stand
+///
+/// What begins something (block, freeze, drain) stands until another order ends it, also over restarts of the
+/// controller. Each order is written to its audit log: who, what, when, answer.
+#[derive(Args)]
+#[command(after_help = "Example:\n  watermaster order freeze --reason \"storage is slow\"\n  \
+                  watermaster order cancel wordcount/job_17\n  watermaster order thaw")]
+pub(crate) struct Order {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Show the orders that stand
+    List(Plain),
+    /// End a job and lift its limits; its application may declare it again
+    Cancel {
+        /// APPLICATION/JOB; the job may have a / in its name
+        job: String,
+        #[command(flatten)]
+        plain: Plain,
+    },
+    /// End all that an application has declared; it may declare again
+    Evict {
+        /// The application
+        application: String,
+        #[command(flatten)]
+        plain: Plain,
+    },
+    /// End all that an application has declared, and refuse what it declares from now on
+    Block {
+        /// The application, known or not
+        application: String,
+        #[command(flatten)]
+        why: Why,
+    },
+    /// Let an application declare again
+    Unblock {
+        /// The application
+        application: String,
+        #[command(flatten)]
+        plain: Plain,
+    },
+    /// Lift all limits now: everything is plain TCP until `thaw`
+    Freeze(Why),
+    /// Put in force again what the policy decides
+    Thaw(Plain),
+    /// Lift all limits of what a host sends and receives; the policy doesn't count on it
+    Drain {
+        /// The host, by its name in the topology
+        host: String,
+        #[command(flatten)]
+        why: Why,
+    },
+    /// Govern a host like any other again
+    Undrain {
+        /// The host
+        host: String,
+        #[command(flatten)]
+        plain: Plain,
+    },
+}
+
+#[derive(Args)]
+struct Plain {
+    #[command(flatten)]
+    target: Target,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Args)]
+struct Why {
+    /// Why: shown with the order, and told to who is refused
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
+    #[command(flatten)]
+    plain: Plain,
+}
+
+impl Order {
+    pub(crate) fn execute(self) -> Result<(), Failure> {
+        let (order, plain) = match self.what {
+            What::List(plain) => (None, plain),
+            What::Cancel { job, plain } => {
+                let Some((application, job)) = job.split_once('/') else {
+                    return Err(Failure::misused(format_args!(
+                        "\"{job}\" names no job; write APPLICATION/JOB"
+                    )));
+                };
+                let (application, job) = (application.to_owned(), job.to_owned());
+                (Some(Given::Cancel { application, job }), plain)
+            }
+            What::Evict { application, plain } => (Some(Given::Evict { application }), plain),
+            What::Block { application, why: Why { reason, plain } } => {
+                (Some(Given::Block { application, reason }), plain)
+            }
+            What::Unblock { application, plain } => (Some(Given::Unblock { application }), plain),
+            What::Freeze(Why { reason, plain }) => (Some(Given::Freeze { reason }), plain),
+            What::Thaw(plain) => (Some(Given::Thaw {}), plain),
+            What::Drain { host, why: Why { reason, plain } } => {
+                (Some(Given::Drain { host, reason }), plain)
+            }
+            What::Undrain { host, plain } => (Some(Given::Undrain { host }), plain),
+        };
+        let orders = block_on(ask(&plain.target, order.as_ref()))?;
+        if plain.json {
+            let text = serde_json::to_string_pretty(&orders).map_err(Failure::failed)?;
+            print(&(text + "\n"))?;
+        } else {
+            print(&page(&orders, order.is_some()))?;
+        }
+        match orders.warning {
+            Some(warning) => Err(Failure::failed(warning)),
+            None => Ok(()),
+        }
+    }
+}
+
+async fn ask(target: &Target, order: Option<&Given>) -> Result<Orders, Failure> {
+    let (method, body) = match order {
+        Some(order) => (Method::POST, serde_json::to_vec(order).map_err(Failure::failed)?),
+        None => (Method::GET, Vec::new()),
+    };
+    let mut client = target.connect().await?;
+    let asked = answer(client.ask(method, "/v1/orders", body)).await?;
+    let (status, said) = asked.map_err(failed)?;
+    if !status.is_success() {
+        let said = String::from_utf8_lossy(&said).into_owned();
+        return Err(failed(wire::client::ClientError::Refused { status, said }));
+    }
+    serde_json::from_slice(&said).map_err(Failure::failed)
+}
+
+fn page(orders: &Orders, is_done: bool) -> String {
+    let done = if is_done { "done\n" } else { "" };
+    if orders.standing.is_empty() {
+        return format!("{done}no order stands\n");
+    }
+    let rows = orders.standing.iter().map(row);
+    let table = table(&["order", "of", "by", "since", "reason"], rows);
+    format!("{done}{}", table.trim_start())
+}
+
+/// A standing order in a table.
+pub(super) fn row(act: &Act) -> Vec<String> {
+    let (what, of) = match &act.order {
+        Given::Cancel { application, job } => ("cancel", format!("{application}/{job}")),
+        Given::Evict { application } => ("evict", application.clone()),
+        Given::Block { application, .. } => ("block", application.clone()),
+        Given::Unblock { application } => ("unblock", application.clone()),
+        Given::Freeze { .. } => ("freeze", "everything".to_owned()),
+        Given::Thaw {} => ("thaw", "everything".to_owned()),
+        Given::Drain { host, .. } => ("drain", host.clone()),
+        Given::Undrain { host } => ("undrain", host.clone()),
+    };
+    let reason = act.order.reason().unwrap_or("-").to_owned();
+    let ago = UNIX_EPOCH + Duration::from_secs(act.at_s);
+    let ago = ago.elapsed().unwrap_or_default().as_secs();
+    vec![what.to_owned(), of, act.by.clone(), format!("{ago} s ago"), reason]
+}

@@ -1,0 +1,262 @@
+//! What operators order: what it ends, what it keeps from being in force, and what comes back.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use model::{Cap, Declared, FlowId, JobId, LinkId, Measured, NodeId, NodeKind, Observation};
+use protocol::operator::{Act, Order};
+use units::Rate;
+
+use super::Controller;
+use crate::applications::registry::Flow;
+use crate::message::Refusal;
+use crate::orders::{by, texts};
+
+fn refuse(field: &'static str, reason: String) -> Result<(), Refusal> {
+    Err(Refusal { field, reason, busy: false })
+}
+
+impl Controller {
+    /// An operator orders something, or has ordered it before this controller began (`again`).
+    pub(super) fn handle_order(&mut self, act: &Act, again: bool) -> Result<(), Refusal> {
+        for (field, text) in texts(&act.order) {
+            if let Some(wrong) = self.context.limits.wrong_name(text) {
+                return refuse(field, wrong);
+            }
+        }
+        match &act.order {
+            Order::Cancel { application, job } => self.cancel(application, job),
+            Order::Evict { application } => {
+                if !self.registry.applications.contains_key(&**application) {
+                    let reason = format!("\"{application}\" has declared nothing; see the status");
+                    return refuse("application", reason);
+                }
+                self.end_application(application);
+                Ok(())
+            }
+            Order::Block { application, .. } => {
+                if self.orders.blocked(application).is_none() {
+                    self.orders.room_to_block()?;
+                }
+                self.orders.block(application, act);
+                self.end_application(application);
+                Ok(())
+            }
+            Order::Unblock { application } => self.orders.unblock(application),
+            Order::Freeze { .. } => {
+                self.orders.frozen = Some(act.clone());
+                self.apply_anew();
+                Ok(())
+            }
+            Order::Thaw {} => {
+                if self.orders.frozen.take().is_none() {
+                    return refuse("type", "nothing is frozen".into());
+                }
+                self.apply_anew();
+                Ok(())
+            }
+            Order::Drain { host, .. } => {
+                let is_host = |node| self.view.kind(node) == Some(NodeKind::Host);
+                if !again && !self.view.named(host).is_some_and(is_host) {
+                    let reason = format!("\"{host}\" is no host; write its name in the topology");
+                    return refuse("host", reason);
+                }
+                if self.orders.drained(host).is_none() {
+                    self.orders.room_to_drain()?;
+                    self.withdraw_host(host);
+                }
+                self.orders.drain(host, act);
+                self.apply_anew();
+                Ok(())
+            }
+            Order::Undrain { host } => {
+                self.orders.undrain(host)?;
+                self.enter_host(host);
+                self.apply_anew();
+                Ok(())
+            }
+        }
+    }
+
+    /// Why an application's declarations are refused, if an operator blocks it.
+    pub(super) fn refuse_blocked(&self, application: &str) -> Result<(), Refusal> {
+        match self.orders.blocked(application) {
+            Some(act) => refuse("application", format!("is blocked {}; ask the operator", by(act))),
+            None => Ok(()),
+        }
+    }
+
+    fn cancel(&mut self, application: &str, job: &str) -> Result<(), Refusal> {
+        let known = self.registry.applications.get(application);
+        let Some(known) = known else {
+            let reason = format!("\"{application}\" has declared nothing; see the status");
+            return refuse("application", reason);
+        };
+        let Some(id) = known.jobs.get(job).copied() else {
+            return refuse("job", format!("\"{application}\" has no job \"{job}\""));
+        };
+        self.complete_job(id);
+        Ok(())
+    }
+
+    /// All that an application has declared ends.
+    pub(super) fn end_application(&mut self, name: &str) {
+        self.registry.stays(name);
+        let application = self.registry.applications.get(name);
+        let jobs: Vec<JobId> =
+            application.map(|known| known.jobs.values().copied().collect()).unwrap_or_default();
+        for job in jobs {
+            self.complete_job(job);
+        }
+        self.registry.applications.remove(name);
+    }
+
+    /// What keeps limits between two hosts from being in force, in words.
+    pub(super) fn withheld(&self, ends: (NodeId, NodeId)) -> Option<String> {
+        if let Some(act) = &self.orders.frozen {
+            return Some(format!("decisions are frozen {}", by(act)));
+        }
+        let drained = |node| Some((node, self.drained(node)?));
+        let (node, act) = drained(ends.0).or_else(|| drained(ends.1))?;
+        Some(format!("host {} is drained {}", self.view.node_name(node), by(act)))
+    }
+
+    /// The order that drains a host.
+    fn drained(&self, node: NodeId) -> Option<&Act> {
+        if !self.orders.drains() {
+            return None;
+        }
+        self.orders.drained(self.view.node_name(node))
+    }
+
+    fn is_drained(&self, ends: (NodeId, NodeId)) -> bool {
+        self.drained(ends.0).or_else(|| self.drained(ends.1)).is_some()
+    }
+
+    /// Whether limits between two hosts are not to be in force.
+    pub(super) fn is_withheld(&self, ends: (NodeId, NodeId)) -> bool {
+        self.orders.frozen.is_some() || self.is_drained(ends)
+    }
+
+    /// Whether a cap of a flow's window where a link begins, or of all over the link, is not to be in force.
+    pub(super) fn is_uncapped(&self, link: LinkId, flow: Option<FlowId>) -> bool {
+        let ends = match flow {
+            Some(id) => self.registry.flow(id).map(|flow| flow.ends),
+            None => {
+                let link = self.view.network.topology().link(link);
+                Some((link.from, link.to))
+            }
+        };
+        ends.is_some_and(|ends| self.is_withheld(ends))
+    }
+
+    /// The cap of a flow's window where a link begins that is to be in force.
+    pub(super) fn cap_in_force(&self, link: LinkId, id: FlowId) -> Option<Cap> {
+        let (cap, _) = self.desired.window(link, id)?;
+        (!self.is_uncapped(link, Some(id))).then_some(cap)
+    }
+
+    /// What may be in force has changed for all: actuators are told what differs.
+    fn apply_anew(&mut self) {
+        for id in self.registry.flows_by_age() {
+            self.registry.wanted(id);
+            self.touch(id);
+        }
+        self.desired.touch_pairs();
+        for (link, flow, cap) in self.desired.all_windows() {
+            self.tell_window(link, flow, Some(cap));
+        }
+    }
+
+    /// The flows of a host that are not drained at the other end.
+    fn flows_at(&self, host: NodeId) -> Vec<FlowId> {
+        let mut flows = self.registry.flows_by_age();
+        flows.retain(|id| {
+            self.registry.flow(*id).is_some_and(|flow| {
+                let (src, dst) = flow.ends;
+                (src == host || dst == host) && !self.is_drained(flow.ends)
+            })
+        });
+        flows
+    }
+
+    /// The policy no longer counts on a host: what it was told of its flows ends.
+    fn withdraw_host(&mut self, name: &str) {
+        let Some(host) = self.view.named(name) else {
+            return;
+        };
+        for id in self.flows_at(host) {
+            let Some(flow) = self.registry.flow(id) else {
+                continue;
+            };
+            let (job, open) = (flow.job(), flow.open);
+            if let Some(job) = job {
+                self.tell(Declared::FlowComplete { job, flow: id });
+            }
+            if open {
+                self.tell(Measured::Closed { flow: id });
+            }
+            self.intend(id, |wanted| (wanted.limit, wanted.priority) = (None, 0));
+            for link in self.desired.links_capping(id).collect::<Vec<_>>() {
+                self.cap_window(link, Some(id), None);
+            }
+        }
+        for ((src, dst), _) in self.desired.offered_at(host) {
+            self.tell(Measured::Offered { src, dst, rate: Rate::ZERO });
+        }
+    }
+
+    /// The policy counts on a host again, and is told of its flows.
+    fn enter_host(&mut self, name: &str) {
+        let Some(host) = self.view.named(name) else {
+            return;
+        };
+        for id in self.flows_at(host) {
+            if let Some(request) = self.registry.declared(id) {
+                self.tell(request);
+            }
+            if let Some(Flow { ends: (src, dst), open: true, .. }) = self.registry.flow(id) {
+                let (src, dst) = (*src, *dst);
+                self.tell(Measured::Opened { flow: id, src, dst });
+            }
+        }
+        for ((src, dst), rate) in self.desired.offered_at(host) {
+            self.tell(Measured::Offered { src, dst, rate });
+        }
+    }
+
+    /// What is left to tell the policy of an observation: it doesn't hear of hosts that are drained.
+    pub(super) fn without_drained(&self, mut observation: Observation) -> Option<Observation> {
+        if !self.orders.drains() {
+            return Some(observation);
+        }
+        let of_flow =
+            |id: FlowId| self.registry.flow(id).is_some_and(|flow| self.is_drained(flow.ends));
+        let is_drained = match &mut observation {
+            Observation::Declared(Declared::FlowRequest { src, dst, .. })
+            | Observation::Measured(
+                Measured::Opened { src, dst, .. }
+                | Measured::Offered { src, dst, .. }
+                | Measured::Queued { src, dst, .. }
+                | Measured::Drained { src, dst },
+            ) => self.is_drained((*src, *dst)),
+            Observation::Declared(Declared::FlowComplete { flow, .. })
+            | Observation::Measured(Measured::Closed { flow }) => of_flow(*flow),
+            Observation::Declared(Declared::Streams(samples)) => {
+                samples.retain(|sample| !of_flow(sample.flow));
+                samples.is_empty()
+            }
+            Observation::Measured(Measured::Carried { flows }) => {
+                flows.retain(|(flow, _)| !of_flow(*flow));
+                flows.is_empty()
+            }
+            Observation::Measured(Measured::RoundTrips(flows)) => {
+                flows.retain(|(flow, _)| !of_flow(*flow));
+                flows.is_empty()
+            }
+            _ => false,
+        };
+        (!is_drained).then_some(observation)
+    }
+}

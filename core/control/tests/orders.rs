@@ -1,0 +1,240 @@
+//! What operators order: what ends at once, what is not in force, and what comes back.
+#![allow(clippy::unwrap_used)] // a test may panic
+
+mod in_memory;
+
+use in_memory::{Rig, SECOND, Shape, connection, even, metered};
+use protocol::application::Declaration;
+use protocol::operator::{Act, Order};
+use units::Span;
+use watermaster_control::{Input, Refusal};
+
+fn act(order: Order) -> Act {
+    Act { at_s: 1_000, by: "operator me".into(), order }
+}
+
+fn give(rig: &mut Rig, order: Order) -> Result<(), Refusal> {
+    let done = rig.input(Input::Ordered { act: &act(order), again: false });
+    rig.pass(Span::ZERO);
+    done
+}
+
+fn evict() -> Order {
+    Order::Evict { application: "a".into() }
+}
+
+fn block() -> Order {
+    Order::Block { application: "a".into(), reason: Some("it lies".into()) }
+}
+
+fn freeze() -> Order {
+    Order::Freeze { reason: Some("fire".into()) }
+}
+
+fn drain(host: &str) -> Order {
+    Order::Drain { host: host.into(), reason: None }
+}
+
+/// Two applications: each has a flow to host 3, from a host of its own.
+fn rig() -> Rig {
+    let shape = Shape::racks(2);
+    let mut rig = Rig::new(&shape, shape.config("fair", even(), true), 1);
+    rig.agent("left", &[0, 1]);
+    for (application, host) in [("a", 0), ("b", 1)] {
+        rig.start(application, "j");
+        rig.flow(application, "j", 1, connection(host, 3, 10), None).unwrap();
+    }
+    assert_eq!(rig.paced().len(), 2, "both are held");
+    rig
+}
+
+#[test]
+fn a_job_that_is_canceled_ends_with_its_limits_and_may_come_again() {
+    let mut rig = rig();
+    let before = rig.paced()[&connection(1, 3, 10)];
+    let cancel = |application: &str, job: &str| Order::Cancel {
+        application: application.into(),
+        job: job.into(),
+    };
+    assert_eq!(give(&mut rig, cancel("a", "k")).unwrap_err().field, "job");
+    assert_eq!(give(&mut rig, cancel("c", "j")).unwrap_err().field, "application");
+    assert_eq!(rig.paced().len(), 2);
+    give(&mut rig, cancel("a", "j")).unwrap();
+    assert!(!rig.paced().contains_key(&connection(0, 3, 10)), "{:?}", rig.paced());
+    assert!(rig.paced()[&connection(1, 3, 10)] > before, "the other has its share");
+    rig.start("a", "j");
+    rig.flow("a", "j", 1, connection(0, 3, 10), None).unwrap();
+    assert_eq!(rig.paced().len(), 2);
+}
+
+#[test]
+fn an_application_that_is_evicted_is_gone_at_once_and_may_come_again() {
+    let mut rig = rig();
+    // Also within its grace.
+    rig.input(Input::ApplicationGone("a")).unwrap();
+    give(&mut rig, evict()).unwrap();
+    assert_eq!(rig.paced().into_keys().collect::<Vec<_>>(), [connection(1, 3, 10)]);
+    let known = |rig: &Rig| rig.controller.at(rig.now).status().applications.len();
+    assert_eq!(known(&rig), 1);
+    assert_eq!(give(&mut rig, evict()).unwrap_err().field, "application");
+    rig.start("a", "j");
+    rig.flow("a", "j", 1, connection(0, 3, 10), None).unwrap();
+    // The end of its grace was that of what is gone.
+    rig.pass(SECOND * 60);
+    assert_eq!((known(&rig), rig.paced().len()), (2, 2));
+}
+
+#[test]
+fn an_application_that_is_blocked_is_refused_until_it_is_not() {
+    let mut rig = rig();
+    give(&mut rig, block()).unwrap();
+    assert_eq!(rig.paced().len(), 1);
+    let start = Declaration::JobStart { job: "j".into() };
+    let refused = rig.declare("a", start.clone()).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "application: is blocked by operator me (it lies); ask the operator"
+    );
+    assert!(!refused.busy, "it need not try again");
+    assert_eq!(rig.input(Input::Unreadable("a")), Err(refused));
+    rig.input(Input::ApplicationGone("a")).unwrap();
+    rig.pass(SECOND * 60);
+    let status = rig.controller.at(rig.now).status();
+    assert_eq!(status.orders, [act(block())]);
+    assert_eq!(status.applications.len(), 1, "who is blocked takes no place");
+    let unblock = |name: &str| Order::Unblock { application: name.into() };
+    assert_eq!(give(&mut rig, unblock("b")).unwrap_err().field, "application");
+    assert!(rig.declare("a", start.clone()).is_err());
+    give(&mut rig, unblock("a")).unwrap();
+    rig.declare("a", start).unwrap();
+    assert_eq!(rig.controller.at(rig.now).orders(), []);
+}
+
+#[test]
+fn while_decisions_are_frozen_nothing_is_held_whatever_happens() {
+    for meters in [false, true] {
+        let shape = Shape::racks(2);
+        let config = shape.config("fair", even(), true);
+        let mut rig = Rig::new(&shape, if meters { metered(config) } else { config }, 1);
+        (0..shape.switches).for_each(|switch| rig.connect(switch));
+        rig.agent("left", &[0, 1]);
+        rig.pass(SECOND);
+        rig.start("a", "j");
+        let held = |rig: &Rig| {
+            let metered = (0..shape.switches).map(|s| in_memory::meters(rig.switch(s)).len());
+            metered.sum::<usize>() + rig.paced().len()
+        };
+        let flow = |rig: &mut Rig, number: u64, host: u32| {
+            rig.flow("a", "j", number, connection(host, 3, 10), None).unwrap();
+            rig.pass(SECOND);
+        };
+        flow(&mut rig, 1, 0);
+        let enforced = |rig: &Rig, flow| rig.why("a", "j", flow).flow.enforced_bps.is_some();
+        assert_eq!((held(&rig), enforced(&rig, 1)), (1, true));
+        give(&mut rig, freeze()).unwrap();
+        assert!(rig.paced().is_empty(), "at once");
+        rig.pass(SECOND);
+        assert!(!enforced(&rig, 1));
+        // What comes then isn't held either, nor is what an agent is told that comes anew.
+        flow(&mut rig, 2, 1);
+        rig.agent("left", &[0, 1]);
+        rig.pass(SECOND * 30);
+        assert_eq!((rig.paced().len(), enforced(&rig, 1), enforced(&rig, 2)), (0, false, false));
+        let by = rig.why("a", "j", 2).by;
+        assert!(by.starts_with("nobody: decisions are frozen by operator me (fire)"), "{by}");
+        let status = rig.controller.at(rig.now).status();
+        let told = "DECISIONS ARE FROZEN by operator me (fire)";
+        assert!(status.problems[0].starts_with(told), "{:?}", status.problems);
+        assert_eq!(status.orders, [act(freeze())]);
+        give(&mut rig, Order::Thaw {}).unwrap();
+        rig.pass(SECOND);
+        assert!(enforced(&rig, 1) && enforced(&rig, 2), "what is wanted now is in force");
+        assert_eq!(give(&mut rig, Order::Thaw {}).unwrap_err().field, "type");
+        let status = rig.controller.at(rig.now).status();
+        assert!(!status.problems.iter().any(|said| said.contains("FROZEN")));
+    }
+}
+
+/// As what an earlier controller was told is told again.
+#[test]
+fn a_controller_that_begins_frozen_holds_nothing() {
+    let shape = Shape::racks(2);
+    let mut rig = Rig::new(&shape, shape.config("fair", even(), true), 2);
+    for order in [freeze(), block(), drain("h7")] {
+        rig.input(Input::Ordered { act: &act(order), again: true }).unwrap();
+    }
+    rig.pass(SECOND * 30);
+    rig.agent("left", &[0, 1]);
+    rig.start("b", "j");
+    rig.flow("b", "j", 1, connection(1, 3, 10), None).unwrap();
+    assert!(rig.paced().is_empty());
+    assert!(rig.declare("a", Declaration::JobStart { job: "j".into() }).is_err());
+    // A host that isn't known yet.
+    assert_eq!(rig.controller.at(rig.now).orders().len(), 3);
+}
+
+#[test]
+fn a_host_that_is_drained_is_free_and_leaves_its_share_to_others() {
+    let mut rig = rig();
+    let (drained, other) = (connection(0, 3, 10), connection(1, 3, 10));
+    let shared = rig.paced()[&other];
+    for nothing in ["s0", "h99"] {
+        assert_eq!(give(&mut rig, drain(nothing)).unwrap_err().field, "host");
+    }
+    give(&mut rig, drain("h0")).unwrap();
+    assert!(!rig.paced().contains_key(&drained));
+    assert!(rig.paced()[&other] > shared, "{:?}", rig.paced());
+    let by = rig.why("a", "j", 1).by;
+    assert!(by.starts_with("nobody: host h0 is drained by operator me"), "{by}");
+    // What comes then, whichever end it is.
+    rig.flow("a", "j", 2, connection(0, 2, 11), None).unwrap();
+    rig.flow("b", "j", 2, connection(1, 0, 11), None).unwrap();
+    assert_eq!(rig.paced().into_keys().collect::<Vec<_>>(), [other]);
+    // What goes while it is drained.
+    let gone = Declaration::FlowComplete { job: "j".into(), flow: "2".into() };
+    rig.declare("a", gone).unwrap();
+    let undrain = || Order::Undrain { host: "h0".into() };
+    give(&mut rig, undrain()).unwrap();
+    let paced = rig.paced();
+    assert_eq!(paced.len(), 3, "{paced:?}");
+    assert_eq!(paced[&other], paced[&drained], "they share again");
+    assert_eq!(give(&mut rig, undrain()).unwrap_err().field, "host");
+}
+
+#[test]
+fn names_and_reasons_that_can_not_be_are_refused() {
+    let mut rig = rig();
+    let long = "x".repeat(257);
+    for bad in ["", "a\nb", "\u{1b}[2J", &long] {
+        let name = || String::from(bad);
+        for (field, order) in [
+            ("application", Order::Evict { application: name() }),
+            ("application", Order::Block { application: name(), reason: None }),
+            ("application", Order::Unblock { application: name() }),
+            ("application", Order::Cancel { application: name(), job: "j".into() }),
+            ("job", Order::Cancel { application: "a".into(), job: name() }),
+            ("host", Order::Drain { host: name(), reason: None }),
+            ("host", Order::Undrain { host: name() }),
+            ("reason", Order::Freeze { reason: Some(name()) }),
+            ("reason", Order::Drain { host: "h0".into(), reason: Some(name()) }),
+            ("reason", Order::Block { application: "a".into(), reason: Some(name()) }),
+        ] {
+            assert_eq!(give(&mut rig, order).unwrap_err().field, field);
+        }
+    }
+    assert_eq!(rig.controller.at(rig.now).orders(), []);
+    assert_eq!(rig.paced().len(), 2);
+}
+
+#[test]
+fn standing_orders_are_bounded() {
+    let mut rig = rig();
+    let block = |number: u32| Order::Block { application: format!("x{number}"), reason: None };
+    for number in 0..1_000 {
+        give(&mut rig, block(number)).unwrap();
+    }
+    assert!(give(&mut rig, block(1_000)).unwrap_err().reason.contains("end some"));
+    give(&mut rig, block(0)).unwrap();
+    give(&mut rig, Order::Unblock { application: "x0".into() }).unwrap();
+    give(&mut rig, block(1_000)).unwrap();
+}

@@ -1,0 +1,100 @@
+//! What operators order, and what of it stands.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+/// An operator's order. Whatever begins something stands until another order ends it, also over restarts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Order {
+    /// A job ends, with all its flows and their limits. Its application may declare it again.
+    Cancel {
+        /// Whose it is.
+        application: String,
+        /// The job.
+        job: String,
+    },
+    /// All that an application has declared ends, with all limits. It may declare again.
+    Evict {
+        /// The application.
+        application: String,
+    },
+    /// The same, and what it declares from now on is refused.
+    Block {
+        /// The application, known or not.
+        application: String,
+        /// Why: it is told so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// It may declare again.
+    Unblock {
+        /// The application.
+        application: String,
+    },
+    /// Nothing that the policy decides is in force: all connections are plain TCP.
+    Freeze {
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// What the policy decides is in force again.
+    Thaw {},
+    /// No limit holds what a host sends or receives, and the policy doesn't count on it.
+    Drain {
+        /// The host, by its name in the topology.
+        host: String,
+        /// Why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// The host is like any other again.
+    Undrain {
+        /// The host.
+        host: String,
+    },
+}
+
+impl Order {
+    /// Why, where an operator has said so.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Block { reason, .. } | Self::Freeze { reason } | Self::Drain { reason, .. } => {
+                reason.as_deref()
+            }
+            Self::Cancel { .. }
+            | Self::Evict { .. }
+            | Self::Unblock { .. }
+            | Self::Thaw {}
+            | Self::Undrain { .. } => None,
+        }
+    }
+}
+
+/// An order that was given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Act {
+    /// When, in seconds since 1970 by the clock of the controller's machine.
+    pub at_s: u64,
+    /// By whom.
+    pub by: String,
+    /// What.
+    pub order: Order,
+}
+
+/// The answer to an order, and to who asks what stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Orders {
+    /// The orders that stand.
+    pub standing: Vec<Act>,
+    /// What was done all the same, and not written down: why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warning: Option<String>,
+}

@@ -1,0 +1,94 @@
+//! What operators order.
+
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use protocol::operator::{Act, Order, Orders};
+use tokio::sync::oneshot;
+
+use super::answers::{Wrong, json, may_order, may_see_all};
+use super::applications::{missing, plain, take};
+use crate::hub::{Admission, Ending, Hub};
+use crate::owner::Event;
+
+/// Longest order, in octets.
+const MOST: usize = 16 << 10;
+
+/// `GET /v1/orders`: those that stand.
+pub async fn standing(
+    State(hub): State<Arc<Hub>>,
+    Extension(admission): Extension<Arc<Admission>>,
+) -> Result<Response, Wrong> {
+    may_see_all(&admission)?;
+    let standing = hub.ask(|answers| answers.orders()).await?;
+    Ok(json(&Orders { standing, warning: None }))
+}
+
+/// `POST /v1/orders`: an order. Answered when it is carried out and written down, by what stands then.
+pub async fn give(
+    State(hub): State<Arc<Hub>>,
+    Extension(admission): Extension<Arc<Admission>>,
+    body: Body,
+) -> Result<Response, Wrong> {
+    may_order(&admission)?;
+    let bytes = take(body, MOST).await?;
+    let order = read(&bytes)?;
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let act = Act { at_s: since.as_secs(), by: admission.who(), order };
+    // Also where who asked goes away: what is carried out is written down.
+    let carried_out = tokio::spawn(carry_out(hub, act));
+    carried_out.await.map_err(|_| Ending)?.map(|orders| json(&orders))
+}
+
+/// The order in a body.
+fn read(body: &[u8]) -> Result<Order, Wrong> {
+    let wrong = |field: &str, what: &str| {
+        let reason = format!("{what}; /v1/openapi.json tells the form of orders");
+        Wrong::new(StatusCode::BAD_REQUEST, field, reason)
+    };
+    // Its reader would take a list as well, of the fields in their order.
+    if body.trim_ascii_start().first().is_some_and(|octet| *octet != b'{') {
+        return Err(wrong("body", "is no JSON object"));
+    }
+    serde_json::from_slice(body).map_err(|error| {
+        let said: String = error.to_string().chars().take(400).collect();
+        let field = match missing(&said) {
+            None if said.starts_with("unknown variant") => "type".to_owned(),
+            field => field.unwrap_or_else(|| "body".to_owned()),
+        };
+        wrong(&field, &plain(&said))
+    })
+}
+
+async fn carry_out(hub: Arc<Hub>, act: Act) -> Result<Orders, Wrong> {
+    // One after another: what is written down last is what stands.
+    let ledger = Arc::clone(&hub.ledger).lock_owned().await;
+    let (sender, answer) = oneshot::channel();
+    hub.tell(Event::Ordered(act.clone(), sender)).await?;
+    let became = answer.await.map_err(|_| Ending)?;
+    tracing::info!(
+        by = act.by,
+        order = serde_json::to_string(&act.order).unwrap_or_default(),
+        refused = became.as_ref().err().map(tracing::field::display),
+        "order"
+    );
+    let noted = tokio::task::spawn_blocking(move || {
+        let refused = became.as_ref().err().map(ToString::to_string);
+        let standing = became.as_deref().map_err(|_| refused.as_deref().unwrap_or_default());
+        let warning = ledger.note(&act, standing);
+        (became, warning)
+    });
+    let (became, warning) = noted.await.map_err(|_| Ending)?;
+    if let Some(warning) = &warning {
+        tracing::error!(warning, "an order is not written down");
+    }
+    let wrong = |refusal: control::Refusal| {
+        Wrong::new(StatusCode::UNPROCESSABLE_ENTITY, refusal.field, refusal.reason)
+    };
+    became.map(|standing| Orders { standing, warning }).map_err(wrong)
+}

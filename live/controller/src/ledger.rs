@@ -1,0 +1,186 @@
+//! What the daemon keeps of operators' orders, in its state directory: those that stand, for the next start, and
+//! a line about each that was given.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+
+use protocol::operator::{Act, Order};
+use serde::Serialize;
+
+/// Longest file of standing orders that is read, in octets: twice as long as all that can stand.
+const MOST_STANDING: u64 = 8 << 20;
+/// The log goes on in a new file when it has so many octets, and so many full ones are kept.
+const MOST_LOG: u64 = 4 << 20;
+const KEPT: u32 = 7;
+
+/// Standing orders that can't be read.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{}: {why}; correct it, or remove it: then no order of an operator stands any more", file.display()
+)]
+pub struct LedgerError {
+    file: PathBuf,
+    why: String,
+}
+
+/// The orders of a state directory.
+#[derive(Debug)]
+pub struct Ledger {
+    directory: PathBuf,
+    most: u64,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    at_s: u64,
+    by: &'a str,
+    order: &'a Order,
+    answer: &'a str,
+}
+
+impl Ledger {
+    /// That of a state directory.
+    pub fn of(state: &Path) -> Self {
+        Self { directory: state.to_owned(), most: MOST_LOG }
+    }
+
+    fn standing_file(&self) -> PathBuf {
+        self.directory.join("orders.json")
+    }
+
+    /// The orders that stood when the last controller ended.
+    ///
+    /// # Errors
+    /// The file can't be read, or holds something else.
+    pub fn standing(&self) -> Result<Vec<Act>, LedgerError> {
+        let file = self.standing_file();
+        let wrong = |why: String| LedgerError { file: file.clone(), why };
+        match fs::metadata(&file) {
+            Ok(kind) if !kind.is_file() => return Err(wrong("is no file".to_owned())),
+            Ok(kind) if kind.len() > MOST_STANDING => {
+                return Err(wrong(format!("is longer than {MOST_STANDING} bytes")));
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(wrong(error.to_string())),
+        }
+        let text = fs::read(&file).map_err(|error| wrong(error.to_string()))?;
+        serde_json::from_slice(&text).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Writes down what became of an order, and what stands if it was carried out. What of that fails is told.
+    pub fn note(&self, act: &Act, became: Result<&[Act], &str>) -> Option<String> {
+        let kept = became.map_or(Ok(()), |standing| self.keep(standing));
+        let kept = kept.err().map(|error| {
+            let file = self.standing_file();
+            format!("{}: {error}; it is done, but a restart undoes it", file.display())
+        });
+        let answer = became.err().unwrap_or("done");
+        let line = Line { at_s: act.at_s, by: &act.by, order: &act.order, answer };
+        let logged = self.log(&line).err().map(|error| {
+            let file = self.log_file(0);
+            format!("{}: {error}; the order is in the daemon's own log alone", file.display())
+        });
+        let failed: Vec<String> = kept.into_iter().chain(logged).collect();
+        (!failed.is_empty()).then(|| failed.join("; "))
+    }
+
+    /// Writes the standing orders, durably and at once or not at all.
+    fn keep(&self, standing: &[Act]) -> io::Result<()> {
+        let beside = self.directory.join("orders.new");
+        let mut out = File::create(&beside)?;
+        out.write_all(&serde_json::to_vec_pretty(standing)?)?;
+        out.sync_all()?;
+        fs::rename(&beside, self.standing_file())?;
+        File::open(&self.directory)?.sync_all()
+    }
+
+    /// The file that is written to, or that with this age.
+    fn log_file(&self, age: u32) -> PathBuf {
+        match age {
+            0 => self.directory.join("audit.jsonl"),
+            age => self.directory.join(format!("audit.{age}.jsonl")),
+        }
+    }
+
+    fn log(&self, line: &Line<'_>) -> io::Result<()> {
+        let file = self.log_file(0);
+        let mut text = serde_json::to_vec(line)?;
+        text.push(b'\n');
+        let length = fs::metadata(&file).map_or(0, |kind| kind.len());
+        if length > 0 && length + text.len() as u64 > self.most {
+            for age in (0..KEPT).rev() {
+                match fs::rename(self.log_file(age), self.log_file(age + 1)) {
+                    Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        let mut out = OpenOptions::new().create(true).append(true).open(&file)?;
+        out.write_all(&text)?;
+        out.sync_data()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test may panic
+
+    use super::*;
+
+    fn act(order: Order) -> Act {
+        Act { at_s: 7, by: "operator me".to_owned(), order }
+    }
+
+    #[test]
+    fn what_stands_is_read_again_and_what_is_damaged_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::of(folder.path());
+        assert_eq!(ledger.standing().unwrap(), []);
+        let frozen = act(Order::Freeze { reason: Some("fire".to_owned()) });
+        assert_eq!(ledger.note(&frozen, Ok(std::slice::from_ref(&frozen))), None);
+        assert_eq!(ledger.standing().unwrap(), std::slice::from_ref(&frozen));
+        // What was refused changes nothing.
+        assert_eq!(ledger.note(&act(Order::Thaw {}), Err("type: no")), None);
+        assert_eq!(ledger.standing().unwrap(), [frozen]);
+        let log = fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
+        let lines: Vec<serde_json::Value> =
+            log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines[0]["answer"], "done");
+        let thaw = serde_json::json!({
+            "at_s": 7, "by": "operator me", "order": { "type": "thaw" }, "answer": "type: no"
+        });
+        assert_eq!(lines[1..], [thaw]);
+        for damaged in ["", "[", "{}", "[{\"at_s\":1}]"] {
+            fs::write(folder.path().join("orders.json"), damaged).unwrap();
+            let said = ledger.standing().unwrap_err().to_string();
+            assert!(said.contains("orders.json: ") && said.contains("remove it"), "{said}");
+        }
+        fs::remove_file(folder.path().join("orders.json")).unwrap();
+        fs::create_dir(folder.path().join("orders.json")).unwrap();
+        assert!(ledger.standing().unwrap_err().to_string().contains("is no file"));
+    }
+
+    #[test]
+    fn the_log_is_bounded_and_its_latest_lines_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger { directory: folder.path().to_owned(), most: 300 };
+        for at_s in 0..100 {
+            assert_eq!(ledger.note(&Act { at_s, ..act(Order::Thaw {}) }, Err("no")), None);
+        }
+        let files: Vec<_> = fs::read_dir(folder.path()).unwrap().map(Result::unwrap).collect();
+        assert_eq!(files.len(), 8, "{files:?}");
+        assert!(files.iter().all(|file| file.metadata().unwrap().len() <= 300));
+        let last = fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
+        assert!(last.contains("\"at_s\":99"), "{last}");
+    }
+
+    #[test]
+    fn a_state_that_can_not_be_written_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let ledger = Ledger::of(&folder.path().join("gone"));
+        let said = ledger.note(&act(Order::Thaw {}), Ok(&[])).unwrap();
+        assert!(said.contains("a restart undoes it") && said.contains("audit.jsonl"), "{said}");
+    }
+}
