@@ -55,6 +55,8 @@ enum Command {
     Completions(completions::Completions),
     Agent(live::agent::Agent),
     Controller(live::controller::Controller),
+    #[command(subcommand)]
+    Gather(live::gather::Command),
     Status(live::status::Status),
     Top(live::top::Top),
     Explain(live::explain::Explain),
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Completions(command) => command.execute(),
         Command::Agent(command) => command.execute(),
         Command::Controller(command) => command.execute(),
+        Command::Gather(command) => command.execute(),
         Command::Status(command) => command.execute(),
         Command::Top(command) => command.execute(),
         Command::Explain(command) => command.execute(),
