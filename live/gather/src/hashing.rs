@@ -93,35 +93,20 @@ fn word(octets: &[u8]) -> u32 {
     octets.iter().take(4).rev().fold(0, |word, octet| word << 8 | u32::from(*octet))
 }
 
-/// MurmurHash3 (32 bits, seed 0) as pymemcache computes it, whose integers have no end: bits above the word come back
-/// with the last shift. Sixty-four of them decide the result.
+/// MurmurHash3, 32 bits, seed 0.
 fn murmur(data: &[u8]) -> u32 {
-    const LOW: u64 = 0xffff_ffff;
-    let mix = |block: u64| {
-        let block = block.wrapping_mul(0xcc9e_2d51);
-        let block = block << 15 | (block & LOW) >> 17;
-        block.wrapping_mul(0x1b87_3593)
-    };
+    let mix =
+        |block: u32| block.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
     let blocks = data.chunks_exact(4);
     let rest = blocks.remainder();
-    let mut hash = 0u64;
-    for block in blocks {
-        hash ^= mix(u64::from(word(block)));
-        hash = hash << 13 | (hash & LOW) >> 19;
-        hash = hash.wrapping_mul(5).wrapping_add(0xe654_6b64);
-    }
-    if !rest.is_empty() {
-        hash ^= mix(u64::from(word(rest)));
-    }
-    hash ^= data.len() as u64;
-    hash ^= (hash & LOW) >> 16;
-    hash = hash.wrapping_mul(0x85eb_ca6b);
-    hash ^= (hash & LOW) >> 13;
-    hash = hash.wrapping_mul(0xc2b2_ae35);
-    hash ^= hash >> 16;
-    #[allow(clippy::cast_possible_truncation)] // the lower word is the result
-    let low = hash as u32;
-    low
+    let step = |hash: u32, block: &[u8]| {
+        (hash ^ mix(word(block))).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64)
+    };
+    let mut hash = blocks.fold(0, step) ^ mix(word(rest));
+    hash ^= u32::try_from(data.len()).unwrap_or(u32::MAX);
+    hash = (hash ^ hash >> 16).wrapping_mul(0x85eb_ca6b);
+    hash = (hash ^ hash >> 13).wrapping_mul(0xc2b2_ae35);
+    hash ^ hash >> 16
 }
 
 #[cfg(test)]

@@ -253,17 +253,21 @@ impl Line {
     ) -> String {
         let mut buffer = BytesMut::new();
         loop {
-            let mut question = tokio::select! {
+            let asked = tokio::select! {
+                biased;
                 question = waiting.recv() => match question {
-                    Some(question) => question,
+                    Some(question) => Some(question),
                     None => return "nobody asks any more".to_owned(),
                 },
                 // A server that goes is noticed before it is asked.
-                got = read.read_buf(&mut buffer) => return match got {
-                    Ok(0) => "closed".to_owned(),
-                    Ok(_) => "it speaks without being asked".to_owned(),
-                    Err(error) => error.to_string(),
+                got = read.read_buf(&mut buffer) => match got {
+                    Ok(0) => return "closed".to_owned(),
+                    Ok(_) => waiting.try_recv().ok(),
+                    Err(error) => return error.to_string(),
                 },
+            };
+            let Some(mut question) = asked else {
+                return "it speaks without being asked".to_owned();
             };
             let mut answers = Answers::new();
             loop {

@@ -17,7 +17,6 @@ use tokio::time::timeout;
 const HANGS: Duration = Duration::from_secs(20);
 
 pub struct Cluster {
-    pub text: String,
     pub servers: Vec<Memcached>,
     pub hubs: Vec<JoinHandle<()>>,
     pub front: SocketAddr,
@@ -112,7 +111,7 @@ impl Cluster {
         let front = Front::start(read()).await.unwrap();
         let address = front.address().unwrap();
         tokio::spawn(front.run());
-        Self { text, servers, hubs, front: address }
+        Self { servers, hubs, front: address }
     }
 
     pub async fn client(&self) -> Client {

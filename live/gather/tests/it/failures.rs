@@ -11,6 +11,7 @@ async fn recovers(client: &mut Client, keys: &[String]) {
     loop {
         let asked = Instant::now();
         let got = client.get(keys).await;
+        let last = got.as_ref().map(|found| found.len()).map_err(String::clone);
         assert!(asked.elapsed() < Duration::from_secs(5), "it took longer than it may");
         if let Ok(found) = got {
             check(&found);
@@ -18,7 +19,7 @@ async fn recovers(client: &mut Client, keys: &[String]) {
                 return;
             }
         }
-        assert!(began.elapsed() < Duration::from_secs(15), "it never recovers");
+        assert!(began.elapsed() < Duration::from_secs(15), "it never recovers: {last:?}");
     }
 }
 

@@ -46,7 +46,7 @@ fn errors_name_place_and_remedy() {
         ),
         (
             "[[rack]]",
-            "memory = \"1 MB\"\nitem = \"2 MB\"\n[[rack]]",
+            "memory = \"2 MB\"\nitem = \"4 MB\"\n[[rack]]",
             "front: memory is less than one item; raise",
         ),
         ("[[rack]]", "speed = 1\n[[rack]]", "front.speed: unknown key"),
