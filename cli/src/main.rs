@@ -57,6 +57,8 @@ enum Command {
     Man(man::Man),
     Agent(live::agent::Agent),
     Controller(live::controller::Controller),
+    #[command(subcommand)]
+    Gather(live::gather::Command),
     Status(live::status::Status),
     Top(live::top::Top),
     Explain(live::explain::Explain),
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Man(command) => command.execute(),
         Command::Agent(command) => command.execute(),
         Command::Controller(command) => command.execute(),
+        Command::Gather(command) => command.execute(),
         Command::Status(command) => command.execute(),
         Command::Top(command) => command.execute(),
         Command::Explain(command) => command.execute(),

@@ -5,6 +5,7 @@ pub(crate) mod certs;
 pub(crate) mod controller;
 pub(crate) mod explain;
 pub(crate) mod order;
+pub(crate) mod gather;
 pub(crate) mod replay;
 pub(crate) mod status;
 pub(crate) mod top;

@@ -1,0 +1,440 @@
+//! The front end: clients in front, servers and hubs behind.
+
+use std::fmt::Write as _;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+
+use crate::command::{Command, Form, Parser, Pass, Query, Spread};
+use crate::decider::Decider;
+use crate::hashing::Ring;
+use crate::hubs::{Hubs, Terms};
+use crate::pool::{Answers, Budget, Fault, Server};
+use crate::settings::Settings;
+use crate::{straight, swarm};
+
+/// How long a client may take nothing of its answer.
+const STALLED: Duration = Duration::from_secs(30);
+/// Answers are written in pieces of about so many octets.
+const PIECE: usize = 64 << 10;
+
+/// Why a service can't begin.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address can't be listened at.
+    #[error("{0}: {1}; is another program listening there?")]
+    Listen(SocketAddr, io::Error),
+    /// The policy refuses its parameters.
+    #[error(transparent)]
+    Policy(#[from] policy::PolicyError),
+    /// There is no such server, or it has no hub.
+    #[error(
+        "{0}: the configuration has no server of that name with a hub; add hub = \"ADDRESS:PORT\" to it"
+    )]
+    NoHub(String),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    clients: AtomicU64,
+    gets: AtomicU64,
+    swarms: AtomicU64,
+    errors: AtomicU64,
+    pub(crate) hubs_lost: AtomicU64,
+}
+
+pub(crate) struct Inner {
+    pub(crate) settings: Settings,
+    ring: Ring,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) hubs: Hubs,
+    pub(crate) decider: Mutex<Decider>,
+    pub(crate) counters: Counters,
+    next: AtomicU64,
+    /// What objects have lately had in the mean, octets.
+    size: AtomicU32,
+    began: Instant,
+}
+
+/// A front end that listens.
+pub struct Front {
+    listener: TcpListener,
+    inner: Arc<Inner>,
+}
+
+impl Front {
+    /// Listens as the configuration says. Servers need not be there yet.
+    ///
+    /// # Errors
+    /// The address is taken, or the policy can't be built.
+    pub async fn start(settings: Settings) -> Result<Self, StartError> {
+        let listen = settings.listen;
+        let listener =
+            TcpListener::bind(listen).await.map_err(|error| StartError::Listen(listen, error))?;
+        let budget = Budget::new(settings.memory);
+        let item = settings.bounds.item;
+        let start = |server: &crate::settings::Server| {
+            Server::start(&server.name, server.address, item, budget.clone())
+        };
+        let servers = settings.servers.iter().map(start).collect();
+        let terms = Terms {
+            front: RandomState::new().build_hasher().finish(),
+            placement: settings.placement(),
+            patience: settings.patience,
+            most: item + PIECE,
+            budget: budget.clone(),
+        };
+        let hubs = Hubs::start(settings.servers.iter().map(|server| server.hub), &terms);
+        let inner = Inner {
+            ring: settings.ring(),
+            servers,
+            hubs,
+            decider: Mutex::new(Decider::new(&settings)?),
+            counters: Counters::default(),
+            next: AtomicU64::new(0),
+            size: AtomicU32::new(settings.size),
+            began: Instant::now(),
+            settings,
+        };
+        Ok(Self { listener, inner: Arc::new(inner) })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The system doesn't say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves clients, for good.
+    pub async fn run(self) {
+        let places = Arc::new(Semaphore::new(self.inner.settings.clients));
+        loop {
+            let mut stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Such as no more files: others may end meanwhile.
+                    tracing::warn!("no client can be taken: {error}");
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                    continue;
+                }
+            };
+            let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+                let _ = stream.try_write(b"SERVER_ERROR too many clients\r\n");
+                let _ = stream.shutdown().await;
+                continue;
+            };
+            let inner = Arc::clone(&self.inner);
+            tokio::spawn(async move {
+                inner.counters.clients.fetch_add(1, Ordering::Relaxed);
+                // A client that goes needs no notice.
+                let _ = inner.serve(stream).await;
+                inner.counters.clients.fetch_sub(1, Ordering::Relaxed);
+                drop(place);
+            });
+        }
+    }
+}
+
+/// What a client is told, written in pieces.
+struct Out<'a> {
+    stream: &'a mut TcpStream,
+    buffer: BytesMut,
+}
+
+impl Out<'_> {
+    async fn say(&mut self, octets: &[u8]) -> io::Result<()> {
+        self.buffer.extend_from_slice(octets);
+        if self.buffer.len() >= PIECE { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        for piece in self.buffer.chunks(PIECE) {
+            timeout(STALLED, self.stream.write_all(piece)).await??;
+        }
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+impl Inner {
+    async fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut parser = Parser::new(self.settings.bounds);
+        let mut input = BytesMut::new();
+        loop {
+            // All that has come, so that lines of `mg` become one request.
+            let mut queries = Vec::new();
+            let mut out = Out { stream: &mut stream, buffer: BytesMut::new() };
+            while let Some(command) = parser.next(&mut input) {
+                if let Command::Meta(query) = command {
+                    queries.push(query);
+                    if queries.len() < self.settings.bounds.keys {
+                        continue;
+                    }
+                    self.meta(&mut queries, &mut out).await?;
+                    continue;
+                }
+                self.meta(&mut queries, &mut out).await?;
+                if !self.execute(command, &mut out).await? {
+                    out.flush().await?;
+                    return stream.shutdown().await;
+                }
+            }
+            self.meta(&mut queries, &mut out).await?;
+            out.flush().await?;
+            if stream.read_buf(&mut input).await? == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Answers lines of `mg`, in their order.
+    async fn meta(&self, queries: &mut Vec<Query>, out: &mut Out<'_>) -> io::Result<()> {
+        if queries.is_empty() {
+            return Ok(());
+        }
+        let answers = self.gather(queries).await;
+        for answer in answers {
+            match answer {
+                Ok(record) => {
+                    out.say(record.as_ref().map_or(&[][..], |record| &record.octets)).await?
+                }
+                Err(fault) => self.complain(&fault, out).await?,
+            }
+        }
+        queries.clear();
+        Ok(())
+    }
+
+    async fn complain(&self, fault: &Fault, out: &mut Out<'_>) -> io::Result<()> {
+        self.counters.errors.fetch_add(1, Ordering::Relaxed);
+        let said: String = fault.chars().filter(|c| !c.is_control()).take(512).collect();
+        out.say(format!("SERVER_ERROR {said}\r\n").as_bytes()).await
+    }
+
+    /// Executes a command; `false` ends the connection.
+    async fn execute(&self, command: Command, out: &mut Out<'_>) -> io::Result<bool> {
+        match command {
+            Command::Meta(query) => self.meta(&mut vec![query], out).await?,
+            Command::Get(queries) => {
+                let answers = self.gather(&queries).await;
+                let keys = queries.iter().map(|query| &query.key);
+                self.values(keys, answers, out).await?;
+            }
+            Command::Touch(start, keys) => {
+                if self.settings.copies > 1 {
+                    out.say(COPIES).await?;
+                    return Ok(true);
+                }
+                let answers = self.touch(&start, &keys).await;
+                self.values(keys.iter(), answers, out).await?;
+            }
+            Command::Pass(pass) => self.pass(pass, out).await?,
+            Command::Flush(line, is_silent) => {
+                let deadline = self.deadline();
+                let say = |server: &Server| server.say(line.clone(), Form::Line, deadline);
+                let pending: Vec<_> = self.servers.iter().map(say).collect();
+                let answer = all(pending, b"OK\r\n").await;
+                self.line(answer, is_silent, out).await?;
+            }
+            Command::NoOp => out.say(b"MN\r\n").await?,
+            Command::Version => {
+                out.say(concat!("VERSION ", env!("CARGO_PKG_VERSION"), "\r\n").as_bytes()).await?;
+            }
+            Command::Stats(what) => out.say(self.stats(&what).as_bytes()).await?,
+            Command::Said(said) => out.say(said.as_bytes()).await?,
+            Command::Fatal(said) => {
+                out.say(said.as_bytes()).await?;
+                return Ok(false);
+            }
+            Command::Quit => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Either all values, or an error.
+    async fn values<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a Bytes>,
+        answers: Answers,
+        out: &mut Out<'_>,
+    ) -> io::Result<()> {
+        let records = match answers.into_iter().collect::<Result<Vec<_>, _>>() {
+            Ok(records) => records,
+            Err(fault) => return self.complain(&fault, out).await,
+        };
+        for (key, record) in keys.zip(records) {
+            if let Some(record) = record {
+                out.say(b"VALUE ").await?;
+                out.say(key).await?;
+                out.say(b" ").await?;
+                out.say(&record.octets).await?;
+            }
+        }
+        out.say(b"END\r\n").await
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.settings.deadline
+    }
+
+    async fn gather(&self, queries: &[Query]) -> Answers {
+        let settings = &self.settings;
+        self.counters.gets.fetch_add(queries.len() as u64, Ordering::Relaxed);
+        let mut holders = Vec::with_capacity(queries.len() * settings.copies);
+        for query in queries {
+            self.ring.holders(&query.key, &mut holders);
+        }
+        let first = holders.first();
+        if queries.len() < settings.straight_below
+            || holders.iter().all(|holder| Some(holder) == first)
+        {
+            return straight::gather(
+                &self.servers,
+                queries,
+                &holders,
+                settings.copies,
+                settings.deadline,
+            )
+            .await;
+        }
+        self.counters.swarms.fetch_add(1, Ordering::Relaxed);
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        swarm::gather(self, id, queries, &holders).await
+    }
+
+    async fn touch(&self, start: &[u8], keys: &[Bytes]) -> Answers {
+        let deadline = self.deadline();
+        let ask = |key: &Bytes| {
+            let mut holders = Vec::new();
+            self.ring.holders(key, &mut holders);
+            self.servers[holders[0] as usize].ask_with(start, std::slice::from_ref(key), deadline)
+        };
+        let pending: Vec<_> = keys.iter().map(ask).collect();
+        let mut answers = Answers::new();
+        for pending in pending {
+            match pending.answer().await {
+                Ok(found) => answers.extend(found),
+                Err(fault) => answers.push(Err(fault)),
+            }
+        }
+        answers
+    }
+
+    async fn pass(&self, pass: Pass, out: &mut Out<'_>) -> io::Result<()> {
+        if self.settings.copies > 1 && pass.spread == Spread::One {
+            return out.say(if pass.is_silent { b"" } else { COPIES }).await;
+        }
+        let mut holders = Vec::new();
+        self.ring.holders(&pass.key, &mut holders);
+        let deadline = self.deadline();
+        // The parser took `noreply` away: what follows sees what was done. No wait lies between the copies, so
+        // that all see the same order.
+        let say = |holder: &u32| {
+            self.servers[*holder as usize].say(pass.octets.clone(), pass.form, deadline)
+        };
+        let pending: Vec<_> = holders.iter().map(say).collect();
+        let answer = all(pending, b"").await;
+        self.line(answer, pass.is_silent, out).await
+    }
+
+    async fn line(
+        &self,
+        answer: Result<Bytes, Fault>,
+        is_silent: bool,
+        out: &mut Out<'_>,
+    ) -> io::Result<()> {
+        match answer {
+            _ if is_silent => Ok(()),
+            Ok(octets) => out.say(&octets).await,
+            Err(fault) => self.complain(&fault, out).await,
+        }
+    }
+
+    /// What objects are taken to have, octets.
+    pub(crate) fn usual_size(&self) -> u32 {
+        self.size.load(Ordering::Relaxed).max(1)
+    }
+
+    /// An object had so many octets.
+    pub(crate) fn saw_size(&self, octets: usize) {
+        let (old, new) = (self.usual_size(), u32::try_from(octets).unwrap_or(u32::MAX));
+        // A mean over about sixty-four.
+        let mean = (u64::from(old) * 63 + u64::from(new)).div_ceil(64);
+        self.size.store(u32::try_from(mean).unwrap_or(u32::MAX), Ordering::Relaxed);
+    }
+
+    fn stats(&self, what: &[u8]) -> String {
+        match what {
+            b"" => {}
+            b"reset" => return "RESET\r\n".to_owned(),
+            _ => return "END\r\n".to_owned(),
+        }
+        let counters = &self.counters;
+        let rows: [(&str, u64); 8] = [
+            ("pid", u64::from(std::process::id())),
+            ("uptime", self.began.elapsed().as_secs()),
+            ("curr_connections", counters.clients.load(Ordering::Relaxed)),
+            ("cmd_get", counters.gets.load(Ordering::Relaxed)),
+            ("swarms", counters.swarms.load(Ordering::Relaxed)),
+            ("hubs_lost", counters.hubs_lost.load(Ordering::Relaxed)),
+            ("server_errors", counters.errors.load(Ordering::Relaxed)),
+            ("object_size", u64::from(self.usual_size())),
+        ];
+        let mut text = format!("STAT version {}\r\n", env!("CARGO_PKG_VERSION"));
+        for (name, value) in rows {
+            let _ = write!(text, "STAT {name} {value}\r\n");
+        }
+        text + "END\r\n"
+    }
+}
+
+const COPIES: &[u8] =
+    b"CLIENT_ERROR with copies above 1 only what is the same at all copies is possible\r\n";
+
+/// One answer for all: the worst, else the first that found its item.
+async fn all(pending: Vec<crate::pool::Pending>, otherwise: &'static [u8]) -> Result<Bytes, Fault> {
+    let mut best: Option<Bytes> = None;
+    let mut worst = None;
+    for pending in pending {
+        let record = match pending.answer().await {
+            Ok(answers) => answers.into_iter().next().unwrap_or(Ok(None)),
+            Err(fault) => Err(fault),
+        };
+        let octets = match record {
+            Ok(record) => record.map(|record| record.octets).unwrap_or_default(),
+            Err(fault) => {
+                worst = Some(fault);
+                continue;
+            }
+        };
+        let is_error = |o: &Bytes| {
+            o.starts_with(b"SERVER_ERROR")
+                || o.starts_with(b"CLIENT_ERROR")
+                || &o[..] == b"ERROR\r\n"
+        };
+        let is_missing =
+            |o: &Bytes| o.starts_with(b"NOT_FOUND") || o.starts_with(b"NF") || o.starts_with(b"EN");
+        let is_better = best
+            .as_ref()
+            .is_none_or(|best| is_error(&octets) || (is_missing(best) && !is_error(best)));
+        if is_better {
+            best = Some(octets);
+        }
+    }
+    match worst {
+        Some(fault) => Err(fault),
+        None => Ok(best.unwrap_or_else(|| Bytes::from_static(otherwise))),
+    }
+}

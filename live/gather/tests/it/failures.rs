@@ -1,0 +1,129 @@
+//! Whatever dies: the right values or an error, in time.
+
+use std::time::Duration;
+
+use crate::cluster::{Client, Cluster, check, is_there};
+use tokio::time::Instant;
+
+/// Asks until all is found again, and never gets a wrong value, or none in time.
+async fn recovers(client: &mut Client, keys: &[String]) {
+    let began = Instant::now();
+    loop {
+        let asked = Instant::now();
+        let got = client.get(keys).await;
+        let last = got.as_ref().map(|found| found.len()).map_err(String::clone);
+        assert!(asked.elapsed() < Duration::from_secs(5), "it took longer than it may");
+        if let Ok(found) = got {
+            check(&found);
+            if found.len() == keys.len() {
+                return;
+            }
+        }
+        assert!(began.elapsed() < Duration::from_secs(15), "it never recovers: {last:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_hub_that_dies_costs_no_object() {
+    if !is_there() {
+        return;
+    }
+    for policy in ["name = \"sicc\"", "name = \"sicc\", hubs = 1", "name = \"sicc-joint\""] {
+        let cluster = Cluster::start(policy, 3, 1, "straight_below = 2").await;
+        let mut client = cluster.client().await;
+        let keys = client.fill(400).await;
+        // All hubs but one of each rack die, one after the other, while requests run.
+        for hub in [0, 3, 6, 1, 4, 7] {
+            let request = client.get(&keys);
+            cluster.hubs[hub].abort();
+            let found = request.await.unwrap();
+            check(&found);
+            assert_eq!(found.len(), keys.len(), "{policy}");
+            let found = client.get(&keys).await.unwrap();
+            check(&found);
+            assert_eq!(found.len(), keys.len(), "{policy}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_any_hub_servers_are_asked() {
+    if !is_there() {
+        return;
+    }
+    let cluster = Cluster::start("name = \"sicc\"", 2, 1, "straight_below = 2").await;
+    cluster.hubs.iter().for_each(tokio::task::JoinHandle::abort);
+    let mut client = cluster.client().await;
+    let keys = client.fill(100).await;
+    let found = client.get(&keys).await.unwrap();
+    check(&found);
+    assert_eq!(found.len(), keys.len());
+}
+
+#[tokio::test]
+async fn a_server_that_dies_is_an_error_or_another_copy() {
+    if !is_there() {
+        return;
+    }
+    for policy in ["name = \"one-all\"", "name = \"sw\"", "name = \"sicc\""] {
+        for copies in [1, 2] {
+            let mut cluster = Cluster::start(policy, 2, copies, "straight_below = 2").await;
+            let mut client = cluster.client().await;
+            let keys = client.fill(200).await;
+            cluster.servers[1].process.kill().unwrap();
+            cluster.servers[1].process.wait().unwrap();
+            if copies == 2 {
+                recovers(&mut client, &keys).await;
+            } else {
+                let said = client.get(&keys).await.unwrap_err();
+                assert!(said.starts_with("SERVER_ERROR s1: "), "{said}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_stops_does_not_hang_clients() {
+    if !is_there() {
+        return;
+    }
+    for policy in ["name = \"one-all\"", "name = \"sicc\""] {
+        let more = "straight_below = 2\ndeadline = \"500 ms\"";
+        let cluster = Cluster::start(policy, 2, 1, more).await;
+        let mut client = cluster.client().await;
+        let keys = client.fill(200).await;
+        let process = cluster.servers[1].process.id().to_string();
+        let signal = |name: &str| {
+            std::process::Command::new("kill").args([name, &process]).status().unwrap();
+        };
+        signal("-STOP");
+        let began = Instant::now();
+        let said = client.get(&keys).await;
+        signal("-CONT");
+        assert!(began.elapsed() < Duration::from_secs(3), "{policy} hangs");
+        let said = said.unwrap_err();
+        assert!(said.starts_with("SERVER_ERROR "), "{said}");
+        recovers(&mut client, &keys).await;
+    }
+}
+
+#[tokio::test]
+async fn memory_is_bounded() {
+    if !is_there() {
+        return;
+    }
+    let more = "straight_below = 2\nmemory = \"2 MB\"\nitem = \"1 MB\"";
+    let cluster = Cluster::start("name = \"one-all\"", 1, 1, more).await;
+    let mut client = cluster.client().await;
+    let value = "x".repeat(300_000);
+    let mut keys = Vec::new();
+    for number in 0..10 {
+        let key = format!("large-{number}");
+        let said = client.say(&format!("set {key} 0 0 {}\r\n{value}\r\n", value.len())).await;
+        assert_eq!(said, "STORED");
+        keys.push(key);
+    }
+    assert_eq!(client.get(&keys).await.unwrap_err(), "SERVER_ERROR out of memory");
+    // What was held is free again.
+    assert_eq!(client.get(&keys[..5].to_vec()).await.unwrap().len(), 5);
+}
