@@ -39,7 +39,7 @@ pub(crate) struct Replay {
 impl Replay {
     pub(crate) fn execute(self) -> Result<(), Failure> {
         let mut written = Ok(());
-        let replayed = controller::replay::replay(&self.file, |record, outputs| {
+        let replayed = controller::replay::replay(&self.file, |record, outputs, _| {
             let input = Line::input(record).into_iter();
             let outputs = outputs.iter().map(|output| Line::output(record.at, output));
             for line in input.chain(outputs).filter(|_| !self.quiet) {
