@@ -12,6 +12,7 @@ mod failure;
 mod input;
 mod lab;
 mod live;
+mod page;
 mod policies;
 mod progress;
 mod reproduce;
@@ -57,6 +58,7 @@ enum Command {
     Controller(live::controller::Controller),
     Status(live::status::Status),
     Top(live::top::Top),
+    Page(page::Page),
     Explain(live::explain::Explain),
     Certs(live::certs::Certs),
     Replay(live::replay::Replay),
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Controller(command) => command.execute(),
         Command::Status(command) => command.execute(),
         Command::Top(command) => command.execute(),
+        Command::Page(command) => command.execute(),
         Command::Explain(command) => command.execute(),
         Command::Certs(command) => command.execute(),
         Command::Replay(command) => command.execute(),

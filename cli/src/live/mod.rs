@@ -59,7 +59,7 @@ impl Target {
         tls::client(&files).map(|config| Some(Arc::new(config))).map_err(Failure::misused)
     }
 
-    async fn connect(&self) -> Result<Client, Failure> {
+    pub(crate) async fn connect(&self) -> Result<Client, Failure> {
         let (address, tls) = (&self.controller, self.tls()?);
         match timeout(ANSWER, Client::connect(address, tls.as_ref())).await {
             Ok(connected) => connected.map_err(failed),
