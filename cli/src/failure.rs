@@ -24,6 +24,14 @@ impl Failure {
         Self::Failed(error.to_string())
     }
 
+    /// What is wrong.
+    pub(crate) fn into_text(self) -> String {
+        match self {
+            Self::Misused(message) | Self::Failed(message) => message,
+            Self::Closed => String::new(),
+        }
+    }
+
     /// Prints the error; returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         match self {

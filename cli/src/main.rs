@@ -13,6 +13,7 @@ mod input;
 mod lab;
 mod live;
 mod man;
+mod page;
 mod policies;
 mod progress;
 mod reproduce;
@@ -61,6 +62,7 @@ enum Command {
     Gather(live::gather::Command),
     Status(live::status::Status),
     Top(live::top::Top),
+    Page(page::Page),
     Explain(live::explain::Explain),
     Order(live::order::Order),
     Certs(live::certs::Certs),
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Command::Gather(command) => command.execute(),
         Command::Status(command) => command.execute(),
         Command::Top(command) => command.execute(),
+        Command::Page(command) => command.execute(),
         Command::Explain(command) => command.execute(),
         Command::Order(command) => command.execute(),
         Command::Certs(command) => command.execute(),

@@ -11,10 +11,13 @@ use experiment::{RunResult, store, table};
 use crate::cost::{Cost, Costed, cpu_s};
 use crate::failure::{Failure, print};
 use crate::input::{Input, MOST_RUNS, prepare};
+use crate::page;
 use crate::staging::{Staging, clean_up_on_interrupt};
 
 /// Name of the report in the output directory.
 const REPORT: &str = "report.html";
+/// Name of the page there.
+const PAGE: &str = "page.html";
 
 /// Run a scenario under each of its policies and compare them
 ///
@@ -37,10 +40,19 @@ pub(crate) struct Run {
     /// Directory for the files [default: out/NAME of the scenario; with --json none]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+
+    /// Write page.html too, the network and its flows by time, and open it in the browser
+    #[arg(long)]
+    open: bool,
 }
 
 impl Run {
     pub(crate) fn execute(self) -> Result<(), Failure> {
+        if self.open && self.input.json && self.out.is_none() {
+            return Err(Failure::misused(
+                "--open with --json needs --out DIR, where the page is written",
+            ));
+        }
         let first = self.input.load(&[])?;
         let shown = self.input.shown(&first)?;
         let (name, seed) = (first.name.clone(), first.seed);
@@ -76,6 +88,9 @@ impl Run {
             staging.finish()?;
         }
 
+        if let Some(out) = out.as_ref().filter(|_| self.open) {
+            page::browse(&out.join(PAGE));
+        }
         if self.input.json {
             let costed = Costed { result: &asked, cost: &cost };
             let json = serde_json::to_string_pretty(&costed).map_err(Failure::failed)?;
@@ -88,6 +103,9 @@ impl Run {
         text += &format!("\n{cost}\n");
         if let Some(out) = out {
             text += &format!("Report: {}\n", out.join(REPORT).display());
+            if self.open {
+                text += &format!("Page: {}\n", out.join(PAGE).display());
+            }
         }
         print(&text)
     }
@@ -117,7 +135,13 @@ impl Run {
         };
         store::write(directory, &prepared.origin(), topology, &first.runs)
             .map_err(Failure::failed)?;
-        report::write(&directory.join(REPORT), &report).map_err(Failure::failed)
+        report::write(&directory.join(REPORT), &report).map_err(Failure::failed)?;
+        if self.open {
+            let film = page::scenario::film(prepared, &command, &first.runs, result);
+            let text = ::page::with_film(&film).map_err(Failure::failed)?;
+            std::fs::write(directory.join(PAGE), text).map_err(Failure::failed)?;
+        }
+        Ok(())
     }
 }
 

@@ -4,8 +4,8 @@ pub(crate) mod agent;
 pub(crate) mod certs;
 pub(crate) mod controller;
 pub(crate) mod explain;
-pub(crate) mod order;
 pub(crate) mod gather;
+pub(crate) mod order;
 pub(crate) mod replay;
 pub(crate) mod status;
 pub(crate) mod top;
@@ -61,7 +61,7 @@ impl Target {
         tls::client(&files).map(|config| Some(Arc::new(config))).map_err(Failure::misused)
     }
 
-    async fn connect(&self) -> Result<Client, Failure> {
+    pub(crate) async fn connect(&self) -> Result<Client, Failure> {
         let (address, tls) = (&self.controller, self.tls()?);
         match timeout(ANSWER, Client::connect(address, tls.as_ref())).await {
             Ok(connected) => connected.map_err(failed),

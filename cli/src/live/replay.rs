@@ -14,7 +14,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use units::{Bytes, Time};
 
-use crate::failure::{Failure, print};
+use super::block_on;
+use crate::failure::{Failure, note, print};
+use crate::input::quoted;
+use crate::page::recording::Camera;
+use crate::page::serve;
 
 /// Put a recording into the controller's machine again
 ///
@@ -34,15 +38,36 @@ pub(crate) struct Replay {
     /// Print JSON objects, one on a line; the last one is the summary
     #[arg(long)]
     json: bool,
+
+    /// Write the page of it to this file: what was decided when, by time
+    #[arg(long, value_name = "FILE")]
+    page: Option<PathBuf>,
+
+    /// Serve the page on 127.0.0.1 and open it in the browser, until it is interrupted
+    #[arg(long)]
+    open: bool,
+
+    /// The same without a browser: the address is printed
+    #[arg(long)]
+    serve: bool,
 }
 
 impl Replay {
     pub(crate) fn execute(self) -> Result<(), Failure> {
+        let shown = self.open || self.serve;
+        let mut camera = (shown || self.page.is_some()).then(Camera::default);
+        let quiet = self.quiet || shown;
         let mut written = Ok(());
-        let replayed = controller::replay::replay(&self.file, |record, outputs| {
+        let replayed = controller::replay::replay(&self.file, |record, outputs, answers| {
+            if let Some(camera) = &mut camera {
+                let input = Line::input(record).into_iter();
+                let lines =
+                    input.chain(outputs.iter().map(|output| Line::output(record.at, output)));
+                camera.see(record, lines.map(|line| (line.way == "from", line.plain())), answers);
+            }
             let input = Line::input(record).into_iter();
             let outputs = outputs.iter().map(|output| Line::output(record.at, output));
-            for line in input.chain(outputs).filter(|_| !self.quiet) {
+            for line in input.chain(outputs).filter(|_| !quiet) {
                 if written.is_ok() {
                     written = print(&if self.json { line.json() } else { line.text() });
                 }
@@ -50,7 +75,39 @@ impl Replay {
         })
         .map_err(Failure::misused)?;
         written?;
-        let Replayed { replay, truncated, .. } = &replayed;
+        let page = camera.map(|camera| self.film(camera, replayed.replay.epoch)).transpose()?;
+        if let (Some(file), Some(page)) = (&self.page, &page) {
+            let wrong = |error| {
+                Failure::misused(format_args!(
+                    "--page {}: {error}; name a file that can be written",
+                    file.display()
+                ))
+            };
+            std::fs::write(file, page).map_err(wrong)?;
+        }
+        let verdict = self.told(&replayed);
+        match page.filter(|_| shown) {
+            // What differs is said before the page is served, and again by the exit code.
+            Some(page) => {
+                if let Err(Failure::Failed(why)) = &verdict {
+                    note(why);
+                }
+                block_on(serve(0, page, None, self.open))?;
+                verdict
+            }
+            None => verdict,
+        }
+    }
+
+    fn film(&self, camera: Camera, epoch: u64) -> Result<String, Failure> {
+        let name = self.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let command = format!("watermaster replay {}", quoted(&self.file.to_string_lossy()));
+        ::page::with_film(&camera.film(name, epoch, command)).map_err(Failure::failed)
+    }
+
+    /// Prints what came of it; fails where it isn't what was decided then.
+    fn told(&self, replayed: &Replayed) -> Result<(), Failure> {
+        let Replayed { replay, truncated, .. } = replayed;
         let verdict = verdict(replay);
         let verdict = match &replay.damaged {
             None => verdict,
@@ -63,7 +120,7 @@ impl Replay {
         };
         if self.json {
             let said = verdict.as_ref().unwrap_or_else(|why| why);
-            let summary = Summary { replayed: &replayed, equal: verdict.is_ok(), verdict: said };
+            let summary = Summary { replayed, equal: verdict.is_ok(), verdict: said };
             let line = serde_json::to_string(&summary).map_err(Failure::failed)?;
             print(&(line + "\n"))?;
             return verdict.map(|_| ()).map_err(Failure::failed);
@@ -203,6 +260,11 @@ impl Line {
             }
         };
         Self { at, way: "to", peer, text, what }
+    }
+
+    /// Without the time.
+    fn plain(&self) -> String {
+        format!("{} {}: {}", self.way, self.peer, self.text)
     }
 
     fn text(&self) -> String {

@@ -41,7 +41,7 @@ pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal, note};
 pub use record::Digest;
 pub use replay::{Configure, Replay, replay};
 pub use status::{
-    AgentStatus, ApplicationFlows, ApplicationStatus, Asked, Bottleneck, Counters, FlowExplanation,
-    FlowStatus, JobExplanation, JobStatus, LinkStatus, ObjectivePart, ObjectiveStatus, Rival,
-    SharedLink, Status, SwitchStatus,
+    AgentStatus, ApplicationFlows, ApplicationStatus, Asked, Bottleneck, CongestionStatus,
+    Counters, FlowExplanation, FlowStatus, JobExplanation, JobStatus, LinkStatus, ObjectivePart,
+    ObjectiveStatus, Rival, SharedLink, Status, SwitchStatus,
 };

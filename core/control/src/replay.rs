@@ -9,7 +9,7 @@ use serde::Serialize;
 use units::Span;
 
 use crate::config::Config;
-use crate::controller::{Change, Controller};
+use crate::controller::{Answers, Change, Controller};
 use crate::message::{Input, Output};
 use crate::record::{self, Configuration, Content, Digest, Record};
 
@@ -64,15 +64,15 @@ pub struct Replay {
 
 /// Replays a recording: puts its inputs into a controller as its owner did, which has it decide after
 /// each tick and each change of its configuration. `records` are those of all parts, without the
-/// beginnings of later ones. `tell` is called with every record and what was decided then. Where a later
-/// record can't be read, the replay ends before it and says so.
+/// beginnings of later ones. `tell` is called with every record, what was decided then, and how the
+/// controller answers after it. Where a later record can't be read, the replay ends before it and says so.
 ///
 /// # Errors
 /// A first record that can't be read, or a configuration; the text says where and why.
 pub fn replay<E: Display>(
     records: impl IntoIterator<Item = Result<Record, E>>,
     configure: &mut impl Configure,
-    mut tell: impl FnMut(&Record, &[Output]),
+    mut tell: impl FnMut(&Record, &[Output], &Answers<'_>),
 ) -> Result<Replay, String> {
     let mut records = records.into_iter();
     let first = records.next().transpose().map_err(|error| error.to_string())?;
@@ -154,7 +154,7 @@ pub fn replay<E: Display>(
             controller.decide(&mut out);
         }
         digest.add_outputs(&out);
-        tell(&record, &out);
+        tell(&record, &out, &controller.at(at));
         out.clear();
     }
     replay.outputs = digest.outputs;

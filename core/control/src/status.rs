@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use model::Severity;
 use protocol::Connection;
 use protocol::agent::Capability;
 use protocol::operator::Act;
@@ -17,6 +18,8 @@ pub struct Status {
     pub epoch: u64,
     /// Since when it runs.
     pub since_ns: Time,
+    /// When this is so, by the same clock.
+    pub now_ns: Time,
     /// The name of the policy.
     pub policy: String,
     /// `pacing` or `meters`.
@@ -124,6 +127,22 @@ pub struct LinkStatus {
     pub enforced_bps: Rate,
     /// What was measured of them, payload.
     pub measured_bps: Rate,
+    /// What was last said of its queue, if anything.
+    pub congested: Option<CongestionStatus>,
+}
+
+/// How congested a link's queue is, by the switch or the agent that watches it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct CongestionStatus {
+    /// When that was said last.
+    pub at_ns: Time,
+    /// How congested it is.
+    pub severity: Severity,
+    /// What was in the queue.
+    pub queue_bytes: Bytes,
+    /// How often something was said of it since the controller began.
+    pub notices: u64,
 }
 
 /// A flow in a list.
@@ -191,6 +210,8 @@ pub struct JobStatus {
     pub application: String,
     /// Its name there.
     pub job: String,
+    /// When it started.
+    pub started_ns: Time,
     /// Flows that it has now.
     pub flows: usize,
     /// Those for which the policy wants a rate.

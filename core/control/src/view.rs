@@ -14,6 +14,7 @@ use units::{Rate, Time};
 
 use crate::config::{Config, ConfigError, Limits};
 use crate::contradictions::Contradictions;
+use crate::status::CongestionStatus;
 
 /// Addresses that may be learnt, for each host that may be, and of one host.
 const ADDRESSES: usize = 16;
@@ -61,6 +62,8 @@ pub(crate) struct LinkView {
     pub(crate) port_down: bool,
     /// What was discovered and isn't seen any more.
     pub(crate) lost: bool,
+    /// What was last said of its queue.
+    pub(crate) congested: Option<CongestionStatus>,
 }
 
 impl View {

@@ -15,8 +15,8 @@ use watermaster_control::record::{
     self, Configuration, Content, Continuation, Fnv, Record, RecordError, Records,
 };
 use watermaster_control::{
-    Change, ChannelId, Closing, Config, Configure, Controller, Digest, Input, Output, OwnedInput,
-    Refusal, Replay,
+    Answers, Change, ChannelId, Closing, Config, Configure, Controller, Digest, Input, Output,
+    OwnedInput, Refusal, Replay,
 };
 
 /// Makes a controller with the policy of this name, whatever was recorded.
@@ -135,7 +135,7 @@ fn records(bytes: &[u8]) -> Records {
 fn replay(
     bytes: &[u8],
     policy: &'static str,
-    tell: impl FnMut(&Record, &[Output]),
+    tell: impl FnMut(&Record, &[Output], &Answers<'_>),
 ) -> Result<Replay, String> {
     watermaster_control::replay(records(bytes), &mut Always(policy), tell)
 }
@@ -220,7 +220,7 @@ fn what_happened_happens_again() {
         outputs.iter().any(|output| matches!(output, Output::Agent(_, c) if c.commands.len() == 1))
     );
     let mut again = Vec::new();
-    let tell = |_: &Record, out: &[Output]| again.extend_from_slice(out);
+    let tell = |_: &Record, out: &[Output], _: &Answers<'_>| again.extend_from_slice(out);
     let replayed = replay(&bytes, "smsf", tell).unwrap();
     assert_eq!(again, outputs);
     assert_eq!(replayed.digest, format!("{:016x}", digest.decided.0));
@@ -238,12 +238,12 @@ fn what_follows_the_last_digest_is_not_verified() {
     until.retain(|record| {
         record.at < Time::ZERO + SECOND * 2 || !matches!(record.content, Content::Digest(_))
     });
-    let replayed = replay(&written(until), "smsf", |_, _| {}).unwrap();
+    let replayed = replay(&written(until), "smsf", |_, _, _| {}).unwrap();
     assert_eq!((replayed.verified_ns, replayed.lasted_ns), (SECOND, SECOND * 60));
     assert!(0 < replayed.unverified && replayed.unverified < replayed.outputs, "{replayed:?}");
     let none = records(&bytes).map(Result::unwrap);
     let none = none.filter(|record| !matches!(record.content, Content::Digest(_)));
-    let replayed = replay(&written(none), "smsf", |_, _| {}).unwrap();
+    let replayed = replay(&written(none), "smsf", |_, _, _| {}).unwrap();
     assert_eq!((replayed.digests, replayed.unverified), (0, replayed.outputs));
 }
 
@@ -282,17 +282,17 @@ fn what_stands_before_the_damage_is_replayed() {
     let (bytes, digest, outputs) = recorded();
     let zeros = [&bytes[..], &[0; 100]].concat();
     let mut again = Vec::new();
-    let tell = |_: &Record, out: &[Output]| again.extend_from_slice(out);
+    let tell = |_: &Record, out: &[Output], _: &Answers<'_>| again.extend_from_slice(out);
     let replayed = replay(&zeros, "smsf", tell).unwrap();
     assert_eq!((again, replayed.digest), (outputs, format!("{:016x}", digest.decided.0)));
     let says = format!("the record at byte {} is damaged: its checksum differs", bytes.len());
     assert_eq!((replayed.damaged, replayed.differs_after), (Some(says), None));
-    let whole = replay(&bytes, "smsf", |_, _| {}).unwrap();
+    let whole = replay(&bytes, "smsf", |_, _, _| {}).unwrap();
     assert_eq!((whole.damaged, whole.inputs), (None, replayed.inputs));
     // Whole records behind it are not taken for what follows.
     let mut within = bytes.clone();
     within[bytes.len() / 2] ^= 1;
-    let replayed = replay(&within, "smsf", |_, _| {}).unwrap();
+    let replayed = replay(&within, "smsf", |_, _, _| {}).unwrap();
     assert!(replayed.damaged.is_some() && replayed.altered_after.is_none());
     assert!(0 < replayed.inputs && replayed.inputs < whole.inputs, "{}", replayed.inputs);
 }
@@ -301,7 +301,7 @@ fn what_stands_before_the_damage_is_replayed() {
 #[test]
 fn a_difference_is_found() {
     let (bytes, ..) = recorded();
-    let replayed = replay(&bytes, "fifo", |_, _| {}).unwrap();
+    let replayed = replay(&bytes, "fifo", |_, _, _| {}).unwrap();
     assert!(replayed.differs_after.is_some_and(|outputs| outputs > 2), "{replayed:?}");
     assert_eq!(replayed.altered_after, None);
 }
@@ -311,7 +311,7 @@ fn a_difference_is_found() {
 fn a_difference_is_found_among_as_many_outputs() {
     let (bytes, _, outputs) = recorded_by(&mut Held(5));
     let mut again = Vec::new();
-    let tell = |_: &Record, out: &[Output]| again.extend_from_slice(out);
+    let tell = |_: &Record, out: &[Output], _: &Answers<'_>| again.extend_from_slice(out);
     let replayed = watermaster_control::replay(records(&bytes), &mut Held(7), tell).unwrap();
     assert_eq!(again.len(), outputs.len());
     let equal = again.iter().zip(&outputs).take_while(|(one, other)| one == other).count() as u64;
@@ -320,7 +320,8 @@ fn a_difference_is_found_among_as_many_outputs() {
     // The first flow is declared in the second second.
     assert_eq!((replayed.verified_ns, replayed.lasted_ns), (SECOND * 2, SECOND * 60));
     assert_eq!(replayed.unverified, replayed.outputs - equal);
-    let replayed = watermaster_control::replay(records(&bytes), &mut Held(5), |_, _| {}).unwrap();
+    let replayed =
+        watermaster_control::replay(records(&bytes), &mut Held(5), |_, _, _| {}).unwrap();
     assert_eq!((replayed.differs_after, replayed.verified_ns), (None, SECOND * 60));
 }
 
@@ -335,7 +336,7 @@ fn an_altered_input_is_found() {
         }
         record => record,
     });
-    let replayed = replay(&written(altered), "smsf", |_, _| {}).unwrap();
+    let replayed = replay(&written(altered), "smsf", |_, _, _| {}).unwrap();
     assert_eq!((replayed.altered_after, replayed.differs_after), (Some(3), None));
     let altered = records(&bytes).map(|record| match record.unwrap() {
         Record { at, content: Content::Input(OwnedInput::AgentGone(_)) } => {
@@ -343,13 +344,13 @@ fn an_altered_input_is_found() {
         }
         record => record,
     });
-    let replayed = replay(&written(altered), "smsf", |_, _| {}).unwrap();
+    let replayed = replay(&written(altered), "smsf", |_, _, _| {}).unwrap();
     assert!(replayed.altered_after.is_some_and(|records| records > 30), "{replayed:?}");
 }
 
 #[test]
 fn errors_say_where_and_what_to_do() {
-    let error = |bytes: &[u8]| replay(bytes, "smsf", |_, _| {}).unwrap_err();
+    let error = |bytes: &[u8]| replay(bytes, "smsf", |_, _, _| {}).unwrap_err();
     let (mut bytes, ..) = recorded();
     bytes[record::MAGIC.len()] ^= 1;
     assert!(error(&bytes).contains("the record at byte 8 is damaged"), "{}", error(&bytes));

@@ -18,7 +18,7 @@ use protocol::{Connection, Process, Processes};
 use units::{Bytes, Rate, Span, Time};
 use watermaster_control::record::{self, Configuration, Content, Record, Records};
 use watermaster_control::{
-    Change, ChannelId, Config, Configure, Controller, HostConfig, Input, Limits, Output,
+    Answers, Change, ChannelId, Config, Configure, Controller, HostConfig, Input, Limits, Output,
     PortConfig, SwitchConfig, replay,
 };
 
@@ -1249,7 +1249,7 @@ fn a_change_of_policy_is_decided_at_once_and_so_it_is_replayed() {
     assert_eq!(told(&recorded[1..]), 0);
     // Outputs by the record that they follow.
     let mut replayed = Vec::new();
-    let tell = |record: &Record, out: &[Output]| {
+    let tell = |record: &Record, out: &[Output], _: &Answers<'_>| {
         let changed = matches!(record.content, Content::Changed(_));
         replayed.extend(out.iter().map(|output| (changed, output.clone())));
     };

@@ -7,7 +7,7 @@ use document::fields::{Fields, Value, between};
 use document::topology::{self, Names, named};
 use document::{DocumentError, Setting};
 use engine::{Application, Jobs, Several, Streams, World};
-use model::{Job, JobId, Network, NodeId, NodeKind, Topology};
+use model::{Job, JobId, Network, NodeId, NodeKind, Terms, Topology};
 use packet::{Progress, Transport};
 use units::{Bytes, Rate, Span};
 use workload::stream::{Stream, StreamRun};
@@ -162,6 +162,11 @@ impl Traffic {
     pub fn pairs(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
         let jobs = self.0.iter().flat_map(Moving::jobs);
         jobs.flat_map(|job| job.flows).map(|flow| (flow.src, flow.dst))
+    }
+
+    /// What the jobs known before the run ask for.
+    pub fn terms(&self) -> impl Iterator<Item = (JobId, Terms)> {
+        self.0.iter().flat_map(Moving::jobs).map(|job| (job.id, job.terms))
     }
 
     /// The part that a run has done, from 0 to about 1.

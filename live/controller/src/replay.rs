@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use control::record::{Configuration, Content, Continuation, Fnv, Record, Records};
-use control::{Change, Config, Configure, Output, Replay};
+use control::{Answers, Change, Config, Configure, Output, Replay};
 use serde::Serialize;
 
 use crate::recorder::{file_name, part_of};
@@ -34,13 +34,16 @@ pub struct Replayed {
     pub truncated: bool,
 }
 
-/// Replays the recording that begins in `file`, with the files that follow it; `tell` gets every record
-/// and what was decided then. Where it is damaged, or a part is missing or doesn't belong to it, the replay
+/// Replays the recording that begins in `file`, with the files that follow it; `tell` gets every record,
+/// what was decided then, and how the controller answers after it. Where it is damaged, or a part is missing or doesn't belong to it, the replay
 /// ends there and says so.
 ///
 /// # Errors
 /// It can't be read, or isn't a recording from its beginning.
-pub fn replay(file: &Path, tell: impl FnMut(&Record, &[Output])) -> Result<Replayed, ReplayError> {
+pub fn replay(
+    file: &Path,
+    tell: impl FnMut(&Record, &[Output], &Answers<'_>),
+) -> Result<Replayed, ReplayError> {
     let wrong = |reason: String| ReplayError { file: file.to_owned(), reason };
     let mut parts = Parts::open(file).map_err(wrong)?;
     let replay = control::replay(&mut parts, &mut Recorded::default(), tell).map_err(wrong)?;

@@ -100,6 +100,7 @@ impl Answers<'_> {
         Status {
             epoch: self.context.epoch,
             since_ns: self.since,
+            now_ns: self.now,
             policy: self.decider.name.clone(),
             enforcement: self.context.enforcement.name(),
             switches: self.switch_statuses(),
@@ -199,6 +200,7 @@ impl Answers<'_> {
                     limited_bps: load.limited,
                     enforced_bps: load.enforced,
                     measured_bps: load.measured,
+                    congested: known.congested,
                 }
             })
             .collect()
@@ -363,6 +365,7 @@ impl Answers<'_> {
         JobStatus {
             application: String::from(&*job.application),
             job: String::from(&*job.name),
+            started_ns: job.started,
             flows: job.flows.len(),
             limited,
             measured_bps,

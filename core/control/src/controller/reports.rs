@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Declared, FlowId, Measured, NodeId, StreamSample};
+use model::{Declared, FlowId, LinkId, Measured, NodeId, Severity, StreamSample};
 use protocol::Connection;
 use protocol::agent::{Capability, ConnectionReport, Host, MOST_EPOCH, PortCount, Report};
 use units::{Bytes, Rate, Span, Time};
@@ -13,6 +13,7 @@ use units::{Bytes, Rate, Span, Time};
 use super::Controller;
 use crate::applications::registry::Flow;
 use crate::message::{ChannelId, Closing, Output, Refusal};
+use crate::status::CongestionStatus;
 
 /// What one report says of a flow or a pair of hosts, over all its connections.
 #[derive(Clone, Copy, Default)]
@@ -139,7 +140,7 @@ impl Controller {
                     return Err(Refusal { field: "interface", reason, busy: false });
                 };
                 let (severity, queue) = (*severity, *queue_bytes);
-                self.tell(Measured::Congested { link, severity, queue });
+                self.congested(link, severity, queue);
             }
             Report::Ports { ports } => self.counted_ports(channel, ports)?,
             Report::Failed { epoch, sequence, command, reason } => {
@@ -163,6 +164,15 @@ impl Controller {
             }
         }
         Ok(())
+    }
+
+    /// The queue of a link is so congested: noted for people, told to the policy.
+    pub(super) fn congested(&mut self, link: LinkId, severity: Severity, queue: Bytes) {
+        let known = &mut self.view.links[link.index()].congested;
+        let notices = 1 + known.map_or(0, |before| before.notices);
+        let at_ns = self.context.now;
+        *known = Some(CongestionStatus { at_ns, severity, queue_bytes: queue, notices });
+        self.tell(Measured::Congested { link, severity, queue });
     }
 
     /// An agent tells what interfaces have sent. Of those that are no port of a known link, such as one to the
