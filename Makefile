@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo plugin-cost plugin-bytes wheel deb
+.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo plugin-cost plugin-bytes wheel deb page
 
 ## help: this list
 help:
@@ -50,8 +50,8 @@ lint: setup-build-python
 	cargo check --locked --manifest-path fuzz/Cargo.toml
 	checks/decisions.sh
 	checks/circles.py cli core/agent core/control core/model core/protocol core/units document experiment live/agentd \
-		live/controller live/kernel live/lab live/wire simulate/control simulate/engine simulate/fluid simulate/packet \
-		simulate/workload python testing
+		live/controller live/gather live/kernel live/lab live/wire simulate/control simulate/engine simulate/fluid simulate/packet \
+		simulate/workload page python testing
 
 ## deny: licences, sources and duplicates of every dependency (installs cargo-deny when it is missing)
 deny:
@@ -71,6 +71,10 @@ conformance: setup-build-lab-venv-tshark
 ## openapi: the HTTP interface's description against a validator and a generated client
 openapi: setup-build-venv
 	checks/openapi.sh
+
+## page: page/page.html of its sources (Node 20 or newer)
+page:
+	cd page/web && npm ci --silent && npm run --silent types && npm run --silent bundle
 
 ## wheel: the Python package, in target/wheels, and its tests and notebooks (PROFILE=quick builds it faster)
 wheel: setup-build-venv

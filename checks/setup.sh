@@ -48,6 +48,7 @@ for need in "$@"; do
         has lintian || lacks lintian
         has debootstrap || lacks debootstrap
         ;;
+    memcached) has memcached || lacks memcached ;;
     valgrind) has valgrind || lacks valgrind ;;
     fuzz)
         if ! cargo +nightly fuzz --version >/dev/null 2>&1; then

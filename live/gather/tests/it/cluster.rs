@@ -40,11 +40,8 @@ pub fn free() -> SocketAddr {
 
 /// Whether there is memcached; says that a test is skipped where not.
 pub fn is_there() -> bool {
-    let is = Command::new("memcached").arg("-V").stdout(Stdio::null()).status().is_ok();
-    if !is {
-        eprintln!("skipped: there is no memcached; run checks/setup.sh memcached");
-    }
-    is
+    Command::new("memcached").arg("-V").stdout(Stdio::null()).status().is_ok()
+        || testing::needs::skipped("there is no memcached; run checks/setup.sh memcached")
 }
 
 impl Memcached {
