@@ -42,6 +42,11 @@ for need in "$@"; do
         has javac || lacks default-jdk-headless
         has mvn || lacks maven
         ;;
+    node) # 20 or later
+        has node || lacks nodejs
+        has npm || lacks npm
+        ;;
+    chromium) has chromium || lacks chromium ;;
     valgrind) has valgrind || lacks valgrind ;;
     fuzz)
         if ! cargo +nightly fuzz --version >/dev/null 2>&1; then
