@@ -444,7 +444,7 @@ fn replayed(name: &str, records: &[Record]) -> (Seam, Configuration, Vec<Command
     let seam = Arc::new(Mutex::new(Seam::default()));
     let mut configure = Tapped { recorded: Recorded::default(), seam: Arc::clone(&seam) };
     let mut commands = Vec::new();
-    let tell = |_: &Record, outputs: &[Output]| {
+    let tell = |_: &Record, outputs: &[Output], _: &control::Answers<'_>| {
         for output in outputs {
             if let Output::Agent(_, told) = output {
                 commands.extend_from_slice(&told.commands);
