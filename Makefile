@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo plugin-cost plugin-bytes wheel deb page
+.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo plugin-cost plugin-bytes wheel deb page page-check page-pictures
 
 ## help: this list
 help:
@@ -72,10 +72,6 @@ conformance: setup-build-lab-venv-tshark
 openapi: setup-build-venv
 	checks/openapi.sh
 
-## page: page/page.html of its sources (Node 20 or newer)
-page:
-	cd page/web && npm ci --silent && npm run --silent types && npm run --silent bundle
-
 ## wheel: the Python package, in target/wheels, and its tests and notebooks (PROFILE=quick builds it faster)
 wheel: setup-build-venv
 	checks/wheel.sh
@@ -104,6 +100,25 @@ plugin-cost: quick
 ## plugin-bytes: what plug-ins say that flows carry, against the kernel's connections (root)
 plugin-bytes: quick
 	scenarios/engines/bytes.sh
+
+## page: the page of its sources and of openapi.json, into page/page.html (Node.js 20)
+page: setup-node
+	npm ci --silent --no-audit --no-fund --prefix page/web
+	npm run --silent --prefix page/web types >/dev/null
+	npm run --silent --prefix page/web bundle
+
+## page-check: the committed page is that of its sources, and does in a headless browser what it should
+page-check: setup-build-node quick
+	-checks/setup.sh chromium
+	npm ci --silent --no-audit --no-fund --prefix page/web
+	npm run --silent --prefix page/web types >/dev/null
+	git diff --exit-code --stat page/web/src/api.d.ts
+	WATERMASTER="$(abspath $(QUICK))" npm run --silent --prefix page/web check
+
+## page-pictures: docs/images/page-light.png, page-dark.png and page-phone.png anew
+page-pictures: setup-build-node-chromium quick
+	npm ci --silent --no-audit --no-fund --prefix page/web
+	WATERMASTER="$(abspath $(QUICK))" npm run --silent --prefix page/web pictures
 
 ## bpf: compile the agent's BPF programs
 bpf: setup-bpf

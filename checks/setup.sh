@@ -49,6 +49,11 @@ for need in "$@"; do
         has debootstrap || lacks debootstrap
         ;;
     memcached) has memcached || lacks memcached ;;
+    node) # 20 or later
+        has node || lacks nodejs
+        has npm || lacks npm
+        ;;
+    chromium) has chromium || lacks chromium ;;
     valgrind) has valgrind || lacks valgrind ;;
     fuzz)
         if ! cargo +nightly fuzz --version >/dev/null 2>&1; then

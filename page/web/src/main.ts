@@ -20,36 +20,45 @@ const live = data === null ? new Live() : null;
 const source: Source = live ?? (data?.kind === "recording" ? new Recorded(data) : new Result(data as Scenario));
 
 let following = source.live;
-let now = source.kind === "scenario" ? source.range()[1] * 0.25 : 0;
+let now = busiest();
 let only = "";
 let link: Link | null = null;
 let playing: number | undefined;
 
 const slider = byId<HTMLInputElement>("slider");
+/** What is shown of a scenario's flows are means over their lives. */
+const got = source.kind === "scenario" ? "Mean" : "Got";
 const words = ["idle", "below 50 %", "50 to 90 %", "90 % and more", "down"];
 
 const drawing = new Drawing(byId("network"), (pressed) => choose(pressed));
 const plot = new Plot(byId("plot"), (time) => look(time));
 const links = new List<Link>(byId("links"), [
-  { name: "Link", text: (row) => `${row.from} → ${row.to}`, class: "wide", press: choose, label: (row) => `link ${row.from} to ${row.to}, show its place` },
-  { name: "Load", text: (row) => (row.up ? share(row.measured, row.capacity) : "down"), class: "number short", mark: (row) => `load-${load(row)}` },
-  { name: "Got", text: (row) => rate(row.measured), class: "number" },
+  { name: "Link", text: (row) => `${row.from} → ${row.to}`, class: "wide", press: choose, label: (row) => `${row.from} → ${row.to}, show its place` },
+  { name: source.kind === "scenario" ? "≈ load" : "Load", text: (row) => (row.up ? share(row.measured, row.capacity) : "down"), class: "number short", mark: (row) => `load-${load(row)}` },
+  { name: got, text: (row) => rate(row.measured), class: "number" },
   { name: "Given", text: (row) => (row.flows > 0 && row.limited === 0 ? "–" : rate(row.limited)), class: "number" },
   { name: "Flows", text: (row) => count(row.flows), class: "number short" },
 ], "Links, the busiest first", "No links are known.");
 const flows = new List<Flow>(byId("flows"), [
-  { name: "Flow", text: (row) => row.flow, class: "wide", press: (row) => void explain(row), label: (row) => `explain flow ${key(row)}` },
+  { name: "Flow", text: (row) => row.flow, class: "wide", press: (row) => void explain(row), label: (row) => `${row.flow}: explain ${key(row)}` },
   { name: "Job", text: (row) => (source.kind === "scenario" && !row.application ? row.job : `${row.application} / ${row.job}`), class: "wide" },
   { name: "Asked", text: (row) => (row.asked === null ? "no end" : size(row.asked)), class: "number" },
   { name: "Given", text: (row) => (row.given === null ? "no limit" : rate(row.given)), class: "number" },
-  { name: "Got", text: (row) => rate(row.got), class: "number" },
+  { name: got, text: (row) => rate(row.got), class: "number" },
   { name: "Note", text: (row) => row.note, class: "note" },
 ], "Flows, those that get most first", "No flows now.");
 const happenings = new List<Happening>(byId("happenings"), [
-  { name: "Time", text: (row) => seconds(row.at), class: "number time", press: (row) => look(row.at), label: (row) => `go to ${seconds(row.at)}: ${row.text}` },
+  { name: "Time", text: (row) => seconds(row.at), class: "number time", press: (row) => look(row.at), label: (row) => `${seconds(row.at)}, go there: ${row.text}` },
   { name: "Kind", text: (row) => row.kind, class: "kind", mark: (row) => `kind-${row.kind}` },
   { name: "What", text: (row) => row.text, class: "wide" },
 ], "What happened, the latest first", "Nothing has happened yet.");
+
+/** The instant at which hosts send most: there is something to see. */
+function busiest(): number {
+  const { times, got } = source.series();
+  const most = got.reduce<number>((best, sum, place) => ((sum ?? 0) > (got[best] ?? 0) ? place : best), 0);
+  return times[most] ?? 0;
+}
 
 function choose(pressed: Link): void {
   link = link !== null && link.from === pressed.from && link.to === pressed.to ? null : pressed;
@@ -155,11 +164,11 @@ function applications(view: View): void {
     const row = rows.get(one.name) ?? application(one.name);
     row.classList.toggle("gone", !one.connected);
     row.querySelector("button")?.setAttribute("aria-pressed", String(only === one.name));
-    const parts = [one.connected ? "" : "not connected", `${count(one.jobs)} jobs`, `${count(one.flows)} flows`];
+    const parts = [one.connected ? "" : "not connected", many(one.jobs, "job"), many(one.flows, "flow")];
     if (one.refused > 0) parts.push(`${count(one.refused)} declarations refused`);
     if (one.contradicted > 0) parts.push(`${count(one.contradicted)} flows contradicted`);
     say(row.querySelector(".facts") as Element, parts.filter((text) => text !== "").join(", "));
-    say(row.querySelector(".amounts") as Element, `got ${rate(one.got)}${one.given === null ? "" : `, given ${rate(one.given)}`}`);
+    say(row.querySelector(".amounts") as Element, `${got.toLowerCase()} ${rate(one.got)}${one.given === null ? "" : `, given ${rate(one.given)}`}`);
     (row.querySelector(".got") as HTMLElement).style.width = `${(100 * (one.got ?? 0)) / most}%`;
     (row.querySelector(".given") as HTMLElement).style.left = `${(100 * (one.given ?? 0)) / most}%`;
     (row.querySelector(".given") as HTMLElement).hidden = one.given === null;
@@ -178,6 +187,8 @@ function application(name: string): HTMLElement {
   const bar = el("div", { class: "bar", "aria-hidden": "true" }, el("span", { class: "got" }), el("span", { class: "given" }));
   return el("li", { "data-name": name }, el("div", { class: "line" }, button, el("span", { class: "facts" })), bar, el("div", { class: "amounts" }));
 }
+
+const many = (number: number, what: string): string => `${count(number)} ${what}${number === 1 ? "" : "s"}`;
 
 function objectives(view: View): void {
   const asked = view.jobs.filter((job) => job.deadline !== null || job.objective !== "" || job.weight !== 1);
@@ -238,7 +249,7 @@ function begin(): void {
   byId("follow").hidden = !source.live;
   byId("play").hidden = source.live;
   byId("how").textContent = source.kind === "scenario"
-    ? "Between its start and its end a flow is shown at its mean rate; limits are exact."
+    ? "Between its start and its end a flow is shown at its mean rate, so a link may seem to carry more than it can; limits are exact."
     : source.kind === "recording" ? "Sampled from the recording." : "Asked from the controller each second; payload, as agents measure it.";
   const picker = byId<HTMLSelectElement>("run");
   byId("run-box").hidden = source.runs.length < 2;

@@ -152,7 +152,7 @@ export class Drawing {
   private draw(view: View, switches: Set<string>): void {
     const { width, height, at, hosts, switches: named, dense } = layout(view.links, switches);
     const made = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "network" });
-    made.style.minWidth = `${Math.min(width, 4000) * (dense ? 0.8 : 0.62)}px`;
+    made.style.minWidth = `${Math.min(width, 4000) * (dense ? 0.8 : 0.5)}px`;
     made.style.maxWidth = `${width * 1.35}px`;
     const pairs = new Map<string, number>();
     this.loads = [];

@@ -53,7 +53,7 @@ export class Plot {
       legend: { show: false },
       scales: { x: { time: false }, y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] } },
       axes: [
-        { ...axis, values: (_plot, all) => all.map((time) => seconds(time)), space: 80 },
+        { ...axis, values: (_plot, all) => all.map((time) => seconds(time)), space: 80, size: 34 },
         { ...axis, values: (_plot, all) => all.map((value) => (value === 0 ? "0" : rate(value))), size: 84, space: 36 },
       ],
       series: [
