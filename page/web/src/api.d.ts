@@ -241,6 +241,24 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/orders": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The orders of operators that stand */
+        get: operations["orders"];
+        put?: never;
+        /** Give an order, as an operator */
+        post: operations["give_order"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/status": {
         parameters: {
             query?: never;
@@ -262,6 +280,18 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description An order that was given. */
+        Act: {
+            /**
+             * Format: uint64
+             * @description When, in seconds since 1970 by the clock of the controller's machine.
+             */
+            at_s: number;
+            /** @description By whom. */
+            by: string;
+            /** @description What. */
+            order: components["schemas"]["Order"];
+        };
         /** @description An agent. */
         AgentStatus: {
             /** @description What its kernel gives. */
@@ -575,6 +605,8 @@ export interface components {
              * @description When this is so, by the same clock.
              */
             now_ns: number;
+            /** @description Orders of operators that stand. */
+            orders: components["schemas"]["Act"][];
             /** @description The name of the policy. */
             policy: string;
             /** @description Problems, each in a sentence. */
@@ -893,6 +925,59 @@ export interface components {
             policy: string;
             /** @description The links of the path that several objectives divide. */
             shared: components["schemas"]["SharedLink"][];
+        };
+        /** @description An operator's order. Whatever begins something stands until another order ends it, also over restarts. */
+        Order: {
+            /** @description Whose it is. */
+            application: string;
+            /** @description The job. */
+            job: string;
+            /** @constant */
+            type: "cancel";
+        } | {
+            /** @description The application. */
+            application: string;
+            /** @constant */
+            type: "evict";
+        } | {
+            /** @description The application, known or not. */
+            application: string;
+            /** @description Why: it is told so. */
+            reason?: string | null;
+            /** @constant */
+            type: "block";
+        } | {
+            /** @description The application. */
+            application: string;
+            /** @constant */
+            type: "unblock";
+        } | {
+            /** @description Why. */
+            reason?: string | null;
+            /** @constant */
+            type: "freeze";
+        } | {
+            /** @constant */
+            type: "thaw";
+        } | {
+            /** @description The host, by its name in the topology. */
+            host: string;
+            /** @description Why. */
+            reason?: string | null;
+            /** @constant */
+            type: "drain";
+        } | {
+            /** @description The host. */
+            host: string;
+            /** @constant */
+            type: "undrain";
+        };
+        /** @description The answer to an order, and to who asks what stands. */
+        Orders: {
+            /** @description The orders that stand. */
+            standing: components["schemas"]["Act"][];
+            /** @description What was done all the same, and not written down: why. */
+            warning?: string | null;
         };
         /** @description The answer to declarations, each of which was looked at by itself, in their order. */
         Outcome: {
@@ -1534,6 +1619,58 @@ export interface operations {
                     "application/json": Record<string, never>;
                 };
             };
+        };
+    };
+    orders: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Those that stand, with who gave them and when. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Orders"];
+                };
+            };
+            403: components["responses"]["Wrong"];
+            503: components["responses"]["Wrong"];
+        };
+    };
+    give_order: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Order"];
+            };
+        };
+        responses: {
+            /** @description It is carried out and written down: what stands now. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Orders"];
+                };
+            };
+            400: components["responses"]["Wrong"];
+            403: components["responses"]["Wrong"];
+            408: components["responses"]["Wrong"];
+            413: components["responses"]["Wrong"];
+            422: components["responses"]["Wrong"];
+            503: components["responses"]["Wrong"];
         };
     };
     status: {
