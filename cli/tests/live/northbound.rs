@@ -22,7 +22,8 @@ async fn a_declared_flow_is_a_command_to_its_agent_and_has_an_explanation() {
     let job = |job| json!({ "type": "job_start", "job": job });
     // It is listed as soon as there is something to explain.
     assert_eq!(declare(&mut client, "a", &job("i")).await.0, StatusCode::OK);
-    let jobs = get(&mut client, "/v1/jobs").await;
+    let mut jobs = get(&mut client, "/v1/jobs").await;
+    assert!(jobs[0].as_object_mut().unwrap().remove("started_ns").unwrap().is_u64());
     let idle = json!({ "application": "a", "job": "i", "flows": 0, "limited": 0, "measured_bps": 0, "terms": null });
     assert_eq!(jobs, json!([idle]));
     // What it asks for.
