@@ -13,7 +13,6 @@ mod input;
 mod lab;
 mod live;
 mod man;
-mod page;
 mod policies;
 mod progress;
 mod reproduce;
@@ -62,7 +61,7 @@ enum Command {
     Gather(live::gather::Command),
     Status(live::status::Status),
     Top(live::top::Top),
-    Page(page::Page),
+    Page(live::page::Page),
     Explain(live::explain::Explain),
     Order(live::order::Order),
     Certs(live::certs::Certs),

@@ -11,7 +11,7 @@ use experiment::{RunResult, store, table};
 use crate::cost::{Cost, Costed, cpu_s};
 use crate::failure::{Failure, print};
 use crate::input::{Input, MOST_RUNS, prepare};
-use crate::page;
+use crate::live::page;
 use crate::staging::{Staging, clean_up_on_interrupt};
 
 /// Name of the report in the output directory.

@@ -6,6 +6,7 @@ pub(crate) mod controller;
 pub(crate) mod explain;
 pub(crate) mod gather;
 pub(crate) mod order;
+pub(crate) mod page;
 pub(crate) mod replay;
 pub(crate) mod status;
 pub(crate) mod top;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use comfy_table::{Table, TableStyle};
 use rustls::ClientConfig;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -159,4 +161,18 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 
 fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A table after a blank line; empty without rows.
+pub(super) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(TableStyle::new()).set_header(head.to_vec());
+    for row in rows {
+        table.add_row(row);
+    }
+    if table.row_count() == 0 {
+        return String::new();
+    }
+    let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
+    format!("\n{}\n", lines.join("\n"))
 }

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use hyper::Method;
 use protocol::operator::{Act, Order as Given, Orders};
 
-use super::{Target, answer, block_on, failed, status::table};
+use super::{Target, answer, block_on, failed, table};
 use crate::failure::{Failure, print};
 
 /// Order something of a controller, or show the orders that stand

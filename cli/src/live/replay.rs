@@ -17,8 +17,8 @@ use units::{Bytes, Time};
 use super::block_on;
 use crate::failure::{Failure, note, print};
 use crate::input::quoted;
-use crate::page::recording::Camera;
-use crate::page::serve;
+use crate::live::page::recording::Camera;
+use crate::live::page::serve;
 
 /// Put a recording into the controller's machine again
 ///

@@ -1,10 +1,9 @@
 //! `watermaster status`: the state of a controller and all it knows.
 
 use clap::Args;
-use comfy_table::{Table, TableStyle};
 use serde_json::Value;
 
-use super::{Target, list, pretty, rate, text};
+use super::{Target, list, pretty, rate, table, text};
 use crate::failure::{Failure, print};
 
 /// Show the state of a controller and all it knows
@@ -111,20 +110,6 @@ pub(super) fn page(status: &Value) -> String {
         }),
     );
     out
-}
-
-/// A table after a blank line; empty without rows.
-pub(super) fn table(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_style(TableStyle::new()).set_header(head.to_vec());
-    for row in rows {
-        table.add_row(row);
-    }
-    if table.row_count() == 0 {
-        return String::new();
-    }
-    let lines: Vec<String> = table.lines().map(|line| line.trim().to_owned()).collect();
-    format!("\n{}\n", lines.join("\n"))
 }
 
 #[cfg(test)]

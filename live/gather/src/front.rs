@@ -1,5 +1,7 @@
 //! The front end: clients in front, servers and hubs behind.
 
+mod swarm;
+
 use std::fmt::Write as _;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
@@ -20,7 +22,7 @@ use crate::hashing::Ring;
 use crate::hubs::{Hubs, Terms};
 use crate::pool::{Answers, Budget, Fault, Server};
 use crate::settings::Settings;
-use crate::{straight, swarm};
+use crate::straight;
 
 /// How long a client may take nothing of its answer.
 const STALLED: Duration = Duration::from_secs(30);

@@ -1,5 +1,7 @@
 //! The hub beside a memcached server: it collects from its rack, packs, and passes on.
 
+mod job;
+
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::io;
@@ -16,10 +18,10 @@ use tokio::time::timeout;
 
 use crate::front::StartError;
 use crate::hubs::Outcome;
-use crate::job::{Event, Job};
 use crate::message::{Found, Message};
 use crate::pool::{Budget, Record, Server};
 use crate::settings::Settings;
+use job::{Event, Job};
 
 /// Packets that wait for a front end or a parent at most.
 const PACKETS: usize = 64;

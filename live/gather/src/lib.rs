@@ -3,7 +3,7 @@
 //!
 //! - [`command`], [`answer`], [`message`]: what is said, without I/O; [`hashing`]: who holds a key.
 //! - [`settings`]: the configuration of all.
-//! - [`pool`]: connections to memcached. `decider`: the policy, fed and obeyed. `swarm`: one request. `hubs`: the front
+//! - [`pool`]: connections to memcached. `decider`: the policy, fed and obeyed. `front::swarm`: one request. `hubs`: the front
 //!   end's connections to hubs.
 //! - [`front::Front`] and [`hub::Hub`]: the services.
 #![forbid(unsafe_code)]
@@ -15,9 +15,7 @@ pub mod front;
 pub mod hashing;
 pub mod hub;
 mod hubs;
-mod job;
 pub mod message;
 pub mod pool;
 pub mod settings;
 mod straight;
-mod swarm;

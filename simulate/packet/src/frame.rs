@@ -29,6 +29,18 @@ impl Packet {
     pub(crate) const fn way(&self) -> u32 {
         2 * self.flow + (self.flags & ACK) as u32
     }
+
+    /// How soon a port serves it by its tag, the least first: what is no data comes before it, and
+    /// datagrams, which have no tag, come last.
+    pub(crate) fn urgency(&self) -> u64 {
+        if self.flags & (ACK | SYN) != 0 {
+            0
+        } else if self.flags & DATAGRAM != 0 {
+            u64::MAX
+        } else {
+            (u64::from(self.block.0) << 32) | u64::from(self.block.1)
+        }
+    }
 }
 
 /// An acknowledgement, on its way back.

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, VecDeque};
 use model::{Buffer, NodeId};
 
 use crate::frame::Packet;
-use crate::tags::urgency;
 
 /// In which order an output queue is served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,7 +61,7 @@ impl Scheduler {
             Discipline::PerFlow => packet.flow,
             Discipline::PerDestination => destination.0,
             // Eight priorities; datagrams have the last.
-            Discipline::ByTag => u32::try_from(urgency(packet)).unwrap_or(u32::MAX),
+            Discipline::ByTag => u32::try_from(packet.urgency()).unwrap_or(u32::MAX),
         }
     }
 
@@ -82,8 +81,8 @@ impl Scheduler {
     pub(crate) fn evict(&mut self, arriving: &Packet, own: u32) -> Option<Packet> {
         if self.discipline == Discipline::LeastLeft {
             let (at, last) =
-                self.queues.get(&own)?.iter().enumerate().max_by_key(|(_, one)| urgency(one))?;
-            return if urgency(last) > urgency(arriving) { self.take(own, at) } else { None };
+                self.queues.get(&own)?.iter().enumerate().max_by_key(|(_, one)| one.urgency())?;
+            return if last.urgency() > arriving.urgency() { self.take(own, at) } else { None };
         }
         if !matches!(self.discipline, Discipline::PerFlow | Discipline::PerDestination) {
             return None;
@@ -125,7 +124,7 @@ impl Scheduler {
     pub(crate) fn pop(&mut self) -> Option<Packet> {
         if self.discipline == Discipline::LeastLeft {
             let waiting = self.queues.get(&0)?;
-            let next = waiting.iter().min_by_key(|one| urgency(one))?.way();
+            let next = waiting.iter().min_by_key(|one| one.urgency())?.way();
             // An earlier packet of the flow says more left: it would wait for ever.
             let first = waiting.iter().position(|one| one.way() == next)?;
             return self.take(0, first);

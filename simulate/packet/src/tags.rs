@@ -4,7 +4,6 @@ use policy::Tags;
 use units::Bytes;
 
 use crate::flow::Flow;
-use crate::frame::{self, Packet};
 use crate::tcp::low;
 use crate::{Discipline, Protocol, Transport};
 
@@ -42,18 +41,6 @@ impl Tagger {
             Self::Left => Discipline::LeastLeft,
             Self::Sent(_) => Discipline::ByTag,
         }
-    }
-}
-
-/// How soon a port serves a packet by its tag, the least first: what is no data comes before it, and
-/// datagrams, which have no tag, come last.
-pub(crate) fn urgency(packet: &Packet) -> u64 {
-    if packet.flags & (frame::ACK | frame::SYN) != 0 {
-        0
-    } else if packet.flags & frame::DATAGRAM != 0 {
-        u64::MAX
-    } else {
-        (u64::from(packet.block.0) << 32) | u64::from(packet.block.1)
     }
 }
 

@@ -199,7 +199,7 @@ impl Client {
 /// What a key has: of different lengths, some above a packet.
 pub fn value(key: &str) -> String {
     let number: usize = key.rsplit('-').next().unwrap().parse().unwrap();
-    let length = if number % 50 == 0 { 5000 } else { 20 + number * 37 % 800 };
+    let length = if number.is_multiple_of(50) { 5000 } else { 20 + number * 37 % 800 };
     let mut text = format!("{key}:");
     while text.len() < length {
         text.push_str("\r\nEND\r\n");

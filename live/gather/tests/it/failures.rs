@@ -125,5 +125,5 @@ async fn memory_is_bounded() {
     }
     assert_eq!(client.get(&keys).await.unwrap_err(), "SERVER_ERROR out of memory");
     // What was held is free again.
-    assert_eq!(client.get(&keys[..5].to_vec()).await.unwrap().len(), 5);
+    assert_eq!(client.get(&keys[..5]).await.unwrap().len(), 5);
 }

@@ -14,8 +14,8 @@ use ::page::serve::{Connect, Server};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::{Target, block_on};
 use crate::failure::{Failure, note, print};
-use crate::live::{Target, block_on};
 
 /// Show a controller in a browser: network, applications, decisions
 ///
