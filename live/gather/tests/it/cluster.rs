@@ -1,8 +1,9 @@
 //! A pool of real memcached servers on loopback, with hubs and a front end in this process.
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use gather::front::Front;
@@ -34,8 +35,11 @@ impl Drop for Memcached {
     }
 }
 
+/// A free port, at an address of loopback that nobody else is given: ports alone come again.
 pub fn free() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static NEXT: AtomicU16 = AtomicU16::new(1);
+    let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+    TcpListener::bind((Ipv4Addr::new(127, 7, high, low), 0)).unwrap().local_addr().unwrap()
 }
 
 /// Whether there is memcached; says that a test is skipped where not.
