@@ -61,7 +61,7 @@ impl Memcached {
                     "-t",
                     "1",
                     "-l",
-                    "127.0.0.1",
+                    &address.ip().to_string(),
                     "-p",
                     &address.port().to_string(),
                 ])
