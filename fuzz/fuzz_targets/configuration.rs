@@ -1,4 +1,4 @@
-//! The configurations of both daemons: whatever the file, settings or one line of error that says
+//! The configurations of all daemons: whatever the file, settings or one line of error that says
 //! where.
 #![no_main]
 #![forbid(unsafe_code)]
@@ -14,11 +14,20 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(settings) = &controller {
         // Nobody is let in unseen.
         let open = [settings.listen.http, settings.listen.openflow].into_iter().flatten();
-        assert!(text.contains("insecure") || settings.tls.is_some() || open.into_iter().all(|at| at.ip().is_loopback()));
+        assert!(
+            text.contains("insecure")
+                || settings.tls.is_some()
+                || open.into_iter().all(|at| at.ip().is_loopback())
+        );
         assert!(settings.bounds.connections > 0 && settings.bounds.request > 0);
     }
     let agent = agentd::settings::Settings::read("fuzz", text, folder);
-    for error in [controller.err(), agent.err()].into_iter().flatten() {
+    let gather = gather::settings::Settings::read("fuzz", text);
+    if let Ok(settings) = &gather {
+        // Policies see every server, and one front end.
+        assert_eq!(settings.topology().hosts().count(), settings.servers.len() + 1);
+    }
+    for error in [controller.err(), agent.err(), gather.err()].into_iter().flatten() {
         let error = error.to_string();
         assert!(error.starts_with("fuzz:"), "{error}");
         assert!(error.len() < 2000 && error.lines().count() == 1, "{error}");

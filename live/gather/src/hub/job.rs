@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use units::{Bytes as Octets, Rate};
 
+use super::pace::Pace;
 use crate::command::{Query, Verb};
 use crate::hub::Shared;
 use crate::hubs::Outcome;
@@ -22,8 +23,6 @@ const FULL: usize = 1460;
 /// What a message of objects has besides them, and each object besides its answer, octets.
 const AROUND: usize = 13;
 const EACH: usize = 9;
-/// Timers are not finer: what was not sent meanwhile is sent at once.
-const TICK: Duration = Duration::from_millis(1);
 
 /// What a request at a hub hears.
 #[derive(Debug)]
@@ -50,7 +49,7 @@ pub(crate) struct Job {
     /// Whether the front end has said what to do; objects from below may come first.
     is_told: bool,
     parent: Option<u32>,
-    speed: Rate,
+    pace: Pace,
     packed: bool,
     deadline: Instant,
     /// What can be sent, and all that is kept for another parent.
@@ -58,7 +57,6 @@ pub(crate) struct Job {
     kept: HashMap<u32, Outcome>,
     cancelled: HashSet<u32>,
     asked: JoinSet<(Vec<u32>, Result<Answers, Fault>)>,
-    ready: Instant,
 }
 
 impl Job {
@@ -71,14 +69,13 @@ impl Job {
             request,
             is_told: false,
             parent: None,
-            speed: model::LEAST_RATE,
+            pace: Pace::new(now),
             packed: false,
             deadline,
             queue: VecDeque::new(),
             kept: HashMap::new(),
             cancelled: HashSet::new(),
             asked: JoinSet::new(),
-            ready: now,
         }
     }
 
@@ -93,7 +90,7 @@ impl Job {
                     Some(event) => self.hear(event),
                 },
                 Some(Ok((objects, answers))) = self.asked.join_next() => self.collect(objects, answers),
-                () = sleep_until(self.ready), if can_send => {
+                () = sleep_until(self.pace.ready()), if can_send => {
                     if !self.send_on().await {
                         break;
                     }
@@ -110,11 +107,11 @@ impl Job {
                 self.is_told = true;
                 self.parent = parent;
                 self.packed = packed;
-                self.accelerate(speed);
+                self.pace.set(Instant::now(), Rate::from_bps(speed));
                 self.deadline = Instant::now() + patience.min(self.shared.settings.deadline);
                 self.ask(wanted);
             }
-            Event::Speed(speed) => self.accelerate(speed),
+            Event::Speed(speed) => self.pace.set(Instant::now(), Rate::from_bps(speed)),
             Event::Cancel(objects) => {
                 let objects: HashSet<u32> = objects.into_iter().collect();
                 self.queue.retain(|object| !objects.contains(object));
@@ -133,12 +130,6 @@ impl Job {
             }
             Event::End => {}
         }
-    }
-
-    /// Another speed, from the next packet on.
-    fn accelerate(&mut self, speed: u64) {
-        self.speed = Rate::from_bps(speed).max(model::LEAST_RATE);
-        self.ready = self.ready.min(Instant::now());
     }
 
     fn keep(&mut self, object: u32, outcome: Outcome) {
@@ -210,9 +201,7 @@ impl Job {
             return true;
         }
         let frames = (size + HEADER * size.div_ceil(FULL)) as u64;
-        let gap = Duration::from_nanos(self.speed.time_for(Octets::new(frames)).as_nanos());
-        let now = Instant::now();
-        self.ready = self.ready.max(now.checked_sub(TICK).unwrap_or(now)) + gap;
+        self.pace.sent(Instant::now(), Octets::new(frames));
         let Some(to) = self.shared.way(self.front, self.parent) else {
             // A lost parent is the front end's to replace; a lost front end has no wish.
             return self.parent.is_some();
