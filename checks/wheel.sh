@@ -34,7 +34,9 @@ fi
 "$tries/bin/watermaster" --version
 "$tries/bin/pytest" -q python/tests
 "$tries/bin/mypy" --strict python/tests/typed.py
-"$tries/bin/python" python/tests/cluster.py "${CELLS:-200}" | tail -n 6
+# A machine that is killed says much: what was found comes last.
+"$tries/bin/python" python/tests/cluster.py "${CELLS:-200}" >"$tries/cluster" 2>&1 || { tail "$tries/cluster" && exit 1; }
+tail -n 6 "$tries/cluster"
 "$tries/bin/python" python/tests/notebooks.py python/gallery/*.ipynb
 "$tries/bin/python" python/gallery/cost.py
 echo "wheel: $wheel, $(du -h "$wheel" | cut -f1)"

@@ -59,7 +59,8 @@ def sweep(
     repeat, jobs: as of Scenario.run; on a cluster each cell has one processor.
     on: the address of a Ray cluster, "ray://HOST:10001" or "auto", or "local" for one on this machine; needs `ray`.
         Its machines have this package, and the scenario's files under the same paths.
-    out: a directory where each point is kept once it is done; what it has of this same sweep isn't run again.
+    out: a directory where each point is kept once it is done; what it has of this same sweep isn't run again. Policies
+        in Python count as the same by their names, and what the scenario refers to, such as a trace, by its path.
     progress: hears how many cells are done, of how many.
     Other options go to Scenario.
 

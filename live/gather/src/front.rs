@@ -122,15 +122,7 @@ impl Front {
     pub async fn run(self) {
         let places = Arc::new(Semaphore::new(self.inner.settings.clients));
         loop {
-            let mut stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    // Such as no more files: others may end meanwhile.
-                    tracing::warn!("no client can be taken: {error}");
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                    continue;
-                }
-            };
+            let mut stream = accept(&self.listener).await;
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                 let _ = stream.try_write(b"SERVER_ERROR too many clients\r\n");
                 let _ = stream.shutdown().await;
@@ -144,6 +136,20 @@ impl Front {
                 inner.counters.clients.fetch_sub(1, Ordering::Relaxed);
                 drop(place);
             });
+        }
+    }
+}
+
+/// The next who connects.
+pub(crate) async fn accept(listener: &TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return stream,
+            Err(error) => {
+                // Such as no more files: others may end meanwhile.
+                tracing::warn!("nobody can be taken: {error}");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
         }
     }
 }

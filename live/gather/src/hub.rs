@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-use crate::front::StartError;
+use crate::front::{StartError, accept};
 use crate::hubs::Outcome;
 use crate::message::{Found, Message};
 use crate::pool::{Budget, Record, Server};
@@ -90,14 +90,7 @@ impl Hub {
     pub async fn run(self) {
         let places = Arc::new(Semaphore::new(self.shared.settings.clients));
         loop {
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!("no connection can be taken: {error}");
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                    continue;
-                }
-            };
+            let stream = accept(&self.listener).await;
             // Who finds no place sees a hub that is gone.
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
             let shared = Arc::clone(&self.shared);

@@ -1,4 +1,4 @@
-//! What hosts write into data packets under a policy that has [`Tags`], and how soon a port serves what.
+//! What hosts write into data packets under a policy that has [`Tags`], and how ports serve by it.
 
 use policy::Tags;
 use units::Bytes;

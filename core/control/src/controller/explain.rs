@@ -1,36 +1,30 @@
 //! Answers to people, read from the rooms: how everything stands, and why a flow has its rate.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+mod why;
+
+use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::fmt::Write as _;
 use core::ops::Deref;
 
-use model::{FlowId, JobId, LinkId, NodeId, NodeKind, Terms};
+use model::{FlowId, LinkId, NodeId, NodeKind, Terms};
 use protocol::Connection;
 use protocol::operator::Act;
-use units::{Bytes, Rate, Span, Time};
+use units::{Rate, Span, Time};
 
 use super::Controller;
 use crate::agents::Agent;
 use crate::applications::registry::{Flow, Job};
 use crate::config::Enforcement;
-use crate::desired::Intention;
 use crate::fabric::discovery::PROBES;
 use crate::failures::Failures;
 use crate::orders::by;
 use crate::status::{
-    AgentStatus, ApplicationFlows, ApplicationStatus, Asked, Bottleneck, FlowExplanation,
-    FlowStatus, JobExplanation, JobStatus, LinkStatus, ObjectivePart, ObjectiveStatus, Rival,
-    SharedLink, Status, SwitchStatus,
+    AgentStatus, ApplicationFlows, ApplicationStatus, Asked, FlowStatus, JobStatus, LinkStatus,
+    Status, SwitchStatus,
 };
-
-/// Rivals that an explanation names.
-const RIVALS: usize = 10;
-/// Flows of a job that are explained.
-const EXPLAINED: usize = 1000;
 
 /// Why nothing holds a flow of which a port is not known.
 const UNSEEN: &str = "no agent has seen a connection of it yet";
@@ -592,328 +586,6 @@ impl Answers<'_> {
             None => Standing::Awaited(format!("switch {name} has not confirmed it")),
         }
     }
-
-    /// Why a flow has its rate; `None` when there is no such flow.
-    pub fn explain_flow(
-        &self,
-        application: &str,
-        job: &str,
-        flow: &str,
-    ) -> Option<FlowExplanation> {
-        let job = self.registry.find_job(application, job)?;
-        let id = *self.registry.job(job)?.flows.get(flow)?;
-        self.explain([id]).pop()
-    }
-
-    /// Why the flows of a job have their rates; `None` when there is no such job.
-    pub fn explain_job(&self, application: &str, job: &str) -> Option<JobExplanation> {
-        let id: JobId = self.registry.find_job(application, job)?;
-        let known = self.registry.job(id)?;
-        let sizes = known.sizes.values().flatten().map(|(_, bytes)| *bytes);
-        let flows = known.flows.values();
-        let requested = flows.clone().filter_map(|id| self.registry.flow(*id)?.declared_size());
-        let requested = requested.sum::<Bytes>();
-        Some(JobExplanation {
-            application: application.into(),
-            job: job.into(),
-            started_ns: known.started,
-            declared_bytes: sizes.sum::<Bytes>().max(requested),
-            terms: terms(known),
-            more: flows.len().saturating_sub(EXPLAINED),
-            flows: self.explain(flows.take(EXPLAINED).copied()),
-        })
-    }
-
-    fn explain(
-        &self,
-        ids: impl IntoIterator<Item = FlowId, IntoIter: Clone>,
-    ) -> Vec<FlowExplanation> {
-        let ids = ids.into_iter();
-        let flows = ids.filter_map(|id| {
-            let flow = self.registry.flow(id)?;
-            Some((id, flow, self.view.path(flow.ends, u64::from(id.0))))
-        });
-        let links: BTreeSet<LinkId> = flows.clone().flat_map(|(_, _, path)| path).collect();
-        // Once for all: there may be many flows, and many of the job.
-        let mut loads = self.loads(|link| links.contains(&link));
-        for load in loads.values_mut() {
-            self.sort(&mut load.flows);
-        }
-        flows.map(|(id, flow, path)| self.explain_one(id, flow, &path, &loads)).collect()
-    }
-
-    /// The heaviest flows first. Without a limit, a flow takes what it gets.
-    fn sort(&self, flows: &mut [FlowId]) {
-        flows.sort_by_cached_key(|id| {
-            let flow = self.registry.flow(*id);
-            let measured = flow.and_then(|flow| self.measured(flow));
-            let limit = flow.and_then(|flow| self.intended(*id, flow)).unwrap_or(Rate::MAX);
-            (core::cmp::Reverse((measured, limit)), *id)
-        });
-    }
-
-    fn explain_one(
-        &self,
-        id: FlowId,
-        flow: &Flow,
-        path: &[LinkId],
-        loads: &BTreeMap<LinkId, Load>,
-    ) -> FlowExplanation {
-        // How full a link is, in parts of its capacity; then how many share it.
-        let fullness = |link: &&LinkId| {
-            let capacity = self.view.network.topology().link(**link).spec.capacity.as_bps();
-            let load = loads.get(*link)?;
-            let busy = load.limited.max(load.measured).as_bps();
-            let parts = busy.saturating_mul(1000).checked_div(capacity)?.min(1000);
-            Some((if load.unlimited > 0 { 1000 } else { parts }, load.flows.len()))
-        };
-        let fullest = path.iter().rev().max_by_key(fullness);
-        let bottleneck = fullest.map(|link| self.bottleneck(*link, id, &loads[link]));
-        FlowExplanation {
-            flow: self.flow_status(id, flow),
-            declared_ns: flow.since,
-            since_ns: self.desired.intention(id).since,
-            why: self.why(id, flow, path.is_empty(), bottleneck.as_ref()),
-            by: self.by(id, flow),
-            path: path.iter().map(|link| self.view.link_name(*link)).collect(),
-            bottleneck,
-            objective: self.objective(id),
-        }
-    }
-
-    /// The objective of a flow, and who yields to whom on its way.
-    fn objective(&self, id: FlowId) -> Option<ObjectiveStatus> {
-        let account = self.decider.account(id)?;
-        let shared = account.parts.iter().filter(|part| part.given.len() > 1).map(|part| {
-            let capacity = self.view.network.topology().link(part.link).spec.capacity;
-            let parts = part.given.iter().map(|holding| {
-                let (given, wants) = (holding.rate, holding.wants.min(capacity));
-                ObjectivePart {
-                    objective: holding.objective.clone(),
-                    aim: holding.aim.to_string(),
-                    given_bps: given,
-                    wants_bps: wants,
-                    yields: given < wants,
-                }
-            });
-            SharedLink { link: self.view.link_name(part.link), parts: parts.collect() }
-        });
-        Some(ObjectiveStatus {
-            name: account.objective.clone(),
-            aim: account.aim.to_string(),
-            late: account.due.is_some_and(|due| due <= self.now),
-            policy: account.policy,
-            shared: shared.collect(),
-        })
-    }
-
-    fn bottleneck(&self, link: LinkId, id: FlowId, load: &Load) -> Bottleneck {
-        let others = load.flows.iter().filter(|other| **other != id).take(RIVALS);
-        let rivals = others.filter_map(|id| {
-            let flow = self.registry.flow(*id)?;
-            let [application, job, mut name] = self.registry.name_of(flow);
-            if flow.owner.is_none() {
-                let Connection { source, destination } = flow.selector.connection;
-                name = format!("{source} -> {destination}");
-            }
-            let intended_bps = self.intended(*id, flow);
-            let measured_bps = self.measured(flow);
-            Some(Rival { application, job, flow: name, intended_bps, measured_bps })
-        });
-        Bottleneck {
-            link: self.view.link_name(link),
-            capacity_bps: self.view.network.topology().link(link).spec.capacity,
-            limited_bps: load.limited,
-            measured_bps: load.measured,
-            rivals: rivals.collect(),
-            more: load.flows.len().saturating_sub(1 + RIVALS),
-        }
-    }
-
-    fn why(
-        &self,
-        id: FlowId,
-        flow: &Flow,
-        pathless: bool,
-        bottleneck: Option<&Bottleneck>,
-    ) -> String {
-        let policy = &self.decider.name;
-        let Intention { limit, priority, .. } = self.desired.intention(id);
-        let mut why = match limit {
-            _ if pathless => String::from("no path leads from its source to its destination"),
-            None => {
-                let share = self.intended(id, flow);
-                let share = share.map(|rate| format!("{rate}, its share of its two hosts' rate"));
-                let windows = self.windows(id, flow).map(|(what, _)| what);
-                let all: Vec<String> = share.into_iter().chain(windows).collect();
-                if all.is_empty() {
-                    format!("policy {policy} sets no limit: it gets what TCP gets it")
-                } else {
-                    format!("policy {policy} holds it to {}", all.join(" and "))
-                }
-            }
-            Some(rate) => match bottleneck {
-                Some(Bottleneck { link, rivals, more, .. }) if !rivals.is_empty() => format!(
-                    "policy {policy} holds it to {rate} beside {} on {link}",
-                    plural(rivals.len() + more)
-                ),
-                Some(Bottleneck { link, .. }) => {
-                    format!("policy {policy} holds it to {rate}; it is alone on {link}")
-                }
-                None => format!("policy {policy} holds it to {rate}"),
-            },
-        };
-        if priority > 0 {
-            let _ =
-                write!(why, "; it is served in class {priority}, or the last that its ports have");
-        }
-        if let Some(lie) = flow.lie() {
-            let _ = write!(why, "; {lie}");
-        }
-        why
-    }
-
-    fn by(&self, id: FlowId, flow: &Flow) -> String {
-        let grant = match self.limited(flow).first() {
-            Some(connection) => self.grant(connection),
-            None => {
-                let flows = self.registry.sharing(&flow.selector);
-                self.desired.grant(&flow.selector.connection, (flows, 1), || Some(flow.ends))
-            }
-        };
-        let mut all: Vec<String> = self
-            .windows(id, flow)
-            .map(|(what, standing)| match standing {
-                Standing::Stands => what,
-                Standing::Conditional(condition) => format!("{what} if {condition}"),
-                Standing::Awaited(why) | Standing::Failed(why) => format!("nobody ({what}: {why})"),
-            })
-            .collect();
-        if grant.rate.is_some() {
-            let mut by = match self.context.enforcement {
-                Enforcement::Meters => self.by_meter(id, flow),
-                Enforcement::Pacing => self.by_pacing(flow),
-            };
-            if let Some(measured) = self.excess(id, flow) {
-                let _ = write!(by, "; but {measured} were measured: something undoes it");
-            }
-            all.push(by);
-        }
-        if grant.priority > 0 {
-            all.push(self.by_class(flow));
-        }
-        if grant.rate.is_none() && self.desired.intention(id).limit.is_some() {
-            all.push("nobody: another flow of its connection has no limit".to_string());
-        }
-        if let Some(why) = self.withheld(flow.ends) {
-            let still = self.enforced(flow).map(|rate| {
-                format!("; {rate} of before, until its end is confirmed or its lease is over")
-            });
-            return format!("nobody: {why}{}", still.unwrap_or_default());
-        }
-        if all.is_empty() {
-            return match self.enforced(flow) {
-                Some(rate) => {
-                    format!("{rate} of before, until its end is confirmed or its lease is over")
-                }
-                None => "nobody: there is nothing to enforce".to_string(),
-            };
-        }
-        all.join("; ")
-    }
-
-    /// What was measured of a flow that goes faster than the limit that should stand, for longer than a
-    /// new limit takes to show.
-    fn excess(&self, id: FlowId, flow: &Flow) -> Option<Rate> {
-        let limit = self.enforced(flow)?;
-        let since = self.now.since(self.desired.intention(id).since);
-        let is_long = since > self.context.patience();
-        self.measured(flow).filter(|measured| is_long && measured.fraction(4, 5) > limit)
-    }
-
-    fn by_meter(&self, id: FlowId, flow: &Flow) -> String {
-        let limited = self.limited(flow);
-        if limited.is_empty() {
-            return format!("nobody yet: {UNSEEN}");
-        }
-        if let Some((node, failure)) = limited.iter().find_map(|c| self.switches.failure(c)) {
-            return format!("nobody: switch {} failed: {failure}", self.view.node_name(node));
-        }
-        let at = self.view.entrance(flow.ends, u64::from(id.0));
-        let Some(node) = at.filter(|node| self.switches.is_ready(*node)) else {
-            return "nobody: the first switch of its path is not connected".to_string();
-        };
-        let name = self.view.node_name(node);
-        if let Some(silence) = self.silence_of(node) {
-            return format!("nobody: {silence}");
-        }
-        match self.enforced(flow) {
-            Some(_) => format!("switch {name}, by a meter"),
-            None => format!("nobody yet: switch {name} has not confirmed the meter"),
-        }
-    }
-
-    /// The agent of a host, where what it confirmed stands.
-    fn obedient(&self, host: NodeId) -> Result<&Agent, String> {
-        let Some((_, agent)) = self.agents.acting_for(host) else {
-            let name = self.view.node_name(host);
-            return Err(format!(
-                "no agent is connected for {name}; what the last one held ends with its lease"
-            ));
-        };
-        self.doubt(agent).map_or(Ok(agent), Err)
-    }
-
-    fn by_class(&self, flow: &Flow) -> String {
-        let agent = match self.obedient(flow.ends.0) {
-            Ok(agent) => agent,
-            Err(doubt) => return format!("nobody: {doubt}"),
-        };
-        let name = &agent.identity;
-        let carriers = || self.registry.carriers(&flow.selector);
-        if let Some(reason) = carriers().find_map(|c| agent.failures.priority(&c)) {
-            return format!("nobody: agent {name} failed: {reason}");
-        }
-        if carriers().next().is_none() {
-            return format!("nobody yet: {UNSEEN}");
-        }
-        if carriers().all(|connection| agent.answered_class(&connection)) {
-            format!("agent {name}, by its class")
-        } else {
-            format!("nobody yet: agent {name} has not confirmed its class")
-        }
-    }
-
-    fn by_pacing(&self, flow: &Flow) -> String {
-        let agent = match self.obedient(flow.ends.0) {
-            Ok(agent) => agent,
-            Err(doubt) => return format!("nobody: {doubt}"),
-        };
-        let name = &agent.identity;
-        let mut carriers = self.registry.carriers(&flow.selector).peekable();
-        if carriers.peek().is_none() {
-            return format!("nobody yet: {UNSEEN}");
-        }
-        if let Some(reason) = carriers.find_map(|carrier| agent.failures.rate(&carrier)) {
-            return format!("nobody: agent {name} failed: {reason}");
-        }
-        if !self.is_seen(agent, flow) {
-            if agent.sampled_at.since(flow.since) <= self.context.patience() {
-                return format!("nobody yet: agent {name} has not seen its connection");
-            }
-            return format!(
-                "nobody: agent {name} has a limit for it, but sees no such connection: declare the right \
-                 ports, or run its process in the agent's control group"
-            );
-        }
-        if self.enforced(flow).is_none() {
-            return format!("nobody yet: agent {name} has not confirmed it");
-        }
-        match self.registry.sharing(&flow.selector).len() {
-            ..=1 => format!("agent {name}, by pacing"),
-            flows => format!("agent {name}, by pacing its connection, which {flows} flows share"),
-        }
-    }
 }
 
 /// The first that doesn't stand.
@@ -923,8 +595,4 @@ fn worst<T>(of: &[T], standing: impl Fn(&T) -> Standing) -> Standing {
     }
     let mut all = of.iter().map(standing);
     all.find(|one| !matches!(one, Standing::Stands)).unwrap_or(Standing::Stands)
-}
-
-fn plural(count: usize) -> String {
-    if count == 1 { "1 other flow".into() } else { format!("{count} other flows") }
 }
