@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd as _, OwnedFd};
 
 use agent::{Failure, Happening, Operation, PortNumber};
-use kernel::{Error, Event, Lease, Namespace, Pacer, Sockets, State, Switch, Watch};
+use kernel::{Error, Event, Lease, Namespace, Pacer, Sockets, Switch, Watch};
 use model::Severity;
 use protocol::Process;
 use protocol::agent::ConnectionReport;
@@ -322,9 +322,8 @@ impl agent::Actuator for Actuator {
                 Err(error) => self.unknown(&error),
             }
         }
-        let found = self.pacer.statistics().map_err(|error| error.to_string())?;
-        let open = found.iter().filter(|each| each.state != State::Closed);
-        let reports = open.map(|each| ConnectionReport {
+        let found = self.pacer.statistics(&self.namespaces).map_err(|error| error.to_string())?;
+        let reports = found.iter().map(|each| ConnectionReport {
             connection: each.connection,
             delivered_bytes: each.delivered,
             unsent_bytes: each.unsent,

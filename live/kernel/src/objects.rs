@@ -24,6 +24,7 @@ pub(crate) static PACE: Compiled = Compiled {
         ("limits", CONNECTION, 16),
         ("sockets", 4, 24),
         ("group", 4, 8),
+        ("held", 4, 8),
     ],
 };
 

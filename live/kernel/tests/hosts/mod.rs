@@ -400,7 +400,20 @@ pub fn within(got: Rate, wanted: Rate, percent: u64) -> bool {
     (least..=most).contains(&got)
 }
 
+/// How the end of a connection stands that sends, in whatever namespace of this test's process.
 pub fn statistics(pacer: &Pacer, connection: &Connection) -> Statistics {
-    let all = pacer.statistics().unwrap();
+    let all = pacer.statistics(&namespaces()).unwrap();
     all.into_iter().find(|each| each.connection == *connection).expect("the connection is known")
+}
+
+/// Those of this process's rigs.
+pub fn namespaces() -> Vec<Namespace> {
+    let ours = format!("wma-{}-", process::id());
+    let all = fs::read_dir("/run/netns").unwrap().map(|entry| entry.unwrap().file_name());
+    let names = all.filter_map(|name| name.into_string().ok());
+    // Others of this process may end meanwhile.
+    names
+        .filter(|name| name.starts_with(&ours))
+        .filter_map(|name| Namespace::named(&name).ok())
+        .collect()
 }
