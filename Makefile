@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test docs-check lint deny bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo gather gather-demo plugin-cost plugin-bytes wheel deb page page-check page-pictures
+.PHONY: help demo quick test docs-check lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo gather gather-demo plugin-cost plugin-bytes wheel deb page page-check page-pictures
 
 ## help: this list
 help:
@@ -87,6 +87,10 @@ gather: setup-build-memcached-python-venv
 ## gather-demo: requests for many objects of memcached in a lab: one-all, sw, sicc, a stock client, twemproxy (root)
 gather-demo: setup-build-lab-memcached-twemproxy-python-venv quick
 	scenarios/gather/demo.sh $(QUICK)
+
+## alerts-check: the alert rules by their own tests, and each in the runbook (Debian)
+alerts-check: setup-python
+	checks/alerts.sh
 
 ## plugins: build the engines' plug-ins (Maven, Java 17), test them beside a controller, install them for Maven
 plugins: setup-java quick

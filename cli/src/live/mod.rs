@@ -3,6 +3,7 @@
 pub(crate) mod agent;
 pub(crate) mod certs;
 pub(crate) mod controller;
+pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod gather;
 pub(crate) mod order;
@@ -58,8 +59,12 @@ impl Target {
         else {
             return Ok(None);
         };
-        let files =
-            tls::Files { ca: ca.clone(), certificate: certificate.clone(), key: key.clone() };
+        let files = tls::Files {
+            ca: ca.clone(),
+            certificate: certificate.clone(),
+            key: key.clone(),
+            crl: None,
+        };
         tls::client(&files).map(|config| Some(Arc::new(config))).map_err(Failure::misused)
     }
 

@@ -94,6 +94,7 @@ impl Settings {
                 ca: path("ca", "\"ca.crt\"")?,
                 certificate: path("certificate", "\"agent-h1.crt\"")?,
                 key: path("key", "\"agent-h1.key\"")?,
+                crl: None,
             };
             fields.done()?;
             Ok(files)

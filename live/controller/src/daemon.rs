@@ -15,6 +15,7 @@ use wire::tls;
 
 use crate::epoch::{State, StateError};
 use crate::hub::Hub;
+use crate::journal::Journal;
 use crate::ledger::{Ledger, LedgerError};
 use crate::listen::{ListenError, Listener};
 use crate::metrics::Measures;
@@ -73,19 +74,24 @@ fn no_effect(policy: &str) -> Option<String> {
 }
 
 /// Runs a controller until SIGTERM or SIGINT; SIGHUP has it read its configuration again.
-/// `ready` is called when all sockets listen.
+/// `ready` is called when all sockets listen. What is noted in `journal` is told to operators who ask.
 ///
 /// At the end nothing is taken back: what was granted stands until its lease is over.
 ///
 /// # Errors
 /// It can't start.
-pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
+pub async fn run(
+    path: &Path,
+    journal: Arc<Journal>,
+    ready: impl FnOnce(),
+) -> Result<(), StartError> {
     let settings = Settings::load(path)?;
     let mut hangup = signal(SignalKind::hangup())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let certificates = settings.tls.as_ref().map(tls::server).transpose()?;
     let certificates = Arc::new(RwLock::new(certificates.map(Arc::new)));
+    let ends = settings.tls.as_ref().map(tls::own_ends).transpose()?.unwrap_or_default();
     let state = State::open(&settings.state)?;
     let ledger = Ledger::of(&settings.state);
     let standing = ledger.standing()?;
@@ -98,6 +104,7 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
     // Only now, for it removes old recordings: a start that fails leaves them alone.
     let clock = Clock::start();
     let measures = Arc::new(Measures::default());
+    measures.set_certificates(ends);
     let recorder = settings.recorder.as_ref();
     let recorder = recorder
         .map(|wanted| Recorder::start(wanted, &settings, state.epoch, Arc::clone(&measures)))
@@ -111,7 +118,16 @@ pub async fn run(path: &Path, ready: impl FnOnce()) -> Result<(), StartError> {
     owner.order_again(&standing);
     let owner = tokio::spawn(owner.run(events));
     let (stop, stopped) = watch::channel(false);
-    let hub = Arc::new(Hub::new(sender, bounds, measures, state.epoch, ledger, changes, stopped));
+    let hub = Arc::new(Hub::new(
+        sender,
+        bounds,
+        measures,
+        journal,
+        state.epoch,
+        ledger,
+        changes,
+        stopped,
+    ));
 
     let mut tasks = vec![tokio::spawn(http::serve(unix, None, Arc::clone(&hub)))];
     if let Some(listener) = http {
@@ -293,9 +309,12 @@ async fn reload(
 ) -> Result<(Kept, String), StartError> {
     let settings = Settings::load(path)?;
     if let Some(files) = &settings.tls {
-        let fresh = Arc::new(tls::server(files)?);
+        let (fresh, revoked) = (Arc::new(tls::server(files)?), tls::revoked(files)?);
+        hub.measures.set_certificates(tls::own_ends(files)?);
         // A poisoned lock still holds whole certificates.
         *certificates.write().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
+        // Only now: who is cut off must not get in again.
+        hub.set_revoked(revoked);
     }
     hub.set_bounds(settings.bounds);
     let kept = Kept::of(&settings);

@@ -3,12 +3,16 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use control::{Answers, ChannelId};
 use tokio::sync::{mpsc, oneshot, watch};
 use wire::identity::Identity;
+use wire::tls::{self, Revoked};
 
+use crate::journal::Journal;
 use crate::ledger::Ledger;
+use crate::listen::Peer;
 use crate::metrics::Measures;
 use crate::owner::Event;
 use crate::settings::Bounds;
@@ -21,21 +25,40 @@ pub struct Hub {
     connected: Mutex<Connected>,
     /// What is measured of the daemon.
     pub measures: Arc<Measures>,
+    /// What happened lately.
+    pub journal: Arc<Journal>,
     /// The controller's epoch.
     pub epoch: u64,
     /// Orders of operators are carried out by who holds it.
     pub ledger: Arc<tokio::sync::Mutex<Ledger>>,
+    revoked: watch::Sender<Revoked>,
     changes: watch::Receiver<u64>,
     stopped: watch::Receiver<bool>,
+}
+
+/// The connections of an identity.
+#[derive(Default)]
+struct OfIdentity {
+    connections: usize,
+    /// When the certificate that was shown last ends, in seconds since 1970.
+    ends: Option<i64>,
 }
 
 #[derive(Default)]
 struct Connected {
     /// Over the network, and over the Unix socket.
     by_way: [usize; 2],
-    by_identity: HashMap<Option<Identity>, usize>,
+    by_identity: HashMap<Option<Identity>, OfIdentity>,
     /// Connections that have spoken for an application.
-    applications: HashMap<Arc<str>, usize>,
+    applications: HashMap<Arc<str>, Speaking>,
+}
+
+/// The connections that have spoken for an application.
+#[derive(Default)]
+struct Speaking {
+    connections: usize,
+    /// When it was last noted that it is refused something.
+    refused: Option<Instant>,
 }
 
 /// The daemon is ending.
@@ -48,6 +71,7 @@ impl Hub {
         events: mpsc::Sender<Event>,
         bounds: Bounds,
         measures: Arc<Measures>,
+        journal: Arc<Journal>,
         epoch: u64,
         ledger: Ledger,
         changes: watch::Receiver<u64>,
@@ -59,8 +83,10 @@ impl Hub {
             channels: AtomicU64::new(1),
             connected: Mutex::default(),
             measures,
+            journal,
             epoch,
             ledger: Arc::new(tokio::sync::Mutex::new(ledger)),
+            revoked: watch::Sender::new(Revoked::default()),
             changes,
             stopped,
         }
@@ -113,6 +139,21 @@ impl Hub {
         self.changes.clone()
     }
 
+    /// What the authority has revoked: connections that were made with it end.
+    pub fn set_revoked(&self, revoked: Revoked) {
+        self.revoked.send_replace(revoked);
+    }
+
+    /// Who is connected with a certificate that ends before `before`, seconds since 1970, and when; the soonest first.
+    pub fn ending(&self, before: i64) -> Vec<(i64, String)> {
+        let connected = self.connected();
+        let of = connected.by_identity.iter();
+        let of = of.filter_map(|(who, of)| Some((of.ends?, who.as_ref()?.to_string())));
+        let mut soon: Vec<_> = of.filter(|(ends, _)| *ends < before).collect();
+        soon.sort_unstable();
+        soon
+    }
+
     /// Ends with the daemon.
     pub async fn stopped(&self) {
         let mut stopped = self.stopped.clone();
@@ -139,7 +180,7 @@ impl Hub {
         }
         *count += 1;
         let hub = Arc::clone(self);
-        Some(Admission { hub, is_local, identity: None, applications: Mutex::default() })
+        Some(Admission { hub, is_local, peer: None, applications: Mutex::default() })
     }
 }
 
@@ -147,30 +188,43 @@ impl Hub {
 pub struct Admission {
     hub: Arc<Hub>,
     is_local: bool,
-    identity: Option<Option<Identity>>,
+    /// Nothing until it is identified; of who has no certificate, nothing then.
+    peer: Option<Option<Peer>>,
     applications: Mutex<Vec<Arc<str>>>,
 }
 
 impl Admission {
-    /// Counts the connection as `identity`'s; false where that has too many.
-    pub fn identify(&mut self, identity: Option<Identity>) -> bool {
-        let most = match identity {
+    /// Counts the connection as the peer's; false where that has too many.
+    pub fn identify(&mut self, peer: Option<Peer>) -> bool {
+        let most = match peer {
             Some(_) => self.hub.bounds().connections_per_identity,
             // Without certificates all look the same.
             None => usize::MAX,
         };
         let mut connected = self.hub.connected();
-        let count = connected.by_identity.entry(identity.clone()).or_default();
-        let room = *count < most;
-        *count += 1;
+        let identity = peer.as_ref().map(|peer| peer.identity.clone());
+        let of = connected.by_identity.entry(identity).or_default();
+        let room = of.connections < most;
+        of.connections += 1;
+        of.ends = peer.as_ref().and_then(|peer| tls::ends(&peer.certificate));
         drop(connected);
-        self.identity = Some(identity);
+        self.peer = Some(peer);
         room
+    }
+
+    /// Waits until the authority has revoked the certificate that the peer has shown.
+    pub async fn revoked(&self) {
+        let Some(peer) = self.peer.as_ref().and_then(Option::as_ref) else {
+            return std::future::pending().await;
+        };
+        let mut revoked = self.hub.revoked.subscribe();
+        // The hub holds the sender, and this the hub.
+        let _ = revoked.wait_for(|revoked| revoked.has(&peer.certificate)).await;
     }
 
     /// Who it has proved to be; `None`: it may do everything.
     pub fn identity(&self) -> Option<&Identity> {
-        self.identity.as_ref().and_then(Option::as_ref)
+        self.peer.as_ref().and_then(Option::as_ref).map(|peer| &peer.identity)
     }
 
     /// Who it has proved to be, in words.
@@ -190,8 +244,28 @@ impl Admission {
         }
         let name: Arc<str> = application.into();
         spoken.push(Arc::clone(&name));
-        *self.hub.connected().applications.entry(Arc::clone(&name)).or_default() += 1;
+        let mut connected = self.hub.connected();
+        let speaking = connected.applications.entry(Arc::clone(&name)).or_default();
+        speaking.connections += 1;
+        let first = speaking.connections == 1;
+        drop(connected);
+        if first {
+            tracing::info!(application, by = self.who(), "application connected");
+        }
         name
+    }
+
+    /// Notes that declarations of an application are refused, once a second at most.
+    pub fn refused(&self, application: &str, number: usize, field: &str, reason: &str) {
+        let mut connected = self.hub.connected();
+        let Some(speaking) = connected.applications.get_mut(application) else { return };
+        let now = Instant::now();
+        if speaking.refused.is_some_and(|last| now - last < Duration::from_secs(1)) {
+            return;
+        }
+        speaking.refused = Some(now);
+        drop(connected);
+        tracing::warn!(application, number, field, reason, "declarations refused");
     }
 }
 
@@ -201,20 +275,22 @@ impl Drop for Admission {
         let spoken = spoken.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut connected = self.hub.connected();
         connected.by_way[usize::from(self.is_local)] -= 1;
-        if let Some(identity) = self.identity.take()
-            && let Some(count) = connected.by_identity.get_mut(&identity)
-        {
-            *count -= 1;
-            if *count == 0 {
-                connected.by_identity.remove(&identity);
+        if let Some(peer) = self.peer.take() {
+            let identity = peer.map(|peer| peer.identity);
+            if let Some(of) = connected.by_identity.get_mut(&identity) {
+                of.connections -= 1;
+                if of.connections == 0 {
+                    connected.by_identity.remove(&identity);
+                }
             }
         }
         let mut gone = Vec::new();
         for application in spoken {
-            if let Some(count) = connected.applications.get_mut(&application) {
-                *count -= 1;
-                if *count == 0 {
+            if let Some(speaking) = connected.applications.get_mut(&application) {
+                speaking.connections -= 1;
+                if speaking.connections == 0 {
                     connected.applications.remove(&application);
+                    tracing::info!(application = &*application, "application has gone");
                     gone.push(application);
                 }
             }

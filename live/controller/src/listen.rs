@@ -113,6 +113,14 @@ impl Listener {
     }
 }
 
+/// Who a peer has proved to be, by which certificate.
+pub struct Peer {
+    /// Who.
+    pub identity: Identity,
+    /// The certificate, DER.
+    pub certificate: Arc<[u8]>,
+}
+
 /// Has the peer prove who it is; without certificates there is nothing to prove.
 ///
 /// # Errors
@@ -120,7 +128,7 @@ impl Listener {
 pub async fn identify(
     stream: Box<dyn Stream>,
     certificates: Option<&Certificates>,
-) -> Result<(Box<dyn Stream>, Option<Identity>), String> {
+) -> Result<(Box<dyn Stream>, Option<Peer>), String> {
     let Some(certificates) = certificates else { return Ok((stream, None)) };
     let config = certificates.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
     let config = config.ok_or("no certificates")?;
@@ -132,7 +140,8 @@ pub async fn identify(
     let shown = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
     let shown = shown.ok_or("it showed no certificate")?;
     let identity = Identity::of_certificate(shown).map_err(|error| error.to_string())?;
-    Ok((Box::new(stream), Some(identity)))
+    let certificate = Arc::from(shown.as_ref());
+    Ok((Box::new(stream), Some(Peer { identity, certificate })))
 }
 
 #[cfg(test)]

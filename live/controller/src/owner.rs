@@ -218,6 +218,7 @@ impl Owner {
             Event::SwitchConnected(channel, identity, outlet) => {
                 self.switches.insert(channel, outlet);
                 let identity = identity.as_deref();
+                tracing::info!(identity, channel = channel.0, "switch connected");
                 self.input(now, Input::SwitchConnected { channel, identity });
             }
             Event::SwitchBytes(channel, bytes) => {
@@ -232,6 +233,7 @@ impl Owner {
             }
             Event::AgentConnected(channel, identity, outlet) => {
                 self.agents.insert(channel, outlet);
+                tracing::info!(agent = identity, channel = channel.0, "agent connected");
                 self.input(now, Input::AgentConnected { channel, identity: &identity });
             }
             Event::Reported(channel, report) => {

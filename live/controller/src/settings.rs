@@ -188,6 +188,7 @@ fn read_tls(value: &Value<'_>, folder: &Path) -> Read<tls::Files> {
         ca: fields.need("ca", "\"ca.crt\"")?.path(folder)?,
         certificate: fields.need("certificate", "\"controller-main.crt\"")?.path(folder)?,
         key: fields.need("key", "\"controller-main.key\"")?.path(folder)?,
+        crl: fields.optional("crl", |v| v.path(folder))?,
     };
     fields.done()?;
     Ok(files)

@@ -7,6 +7,7 @@ use wire::Stream;
 use wire::identity::Role;
 use wire::tls::why_lost;
 
+use crate::http::REVOKED;
 use crate::hub::{Admission, Hub};
 use crate::listen::{Certificates, Listener, identify};
 use crate::outlet::outlet;
@@ -41,14 +42,13 @@ async fn connection(
     mut admission: Admission,
     hub: &Hub,
 ) -> Result<(), String> {
-    let (stream, identity) = identify(stream, certificates.as_ref()).await?;
-    if let Some(identity) = &identity
-        && identity.role != Role::Switch
-    {
+    let (stream, peer) = identify(stream, certificates.as_ref()).await?;
+    let identity = peer.as_ref().map(|peer| &peer.identity);
+    if let Some(identity) = identity.filter(|identity| identity.role != Role::Switch) {
         return Err(format!("{identity} is no switch"));
     }
-    let name = identity.as_ref().map(|identity| identity.name.clone());
-    if !admission.identify(identity) {
+    let name = identity.map(|identity| identity.name.clone());
+    if !admission.identify(peer) {
         return Err("too many connections of this switch".to_owned());
     }
     let channel = hub.channel();
@@ -74,6 +74,7 @@ async fn connection(
     let ended = tokio::select! {
         ended = receive => ended,
         sent = drain.run(writer) => sent.map_err(|error| why_lost(&error)),
+        () = admission.revoked() => Err(REVOKED.to_owned()),
         () = hub.stopped() => Ok(()),
     };
     // There may be no machine any more to tell.

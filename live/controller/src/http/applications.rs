@@ -50,8 +50,12 @@ pub async fn declare(
         .map_err(|problem| Wrong { status: StatusCode::BAD_REQUEST, problem })?;
     let application = admission.speaks_for(&application);
     let (sender, answer) = oneshot::channel();
+    let name = Arc::clone(&application);
     hub.tell(Event::Declared(application, declared, sender)).await?;
     let outcome = answer.await.map_err(|_| crate::hub::Ending)?;
+    if let Some(first) = outcome.refused.first() {
+        admission.refused(&name, outcome.refused.len(), &first.field, &first.reason);
+    }
     let status = if outcome.rest.is_some() {
         StatusCode::TOO_MANY_REQUESTS
     } else if outcome.refused.is_empty() {

@@ -5,6 +5,7 @@ mod answers;
 mod applications;
 #[cfg(test)]
 mod description;
+mod events;
 mod measured;
 mod orders;
 mod queries;
@@ -31,6 +32,9 @@ pub use applications::declarations;
 /// How long a connection may be silent between requests, or take over a request's head.
 const IDLE: Duration = Duration::from_secs(60);
 
+/// Why a connection ends whose certificate was good when it began.
+pub const REVOKED: &str = "its certificate has been revoked";
+
 /// The description that is served. Its schemas are those of the Rust types: `description.rs`.
 pub const OPENAPI: &str = include_str!("../../openapi.json");
 
@@ -42,6 +46,7 @@ fn router(hub: &Arc<Hub>) -> Router {
         .route("/v1/applications/{application}/jobs", get(queries::jobs_of))
         .route("/v1/agents/{agent}/exchange", get(agents::exchange))
         .route("/v1/orders", get(orders::standing).post(orders::give))
+        .route("/v1/events", get(events::events))
         .route("/v1/status", get(queries::status))
         .route("/v1/flows", get(queries::flows))
         .route("/v1/jobs", get(queries::jobs))
@@ -94,6 +99,7 @@ async fn connection(
         return Err("too many connections of this identity".to_owned());
     }
     let admission = Arc::new(admission);
+    let revoked = Arc::clone(&admission);
     let service = tower::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Arc::clone(&admission));
         let answered = router.clone().oneshot(request);
@@ -105,8 +111,11 @@ async fn connection(
         .max_headers(64)
         .max_buf_size(64 << 10)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
-        .with_upgrades()
-        .await;
+        .with_upgrades();
+    let served = tokio::select! {
+        served = served => served,
+        () = revoked.revoked() => return Err(REVOKED.to_owned()),
+    };
     match served {
         // A peer that goes away or says nothing for long is no news.
         Err(error) if error.is_timeout() || error.is_incomplete_message() => Ok(()),

@@ -17,7 +17,7 @@ use wire::identity::Role;
 
 use super::answers::{Asked, Named, Wrong, json, may_act, may_see_all};
 use crate::hub::{Admission, Hub};
-use crate::metrics::Recording;
+use crate::metrics::{Recording, SOON, ending, now_s};
 
 type Answer = Result<Response, Wrong>;
 
@@ -26,6 +26,9 @@ const FLOWS: usize = 1_000;
 /// How long who follows its flows may wait for a change, and how long what changes then is gathered.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// So many peers whose certificates end soon are named.
+const MOST_ENDING: usize = 16;
 
 /// How everything stands.
 #[derive(Serialize)]
@@ -49,6 +52,13 @@ pub async fn status(
     let mut status = hub.ask(|answers| answers.status()).await?;
     status.problems.extend(hub.measures.long_turn(Instant::now()));
     status.problems.extend(hub.measures.last_unreadable(Instant::now()));
+    status.problems.extend(hub.measures.ending(now_s()));
+    let soon = hub.ending(now_s() + SOON);
+    let told = soon.iter().take(MOST_ENDING).map(|(ends, who)| ending(who, *ends, now_s()));
+    status.problems.extend(told);
+    if let Some(more) = soon.len().checked_sub(MOST_ENDING + 1) {
+        status.problems.push(format!("certificates of {} more end soon", more + 1));
+    }
     let recorder = hub.measures.recorder();
     if let Recording::Stopped(why) = &recorder {
         status.problems.push(format!("the recorder has stopped: {why}"));
