@@ -2,8 +2,9 @@
 //!
 //! [`Controller`] has no socket, no clock and no randomness: its owner hands in what arrives
 //! ([`Controller::observe`]), has it decide ([`Controller::decide`]), sends what comes out
-//! ([`Output`]) and comes again at the [`Controller::deadline`]. Equal inputs give equal outputs, byte for byte, so that what happened
-//! can be recorded and replayed. The daemon, the simulator and the tests run this same code.
+//! ([`Output`]) and comes again at the [`Controller::deadline`]. Equal inputs give equal outputs, byte for
+//! byte, so that what happened can be recorded and replayed. The daemon, the simulator and the tests run
+//! this same code.
 //!
 //! Everything granted carries the controller's epoch, which grows with every start, and a lease: a
 //! controller that is no more leaves no limit behind. How it works: `docs/control.md`.

@@ -21,6 +21,9 @@ pub const MOST_EPOCH: u64 = 1 << 48;
 /// The longest lease that a controller may give: what is held outlives whoever dies by no more.
 pub const MOST_LEASE: Span = Span::from_secs(3_600);
 
+/// An agent or a controller that says nothing for so long is taken for dead: both give signs of life more often.
+pub const SILENCE: Span = Span::from_secs(30);
+
 /// From an agent to the controller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

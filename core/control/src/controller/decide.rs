@@ -49,7 +49,7 @@ impl Controller {
             Directive::PacePair { src, dst, rate, .. } => {
                 self.desired.give_pair((src, dst), rate);
             }
-            // Timeslots, spaced acknowledgements and hubs have no actuator outside a simulation.
+            // Nothing under a controller does these.
             Directive::Grant { .. } | Directive::Space { .. } | Directive::Gather { .. } => {
                 self.counters.directives_unenforced += 1;
             }
