@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Cap, LinkId, NodeId};
+use model::{Caps, LinkId, NodeId};
 use protocol::agent::{Capability, Command, Commands, Host, Report};
 use protocol::{Connection, Process};
 use units::{Rate, Span, Time};
@@ -65,7 +65,7 @@ pub(crate) struct Agent {
     /// The number of the commands that gave a connection its priority, if it isn't 0.
     classes: BTreeMap<Connection, u64>,
     /// Caps, and the number of the commands that they came with.
-    windows: BTreeMap<(LinkId, Option<Connection>), (Cap, u64)>,
+    windows: BTreeMap<(LinkId, Option<Connection>), (Caps, u64)>,
     batch: Vec<Command>,
     /// Whether it has told of connections that opened.
     tells: bool,
@@ -93,7 +93,7 @@ pub(crate) struct Lease {
 pub(crate) struct Everything {
     pub(crate) grants: BTreeMap<Connection, Grant>,
     /// Caps of windows: of a connection, or of all that leave by a link.
-    pub(crate) windows: BTreeMap<(LinkId, Option<Connection>), Cap>,
+    pub(crate) windows: BTreeMap<(LinkId, Option<Connection>), Caps>,
     /// The commands for all but the grants.
     pub(crate) commands: Vec<Command>,
 }
@@ -522,7 +522,7 @@ impl Agents {
         view: &View,
         link: LinkId,
         connection: Option<Connection>,
-        cap: Option<Cap>,
+        caps: Option<Caps>,
     ) -> bool {
         let at = view.start(link);
         let interface = &view.links[link.index()].interface;
@@ -533,17 +533,17 @@ impl Agents {
             return false;
         };
         let key = (link, connection);
-        let old = agent.windows.get(&key).map(|(cap, _)| *cap);
-        if old == cap {
+        let old = agent.windows.get(&key).map(|(caps, _)| *caps);
+        if old == caps {
             return true;
         }
-        match cap {
-            Some(cap) => agent.windows.insert(key, (cap, agent.sequence + 1)),
+        match caps {
+            Some(caps) => agent.windows.insert(key, (caps, agent.sequence + 1)),
             None => agent.windows.remove(&key),
         };
         if !agent.complete {
             let (node, interface) = (view.node_name(at).into(), interface.clone());
-            agent.send(Command::Window { node, interface, connection, cap });
+            agent.send(capping(node, interface, connection, caps));
             self.addressed.insert(channel);
         }
         true
@@ -703,7 +703,7 @@ impl Agents {
         let unlimited = grants.iter().filter(|(_, grant)| grant.rate.is_none());
         agent.unconfirmed.extend(unlimited.map(|(connection, _)| (sequence, *connection, None)));
         agent.grants = grants;
-        agent.windows = windows.into_iter().map(|(key, cap)| (key, (cap, sequence))).collect();
+        agent.windows = windows.into_iter().map(|(key, caps)| (key, (caps, sequence))).collect();
         agent.batch.clear();
         agent.failures = Failures::default();
         batch.into_iter().for_each(|command| agent.send(command));
@@ -740,6 +740,22 @@ impl Agents {
             complete: core::mem::take(&mut agent.complete),
             commands: core::mem::take(&mut agent.batch),
         })
+    }
+}
+
+/// The command that caps windows so.
+pub(crate) fn capping(
+    node: String,
+    interface: String,
+    connection: Option<Connection>,
+    caps: Option<Caps>,
+) -> Command {
+    match caps.map(|caps| (caps, caps.constant())) {
+        Some((caps, None)) => Command::Prepare { node, interface, connection, caps },
+        constant => {
+            let cap = constant.and_then(|(_, cap)| cap);
+            Command::Window { node, interface, connection, cap }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use model::{Cap, Declared, FlowId, JobId, LinkId, Measured, NodeId, NodeKind, Observation};
+use model::{Caps, Declared, FlowId, JobId, LinkId, Measured, NodeId, NodeKind, Observation};
 use protocol::operator::{Act, Order};
 use units::Rate;
 
@@ -151,10 +151,10 @@ impl Controller {
         ends.is_some_and(|ends| self.is_withheld(ends))
     }
 
-    /// The cap of a flow's window where a link begins that is to be in force.
-    pub(super) fn cap_in_force(&self, link: LinkId, id: FlowId) -> Option<Cap> {
-        let (cap, _) = self.desired.window(link, id)?;
-        (!self.is_uncapped(link, Some(id))).then_some(cap)
+    /// The caps of a flow's window where a link begins that are to be in force.
+    pub(super) fn caps_in_force(&self, link: LinkId, id: FlowId) -> Option<Caps> {
+        let (caps, _) = self.desired.window(link, id)?;
+        (!self.is_uncapped(link, Some(id))).then_some(caps)
     }
 
     /// What may be in force has changed for all: actuators are told what differs.
@@ -164,8 +164,8 @@ impl Controller {
             self.touch(id);
         }
         self.desired.touch_pairs();
-        for (link, flow, cap) in self.desired.all_windows() {
-            self.tell_window(link, flow, Some(cap));
+        for (link, flow, caps) in self.desired.all_windows() {
+            self.tell_window(link, flow, Some(caps));
         }
     }
 

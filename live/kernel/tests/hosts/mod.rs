@@ -113,6 +113,12 @@ impl Rig {
         }
     }
 
+    /// Has `b` acknowledge each packet at once, as from now on.
+    pub fn acknowledge_each(&self) {
+        let (host, own) = (self.host(1), self.addresses[1]);
+        run(&format!("ip -n {host} route change 10.99.0.0/24 dev eth0 src {own} quickack 1"));
+    }
+
     /// Gives new connections at `b` room for so many octets that came and weren't read, which is the
     /// most that they let be in flight.
     pub fn narrow(&self, octets: u32) {
@@ -180,7 +186,7 @@ fn between(sender: &TcpStream) -> Connection {
 /// A connection that stands until it is dropped, over which nobody sends but who talks.
 pub struct Idle {
     pub connection: Connection,
-    ends: [TcpStream; 2],
+    pub ends: [TcpStream; 2],
 }
 
 impl Idle {
