@@ -8,6 +8,7 @@ use control::{Answers, ChannelId};
 use tokio::sync::{mpsc, oneshot, watch};
 use wire::identity::Identity;
 
+use crate::election::{Shelf, Standing};
 use crate::ledger::Ledger;
 use crate::metrics::Measures;
 use crate::owner::Event;
@@ -21,12 +22,40 @@ pub struct Hub {
     connected: Mutex<Connected>,
     /// What is measured of the daemon.
     pub measures: Arc<Measures>,
-    /// The controller's epoch.
-    pub epoch: u64,
+    /// Whether it leads, and how the others are told.
+    pub role: Role,
     /// Orders of operators are carried out by who holds it.
     pub ledger: Arc<tokio::sync::Mutex<Ledger>>,
     changes: watch::Receiver<u64>,
     stopped: watch::Receiver<bool>,
+}
+
+/// What a controller is while its connections last.
+pub enum Role {
+    /// Alone, or the one of several that leads.
+    Leads {
+        /// Under which epoch.
+        epoch: u64,
+        /// How the election stands, and where the next leader finds orders, if there are several.
+        elected: Option<(watch::Receiver<Standing>, Shelf)>,
+    },
+    /// It has no machine: another leads, or nobody.
+    Follows {
+        /// How the election stands.
+        standing: watch::Receiver<Standing>,
+        /// The epoch under which it leads, and is ready, on other connections.
+        serving: watch::Receiver<Option<u64>>,
+    },
+}
+
+impl Role {
+    /// The epoch under which it leads; 0 where it doesn't.
+    pub const fn epoch(&self) -> u64 {
+        match self {
+            Self::Leads { epoch, .. } => *epoch,
+            Self::Follows { .. } => 0,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -48,7 +77,7 @@ impl Hub {
         events: mpsc::Sender<Event>,
         bounds: Bounds,
         measures: Arc<Measures>,
-        epoch: u64,
+        role: Role,
         ledger: Ledger,
         changes: watch::Receiver<u64>,
         stopped: watch::Receiver<bool>,
@@ -59,7 +88,7 @@ impl Hub {
             channels: AtomicU64::new(1),
             connected: Mutex::default(),
             measures,
-            epoch,
+            role,
             ledger: Arc::new(tokio::sync::Mutex::new(ledger)),
             changes,
             stopped,

@@ -36,6 +36,10 @@ pub struct Measures {
     pub recorded_bytes: AtomicU64,
     /// Questions after health.
     pub asked: AtomicU64,
+    /// Offices that were won in elections.
+    pub offices: AtomicU64,
+    /// Questions that the elections' store didn't answer.
+    store_failures: AtomicU64,
 }
 
 /// How recording stands.
@@ -72,6 +76,8 @@ impl Default for Measures {
             recorder: Mutex::new(Recording::Off),
             recorded_bytes: AtomicU64::new(0),
             asked: AtomicU64::new(0),
+            offices: AtomicU64::new(0),
+            store_failures: AtomicU64::new(0),
         }
     }
 }
@@ -80,6 +86,11 @@ impl Measures {
     /// The machine took so long over a request with declarations.
     pub fn declared(&self, took: Duration) {
         self.declare.observe(took.as_secs_f64());
+    }
+
+    /// The elections' store didn't answer.
+    pub fn store_failed(&self) {
+        self.store_failures.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A turn of the machine ended `now` and `took` so long; whether that is longer than the `most` that
@@ -138,6 +149,7 @@ impl Measures {
         &self,
         counters: &Counters,
         status: &Status,
+        leads: bool,
         connections: usize,
     ) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("watermaster");
@@ -149,7 +161,7 @@ impl Measures {
         );
         registry.register_collector(Box::new(Snapshot {
             counters: counted(counters, self),
-            gauges: stands(status, connections, self),
+            gauges: stands(status, leads, connections, self),
         }));
         let mut text = String::new();
         encode(&mut text, &registry)?;
@@ -210,6 +222,12 @@ fn counted(c: &Counters, measures: &Measures) -> Vec<(&'static str, &'static str
             "Turns of the controller that kept renewals of leases waiting",
             measures.long_turns.load(Ordering::Relaxed),
         ),
+        ("offices", "Elections that this controller won", measures.offices.load(Ordering::Relaxed)),
+        (
+            "store_failures",
+            "Questions that the elections' store did not answer",
+            measures.store_failures.load(Ordering::Relaxed),
+        ),
         (
             "recorded_bytes",
             "Octets of inputs recorded",
@@ -220,6 +238,7 @@ fn counted(c: &Counters, measures: &Measures) -> Vec<(&'static str, &'static str
 
 fn stands(
     status: &Status,
+    leads: bool,
     connections: usize,
     measures: &Measures,
 ) -> Vec<(&'static str, &'static str, u64)> {
@@ -228,7 +247,8 @@ fn stands(
     let flows = status.applications.iter().map(|application| application.flows).sum();
     let stopped = matches!(measures.recorder(), Recording::Stopped(_));
     vec![
-        ("epoch", "The epoch of the controller", status.epoch),
+        ("epoch", "The epoch of the controller, or of the one that leads", status.epoch),
+        ("leads", "Whether this controller leads; one that is alone does", u64::from(leads)),
         ("connections", "Connections of all kinds", count(connections)),
         ("switches", "Switches that are declared or connected", count(status.switches.len())),
         ("switches_connected", "Switches that are connected", count(connected)),
@@ -255,7 +275,8 @@ mod tests {
         let told = "the controller was busy for 8.0 s with one turn, 20 s ago: no lease was renewed meanwhile";
         assert_eq!(measures.long_turn(now + seconds(20)).as_deref(), Some(told));
         assert_eq!(measures.long_turn(now + seconds(601)), None);
-        let text = measures.encode(&Counters::default(), &Status::default(), 0).expect("a text");
+        let text =
+            measures.encode(&Counters::default(), &Status::default(), true, 0).expect("a text");
         assert!(text.contains("watermaster_long_turns_total 1\n"), "{text}");
     }
 
@@ -268,7 +289,8 @@ mod tests {
         let told = "agent h0 is cut off, its words can't be read: unknown variant";
         assert_eq!(measures.last_unreadable(now + seconds(600)).as_deref(), Some(told));
         assert_eq!(measures.last_unreadable(now + seconds(601)), None);
-        let text = measures.encode(&Counters::default(), &Status::default(), 0).expect("a text");
+        let text =
+            measures.encode(&Counters::default(), &Status::default(), true, 0).expect("a text");
         assert!(text.contains("watermaster_reports_unreadable_total 1\n"), "{text}");
     }
 }
