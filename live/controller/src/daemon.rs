@@ -69,7 +69,7 @@ pub enum StartError {
 pub fn check(path: &Path) -> Result<Option<String>, StartError> {
     let settings = Settings::load(path)?;
     settings.tls.as_ref().map(tls::server).transpose()?;
-    settings.election.as_ref().map(settings::Election::store).transpose()?;
+    settings.election.as_ref().map(election::store).transpose()?;
     let policy = settings.control.policy_name.clone();
     Controller::new(settings.control, 1, Time::ZERO)?;
     Ok(no_effect(&policy))
@@ -344,7 +344,7 @@ impl Ground {
         let kept = shelf.standing().await.map_err(Unserved::Store)?;
         // The first leader of all brings what it had when it was alone.
         let kept = kept.unwrap_or_else(|| standing.to_vec());
-        let elected = Some((stand.standing.clone(), shelf));
+        let elected = Some((stand.standing.clone(), Box::new(shelf)));
         let role = Role::Leads { epoch: office.epoch, elected };
         Ok(self.lead(source.settings()?, role, office.mandate.clone(), &kept)?)
     }

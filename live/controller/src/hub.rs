@@ -37,7 +37,7 @@ pub enum Role {
         /// Under which epoch.
         epoch: u64,
         /// How the election stands, and where the next leader finds orders, if there are several.
-        elected: Option<(watch::Receiver<Standing>, Shelf)>,
+        elected: Option<(watch::Receiver<Standing>, Box<Shelf>)>,
     },
     /// It has no machine: another leads, or nobody.
     Follows {

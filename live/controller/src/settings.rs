@@ -3,7 +3,6 @@
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use control::{
     Change, Config, Enforcement, HostConfig, LEASES, Limits, PERIODS, PortConfig, SwitchConfig,
@@ -16,10 +15,7 @@ use policy::{Messages, Parameters};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use units::{Bytes, Span};
 use wire::client::Address;
-use wire::clock::duration;
 use wire::tls;
-
-use crate::election::etcd::Etcd;
 
 type Read<T> = Result<T, DocumentError>;
 
@@ -119,19 +115,6 @@ pub struct Election {
     pub prefix: String,
     /// How long one leads without word of etcd.
     pub lease: Span,
-}
-
-impl Election {
-    /// The store.
-    ///
-    /// # Errors
-    /// The certificates can't be used.
-    pub fn store(&self) -> Result<Etcd, tls::TlsError> {
-        let tls = self.tls.as_ref().map(tls::client).transpose()?.map(Arc::new);
-        // An answer may be missing twice, and there is still time for a third.
-        let patience = duration(self.lease / 4);
-        Ok(Etcd::new(self.etcd.clone(), tls, self.prefix.clone(), patience))
-    }
 }
 
 impl Settings {
@@ -423,7 +406,7 @@ fn read_election(value: &Value<'_>, folder: &Path) -> Read<Election> {
     let members = fields.need("etcd", "[\"https://10.0.0.1:2379\"]")?;
     let mut known = Once::default();
     let etcd = members.list(16)?;
-    let etcd = etcd.iter().map(|v| Ok(known.take(v.text()?.to_owned(), v).and(read_address(v))?));
+    let etcd = etcd.iter().map(|v| known.take(v.text()?.to_owned(), v).and(read_address(v)));
     let etcd = etcd.collect::<Read<Vec<_>>>()?;
     if etcd.is_empty() {
         return Err(members.error("names no member; write [\"https://10.0.0.1:2379\"]"));

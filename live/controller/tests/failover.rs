@@ -180,14 +180,18 @@ impl Cluster {
         child.kill().unwrap();
         child.wait().unwrap();
     }
-
-    fn log(&self, at: usize) -> String {
-        std::fs::read_to_string(self.folder.path().join(format!("c{at}.log"))).unwrap_or_default()
-    }
 }
 
 impl Drop for Cluster {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            for (at, child) in self.controllers.iter_mut().enumerate() {
+                let ended = child.as_mut().map(|child| child.try_wait());
+                let said = self.folder.path().join(format!("c{at}.log"));
+                let said = std::fs::read_to_string(said).unwrap_or_default();
+                let _ = writeln!(std::io::stderr(), "c{at}, {ended:?}:\n{said}");
+            }
+        }
         for child in self.controllers.iter_mut().flatten().chain(&mut self.members) {
             let _ = child.kill();
             let _ = child.wait();
@@ -275,7 +279,8 @@ async fn agent(number: u32, heard: Arc<Mutex<Heard>>) {
     loop {
         let Ok(client) = controllers.connect(None, PATIENCE).await else { continue };
         let path = format!("/v1/agents/a{number}/exchange");
-        let Ok(stream) = client.exchange(&path).await else { continue };
+        let asked = tokio::time::timeout(Duration::from_secs(2), client.exchange(&path)).await;
+        let Ok(Ok(stream)) = asked else { continue };
         let moved = controllers.moved(None);
         let (reader, mut writer) = tokio::io::split(stream);
         let mut lines = Lines::new(tokio::io::BufReader::new(reader), 64 << 20);
@@ -374,8 +379,9 @@ async fn leader() -> Option<(usize, Leader, Client)> {
     Some((at, leader, client))
 }
 
-async fn get(client: &mut Client, path: &str) -> Value {
-    serde_json::from_slice(&client.get(path).await.unwrap()).unwrap()
+/// What is at `path`; `None`: no answer, as where the leader has just lost its office.
+async fn get(client: &mut Client, path: &str) -> Option<Value> {
+    serde_json::from_slice(&client.get(path).await.ok()?).ok()
 }
 
 #[track_caller]
@@ -418,17 +424,18 @@ impl World {
 
     /// Hurts the leader and waits until all is as it was, under another.
     async fn hurt(&mut self, kill: bool, order: u32) -> Outcome {
-        let (at, before, mut client) = until("a leader", leader).await;
-        // An order that was answered must stand under the next.
-        let host = format!("h{}", order % HOSTS);
-        let kind = if self.drained.remove(&host) { "undrain" } else { "drain" };
-        if kind == "drain" {
-            self.drained.insert(host.clone());
-        }
-        let body = json!({ "type": kind, "host": host }).to_string().into_bytes();
-        let (status, said) = client.ask(Method::POST, "/v1/orders", body).await.unwrap();
-        let said: Value = serde_json::from_slice(&said).unwrap();
-        assert!(status.is_success() && said["warning"].is_null(), "{status} {said}");
+        let (at, before) = until("an order is answered by who goes on leading", async || {
+            let (at, before, mut client) = leader().await?;
+            self.order(&mut client, order).await?;
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            (leader().await?.1 == before).then_some((at, before))
+        })
+        .await;
+        self.drained = until("orders", async || {
+            let (_, _, mut client) = leader().await?;
+            self.standing(&mut client).await
+        })
+        .await;
         let (taken, mixed) = {
             let mut heard = self.heard.lock().unwrap();
             heard.lapsed.clear();
@@ -453,7 +460,7 @@ impl World {
             next.map(|(_, at)| *at).min()
         });
         let first = first.await.duration_since(hurt);
-        let (now, after, mut client) = until("the next leader", leader).await;
+        let (now, after, _) = until("the next leader", leader).await;
         assert!(now != at && after.epoch > before.epoch, "{after:?} after {before:?}");
         let applications = self.applications.clone();
         until("all is said again", async || {
@@ -467,7 +474,11 @@ impl World {
         // Longer than the lease of what the former leader granted.
         tokio::time::sleep(Duration::from_secs(11)).await;
         self.heard.lock().unwrap().expire(Instant::now());
-        let (forgotten, limited) = self.forgotten(&mut client).await;
+        let (forgotten, limited) = until("an account", async || {
+            let (_, _, mut client) = leader().await?;
+            self.forgotten(&mut client).await
+        })
+        .await;
         if kill {
             self.cluster.launch(at);
         } else {
@@ -490,9 +501,26 @@ impl World {
         Outcome { first, again, lapsed, mixed, forgotten, announced_per_s }
     }
 
+    /// An order that changes something; `None`: it isn't answered, as where the leader has just lost its office.
+    async fn order(&self, client: &mut Client, number: u32) -> Option<()> {
+        let host = format!("h{}", number % HOSTS);
+        let kind = if self.drained.contains(&host) { "undrain" } else { "drain" };
+        let body = json!({ "type": kind, "host": host }).to_string().into_bytes();
+        let (status, said) = client.ask(Method::POST, "/v1/orders", body).await.ok()?;
+        let said: Value = serde_json::from_slice(&said).ok()?;
+        (status.is_success() && said["warning"].is_null()).then_some(())
+    }
+
+    /// The hosts that are drained.
+    async fn standing(&self, client: &mut Client) -> Option<BTreeSet<String>> {
+        let orders = get(client, "/v1/orders").await?;
+        let standing = orders["standing"].as_array()?;
+        Some(standing.iter().map(|act| text(&act["order"], "host")).collect())
+    }
+
     /// How many flows that applications were told are taken the leader doesn't know, and orders; and the sources of
     /// those that it wants held.
-    async fn forgotten(&self, client: &mut Client) -> (usize, HashSet<SocketAddr>) {
+    async fn forgotten(&self, client: &mut Client) -> Option<(usize, HashSet<SocketAddr>)> {
         // What both answers name was there all the time.
         let holds = |shared: &Arc<Shared>| -> BTreeSet<String> {
             let client = shared.client();
@@ -506,7 +534,7 @@ impl World {
         let (mut missing, mut limited);
         loop {
             let before: Vec<_> = self.applications.iter().map(holds).collect();
-            let flows = get(client, "/v1/flows?most=1000000").await;
+            let flows = get(client, "/v1/flows?most=1000000").await?;
             let is_limited = |flow: &&Value| flow["intended_bps"].is_u64();
             let source = |flow: &Value| text(&flow["connection"], "source").parse().unwrap();
             let all = flows.as_array().unwrap();
@@ -530,11 +558,8 @@ impl World {
                 break;
             }
         }
-        let orders = get(client, "/v1/orders").await;
-        let standing = orders["standing"].as_array().unwrap();
-        let standing: BTreeSet<String> =
-            standing.iter().map(|act| text(&act["order"], "host")).collect();
-        (missing + standing.symmetric_difference(&self.drained).count(), limited)
+        let standing = self.standing(client).await?;
+        Some((missing + standing.symmetric_difference(&self.drained).count(), limited))
     }
 }
 
@@ -581,10 +606,6 @@ fn run(times: u32, rate: u32, count: u32) -> Option<Vec<(bool, Outcome)>> {
         outcomes
     });
     runtime.shutdown_background();
-    if std::env::var_os("FAILOVER_LOGS").is_some() {
-        (0..3)
-            .for_each(|at| drop(writeln!(std::io::stderr(), "c{at}:\n{}", world.cluster.log(at))));
-    }
     Some(outcomes)
 }
 

@@ -14,7 +14,8 @@ use protocol::application::Leader;
 use protocol::operator::Act;
 use tokio::sync::{mpsc, watch};
 use units::{Span, Time};
-use wire::clock::Clock;
+use wire::clock::{Clock, duration};
+use wire::tls;
 
 use crate::metrics::Measures;
 use crate::settings;
@@ -154,7 +155,7 @@ impl Shelf {
     /// # Errors
     /// The store can't be reached, or holds something else.
     pub async fn standing(&self) -> Result<Option<Vec<Act>>, String> {
-        let mut store = self.wanted.store().map_err(|error| error.to_string())?;
+        let mut store = store(&self.wanted).map_err(|error| error.to_string())?;
         store.standing().await
     }
 
@@ -165,9 +166,20 @@ impl Shelf {
     pub async fn keep(&self, standing: &[Act]) -> Result<(), String> {
         // One after another: what is kept last is what stands.
         let _turn = self.turn.lock().await;
-        let mut store = self.wanted.store().map_err(|error| error.to_string())?;
+        let mut store = store(&self.wanted).map_err(|error| error.to_string())?;
         store.keep(&self.leader, standing).await
     }
+}
+
+/// The store that the configuration names.
+///
+/// # Errors
+/// The certificates can't be used.
+pub fn store(wanted: &settings::Election) -> Result<Etcd, tls::TlsError> {
+    let tls = wanted.tls.as_ref().map(tls::client).transpose()?.map(Arc::new);
+    // An answer may be missing twice, and there is still time for a third.
+    let patience = duration(wanted.lease / 4);
+    Ok(Etcd::new(wanted.etcd.clone(), tls, wanted.prefix.clone(), patience))
 }
 
 /// Stands for election until it is released. `last` is the highest epoch that the state has.
@@ -179,7 +191,7 @@ pub fn stand(
     last: u64,
     measures: Arc<Measures>,
 ) -> Result<Stand, String> {
-    let store = wanted.store().map_err(|error| error.to_string())?;
+    let store = store(wanted).map_err(|error| error.to_string())?;
     let process =
         random().map_err(|error| format!("the system gives no random number: {error}"))?;
     let (name, address) = (wanted.name.clone(), wanted.address.to_string());
