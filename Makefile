@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test docs-check lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults plugins engines engines-demo gather gather-demo plugin-cost plugin-bytes wheel deb page page-check page-pictures
+.PHONY: help demo quick test docs-check lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo plugin-cost plugin-bytes wheel deb page page-check page-pictures
 
 ## help: this list
 help:
@@ -155,6 +155,10 @@ packets: setup-build-lab
 ## faults: daemons and Open vSwitch are hurt while real connections run; what traffic suffers (root)
 faults: setup-build-lab-faketime
 	checks/faults.sh
+
+## failover: the leader of three controllers killed and cut off under announcements; how long, what is lost (root)
+failover: setup-build-lab-etcd
+	cargo test --profile quick --locked --package watermaster-controller --test failover -- --exact failover --ignored --nocapture
 
 ## lab-demo: a live cluster of Open vSwitch, controller and agent beside the simulator (root)
 lab-demo:

@@ -11,6 +11,7 @@ use wire::identity::Identity;
 use wire::tls::{self, Revoked};
 
 use crate::journal::Journal;
+use crate::election::{Shelf, Standing};
 use crate::ledger::Ledger;
 use crate::listen::Peer;
 use crate::metrics::Measures;
@@ -27,8 +28,8 @@ pub struct Hub {
     pub measures: Arc<Measures>,
     /// What happened lately.
     pub journal: Arc<Journal>,
-    /// The controller's epoch.
-    pub epoch: u64,
+    /// Whether it leads, and how the others are told.
+    pub role: Role,
     /// Orders of operators are carried out by who holds it.
     pub ledger: Arc<tokio::sync::Mutex<Ledger>>,
     revoked: watch::Sender<Revoked>,
@@ -42,6 +43,32 @@ struct OfIdentity {
     connections: usize,
     /// When the certificate that was shown last ends, in seconds since 1970.
     ends: Option<i64>,
+/// What a controller is while its connections last.
+pub enum Role {
+    /// Alone, or the one of several that leads.
+    Leads {
+        /// Under which epoch.
+        epoch: u64,
+        /// How the election stands, and where the next leader finds orders, if there are several.
+        elected: Option<(watch::Receiver<Standing>, Box<Shelf>)>,
+    },
+    /// It has no machine: another leads, or nobody.
+    Follows {
+        /// How the election stands.
+        standing: watch::Receiver<Standing>,
+        /// The epoch under which it leads, and is ready, on other connections.
+        serving: watch::Receiver<Option<u64>>,
+    },
+}
+
+impl Role {
+    /// The epoch under which it leads; 0 where it doesn't.
+    pub const fn epoch(&self) -> u64 {
+        match self {
+            Self::Leads { epoch, .. } => *epoch,
+            Self::Follows { .. } => 0,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -72,7 +99,7 @@ impl Hub {
         bounds: Bounds,
         measures: Arc<Measures>,
         journal: Arc<Journal>,
-        epoch: u64,
+        role: Role,
         ledger: Ledger,
         changes: watch::Receiver<u64>,
         stopped: watch::Receiver<bool>,
@@ -84,7 +111,7 @@ impl Hub {
             connected: Mutex::default(),
             measures,
             journal,
-            epoch,
+            role,
             ledger: Arc::new(tokio::sync::Mutex::new(ledger)),
             revoked: watch::Sender::new(Revoked::default()),
             changes,

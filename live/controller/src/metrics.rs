@@ -46,6 +46,10 @@ pub struct Measures {
     pub recorded_bytes: AtomicU64,
     /// Questions after health.
     pub asked: AtomicU64,
+    /// Offices that were won in elections.
+    pub offices: AtomicU64,
+    /// Questions that the elections' store didn't answer.
+    store_failures: AtomicU64,
 }
 
 /// How recording stands.
@@ -83,6 +87,8 @@ impl Default for Measures {
             certificates: Mutex::default(),
             recorded_bytes: AtomicU64::new(0),
             asked: AtomicU64::new(0),
+            offices: AtomicU64::new(0),
+            store_failures: AtomicU64::new(0),
         }
     }
 }
@@ -91,6 +97,11 @@ impl Measures {
     /// The machine took so long over a request with declarations.
     pub fn declared(&self, took: Duration) {
         self.declare.observe(took.as_secs_f64());
+    }
+
+    /// The elections' store didn't answer.
+    pub fn store_failed(&self) {
+        self.store_failures.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A turn of the machine ended `now` and `took` so long; whether that is longer than the `most` that
@@ -161,6 +172,7 @@ impl Measures {
         &self,
         counters: &Counters,
         status: &Status,
+        leads: bool,
         connections: usize,
     ) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("watermaster");
@@ -173,7 +185,7 @@ impl Measures {
         let certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(Snapshot {
             counters: counted(counters, self),
-            gauges: stands(status, connections, self),
+            gauges: stands(status, leads, connections, self),
             families: families(status, &certificates),
         }));
         drop(certificates);
@@ -262,6 +274,12 @@ fn counted(c: &Counters, measures: &Measures) -> Vec<(&'static str, &'static str
             "long_turns",
             "Turns of the controller that kept renewals of leases waiting",
             measures.long_turns.load(Ordering::Relaxed),
+        ),
+        ("offices", "Elections that this controller won", measures.offices.load(Ordering::Relaxed)),
+        (
+            "store_failures",
+            "Questions that the elections' store did not answer",
+            measures.store_failures.load(Ordering::Relaxed),
         ),
         (
             "recorded_bytes",
@@ -391,6 +409,7 @@ pub fn ending(whose: &str, ends: i64, now: i64) -> String {
 
 fn stands(
     status: &Status,
+    leads: bool,
     connections: usize,
     measures: &Measures,
 ) -> Vec<(&'static str, &'static str, u64)> {
@@ -400,7 +419,8 @@ fn stands(
     let frozen = status.orders.iter().any(|act| matches!(act.order, Order::Freeze { .. }));
     let stopped = matches!(measures.recorder(), Recording::Stopped(_));
     vec![
-        ("epoch", "The epoch of the controller", status.epoch),
+        ("epoch", "The epoch of the controller, or of the one that leads", status.epoch),
+        ("leads", "Whether this controller leads; one that is alone does", u64::from(leads)),
         ("connections", "Connections of all kinds", count(connections)),
         ("switches", "Switches that are declared or connected", count(status.switches.len())),
         ("switches_connected", "Switches that are connected", count(connected)),
@@ -429,7 +449,8 @@ mod tests {
         let told = "the controller was busy for 8.0 s with one turn, 20 s ago: no lease was renewed meanwhile";
         assert_eq!(measures.long_turn(now + seconds(20)).as_deref(), Some(told));
         assert_eq!(measures.long_turn(now + seconds(601)), None);
-        let text = measures.encode(&Counters::default(), &Status::default(), 0).expect("a text");
+        let text =
+            measures.encode(&Counters::default(), &Status::default(), true, 0).expect("a text");
         assert!(text.contains("watermaster_long_turns_total 1\n"), "{text}");
     }
 
@@ -496,7 +517,8 @@ mod tests {
         let told = "agent h0 is cut off, its words can't be read: unknown variant";
         assert_eq!(measures.last_unreadable(now + seconds(600)).as_deref(), Some(told));
         assert_eq!(measures.last_unreadable(now + seconds(601)), None);
-        let text = measures.encode(&Counters::default(), &Status::default(), 0).expect("a text");
+        let text =
+            measures.encode(&Counters::default(), &Status::default(), true, 0).expect("a text");
         assert!(text.contains("watermaster_reports_unreadable_total 1\n"), "{text}");
     }
 }

@@ -27,6 +27,7 @@ use units::Time;
 use wire::clock::{Clock, duration};
 use wire::lines;
 
+use crate::election::Mandate;
 use crate::metrics::Measures;
 use crate::outlet::Outlet;
 use crate::recorder::Recorder;
@@ -76,6 +77,8 @@ impl Event {
 pub struct Owner {
     controller: Controller,
     epoch: u64,
+    /// Without it nothing is decided any more.
+    mandate: Mandate,
     /// The policy that decides now.
     policy: (String, Parameters),
     clock: Clock,
@@ -99,7 +102,7 @@ impl Owner {
     /// Settings that the machine finds contradictory.
     pub fn new(
         settings: Settings,
-        epoch: u64,
+        (epoch, mandate): (u64, Mandate),
         clock: Clock,
         recorder: Option<Recorder>,
         measures: Arc<Measures>,
@@ -109,6 +112,7 @@ impl Owner {
         Ok(Self {
             controller: Controller::new(settings.control, epoch, Time::ZERO)?,
             epoch,
+            mandate,
             policy,
             clock,
             recorder,
@@ -136,7 +140,7 @@ impl Owner {
         }
     }
 
-    /// Works until all who could tell something have gone.
+    /// Works until all who could tell something have gone, or the mandate is over.
     pub async fn run(mut self, mut events: mpsc::Receiver<Event>) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
@@ -166,6 +170,10 @@ impl Owner {
                 () = due => self.end_turn(Instant::now()),
                 // No turn: what is recorded must not change what is decided.
                 () = digest_due => {}
+                () = self.mandate.ended() => {}
+            }
+            if !self.mandate.holds() {
+                break;
             }
             if let Some(recorder) = &mut self.recorder {
                 recorder.flush(self.clock.now());
@@ -189,6 +197,12 @@ impl Owner {
             self.controller.decide(&mut out);
             if let Some(recorder) = &mut self.recorder {
                 recorder.decided(&out);
+            }
+            // Another may lead already. Who waits for an answer gets none.
+            if !self.mandate.holds() {
+                self.answers.clear();
+                self.ordered.clear();
+                return;
             }
             if self.send(now, out) {
                 break;
@@ -320,8 +334,10 @@ impl Owner {
         if let Some(recorder) = &mut self.recorder {
             recorder.decided(&out);
         }
-        self.send(now, out);
-        self.tell_followers();
+        if self.mandate.holds() {
+            self.send(now, out);
+            self.tell_followers();
+        }
     }
 
     /// Wakes who waits for what changes for an application.
@@ -437,7 +453,8 @@ mod tests {
                     [[host]]\nname = \"h0\"\naddresses = [\"10.0.0.1\"]\n";
         let settings = Settings::read("c", text, std::path::Path::new("/")).unwrap();
         let (changes, _follower) = watch::channel(0);
-        Owner::new(settings, 1, Clock::start(), None, Arc::default(), changes).unwrap()
+        let led = (1, Mandate::endless());
+        Owner::new(settings, led, Clock::start(), None, Arc::default(), changes).unwrap()
     }
 
     fn hello() -> Report {

@@ -13,7 +13,8 @@ use document::{Document, DocumentError, policies, topology};
 use model::{NodeKind, Topology};
 use policy::{Messages, Parameters};
 use tracing_subscriber::filter::{LevelFilter, Targets};
-use units::Bytes;
+use units::{Bytes, Span};
+use wire::client::Address;
 use wire::tls;
 
 type Read<T> = Result<T, DocumentError>;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub bounds: Bounds,
     /// Where inputs are recorded.
     pub recorder: Option<Recorder>,
+    /// Through what several controllers agree on one.
+    pub election: Option<Election>,
     /// What the machine inside is told.
     pub control: Config,
 }
@@ -97,6 +100,23 @@ pub struct Recorder {
     pub files: usize,
 }
 
+/// Through what several controllers agree on one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Election {
+    /// What this one is called.
+    pub name: String,
+    /// Where others find it.
+    pub address: Address,
+    /// The members of etcd.
+    pub etcd: Vec<Address>,
+    /// The certificates that they want.
+    pub tls: Option<tls::Files>,
+    /// What its keys begin with.
+    pub prefix: String,
+    /// How long one leads without word of etcd.
+    pub lease: Span,
+}
+
 impl Settings {
     /// What this changes of a controller that runs; `policy` is the one that decides there.
     pub fn change(self, policy: &mut (String, Parameters)) -> Change {
@@ -141,6 +161,7 @@ impl Settings {
         let mut bounds = Bounds::default();
         root.or("limits", (), |value| read_limits(value, &mut control.limits, &mut bounds))?;
         let recorder = root.optional("recorder", |value| read_recorder(value, folder))?;
+        let election = root.optional("election", |value| read_election(value, folder))?;
         root.done()?;
         let (file, text) = (file.to_owned(), text.to_owned());
         Ok(Self {
@@ -154,6 +175,7 @@ impl Settings {
             parameters,
             bounds,
             recorder,
+            election,
             control,
         })
     }
@@ -372,6 +394,38 @@ fn read_limits(value: &Value<'_>, limits: &mut Limits, bounds: &mut Bounds) -> R
 fn count(value: &Value<'_>) -> Read<usize> {
     let most = 1_u32 << 30;
     Ok(usize::try_from(value.integer(1..=most)?).unwrap_or(usize::MAX))
+}
+
+fn read_election(value: &Value<'_>, folder: &Path) -> Read<Election> {
+    let mut fields = value.fields()?;
+    let name = fields.need("name", "\"ctl1\"")?.name()?;
+    let own = fields.need("address", "\"https://10.0.0.1:7443\"")?;
+    let address = read_address(&own)?;
+    if matches!(address, Address::Unix(_)) {
+        return Err(own.error("is of this machine alone; write https://HOST:PORT"));
+    }
+    let members = fields.need("etcd", "[\"https://10.0.0.1:2379\"]")?;
+    let mut known = Once::default();
+    let etcd = members.list(16)?;
+    let etcd = etcd.iter().map(|v| known.take(v.text()?.to_owned(), v).and(read_address(v)));
+    let etcd = etcd.collect::<Read<Vec<_>>>()?;
+    if etcd.is_empty() {
+        return Err(members.error("names no member; write [\"https://10.0.0.1:2379\"]"));
+    }
+    let tls = fields.optional("tls", |value| read_tls(value, folder))?;
+    if tls.is_none() && etcd.iter().any(|address| matches!(address, Address::Tls(_))) {
+        return Err(members.error("need certificates; add an [election.tls] table"));
+    }
+    let prefix = fields.or("prefix", "/watermaster/".to_owned(), |v| Ok(v.text()?.to_owned()))?;
+    let lease = fields.or("lease", Span::from_secs(2), |v| {
+        between(v, Span::from_millis(500), Span::from_secs(60))
+    })?;
+    fields.done()?;
+    Ok(Election { name, address, etcd, tls, prefix, lease })
+}
+
+fn read_address(value: &Value<'_>) -> Read<Address> {
+    value.text()?.parse().map_err(|error| value.error(error))
 }
 
 fn octets(value: &Value<'_>) -> Read<usize> {

@@ -17,7 +17,7 @@ use crate::owner::Event;
 const CHUNK: usize = 64 << 10;
 
 /// Accepts switches until the daemon ends.
-pub async fn serve(listener: Listener, certificates: Option<Certificates>, hub: Arc<Hub>) {
+pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, hub: Arc<Hub>) {
     loop {
         let (stream, from) = tokio::select! {
             accepted = listener.accept() => accepted,

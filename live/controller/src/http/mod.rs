@@ -6,6 +6,7 @@ mod applications;
 #[cfg(test)]
 mod description;
 mod events;
+mod leader;
 mod measured;
 mod orders;
 mod queries;
@@ -24,7 +25,7 @@ use hyper_util::service::TowerToHyperService;
 use tower::ServiceExt as _;
 use wire::Stream;
 
-use crate::hub::{Admission, Hub};
+use crate::hub::{Admission, Hub, Role};
 use crate::listen::{Certificates, Listener, identify};
 
 pub use applications::declarations;
@@ -39,6 +40,14 @@ pub const REVOKED: &str = "its certificate has been revoked";
 pub const OPENAPI: &str = include_str!("../../openapi.json");
 
 fn router(hub: &Arc<Hub>) -> Router {
+    if matches!(hub.role, Role::Follows { .. }) {
+        return Router::new()
+            .route("/v1/leader", get(leader::leader))
+            .route("/v1/openapi.json", get(queries::openapi))
+            .route("/metrics", get(measured::metrics))
+            .fallback(leader::elsewhere)
+            .with_state(Arc::clone(hub));
+    }
     Router::new()
         .route("/v1/applications/{application}/declarations", post(applications::declare))
         .route("/v1/applications/{application}", delete(applications::leave))
@@ -53,6 +62,7 @@ fn router(hub: &Arc<Hub>) -> Router {
         .route("/v1/explain/{application}/{job}", get(queries::explain_job))
         .route("/v1/explain/{application}/{job}/{flow}", get(queries::explain_flow))
         .route("/v1/health", get(queries::health))
+        .route("/v1/leader", get(leader::leader))
         .route("/v1/openapi.json", get(queries::openapi))
         .route("/metrics", get(measured::metrics))
         .fallback(answers::nowhere)
@@ -63,7 +73,7 @@ fn router(hub: &Arc<Hub>) -> Router {
 }
 
 /// Accepts connections until the daemon ends.
-pub async fn serve(listener: Listener, certificates: Option<Certificates>, hub: Arc<Hub>) {
+pub async fn serve(listener: Arc<Listener>, certificates: Option<Certificates>, hub: Arc<Hub>) {
     let router = router(&hub);
     loop {
         let (stream, from) = tokio::select! {

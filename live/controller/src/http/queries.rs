@@ -10,13 +10,13 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use control::{FlowExplanation, Status};
-use protocol::application::Health;
+use protocol::application::{Health, Leader};
 use serde::{Deserialize, Serialize};
 use tokio::time::{sleep_until, timeout_at};
 use wire::identity::Role;
 
 use super::answers::{Asked, Named, Wrong, json, may_act, may_see_all};
-use crate::hub::{Admission, Hub};
+use crate::hub::{self, Admission, Hub};
 use crate::metrics::{Recording, SOON, ending, now_s};
 
 type Answer = Result<Response, Wrong>;
@@ -40,6 +40,9 @@ pub(super) struct ControllerStatus {
     connections: usize,
     /// `off`, `on`, or `stopped`.
     recorder: &'static str,
+    /// The election, where there are several controllers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    leader: Option<Leader>,
     #[serde(flatten)]
     status: Status,
 }
@@ -63,10 +66,21 @@ pub async fn status(
     if let Recording::Stopped(why) = &recorder {
         status.problems.push(format!("the recorder has stopped: {why}"));
     }
+    let leader = match &hub.role {
+        hub::Role::Leads { elected: Some((standing, _)), .. } => {
+            let standing = standing.borrow();
+            if let Some(fault) = &standing.fault {
+                status.problems.push(format!("the elections' store: {fault}"));
+            }
+            Some(standing.told(true))
+        }
+        _ => None,
+    };
     Ok(json(&ControllerStatus {
         version: env!("CARGO_PKG_VERSION"),
         connections: hub.connections(),
         recorder: recorder.name(),
+        leader,
         status,
     }))
 }
@@ -136,7 +150,7 @@ pub async fn flows_of(
         match timeout_at(until.into(), changes.changed()).await {
             // What follows from one cause comes in several turns, and who asks again at once asks too often.
             Ok(Ok(())) => sleep_until((Instant::now() + PAUSE).min(until).into()).await,
-            Ok(Err(_)) => return Err(crate::hub::Ending.into()),
+            Ok(Err(_)) => return Err(hub::Ending.into()),
             Err(_) => break,
         }
     }
@@ -186,7 +200,7 @@ fn unknown(what: &str) -> Wrong {
 pub async fn health(State(hub): State<Arc<Hub>>) -> Answer {
     let counters = hub.ask(|answers| answers.counters()).await?;
     hub.measures.asked.fetch_add(1, Ordering::Relaxed);
-    Ok(json(&Health { epoch: hub.epoch, declared: counters.declarations }))
+    Ok(json(&Health { epoch: hub.role.epoch(), declared: counters.declarations }))
 }
 
 pub async fn openapi() -> Response {
