@@ -321,7 +321,16 @@ impl Ground {
         owner.order_again(standing);
         let owner = tokio::spawn(owner.run(events));
         let (stop, stopped) = watch::channel(false);
-        let hub = Arc::new(Hub::new(sender, bounds, measures, Arc::clone(&self.journal), role, ledger, changes, stopped));
+        let hub = Arc::new(Hub::new(
+            sender,
+            bounds,
+            measures,
+            Arc::clone(&self.journal),
+            role,
+            ledger,
+            changes,
+            stopped,
+        ));
         Ok(self.serve(hub, stop, Some(owner)))
     }
 
@@ -335,7 +344,16 @@ impl Ground {
         let (stop, stopped) = watch::channel(false);
         let (ledger, measures) = (Ledger::of(&settings.state), Arc::clone(&self.measures));
         let bounds = settings.bounds;
-        let hub = Arc::new(Hub::new(sender, bounds, measures, Arc::clone(&self.journal), role, ledger, changes, stopped));
+        let hub = Arc::new(Hub::new(
+            sender,
+            bounds,
+            measures,
+            Arc::clone(&self.journal),
+            role,
+            ledger,
+            changes,
+            stopped,
+        ));
         self.serve(hub, stop, None)
     }
 

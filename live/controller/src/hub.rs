@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use wire::identity::Identity;
 use wire::tls::{self, Revoked};
 
-use crate::journal::Journal;
 use crate::election::{Shelf, Standing};
+use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::listen::Peer;
 use crate::metrics::Measures;
@@ -43,6 +43,8 @@ struct OfIdentity {
     connections: usize,
     /// When the certificate that was shown last ends, in seconds since 1970.
     ends: Option<i64>,
+}
+
 /// What a controller is while its connections last.
 pub enum Role {
     /// Alone, or the one of several that leads.

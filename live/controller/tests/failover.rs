@@ -42,7 +42,7 @@ fn daemon() {
     let Some(file) = std::env::var_os(CONFIG) else { return };
     tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    runtime.block_on(controller::run(Path::new(&file), || ())).unwrap();
+    runtime.block_on(controller::run(Path::new(&file), Arc::default(), || ())).unwrap();
 }
 
 fn number(name: &str, default: u32) -> u32 {
