@@ -35,12 +35,14 @@ test: setup-build$(if $(filter 0,$(shell id -u)),-lab-python)
 docs-check:
 	checks/adding-a-policy.sh
 
-## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N), and of messages and clients
+## soak: thousands of histories of faults through the controller (CONTROL_SEEDS=N), of messages and clients, and of liars (ADVERSARIES=N of each kind)
 soak: setup-build
 	CONTROL_SEEDS=$${CONTROL_SEEDS:-5000} cargo test --profile quick --locked \
 		-p watermaster-control -p watermaster-simulated-controller --test faults
 	PROPTEST_CASES=$${PROPTEST_CASES:-$${CONTROL_SEEDS:-5000}} cargo test --profile quick --locked \
 		-p watermaster-openflow -p watermaster-protocol --test it --test client
+	ADVERSARIES=$${ADVERSARIES:-2000} cargo test --profile quick --locked \
+		-p watermaster-simulated-controller --test adversaries -- --nocapture
 
 ## lint: format, lints, documentation, fuzz targets that compile, no circles of modules (python3)
 lint: setup-build-python

@@ -239,9 +239,41 @@ pub(crate) struct Agents {
     replaced: BTreeMap<String, Time>,
     /// Of agents that are not connected any more.
     pub(crate) lost: Contradictions<16>,
+    /// Nodes for which one agent alone may act, and its name.
+    bound: BTreeMap<String, String>,
 }
 
 impl Agents {
+    /// None yet; for some nodes one alone may act.
+    pub(crate) fn new(bound: Vec<(String, String)>) -> Self {
+        Self { bound: bound.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Other agents may act alone for nodes from now on.
+    pub(crate) fn bind(&mut self, bound: Vec<(String, String)>) {
+        self.bound = bound.into_iter().collect();
+    }
+
+    /// Why an agent may not act for a node of this name. Who is named for some acts for no others.
+    fn wrong_node(&self, identity: &str, node: &str) -> Option<String> {
+        let bound = self.bound.get(node);
+        if bound.is_some_and(|agent| agent == identity) {
+            return None;
+        }
+        let is_named = self.bound.values().any(|agent| agent == identity);
+        match bound {
+            Some(agent) => Some(format!(
+                "{node} is agent {agent}'s in the controller's configuration, and this is agent {identity}; correct \
+                 its hosts, or agent of {node} there"
+            )),
+            None if is_named => Some(format!(
+                "{node} is not among the nodes of agent {identity} in the controller's configuration; correct its \
+                 hosts, or write agent = \"{identity}\" there"
+            )),
+            None => None,
+        }
+    }
+
     pub(crate) fn connect(
         &mut self,
         cx: &Context,
@@ -340,6 +372,10 @@ impl Agents {
             }
             let at = || host.addresses.iter().find_map(|address| view.host_at(*address));
             let known = view.named(&host.name).or_else(at);
+            let name = known.map_or(host.name.as_str(), |node| view.node_name(node));
+            if let Some(wrong) = self.wrong_node(&agent.identity, name) {
+                return refuse("hosts", wrong);
+            }
             let other = known.and_then(|node| self.acting_for(node));
             if other.is_some_and(|(_, other)| other.identity != agent.identity) {
                 let name = known.map_or("", |node| view.node_name(node));
@@ -506,6 +542,11 @@ impl Agents {
         }
         self.addressed.insert(channel);
         true
+    }
+
+    /// All agents, with the hosts of each.
+    pub(crate) fn with_hosts(&self) -> Vec<(ChannelId, Vec<NodeId>)> {
+        self.agents.iter().map(|(channel, agent)| (*channel, agent.hosts.clone())).collect()
     }
 
     /// Has an agent look for the connections of these processes only.

@@ -35,7 +35,7 @@ mod view;
 
 pub use config::{
     Config, ConfigError, Enforcement, GRACE, HostConfig, LEASE, LEASES, Limits, PERIODS,
-    PortConfig, SAMPLE, SwitchConfig, is_control, wrong_sample,
+    PortConfig, SAMPLE, SwitchConfig, Tenant, is_control, wrong_cgroup, wrong_sample,
 };
 pub use controller::{Answers, Change, Controller};
 pub use message::{ChannelId, Closing, Input, Output, OwnedInput, Refusal, note};

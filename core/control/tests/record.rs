@@ -33,6 +33,8 @@ impl Configure for Always {
             policy: Some((config.policy_name, config.policy)),
             limits: Some(config.limits),
             lease: Some(config.lease),
+            tenants: Some(config.tenants),
+            acting: Some(config.acting),
         })
     }
 }

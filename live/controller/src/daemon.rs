@@ -513,6 +513,8 @@ impl Kept {
             // No key sets it.
             discovered: _,
             limits: _,
+            tenants: _,
+            acting: _,
         } = control;
         Self {
             state: state.clone(),

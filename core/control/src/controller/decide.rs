@@ -294,9 +294,26 @@ impl Controller {
         }
     }
 
+    /// The same of all hosts.
+    pub(super) fn identify_all(&mut self) {
+        let agents = self.agents.with_hosts();
+        for (channel, hosts) in agents {
+            let processes = self.processes_of(&hosts);
+            self.agents.identify(channel, processes);
+        }
+    }
+
+    /// The processes that flows name at these hosts, and the control groups of tenants there.
     fn processes_of(&self, hosts: &[NodeId]) -> Vec<Process> {
-        let all = hosts.iter().flat_map(|host| self.registry.processes.of(*host));
-        all.cloned().collect::<BTreeSet<_>>().into_iter().collect()
+        let named = hosts.iter().flat_map(|host| self.registry.processes.of(*host)).cloned();
+        let tenants = hosts.iter().flat_map(|host| {
+            self.registry
+                .tenants
+                .groups_at(self.view.node_name(*host))
+                .cloned()
+                .map(Process::Cgroup)
+        });
+        named.chain(tenants).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// Tells actuators of the connections whose grant may have changed.

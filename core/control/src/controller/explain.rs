@@ -336,6 +336,7 @@ impl Answers<'_> {
             }
         }
         problems.extend(self.view.contradictions.iter(self.now).cloned());
+        problems.extend(self.registry.overreach.iter(self.now).cloned());
         problems
     }
 

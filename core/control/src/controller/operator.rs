@@ -226,18 +226,20 @@ impl Controller {
         }
     }
 
-    /// What is left to tell the policy of an observation: it doesn't hear of hosts that are drained.
+    /// What is left to tell the policy of an observation: it doesn't hear of hosts that are drained, and of
+    /// flows that nobody sees.
     pub(super) fn without_drained(&self, mut observation: Observation) -> Option<Observation> {
-        if !self.orders.drains() {
+        if !self.orders.drains() && self.registry.parked == 0 {
             return Some(observation);
         }
-        let of_flow =
-            |id: FlowId| self.registry.flow(id).is_some_and(|flow| self.is_drained(flow.ends));
+        let of_flow = |id: FlowId| {
+            self.registry.flow(id).is_some_and(|flow| flow.parked || self.is_drained(flow.ends))
+        };
         let is_drained = match &mut observation {
-            Observation::Declared(Declared::FlowRequest { src, dst, .. })
-            | Observation::Measured(
-                Measured::Opened { src, dst, .. }
-                | Measured::Offered { src, dst, .. }
+            Observation::Declared(Declared::FlowRequest { flow, .. })
+            | Observation::Measured(Measured::Opened { flow, .. }) => of_flow(*flow),
+            Observation::Measured(
+                Measured::Offered { src, dst, .. }
                 | Measured::Queued { src, dst, .. }
                 | Measured::Drained { src, dst },
             ) => self.is_drained((*src, *dst)),
