@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn windows_of_a_flow_go_with_it() {
-        let cap = Cap { bytes: Bytes::new(1460), floor_segments: 1 };
+        let cap = Caps::from(model::Cap { bytes: Bytes::new(1460), floor_segments: 1 });
         let mut desired = Desired::default();
         for (link, flow) in [(1, Some(FlowId(7))), (2, Some(FlowId(7))), (2, None)] {
             desired.set_window(LinkId(link), flow, Some(cap));
@@ -478,7 +478,7 @@ mod tests {
 
     #[test]
     fn links_where_a_flow_is_capped_are_those_where_it_has_a_cap() {
-        let cap = Some(Cap { bytes: Bytes::new(1), floor_segments: 1 });
+        let cap = Some(Caps::from(model::Cap { bytes: Bytes::new(1), floor_segments: 1 }));
         let (flow, other) = (FlowId(1), FlowId(2));
         let mut desired = Desired::default();
         let links = |desired: &Desired, of| desired.links_capping(of).collect::<Vec<_>>();

@@ -459,7 +459,8 @@ mod tests {
     fn alerts_and_dashboard_ask_for_what_there_is() {
         let measures = Measures::default();
         measures.set_certificates(vec![("ca.crt".into(), 1)]);
-        let text = measures.encode(&Counters::default(), &Status::default(), true, 0).expect("a text");
+        let text =
+            measures.encode(&Counters::default(), &Status::default(), true, 0).expect("a text");
         let told: Vec<&str> =
             text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
         let told: Vec<&str> = told.iter().filter_map(|line| line.split(' ').next()).collect();
@@ -487,7 +488,8 @@ mod tests {
         let mut links = vec![idle; SERIES];
         links.push(link);
         let status = Status { links, ..Status::default() };
-        let text = Measures::default().encode(&Counters::default(), &status, true, 0).expect("a text");
+        let text =
+            Measures::default().encode(&Counters::default(), &status, true, 0).expect("a text");
         assert!(
             text.contains(r#"watermaster_link_flows{from="h\"1",to="s"} 1"#),
             "the used one: {text}"
