@@ -3,7 +3,6 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use wire::client::Address;
 
 use crate::daemon::{Agent, Daemon, SMSF, config, declare, get};
 
@@ -33,9 +32,9 @@ async fn who_comes_goes_and_is_refused_is_told() {
         (&json!("a"), &json!(2)),
         "{refused}"
     );
-    let Address::Tcp(at) = daemon.address() else { unreachable!("without TLS") };
+    let at = daemon.address().to_string();
     let mut command = Command::new(env!("CARGO_BIN_EXE_watermaster"));
-    let shown = command.args(["events", "--controller", &format!("http://{at}")]).output().unwrap();
+    let shown = command.args(["events", "--controller", &at]).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     let line = shown.lines().find(|line| line.contains("agent connected")).unwrap();
     assert!(line.ends_with("INFO  agent connected  agent=\"h0\" channel=1"), "{line}");

@@ -111,10 +111,10 @@ pub async fn run(
     let kept = Kept::of(&settings);
     let policy = settings.control.policy_name.clone();
     let mut source = Source::of(path, &settings);
-    let measures = Arc::new(Measures::default());
+    let measures = Arc::new(Measures::noting(journal));
     measures.set_certificates(ends);
     let serving = watch::channel(None).0;
-    let ground = Ground { listeners, certificates, measures, journal, serving };
+    let ground = Ground { listeners, certificates, measures, serving };
     let stand = election.as_ref().map(|wanted| {
         election::stand(wanted, state.epoch, Arc::clone(&ground.measures))
             .map_err(StartError::Election)
@@ -291,7 +291,6 @@ struct Ground {
     listeners: Listeners,
     certificates: Arc<RwLock<Option<Arc<ServerConfig>>>>,
     measures: Arc<Measures>,
-    journal: Arc<Journal>,
     /// The epoch of the office that is served.
     serving: watch::Sender<Option<u64>>,
 }
@@ -321,16 +320,7 @@ impl Ground {
         owner.order_again(standing);
         let owner = tokio::spawn(owner.run(events));
         let (stop, stopped) = watch::channel(false);
-        let hub = Arc::new(Hub::new(
-            sender,
-            bounds,
-            measures,
-            Arc::clone(&self.journal),
-            role,
-            ledger,
-            changes,
-            stopped,
-        ));
+        let hub = Arc::new(Hub::new(sender, bounds, measures, role, ledger, changes, stopped));
         Ok(self.serve(hub, stop, Some(owner)))
     }
 
@@ -344,16 +334,7 @@ impl Ground {
         let (stop, stopped) = watch::channel(false);
         let (ledger, measures) = (Ledger::of(&settings.state), Arc::clone(&self.measures));
         let bounds = settings.bounds;
-        let hub = Arc::new(Hub::new(
-            sender,
-            bounds,
-            measures,
-            Arc::clone(&self.journal),
-            role,
-            ledger,
-            changes,
-            stopped,
-        ));
+        let hub = Arc::new(Hub::new(sender, bounds, measures, role, ledger, changes, stopped));
         self.serve(hub, stop, None)
     }
 

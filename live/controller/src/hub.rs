@@ -11,7 +11,6 @@ use wire::identity::Identity;
 use wire::tls::{self, Revoked};
 
 use crate::election::{Shelf, Standing};
-use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::listen::Peer;
 use crate::metrics::Measures;
@@ -26,8 +25,6 @@ pub struct Hub {
     connected: Mutex<Connected>,
     /// What is measured of the daemon.
     pub measures: Arc<Measures>,
-    /// What happened lately.
-    pub journal: Arc<Journal>,
     /// Whether it leads, and how the others are told.
     pub role: Role,
     /// Orders of operators are carried out by who holds it.
@@ -100,7 +97,6 @@ impl Hub {
         events: mpsc::Sender<Event>,
         bounds: Bounds,
         measures: Arc<Measures>,
-        journal: Arc<Journal>,
         role: Role,
         ledger: Ledger,
         changes: watch::Receiver<u64>,
@@ -112,7 +108,6 @@ impl Hub {
             channels: AtomicU64::new(1),
             connected: Mutex::default(),
             measures,
-            journal,
             role,
             ledger: Arc::new(tokio::sync::Mutex::new(ledger)),
             revoked: watch::Sender::new(Revoked::default()),

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use control::{Counters, LinkStatus, Status};
@@ -17,6 +17,8 @@ use prometheus_client::registry::{Registry, Unit};
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
 use protocol::operator::Order;
 use units::Rate;
+
+use crate::journal::Journal;
 
 /// What happened is a problem for so long.
 const OVER: Duration = Duration::from_secs(600);
@@ -40,6 +42,8 @@ pub struct Measures {
     /// When the last of them came, whose it was, and what is wrong with it.
     last_unreadable: Mutex<Option<(Instant, String)>>,
     recorder: Mutex<Recording>,
+    /// What happened lately.
+    pub journal: Arc<Journal>,
     /// Our own certificates, and when each ends, in seconds since 1970.
     certificates: Mutex<Vec<(PathBuf, i64)>>,
     /// Octets recorded.
@@ -84,6 +88,7 @@ impl Default for Measures {
             unreadable: AtomicU64::new(0),
             last_unreadable: Mutex::new(None),
             recorder: Mutex::new(Recording::Off),
+            journal: Arc::default(),
             certificates: Mutex::default(),
             recorded_bytes: AtomicU64::new(0),
             asked: AtomicU64::new(0),
@@ -94,6 +99,11 @@ impl Default for Measures {
 }
 
 impl Measures {
+    /// What happens is noted in a journal.
+    pub fn noting(journal: Arc<Journal>) -> Self {
+        Self { journal, ..Self::default() }
+    }
+
     /// The machine took so long over a request with declarations.
     pub fn declared(&self, took: Duration) {
         self.declare.observe(took.as_secs_f64());

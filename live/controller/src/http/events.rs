@@ -45,11 +45,11 @@ pub async fn events(
     may_see_all(&admission)?;
     let (after, most) = (after.unwrap_or(0), most.unwrap_or(KEPT));
     let until = Instant::now() + Duration::from_secs(wait.unwrap_or(0)).min(LONGEST_WAIT);
-    let mut latest = hub.journal.latest();
+    let mut latest = hub.measures.journal.latest();
     tokio::select! {
         // What is there by then is the answer.
         _ = timeout_at(until.into(), latest.wait_for(|latest| *latest > after)) => {}
         () = hub.stopped() => {}
     }
-    Ok(json(&Events { events: hub.journal.after(after, most) }))
+    Ok(json(&Events { events: hub.measures.journal.after(after, most) }))
 }
