@@ -39,12 +39,14 @@ impl Events {
             let mut client = self.target.connect().await?;
             let path = format!("/v1/events?most={}", self.most);
             let mut after = self.show(&fetch(&mut client, &path).await?)?.unwrap_or(0);
-            while self.follow {
+            if !self.follow {
+                return Ok(());
+            }
+            loop {
                 let path = format!("/v1/events?after={after}&wait={WAIT}");
                 let answer = fetch(&mut client, &path).await?;
                 after = self.show(&answer)?.unwrap_or(after);
             }
-            Ok(())
         })
     }
 
