@@ -417,9 +417,9 @@ pub fn namespaces() -> Vec<Namespace> {
     let ours = format!("wma-{}-", process::id());
     let all = fs::read_dir("/run/netns").unwrap().map(|entry| entry.unwrap().file_name());
     let names = all.filter_map(|name| name.into_string().ok());
-    // Others of this process may end meanwhile.
-    names
+    // Others of this process begin and end meanwhile: a file may be no namespace yet.
+    let named = names
         .filter(|name| name.starts_with(&ours))
-        .filter_map(|name| Namespace::named(&name).ok())
-        .collect()
+        .filter_map(|name| Namespace::named(&name).ok());
+    named.filter(|namespace| namespace.visit(|| Ok(())).is_ok()).collect()
 }
