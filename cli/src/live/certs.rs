@@ -42,7 +42,7 @@ pub(crate) struct Certs {
     #[arg(long, value_name = "NAME")]
     switch: Vec<String>,
 
-    /// A certificate to revoke: ca.crl lists it; controllers that name the list in [tls] cut it off at a reload
+    /// A certificate to revoke: ca.crl lists it; controllers that name the list cut it off at a reload
     #[arg(long, value_name = "FILE", conflicts_with_all = ["controller", "agent", "application", "operator", "switch", "force"])]
     revoke: Vec<PathBuf>,
 
