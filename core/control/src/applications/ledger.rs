@@ -35,6 +35,20 @@ struct Account {
     touched: Time,
 }
 
+impl Account {
+    /// Of a connection that an application has declared something of `since` then.
+    fn new(cx: &Context, since: Time, of: &Arc<str>) -> Self {
+        Self {
+            delivered: None,
+            at: since,
+            ended: Bytes::ZERO,
+            open: Span::ZERO,
+            of: Arc::clone(of),
+            touched: cx.awake,
+        }
+    }
+}
+
 /// What stands against an application.
 #[derive(Default)]
 struct Debt {
@@ -114,14 +128,8 @@ impl Ledger {
         if !has_room && !self.accounts.contains_key(&connection) {
             return;
         }
-        let account = self.accounts.entry(connection).or_insert_with(|| Account {
-            delivered: None,
-            at: since,
-            ended: Bytes::ZERO,
-            open: Span::ZERO,
-            of: Arc::clone(of),
-            touched: cx.awake,
-        });
+        let account =
+            self.accounts.entry(connection).or_insert_with(|| Account::new(cx, since, of));
         let lived = cx.now.since(since.max(account.at));
         let most = capacity.bytes_in(lived);
         account.ended += left.map_or(most, |left| with_slack(left).min(most));
@@ -150,15 +158,7 @@ impl Ledger {
             if self.accounts.len() >= cx.limits.flows {
                 return None;
             }
-            let account = Account {
-                delivered: None,
-                at: since,
-                ended: Bytes::ZERO,
-                open: Span::ZERO,
-                of: Arc::clone(of),
-                touched: cx.awake,
-            };
-            self.accounts.insert(connection, account);
+            self.accounts.insert(connection, Account::new(cx, since, of));
         }
         let account = self.accounts.get_mut(&connection)?;
         if let Some(of) = of.filter(|of| **of != account.of) {
