@@ -29,7 +29,7 @@ async fn who_comes_goes_and_is_refused_is_told() {
     let refused = &find("declarations refused").unwrap()["fields"];
     assert_eq!(
         (&refused["application"], &refused["number"]),
-        (&json!("a"), &json!(2)),
+        (&json!("a"), &json!("2")),
         "{refused}"
     );
     let at = daemon.address().to_string();
@@ -37,5 +37,5 @@ async fn who_comes_goes_and_is_refused_is_told() {
     let shown = command.args(["events", "--controller", &at]).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     let line = shown.lines().find(|line| line.contains("agent connected")).unwrap();
-    assert!(line.ends_with("INFO  agent connected  agent=\"h0\" channel=1"), "{line}");
+    assert!(line.ends_with("INFO  agent connected  agent=\"h0\" channel=\"1\""), "{line}");
 }

@@ -127,6 +127,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who came, went and was refused, and why */
+        get: operations["events"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/explain/{application}/{job}": {
         parameters: {
             query?: never;
@@ -755,6 +772,32 @@ export interface components {
         };
         /** @description What a request of declarations holds. */
         Declarations: components["schemas"]["Declaration"] | components["schemas"]["Declaration"][];
+        /** @description What was logged once. */
+        Entry: {
+            /**
+             * Format: uint64
+             * @description Milliseconds since 1970, by the clock of the controller's machine.
+             */
+            at_ms: number;
+            /** @description Whom and what it concerns. */
+            fields: {
+                [key: string]: string;
+            };
+            /** @description `INFO`, `WARN` or `ERROR`. */
+            level: string;
+            /** @description What happened. */
+            message: string;
+            /**
+             * Format: uint64
+             * @description One more than that of the event before; after a restart they begin at 1.
+             */
+            number: number;
+        };
+        /** @description Events. */
+        Events: {
+            /** @description In the order in which they happened. */
+            events: components["schemas"]["Entry"][];
+        };
         /** @description Why a flow has its rate. */
         FlowExplanation: {
             /** @description The link of its path that has the least left. */
@@ -1527,6 +1570,36 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobStatus"][];
+                };
+            };
+            400: components["responses"]["Wrong"];
+            403: components["responses"]["Wrong"];
+            503: components["responses"]["Wrong"];
+        };
+    };
+    events: {
+        parameters: {
+            query?: {
+                /** @description The number of the last event that is known: the answer comes when there is another, or when the wait is over. */
+                after?: number;
+                /** @description Seconds to wait for one; 0 unless told. */
+                wait?: number;
+                /** @description The latest of them, so many at most; 4096 unless told. */
+                most?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Events, in the order in which they happened. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Events"];
                 };
             };
             400: components["responses"]["Wrong"];

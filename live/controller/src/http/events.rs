@@ -10,11 +10,9 @@ use serde::{Deserialize, Serialize};
 use tokio::time::timeout_at;
 
 use super::answers::{Asked, Wrong, json, may_see_all};
+use super::queries::LONGEST_WAIT;
 use crate::hub::{Admission, Hub};
 use crate::journal::{Entry, KEPT};
-
-/// How long who follows events may wait for one.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// Which events are asked for.
 #[derive(Deserialize)]

@@ -23,8 +23,8 @@ type Answer = Result<Response, Wrong>;
 
 /// Flows that are told of unless more are asked for.
 const FLOWS: usize = 1_000;
-/// How long who follows its flows may wait for a change, and how long what changes then is gathered.
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How long who follows something may wait for a change, and how long what changes then is gathered.
+pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// So many peers whose certificates end soon are named.
