@@ -25,6 +25,7 @@ use tokio::io::BufReader;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, timeout, timeout_at};
 use wire::client::Client;
+use wire::identity::Role;
 use wire::lines::Lines;
 use wire::tls;
 
@@ -78,6 +79,9 @@ pub enum StartError {
 pub fn check(path: &Path) -> Result<(), StartError> {
     let settings = Settings::load(path)?;
     settings.tls.as_ref().map(tls::client).transpose()?;
+    if let Some(files) = &settings.tls {
+        tls::check(files, Role::Agent, Some(&settings.name))?;
+    }
     actuator::namespaces(&settings).map(drop)
 }
 

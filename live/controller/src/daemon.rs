@@ -11,6 +11,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use units::{Bytes, Span, Time};
 use wire::clock::Clock;
+use wire::identity::Role;
 use wire::tls;
 
 use crate::epoch::{State, StateError};
@@ -52,7 +53,8 @@ pub enum StartError {
     System(#[from] std::io::Error),
 }
 
-/// Loads what a start loads, configuration and certificates, and makes the machine. It takes neither
+/// Loads what a start loads, configuration and certificates, and makes the machine; peers would take the certificate.
+/// It takes neither
 /// state nor addresses and writes nothing. Returned is why the policy would have
 /// no effect, if so.
 ///
@@ -61,6 +63,9 @@ pub enum StartError {
 pub fn check(path: &Path) -> Result<Option<String>, StartError> {
     let settings = Settings::load(path)?;
     settings.tls.as_ref().map(tls::server).transpose()?;
+    if let Some(files) = &settings.tls {
+        tls::check(files, Role::Controller, None)?;
+    }
     let policy = settings.control.policy_name.clone();
     Controller::new(settings.control, 1, Time::ZERO)?;
     Ok(no_effect(&policy))
