@@ -177,6 +177,11 @@ impl Desired {
         self.confirmed.get(connection).copied()
     }
 
+    /// The connections of which a limit is confirmed to stand.
+    pub(crate) fn all_confirmed(&self) -> impl Iterator<Item = &Connection> {
+        self.confirmed.keys()
+    }
+
     pub(crate) fn set_window(&mut self, link: LinkId, flow: Option<FlowId>, cap: Option<Cap>) {
         match cap {
             Some(cap) => self.windows.insert((link, flow), cap),
