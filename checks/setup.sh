@@ -49,6 +49,7 @@ for need in "$@"; do
         has debootstrap || lacks debootstrap
         ;;
     memcached) has memcached || lacks memcached ;;
+    go) has go || lacks golang-go ;;
     twemproxy) has nutcracker || lacks nutcracker ;;
     node) # 20 or later
         has node || lacks nodejs
