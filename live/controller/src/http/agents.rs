@@ -11,7 +11,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use protocol::agent::Report;
+use protocol::agent::{self, Report};
 use tokio::io::BufReader;
 use tokio::time::timeout;
 use wire::EXCHANGE;
@@ -24,8 +24,7 @@ use crate::hub::{Admission, Hub};
 use crate::outlet::outlet;
 use crate::owner::Event;
 
-/// An agent that says nothing for so long is taken for dead.
-const SILENCE: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_nanos(agent::SILENCE.as_nanos());
 
 /// `GET /v1/agents/{agent}/exchange` with `Upgrade: watermaster-agent/1`.
 pub async fn exchange(
