@@ -152,6 +152,32 @@ async fn what_is_frozen_stays_so_over_a_restart_and_is_replayed() {
     assert!(status.contains("freeze  everything  the Unix socket"), "{status}");
     assert_eq!(order(&daemon, &["thaw"]), (Some(0), "done\nno order stands\n".to_owned()));
     paced(&mut agent, true).await;
+
+    // What can't be written is told as long as a restart would undo it, and written once it can be.
+    let (state, away) = (folder.path().join("state"), folder.path().join("away"));
+    std::fs::rename(&state, &away).unwrap();
+    let (code, said) = order(&daemon, &["block", "b"]);
+    assert!(code == Some(1) && said.contains("a restart undoes it"), "{said}");
+    let is_told = |status: &Value| {
+        let mut problems = status["problems"].as_array().unwrap().iter();
+        problems.any(|problem| problem.as_str().unwrap().contains("a restart undoes it"))
+    };
+    daemon.until("/v1/status", is_told).await;
+    std::fs::rename(&away, &state).unwrap();
+    daemon.until("/v1/status", |status| !is_told(status)).await;
+    let kept = std::fs::read_to_string(state.join("orders.json")).unwrap();
+    assert!(kept.contains("block"), "{kept}");
+    assert_eq!(order(&daemon, &["unblock", "b"]).0, Some(0));
+
+    // A limit by hand ends by itself.
+    let (code, said) = order(&daemon, &["limit", "a/j", "1 Mbit/s", "--for", "1 s"]);
+    assert!(code == Some(0) && said.contains("a/j: 1.00 Mbit/s, "), "{said}");
+    daemon.until("/v1/orders", |orders| orders["standing"] == json!([])).await;
+    // Orders are written down one after another: this one after that end.
+    assert_eq!(order(&daemon, &["unlimit", "a/j"]).0, Some(1));
+    let audit = std::fs::read_to_string(state.join("audit.jsonl")).unwrap();
+    let by_itself = |line: &str| line.contains("its time is over") && line.contains("unlimit");
+    assert!(audit.lines().rev().nth(1).is_some_and(by_itself), "{audit}");
     daemon.signal("-TERM");
     assert!(daemon.wait().success());
 

@@ -326,6 +326,7 @@ impl Ground {
         let owner = tokio::spawn(owner.run(events));
         let (stop, stopped) = watch::channel(false);
         let hub = Arc::new(Hub::new(sender, bounds, measures, role, ledger, changes, stopped));
+        hub.ends.send_replace(http::orders::first_end(standing));
         Ok(self.serve(hub, stop, Some(owner)))
     }
 
@@ -371,7 +372,10 @@ impl Ground {
     ) -> Term {
         let listeners = &self.listeners;
         let unix = Arc::clone(&listeners.unix);
-        let mut tasks = vec![tokio::spawn(http::serve(unix, None, Arc::clone(&hub)))];
+        let mut tasks = vec![
+            tokio::spawn(http::serve(unix, None, Arc::clone(&hub))),
+            tokio::spawn(http::orders::end_in_time(Arc::clone(&hub))),
+        ];
         if let Some(listener) = &listeners.http {
             let certificates = listeners.tls.then(|| Arc::clone(&self.certificates));
             let listener = Arc::clone(listener);

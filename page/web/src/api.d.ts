@@ -1077,6 +1077,32 @@ export interface components {
             host: string;
             /** @constant */
             type: "undrain";
+        } | {
+            /** @description The application, known or not. */
+            application: string;
+            /** @description The job; all of them where none is named. */
+            job?: string | null;
+            /**
+             * Format: uint64
+             * @description Most that each connection sends, in bit/s of frames.
+             */
+            rate_bps: number;
+            /** @description Why. */
+            reason?: string | null;
+            /** @constant */
+            type: "limit";
+            /**
+             * Format: uint64
+             * @description When it ends, in seconds since 1970; where nothing is said, with `unlimit`.
+             */
+            until_s?: number | null;
+        } | {
+            /** @description The application. */
+            application: string;
+            /** @description The job, as it was named. */
+            job?: string | null;
+            /** @constant */
+            type: "unlimit";
         };
         /** @description The answer to an order, and to who asks what stands. */
         Orders: {
