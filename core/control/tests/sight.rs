@@ -99,14 +99,66 @@ fn what_sends_nothing_holds_nobody_either() {
         [(connection(0, 1, 2), sent, MB, None), (connection(0, 1, 1), 1000, idle, None)]
     };
     sample(&mut rig, agent, &seen(MB, 1));
-    for second in 2..=5 {
-        sample(&mut rig, agent, &seen(second * MB, 0));
+    assert!(held(&rig, "real").is_some());
+    // A report that leaves it out says nothing of it.
+    for second in 2..=3 {
+        sample(&mut rig, agent, &seen(second * MB, 0)[..1]);
         assert!(held(&rig, "real").is_some(), "{second}");
     }
-    sample(&mut rig, agent, &seen(6 * MB, 0));
-    assert_eq!(held(&rig, "real"), None);
-    sample(&mut rig, agent, &seen(7 * MB, 1));
+    sample(&mut rig, agent, &seen(4 * MB, 0));
+    assert_eq!(held(&rig, "real"), None, "nothing went, and nothing waits");
+    sample(&mut rig, agent, &seen(5 * MB, 1));
     assert!(held(&rig, "real").is_some());
+}
+
+/// Seconds for which ghosts held a real flow, of which each lives for so long.
+fn seconds_held(lives: u64) -> usize {
+    let (mut rig, agent) = rig(vec![]);
+    declare(&mut rig, "real", 2, 1000 * MB);
+    rig.start("ghost", "job");
+    let mut seconds = 0;
+    for second in 0..60 {
+        if second % lives == 0 {
+            let packets = connection(0, 1, 1000 + u16::try_from(second).unwrap());
+            rig.flow("ghost", "job", second, packets, Some(MB)).unwrap();
+        }
+        seconds += usize::from(held(&rig, "real").is_some());
+        sample(&mut rig, agent, &[(connection(0, 1, 2), second * MB, MB, None)]);
+        if second % lives == lives - 1 {
+            let (job, flow) = ("job".into(), (second + 1 - lives).to_string());
+            rig.declare("ghost", Declaration::FlowComplete { job, flow }).unwrap();
+        }
+    }
+    seconds
+}
+
+#[test]
+fn ghosts_hold_others_for_some_samples_in_all() {
+    for (lives, most) in [(2, 4), (3, 6), (60, 5)] {
+        assert!((1..=most).contains(&seconds_held(lives)), "{lives}: {}", seconds_held(lives));
+    }
+}
+
+/// Who connects late is believed again when it has.
+#[test]
+fn a_late_flow_leaves_no_doubt() {
+    for late in [false, true] {
+        let (mut rig, agent) = rig(vec![]);
+        declare(&mut rig, "real", 2, 1000 * MB);
+        declare(&mut rig, "late", 1, MB);
+        let real = |sent| (connection(0, 1, 2), sent, MB, None);
+        for second in 1..=6 {
+            sample(&mut rig, agent, &[real(second * MB)]);
+        }
+        assert_eq!(held(&rig, "real"), None);
+        if late {
+            sample(&mut rig, agent, &[real(7 * MB), (connection(0, 1, 1), 1000, 1, None)]);
+            sample(&mut rig, agent, &[real(8 * MB), (connection(0, 1, 1), 1000, 0, None)]);
+            assert_eq!(held(&rig, "real"), None);
+        }
+        rig.flow("late", "job", 3, connection(0, 1, 3), Some(MB)).unwrap();
+        assert_eq!(held(&rig, "real").is_some(), late, "its next flow counts at once");
+    }
 }
 
 #[test]

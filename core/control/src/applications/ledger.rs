@@ -17,8 +17,8 @@ pub(crate) const WHILE: Span = Span::from_secs(60);
 const SLACK: Bytes = Bytes::new(65_536);
 /// Apart from that, 1 in so many.
 const SLACK_PART: u64 = 16;
-/// Flows that were never seen, each for as long as a sample at least, after which an application is doubted.
-const UNSEEN: u64 = 16;
+/// What flows that nobody saw weigh, in samples, at which an application is doubted.
+const UNSEEN: u64 = 8;
 
 /// What a connection has carried, beside what was declared for it.
 struct Account {
@@ -56,7 +56,7 @@ struct Debt {
     undeclared: Bytes,
     /// What each of its flows counts as, at least.
     floor: Bytes,
-    /// How long its flows ought to have been seen, halved, less what was.
+    /// What flows of it weigh that counted and that nobody saw, less those that were seen.
     unseen: Span,
     /// When something was added last, as [`Context::awake`].
     at: Time,
@@ -94,23 +94,31 @@ impl Ledger {
     /// Whether flows of an application count from when they are seen only.
     pub(crate) fn is_doubted(&self, cx: &Context, of: &str) -> bool {
         let debt = self.debts.get(of).filter(|debt| debt.stands(cx));
-        debt.is_some_and(|debt| debt.unseen >= cx.sample * UNSEEN / 2)
+        debt.is_some_and(|debt| debt.unseen >= cx.sample * UNSEEN)
     }
 
-    /// A flow of an application that an agent would have told of has ended: `seen` or not. Of a connection that lives
-    /// for a part of a sample an agent tells with that chance. Half of it is counted, so that chance alone brings
-    /// nobody into doubt.
-    pub(crate) fn note_seen(&mut self, cx: &Context, of: &Arc<str>, lived: Span, seen: bool) {
-        if seen {
-            if let Some(debt) = self.debts.get_mut(of).filter(|debt| debt.stands(cx)) {
-                let less = debt.unseen.as_nanos().saturating_sub(cx.sample.as_nanos());
-                debt.unseen = Span::from_nanos(less);
-            }
-            return;
+    /// A flow of an application that an agent would have told of was seen, and has ended.
+    pub(crate) fn note_seen(&mut self, cx: &Context, of: &Arc<str>) {
+        self.less_unseen(cx, of, cx.sample);
+    }
+
+    /// One that [`Ledger::note_unseen`] counted for so long was seen after all.
+    pub(crate) fn note_late(&mut self, cx: &Context, of: &Arc<str>, lived: Span) {
+        self.less_unseen(cx, of, weight(cx, lived));
+    }
+
+    fn less_unseen(&mut self, cx: &Context, of: &Arc<str>, less: Span) {
+        if let Some(debt) = self.debts.get_mut(of).filter(|debt| debt.stands(cx)) {
+            let left = debt.unseen.as_nanos().saturating_sub(less.as_nanos());
+            debt.unseen = Span::from_nanos(left);
         }
+    }
+
+    /// One counted for so long, and nobody saw it.
+    pub(crate) fn note_unseen(&mut self, cx: &Context, of: &Arc<str>, lived: Span) {
         let awake = cx.awake;
         let debt = self.debt(cx, of);
-        debt.unseen += lived.min(cx.sample) / 2;
+        debt.unseen += weight(cx, lived);
         debt.at = awake;
     }
 
@@ -204,6 +212,14 @@ impl Ledger {
             self.debts.retain(|_, debt| debt.stands(cx));
         }
     }
+}
+
+/// What a flow weighs that counted for so long and that nobody saw. Of a connection that lives for a part of a sample an
+/// agent tells with that chance: half of it, so that chance alone brings nobody into doubt. One that lives longer was not
+/// there: twice, so that the first that held others for as long as it could brings its application there.
+fn weight(cx: &Context, lived: Span) -> Span {
+    let is_chance = lived <= cx.sample + cx.sample / 4;
+    if is_chance { lived / 2 } else { lived.min(cx.patience()) * 2 }
 }
 
 /// With what an application's own protocol adds to what it declares.

@@ -91,6 +91,8 @@ pub(crate) struct Flow {
     pub(crate) open: bool,
     /// Nobody sees that it sends: the policy isn't told of it.
     pub(crate) parked: bool,
+    /// That nobody saw it stands against its application already.
+    pub(crate) noted: bool,
     /// When a report showed last that something is sent or waits, as [`Context::awake`].
     pub(crate) busy: Option<Time>,
     /// The agent that told of it last, where nobody declared it.
@@ -124,6 +126,7 @@ impl Flow {
             scale: None,
             open: false,
             parked: false,
+            noted: false,
             busy: None,
             told_by: None,
         }
@@ -702,12 +705,36 @@ impl Registry {
             return;
         };
         let (since, left, selector) = (flow.since, flow.left, flow.selector);
-        let (seen, lived) = (flow.is_seen(), cx.now.since(flow.since));
+        let (seen, noted, lived) = (flow.is_seen(), flow.noted, cx.now.since(flow.since));
         let carriers: Vec<Connection> = self.carriers(&selector).collect();
         for connection in carriers {
             self.ledger.ended(cx, connection, &of, (since, left), capacity);
         }
-        self.ledger.note_seen(cx, &of, lived, seen);
+        if seen {
+            self.ledger.note_seen(cx, &of);
+        } else if !noted {
+            self.ledger.note_unseen(cx, &of, lived);
+        }
+    }
+
+    /// A flow is seen that counted for too long before.
+    pub(crate) fn note_late(&mut self, cx: &Context, id: FlowId) {
+        let of = self.application_of(id).cloned();
+        let flow = self.flow_mut(id).filter(|flow| flow.noted);
+        if let (Some(of), Some(flow)) = (of, flow) {
+            flow.noted = false;
+            self.ledger.note_late(cx, &of, cx.patience());
+        }
+    }
+
+    /// A flow has counted for as long as one may that nobody sees.
+    pub(crate) fn note_unseen(&mut self, cx: &Context, id: FlowId) {
+        let of = self.application_of(id).cloned();
+        let flow = self.flow_mut(id).filter(|flow| !flow.is_seen() && !flow.noted);
+        if let (Some(of), Some(flow)) = (of, flow) {
+            flow.noted = true;
+            self.ledger.note_unseen(cx, &of, cx.patience());
+        }
     }
 
     /// Whether flows of somebody else than this application stand in the way of one that is declared just so: not

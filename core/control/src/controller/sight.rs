@@ -45,6 +45,7 @@ impl Controller {
             known.contradicted += 1;
         }
         self.counters.contradictions += 1;
+        self.registry.note_unseen(&self.context, id);
         self.end_flow(id);
     }
 
@@ -109,6 +110,7 @@ impl Controller {
             self.tell(Measured::Closed { flow: id });
         }
         self.set_parked(id, true);
+        self.registry.note_unseen(&self.context, id);
     }
 
     /// A flow is seen: the policy counts on it again.
@@ -117,6 +119,7 @@ impl Controller {
             return;
         }
         self.set_parked(id, false);
+        self.registry.note_late(&self.context, id);
         if let Some(request) = self.registry.declared(id) {
             self.tell(request);
         }
@@ -126,15 +129,18 @@ impl Controller {
         }
     }
 
-    /// Parks the flows of these hosts whose connection nobody has seen, or over which nothing has been sent, for long.
+    /// Parks the flows of these hosts whose connection nobody has seen for long, or over which nothing was sent and
+    /// nothing waited from one report to the next.
     pub(super) fn park_unseen(&mut self, hosts: &[NodeId]) {
-        let (now, awake, patience) =
-            (self.context.now, self.context.awake, self.context.patience());
+        let (now, awake) = (self.context.now, self.context.awake);
+        // Samples are not quite as far apart as they should be.
+        let (sample, patience) = (self.context.sample / 4 * 3, self.context.patience());
         let is_idle = |flow: &Flow| {
-            let idle = flow.busy.map(|at| awake.since(at));
-            let is_unseen = match idle {
-                Some(idle) => flow.size.is_some() && idle > patience,
-                None => !flow.is_seen() && now.since(flow.since) > patience,
+            // Nothing is told of it, or that nothing goes.
+            let most = if flow.heard == Some(awake) { sample } else { patience };
+            let is_unseen = match flow.busy {
+                Some(at) => flow.size.is_some() && awake.since(at) > most,
+                None => !flow.is_seen() && now.since(flow.since) > most,
             };
             flow.owner.is_some() && !flow.parked && is_unseen
         };
