@@ -55,8 +55,15 @@ struct Common {
 
 impl Common {
     /// The settings; `None` if they were only to be checked.
-    fn settings(&self) -> Result<Option<Settings>, Failure> {
+    /// `hub`: the server that it is to run a hub for.
+    fn settings(&self, hub: Option<&str>) -> Result<Option<Settings>, Failure> {
         let settings = Settings::load(&self.config).map_err(Failure::misused)?;
+        let has_hub = |name: &str| {
+            settings.servers.iter().any(|server| server.name == name && server.hub.is_some())
+        };
+        if let Some(name) = hub.filter(|name| !has_hub(name)) {
+            return Err(failed(StartError::NoHub(name.to_owned())));
+        }
         if !self.check {
             super::controller::log("info", false, None);
             return Ok(Some(settings));
@@ -77,7 +84,7 @@ impl Command {
     pub(crate) fn execute(self) -> Result<(), Failure> {
         match self {
             Self::Front(FrontEnd { common }) => {
-                let Some(settings) = common.settings()? else { return Ok(()) };
+                let Some(settings) = common.settings(None)? else { return Ok(()) };
                 super::block_on(async {
                     let front = Front::start(settings).await.map_err(failed)?;
                     let address = front.address().map_err(Failure::failed)?;
@@ -86,7 +93,7 @@ impl Command {
                 })
             }
             Self::Hub(DataServer { common, server }) => {
-                let Some(settings) = common.settings()? else { return Ok(()) };
+                let Some(settings) = common.settings(Some(&server))? else { return Ok(()) };
                 super::block_on(async {
                     let hub = Hub::start(settings, &server).await.map_err(failed)?;
                     let address = hub.address().map_err(Failure::failed)?;

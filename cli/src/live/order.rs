@@ -12,11 +12,13 @@ use crate::failure::{Failure, print};
 
 /// Order something of a controller, or show the orders that stand
 ///
-/// What begins something (block, freeze, drain, limit) stands until another order ends it, also over restarts of the
+/// What begins something (block, freeze, drain, limit) stands until another order ends it, or its time is over, also over
+/// restarts of the
 /// controller. Each order is written to its audit log: who, what, when, answer.
 #[derive(Args)]
 #[command(after_help = "Example:\n  watermaster order freeze --reason \"storage is slow\"\n  \
-                  watermaster order cancel wordcount/job_17\n  watermaster order thaw")]
+                  watermaster order cancel wordcount/job_17\n  \
+                  watermaster order limit wordcount \"50 Mbit/s\" --for \"10 min\"\n  watermaster order thaw")]
 pub(crate) struct Order {
     #[command(subcommand)]
     what: What,
@@ -139,11 +141,8 @@ impl Order {
             What::Undrain { host, plain } => (Some(Given::Undrain { host }), plain),
             What::Limit { of, rate, lasts, why: Why { reason, plain } } => {
                 let (application, job) = parts(&of);
-                let until_s = lasts.map(|lasts| {
-                    let seconds = lasts.as_nanos().div_ceil(1_000_000_000);
-                    now_s().saturating_add(seconds)
-                });
-                let order = Given::Limit { application, job, rate_bps: rate, until_s, reason };
+                let lasts_s = lasts.map(|lasts| lasts.as_nanos().div_ceil(1_000_000_000));
+                let order = Given::Limit { application, job, rate_bps: rate, lasts_s, reason };
                 (Some(order), plain)
             }
             What::Unlimit { of, plain } => {
@@ -171,10 +170,6 @@ fn parts(of: &str) -> (String, Option<String>) {
         Some((application, job)) => (application.to_owned(), Some(super::explain::plain(job))),
         None => (of.to_owned(), None),
     }
-}
-
-fn now_s() -> u64 {
-    UNIX_EPOCH.elapsed().unwrap_or_default().as_secs()
 }
 
 async fn ask(target: &Target, order: Option<&Given>) -> Result<Orders, Failure> {
@@ -217,10 +212,10 @@ pub(super) fn row(act: &Act) -> Vec<String> {
         Given::Thaw {} => ("thaw", "everything".to_owned()),
         Given::Drain { host, .. } => ("drain", host.clone()),
         Given::Undrain { host } => ("undrain", host.clone()),
-        Given::Limit { application, job, rate_bps, until_s, .. } => {
+        Given::Limit { application, job, rate_bps, lasts_s, .. } => {
             let rate = super::rate_of(rate_bps.as_bps());
-            let rest = until_s.map(|until| format!(", {} s more", until.saturating_sub(now_s())));
-            ("limit", format!("{}: {rate}{}", of(application, job), rest.unwrap_or_default()))
+            let lasts = lasts_s.map(|lasts| format!(" for {lasts} s"));
+            ("limit", format!("{}: {rate}{}", of(application, job), lasts.unwrap_or_default()))
         }
         Given::Unlimit { application, job } => ("unlimit", of(application, job)),
     };

@@ -212,7 +212,7 @@ async fn what_is_frozen_stays_so_over_a_restart_and_is_replayed() {
 
     // A limit by hand ends by itself.
     let (code, said) = order(&daemon, &["limit", "a/j", "1 Mbit/s", "--for", "1 s"]);
-    assert!(code == Some(0) && said.contains("a/j: 1.00 Mbit/s, "), "{said}");
+    assert!(code == Some(0) && said.contains("a/j: 1.00 Mbit/s for 1 s "), "{said}");
     daemon.until("/v1/orders", |orders| orders["standing"] == json!([])).await;
     // Orders are written down one after another: this one after that end.
     assert_eq!(order(&daemon, &["unlimit", "a/j"]).0, Some(1));

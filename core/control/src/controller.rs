@@ -2,9 +2,10 @@
 //!
 //! Each room owns its state and knows no other but by what it is given: the [`View`] of the network,
 //! the [`Registry`] of applications, the [`Decider`] (the policy), what is [`Desired`], the
-//! [`Agents`], the [`Switches`] and the [`Rollout`] of forwarding. The controller carries what one
-//! says to the others: `announce` for applications, down to the actuators; `reports` for agents,
-//! `events` for switches; `explain` reads them for people.
+//! [`Agents`], the [`Switches`], the [`Rollout`] of forwarding and the [`Orders`] of operators. The controller carries
+//! what one says to the others: `announce` for applications, `reports` and `join` for agents, `sight` for what follows
+//! from what kernels see, `events` for switches, `operator` for operators; `decide` from there to the policy and down to
+//! the actuators; `explain` reads the rooms for people.
 
 mod announce;
 mod decide;

@@ -14,7 +14,7 @@ use crate::message::Refusal;
 /// So many applications can be blocked, so many hosts drained, and so many limits set.
 const MOST: usize = 1_000;
 
-/// Orders that stand, each until another ends it.
+/// Orders that stand, each until another ends it, also where that is because its time is over.
 #[derive(Default)]
 pub(crate) struct Orders {
     pub(crate) frozen: Option<Act>,

@@ -159,7 +159,7 @@ pub struct FlowStatus {
     pub connection: Connection,
     /// The connections that carry it: itself, or those that agents saw where a port was not known.
     pub carriers: Vec<Connection>,
-    /// What the policy wants: frame bytes in bit/s; nothing: no limit.
+    /// What is wanted, by the policy or less by an operator: frame bytes in bit/s; nothing: no limit.
     pub intended_bps: Option<Rate>,
     /// The limit that is confirmed to stand, over all its connections; nothing while one of them has none.
     pub enforced_bps: Option<Rate>,
@@ -334,7 +334,7 @@ pub struct Rival {
     pub job: String,
     /// Its name there; of what nobody declared, the two ends of the connection.
     pub flow: String,
-    /// What the policy wants for it: frame bytes in bit/s; nothing: no limit.
+    /// What is wanted for it, by the policy or less by an operator: frame bytes in bit/s; nothing: no limit.
     pub intended_bps: Option<Rate>,
     /// What was measured, payload.
     pub measured_bps: Option<Rate>,

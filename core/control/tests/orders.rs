@@ -206,7 +206,7 @@ fn limit(application: &str, job: Option<&str>, mbps: u64) -> Order {
         application: application.into(),
         job: job.map(Into::into),
         rate_bps: Rate::from_mbps(mbps),
-        until_s: None,
+        lasts_s: None,
         reason: Some("it hurts".into()),
     }
 }
@@ -215,63 +215,91 @@ fn unlimit(job: Option<&str>) -> Order {
     Order::Unlimit { application: "a".into(), job: job.map(Into::into) }
 }
 
-/// Whatever the policy decides, by meters and by agents, for flows of before and of later.
+/// Whatever the policy decides, for flows of before and of later.
 #[test]
 fn what_an_operator_limits_goes_no_faster() {
-    for name in ["fair", "tcp"] {
+    for (name, meters) in [("fair", false), ("tcp", false), ("fair", true), ("tcp", true)] {
         let shape = Shape::racks(2);
-        let parameters = policy::Parameters::default();
-        let decides = policy::by_name(name, &parameters).unwrap();
-        let mut rig = Rig::new(&shape, shape.config(name, decides, true), 1);
+        let decides = policy::by_name(name, &policy::Parameters::default()).unwrap();
+        let config = shape.config(name, decides, true);
+        let mut rig = Rig::new(&shape, if meters { metered(config) } else { config }, 1);
+        (0..shape.switches).for_each(|switch| rig.connect(switch));
         rig.agent("left", &[0, 1]);
+        rig.pass(SECOND);
+        let rate = |rig: &Rig, of| {
+            if !meters {
+                return rig.paced().get(&of).copied();
+            }
+            let flows = rig.controller.at(rig.now).flows(10);
+            flows.into_iter().find(|flow| flow.connection == of)?.enforced_bps
+        };
         for job in ["j", "k"] {
             rig.start("a", job);
         }
         rig.start("b", "j");
-        rig.flow("a", "j", 1, connection(0, 3, 10), None).unwrap();
-        rig.flow("b", "j", 1, connection(1, 3, 10), None).unwrap();
-        let before = rig.paced();
+        let (of_j, of_k, of_b) = (connection(0, 3, 10), connection(0, 3, 11), connection(1, 3, 10));
+        rig.flow("a", "j", 1, of_j, None).unwrap();
+        rig.flow("b", "j", 1, of_b, None).unwrap();
+        rig.pass(SECOND);
+        let before = [of_j, of_k, of_b].map(|of| rate(&rig, of));
         give(&mut rig, limit("a", None, 2)).unwrap();
         give(&mut rig, limit("a", Some("k"), 1)).unwrap();
-        rig.flow("a", "k", 1, connection(0, 3, 11), None).unwrap();
+        rig.flow("a", "k", 1, of_k, None).unwrap();
         rig.pass(SECOND);
-        let (of_j, of_k) = (connection(0, 3, 10), connection(0, 3, 11));
-        let rate = |rig: &Rig, of| rig.paced().get(&of).copied();
         let held = |rig: &Rig| (rate(rig, of_j), rate(rig, of_k));
         let by_hand = (Some(Rate::from_mbps(2)), Some(Rate::from_mbps(1)));
-        assert_eq!(held(&rig), by_hand, "{name}");
+        assert_eq!(held(&rig), by_hand, "{name} {meters}");
         let why = rig.why("a", "k", 1);
         assert!(why.why.contains("held to 1 Mbit/s by operator me (it hurts)"), "{}", why.why);
+        assert!(!why.why.contains("share"), "{}", why.why);
         assert_eq!(why.flow.enforced_bps, Some(Rate::from_mbps(1)));
         // Nothing is held while decisions are frozen.
         give(&mut rig, freeze()).unwrap();
+        rig.pass(SECOND);
         assert_eq!(held(&rig), (None, None));
         give(&mut rig, Order::Thaw {}).unwrap();
+        rig.pass(SECOND);
         assert_eq!(held(&rig), by_hand);
         give(&mut rig, unlimit(Some("k"))).unwrap();
+        rig.pass(SECOND);
         assert_eq!(rate(&rig, of_k), Some(Rate::from_mbps(2)));
         give(&mut rig, unlimit(None)).unwrap();
         rig.declare("a", Declaration::JobComplete { job: "k".into() }).unwrap();
         rig.pass(SECOND);
-        assert_eq!(rig.paced(), before, "{name}");
+        assert_eq!([of_j, of_k, of_b].map(|of| rate(&rig, of)), before, "{name} {meters}");
         assert_eq!(rig.controller.at(rig.now).orders(), []);
     }
+}
+
+/// Before its port is known, who enforces its limit is told as nobody, and why.
+#[test]
+fn a_limit_by_hand_waits_for_a_connection() {
+    let shape = Shape::racks(2);
+    let decides = policy::by_name("tcp", &policy::Parameters::default()).unwrap();
+    let mut rig = Rig::new(&shape, shape.config("tcp", decides, true), 1);
+    rig.agent("left", &[0, 1]);
+    rig.start("a", "j");
+    rig.flow("a", "j", 1, connection(0, 3, 0), None).unwrap();
+    give(&mut rig, limit("a", None, 2)).unwrap();
+    let why = rig.why("a", "j", 1);
+    assert!(why.by.starts_with("nobody yet: "), "{}", why.by);
+    assert!(why.why.contains("sets no limit") && why.why.contains("held to 2 Mbit/s"), "{why:?}");
 }
 
 #[test]
 fn a_limit_that_can_not_be_is_refused() {
     let mut rig = rig();
-    let bps = |rate: Rate, until_s| Order::Limit {
+    let bps = |rate: Rate, lasts_s| Order::Limit {
         application: "a".into(),
         job: None,
         rate_bps: rate,
-        until_s,
+        lasts_s,
         reason: None,
     };
     for (field, order) in [
         ("rate_bps", bps(Rate::from_bps(11_999), None)),
         ("rate_bps", bps(Rate::MAX, None)),
-        ("until_s", bps(Rate::from_mbps(1), Some(1_000))),
+        ("lasts_s", bps(Rate::from_mbps(1), Some(0))),
         ("application", unlimit(None)),
         ("application", unlimit(Some("j"))),
         ("job", limit("a", Some("a\nb"), 1)),
@@ -279,7 +307,7 @@ fn a_limit_that_can_not_be_is_refused() {
         assert_eq!(give(&mut rig, order).unwrap_err().field, field);
     }
     // One that was to end while no controller ran is ended by who keeps the time.
-    let act = act(bps(Rate::from_mbps(1), Some(1_000)));
+    let act = act(bps(Rate::from_mbps(1), Some(1)));
     rig.input(Input::Ordered { act: &act, again: true }).unwrap();
     for number in 1..1_000 {
         give(&mut rig, limit(&format!("x{number}"), None, 1)).unwrap();

@@ -74,7 +74,7 @@ fn orders() -> Vec<Act> {
             application: application(),
             job: Some("sort".into()),
             rate_bps: Rate::from_mbps(5),
-            until_s: Some(9),
+            lasts_s: Some(9),
             reason: reason(),
         },
         Order::Unlimit { application: application(), job: Some("sort".into()) },

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 use units::Rate;
 
-/// An operator's order. Whatever begins something stands until another order ends it, also over restarts.
+/// An operator's order. Whatever begins something stands until another order ends it, or its time is over, also over
+/// restarts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
@@ -66,9 +67,9 @@ pub enum Order {
         job: Option<String>,
         /// Most that each connection sends, in bit/s of frames.
         rate_bps: Rate,
-        /// When it ends, in seconds since 1970; where nothing is said, with `unlimit`.
+        /// For how long, in seconds from the time of the order; where nothing is said, until `unlimit`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        until_s: Option<u64>,
+        lasts_s: Option<u64>,
         /// Why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
@@ -112,6 +113,24 @@ pub struct Act {
     pub by: String,
     /// What.
     pub order: Order,
+}
+
+impl Act {
+    /// When it ends by itself, if it does, by the same clock.
+    pub fn ends_s(&self) -> Option<u64> {
+        match &self.order {
+            Order::Limit { lasts_s, .. } => Some(self.at_s.saturating_add((*lasts_s)?)),
+            Order::Cancel { .. }
+            | Order::Evict { .. }
+            | Order::Block { .. }
+            | Order::Unblock { .. }
+            | Order::Freeze { .. }
+            | Order::Thaw {}
+            | Order::Drain { .. }
+            | Order::Undrain { .. }
+            | Order::Unlimit { .. } => None,
+        }
+    }
 }
 
 /// The answer to an order, and to who asks what stands.

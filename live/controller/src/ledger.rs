@@ -9,11 +9,12 @@ use protocol::operator::{Act, Order};
 use serde::Serialize;
 use tokio::sync::watch;
 
-/// Longest file of standing orders that is read, in octets: twice as long as all that can stand.
+/// Longest file of standing orders that is written and read, in octets. With names of 256 characters, as they are by
+/// default, all that can stand is half as long.
 const MOST_STANDING: u64 = 8 << 20;
 /// The end of the year 9999, in seconds since 1970.
 const MOST_SECONDS: u64 = 253_402_300_799;
-/// So many octets are kept free for the next change of what stands, which a full disk doesn't stop then.
+/// So many octets are kept free for the next change of what stands, which a full disk doesn't stop while it fits.
 const ROOM: usize = 16 << 10;
 /// The log goes on in a new file when it has so many octets, and so many full ones are kept.
 const MOST_LOG: u64 = 4 << 20;
@@ -148,7 +149,12 @@ impl Ledger {
     /// the next.
     fn keep(&self, standing: &[Act]) -> io::Result<()> {
         let beside = self.beside();
-        write(&beside, &serde_json::to_vec_pretty(standing)?)?;
+        let text = serde_json::to_vec_pretty(standing)?;
+        if text.len() as u64 > MOST_STANDING {
+            let reason = format!("all that stands is longer than {MOST_STANDING} bytes; end some");
+            return Err(io::Error::other(reason));
+        }
+        write(&beside, &text)?;
         fs::rename(&beside, self.standing_file())?;
         File::open(&self.directory)?.sync_all()?;
         if let Err(error) = write(&beside, b"") {

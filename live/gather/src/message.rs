@@ -36,7 +36,7 @@ pub enum Message {
     Hello {
         /// The front end, by a number of its own choice; hubs name that whose objects they bring.
         front: u64,
-        /// Of servers and hashing; both must have the same.
+        /// Of servers and racks; both must have the same.
         placement: u64,
         /// Whether a front end speaks, which objects go back to.
         is_front: bool,

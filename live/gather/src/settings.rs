@@ -236,7 +236,7 @@ impl Settings {
         let hosts: Vec<_> =
             self.servers.iter().map(|server| add(&server.name, NodeKind::Host)).collect();
         let front = add("front", NodeKind::Host);
-        // Racks of the front end's own kind are none: no server stands beside it.
+        // The front end has a rack of its own: no server counts as its neighbour.
         let edges: Vec<_> =
             self.racks.iter().map(|(name, _)| add(name, NodeKind::Switch)).collect();
         let own = add("front-rack", NodeKind::Switch);

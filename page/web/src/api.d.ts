@@ -854,7 +854,7 @@ export interface components {
             flow: string;
             /**
              * Format: uint64
-             * @description What the policy wants: frame bytes in bit/s; nothing: no limit.
+             * @description What is wanted, by the policy or less by an operator: frame bytes in bit/s; nothing: no limit.
              */
             intended_bps: number | null;
             /** @description Its job. */
@@ -1032,7 +1032,10 @@ export interface components {
             /** @description The links of the path that several objectives divide. */
             shared: components["schemas"]["SharedLink"][];
         };
-        /** @description An operator's order. Whatever begins something stands until another order ends it, also over restarts. */
+        /**
+         * @description An operator's order. Whatever begins something stands until another order ends it, or its time is over, also over
+         *     restarts.
+         */
         Order: {
             /** @description Whose it is. */
             application: string;
@@ -1084,6 +1087,11 @@ export interface components {
             job?: string | null;
             /**
              * Format: uint64
+             * @description For how long, in seconds from the time of the order; where nothing is said, until `unlimit`.
+             */
+            lasts_s?: number | null;
+            /**
+             * Format: uint64
              * @description Most that each connection sends, in bit/s of frames.
              */
             rate_bps: number;
@@ -1091,11 +1099,6 @@ export interface components {
             reason?: string | null;
             /** @constant */
             type: "limit";
-            /**
-             * Format: uint64
-             * @description When it ends, in seconds since 1970; where nothing is said, with `unlimit`.
-             */
-            until_s?: number | null;
         } | {
             /** @description The application. */
             application: string;
@@ -1308,7 +1311,7 @@ export interface components {
             flow: string;
             /**
              * Format: uint64
-             * @description What the policy wants for it: frame bytes in bit/s; nothing: no limit.
+             * @description What is wanted for it, by the policy or less by an operator: frame bytes in bit/s; nothing: no limit.
              */
             intended_bps: number | null;
             /** @description Its job; empty where nobody declared it. */

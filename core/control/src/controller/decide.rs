@@ -269,10 +269,11 @@ impl Controller {
         if joined.is_some_and(|declared| self.has_one_meter(declared)) {
             grant.rate = self.desired.grant(connection, (&[], 1), ends).rate;
         }
-        if self.orders.limits() {
-            let carried = flows.iter().filter_map(|id| self.registry.flow(*id));
-            let by_hand = carried.filter_map(|flow| Some(self.limited_by_hand(flow)?.0));
-            grant.rate = grant.rate.into_iter().chain(by_hand).min();
+        // A meter that holds all that join holds no single one.
+        let is_for_all = self.context.enforcement == Enforcement::Meters
+            && !Selector::from(*connection).is_exact();
+        if !is_for_all {
+            grant.rate = grant.rate.into_iter().chain(self.by_hand(flows)).min();
         }
         // Switches meter more than hosts can be told.
         let most = match self.context.enforcement {

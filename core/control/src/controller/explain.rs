@@ -468,6 +468,16 @@ impl Answers<'_> {
     /// What is wanted of a flow: its own limit, or that of its hosts' connections, of which those that carry it
     /// have a share, each divided among the flows that it carries; or less, by an operator.
     fn intended(&self, id: FlowId, flow: &Flow) -> Option<Rate> {
+        let by_hand = self.limited_by_hand(flow).map(|(rate, _)| {
+            let carriers = self.registry.carriers(&flow.selector).count().max(1);
+            Rate::from_bps(rate.as_bps().saturating_mul(carriers as u64))
+        });
+        let own = self.desired.intention(id).limit;
+        [own, self.share(flow), by_hand].into_iter().flatten().min()
+    }
+
+    /// What its connections have of the rate of a flow's hosts.
+    fn share(&self, flow: &Flow) -> Option<Rate> {
         let share = |connection: Connection| {
             let share = self.desired.grant(&connection, (&[], 1), || Some(flow.ends)).rate?;
             let flows = self.registry.carried_by(&connection).len().max(1);
@@ -475,12 +485,7 @@ impl Answers<'_> {
         };
         let mut shares = self.registry.carriers(&flow.selector).map(share);
         let first = shares.next().flatten();
-        let share = first.and_then(|first| shares.try_fold(first, |sum, next| Some(sum + next?)));
-        let by_hand = self.limited_by_hand(flow).map(|(rate, _)| {
-            let carriers = self.registry.carriers(&flow.selector).count().max(1);
-            Rate::from_bps(rate.as_bps().saturating_mul(carriers as u64))
-        });
-        [self.desired.intention(id).limit, share, by_hand].into_iter().flatten().min()
+        first.and_then(|first| shares.try_fold(first, |sum, next| Some(sum + next?)))
     }
 
     /// An agent that has confirmed nothing for longer than its leases last: they may be over.

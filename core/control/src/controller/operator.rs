@@ -79,13 +79,13 @@ impl Controller {
                 self.apply_anew();
                 Ok(())
             }
-            Order::Limit { application, job, rate_bps, until_s, .. } => {
+            Order::Limit { application, job, rate_bps, lasts_s, .. } => {
                 if !(LEAST_RATE..=MOST_RATE).contains(rate_bps) {
                     let reason = format!("is not from {LEAST_RATE} to {MOST_RATE}");
                     return refuse("rate_bps", reason);
                 }
-                if until_s.is_some_and(|until| until <= act.at_s) && !again {
-                    return refuse("until_s", "is over already".into());
+                if *lasts_s == Some(0) {
+                    return refuse("lasts_s", "is no time; write 1 s or more".into());
                 }
                 self.orders.room_to_limit(application, job.as_deref())?;
                 self.orders.limit(application, job.as_deref(), act);
@@ -112,6 +112,15 @@ impl Controller {
         for id in flows {
             self.intend(id, |wanted| wanted.since = now);
         }
+    }
+
+    /// The least rate that operators leave a connection that carries these flows.
+    pub(super) fn by_hand(&self, flows: &[FlowId]) -> Option<Rate> {
+        if !self.orders.limits() {
+            return None;
+        }
+        let flows = flows.iter().filter_map(|id| self.registry.flow(*id));
+        flows.filter_map(|flow| Some(self.limited_by_hand(flow)?.0)).min()
     }
 
     /// The least rate that operators leave each connection of a flow, and the order.

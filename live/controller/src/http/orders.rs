@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use protocol::operator::{Act, Order, Orders};
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio::time::timeout;
 
 use super::answers::{Wrong, json, may_order, may_see_all};
@@ -47,7 +47,11 @@ pub async fn give(
     let order = read(&bytes)?;
     let act = Act { at_s: now_s(), by: admission.who(), order };
     // Also where who asked goes away: what is carried out is written down.
-    let carried_out = tokio::spawn(carry_out(hub, act));
+    let carried_out = tokio::spawn(async move {
+        // One after another: what is written down last is what stands.
+        let ledger = Arc::clone(&hub.ledger).lock_owned().await;
+        carry_out(&hub, ledger, act).await
+    });
     carried_out.await.map_err(|_| Ending)?.map(|orders| json(&orders))
 }
 
@@ -71,9 +75,7 @@ fn read(body: &[u8]) -> Result<Order, Wrong> {
     })
 }
 
-async fn carry_out(hub: Arc<Hub>, act: Act) -> Result<Orders, Wrong> {
-    // One after another: what is written down last is what stands.
-    let ledger = Arc::clone(&hub.ledger).lock_owned().await;
+async fn carry_out(hub: &Hub, ledger: OwnedMutexGuard<Ledger>, act: Act) -> Result<Orders, Wrong> {
     let is_retried = hub.unwritten().is_some();
     let (sender, answer) = oneshot::channel();
     hub.tell(Event::Ordered(act.clone(), sender)).await?;
@@ -114,14 +116,7 @@ async fn carry_out(hub: Arc<Hub>, act: Act) -> Result<Orders, Wrong> {
 
 /// When the first of these orders ends by itself, in seconds since 1970.
 pub fn first_end(standing: &[Act]) -> Option<u64> {
-    standing.iter().filter_map(end).min()
-}
-
-fn end(act: &Act) -> Option<u64> {
-    match act.order {
-        Order::Limit { until_s, .. } => until_s,
-        _ => None,
-    }
+    standing.iter().filter_map(Act::ends_s).min()
 }
 
 /// Ends the orders that stand for a time, as an operator would.
@@ -141,12 +136,18 @@ pub async fn end_in_time(hub: Arc<Hub>) {
             continue;
         }
         let Ok(standing) = hub.ask(|answers| answers.orders()).await else { return };
-        for act in standing.into_iter().filter(|act| end(act).is_some_and(|end| end <= now_s())) {
-            let Order::Limit { application, job, .. } = act.order else { continue };
-            let order = Order::Unlimit { application, job };
-            let act = Act { at_s: now_s(), by: "the controller: its time is over".into(), order };
-            // It may have ended meanwhile.
-            let _ = carry_out(Arc::clone(&hub), act).await;
+        let is_over = |act: &Act| act.ends_s().is_some_and(|ends| ends <= now_s());
+        for act in standing.into_iter().filter(is_over) {
+            let ledger = Arc::clone(&hub.ledger).lock_owned().await;
+            // Another may have taken its place.
+            let Ok(standing) = hub.ask(|answers| answers.orders()).await else { return };
+            if standing.contains(&act)
+                && let Order::Limit { application, job, .. } = act.order
+            {
+                let order = Order::Unlimit { application, job };
+                let by = "the controller: its time is over".into();
+                let _ = carry_out(&hub, ledger, Act { at_s: now_s(), by, order }).await;
+            }
         }
         let Ok(standing) = hub.ask(|answers| answers.orders()).await else { return };
         hub.ends.send_replace(first_end(&standing));

@@ -38,7 +38,7 @@ struct Swarm<'a> {
     holders: &'a [u32],
     deadline: Instant,
     course: Course,
-    /// By hub: when it was last heard.
+    /// By hub: when it was last heard, if the front end hears it itself: children go through their roots.
     heard: Vec<Instant>,
     /// Servers whose hub knows of the request, and those whose hub is lost.
     introduced: BTreeSet<u32>,
@@ -352,7 +352,7 @@ impl Swarm<'_> {
             return;
         }
         let now = Instant::now();
-        // Nobody asks routers for their queues.
+        // Nobody asks routers for their queues: they count as empty, however long they could be.
         let span = span(now.duration_since(self.sampled));
         let sample = self.course.sample(span, Bytes::ZERO, Bytes::new(1));
         self.sampled = now;
@@ -367,8 +367,14 @@ impl Swarm<'_> {
             let root = self.course.line(hub).last().map(|root| root as usize);
             let heard = root.and_then(|root| self.heard.get(root));
             let is_silent = heard.is_some_and(|heard| now.duration_since(*heard) > patience);
-            if is_silent && let Some(server) = self.server_of(hub) {
-                self.lose(server);
+            if is_silent {
+                // Which of them keeps the objects isn't known.
+                let both = [Some(hub), root.and_then(|root| u32::try_from(root).ok())];
+                for hub in both.into_iter().flatten() {
+                    if let Some(server) = self.server_of(hub) {
+                        self.lose(server);
+                    }
+                }
             }
         }
     }

@@ -176,7 +176,7 @@ impl Answers<'_> {
         let mut why = match limit {
             _ if pathless => String::from("no path leads from its source to its destination"),
             None => {
-                let share = self.intended(id, flow);
+                let share = self.share(flow);
                 let share = share.map(|rate| format!("{rate}, its share of its two hosts' rate"));
                 let windows = self.windows(id, flow).map(|(what, _)| what);
                 let all: Vec<String> = share.into_iter().chain(windows).collect();
@@ -215,7 +215,10 @@ impl Answers<'_> {
             Some(connection) => self.grant(connection),
             None => {
                 let flows = self.registry.sharing(&flow.selector);
-                self.desired.grant(&flow.selector.connection, (flows, 1), || Some(flow.ends))
+                let of = &flow.selector.connection;
+                let mut grant = self.desired.grant(of, (flows, 1), || Some(flow.ends));
+                grant.rate = grant.rate.into_iter().chain(self.by_hand(flows)).min();
+                grant
             }
         };
         let mut all: Vec<String> = self
