@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use engine::Outcome;
 use model::JobClass::{Large, Medium, Small};
 use model::{LinkId, Topology};
+use units::Bytes;
 
 pub use sample::Sample;
 pub use summary::Summary;
@@ -189,6 +190,11 @@ const TABLE: &[(&str, Metric)] = &[
     ("timeouts_count", |v| v.of_flows(|f| f.timeouts.into())),
     ("flows_with_timeout_ratio", |v| {
         let timeouts = v.run.flows.iter().map(|f| f64::from(f.timeouts));
+        timeouts.collect::<Sample>().share_where(|n| n > 0.0)
+    }),
+    ("burst_flows_with_timeout_ratio", |v| {
+        let bounded = v.run.flows.iter().filter(|f| f.size != Bytes::MAX);
+        let timeouts = bounded.map(|f| f64::from(f.timeouts));
         timeouts.collect::<Sample>().share_where(|n| n > 0.0)
     }),
     ("drops_count", |v| Some(total(v.run.links.iter().map(|l| l.dropped)))),

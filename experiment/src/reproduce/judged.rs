@@ -313,7 +313,9 @@ impl FigureResult {
                     None => figure.choices.push(choice),
                 }
             }
-            let worst = measures.iter().map(|measure| measure.verdict).max();
+            // What a rule of ours makes of a sentence is shown, and decides no figure.
+            let published = measures.iter().filter(|measure| !measure.published.is_by_rule());
+            let worst = published.map(|measure| measure.verdict).max();
             figure.verdict = figure.verdict.max(worst.unwrap_or(Verdict::None));
             for measure in &measures {
                 let mut tell = |what: &str| said.push((measure.name.clone(), what.to_owned()));
@@ -450,7 +452,12 @@ fn tried(
         let others: Vec<(&String, Verdict)> =
             others.filter(|(_, verdict)| *verdict != before).collect();
         for (_, verdict) in &others {
-            *joint = Some(joint.map_or(*verdict, |joint| joint.and(*verdict)));
+            *joint = Some(match *joint {
+                // Equal runs show no effect either.
+                None | Some(Verdict::NoInformation) if *verdict == Verdict::Differs => *verdict,
+                None => *verdict,
+                Some(joint) => joint.and(*verdict),
+            });
         }
         if others.iter().all(|(_, verdict)| before.and(*verdict) == before) {
             continue;

@@ -85,6 +85,7 @@ fn every_metric_by_hand() {
         ("retransmissions_count", 7.0),
         ("timeouts_count", 3.0),
         ("flows_with_timeout_ratio", 0.5),
+        ("burst_flows_with_timeout_ratio", 0.5),
         ("drops_count", 5.0),
         ("meter_drops_count", 4.0),
         ("datagrams_lost_ratio", 9.0 / 13.0),
@@ -194,7 +195,7 @@ fn bursts_beside_an_endless_flow() {
     let mut run = by_hand();
     run.flows = vec![
         FlowRecord { delivered: Bytes::new(20_000_000), ..flow(0, 0, u64::MAX, 0, None) },
-        flow(1, 1, 1_000_000, 2_000, Some(3_000)),
+        FlowRecord { timeouts: 2, ..flow(1, 1, 1_000_000, 2_000, Some(3_000)) },
         flow(2, 2, 1_000_000, 3_000, Some(4_000)),
     ];
     let mb = |count: u64| Bytes::new(count * 1_000_000);
@@ -202,6 +203,8 @@ fn bursts_beside_an_endless_flow() {
     let metrics = measure(&three_hosts(), &run, None);
     assert_eq!(metrics["burst_goodput_bps"], 8e6);
     assert_eq!(metrics["burst_total_goodput_bps"], 20e6);
+    assert_eq!(metrics["burst_flows_with_timeout_ratio"], 0.5);
+    assert_eq!(metrics["flows_with_timeout_ratio"], 1.0 / 3.0);
 }
 
 #[test]

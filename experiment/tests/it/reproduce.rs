@@ -418,11 +418,16 @@ fn what_a_value_leaves_unmeasured_counts_for_nothing_and_undetermined_stays() {
     assert_eq!(failed.figures[0].verdict, Verdict::Unresolved);
 }
 
-/// A single job is first in and first out. With a smaller window it takes longer.
+/// A single job is first in and first out. With a smaller window it takes longer, which leaves open what
+/// says so and contradicts the opposite.
 #[test]
-fn runs_that_are_equal_under_what_stands_alone_leave_it_open() {
-    let against = "[[published]]\npolicy = \"fifo\"\nmetric = \"fct_mean_s\"\nagainst = \"tcp\"\n\
-                   direction = \"more\"\n";
+fn runs_that_are_equal_under_what_stands_alone_leave_open_what_another_value_shows() {
+    let against = |direction: &str| {
+        format!(
+            "[[published]]\npolicy = \"fifo\"\nmetric = \"fct_mean_s\"\nagainst = \"tcp\"\n\
+             direction = \"{direction}\"\n"
+        )
+    };
     let choice = |window: u32| {
         let (rule, why) = ("rule = \"plainest\"", "why = \"none\"");
         format!(
@@ -431,12 +436,14 @@ fn runs_that_are_equal_under_what_stands_alone_leave_it_open() {
         )
     };
     let axis = AXIS.split("[[published]]").next().unwrap();
-    for (window, verdict, as_chosen) in [
-        (10, Verdict::NoInformation, None),
-        (1, Verdict::Undetermined, Some(Verdict::NoInformation)),
+    for (window, direction, verdict, as_chosen) in [
+        (10, "more", Verdict::NoInformation, None),
+        (1, "more", Verdict::Undetermined, Some(Verdict::NoInformation)),
+        (1, "less", Verdict::Differs, Some(Verdict::NoInformation)),
     ] {
         let desk = Desk::new();
-        let text = format!("name = \"n\"\ntitle = \"t\"\n{BASE}{axis}{against}{}", choice(window));
+        let (against, choice) = (against(direction), choice(window));
+        let text = format!("name = \"n\"\ntitle = \"t\"\n{BASE}{axis}{against}{choice}");
         fs::write(desk.0.path().join("scenarios/text/equal.toml"), text).unwrap();
         let plan = desk.plan(&Selection::default());
         let reproduction = Reproduction::new(&plan, &desk.run(&plan), false);
@@ -600,6 +607,18 @@ fn bounds_by_our_rule_and_values_of_stand_ins_are_counted_apart() {
     ] {
         assert!(markdown.contains(words), "no {words} in\n{markdown}");
     }
+    // The published value at 2 differs; without it a bound that differs decides nothing.
+    let only = |bound: &str| {
+        let desk = Desk::new();
+        let rule = rule.replace("value = 0.0085", &format!("value = {bound}"));
+        let (rule, _) = rule.rsplit_once("[[published]]").unwrap();
+        desk.scenario("axis", rule);
+        let plan = desk.plan(&Selection::default());
+        let figure = Reproduction::new(&plan, &desk.run(&plan), false).figures.remove(0);
+        (figure.measures[0].verdict, figure.verdict)
+    };
+    assert_eq!(only("0.0085"), (Verdict::Holds, Verdict::Holds));
+    assert_eq!(only("0.0001"), (Verdict::Differs, Verdict::Holds));
     let own = reproduction.text_markdown("text", "");
     assert!(
         own.contains("Note. tcp fct\\_mean\\_s at 1: half of it")
