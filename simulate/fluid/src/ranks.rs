@@ -20,6 +20,26 @@ pub(crate) struct Ranks {
     returns: usize,
 }
 
+/// While some are marked, one after the other.
+pub(crate) struct Marking<'a> {
+    ranks: &'a mut Ranks,
+    first: usize,
+}
+
+impl Marking<'_> {
+    #[inline(always)] // once for each class that a link shares with others
+    pub(crate) fn mark(&mut self, rank: u32) {
+        self.ranks.marks[rank as usize] = 1;
+        self.first = self.first.min(rank as usize);
+    }
+}
+
+impl Drop for Marking<'_> {
+    fn drop(&mut self) {
+        self.ranks.first = self.first;
+    }
+}
+
 impl Ranks {
     pub(crate) fn new(links: usize) -> Self {
         let marks = vec![0; links.next_multiple_of(WORD)];
@@ -27,10 +47,9 @@ impl Ranks {
         Self { links: (0..).take(links).collect(), marks, first, next: 0, returns: 0 }
     }
 
-    #[inline(always)] // once for each class that a link shares with others
-    pub(crate) fn mark(&mut self, rank: u32) {
-        self.marks[rank as usize] = 1;
-        self.first = self.first.min(rank as usize);
+    /// Takes marks until it is dropped.
+    pub(crate) const fn marking(&mut self) -> Marking<'_> {
+        Marking { first: self.first, ranks: self }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -106,11 +125,11 @@ mod tests {
         let mut ranks = Ranks::new(29);
         assert!(ranks.is_empty());
         for rank in [28, 3, 8, 3, 17] {
-            ranks.mark(rank);
+            ranks.marking().mark(rank);
         }
         assert_eq!(ranks.first(), Some(3));
         assert_eq!([ranks.take(), ranks.take()], [Some(3), Some(8)]);
-        ranks.mark(5);
+        ranks.marking().mark(5);
         let rest: Vec<u32> = std::iter::from_fn(|| ranks.take()).collect();
         assert_eq!(rest, [5, 17, 28]);
         assert!(ranks.is_empty());
@@ -122,9 +141,9 @@ mod tests {
         for _ in 0..5 {
             assert!(!ranks.are_stale());
             // What rank 9 changes lies before it.
-            ranks.mark(9);
+            ranks.marking().mark(9);
             ranks.take();
-            ranks.mark(2);
+            ranks.marking().mark(2);
             assert_eq!(ranks.take(), Some(2));
             assert_eq!(ranks.take(), None);
         }

@@ -269,13 +269,8 @@ impl Shares {
         (lowest < *limit || *limit == UNLIMITED).then_some(link)
     }
 
-    #[inline(always)] // once for each class that a link shares with others
     fn look_at(&mut self, link: u32) {
-        if self.is_in_order {
-            self.wait(link, 0);
-        } else {
-            self.ranks.mark(self.sums[link as usize].rank);
-        }
+        self.ranks.marking().mark(self.sums[link as usize].rank);
     }
 
     /// Has what a look at a link reads first fetched, and what it tells.
@@ -585,7 +580,11 @@ impl Shares {
     /// The same after [`Shares::begin_anew`].
     #[cold]
     fn recompute_in_order(&mut self) -> Option<u32> {
-        while let Some(Reverse((least, number))) = self.in_order.pop() {
+        loop {
+            while let Some(link) = self.ranks.take() {
+                self.wait(link, 0);
+            }
+            let Some(Reverse((least, number))) = self.in_order.pop() else { break };
             self.links[number as usize].is_waiting = false;
             self.least = least;
             let (level, _) = self.fill(number);
@@ -686,33 +685,44 @@ impl Shares {
         let count = if is_kept { growers } else { members.len() };
         let (low, high) = (before.min(level), before.max(level));
         let change = level.wrapping_sub(before);
+        let mut marking = self.ranks.marking();
         for (position, &Member { other, flows }) in members[..count].iter().enumerate() {
-            let Some(sums) = self.sums.get_mut(other as usize) else {
-                let class = self.links[number as usize].classes[position];
-                self.tell_many(number, class, before, level);
-                continue;
-            };
-            if sums.level > high {
+            if let Some(sums) = self.sums.get_mut(other as usize)
+                && sums.level > high
+            {
                 sums.held = sums.held.wrapping_add(change.wrapping_mul(u64::from(flows)));
                 sums.below = sums.below.max(level);
-                self.look_at(other);
-            } else if sums.level >= low {
+                marking.mark(sums.rank);
+            } else if self.sums.get(other as usize).is_none_or(|sums| sums.level >= low) {
                 self.crossed.push(self.links[number as usize].classes[position]);
             }
         }
+        drop(marking);
         self.members[number as usize] = members;
         if !self.crossed.is_empty() {
             self.cross(number, before, level, is_kept);
         }
     }
 
-    /// Tells of the classes noted in `crossed`, whose other link's level is passed or met.
+    /// Tells of the classes noted in `crossed`: another link's level is passed or met, or they have several.
     #[cold]
     fn cross(&mut self, number: u32, before: u64, level: u64, is_kept: bool) {
         let mut crossed = std::mem::take(&mut self.crossed);
         for class in crossed.drain(..) {
-            let others = self.classes[class as usize].path.iter().map(|hop| hop.0);
-            let Some(other) = others.into_iter().find(|other| *other != number) else { continue };
+            let Class { path, limit, .. } = &self.classes[class as usize];
+            let other = match path[..] {
+                [(a, _), (b, _)] if *limit == UNLIMITED => {
+                    if a == number {
+                        b
+                    } else {
+                        a
+                    }
+                }
+                _ => {
+                    self.tell_many(number, class, before, level);
+                    continue;
+                }
+            };
             let own = self.level(other);
             if before.cmp(&own) != level.cmp(&own) {
                 self.mark(class);
