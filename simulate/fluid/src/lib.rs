@@ -11,6 +11,7 @@
 
 mod clocks;
 mod ends;
+mod ranks;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)] // a test may panic
 mod settling;

@@ -121,3 +121,57 @@ fn what_is_not_settled_is_said_with_the_case() {
         assert!(error.contains(part), "{error}");
     }
 }
+
+/// What each flow has sent and what levels are, step by step, where some come at once and then go by limit, by
+/// end, or by neither, between hosts of one switch.
+fn follow(
+    mut world: World,
+    network: &Network,
+    steps: &[(usize, usize, u64, u64)],
+) -> Vec<Vec<u64>> {
+    let hosts: Vec<NodeId> = network.topology().hosts().collect();
+    let mut seen = Vec::new();
+    for (step, &(src, to, kilobytes, part)) in (0u64..).zip(steps) {
+        let dst = (src + to) % hosts.len();
+        let flow =
+            world.start(network, hosts[src], hosts[dst], Bytes::new(1_000 * kilobytes)).unwrap();
+        let limit = 12_000_000u64.checked_div(part).map(Rate::from_bps);
+        world.limit(flow, limit);
+        // Some come at the same instant.
+        let until = Time::from_nanos(step / 3 * 5_000_000);
+        while !matches!(world.run(until), engine::Notice::Limit) {
+            world.check().unwrap();
+        }
+        let sent = (0u32..).take(usize::try_from(step).unwrap() + 1);
+        let sent = sent.map(|flow| world.state(FlowId(flow)).map_or(u64::MAX, |of| of.sent.get()));
+        seen.push(world.levels().into_iter().chain(sent).collect());
+    }
+    seen
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Levels that are followed by sums are those that come from nothing each time.
+    #[test]
+    fn what_is_followed_is_what_comes_from_nothing(
+        capacities in prop::collection::vec(prop::sample::select(vec![12u64, 13, 24, 60]), 1..30),
+        steps in prop::collection::vec((0usize..12, 1usize..12, 1u64..60, 0u64..6), 1..120),
+    ) {
+        let mut mbps = capacities.iter().copied().cycle();
+        let mut cable = || link(mbps.next().unwrap(), 0, Buffer::Unlimited);
+        let mut topology = Topology::new();
+        let switch = topology.add_node("s".into(), NodeKind::Switch).unwrap();
+        for host in 0..12 {
+            let host = topology.add_node(format!("h{host}"), NodeKind::Host).unwrap();
+            topology.connect(host, switch, cable(), cable()).unwrap();
+        }
+        let network = Network::new(topology);
+        // Few flows have a limit.
+        let steps: Vec<_> =
+            steps.into_iter().map(|(src, to, size, part)| (src, to, size, part / 4 * part)).collect();
+        let followed = follow(World::new(&network, None), &network, &steps);
+        let anew = follow(World::new(&network, None).without_patience(), &network, &steps);
+        prop_assert_eq!(followed, anew);
+    }
+}

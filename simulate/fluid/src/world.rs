@@ -120,6 +120,8 @@ pub struct World {
     started: Vec<u32>,
     /// Classes that a flow has joined since the last recomputation.
     fresh: Vec<u32>,
+    /// Links whose level has changed, while they are told.
+    changed: Vec<u32>,
     paths: Vec<Vec<u32>>,
     /// By path: the class without a limit.
     shared: Vec<u32>,
@@ -157,6 +159,7 @@ impl World {
             free: Vec::new(),
             started: Vec::new(),
             fresh: Vec::new(),
+            changed: Vec::new(),
             paths: Vec::new(),
             shared: Vec::new(),
             path_numbers: HashMap::default(),
@@ -364,11 +367,13 @@ impl World {
             while let Some(link) = self.shares.recompute() {
                 self.gather(link);
             }
-            let changed = self.shares.take_changed();
-            for &link in &changed {
+            let mut changed = std::mem::take(&mut self.changed);
+            self.shares.take_changed(&mut changed);
+            for link in changed.drain(..) {
                 let level = self.shares.level(link);
                 self.clocks.set_rate(link, self.now, if level == UNLIMITED { 0 } else { level });
             }
+            self.changed = changed;
             let mut limited = Vec::new();
             for class in std::mem::take(&mut self.fresh) {
                 self.classes[class as usize].is_fresh = false;
