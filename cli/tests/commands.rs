@@ -214,6 +214,74 @@ fn a_policy_that_is_chosen_alone_is_still_compared_with_the_baseline() {
     assert_eq!(file, without_cost(&printed));
 }
 
+/// What the policies of the catalogue make of a scenario that lists none of them is what they make of it when it does: they
+/// run the same, or are refused for the same reason, which names what is missing.
+#[test]
+fn any_policy_that_fits_runs_as_if_the_file_listed_it() {
+    let desk = Desk::new();
+    let listing = json(&command(&["policies", "--json"]).output().unwrap());
+    let names = listing.as_array().unwrap().iter().map(|policy| policy["name"].as_str().unwrap());
+    let (mut ran, mut refused) = (0, 0);
+    for name in names.filter(|name| !["tcp", "fifo"].contains(name)) {
+        let text = SCENARIO.replace(
+            "name = \"fifo\"",
+            &format!("name = \"fifo\"\n\n[[policy]]\nname = \"{name}\""),
+        );
+        desk.write("lists.toml", &text);
+        let asked = desk.run(&["run", "small.toml", "--json", "--policy", name]);
+        let listed = desk.run(&["run", "lists.toml", "--json", "--policy", name]);
+        assert_eq!(asked.status.code(), listed.status.code(), "{name}");
+        if asked.status.success() {
+            assert_eq!(without_cost(&asked), without_cost(&listed));
+            assert_eq!(json(&asked)["results"][0]["policy"], name);
+            ran += 1;
+        } else {
+            let why = |output: Output| String::from_utf8(output.stderr).unwrap();
+            let (asked, listed) = (why(asked), why(listed));
+            let said = |error: &str| error.split_once("]: ").map(|(_, said)| said.to_owned());
+            assert!(asked.starts_with(&format!("error: --policy {name}: policy[2]")), "{asked}");
+            let missing =
+                asked.contains(&format!("{name} needs ")) || asked.contains("is missing; add");
+            assert!(missing || asked.contains("doesn't say how"), "{asked}");
+            assert_eq!(said(&asked), said(&listed), "{asked}{listed}");
+            refused += 1;
+        }
+    }
+    assert!(ran > 10 && refused > 5, "{ran} ran, {refused} were refused");
+}
+
+/// A policy that was refused runs when the scenario has what its refusal names, and changes reach what was added.
+#[test]
+fn what_a_refusal_names_lets_the_policy_run() {
+    let desk = Desk::new();
+    let run =
+        |more: &[&'static str]| [&["run", "small.toml", "--policy", "sdtcp,srb"], more].concat();
+    refused(
+        &desk,
+        &run(&[]),
+        &[
+            "--policy sdtcp: policy[2]: sdtcp needs switches that report SYN and FIN",
+            "handshake = true",
+        ],
+    );
+    let done = desk.run(&run(&["--json", "--set", "transport.handshake=true"]));
+    let policies: Vec<_> =
+        json(&done)["results"].as_array().unwrap().iter().map(|r| r["policy"].clone()).collect();
+    assert_eq!(policies, ["sdtcp", "srb"]);
+    let changed = ["run", "small.toml", "--policy", "smsf", "--set", "policy.smsf.beta=2"];
+    refused(&desk, &changed, &["--set policy.smsf.beta=2: ", "policy[2].beta"]);
+    let swept = json(&desk.run(&[
+        "sweep",
+        "small.toml",
+        "--json",
+        "--policy",
+        "smsf",
+        "--vary",
+        "policy.smsf.beta=0.05,0.5",
+    ]));
+    assert_eq!(swept["sweep"].as_array().unwrap().len(), 2);
+}
+
 #[test]
 fn a_baseline_that_nothing_compares_with_is_not_run() {
     let desk = Desk::new();
