@@ -236,11 +236,9 @@ impl<'a> Document<'a> {
         }
         if change.is_member() {
             match &mut at.node {
-                Node::List(items) => {
-                    if !items.iter().any(|item| label(item).as_deref() == Some(change.value())) {
-                        items.push(item);
-                    }
-                }
+                Node::List(items)
+                    if items.iter().any(|item| label(item).as_deref() == Some(change.value())) => {}
+                Node::List(items) => items.push(item),
                 Node::Table(table) if table.is_empty() => at.node = Node::List(vec![item]),
                 // For the reader to refuse.
                 _ => {}
