@@ -44,13 +44,14 @@ soak: setup-build
 	ADVERSARIES=$${ADVERSARIES:-2000} cargo test --profile quick --locked \
 		-p watermaster-simulated-controller --test adversaries -- --nocapture
 
-## lint: format, lints, documentation, fuzz targets that compile, no circles of modules (python3)
+## lint: format, lints, documentation, fuzz targets that compile, no circles of modules, tests that docs/security.md names (python3)
 lint: setup-build-python
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --workspace --no-deps --locked
 	cargo check --locked --manifest-path fuzz/Cargo.toml
 	checks/decisions.sh
+	checks/security.py
 	checks/circles.py cli core/agent core/control core/model core/protocol core/units document experiment live/agentd \
 		live/controller live/gather live/kernel live/lab live/wire simulate/control simulate/engine simulate/fluid simulate/packet \
 		simulate/workload page python testing
