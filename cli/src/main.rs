@@ -9,6 +9,7 @@ mod completions;
 mod cost;
 mod doctor;
 mod failure;
+mod init;
 mod input;
 mod lab;
 mod live;
@@ -43,6 +44,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Init(init::Init),
     Run(run::Run),
     Sweep(sweep::Sweep),
     Check(check::Check),
@@ -71,6 +73,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
+        Command::Init(command) => command.execute(),
         Command::Run(command) => command.execute(),
         Command::Sweep(command) => command.execute(),
         Command::Check(command) => command.execute(),

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Args, Command, Error};
+use experiment::scenario::{Override, Scenario};
 use policy::{Descriptor, DirectiveKind, NAMES, POLICIES, Parameter};
 use serde_json::{Value, json};
 
@@ -61,6 +62,26 @@ impl TypedValueParser for Label {
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new(NAMES.into_iter().map(PossibleValue::new)))
     }
+}
+
+/// What adds those of the policies `asked` for that a scenario doesn't list, with their default parameters.
+pub(crate) fn listed(asked: &[String]) -> impl Iterator<Item = Override> {
+    let known = asked.iter().filter(|name| policy::find(name).is_ok());
+    known.map(|name| Override::member("--policy", "policy", name))
+}
+
+/// The labels of the policies `asked` for, in the order of the scenario; of all, if none is.
+pub(crate) fn chosen(scenario: &Scenario, asked: &[String]) -> Result<Vec<String>, Failure> {
+    let all: Vec<&str> = scenario.labels().collect();
+    if let Some(label) = asked.iter().find(|label| !all.contains(&label.as_str())) {
+        return Err(Failure::misused(format_args!(
+            "--policy {label}: {} has no such policy, and none is called so; use one of {}, or of watermaster policies",
+            scenario.name,
+            all.join(", ")
+        )));
+    }
+    let is_chosen = |label: &&str| asked.is_empty() || asked.iter().any(|p| p == label);
+    Ok(all.into_iter().filter(is_chosen).map(str::to_owned).collect())
 }
 
 fn pretty(value: &Value) -> Result<String, Failure> {

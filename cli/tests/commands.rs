@@ -214,6 +214,74 @@ fn a_policy_that_is_chosen_alone_is_still_compared_with_the_baseline() {
     assert_eq!(file, without_cost(&printed));
 }
 
+/// What the policies of the catalogue make of a scenario that lists none of them is what they make of it when it does: they
+/// run the same, or are refused for the same reason, which names what is missing.
+#[test]
+fn any_policy_that_fits_runs_as_if_the_file_listed_it() {
+    let desk = Desk::new();
+    let listing = json(&command(&["policies", "--json"]).output().unwrap());
+    let names = listing.as_array().unwrap().iter().map(|policy| policy["name"].as_str().unwrap());
+    let (mut ran, mut refused) = (0, 0);
+    for name in names.filter(|name| !["tcp", "fifo"].contains(name)) {
+        let text = SCENARIO.replace(
+            "name = \"fifo\"",
+            &format!("name = \"fifo\"\n\n[[policy]]\nname = \"{name}\""),
+        );
+        desk.write("lists.toml", &text);
+        let asked = desk.run(&["run", "small.toml", "--json", "--policy", name]);
+        let listed = desk.run(&["run", "lists.toml", "--json", "--policy", name]);
+        assert_eq!(asked.status.code(), listed.status.code(), "{name}");
+        if asked.status.success() {
+            assert_eq!(without_cost(&asked), without_cost(&listed));
+            assert_eq!(json(&asked)["results"][0]["policy"], name);
+            ran += 1;
+        } else {
+            let why = |output: Output| String::from_utf8(output.stderr).unwrap();
+            let (asked, listed) = (why(asked), why(listed));
+            let said = |error: &str| error.split_once("]: ").map(|(_, said)| said.to_owned());
+            assert!(asked.starts_with(&format!("error: --policy {name}: policy[2]")), "{asked}");
+            let missing =
+                asked.contains(&format!("{name} needs ")) || asked.contains("is missing; add");
+            assert!(missing || asked.contains("doesn't say how"), "{asked}");
+            assert_eq!(said(&asked), said(&listed), "{asked}{listed}");
+            refused += 1;
+        }
+    }
+    assert!(ran > 10 && refused > 5, "{ran} ran, {refused} were refused");
+}
+
+/// A policy that was refused runs when the scenario has what its refusal names, and changes reach what was added.
+#[test]
+fn what_a_refusal_names_lets_the_policy_run() {
+    let desk = Desk::new();
+    let run =
+        |more: &[&'static str]| [&["run", "small.toml", "--policy", "sdtcp,srb"], more].concat();
+    refused(
+        &desk,
+        &run(&[]),
+        &[
+            "--policy sdtcp: policy[2]: sdtcp needs switches that report SYN and FIN",
+            "handshake = true",
+        ],
+    );
+    let done = desk.run(&run(&["--json", "--set", "transport.handshake=true"]));
+    let policies: Vec<_> =
+        json(&done)["results"].as_array().unwrap().iter().map(|r| r["policy"].clone()).collect();
+    assert_eq!(policies, ["sdtcp", "srb"]);
+    let changed = ["run", "small.toml", "--policy", "smsf", "--set", "policy.smsf.beta=2"];
+    refused(&desk, &changed, &["--set policy.smsf.beta=2: ", "policy[2].beta"]);
+    let swept = json(&desk.run(&[
+        "sweep",
+        "small.toml",
+        "--json",
+        "--policy",
+        "smsf",
+        "--vary",
+        "policy.smsf.beta=0.05,0.5",
+    ]));
+    assert_eq!(swept["sweep"].as_array().unwrap().len(), 2);
+}
+
 #[test]
 fn a_baseline_that_nothing_compares_with_is_not_run() {
     let desk = Desk::new();
@@ -377,6 +445,149 @@ fn check_says_all_errors_of_all_files() {
     let error = String::from_utf8(output.stderr.clone()).unwrap();
     assert!(error.contains("a.toml:") && error.contains("b.toml:"), "{error}");
     assert!(stdout(&output).starts_with("small.toml: 3 hosts, 1 switches, 6 links; 4 jobs"));
+}
+
+/// Each kind in each simulated world, and with racks.
+#[test]
+fn init_makes_scenarios_that_run() {
+    let desk = Desk::new();
+    for (workload, worlds) in [
+        ("shuffle", &["packet", "fluid"][..]),
+        ("incast", &["packet", "fluid"]),
+        ("stream", &["packet"]),
+        ("gather", &["packet"]),
+        ("flows", &["packet", "fluid"]),
+    ] {
+        for world in worlds {
+            let file = format!("{workload}-{world}.toml");
+            let init =
+                ["init", &file, "--workload", workload, "--world", world, "--hosts", "4", "--yes"];
+            let made = desk.run(&init);
+            assert!(made.status.success(), "{init:?}: {}", String::from_utf8_lossy(&made.stderr));
+            assert!(stdout(&made).contains(&format!("watermaster run {file}")));
+            let slow = ["run", &file, "--json", "--set", "topology.access.capacity=100 Mbit/s"];
+            let object = json(&desk.run(&slow));
+            assert_eq!(
+                (&object["world"], &object["scenario"]),
+                (&Value::from(*world), &Value::from(&file[..file.len() - 5]))
+            );
+            let results = object["results"].as_array().unwrap();
+            let least = if *world == "fluid" { 1 } else { 3 };
+            assert!(results.len() >= least, "{file}: {results:?}");
+            for result in results {
+                let done =
+                    ["jobs_count", "throughput_tps"].map(|name| result["metrics"][name].as_f64());
+                assert!(done.into_iter().flatten().any(|number| number > 0.0), "{file}: {result}");
+            }
+            // Two racks, and the smallest network.
+            for more in [["--racks", "2", "--hosts", "1"], ["--racks", "1", "--hosts", "2"]] {
+                let all = [
+                    &[
+                        "init",
+                        "racks.toml",
+                        "--force",
+                        "--workload",
+                        workload,
+                        "--world",
+                        world,
+                        "--yes",
+                    ],
+                    &more[..],
+                ];
+                assert!(desk.run(&all.concat()).status.success(), "{workload} {world} {more:?}");
+                assert!(
+                    desk.run(&["check", "racks.toml"]).status.success(),
+                    "{workload} {world} {more:?}"
+                );
+            }
+        }
+    }
+}
+
+/// What is asked and answered makes what options make; a wrong answer is asked for again.
+#[test]
+fn init_asks_for_what_no_option_gives() {
+    let desk = Desk::new();
+    let answer = |arguments: &[&str], answers: &str| {
+        let mut child = command(arguments)
+            .current_dir(desk.0.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), answers.as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    };
+    let asked = answer(
+        &["init", "asked.toml", "--access", "10 Gbit/s"],
+        "incst\nincast\n\n2\n5\n40 Gbit/s\nsicc\ntcp, srb\n",
+    );
+    let questions = String::from_utf8(asked.stderr.clone()).unwrap();
+    assert!(asked.status.success(), "{questions}");
+    for said in [
+        "What moves data: shuffle, incast, stream, gather or flows? [shuffle] ",
+        "write shuffle, incast,",
+        "In which world: packet, fluid or lab? [packet] ",
+        "How many racks? [1] ",
+        "How many hosts in a rack? [8] ",
+        "How fast is a rack's link? [30 Gbit/s] ",
+        "[tcp,sdtcp,srb] ",
+        "sicc needs requests that fan out",
+    ] {
+        assert!(questions.contains(said), "{questions} should say {said}");
+    }
+    assert!(!questions.contains("How fast is a host's"), "{questions}");
+    let given = [
+        "init",
+        "given.toml",
+        "--workload",
+        "incast",
+        "--world",
+        "packet",
+        "--racks",
+        "2",
+        "--hosts",
+        "5",
+        "--access",
+        "10 Gbit/s",
+        "--core",
+        "40 Gbit/s",
+        "--policy",
+        "tcp,srb",
+    ];
+    assert!(desk.run(&given).status.success());
+    let text = |name: &str| fs::read_to_string(desk.path(name)).unwrap();
+    assert_eq!(text("asked.toml").replace("asked", "given"), text("given.toml"));
+    // An end of the input, or no end of wrong answers, writes nothing.
+    for answers in ["", "incast\n", &"x\n".repeat(99)] {
+        let ended = answer(&["init", "none.toml"], answers);
+        assert_eq!(ended.status.code(), Some(2));
+        assert!(!desk.path("none.toml").exists());
+    }
+}
+
+#[test]
+fn init_writes_over_nothing_and_refuses_what_would_not_run() {
+    let desk = Desk::new();
+    refused(&desk, &["init", "small.toml", "--yes"], &["small.toml: is there already", "--force"]);
+    assert_eq!(fs::read_to_string(desk.path("small.toml")).unwrap(), SCENARIO);
+    let init = |more: &[&'static str]| [&["init", "new.toml", "--yes"], more].concat();
+    let gather = ["--workload", "gather", "--world", "fluid"];
+    refused(&desk, &init(&gather), &["--world fluid", "use packet"]);
+    refused(&desk, &init(&["--policy", "tcp,sicc"]), &["--policy sicc", "kind = \"gather\""]);
+    refused(&desk, &init(&["--policy", "smfs"]), &["--policy smfs", "did you mean \"smsf\""]);
+    refused(&desk, &init(&["--hosts", "1"]), &["--hosts 1", "2 or more"]);
+    refused(&desk, &init(&["--core", "1 Gbit/s"]), &["--core: one rack", "add --racks"]);
+    let slow = desk.run(&init(&["--access", "1 bit/s"]));
+    assert_eq!(slow.status.code(), Some(2));
+    assert!(
+        String::from_utf8_lossy(&slow.stderr).contains("1 bit/s is out of range; write 1 kbit/s")
+    );
+    assert!(!desk.path("new.toml").exists());
+    refused(&desk, &["init", "nowhere/new.toml", "--yes"], &["name a file that can be written"]);
+    assert!(desk.run(&["init", "small.toml", "--yes", "--force"]).status.success());
+    assert!(desk.run(&["check", "small.toml"]).status.success());
 }
 
 /// Every scenario of the project passes.
@@ -558,7 +769,7 @@ fn bench_decide_gives_an_object_for_each_case() {
 
 #[test]
 fn every_command_shows_an_example() {
-    for name in ["run", "sweep", "reproduce", "check", "bench", "doctor", "completions"] {
+    for name in ["init", "run", "sweep", "reproduce", "check", "bench", "doctor", "completions"] {
         let help = stdout(&command(&[name, "--help"]).output().unwrap());
         assert!(help.contains("Example"), "{name}");
     }

@@ -29,6 +29,27 @@ fn namespaces(name: &str) -> BTreeSet<String> {
     names.filter(|entry| entry.starts_with(&format!("wm-{name}-"))).collect()
 }
 
+#[test]
+fn init_makes_scenarios_that_run_in_the_lab() {
+    if !root() {
+        return;
+    }
+    let folder = tempfile::TempDir::new().unwrap();
+    for workload in ["shuffle", "incast", "stream", "flows"] {
+        let file = folder.path().join(format!("i{}-{workload}.toml", std::process::id()));
+        let file = file.to_str().unwrap();
+        done(&["init", file, "--workload", workload, "--world", "lab", "--hosts", "3", "--yes"]);
+        let ran: serde_json::Value = serde_json::from_str(&done(&["run", file, "--json"])).unwrap();
+        let results = ran["results"].as_array().unwrap();
+        assert!(results.len() >= 2, "{ran}");
+        for result in results {
+            let said =
+                ["jobs_count", "throughput_tps"].map(|name| result["metrics"][name].as_f64());
+            assert!(said.into_iter().flatten().any(|number| number > 0.0), "{workload}: {result}");
+        }
+    }
+}
+
 /// `ip netns exec` mounts /sys anew, without what was mounted below it.
 #[test]
 fn the_remedy_for_a_missing_cgroup2_works_in_a_namespace() {

@@ -181,7 +181,12 @@ impl<'a> Document<'a> {
             }
             None => Node::Text(change.value().to_owned()),
         };
-        Ok(Item { place, node })
+        let item = Item { place, node };
+        if !change.is_member() {
+            return Ok(item);
+        }
+        let named = Table::from([("name".to_owned(), (place, item))]);
+        Ok(Item { place, node: Node::Table(named) })
     }
 
     /// The single value that stands where `path` leads, as a change follows it.
@@ -229,6 +234,17 @@ impl<'a> Document<'a> {
                 }
             };
         }
+        if change.is_member() {
+            match &mut at.node {
+                Node::List(items)
+                    if items.iter().any(|item| label(item).as_deref() == Some(change.value())) => {}
+                Node::List(items) => items.push(item),
+                Node::Table(table) if table.is_empty() => at.node = Node::List(vec![item]),
+                // For the reader to refuse.
+                _ => {}
+            }
+            return Ok(());
+        }
         *at = item;
         Ok(())
     }
@@ -275,18 +291,26 @@ fn site(file: &str, text: &str, offset: usize) -> String {
     format!("{file}:{line}:{column}")
 }
 
+/// The text `field` of a member of a list.
+fn text(item: &Item, field: &str) -> Option<String> {
+    let Node::Table(table) = &item.node else {
+        return None;
+    };
+    match table.get(field) {
+        Some((_, Item { node: Node::Text(text), .. })) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// What a member of a list goes by: its `label`, or without one its `name`.
+fn label(item: &Item) -> Option<String> {
+    text(item, "label").or_else(|| text(item, "name"))
+}
+
 /// The position of the member that `key` names: the one that is called so by its `label`, or without a
 /// label by its `name`; else the only one of that name, whatever its label; else the one of that number
 /// from 0.
 fn member(items: &[Item], key: &str) -> Result<usize, String> {
-    let text = |item: &Item, field: &str| match &item.node {
-        Node::Table(table) => match table.get(field) {
-            Some((_, Item { node: Node::Text(text), .. })) => Some(text.clone()),
-            _ => None,
-        },
-        _ => None,
-    };
-    let label = |item: &Item| text(item, "label").or_else(|| text(item, "name"));
     let named = |of: &dyn Fn(&Item) -> Option<String>| -> Vec<usize> {
         let all = items.iter().enumerate().filter(|(_, item)| of(item).as_deref() == Some(key));
         all.map(|(position, _)| position).collect()
@@ -349,4 +373,42 @@ fn convert(
         DeValue::Table(table) => Node::Table(convert_table(table, at)?),
     };
     Ok(Item { place, node })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fields::Value;
+
+    /// What the members of `list` are called after `--add NAME` for each of `names`.
+    fn members(text: &str, names: &[&str]) -> Result<Vec<String>, DocumentError> {
+        let changes: Vec<_> =
+            names.iter().map(|name| Override::member("--add", "list", name)).collect();
+        let document = Document::read("d.toml", text, &changes)?;
+        let mut root = Value::root(&document).fields()?;
+        let list = root.need("list", "a list")?.list(9)?;
+        list.iter()
+            .map(|member| Ok(member.fields()?.need("name", "a name")?.text()?.into()))
+            .collect()
+    }
+
+    #[test]
+    fn a_member_is_added_unless_one_goes_by_its_name() {
+        let text = "list = [{ name = \"a\" }, { name = \"b\", label = \"c\" }]";
+        assert_eq!(members(text, &["a", "c"]).unwrap(), ["a", "b"]);
+        assert_eq!(members(text, &["b", "true", "b"]).unwrap(), ["a", "b", "b", "true"]);
+        assert_eq!(members("", &["a", "b"]).unwrap(), ["a", "b"]);
+        let refused = members("list = 3", &["a"]).unwrap_err().to_string();
+        assert!(refused.starts_with("d.toml:1:8: list: is"), "{refused}");
+    }
+
+    #[test]
+    fn errors_of_an_added_member_name_the_option() {
+        let changes = [Override::member("--add", "list", "a")];
+        let document = Document::read("d.toml", "list = []", &changes).unwrap();
+        let mut root = Value::root(&document).fields().unwrap();
+        let list = root.need("list", "a list").unwrap().list(9).unwrap();
+        let missing = list[0].fields().unwrap().need("size", "3").err().unwrap().to_string();
+        assert!(missing.starts_with("--add a: list[0].size: is missing"), "{missing}");
+    }
 }

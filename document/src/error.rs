@@ -33,10 +33,20 @@ impl DocumentError {
 pub struct Override {
     path: String,
     value: String,
-    /// The value is a text, whatever it looks like.
-    literal: bool,
+    form: Form,
     /// What errors call it.
     shown: String,
+}
+
+/// How the value is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// TOML, or a text that needs no quotes.
+    Toml,
+    /// A text, whatever it looks like.
+    Text,
+    /// The name of a member.
+    Member,
 }
 
 impl Override {
@@ -58,7 +68,7 @@ impl Override {
         Ok(Self {
             path: path.to_owned(),
             value: value.to_owned(),
-            literal: false,
+            form: Form::Toml,
             shown: format!("--set {}", shown(&format!("{path}={value}"))),
         })
     }
@@ -69,16 +79,22 @@ impl Override {
         Self {
             path: path.to_owned(),
             value: value.to_owned(),
-            literal: true,
+            form: Form::Text,
             shown: format!("{name} {}", shown(value)),
         }
+    }
+
+    /// What the option `name` of a command line adds: a member whose `name` is `value`, at the end of the list at
+    /// `path`, unless the list has one that goes by this label, or without a label by this name.
+    pub fn member(name: &str, path: &str, value: &str) -> Self {
+        Self { form: Form::Member, ..Self::text(name, path, value) }
     }
 
     /// What `name` changes: the key at `path` becomes `value`, no text.
     pub fn value_of(name: &str, path: &str, value: impl fmt::Display) -> Self {
         let value = value.to_string();
         let shown = format!("{name}: {}", shown(&format!("{path} = {value}")));
-        Self { path: path.to_owned(), value, literal: false, shown }
+        Self { path: path.to_owned(), value, form: Form::Toml, shown }
     }
 
     /// What `--seed` changes.
@@ -86,7 +102,7 @@ impl Override {
         Self {
             path: "seed".to_owned(),
             value: seed.to_string(),
-            literal: false,
+            form: Form::Toml,
             shown: format!("--seed {seed}"),
         }
     }
@@ -103,7 +119,12 @@ impl Override {
 
     /// Whether the value is a text, whatever it looks like.
     pub const fn is_literal(&self) -> bool {
-        self.literal
+        matches!(self.form, Form::Text | Form::Member)
+    }
+
+    /// Whether it adds a member to a list.
+    pub(crate) const fn is_member(&self) -> bool {
+        matches!(self.form, Form::Member)
     }
 
     /// What errors call it.

@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::load;
 use crate::failure::{Failure, print};
 use crate::input::threads;
+use crate::policies::{chosen, listed};
 use crate::progress::Bar;
 use crate::staging::clean_up_on_interrupt;
 use crate::sweep::{Values, product, values};
@@ -38,7 +39,7 @@ pub(crate) struct Compare {
     #[arg(required = true)]
     scenarios: Vec<PathBuf>,
 
-    /// Only these policies, by label
+    /// Only these policies, by label, or by name with default parameters where a scenario doesn't list them
     #[arg(long, value_delimiter = ',', value_name = "A,B", value_parser = crate::policies::Label,
           hide_possible_values = true)]
     policy: Vec<String>,
@@ -113,7 +114,8 @@ impl Compare {
         let mut rows = Vec::new();
         for path in &self.scenarios {
             for set in &combinations {
-                let changes: Vec<Override> = self.changes.iter().chain(set).cloned().collect();
+                let mut changes: Vec<Override> = listed(&self.policy).collect();
+                changes.extend(self.changes.iter().chain(set).cloned());
                 let in_world = |world: &str| {
                     let world = Override::text("world", "world", world);
                     let seed = load(path, &changes)?.scenario.seed;
@@ -152,15 +154,7 @@ impl Compare {
     fn run(&self, repeats: &[Prepared]) -> Result<Runs, Failure> {
         let mut results = Vec::new();
         for prepared in repeats {
-            let all: Vec<String> = prepared.scenario.labels().map(str::to_owned).collect();
-            if let Some(label) = self.policy.iter().find(|label| !all.contains(label)) {
-                return Err(Failure::misused(format_args!(
-                    "--policy {label}: {} has no such policy; use one of {}",
-                    prepared.scenario.name,
-                    all.join(", ")
-                )));
-            }
-            let labels = if self.policy.is_empty() { all } else { self.policy.clone() };
+            let labels = chosen(&prepared.scenario, &self.policy)?;
             let tasks: Vec<_> = prepared.tasks(&labels, None).collect();
             let bar = Bar::new(&tasks);
             let runs = run_all(&tasks, threads(None), &|task, now| bar.update(task, &now));

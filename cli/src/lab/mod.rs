@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, note, print};
 use crate::input::prepare;
+use crate::policies::{chosen, listed};
 use crate::progress::Bar;
 use crate::staging::clean_up_on_interrupt;
 
@@ -95,7 +96,7 @@ pub(crate) struct Up {
     #[arg(long, value_name = "KIND", value_parser = ["bridge", "ovs"])]
     switches: Option<String>,
 
-    /// The policy that its daemons begin with, by label [default: the first of the scenario]
+    /// The policy that its daemons begin with, by label or name [default: the first of the scenario]
     #[arg(long, value_name = "A", value_parser = crate::policies::Label, hide_possible_values = true)]
     policy: Option<String>,
 
@@ -156,7 +157,9 @@ impl Entry {
 
 impl Up {
     fn execute(self) -> Result<(), Failure> {
-        let mut changes = self.changes.clone();
+        let asked: Vec<String> = self.policy.into_iter().collect();
+        let mut changes: Vec<Override> = listed(&asked).collect();
+        changes.extend_from_slice(&self.changes);
         if let Some(kind) = &self.switches {
             changes.push(Override::text("--switches", "lab.switches", kind));
         }
@@ -171,7 +174,7 @@ impl Up {
             scenario: path.display().to_string(),
             changes: self.changes.iter().map(|c| format!("{}={}", c.path(), c.value())).collect(),
         };
-        let mut labels = chosen(&scenario, self.policy.into_iter().collect())?;
+        let mut labels = chosen(&scenario, &asked)?;
         labels.truncate(1);
         // An interrupt removes what is being made.
         clean_up_on_interrupt()?;
@@ -231,18 +234,6 @@ impl Up {
     }
 }
 
-/// The labels of the policies that were asked for; of all, if none was.
-fn chosen(scenario: &Scenario, asked: Vec<String>) -> Result<Vec<String>, Failure> {
-    let all: Vec<String> = scenario.labels().map(str::to_owned).collect();
-    if let Some(label) = asked.iter().find(|label| !all.contains(label)) {
-        return Err(Failure::misused(format_args!(
-            "--policy {label}: the scenario has no such policy; use one of {}",
-            all.join(", ")
-        )));
-    }
-    Ok(if asked.is_empty() { all } else { asked })
-}
-
 /// Sets up the transport of the run `first`, and starts daemons if the scenario has them.
 fn bring_to_life(lab: &mut Lab, first: &Task<'_>) -> Result<(), Error> {
     first.speak(lab)?;
@@ -259,7 +250,7 @@ pub(crate) struct Run {
     /// The lab
     name: String,
 
-    /// Run only these policies, by label
+    /// Run only these policies, by label, or by name with default parameters where the scenario doesn't list them
     #[arg(long, value_delimiter = ',', value_name = "A,B", value_parser = crate::policies::Label,
           hide_possible_values = true)]
     policy: Vec<String>,
@@ -274,12 +265,15 @@ impl Run {
         let none = || Failure::misused(Error::None(self.name.clone()));
         let journal = Journal::read(&self.name).map_err(failed)?.ok_or_else(none)?;
         let changes = journal.changes.iter().map(|text| text.parse());
-        let mut changes: Vec<Override> =
-            changes.collect::<Result<_, _>>().map_err(Failure::misused)?;
+        let mut changes: Vec<Override> = listed(&self.policy)
+            .map(Ok)
+            .chain(changes)
+            .collect::<Result<_, _>>()
+            .map_err(Failure::misused)?;
         changes.push(Override::text("world", "world", "lab"));
         let mut prepared = load(Path::new(&journal.scenario), &changes)?;
         prepared.standing = Some(self.name);
-        let labels = chosen(&prepared.scenario, self.policy)?;
+        let labels = chosen(&prepared.scenario, &self.policy)?;
         let tasks: Vec<_> = prepared.tasks(&labels, None).collect();
         let bar = Bar::new(&tasks);
         let runs = run_all(&tasks, 1, &|task, progress| bar.update(task, &progress))

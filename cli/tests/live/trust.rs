@@ -108,6 +108,43 @@ async fn who_shows_no_certificate_of_the_authority_is_refused() {
     assert!(!refused(&address, shows(&certs, "application-a")).await);
 }
 
+/// Who listens with the certificate of somebody else, though it is of the same authority, is told nothing.
+#[tokio::test]
+async fn who_is_no_controller_is_not_obeyed() {
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let folder = tempfile::tempdir().unwrap();
+    certificates(folder.path(), &["--application", "a", "--agent", "h0", "--operator", "me"]);
+    let connect = async |name: &str| {
+        let file = |ending: &str| folder.path().join(format!("{name}.{ending}"));
+        let chain = vec![CertificateDer::from_pem_file(file("crt")).unwrap()];
+        let key = PrivateKeyDer::from_pem_file(file("key")).unwrap();
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tls(listener.local_addr().unwrap().to_string());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut end = rustls::ServerConnection::new(std::sync::Arc::new(config)).unwrap();
+            let _ = end.complete_io(&mut stream);
+        });
+        let shown = shows(folder.path(), "agent-h0");
+        let connected = Client::connect(&address, Some(&shown)).await;
+        server.join().unwrap();
+        connected.map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(connect("controller-main").await, Ok(()));
+    for name in ["application-a", "agent-h0", "operator-me"] {
+        let why = connect(name).await.unwrap_err();
+        assert!(why.contains("key usage"), "{why}");
+    }
+}
+
 /// Who asks in the wrong way learns what is wrong.
 #[tokio::test]
 async fn a_mismatch_is_named() {

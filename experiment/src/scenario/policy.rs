@@ -173,8 +173,12 @@ pub(super) fn check_needs(
     policies: &[PolicySpec],
     place: &Place<'_>,
 ) -> Result<(), DocumentError> {
-    let wrong = policies.iter().find_map(|spec| place.wrong(spec));
-    wrong.map_or(Ok(()), |wrong| Err(value.error(wrong)))
+    for (member, spec) in value.list(MOST)?.iter().zip(policies) {
+        if let Some(wrong) = place.wrong(spec) {
+            return Err(member.error(wrong));
+        }
+    }
+    Ok(())
 }
 
 impl Place<'_> {
