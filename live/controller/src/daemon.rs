@@ -301,6 +301,6 @@ async fn reload(
     let kept = Kept::of(&settings);
     let policy = settings.control.policy_name.clone();
     // The machine lives as long as the daemon.
-    let _ = hub.tell(Event::Reload(Box::new(settings))).await;
+    let _ = hub.tell(&hub.operators, Event::Reload(Box::new(settings))).await;
     Ok((kept, policy))
 }

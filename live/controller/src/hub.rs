@@ -6,16 +6,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use control::{Answers, ChannelId};
 use tokio::sync::{mpsc, oneshot, watch};
-use wire::identity::Identity;
+use wire::identity::{Identity, Role};
 
 use crate::ledger::Ledger;
 use crate::metrics::Measures;
-use crate::owner::Event;
+use crate::owner::{Event, Said};
 use crate::settings::Bounds;
+use crate::strangers::Strangers;
+use crate::tenant::{Tenant, Tenants, Who};
 
 /// Shared by all connections.
 pub struct Hub {
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<Said>,
+    /// Whose words and answers have which share of the daemon.
+    pub tenants: Tenants,
+    /// All who operate this controller.
+    pub operators: Arc<Tenant>,
+    /// Connections that have yet to prove who they are.
+    pub strangers: Arc<Strangers>,
     bounds: RwLock<Bounds>,
     channels: AtomicU64,
     connected: Mutex<Connected>,
@@ -34,8 +42,8 @@ struct Connected {
     /// Over the network, and over the Unix socket.
     by_way: [usize; 2],
     by_identity: HashMap<Option<Identity>, usize>,
-    /// Connections that have spoken for an application.
-    applications: HashMap<Arc<str>, usize>,
+    /// Applications, and how many connections have spoken for each.
+    applications: HashMap<Arc<str>, (usize, Arc<Tenant>)>,
 }
 
 /// The daemon is ending.
@@ -45,7 +53,7 @@ pub struct Ending;
 impl Hub {
     /// With nobody connected.
     pub fn new(
-        events: mpsc::Sender<Event>,
+        events: mpsc::Sender<Said>,
         bounds: Bounds,
         measures: Arc<Measures>,
         epoch: u64,
@@ -53,8 +61,13 @@ impl Hub {
         changes: watch::Receiver<u64>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
+        let tenants = Tenants::new(bounds.memory);
+        let operators = tenants.of(Who::Operators);
         Self {
             events,
+            tenants,
+            operators,
+            strangers: Arc::default(),
             bounds: RwLock::new(bounds),
             channels: AtomicU64::new(1),
             connected: Mutex::default(),
@@ -70,8 +83,24 @@ impl Hub {
     ///
     /// # Errors
     /// There is no machine any more.
-    pub async fn tell(&self, event: Event) -> Result<(), Ending> {
-        self.events.send(event).await.map_err(|_| Ending)
+    pub async fn tell(&self, tenant: &Arc<Tenant>, event: Event) -> Result<(), Ending> {
+        let said = Said { tenant: Arc::clone(tenant), event, turn: None };
+        self.events.send(said).await.map_err(|_| Ending)
+    }
+
+    /// The same, as soon as so many octets more of this tenant's may wait.
+    ///
+    /// # Errors
+    /// There is no machine any more.
+    pub async fn tell_in_turn(
+        &self,
+        tenant: &Arc<Tenant>,
+        octets: usize,
+        event: Event,
+    ) -> Result<(), Ending> {
+        let turn = Some(tenant.turn(octets).await);
+        let said = Said { tenant: Arc::clone(tenant), event, turn };
+        self.events.send(said).await.map_err(|_| Ending)
     }
 
     /// Asks the machine, as of now.
@@ -80,6 +109,7 @@ impl Hub {
     /// There is no machine any more.
     pub async fn ask<T: Send + 'static>(
         &self,
+        tenant: &Arc<Tenant>,
         question: impl FnOnce(&Answers<'_>) -> T + Send + 'static,
     ) -> Result<T, Ending> {
         let (sender, receiver) = oneshot::channel();
@@ -89,7 +119,7 @@ impl Hub {
                 let _ = sender.send(question(answers));
             }
         };
-        self.tell(Event::Ask(Box::new(question))).await?;
+        self.tell(tenant, Event::Ask(Box::new(question))).await?;
         receiver.await.map_err(|_| Ending)
     }
 
@@ -105,6 +135,7 @@ impl Hub {
 
     /// Other limits, for what comes from now on.
     pub fn set_bounds(&self, bounds: Bounds) {
+        self.tenants.resize(bounds.memory);
         *self.bounds.write().unwrap_or_else(PoisonError::into_inner) = bounds;
     }
 
@@ -129,17 +160,30 @@ impl Hub {
         self.connected().by_way.iter().sum()
     }
 
-    /// Room for a connection not yet identified. Those over the Unix socket are counted by themselves:
-    /// whatever peers take, who operates this machine gets in.
-    pub fn admit(self: &Arc<Self>, is_local: bool) -> Option<Admission> {
-        let mut connected = self.connected();
-        let count = &mut connected.by_way[usize::from(is_local)];
-        if *count >= self.bounds().connections {
-            return None;
+    /// A place for a connection of who has proved to be `identity`. Those over the Unix socket are counted by
+    /// themselves, and operators always have one: whatever peers take, who operates this machine gets in.
+    ///
+    /// # Errors
+    /// There are too many, or too many of this identity.
+    pub fn admit(
+        self: &Arc<Self>,
+        is_local: bool,
+        identity: Option<Identity>,
+    ) -> Result<Admission, &'static str> {
+        let (bounds, mut connected) = (self.bounds(), self.connected());
+        let is_operator = identity.as_ref().is_some_and(|who| who.role == Role::Operator);
+        if connected.by_way[usize::from(is_local)] >= bounds.connections && !is_operator {
+            return Err("too many connections");
         }
-        *count += 1;
+        let own = connected.by_identity.entry(identity.clone()).or_default();
+        // Without certificates all look the same.
+        if *own >= bounds.connections_per_identity && identity.is_some() {
+            return Err("too many connections of this identity");
+        }
+        *own += 1;
+        connected.by_way[usize::from(is_local)] += 1;
         let hub = Arc::clone(self);
-        Some(Admission { hub, is_local, identity: None, applications: Mutex::default() })
+        Ok(Admission { hub, is_local, identity, applications: Mutex::default() })
     }
 }
 
@@ -147,30 +191,14 @@ impl Hub {
 pub struct Admission {
     hub: Arc<Hub>,
     is_local: bool,
-    identity: Option<Option<Identity>>,
+    identity: Option<Identity>,
     applications: Mutex<Vec<Arc<str>>>,
 }
 
 impl Admission {
-    /// Counts the connection as `identity`'s; false where that has too many.
-    pub fn identify(&mut self, identity: Option<Identity>) -> bool {
-        let most = match identity {
-            Some(_) => self.hub.bounds().connections_per_identity,
-            // Without certificates all look the same.
-            None => usize::MAX,
-        };
-        let mut connected = self.hub.connected();
-        let count = connected.by_identity.entry(identity.clone()).or_default();
-        let room = *count < most;
-        *count += 1;
-        drop(connected);
-        self.identity = Some(identity);
-        room
-    }
-
     /// Who it has proved to be; `None`: it may do everything.
-    pub fn identity(&self) -> Option<&Identity> {
-        self.identity.as_ref().and_then(Option::as_ref)
+    pub const fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
     }
 
     /// Who it has proved to be, in words.
@@ -183,15 +211,43 @@ impl Admission {
     }
 
     /// Notes that the connection speaks for an application.
-    pub fn speaks_for(&self, application: &str) -> Arc<str> {
+    pub fn speaks_for(&self, application: &str) -> (Arc<str>, Arc<Tenant>) {
         let mut spoken = self.applications.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = spoken.iter().find(|known| ***known == *application) {
-            return Arc::clone(known);
+        let is_new = !spoken.iter().any(|known| **known == *application);
+        let mut connected = self.hub.connected();
+        if !is_new
+            && let Some((name, (_, tenant))) = connected.applications.get_key_value(application)
+        {
+            return (Arc::clone(name), Arc::clone(tenant));
         }
         let name: Arc<str> = application.into();
+        let tenant = self.hub.tenants.of(Who::Application(Arc::clone(&name)));
         spoken.push(Arc::clone(&name));
-        *self.hub.connected().applications.entry(Arc::clone(&name)).or_default() += 1;
-        name
+        let (count, tenant) =
+            connected.applications.entry(Arc::clone(&name)).or_insert((0, tenant));
+        *count += 1;
+        (name, Arc::clone(tenant))
+    }
+
+    /// Whose share a question takes: operators' or the application's that is asked about. Who isn't known
+    /// acts for that, unless it is on this machine.
+    pub fn asks_as(&self, application: &str) -> Arc<Tenant> {
+        match self.identity() {
+            None if self.is_local => Arc::clone(&self.hub.operators),
+            Some(Identity { role: Role::Operator, .. }) => Arc::clone(&self.hub.operators),
+            _ => self.hub.tenants.of(Who::Application(application.into())),
+        }
+    }
+
+    /// Whose share takes what isn't about an application.
+    pub fn asks(&self) -> Arc<Tenant> {
+        match self.identity() {
+            Some(Identity { role: Role::Application, name }) => self.asks_as(name),
+            Some(Identity { role: Role::Agent, name }) => {
+                self.hub.tenants.of(Who::Agent(name.as_str().into()))
+            }
+            _ => Arc::clone(&self.hub.operators),
+        }
     }
 }
 
@@ -201,9 +257,8 @@ impl Drop for Admission {
         let spoken = spoken.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut connected = self.hub.connected();
         connected.by_way[usize::from(self.is_local)] -= 1;
-        if let Some(identity) = self.identity.take()
-            && let Some(count) = connected.by_identity.get_mut(&identity)
-        {
+        let identity = self.identity.take();
+        if let Some(count) = connected.by_identity.get_mut(&identity) {
             *count -= 1;
             if *count == 0 {
                 connected.by_identity.remove(&identity);
@@ -211,11 +266,12 @@ impl Drop for Admission {
         }
         let mut gone = Vec::new();
         for application in spoken {
-            if let Some(count) = connected.applications.get_mut(&application) {
+            if let Some((count, _)) = connected.applications.get_mut(&application) {
                 *count -= 1;
-                if *count == 0 {
-                    connected.applications.remove(&application);
-                    gone.push(application);
+                if *count == 0
+                    && let Some((_, tenant)) = connected.applications.remove(&application)
+                {
+                    gone.push((application, tenant));
                 }
             }
         }
@@ -227,12 +283,13 @@ impl Drop for Admission {
         let hub = Arc::clone(&self.hub);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
-                for application in gone {
+                for (application, tenant) in gone {
                     let Ok(room) = hub.events.reserve().await else { return };
                     // A new connection notes itself before it declares: what it declares then
                     // comes after this.
                     if !hub.connected().applications.contains_key(&application) {
-                        room.send(Event::ApplicationGone(application));
+                        let event = Event::ApplicationGone(application);
+                        room.send(Said { tenant, event, turn: None });
                     }
                 }
             });

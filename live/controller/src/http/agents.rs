@@ -22,9 +22,12 @@ use super::answers::{Named, Wrong, may_act};
 use crate::hub::{Admission, Hub};
 use crate::outlet::outlet;
 use crate::owner::Event;
+use crate::tenant::Who;
 
 /// An agent that says nothing for so long is taken for dead.
 const SILENCE: Duration = Duration::from_secs(30);
+/// What a report counts as, in octets: so few of an agent's wait for the machine.
+const REPORT: usize = 8 << 10;
 
 /// `GET /v1/agents/{agent}/exchange` with `Upgrade: watermaster-agent/1`.
 pub async fn exchange(
@@ -66,7 +69,8 @@ async fn converse(upgraded: Upgraded, agent: &str, hub: &Hub) -> Result<(), Stri
     let channel = hub.channel();
     let (outlet, drain) = outlet();
     let (reader, writer) = tokio::io::split(TokioIo::new(upgraded));
-    if hub.tell(Event::AgentConnected(channel, agent.to_owned(), outlet)).await.is_err() {
+    let tenant = hub.tenants.of(Who::Agent(agent.into()));
+    if hub.tell(&tenant, Event::AgentConnected(channel, agent.to_owned(), outlet)).await.is_err() {
         return Ok(());
     }
     let receive = async {
@@ -83,7 +87,8 @@ async fn converse(upgraded: Upgraded, agent: &str, hub: &Hub) -> Result<(), Stri
                 None => return Err("the agent closed it".to_owned()),
                 Some(None) => {}
                 Some(Some(report)) => {
-                    if hub.tell(Event::Reported(channel, report)).await.is_err() {
+                    let event = Event::Reported(channel, report);
+                    if hub.tell_in_turn(&tenant, REPORT, event).await.is_err() {
                         return Ok(());
                     }
                 }
@@ -95,6 +100,6 @@ async fn converse(upgraded: Upgraded, agent: &str, hub: &Hub) -> Result<(), Stri
         sent = drain.run_lines(writer) => sent.map_err(|error| error.to_string()),
     };
     // There may be no machine any more to tell.
-    let _ = hub.tell(Event::AgentGone(channel)).await;
+    let _ = hub.tell(&tenant, Event::AgentGone(channel)).await;
     ended
 }

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
+use control::Answers;
 
 use super::answers::{Wrong, may_see_all};
 use crate::hub::{Admission, Hub};
@@ -16,7 +17,8 @@ pub async fn metrics(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Result<Response, Wrong> {
     may_see_all(&admission)?;
-    let (counters, status) = hub.ask(|answers| (answers.counters(), answers.status())).await?;
+    let both = |answers: &Answers<'_>| (answers.counters(), answers.status());
+    let (counters, status) = hub.ask(&hub.operators, both).await?;
     let connections = hub.connections();
     let text = hub
         .measures

@@ -23,8 +23,8 @@ use hyper_util::service::TowerToHyperService;
 use tower::ServiceExt as _;
 use wire::Stream;
 
-use crate::hub::{Admission, Hub};
-use crate::listen::{Certificates, Listener, identify};
+use crate::hub::Hub;
+use crate::listen::{Certificates, From, Listener, identify};
 
 pub use applications::declarations;
 
@@ -65,16 +65,12 @@ pub async fn serve(listener: Listener, certificates: Option<Certificates>, hub: 
             accepted = listener.accept() => accepted,
             () = hub.stopped() => return,
         };
-        let Some(admission) = hub.admit(listener.is_local()) else {
-            tracing::warn!(from, "connection refused: too many connections");
-            continue;
-        };
         let (certificates, hub, router) = (certificates.clone(), Arc::clone(&hub), router.clone());
         tokio::spawn(async move {
             tokio::select! {
-                ended = connection(stream, certificates, admission, router) => {
+                ended = connection(stream, from, certificates, &hub, router) => {
                     if let Err(reason) = ended {
-                        tracing::warn!(from, reason, "connection ended");
+                        tracing::warn!(%from, reason, "connection ended");
                     }
                 }
                 () = hub.stopped() => {}
@@ -85,15 +81,14 @@ pub async fn serve(listener: Listener, certificates: Option<Certificates>, hub: 
 
 async fn connection(
     stream: Box<dyn Stream>,
+    from: From,
     certificates: Option<Certificates>,
-    mut admission: Admission,
+    hub: &Arc<Hub>,
     router: Router,
 ) -> Result<(), String> {
-    let (stream, identity) = identify(stream, certificates.as_ref()).await?;
-    if !admission.identify(identity) {
-        return Err("too many connections of this identity".to_owned());
-    }
-    let admission = Arc::new(admission);
+    let proved = identify(stream, from, certificates.as_ref(), &hub.strangers).await?;
+    let Some((stream, identity)) = proved else { return Ok(()) };
+    let admission = Arc::new(hub.admit(from.0.is_none(), identity)?);
     let service = tower::service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(Arc::clone(&admission));
         let answered = router.clone().oneshot(request);

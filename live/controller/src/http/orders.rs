@@ -25,7 +25,7 @@ pub async fn standing(
     Extension(admission): Extension<Arc<Admission>>,
 ) -> Result<Response, Wrong> {
     may_see_all(&admission)?;
-    let standing = hub.ask(|answers| answers.orders()).await?;
+    let standing = hub.ask(&hub.operators, |answers| answers.orders()).await?;
     Ok(json(&Orders { standing, warning: None }))
 }
 
@@ -36,7 +36,7 @@ pub async fn give(
     body: Body,
 ) -> Result<Response, Wrong> {
     may_order(&admission)?;
-    let bytes = take(body, MOST).await?;
+    let bytes = take(body, MOST, &hub.operators).await?.0;
     let order = read(&bytes)?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let act = Act { at_s: since.as_secs(), by: admission.who(), order };
@@ -69,7 +69,7 @@ async fn carry_out(hub: Arc<Hub>, act: Act) -> Result<Orders, Wrong> {
     // One after another: what is written down last is what stands.
     let ledger = Arc::clone(&hub.ledger).lock_owned().await;
     let (sender, answer) = oneshot::channel();
-    hub.tell(Event::Ordered(act.clone(), sender)).await?;
+    hub.tell(&hub.operators, Event::Ordered(act.clone(), sender)).await?;
     let became = answer.await.map_err(|_| Ending)?;
     tracing::info!(
         by = act.by,
