@@ -186,8 +186,7 @@ pub(crate) enum Lie {
     Backlog { declared: Bytes },
 }
 
-/// What records take in all rooms, in bytes: no less than the policy that keeps most of them takes
-/// (`tests/work.rs`). Not what this machine takes, so that a recording is replayed alike on another.
+/// What records take in all rooms, in bytes, rather too high. Not what this machine takes, so that a recording is replayed alike on another.
 pub(crate) mod weigh {
     /// A task of a job and the host that it is on.
     pub(crate) const TASK: u64 = 256;
